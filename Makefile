@@ -1,4 +1,4 @@
-# What a contributor does here; every target can be run on a fresh Debian 12 with a Rust toolchain.
+# Targets for contributors; every target can be run on a fresh Debian 12 with a Rust toolchain.
 
 CARGO ?= cargo
 # Further arguments of the laboratory, e.g. make bench ARGS="--quick"

@@ -50,7 +50,7 @@ routes:
     uri: /*
     upstream: { nodes: { "$origin": 1 } }
 ssls:
-  # Everybody may come.
+  # Every client may come.
   - id: shop
     sni: shop.example
     cert: |

@@ -8,13 +8,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What the targets were written with; newer ones should do.
+# The version that the targets were written with; newer ones should work.
 readonly cargo_fuzz_version=0.13.2
 # The longest input: well above every seed, well below what makes one run slow.
 readonly max_input_bytes=8192
 # One input may take this long before it counts as a finding. Nothing that is checked takes more than milliseconds.
 readonly input_timeout_s=10
-# A run may hold this much. The fuzzer itself keeps a corpus of a few hundred MiB at most.
+# Memory limit of a run. The fuzzer itself keeps a corpus of a few hundred MiB at most.
 readonly memory_mb=2048
 
 say() { printf 'fuzz: %s\n' "$*" >&2; }
@@ -53,7 +53,7 @@ add_to_totals() {
   mv fuzz/TOTALS.md.new fuzz/TOTALS.md
 }
 
-# On a busy machine a process that was held up looks slow: what is quick alone is no finding.
+# On a busy machine a delayed process looks slow, so an input that is quick when run alone is no finding.
 dismiss_held_up() {
   local input
   for input in "fuzz/artifacts/$1"/{timeout,slow-unit}-*; do
@@ -69,7 +69,7 @@ run() {
   before=$(findings "$target")
   started=$(date +%s)
   say "$target for $seconds s"
-  # What is found goes to the first corpus; the committed one is only read.
+  # New inputs go to the first corpus; the committed one is only read.
   "$programs/$target" "fuzz/work/$target" "fuzz/corpus/$target" -artifact_prefix="fuzz/artifacts/$target/" \
     -max_total_time="$seconds" -max_len="$max_input_bytes" -timeout="$input_timeout_s" \
     -rss_limit_mb="$memory_mb" -dict="fuzz/dictionaries/$(dictionary "$target").dict" \

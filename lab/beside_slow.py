@@ -1,4 +1,4 @@
-"""Latency of normal clients beside thousands of slow and idle ones, against the same without them; it looks at nothing else."""
+"""Measures the latency of normal clients with thousands of slow and idle ones beside them, and without."""
 
 import ctypes
 import json
@@ -16,22 +16,24 @@ from common import LabError, stolen_ticks
 from load import SMALL_CONNECTIONS, SMALL_PATH, Load
 from slow_clients import COUNTS, NAMES, Stand
 
-# They come one by one in the time after which their kind is cut: 10 s for a head, 30 for a body, 60 for a reader and for who
-# is idle. So from then on as many are cut and come again in each second. All in 10 s would be cut in waves of 10 s for ever:
-# 200 bodies a second in every third of them, and none in the others.
+# Slow clients arrive spread over the time after which their kind is cut: 10 s for a head, 30 for a body, 60 for a
+# reader and for an idle client. So from then on an equal number is cut and reconnects in each second. If all arrived
+# within 10 s, they would be cut in waves of 10 s for ever: 200 bodies a second in every third wave, and none in the
+# others.
 RAMP_UP_SECONDS = {"head": 10, "body": 30, "reader": 60, "idle": 60}
-# What normal clients ask for, of what they can at most. A core that is not full shares its wake-ups among fewer requests,
-# so this is 25 to 45 % of its time. Nearer to all of it, p99 is how long the queue behind the machine's last standstill
-# takes to go.
+# The normal load as a share of the capacity. A core that is not full shares its wake-ups among fewer requests, so this
+# is 25 to 45 % of its time. Near the capacity, p99 would measure how long the queue after the machine's last standstill
+# takes to drain.
 NORMAL_SHARE = 0.2
-# A window is so short that what the machine does to it, it does to the one behind it too, and so long that the load
+# A window is short, so that a disturbance of the machine also affects the following one, and long enough that the load
 # generator's start does not matter.
 WINDOW_SECONDS = 0.5
 WINDOWS_A_ROUND = 20
-# After the crowd stood still; and after it goes on, when those whom the gateway cut meanwhile come again.
+# Pauses after the slow clients were stopped, and after they continue, because clients that the gateway cut meanwhile
+# reconnect then.
 STILL_SECONDS, AGAIN_SECONDS = 0.1, 1.3
-# A machine whose processors are shared with others is quiet when so many windows have no more than this as the median of
-# their p99, asked at the other gateway. Above it, what is measured is who else computes. A round waits for it, this long.
+# A machine with shared processors counts as quiet when this many windows at the other gateway have at most this median
+# of their p99. Above that, other machines' load would be measured. A round waits this long for quiet.
 QUIET_WINDOWS, QUIET_P99_MS = 8, 1.5
 LONGEST_WAIT_SECONDS, PAUSE_SECONDS = 120, 5
 WAYS = {
@@ -54,9 +56,9 @@ def go_first(nice=-20, slice_ns=100_000):
 
 
 class Crowd:
-    """Slow and idle clients, a process for each kind, who can stand still together. Whoever is cut comes again."""
+    """Slow and idle clients, one process per kind, which can be stopped together. A client that is cut reconnects."""
 
-    # The load generator's core has a waiting line of its own, and it is not what is measured: they stand back on it.
+    # The slow clients run with idle priority on the load generator's core, because its queue is not what is measured.
     BACK = ("chrt", "--idle", "0")
 
     def __init__(self, lab, binary, port, core, send_seconds):
@@ -82,7 +84,7 @@ class Crowd:
             os.kill(process.pid, number)
 
     def held(self, work):
-        """What `work` comes to while they stand still."""
+        """Runs `work` while the clients are stopped, and returns its result."""
         held = time.monotonic()
         self.signal(signal.SIGSTOP)
         time.sleep(STILL_SECONDS)
@@ -104,7 +106,7 @@ class Crowd:
             note = json.loads(process.output_file.read_text().splitlines()[-1])["notes"][0]
             stood, turns = re.match(r"(\d+) of \d+ connections stood at the end; (\d+) turns", note).groups()
             told[kind] = {"stood": int(stood), "turns": int(turns)}
-            # While they came, half of them took turns in the mean.
+            # While the clients arrived, half of them took turns on average.
             turns_per_second += int(turns) / (lived_seconds - RAMP_UP_SECONDS[kind] / 2)
         return told, turns_per_second
 
@@ -132,7 +134,7 @@ def ask_in_turn(lab, options, first):
     for number in range(options.rounds * WINDOWS_A_ROUND):
         if number % WINDOWS_A_ROUND == 0:
             rounds.append(wait_for_quiet(ask, free))
-        # Each is first as often as last.
+        # Each way is first as often as last.
         for name in list(WAYS)[:: 1 if number % 2 else -1]:
             stand = beset if name == "with" else free
             windows[name].append(crowd.held(lambda stand=stand: ask.window(stand)) if name == "without" else ask.window(stand))

@@ -15,9 +15,9 @@ from collections import Counter
 
 from checking import READ_AHEAD_BYTES, chunked, parse_head, pattern, read_body
 
-# As many as any run opens at once.
+# At least as many as any run opens at once.
 BACKLOG = 4096
-# So many waiting requests make a service take twice its time, as many again three times; not more.
+# This many waiting requests double the service time, twice as many triple it; it never grows further.
 CROWD, SLOWEST_TIMES = 50, 3
 
 
@@ -35,7 +35,7 @@ class Origin:
             while await self.answer(reader, writer):
                 pass
         except (OSError, asyncio.IncompleteReadError):
-            # The gateway left, in the middle of a request or between two: what was not whole is not counted.
+            # The gateway closed the connection, inside a request or between two; an incomplete request is not counted.
             pass
         finally:
             writer.close()

@@ -6,11 +6,11 @@ answer that belongs to another request, has a hole, or stops early is seen for w
 
 import asyncio
 
-# Small enough to meet the origin's buffers many times in a large body, large enough to cost little.
+# Small enough that a large body crosses the origin's buffers many times, large enough to cost little.
 CHUNK_BYTES = 16 * 1024
 # How far the reader goes ahead; a head is far below it.
 READ_AHEAD_BYTES = 256 * 1024
-# Longer than anything on a busy machine takes; what takes longer hangs.
+# Longer than any step on a busy machine takes; a longer one counts as hung.
 PATIENCE_SECONDS = 30
 # The first piece of an answer that is taken before the client leaves.
 TASTE_BYTES = 64 * 1024
@@ -88,7 +88,7 @@ class CheckedClient:
                 body = await read_body(self.reader, fields)
             except (OSError, asyncio.IncompleteReadError) as error:
                 self.leave()
-                # A head that broke off has begun, too.
+                # A head that broke off counts as begun, too.
                 began = began or bool(getattr(error, "partial", b""))
                 raise Fault("broken" if began else "closed", f"{identity}: {error!r}") from None
             except ValueError as error:
@@ -111,7 +111,7 @@ class CheckedClient:
             text = question(identity, upload, 200, False, True)
             self.writer.write(text[: len(text) - upload // 2])
             await self.writer.drain()
-            # In order, so that the gateway is certain to have read the head.
+            # Closed in order, so that the gateway certainly reads the head.
             self.writer.close()
             await self.writer.wait_closed()
             self.reader = self.writer = None
@@ -145,7 +145,7 @@ class CheckedClient:
             self.leave()
 
     async def connect(self):
-        # What the gateway has closed in the meantime is not asked again, as with any client.
+        # A connection that the gateway has closed in the meantime is not used again, as with any client.
         if self.reader is not None and self.reader.at_eof():
             self.leave()
         if self.writer is None:

@@ -15,7 +15,7 @@ from many_routes import Spread, in_force_after, paths_file, set_version
 MEMBERS = 3
 NODES = 3
 CLUSTER_ROUTES = 10_000
-# On every node, so that each of its workers has some, whatever the kernel's hash makes of their ports.
+# Probe connections per instance, enough that each worker has some, however the kernel's hash distributes their ports.
 PROBES_PER_NODE = 8
 CONNECTIONS_PER_NODE = 16
 SATURATION_SECONDS = 3
@@ -118,7 +118,8 @@ def quarter_of_saturation(nodes, paths, core):
     full = Spread(paths, connections=CONNECTIONS_PER_NODE * 4)
     loads = [Load(full.command(node.port, SATURATION_SECONDS), core) for node in nodes]
     rate = sum(read_wrk(load.report(SATURATION_SECONDS))["requests_per_second"] for load in loads)
-    # An answer takes its time too, so a pause is a little shorter than its share: rather more than a quarter than less.
+    # A response takes time too, so a pause is a little shorter than its share, which gives rather more than a quarter
+    # than less.
     delay_ms = max(1, int(1000 * CONNECTIONS_PER_NODE * len(nodes) / (rate / 4) - 0.5))
     return Spread(paths, connections=CONNECTIONS_PER_NODE, delay_ms=delay_ms), rate
 
@@ -199,5 +200,5 @@ def show(source, figures):
     print(f"    one change in force {change['median_ms']:.2f} ms after the answer at the median, {change['p99_ms']:.2f} at p99 (aim: 10 ms)", flush=True)
 
 
-# What the Admin API adds to a route: id, create_time and update_time.
+# Bytes that the Admin API adds to a route: id, create_time and update_time.
 STORED_MORE_BYTES = len(',"id":"r99999","create_time":1700000000,"update_time":1700000000')

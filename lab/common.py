@@ -28,7 +28,7 @@ class Lab:
     def __enter__(self):
         self.processes = []
         self.directory = Path(tempfile.mkdtemp(prefix="weir-lab-"))
-        # nginx's workers drop root and still have to reach their files.
+        # nginx's workers give up root and still have to reach their files.
         self.directory.chmod(0o755)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -192,7 +192,7 @@ def stat_fields(pid):
 
 
 def stolen_ticks(core):
-    """Ticks of one core since boot in which somebody wanted it and the hypervisor gave it to another machine."""
+    """Ticks of one core since boot in which a process wanted it and the hypervisor gave it to another machine."""
     return ticks(core)[7]
 
 
@@ -206,7 +206,7 @@ def ticks(core):
 
 
 def free_port():
-    """A port of 127.0.0.1 that nobody listens on."""
+    """A free port of 127.0.0.1."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
@@ -239,7 +239,7 @@ def first_line(*command):
 
 
 def machine():
-    """What a figure depends on besides the programs."""
+    """The machine that a figure depends on, besides the programs."""
     model = next(
         (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.machine(),

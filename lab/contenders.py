@@ -5,7 +5,7 @@ import json
 
 from common import Lab, LabError, first_line
 
-# More than the widest run keeps open, so that no connection is opened anew in a steady run.
+# More than the widest run keeps open, so that a steady run opens no new connection.
 POOL_SIZE = 1024
 
 

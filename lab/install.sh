@@ -10,7 +10,7 @@ set -euo pipefail
 declare -A packages=(
   # gcc builds the allocator and links, curl and certificates try the gateway out.
   [run]="gcc libc6-dev make curl ca-certificates"
-  # nginx, haproxy and etcd are peers in tests, Python runs clients that others wrote, Chromium opens our pages.
+  # nginx, haproxy and etcd are peers in tests, Python runs API clients from PyPI, Chromium opens our pages.
   [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client python3 python3-venv chromium chromium-driver logrotate mandoc man-db"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils util-linux"

@@ -1,4 +1,4 @@
-"""Runs load generators and reads the report of wrk; knows nothing of what answers."""
+"""Runs load generators and reads the report of wrk; knows nothing of the server."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ class Load:
 
     def __init__(self, command, core):
         self.name = command[0]
-        # The kernel ends it with its parent, however that ends.
+        # The kernel ends it together with its parent, also after a crash.
         bound = ("setpriv", "--pdeathsig", "KILL", "taskset", "-c", core)
         self.child = subprocess.Popen(
             [str(part) for part in (*bound, *command)],

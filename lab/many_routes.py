@@ -10,9 +10,9 @@ from common import LabError, cores
 from load import SMALL_CONNECTIONS, Load, read_wrk, wrk
 
 PATHS = Path(__file__).resolve().parent / "paths.lua"
-# Paths asked for in turn: enough to touch the table everywhere, few enough to stay in the load generator's cache.
+# Number of paths requested in turn: enough to touch the whole table, few enough to stay in the load generator's cache.
 ASKED_PATHS = 97
-# Enough for every worker to have some, whatever the kernel's hash makes of their ports.
+# Enough for every worker to have some, however the kernel's hash distributes their ports.
 PROBES = 16
 # Between two changes, so that each is seen alone.
 CHANGE_PAUSE_SECONDS = 0.02

@@ -31,11 +31,11 @@ PAUSE_SECONDS = 0.01
 WRK_CONNECTIONS = 16
 WRK_PAUSE_MS = 10
 CHANGES, RELOADS, UPGRADES, DRAINS, KILLS = 1_000, 20, 20, 5, 5
-# Between two disturbances, so that traffic meets each of them.
+# Pause between two disturbances, so that traffic meets each of them.
 CHANGE_PAUSE_SECONDS = 0.02
 STEP_PAUSE_SECONDS = 0.5
-# What a client may see of each: a node that ends refuses whoever comes after it and closes idle connections at once, some
-# in the moment in which the client asks; a killed one also cuts what it had in hand.
+# Faults that a client may see: an instance that ends refuses new connections and closes idle connections at once, some
+# at the moment of a request; a killed one also cuts requests in flight.
 ALLOWED = {"drains": {"refused", "closed"}, "kills": {"refused", "closed", "broken"}}
 
 
@@ -118,7 +118,7 @@ class Stand:
         }
 
     def seen(self):
-        """What the origin has seen since the last call."""
+        """Requests that the origin has received since the last call."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.origin}/forget", timeout=60) as answer:
             return json.load(answer)
 
@@ -153,7 +153,7 @@ def beside_wrk(stand, disturb):
         disturb()
         result = Counter()
         for load in (kept, fresh):
-            # wrk reports when it is interrupted; what is under way then counts for nothing.
+            # wrk reports when it is interrupted; requests in flight are then not counted.
             load.child.send_signal(signal.SIGINT)
             report = read_wrk(load.report(1))
             result.update({key: report[key] for key in ("requests", "failed")})
@@ -268,7 +268,7 @@ def write_resources(file, stand, version):
 
 
 def judged(name, checkers, volume, seen, times):
-    """Prints what became of the traffic; what is kept."""
+    """Prints the result of the traffic; returns the part that is kept."""
     counts, allowed = checkers.counts, ALLOWED.get(name, set())
     unexpected = sum(count for kind, count in counts.items() if kind != "whole" and kind not in allowed)
     faults = unexpected + seen["doubled"] + seen["uploads_that_differ"] + (volume["failed"] if volume else 0)

@@ -14,12 +14,12 @@ from checking import CheckedClient, Fault
 from common import LabError
 
 ORIGIN = Path(__file__).resolve().parent / "checked_origin.py"
-# 200 requests a second is what the origin can serve.
+# The origin can serve 200 requests a second.
 SERVERS, SERVICE_MS = 8, 40
 CAPACITY = SERVERS * 1000 / SERVICE_MS
 # (name, share of the capacity, seconds)
 PHASES = (("before", 0.5, 5), ("overload", 3.0, 8), ("after", 0.5, 12))
-# Whoever has no answer by then has gone elsewhere.
+# A client without a response by then gives up.
 PATIENCE_SECONDS = 10
 # Answers in time: the latency before the overload, times this.
 USUAL_TIMES = 2
@@ -62,7 +62,7 @@ class OpenLoad:
             if fault.kind != "status":
                 raise LabError(str(fault)) from None
             status = fault.status
-        # From when it was due: a client that is late itself counts against the gateway, never for it.
+        # Measured from the moment the request was due, so that a late client never makes the gateway look faster.
         self.answers.append((phase, due, (time.monotonic() - self.started - due) * 1000, status))
         self.free.append(client)
 
@@ -91,7 +91,7 @@ def one_way(lab, options, limit):
     result["second_half"] = summary([one for one in load.answers if one[1] >= middle], "overload")
     result["recovered_after_seconds"] = recovery(load.answers, begins["after"], USUAL_TIMES * usual)
     shed = [float(line.split()[1]) * 1000 for line in log.read_text().splitlines() if line.startswith("503 ")]
-    # What the gateway's own clock says of the 503s, in whole milliseconds.
+    # Times of the 503s by the gateway's own clock, in whole milliseconds.
     result["shed_by_the_gateways_clock_ms"] = {"max": max(shed), "p99": percentile(shed, 0.99)} if shed else None
     result["pss_bytes"] = peak
     during, half, recovered = result["overload"], result["second_half"], result["recovered_after_seconds"]
@@ -112,7 +112,7 @@ def one_way(lab, options, limit):
 
 
 def summary(answers, phase):
-    """What became of the requests of a phase."""
+    """Summary of the requests of a phase."""
     own = [one for one in answers if one[0] == phase]
     served = sorted(milliseconds for _, _, milliseconds, status in own if status == 200)
     shed = sorted(milliseconds for _, _, milliseconds, status in own if status == 503)
@@ -135,12 +135,12 @@ def shown(milliseconds):
 
 
 def percentile(values, share):
-    """The value below which this share of them lies; None of none."""
+    """The value below which this share of the values lies; None without values."""
     return sorted(values)[min(int(len(values) * share), len(values) - 1)] if values else None
 
 
 def recovery(answers, begin, usual_ms):
-    """Seconds from `begin` to the end of the first second whose requests were served in the usual time, all but one in a
+    """Seconds from `begin` to the end of the first second in which requests were served in the usual time, all but one in a
     hundred; None if there is none."""
     seconds = {}
     for _, due, milliseconds, status in answers:

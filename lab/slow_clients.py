@@ -14,22 +14,22 @@ CROWD = Path(__file__).resolve().parent / "slow_crowd.py"
 # Heads by the byte, bodies by the byte, readers by a few bytes, idle: together below what one process may open, with
 # the gateway's own connections to the origin.
 COUNTS = {"head": 2_000, "body": 2_000, "reader": 1_000, "idle": 2_000}
-# Longer than all deadlines: 10 s for a head, 30 for a body, 60 for a reader and for who is idle.
+# Longer than all deadlines: 10 s for a head, 30 for a body, 60 for a reader and for an idle client.
 LIVES_SECONDS = 66
-# So many of one kind, to see what one holds.
+# Clients of one kind, to measure the memory of one.
 OF_ONE_KIND = 1_000
 SETTLE_SECONDS = 3
 
 
 class Stand:
-    """One worker on a core of its own, everybody else on the other."""
+    """One worker on a core of its own, all other processes on the other."""
 
     def __init__(self, lab, options):
         self.lab, (self.proxy_core, self.load_core, origin_core) = lab, cores()
         origin = contenders.start_origin(lab, options.binary, origin_core)
         resources = contenders.weir_resources(origin, 0, True)
         resources["routes"].append({"id": "any", "uri": "/*", "upstream_id": "origin"})
-        # A reader's megabyte is half a millisecond of an origin in one go, and whom that origin answers besides would wait.
+        # A reader's megabyte occupies an origin for half a millisecond, and its other clients would wait.
         readers = contenders.start_origin(lab, options.binary, origin_core)
         resources["upstreams"].append({**contenders.weir_upstream(readers), "id": "readers"})
         resources["routes"].append({"id": "readers", "uri": "/bytes/*", "upstream_id": "readers"})
@@ -42,7 +42,7 @@ class Stand:
         return crowd
 
     def dismiss(self, crowd):
-        """Ends a crowd; what it tells of itself."""
+        """Ends a crowd and returns its report."""
         crowd.child.send_signal(signal.SIGTERM)
         if crowd.child.wait(timeout=60) != 0:
             raise LabError(f"the slow clients failed:\n{crowd.errors()}")
@@ -58,7 +58,7 @@ class Stand:
 
 
 def ends(lab, options):
-    """What a crowd holds, what it leaves behind, and how each kind of slow client ends."""
+    """Memory during and after a crowd, and how each kind of slow client ends."""
     stand = Stand(lab, options)
     stand.run(1)
     before = stand.memory()

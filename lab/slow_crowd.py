@@ -5,7 +5,7 @@
 
 HEADS send a request's head by the byte, BODIES its body, READERS take a large answer by a few bytes, each about once a
 second; IDLE ask once and keep their connection. It prints `ready` when all are connected, and at TERM what became of each
-kind as one line of JSON. Whoever is cut stays away. It measures nothing of the gateway.
+kind as one line of JSON. A client that is cut does not reconnect. It measures nothing of the gateway.
 """
 
 import errno
@@ -21,15 +21,15 @@ import time
 from collections import Counter
 
 TURN_SECONDS = 1.0
-# What a network carries at once. With the segments of loopback, 64 KB, the kernel would take a megabyte from the gateway
-# at once, and the gateway would see no slow reader.
+# Segment size of a network. With the segments of loopback, 64 KB, the kernel would take a megabyte from the gateway at
+# once, and the gateway would see no slow reader.
 SEGMENT_BYTES = 1460
-# So small that the answer does not fit into this side's kernel.
+# Small, so that the response does not fit into the kernel's buffer on this side.
 READER_BUFFER_BYTES = 4096
 READ_BYTES = 8
 LARGE_PATH = "/bytes/1000000"
 BODY_BYTES = 100_000
-# Opened at once while the crowd gathers: the queue of a listener holds them.
+# Connections opened at once while the crowd gathers: the queue of a listener holds them.
 GATHER_AT_ONCE = 200
 
 HEAD = b"GET /checked-out HTTP/1.1\r\nHost: slow\r\nX-Slow: " + b"s" * 1000
@@ -115,19 +115,20 @@ class Crowd:
         reads = select.EPOLLIN if client.kind != "reader" else 0
         self.poll.register(client.socket, reads | select.EPOLLRDHUP)
         if client.kind != "idle":
-            # Spread over the second by where they begin.
+            # Turns are spread over the second by their start.
             heapq.heappush(self.turns, (time.monotonic() + TURN_SECONDS, id(client), client))
 
     def live_until(self, deadline):
         while not self.ending and (now := time.monotonic()) < deadline:
             while self.turns and self.turns[0][0] <= now:
                 due, number, client = heapq.heappop(self.turns)
-                # It may have been cut since.
+                # The connection may have been cut since.
                 if client.socket.fileno() >= 0:
                     client.turn()
                     heapq.heappush(self.turns, (due + TURN_SECONDS, number, client))
             wait = min(deadline, self.turns[0][0] if self.turns else deadline) - time.monotonic()
-            # Not more often than this: a little late for many is cheaper than in time for each.
+            # Polls at most this often, because being a little late for many clients is cheaper than being in time for
+            # each.
             for descriptor, events in self.poll.poll(min(max(wait, 0.005), TURN_SECONDS)):
                 self.look_at(self.clients[descriptor], events)
 

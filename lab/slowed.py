@@ -9,7 +9,7 @@ import sys
 import time
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-# Between two looks: short, so that the burden lies evenly upon a run, and long enough to cost nothing itself.
+# Interval of the loop: short, so that the load is spread evenly over a run, and long enough to cost nothing itself.
 LOOK_SECONDS = 0.02
 
 

@@ -12,7 +12,7 @@ from contenders import start_origin, start_weir
 
 UPLOADS = 4
 PROBES = 400
-# Before the uploads have filled all buffers on the way, nobody waits for anybody.
+# Until the uploads have filled all buffers on the way, no side waits for another.
 SETTLE_SECONDS = 1.0
 CHUNKS = b"1\r\na\r\n" * 10_000
 RECEIVE_BYTES = 1 << 20

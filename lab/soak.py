@@ -29,22 +29,23 @@ from load import Load, read_wrk
 ORIGIN = Path(__file__).resolve().parent / "checked_origin.py"
 PATHS = ORIGIN.with_name("paths.lua")
 SAMPLE_SECONDS = 5
-# Pools fill and tables grow to their size in this part of the run; memory is compared behind it.
+# Pools fill and tables grow to their size in this part of the run; memory is compared after it.
 WARM_UP_SHARE = 0.2
-# The samples before a mark whose median is the memory at that mark: a share of the run, since a single one holds
-# whatever bodies were under way.
+# The memory at a mark is the median of the samples in this share of the run before it, because a single sample includes
+# the bodies in flight.
 MARK_SHARE = 0.1
-# What "flat" means: the greatest of the four marks over the least.
+# Limit of "flat": the greatest of the four marks over the least.
 FLAT_RATIO = 1.02
 # A kept connection to the origin ends after this time without a request, so that the end of the run is soon clean.
 POOL_IDLE_SECONDS = 5
-# Routes that come and go; none of them is asked for.
+# Number of routes that are added and removed; none of them is requested.
 CHURN = 50
 CHANGES_PER_SECOND = 2
 # As many versions as the store keeps, made before the traffic: its history grows until then, and pages of it are kept
 # in memory. A gateway that has run for weeks is past that.
 VERSIONS_KEPT = 10_000
-# What wrk asks for in turn: enough requests for a leak of bytes to be seen, with pauses that leave the machine usable.
+# The paths that wrk requests in turn: enough requests to show a leak of bytes, with pauses that leave the machine
+# usable.
 VOLUME_PATHS = ("/checked-out", "/sample.html", "/bytes/3000", "/chunked/500", "/delay/5", "/echo")
 VOLUME_CONNECTIONS = 16
 VOLUME_PAUSE_MS = 25
@@ -52,7 +53,7 @@ ALL_CORES = ",".join(map(str, sorted(os.sched_getaffinity(0))))
 
 
 class Traffic:
-    """All clients: what they do, and what they saw."""
+    """All clients: their actions and their observations."""
 
     def __init__(self, port, seed):
         self.port, self.random, self.counts, self.faults, self.number = port, random.Random(seed), Counter(), [], 0
@@ -104,7 +105,7 @@ class Traffic:
         return "left an upload"
 
     async def leave_a_download(self, client, identity):
-        # Beyond what sockets and buffers on the way hold, so that the gateway is in the middle of it, too.
+        # More than sockets and buffers on the way hold, so that the gateway is in the middle of the response, too.
         await client.abandon_download(identity, 20_000_000)
         return "left a download"
 
@@ -172,7 +173,7 @@ class Soak:
         print(f"{self.options.minutes:g} minutes of mixed traffic", flush=True)
         tasks = [asyncio.create_task(each) for each in (*traffic.tasks(), self.change(traffic), self.watch(traffic))]
         with Load(self.wrk(), ALL_CORES) as load:
-            # What ends before its time has failed.
+            # A task that ends early has failed.
             await asyncio.wait(tasks, timeout=self.seconds, return_when=asyncio.FIRST_EXCEPTION)
             traffic.stopping = True
             await asyncio.gather(*tasks)
@@ -204,7 +205,7 @@ class Soak:
         elif number // CHURN % 2:
             self.admin.delete(route)
         else:
-            # Objects of very different sizes, so that what one leaves behind does not fit the next.
+            # Objects of very different sizes, so that the memory freed by one does not fit the next.
             self.admin.put(route, {"uri": f"/churn/{number}/*", "upstream_id": "checked", "desc": "x" * (number * 37 % 200)})
 
     async def watch(self, traffic):
@@ -236,13 +237,13 @@ class Soak:
         await asyncio.sleep(1)
 
     async def settle(self, descriptors):
-        """Waits until the pools have let go; what there is then."""
+        """Waits until the pools are empty; returns memory and descriptors then."""
         await self.let_go_of_admin()
         deadline = time.monotonic() + 6 * POOL_IDLE_SECONDS
         while self.descriptors() > descriptors and time.monotonic() < deadline:
             await asyncio.sleep(0.5)
         self.turn_log()
-        # The lines that were under way are written when the gateway has opened its new file.
+        # Lines in flight have been written when the gateway has opened its new file.
         while not self.log.exists() and time.monotonic() < deadline:
             await asyncio.sleep(0.1)
         self.turn_log()
@@ -250,7 +251,7 @@ class Soak:
         return {"descriptors": self.descriptors(), "pss_bytes": pss, "rss_bytes": rss}
 
     def judge(self, traffic, volume, descriptors, afterwards):
-        """Prints the verdict; what is kept."""
+        """Prints the verdict; returns the part that is kept."""
         marks = quarter_marks(self.samples)
         flat = max(marks) / min(marks)
         text = metrics(self.weir.addresses["metrics"])
@@ -258,7 +259,8 @@ class Soak:
             seen = json.load(answer)
         counts = traffic.counts
         checked = counts["whole"] + counts["left a download"]
-        # (what, what the clients saw, what the other side counted, how many of the latter no client waited for)
+        # (name, number seen by the clients, number counted by the other side, how many of the latter no client waited
+        # for)
         rows = [
             ("answers 200 of the checked route", checked, status(text, "checked", 200), 0),
             ("of those, seen by the origin", checked, seen["requests"], 0),

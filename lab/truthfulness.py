@@ -25,7 +25,7 @@ import report
 from common import BINARY, ROOT, Lab, LabError, cores, machine, need_binary, need_programs, run_main
 
 SLOWED, SAME = "weir-slowed", "weir-again"
-# Figures whose medians are held against the spread of the next run; in turns there is no throughput.
+# Figures with medians that are compared with the spread of the next run; in turns there is no throughput.
 JUDGED = ("requests_per_second", "cpu_us")
 
 

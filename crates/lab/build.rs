@@ -30,7 +30,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        // What a build of a contender leaves is no part of it.
+        // Build output of a contender is not one of its files.
         if hidden || path.file_name().is_some_and(|name| name == "target") {
             continue;
         }

@@ -23,7 +23,7 @@ pub fn check(data: &[u8]) {
 /// path, and canonical themselves.
 pub fn check_with(raw: &[u8], options: &PathOptions) {
     let mut scratch = PathScratch::default();
-    // The buffer was used for another path before, whose bytes must not appear.
+    // The buffer was used for another path before; bytes of that path must not appear.
     let _ = canonicalize(b"/%41/before/../%2fa;x", options, &mut scratch);
     let twin = path_twin::canonical(raw, options);
     let path = match canonicalize(raw, options, &mut scratch) {

@@ -1,4 +1,4 @@
-# What the start scripts of all contenders share: the environment they take, getting packages, and their four verbs.
+# Common parts of the start scripts of all contenders: their environment, getting packages, and their four verbs.
 # It knows no contender.
 #
 # A start.sh sets PROGRAM (the name of its folder in $CACHE), sources this file, defines
@@ -38,7 +38,7 @@ PROTOCOL="${PROTOCOL:-http}"
 ROUTES="${ROUTES:-0}"
 KEEPALIVE="${KEEPALIVE:-1024}"
 CONNECTIONS="${CONNECTIONS:-12000}"
-# Builds and downloads stay out of the way of whatever else the machine does.
+# Builds and downloads run with low priority, so that they do not disturb other work of the machine.
 LOW=(nice -n 19)
 # Debian keeps servers where a plain user's PATH does not look.
 PATH="$PATH:/usr/sbin:/sbin"
@@ -61,7 +61,7 @@ debian() {
   [ -e "$policy" ] || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && made=1; }
   say "installing $*"
   local get=("${LOW[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
-  # A list of packages that is out of date may name versions that are gone.
+  # An outdated list of packages may name versions that no longer exist.
   said="$("${get[@]}" install -y -qq --no-install-recommends "$@" 2>&1)" \
     || said="$("${get[@]}" update -qq 2>&1 && "${get[@]}" install -y -qq --no-install-recommends "$@" 2>&1)" \
     || { [ -z "$made" ] || rm -f "$policy"; fail "cannot install $*: $(tail -n 1 <<<"$said")"; }
@@ -113,7 +113,7 @@ jar() {
     mvn -q -B -ntp -T1 -DskipTests "-Dmaven.repo.local=$CACHE/maven" package
 }
 
-# java_version : what runs the jar.
+# java_version : the version of the Java that runs the jar.
 java_version() { java -version 2>&1 | sed -n '1s/.*"\(.*\)".*/JDK \1/p'; }
 
 # jvm ARGUMENT… : becomes a Java program. HEAP (512m) is its heap, JAVA_OPTIONS are further options. Of the collectors the
@@ -132,7 +132,7 @@ needs() {
   done
 }
 
-# written FILE : writes standard input to a file in one step, so that whoever watches it never sees a half.
+# written FILE : writes standard input to a file in one step, so that a program that watches it never sees a part.
 written() {
   cat >"$1.new"
   mv "$1.new" "$1"

@@ -1,5 +1,5 @@
-//! Answers "where would this request go?" for the Admin API and the control API alike. It refuses to know how the answer
-//! is found.
+//! Answers "where would this request go?" for the Admin API and the control API. It does not know how the route is
+//! found.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};

@@ -13,29 +13,26 @@ use crate::source::store::make_directory;
 /// The key and how it came about.
 #[derive(Debug)]
 pub struct FoundKey {
-    /// The key itself.
     pub key: String,
-    /// Where it is kept.
+    /// The file that holds it.
     pub path: PathBuf,
-    /// Whether it was made just now.
+    /// Whether this call generated it.
     pub created: bool,
 }
 
-/// Why there is no key.
+/// The reasons why there is no key.
 #[derive(Debug, Error)]
 pub enum KeyError {
     /// The file cannot be read or written.
     #[error("cannot use the admin key file {path}: {cause}")]
     Io {
-        /// The key's file.
         path: PathBuf,
         /// The error of the system call.
         cause: io::Error,
     },
-    /// Others can read the file.
+    /// Other users can read the file.
     #[error("the admin key file {path} can be read by others (mode {mode:o}); run: chmod 600 {path}")]
     Exposed {
-        /// The key's file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
@@ -44,11 +41,8 @@ pub enum KeyError {
     #[error(
         "the admin key file {path} must hold one line of {MIN_KEY_CHARS} to {MAX_KEY_CHARS} visible characters; delete it to have a new key made"
     )]
-    Malformed {
-        /// The key's file.
-        path: PathBuf,
-    },
-    /// No random numbers.
+    Malformed { path: PathBuf },
+    /// The system has no random numbers.
     #[error("cannot make an admin key: {0}")]
     Random(String),
 }
@@ -71,7 +65,7 @@ pub fn load_or_create(directory: &Path) -> Result<FoundKey, KeyError> {
     Ok(FoundKey { key, path, created: true })
 }
 
-/// Reads the key of `directory`; none where none was made yet.
+/// Reads the key of `directory`; none where no key was generated yet.
 ///
 /// # Errors
 /// See [`KeyError`].
@@ -105,7 +99,7 @@ fn read(file: &File, path: &Path) -> Result<String, KeyError> {
     if usable { Ok(key.to_owned()) } else { Err(malformed()) }
 }
 
-/// Writes beside the place and renames in, so that a crash leaves either no key or a whole one.
+/// Writes the key to another name and renames it, so that a crash leaves either no key or a whole one.
 fn write(directory: &Path, path: &Path, key: &str) -> io::Result<()> {
     let unfinished = directory.join(UNFINISHED_FILE);
     let mut file =
@@ -120,13 +114,13 @@ fn write(directory: &Path, path: &Path, key: &str) -> io::Result<()> {
 /// Name of the key's file in the data directory.
 const KEY_FILE: &str = "admin.key";
 const UNFINISHED_FILE: &str = "admin.key.unfinished";
-/// 160 bits: not to be guessed over any network.
+/// 160 bits, so that the key cannot be guessed over a network.
 const KEY_BYTES: usize = 20;
-/// Shorter keys in the file are slips, not keys.
+/// Shorter texts in the file are mistakes, not keys.
 const MIN_KEY_CHARS: usize = 16;
 /// The longest key that fits a header line comfortably.
 const MAX_KEY_CHARS: usize = 256;
-/// The longest key and a line end; more is no key file.
+/// The longest key and a line end fit; a longer file holds no key.
 const MAX_FILE_BYTES: u64 = 1024;
 
 #[cfg(test)]
@@ -134,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn made_once_and_read_again() {
+    fn key_is_made_once_and_read_again() {
         let parent = tempfile::tempdir().unwrap();
         let directory = parent.path().join("weir-data");
         assert!(find(&directory).unwrap().is_none() && !directory.exists());
@@ -148,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_no_keys_are_refused_and_kept() {
+    fn unusable_key_files_are_refused_and_kept() {
         let check = |text: &str, mode: u32, reason: &str| {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join(KEY_FILE);

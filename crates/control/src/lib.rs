@@ -1,6 +1,6 @@
-//! The control side: the source of the configuration, the thread that brings changes into force, and the HTTP
-//! listeners that show and change it. Everything here may block, on threads of its own. It refuses to know how requests
-//! are served: boot hands in a [`Publisher`] and [`Reports`].
+//! The control side: the source of the configuration, the thread that brings changes into force, and the HTTP listeners
+//! that show and change it. Everything here may block, on threads of its own. It does not know how requests are served:
+//! boot passes a [`Publisher`] and [`Reports`].
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod admin;

@@ -1,5 +1,5 @@
-//! `/v1/weir/log_level` of the control API: how much the node's own log tells, read and changed while it runs. It
-//! refuses to know what levels there are.
+//! `/v1/weir/log_level` of the control API: the level of the instance's own log, read and changed while it runs. It
+//! does not know which levels exist.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::admin::respond;
 
-/// The body of a `PUT`, and of every good answer: `{"level": "warn,control=debug"}`.
+/// The body of a `PUT`, and of every successful answer: `{"level": "warn,control=debug"}`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {
@@ -21,7 +21,7 @@ pub(crate) fn get(log: Option<&dyn LogLevel>) -> Response<Bytes> {
     log.map_or_else(not_here, shown)
 }
 
-/// Sets the level until the next one is set, or the node ends; 400 with the reason where the text is no level.
+/// Sets the level until the next change or the end of the process; 400 with the reason where the text is no level.
 pub(crate) fn put(log: Option<&dyn LogLevel>, body: &[u8]) -> Response<Bytes> {
     let Some(log) = log else { return not_here() };
     let before = log.level();

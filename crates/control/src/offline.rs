@@ -1,4 +1,4 @@
-//! The configuration as it lies on disk, for commands that run beside no node. It starts nothing and changes nothing.
+//! The configuration on disk, for commands that run while no instance does. It starts nothing and changes nothing.
 
 use std::path::Path;
 
@@ -15,10 +15,10 @@ use crate::source::store::{DirectoryLock, Record, Store, StoreError};
 use crate::stored_key;
 use crate::view::View;
 
-/// The objects of an embedded store that no node has open; none where there is no store yet.
+/// The objects of an embedded store that no instance has open; none where there is no store yet.
 ///
 /// # Errors
-/// The store cannot be opened, above all because a node runs on it.
+/// The store cannot be opened, usually because an instance runs on it.
 pub fn from_store(directory: &Path, sealer: &Sealer) -> Result<Vec<Change>, StoreError> {
     if !Store::exists(directory) {
         return Ok(Vec::new());
@@ -27,10 +27,10 @@ pub fn from_store(directory: &Path, sealer: &Sealer) -> Result<Vec<Change>, Stor
     Ok(changes(sealer, Medium::Store, records))
 }
 
-/// The objects that etcd had last, as the copy on this disk has them; none where there is no copy.
+/// The objects that etcd had last, from the copy on this disk; none where there is no copy.
 ///
 /// # Errors
-/// The copy cannot be opened, above all because a node runs on it.
+/// The copy cannot be opened, usually because an instance runs on it.
 pub fn from_etcd_copy(directory: &Path, prefix: &str, sealer: &Sealer) -> Result<Vec<Change>, StoreError> {
     if !LastGood::exists(directory) {
         return Ok(Vec::new());
@@ -50,7 +50,7 @@ fn changes(sealer: &Sealer, medium: Medium, entries: Vec<(String, Record)>) -> V
 /// The objects of a declarative file.
 ///
 /// # Errors
-/// The faults that make it no document, one `file:line: path: reason` a line.
+/// The faults because of which the file is no document, one `file:line: path: reason` per line.
 pub fn from_file(path: &Path) -> Result<Vec<Change>, String> {
     let document = file::read(path).map_err(|faults| {
         let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
@@ -62,7 +62,7 @@ pub fn from_file(path: &Path) -> Result<Vec<Change>, String> {
 /// The changes that a set would make to those objects, as an instance that has them would report them.
 ///
 /// # Errors
-/// The objects of the set that could not be used.
+/// The objects of the set that are faulty.
 pub fn plan(
     catalog: &Catalog,
     objects: &[Change],
@@ -80,7 +80,7 @@ pub fn plan(
 /// open; none where the store keeps no such version.
 ///
 /// # Errors
-/// The store cannot be opened, above all because a node runs on it.
+/// The store cannot be opened, usually because an instance runs on it.
 pub fn history(
     catalog: &Catalog,
     sealer: &Sealer,

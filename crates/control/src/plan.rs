@@ -1,5 +1,5 @@
-//! The difference between two texts of an object, place by place, and what a whole set of such differences adds up to.
-//! Pure: it refuses to know where the texts come from and what is done about them.
+//! The difference between two texts of an object, place by place, and the plan that all differences of a set make up.
+//! It does no I/O, and does not know the source of the texts or the use of the differences.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,13 @@ use crate::stored_key;
 /// The changes from one set of objects to another.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The revision that it starts from.
+    /// The revision that the plan starts from.
     pub revision: u64,
-    /// Objects that are new.
+    /// Count of new objects.
     pub create: usize,
-    /// Objects that differ.
+    /// Count of objects that differ.
     pub change: usize,
-    /// Objects that go.
+    /// Count of objects that are removed.
     pub delete: usize,
     /// The change of each object, ordered by key.
     pub objects: Vec<ObjectChange>,
@@ -32,7 +32,7 @@ pub struct ObjectChange {
     pub key: String,
     /// The action on it.
     pub action: Action,
-    /// Where it differs; of an object that is new or goes, each of its top fields.
+    /// The places that differ; for a new or a removed object, each of its top fields.
     pub fields: Vec<FieldChange>,
 }
 
@@ -40,11 +40,11 @@ pub struct ObjectChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// It was not there.
+    /// It did not exist.
     Create,
-    /// It is another now.
+    /// It differs.
     Change,
-    /// It is there no more.
+    /// It is removed.
     Delete,
 }
 
@@ -70,13 +70,13 @@ impl Plan {
         Plan { revision, create, change, delete, objects }
     }
 
-    /// Whether there is nothing to do.
+    /// Whether the plan has no change.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 }
 
-/// How an object differs; none when it does not. Secrets are left out of what is told, not of the comparison.
+/// The difference of an object; none when there is none. Secrets are compared, and are hidden in the result.
 pub fn between(
     catalog: &Catalog,
     key: &Key,
@@ -125,14 +125,14 @@ pub fn same(kind: Kind, left: &str, right: &str) -> bool {
 fn meant(kind: Kind, text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(Value::Object(mut object)) => {
-            // Metadata belongs to the plugin down to its last field.
+            // All fields of metadata belong to the plugin.
             if kind != Kind::PluginMetadata {
                 OWN_FIELDS.iter().for_each(|name| drop(object.shift_remove(*name)));
             }
             Value::Object(object)
         }
         Ok(value) => value,
-        // Only a damaged store holds this; it differs from everything but itself.
+        // Only a damaged store holds such a text; it differs from every text but itself.
         Err(_) => Value::String(text.to_owned()),
     }
 }
@@ -150,8 +150,8 @@ fn each_field(
     fields.into_iter().map(move |(pointer, value)| change(pointer, value))
 }
 
-/// Adds every place where the two differ. A list is compared item by item where it is as long as before, else it is
-/// one place: what moved in it cannot be told from what changed.
+/// Adds every place where the two differ. A list of unchanged length is compared item by item. Any other list is one
+/// place, because a moved item cannot be told from a changed one.
 fn compare(pointer: &str, before: &Value, after: &Value, fields: &mut Vec<FieldChange>) {
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => compare_objects(pointer, old, new, fields),
@@ -196,7 +196,7 @@ enum Side {
 }
 
 impl FieldChange {
-    /// Takes the secrets of one side out; `secrets` are their places in the whole object.
+    /// Hides the secrets of one side; `secrets` are their places in the whole object.
     fn hide(&mut self, side: Side, secrets: &[String]) {
         let value = match side {
             Side::Before => &mut self.before,
@@ -205,7 +205,7 @@ impl FieldChange {
         let Some(value) = value else { return };
         for secret in secrets {
             let Some(rest) = secret.strip_prefix(&self.pointer) else { continue };
-            // `/key` is no place above `/keys`.
+            // `/key` is not above `/keys`.
             if !rest.is_empty() && !rest.starts_with('/') {
                 continue;
             }
@@ -216,7 +216,7 @@ impl FieldChange {
     }
 }
 
-/// A JSON pointer one step further down.
+/// A JSON pointer with one more step.
 fn below(pointer: &str, step: &str) -> String {
     let step: Cow<'_, str> = if step.contains(['~', '/']) {
         step.replace('~', "~0").replace('/', "~1").into()
@@ -226,12 +226,12 @@ fn below(pointer: &str, step: &str) -> String {
     format!("{pointer}/{step}")
 }
 
-/// A field that is there is there, also when it is null.
+/// Reads a field that is present as `Some`, also when it is null.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// In place of a secret.
+/// Stands for a secret.
 pub const HIDDEN: &str = "(hidden)";
 /// The fields that the gateway keeps in an object itself.
 const OWN_FIELDS: [&str; 3] = ["id", "create_time", "update_time"];

@@ -1,8 +1,8 @@
-//! The one thread that owns the configuration: writes, reloads and expiries come in by a channel, go through the
-//! source, the snapshot and the publisher in that order, and are answered when they are in force. It refuses to know
-//! HTTP and the data plane.
+//! The one thread that owns the configuration. Writes, reloads and expiries arrive over a channel, pass the source, the
+//! snapshot and the publisher in that order, and are answered when they are in force. It knows neither HTTP nor the
+//! data plane.
 //!
-//! Writes that wait together share one durable transaction, so that an fsync serves many.
+//! Writes that wait at the same time share one durable transaction, so that one fsync serves many.
 
 mod batch;
 pub(crate) mod configs;
@@ -45,80 +45,78 @@ pub use gate::WriteGate;
 pub use release::{HandOver, Released};
 pub use write::{Author, Done, Part, Refused, Write};
 
-/// Makes a snapshot the one that requests are served by.
+/// Brings a snapshot into force for requests.
 pub trait Publisher: Send {
-    /// Compiles what differs and hands it to every worker. Gives back every fault that only compiling shows, of this
-    /// change and of those before it, as long as it is there; a fault says whether the object's former compiled form
-    /// is kept.
+    /// Compiles the objects that differ and passes them to every worker. Returns every fault that only the compiler
+    /// finds, of this change and of earlier ones, as long as it exists; a fault says whether the object's former
+    /// compiled form is kept.
     fn publish(&mut self, applied: &Applied) -> Vec<Fault>;
 }
 
-/// Why there is no first configuration.
+/// The reasons why there is no first configuration.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// The store cannot be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The file cannot be read or is no document; in strict mode, has any fault. Each fault is one line,
+    /// The file cannot be read or is no document; in strict mode, it has any fault. Each fault is one line,
     /// `file:line: path: reason`.
     #[error("{0}")]
     File(String),
     /// etcd cannot be a source.
     #[error(transparent)]
     EtcdSource(#[from] EtcdSourceError),
-    /// etcd has given nothing, and this disk has no copy of what it had.
+    /// etcd has not answered with its data, and this disk has no copy of it.
     #[error("there is no configuration to start with: {0}")]
     Etcd(String),
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     #[error("cannot start the control thread: {0}")]
     Thread(std::io::Error),
 }
 
-/// Where the configuration comes from.
+/// The source of the configuration.
 #[derive(Debug)]
 pub enum Source {
     /// The embedded store; the Admin API writes it.
     Store(Store),
     /// A declarative file; the Admin API only reads. `strict`: a file with any fault changes nothing.
     File {
-        /// The file.
         file: FileSource,
         /// All or nothing.
         strict: bool,
     },
-    /// etcd, which several nodes share; the Admin API of each writes it.
+    /// etcd, which several instances share; the Admin API of each writes it.
     Etcd(Box<EtcdSource>),
 }
 
-/// What the reconciling thread is made of.
+/// The parts of the reconciling thread.
 pub struct Parts {
-    /// The source.
     pub source: Source,
-    /// The plugins there are.
+    /// All plugins of this gateway.
     pub catalog: Arc<Catalog>,
-    /// The way to the workers.
+    /// Passes each snapshot to the workers.
     pub publisher: Box<dyn Publisher>,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
-    /// Where readers find the result.
+    /// The view for readers, which the thread replaces.
     pub view: SharedView,
-    /// What secrets in the store are sealed with.
+    /// Encrypts and decrypts secrets in the store.
     pub sealer: Sealer,
-    /// What references to secrets stand for.
+    /// The values of references to secrets.
     pub secrets: Arc<Secrets>,
-    /// The data directory, where good forms of objects that have become faulty are kept; none: they last as long as the
-    /// process.
+    /// The data directory, where good forms of objects that have become faulty are kept; none: the forms last as long
+    /// as the process.
     pub data: Option<PathBuf>,
 }
 
-/// The way to the reconciling thread.
+/// Sends commands to the reconciling thread.
 #[derive(Debug, Clone)]
 pub struct Reconcile {
     commands: SyncSender<Command>,
     gate: WriteGate,
 }
 
-/// What the thread can be asked for.
+/// A command for the thread.
 #[derive(Debug)]
 enum Command {
     Write(Write, Author, oneshot::Sender<Result<Done, Refused>>),
@@ -131,7 +129,7 @@ enum Command {
     Stop,
 }
 
-/// Something that is done on the thread, with the answer on its own way back.
+/// A closure that runs on the thread; it sends its result itself.
 struct Task(Box<dyn FnOnce(&mut Reconciler) + Send>);
 
 impl std::fmt::Debug for Task {
@@ -141,8 +139,7 @@ impl std::fmt::Debug for Task {
 }
 
 impl Reconcile {
-    /// Loads the source, publishes what it holds and starts the thread. When this returns, the configuration is in
-    /// force.
+    /// Loads the source, publishes its objects and starts the thread. When this returns, the configuration is in force.
     ///
     /// # Errors
     /// See [`LoadError`].
@@ -166,7 +163,7 @@ impl Reconcile {
             configs: Arc::default(),
         };
         let poke = commands.clone();
-        // With a full queue the next tick looks for what has changed.
+        // If the queue is full, the next tick finds the changed secrets.
         reconciler.parts.secrets.on_change(move || drop(poke.try_send(Command::Secrets)));
         reconciler.load(&commands)?;
         reconciler.note_start_faults();
@@ -177,7 +174,7 @@ impl Reconcile {
         Ok((Reconcile { commands, gate: WriteGate::default() }, thread))
     }
 
-    /// Asks for a write; the answer comes when it is durable and published.
+    /// Sends a write; the answer comes when the write is durable and published.
     pub async fn write(&self, write: Write, author: Author) -> Result<Done, Refused> {
         self.gate.pass().await;
         let (reply, answer) = oneshot::channel();
@@ -191,13 +188,13 @@ impl Reconcile {
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
-    /// Has the thread do something between its writes; nothing if it is too busy, or stopping.
+    /// Runs a closure on the thread between its writes; none if the thread is too busy, or stopping.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         task: impl FnOnce(&mut Reconciler) -> T + Send + 'static,
     ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        // Who asked may have gone.
+        // The caller may have dropped its future, so a failed send is ignored.
         let task = Task(Box::new(move |reconciler| drop(reply.send(task(reconciler)))));
         self.commands.try_send(Command::Task(task)).ok()?;
         answer.await.ok()
@@ -217,8 +214,8 @@ impl Reconcile {
         &self.gate
     }
 
-    /// Asks for the file to be read again now; the answer is the faults found. From etcd everything is read again, without
-    /// waiting for it. With the store it does nothing.
+    /// Reads the file again now; the answer is the list of faults. With etcd, starts reading everything again and does
+    /// not wait for it. With the store it does nothing.
     pub async fn reload(&self) -> Vec<String> {
         let (reply, answer) = oneshot::channel();
         if self.commands.try_send(Command::Reload(reply)).is_err() {
@@ -227,7 +224,7 @@ impl Reconcile {
         answer.await.unwrap_or_default()
     }
 
-    /// Asks for the file to be read again without waiting for it; for signal handlers.
+    /// Requests that the file is read again and does not wait for it; for signal handlers.
     pub fn request_reload(&self) {
         let (reply, _) = oneshot::channel();
         if self.commands.try_send(Command::Reload(reply)).is_err() {
@@ -235,48 +232,48 @@ impl Reconcile {
         }
     }
 
-    /// Asks for whatever etcd has to be taken over, even if it is older than what this node has served. With another source
-    /// it does nothing. False if the thread is too busy to be asked.
+    /// Requests that the data in etcd is taken over, even if it is older than the data that this instance has served.
+    /// With another source it does nothing. False if the thread's queue is full.
     pub fn adopt(&self) -> bool {
         self.commands.try_send(Command::Adopt).is_ok()
     }
 
-    /// Asks the thread to end after what is already waiting.
+    /// Requests that the thread ends after the commands that already wait.
     pub fn stop(&self) {
-        // A full channel drains while this waits; a closed one has nobody left to stop.
+        // A full channel has capacity again after a wait; a closed one means that the thread has ended.
         let _ = self.commands.send(Command::Stop);
     }
 }
 
-/// A write, and whose it is.
+/// A write and its author.
 type Signed = (Write, Author);
 
 /// The thread's own state.
 pub(crate) struct Reconciler {
     parts: Parts,
     snapshot: Snapshot,
-    /// What is wrong with the file as a whole, or with its shape.
+    /// Faults of the source, each as a line: all faults of a file, or records of the store that are no objects.
     faults: Vec<String>,
-    /// Those of the file's that belong to no object.
+    /// Those faults of the file that belong to no object.
     document_faults: Vec<String>,
-    /// What compiling found and no later change has mended.
+    /// Faults that the compiler found and no later change has removed.
     compile_faults: Vec<Fault>,
-    /// References to secrets that lead nowhere, of objects that are in force all the same.
+    /// References to secrets that are not resolved, in objects that are in force nevertheless.
     reference_faults: Vec<Fault>,
     /// Good forms of objects that are faulty now, on disk.
     good: good::GoodForms,
     /// Faults that keep this instance from being ready.
     start_faults: start_faults::StartFaults,
-    /// What the log knows of faulty objects.
+    /// The faulty objects that were reported in the log.
     told: told::Told,
-    /// The store was lent to another process and may hold more than the snapshot.
+    /// Whether the store was released to another process and may hold more than the snapshot.
     behind: bool,
-    /// The values of the first configuration's references were waited for.
+    /// Whether the thread has waited for the secret values of the first configuration.
     secrets_awaited: bool,
     inbox: Receiver<Command>,
-    /// Commands that came while the thread waited for another.
+    /// Commands that arrived while the thread waited for another one.
     deferred: VecDeque<Command>,
-    /// What the last whole set by the Admin API said of itself.
+    /// The statement of the last whole set by the Admin API about itself.
     configs: Arc<Configs>,
 }
 
@@ -300,7 +297,7 @@ impl Reconciler {
         }
     }
 
-    /// The next command, those first that were put off.
+    /// The next command; deferred commands come first.
     fn receive(&mut self, deadline: Instant) -> Result<Command, RecvTimeoutError> {
         match self.deferred.pop_front() {
             Some(command) => Ok(command),
@@ -308,7 +305,7 @@ impl Reconciler {
         }
     }
 
-    /// Serves one command and the writes that wait right behind it.
+    /// Serves one command and the writes that wait directly behind it.
     fn serve(&mut self, command: Command) -> Flow {
         let mut writes = Vec::new();
         let mut next = Some(command);
@@ -320,7 +317,7 @@ impl Reconciler {
                         next = self.deferred.pop_front().or_else(|| self.inbox.try_recv().ok());
                     }
                 }
-                // What etcd tells comes first: the writes are answered when it has told of them.
+                // Updates from etcd come first, because writes are answered when the follower has reported them.
                 Command::Etcd(update) => {
                     self.take(update);
                     next = self.deferred.pop_front().or_else(|| self.inbox.try_recv().ok());
@@ -339,7 +336,7 @@ impl Reconciler {
         match command {
             Command::Reload(reply) => {
                 let faults = self.reload();
-                // Whoever asked may have gone.
+                // The caller may have dropped its future, so a failed send is ignored.
                 let _ = reply.send(faults);
                 Flow::Continue
             }
@@ -367,12 +364,12 @@ impl Reconciler {
         }
         let (writes, replies): (Vec<_>, Vec<_>) = writes.into_iter().unzip();
         for (result, reply) in self.write(writes).into_iter().zip(replies) {
-            // A client that has gone has its write nevertheless.
+            // The write is done even if the client has disconnected, so a failed send is ignored.
             let _ = reply.send(result);
         }
     }
 
-    /// The first configuration.
+    /// Loads the first configuration.
     fn load(&mut self, commands: &SyncSender<Command>) -> Result<(), LoadError> {
         match &mut self.parts.source {
             Source::Etcd(_) => self.load_from_etcd(commands),
@@ -399,7 +396,8 @@ impl Reconciler {
             Source::File { strict, .. } => {
                 let strict = *strict;
                 let faults = self.reload();
-                // A file that cannot be taken over has no last good form yet: nothing would be served in its name.
+                // A file that cannot be taken over has no last good form yet, so that the gateway would serve an empty
+                // configuration.
                 if self.snapshot.revision() == 0 || (strict && !faults.is_empty()) {
                     return Err(LoadError::File(faults.join("\n")));
                 }
@@ -408,7 +406,7 @@ impl Reconciler {
         }
     }
 
-    /// What happens by itself, each second.
+    /// Periodic work, each second.
     fn tick(&mut self) {
         self.parts.catalog.release_unused();
         self.take_changed_secrets();
@@ -423,17 +421,17 @@ impl Reconciler {
         }
     }
 
-    /// Hands a new snapshot to workers and readers.
+    /// Passes a new snapshot to workers and readers.
     fn publish(&mut self, applied: Applied) {
         self.good.keep(&self.parts.sealer, &applied.snapshot);
         self.hand_over(applied);
     }
 
-    /// As [`Reconciler::publish`]; the good forms on disk stay as they are.
+    /// As [`Reconciler::publish`]; the good forms on disk stay unchanged.
     fn hand_over(&mut self, applied: Applied) {
         self.prepare_secrets(&applied);
         let publisher = &mut self.parts.publisher;
-        // The configuration is checked and stored by now; a mistake in compiling it must not end the control side.
+        // The configuration is already checked and stored, so that a bug in the compiler must not end the control side.
         let faults = catch_unwind(AssertUnwindSafe(|| publisher.publish(&applied))).unwrap_or_else(|_| {
             vec![Fault::general(format!(
                 "revision {} cannot be compiled: a panic",
@@ -453,7 +451,7 @@ impl Reconciler {
         self.snapshot = applied.snapshot;
         let touched = applied.faults.into_iter().chain(self.compile_faults.iter().cloned());
         let touched = touched.filter_map(|fault| fault.key).collect();
-        // Of a file, the faults of objects are told with their lines.
+        // Faults of objects in a file are logged elsewhere, with their lines.
         let elsewhere = matches!(self.parts.source, Source::File { .. });
         told::tell_skipped(&applied.diff);
         self.start_faults.settle(&self.snapshot, &self.compile_faults);
@@ -462,7 +460,7 @@ impl Reconciler {
         self.parts.view.store(view);
     }
 
-    /// The newest change that is known of, and its time in milliseconds.
+    /// The newest known change, and its time in milliseconds.
     fn changed(&self) -> Option<(u64, u64)> {
         match &self.parts.source {
             Source::Store(store) => store.latest_change(),
@@ -470,7 +468,7 @@ impl Reconciler {
         }
     }
 
-    /// Lets readers see what is.
+    /// Replaces the view for readers.
     fn show(&self) {
         self.parts.view.store(self.view());
     }
@@ -511,13 +509,14 @@ fn stopping() -> Refused {
     Refused::Store("the gateway is stopping".to_owned())
 }
 
-/// Commands that wait; more callers than the Admin listener has seats cannot be.
+/// Capacity of the command queue. The Admin listener has fewer seats, so that its requests never fill it.
 const MAX_WAITING: usize = 1024;
-/// Faults of compiling that are remembered; the first of a hundred thousand says what the last would.
+/// Limit of compile faults that are kept. The first thousand usually show the cause.
 const MAX_COMPILE_FAULTS: usize = 1000;
-/// Writes in one transaction: an fsync is worth sharing, but not for longer than a few milliseconds of checking.
+/// Writes in one transaction, so that one fsync serves many; more would delay the first answers by more than a few
+/// milliseconds of checks.
 const MAX_BATCH: usize = 256;
-/// How often files are looked at and expiries swept (APISIX looks once a second).
+/// Interval at which files are checked and expired objects removed (APISIX checks once a second).
 const TICK: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Reading a file that a user names and that is read again while the gateway runs: never waits for a writer and never
-//! reads without end, whatever lies at the path. It refuses to know what the file holds.
+//! Reading a file that a user names and that is read again while the gateway runs: it never waits for a writer and
+//! never reads without a limit, whatever the path names. It does not know the content of the file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -8,14 +8,16 @@ use std::path::Path;
 
 /// Opens the file at `path` for reading. Symbolic links are followed, as mounted volumes have them.
 ///
+/// As of [`File::open`], and `InvalidInput` for anything but a regular file: opening a FIFO would wait for a writer,
+/// and reading a FIFO or a device could block or never end.
 /// # Errors
 /// As of [`File::open`], and `InvalidInput` for what is no regular file: opening a FIFO would wait for a writer, and
 /// reading one or a device could wait or go on for ever.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Non-blocking, since opening a FIFO waits otherwise; regular files do not know the difference. A terminal must not
-    // become that of this process.
+    // O_NONBLOCK, because opening a FIFO would block otherwise; it has no effect on regular files. O_NOCTTY, so that a
+    // terminal does not become the controlling terminal of this process.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    // The type is that of the opened descriptor: what lies at the path may have changed since a look before.
+    // The type is read from the opened descriptor, because the path may name another file than at an earlier look.
     let file_type = file.metadata()?.file_type();
     if file_type.is_file() {
         return Ok(file);
@@ -40,6 +42,7 @@ pub fn read_to_string(path: &Path, limit_bytes: u64) -> io::Result<String> {
 
 /// The text of an opened file.
 ///
+/// `FileTooLarge` where it has more than `limit_bytes`; `InvalidData` where it is not UTF-8.
 /// # Errors
 /// `FileTooLarge` where it has more than `limit_bytes`; `InvalidData` where it is not UTF-8.
 pub fn read_bounded(file: File, limit_bytes: u64) -> io::Result<String> {

@@ -7,7 +7,7 @@ use model::report::{Explain, Listening, LogLevel, MetricsText, NodeHealth, Readi
 /// The reports that boot passes to control, so that it can show the state of the gateway.
 #[derive(Clone)]
 pub struct Reports {
-    /// Which revision each worker runs.
+    /// The revision that each worker runs.
     pub workers: Arc<dyn WorkerRevisions>,
     /// The text of a metrics scrape.
     pub metrics: Arc<dyn MetricsText>,
@@ -19,7 +19,7 @@ pub struct Reports {
     pub listening: Arc<dyn Listening>,
     /// The router's decision on a request; none where that cannot be asked.
     pub explain: Option<Arc<dyn Explain>>,
-    /// How much the node's own log tells; none where that cannot be changed.
+    /// The level of the instance's own log; none where it cannot be changed.
     pub log_level: Option<Arc<dyn LogLevel>>,
 }
 

@@ -1,6 +1,6 @@
-//! Secrets at rest: the fields that hold them are encrypted in what is stored and opened in what is read, with the
-//! keyring of the settings, as APISIX does it, so that each can read the other's (contract section 2.2). It decides
-//! neither which fields these are (`model::secret_field`) nor where texts are kept.
+//! Secrets at rest: the fields that hold them are encrypted in stored texts and decrypted in texts that are read, with
+//! the keyring of the settings, as APISIX does it, so that each program can read the other's data (contract section
+//! 2.2). It does not decide which fields these are (`model::secret_field`) nor where texts are kept.
 //!
 //! AES-CBC with PKCS7; the key is the initialisation vector too, so that equal secrets have equal encrypted forms: the
 //! price of being read by APISIX. It keeps secrets from a reader of the store, and does not authenticate the writer.
@@ -19,49 +19,48 @@ use model::{Catalog, Key};
 use serde_json::Value;
 use thiserror::Error;
 
-/// Seals and opens the secrets within the texts of objects. Without a keyring, texts stay as they are.
+/// Encrypts and decrypts the secrets within the texts of objects. Without a keyring, texts stay unchanged.
 #[derive(Clone)]
 pub struct Sealer {
     catalog: Arc<Catalog>,
-    /// The first one seals, all open.
+    /// The first key encrypts; all keys are tried to decrypt.
     ring: Arc<[RingKey]>,
 }
 
-/// Where texts are kept.
+/// The place where texts are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// The embedded store, which is this program's alone: a text with sealed secrets is marked, so that there is no doubt
-    /// about what looks sealed and is not.
+    /// The embedded store, which only this program uses: a text with encrypted secrets is marked, so that a plain text
+    /// that looks encrypted is not taken for an encrypted one.
     Store,
-    /// etcd, which is APISIX's too.
+    /// etcd, which APISIX uses too.
     Etcd,
 }
 
-/// Why a keyring is none.
+/// The reasons to refuse a keyring.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum KeyringError {
-    /// A key, counted from 1, of a length that no cipher has.
+    /// A key, counted from 1, has a length that no cipher has.
     #[error("key {number} of the keyring has {bytes} bytes; a key has 16 (AES-128) or 32 (AES-256)")]
     Length {
-        /// Which one.
+        /// The number of the key.
         number: usize,
-        /// Its length.
         bytes: usize,
     },
-    /// More keys than anybody rotates through.
+    /// The keyring has more keys than a rotation needs.
     #[error("the keyring has {0} keys; at most {MAX_KEYS} are tried for a secret")]
     TooMany(usize),
 }
 
-/// Why the secrets of a stored object stay closed. Holds no secret.
+/// The reasons why the secrets of a stored object cannot be decrypted. Holds no secret.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum SealedError {
-    /// The text was sealed, and there is no keyring.
+    /// The text is encrypted, and there is no keyring.
     #[error(
         "its secrets are encrypted and there is no encryption_keyring: set the keyring they were encrypted with"
     )]
     NoKeyring,
-    /// No key opens it.
+    /// No key decrypts it.
     #[error(
         "{0} cannot be decrypted with any key of encryption_keyring: add the key it was encrypted with, or write the \
          object once more"
@@ -70,7 +69,7 @@ pub enum SealedError {
 }
 
 impl Sealer {
-    /// A sealer with these keys, which are passed as their bytes; with none it does nothing.
+    /// A sealer with these keys, which are passed as their bytes; without keys it changes nothing.
     ///
     /// # Errors
     /// See [`KeyringError`].
@@ -86,8 +85,8 @@ impl Sealer {
         Ok(Sealer { catalog, ring })
     }
 
-    /// The text of an object with its secrets sealed, as APISIX would write it to etcd. Borrowed where nothing is to be
-    /// sealed.
+    /// The text of an object with its secrets encrypted, as APISIX would write it to etcd. Borrowed where it has no
+    /// secret.
     pub fn seal<'t>(&self, key: &Key, text: &'t str) -> Cow<'t, str> {
         let Some(ring_key) = self.ring.first() else { return Cow::Borrowed(text) };
         let Ok(mut object) = serde_json::from_str::<Value>(text) else { return Cow::Borrowed(text) };
@@ -101,11 +100,11 @@ impl Sealer {
         if sealed { Cow::Owned(object.to_string()) } else { Cow::Borrowed(text) }
     }
 
-    /// The text of an object with its secrets opened. What does not look sealed stays: it was written before there was
-    /// a keyring.
+    /// The text of an object with its secrets decrypted. A secret that does not look encrypted stays, because it was
+    /// written before there was a keyring.
     ///
     /// # Errors
-    /// What looks sealed and no key opens.
+    /// A secret looks encrypted, and no key decrypts it.
     pub fn open<'t>(&self, key: &Key, text: &'t str) -> Result<Cow<'t, str>, SealedError> {
         self.open_all(key, text, Plain::MayBe)
     }
@@ -118,10 +117,10 @@ impl Sealer {
         }
     }
 
-    /// Opens what [`Sealer::seal_for`] made for that medium, or what was written there without a keyring.
+    /// Decrypts a text that [`Sealer::seal_for`] made for that medium, or that was written there without a keyring.
     ///
     /// # Errors
-    /// What is sealed, or in etcd looks so, and no key opens.
+    /// A secret is encrypted, or in etcd looks so, and no key decrypts it.
     pub fn open_from<'t>(
         &self,
         medium: Medium,
@@ -148,7 +147,8 @@ impl Sealer {
         let Ok(mut object) = serde_json::from_str::<Value>(text) else { return Ok(Cow::Borrowed(text)) };
         let (mut opened, mut closed) = (false, None);
         secret_field::for_each(&self.catalog, key, &mut object, &mut |place, form, secret| {
-            // Of private keys only PEM is sealed; a reference, or what is no key at all, is stored as it is.
+            // Only PEM is encrypted in the fields of private keys; a reference, or a text that is no key, is stored as
+            // it is.
             let may_be_plain = plain == Plain::MayBe || form == SecretForm::PrivateKey;
             let sealed = sealed_bytes(secret);
             match sealed.and_then(|sealed| self.ring.iter().find_map(|ring_key| ring_key.open(&sealed))) {
@@ -174,7 +174,7 @@ impl fmt::Debug for Sealer {
     }
 }
 
-/// Whether a secret may stand there without having been sealed.
+/// Whether a secret may be stored without encryption.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Plain {
     MayBe,
@@ -212,29 +212,29 @@ impl RingKey {
         BASE64.encode(&bytes)
     }
 
-    /// The secret, if it was sealed with this key.
+    /// The secret, if it was encrypted with this key.
     fn open(&self, sealed: &[u8]) -> Option<String> {
         let mut bytes = sealed.to_vec();
         let opened = self.opening.decrypt(&mut bytes, DecryptionContext::Iv128(self.vector.into())).ok()?;
-        // A wrong key leaves a right padding once in 256 times, and a text next to never.
+        // A wrong key leaves valid padding once in 256 times, and valid UTF-8 almost never.
         std::str::from_utf8(opened).ok().map(str::to_owned)
     }
 }
 
-/// The bytes of a text that looks sealed: base64 of whole blocks.
+/// The bytes of a text that looks encrypted: base64 of whole blocks.
 fn sealed_bytes(text: &str) -> Option<Vec<u8>> {
     let bytes = BASE64.decode(text.as_bytes()).ok()?;
     (!bytes.is_empty() && bytes.len() % BLOCK_BYTES == 0).then_some(bytes)
 }
 
-/// How PEM begins.
+/// The first characters of PEM.
 const PEM_START: &str = "---";
 /// The mark in front of a stored text with encrypted secrets. No JSON begins so.
 const MARK: &str = "sealed:";
-/// The block of AES.
+/// Block size of AES.
 const BLOCK_BYTES: usize = 16;
-/// A keyring is rotated by putting a new key in front and taking an old one off the end; each one is tried for every
-/// secret that is read.
+/// Limit of the keys in a keyring. A keyring is rotated by adding a new key in front and removing an old one at the
+/// end; each key is tried for every secret that is read.
 pub const MAX_KEYS: usize = 16;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! What references to secrets stand for: a cache that looking into takes no time, kept fresh in the background. The
-//! environment is read as it is; secret managers are asked by a thread of its own, which is only there once an object
-//! refers to one. It refuses to know who uses the values: who is told of a change looks for that itself.
+//! Values of references to secrets: a cache with lookups that never block, refreshed in the background. Environment
+//! variables are read at each lookup. Secret managers are asked by a thread, which starts with the first reference to
+//! one. It does not know the users of the values; each user asks for changes itself.
 
 mod cache;
 mod client;
@@ -25,29 +25,29 @@ pub use shared::SecretOptions;
 use shared::Shared;
 use thread::FetchThread;
 
-/// See the module.
+/// The values of all references, shared by the reconciling thread and the compiler.
 pub struct Secrets {
     shared: Arc<Shared>,
     thread: Mutex<Option<FetchThread>>,
 }
 
 impl Secrets {
-    /// Values that nobody refers to yet.
+    /// A cache without references.
     pub fn new(options: SecretOptions, environment: Environment) -> Secrets {
         Secrets { shared: Arc::new(Shared::new(options, environment)), thread: Mutex::default() }
     }
 
-    /// Calls `listener` whenever there is something for [`Secrets::take_changed`].
+    /// Sets the function that is called whenever [`Secrets::take_changed`] has something to return.
     pub(crate) fn on_change(&self, listener: impl Fn() + Send + 'static) {
         *self.shared.listener.lock() = Some(Box::new(listener));
     }
 
-    /// The references whose values have changed since the last call.
+    /// The references with values that have changed since the last call.
     pub(crate) fn take_changed(&self) -> Vec<Arc<str>> {
         std::mem::take(&mut *self.shared.changed.lock())
     }
 
-    /// Takes up the managers and references that came with `applied`, and drops those that went.
+    /// Takes up the managers and references of `applied`, and drops those that it removed.
     pub(crate) fn follow(&self, applied: &Applied) {
         let now = Instant::now();
         let mut cache = self.shared.cache.lock();
@@ -91,7 +91,7 @@ impl Secrets {
         }
     }
 
-    /// Waits until every manager was asked for everything once, or `deadline`.
+    /// Waits until every document was asked for once, or until `deadline`.
     pub(crate) fn await_first(&self, deadline: Instant) {
         let mut cache = self.shared.cache.lock();
         while !cache.all_tried() {
@@ -102,7 +102,7 @@ impl Secrets {
         }
     }
 
-    /// What is wrong with the references of the objects in `applied`.
+    /// The faults of references in the objects of `applied`.
     pub(crate) fn faults(&self, applied: &Applied) -> Vec<Fault> {
         let objects = applied.diff.iter().filter_map(|difference| difference.after.as_ref());
         let unresolved = |object: &Arc<Object>| -> Vec<Fault> {
@@ -117,15 +117,15 @@ impl Secrets {
         objects.flat_map(unresolved).collect()
     }
 
-    /// Ends the thread.
+    /// Stops the thread.
     pub(crate) fn stop(&self) {
         if let Some(thread) = self.thread.lock().take() {
             thread.stop();
         }
     }
 
-    /// Appends how many references to secret managers there are, by their state, in the Prometheus text format. A node
-    /// without any has no such metric.
+    /// Appends the count of references to secret managers by their state, in the Prometheus text format. An instance
+    /// without such references has no such metric.
     pub fn write_metrics(&self, text: &mut String) {
         let Counts { fresh, stale, unresolved } = self.shared.cache.lock().counts();
         if fresh + stale + unresolved == 0 {

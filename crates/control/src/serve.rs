@@ -1,8 +1,8 @@
-//! One small HTTP/1.1 server for all listeners of the control side. It refuses to know what is answered: each
-//! listener hands in a [`Handler`].
+//! One small HTTP/1.1 server for all listeners of the control side. Each listener passes a [`Handler`], which makes the
+//! answers.
 //!
-//! Everything a peer can spend is bounded: connections, time for the head and the body, bytes of the body. Connections
-//! that say nothing cannot keep others out: they give way when the seats run out (`serve/seats.rs`).
+//! Everything that a peer can use up is limited: connections, time for the head and the body, bytes of the body. Silent
+//! connections cannot keep others out: they are closed first when the seats run out (`serve/seats.rs`).
 
 mod notice;
 mod seats;
@@ -32,10 +32,10 @@ pub(crate) use seats::Stage;
 use seats::{HeldSeat, SeatLimits, Seats};
 use stream::Watched;
 
-/// The answer a handler is still working on.
+/// An answer that is not complete yet.
 pub type Answer = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;
 
-/// An answer given instead of going on; boxed, for it is the rare case.
+/// An answer that ends a request early; boxed, because it is rare.
 pub type Refusal = Box<Response<Bytes>>;
 
 /// The address of the peer; every request that is answered carries it.
@@ -44,13 +44,14 @@ pub struct Peer(pub SocketAddr);
 
 /// The handling of requests by a listener.
 pub trait Handler: Send + Sync + 'static {
-    /// Whether connections from that address are served at all. The others are closed when they are accepted, before
+    /// Whether connections from that address are served. Other connections are closed when they are accepted, before
     /// they take a seat.
     fn allows(&self, _peer: SocketAddr) -> bool {
         true
     }
 
-    /// Where a request with that head waits for its turn before its body is read; none if it need not wait.
+    /// The queue in which a request with that head waits for its turn before its body is read; none if it need not
+    /// wait.
     fn queue(&self, _head: &Parts) -> Option<Arc<Semaphore>> {
         None
     }
@@ -60,10 +61,10 @@ pub trait Handler: Send + Sync + 'static {
         plain(StatusCode::SERVICE_UNAVAILABLE)
     }
 
-    /// Looks at the head before a byte of the body is read; an `Err` is the answer and the body is not read.
+    /// Checks the head before a byte of the body is read. An `Err` is the answer; the body is then not read.
     ///
     /// # Errors
-    /// The answer to a client that may not ask this.
+    /// The answer to a client that may not send this request.
     fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Refusal>;
 
     /// The answer for a body over `limit`, [`Handler::max_body_bytes`]. `size` is the declared length, if there is one.
@@ -76,12 +77,12 @@ pub trait Handler: Send + Sync + 'static {
     fn answer(&self, request: Request<Bytes>) -> Answer;
 }
 
-/// How many requests of a listener are expected or being answered.
+/// The count of requests of a listener that are expected or being answered.
 #[derive(Debug, Clone, Default)]
 pub struct Busy(Arc<AtomicUsize>);
 
 impl Busy {
-    /// New connections that have not been answered yet, and requests on other ones.
+    /// New connections that have not been answered yet, plus requests on older connections.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Acquire)
     }
@@ -92,7 +93,7 @@ impl Busy {
     }
 }
 
-/// One of them, until it is dropped.
+/// One counted request or connection; it is no longer counted when this is dropped.
 #[derive(Debug)]
 struct BusyGuard(Busy);
 
@@ -130,7 +131,7 @@ pub async fn serve(
                 }
             }
             Ok((stream, peer)) => {
-                // Without a seat every connection is being answered; the client may try again.
+                // Without a free seat every connection is being answered; the client may try again.
                 let Some(seat) = HeldSeat::take(&seats, peer.ip()) else { continue };
                 let handler = Arc::clone(&handler);
                 let stop = stop.clone();
@@ -142,7 +143,7 @@ pub async fn serve(
             }
             Err(fault) if fault.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(fault) => {
-                // Out of descriptors, usually.
+                // The usual cause is that the process has no free descriptor (EMFILE).
                 if let Some(more) = failed.due() {
                     tracing::warn!(%fault, more, "cannot accept a connection");
                 }
@@ -162,7 +163,7 @@ async fn accept(
         // Without a sender that could pause, there are no pauses.
         let _ = paused.wait_for(|paused| !*paused).await;
         tokio::select! {
-            // The pause first: a connection that is accepted after it began would be answered too late.
+            // The pause comes first, because a connection that is accepted after its begin would be answered too late.
             biased;
             Ok(_) = paused.wait_for(|paused| *paused) => {}
             accepted = listener.accept() => return accepted,
@@ -170,8 +171,8 @@ async fn accept(
     }
 }
 
-/// Turns one request into its answer: admission, body, handler. `note` is told how far it is. Needs no socket, for
-/// tests.
+/// Turns one request into its answer: admission, body, handler. Reports the progress to `note`. Needs no socket, so
+/// that tests can call it.
 pub(crate) async fn respond<B>(
     handler: &dyn Handler,
     request: Request<B>,
@@ -196,7 +197,7 @@ where
         discard(&head, body);
         return closing(handler.too_large(declared, limit));
     }
-    // Held until the answer is there: what the body becomes is larger than the body.
+    // The permit is held until the answer is made, because the parsed body is larger than the body.
     let _turn = match turn(handler.queue(&head)).await {
         Ok(turn) => turn,
         Err(()) => {
@@ -219,7 +220,7 @@ where
     }
 }
 
-/// The turn in that queue; an error when it did not come in time.
+/// The permit of that queue; an error when it is not free in time.
 async fn turn(queue: Option<Arc<Semaphore>>) -> Result<Option<OwnedSemaphorePermit>, ()> {
     let Some(queue) = queue else { return Ok(None) };
     match tokio::time::timeout(TURN_TIMEOUT, queue.acquire_owned()).await {
@@ -228,8 +229,8 @@ async fn turn(queue: Option<Arc<Semaphore>>) -> Result<Option<OwnedSemaphorePerm
     }
 }
 
-/// Reads and drops what a refused peer is still sending, for a while: closing a socket with unread bytes resets the
-/// connection, and the reset would overtake the answer that says why.
+/// Reads and drops the remaining body of a refused request, for a limited time. Closing a socket with unread bytes
+/// resets the connection, and the client would see the reset instead of the answer.
 fn discard<B>(head: &Parts, mut body: Pin<Box<B>>)
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -260,7 +261,7 @@ async fn connection(
     (busy, first): (Busy, BusyGuard),
 ) {
     let first = Arc::new(Mutex::new(Some(first)));
-    // Answers are written in one piece; waiting for more would only delay them.
+    // Answers are written in one piece, so that Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
     let seat = Arc::new(seat);
     let noted = Arc::clone(&seat);
@@ -277,7 +278,7 @@ async fn connection(
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .title_case_headers(true)
-        // The seat's deadlines bound heads and silence.
+        // The seat's deadlines limit the time for heads and silence.
         .header_read_timeout(None)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(Watched::new(stream, Arc::clone(&seat))), service);
@@ -302,12 +303,12 @@ async fn connection(
     }
 }
 
-/// Until the sender says so or is gone.
+/// Waits until the sender says so or is gone.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// The body was not read, so the connection cannot carry another request.
+/// Adds `Connection: close`, because the body was not read and the connection cannot carry another request.
 fn closing(mut response: Response<Bytes>) -> Response<Bytes> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -319,22 +320,24 @@ fn plain(status: StatusCode) -> Response<Bytes> {
     response
 }
 
-/// Per listener. Admin clients are few; the bound keeps a flood from taking the process's descriptors, and the share of
-/// one address leaves seats to the others. A reverse proxy or NAT in front has all its clients within one share.
+/// Seats of each listener. Admin clients are few; the total keeps a flood from taking all descriptors of the process,
+/// and the share of one address leaves seats to other addresses. All clients of a reverse proxy or NAT in front are
+/// within one share.
 const SEATS: SeatLimits = SeatLimits { total: 512, per_address: 128 };
-/// Connections without a seat that are still to be closed; closing takes microseconds.
+/// Connections without a seat that wait to be closed; closing takes microseconds.
 const MAX_CLOSING: usize = 64;
-/// How long a request waits for its turn, with its body unread.
+/// Longest time that a request waits for its turn, with its body unread.
 pub(crate) const TURN_TIMEOUT: Duration = Duration::from_secs(10);
-/// A body of the largest size at 50 KB/s.
+/// Longest time for a body: enough for the largest one at 50 KB/s.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Of a refused body; several times the largest one that is taken, so that an honest mistake gets its answer.
+/// Bytes of a refused body that are read and dropped: several times the largest accepted body, so that a client with a
+/// slightly too large body gets its answer.
 const DISCARDED_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// A refused peer that sends more slowly than that is not waited for.
+/// Longest time for reading a refused body.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
-/// Hyper's smallest buffer is 8 KiB; a head with a long query still fits 64 KiB.
+/// Limit of a head. Hyper's smallest buffer is 8 KiB; a head with a long query fits 64 KiB.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// After a failed accept: others must close something before another one makes sense.
+/// Pause after a failed accept, so that other connections can close before the next accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// After a failed accept where a connection has just been closed.
+/// Pause after a failed accept where a connection has just been closed.
 const ACCEPT_PAUSE_WITH_ROOM: Duration = Duration::from_millis(1);

@@ -1,5 +1,5 @@
-//! Where a configuration comes from: the embedded store, a declarative file, or etcd. It refuses to know what the
-//! objects mean; that is the model's.
+//! The sources of a configuration: the embedded store, a declarative file, or etcd. They do not know the meaning of the
+//! objects; `model` does.
 
 pub mod etcd;
 pub mod file;

@@ -1,5 +1,5 @@
-//! Starting and stopping the control side: source, reconciling thread, listeners, in that order. It refuses to know
-//! settings files and flags; boot hands in what they came to.
+//! Starting and stopping the control side: source, reconciling thread, listeners, in that order. It does not know
+//! settings files and flags; boot passes their values.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -30,19 +30,19 @@ use crate::view::SharedView;
 
 /// The parts that the control side needs to start.
 pub struct ControlConfig {
-    /// Where the configuration comes from.
+    /// The source of the configuration.
     pub source: SourceConfig,
-    /// The plugins there are.
+    /// All plugins of this gateway.
     pub catalog: Arc<Catalog>,
-    /// The way to the workers.
+    /// Passes each configuration to the workers.
     pub publisher: Box<dyn Publisher>,
-    /// The gateway as it runs.
+    /// The state of the running gateway.
     pub reports: Reports,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
     /// The lock of the store's directory, if it is held already.
     pub lock: Option<DirectoryLock>,
-    /// The Admin API's rules.
+    /// The rules of the Admin API.
     pub admin: AdminConfig,
     /// The key that secrets in the store are encrypted with.
     pub sealer: Sealer,
@@ -52,7 +52,7 @@ pub struct ControlConfig {
     pub ready_with_faults: bool,
 }
 
-/// Where the configuration comes from.
+/// The source of the configuration.
 #[derive(Debug, Clone)]
 pub enum SourceConfig {
     /// The embedded store in this data directory.
@@ -62,16 +62,15 @@ pub enum SourceConfig {
     },
     /// A declarative file.
     File {
-        /// The file.
         path: PathBuf,
-        /// A file with any fault changes nothing, and none starts.
+        /// Whether a file with any fault changes nothing, and prevents the start.
         strict: bool,
-        /// Where good forms of faulty objects are kept; made when there is one.
+        /// The directory for good forms of faulty objects; made when there is one.
         directory: PathBuf,
     },
-    /// etcd; its copy is kept in this data directory.
+    /// etcd; a copy of its data is kept in this data directory.
     Etcd {
-        /// Where it is.
+        /// Endpoints, prefix and credentials.
         config: Box<EtcdConfig>,
         /// The data directory; made if it is missing.
         directory: PathBuf,
@@ -91,22 +90,22 @@ pub struct Listeners {
     pub metrics: Option<TcpListener>,
 }
 
-/// The Admin API's rules.
+/// The rules of the Admin API.
 #[derive(Debug, Clone)]
 pub struct AdminConfig {
-    /// Keys and what they allow.
+    /// Keys with their roles.
     pub keys: Vec<AdminKey>,
-    /// Off: everybody on the allow list may do everything (`admin_key_required: false`).
+    /// Off: every client on the allow list may do everything (`admin_key_required: false`).
     pub key_required: bool,
     /// Networks that may connect; empty means the contract's default.
     pub allow: Vec<IpNet>,
     /// `enable_admin_cors`.
     pub cors: bool,
-    /// The APISIX version shown in `Server`; nothing: `Server` has no version.
+    /// The APISIX version shown in `Server`; none: `Server` has no version.
     pub emulated_version: Option<String>,
-    /// Whether stream routes are taken; without it they are refused as APISIX refuses them with layer 4 off.
+    /// Whether stream routes are accepted; otherwise they are refused as APISIX refuses them with layer 4 off.
     pub stream_routes: bool,
-    /// How much memory the process may use, which bounds the bodies of whole sets; 0 is without limit.
+    /// The memory that the process may use, in bytes, which limits the bodies of whole sets; 0 is no limit.
     pub memory_limit_bytes: u64,
 }
 
@@ -124,7 +123,7 @@ impl Default for AdminConfig {
     }
 }
 
-/// Why the control side does not start.
+/// The reasons why the control side does not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// There is no first configuration.
@@ -151,7 +150,7 @@ impl Control {
     /// Loads the configuration and publishes it, both before this returns. Listeners open with [`Control::listen`].
     ///
     /// # Errors
-    /// See [`StartError`]; nothing is left running then.
+    /// See [`StartError`]; no thread is left running.
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
         let config_lock = config.lock;
         let data = match &config.source {
@@ -206,7 +205,7 @@ impl Control {
             admin_busy: Busy::default(),
             handlers,
         };
-        // If there is none, dropping what has been made ends the thread.
+        // If there is none, dropping `control` ends the thread.
         control.runtime = Some(runtime()?);
         Ok(control)
     }
@@ -214,7 +213,7 @@ impl Control {
     /// Serves on these sockets from now on.
     ///
     /// # Errors
-    /// A socket that cannot be watched; those before it are served.
+    /// A socket cannot be registered with the runtime; the sockets before it are served.
     pub fn listen(&self, listeners: Listeners) -> std::io::Result<()> {
         let Some(runtime) = &self.runtime else { return Ok(()) };
         let never = watch::Sender::new(false);
@@ -237,7 +236,7 @@ impl Control {
         Ok(())
     }
 
-    /// The way to have the source taken over by another process.
+    /// Passes the source to another process.
     pub fn hand_over(&self) -> HandOver {
         HandOver::new(self.reconcile.clone(), self.admin_paused.clone()).after(self.admin_busy.clone())
     }
@@ -247,9 +246,9 @@ impl Control {
         self.reconcile.gate().clone()
     }
 
-    /// Stops the listeners and goes on following the source.
+    /// Stops the listeners and continues to follow the source.
     pub fn stop_listening(&self) {
-        // No listener may be left, which is what is asked for.
+        // All listeners may have ended, which is the state that is asked for.
         let _ = self.stop.send(true);
     }
 
@@ -263,12 +262,12 @@ impl Control {
         self.view.clone()
     }
 
-    /// Asks for the file to be read again (signal HUP); returns at once.
+    /// Requests that the file is read again (signal HUP); returns at once.
     pub fn reload(&self) {
         self.reconcile.request_reload();
     }
 
-    /// Stops the listeners, finishes the writes that wait and lets go of the data directory.
+    /// Stops the listeners, finishes the writes that wait and releases the data directory.
     pub fn shutdown(mut self) {
         self.end();
     }
@@ -347,11 +346,11 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 
 /// The version of APISIX that the interface emulates (decision 0029).
 pub const EMULATED_VERSION: &str = "3.18.0";
-/// One that listens while the other serves; the data plane needs the cores.
+/// Two threads, so that one accepts while the other serves. Not more, because the data plane needs the cores.
 const RUNTIME_THREADS: usize = 2;
-/// Listings and scrapes that run at once.
+/// Limit of listings and scrapes that run at once.
 const MAX_BLOCKING_THREADS: usize = 4;
-/// For answers under way when the gateway stops.
+/// Longest time for answers that are not complete when the gateway stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
@@ -425,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_use_is_said_so() {
+    fn directory_in_use_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         let source = SourceConfig::Store { directory: directory.path().to_owned() };
         let running = Control::start(config(source.clone())).unwrap();

@@ -1,4 +1,5 @@
-//! The status listener (contract 2.6): is the process alive, can it take traffic. It refuses to know why it could not.
+//! The status listener (contract 2.6): whether the process is alive, and whether it can take traffic. It does not know
+//! why the process is not ready.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::view::SharedView;
 /// Answers `/status` and `/status/ready`.
 pub struct Status {
     readiness: Arc<dyn Readiness>,
-    /// None: faults of the configuration do not keep the instance from being ready.
+    /// None: faults of the configuration do not make the instance unready.
     view: Option<SharedView>,
 }
 
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn transcripts() {
+    fn status_and_readiness_are_answered() {
         check(None, "GET", "/status", (200, "{\"status\":\"ok\"}\n"));
         check(Some("worker 1 waits"), "GET", "/status", (200, "{\"status\":\"ok\"}\n"));
         check(None, "GET", "/status/ready", (200, "{\"status\":\"ok\"}\n"));

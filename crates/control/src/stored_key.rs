@@ -1,5 +1,5 @@
-//! Keys as the store writes them: the path below the prefix (`routes/1`, `consumers/jack/credentials/c1`), as etcd
-//! would hold them. It refuses to know the objects.
+//! Keys as the store writes them: the path below the prefix (`routes/1`, `consumers/jack/credentials/c1`), as in etcd.
+//! It does not know the objects.
 
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_lead_back_to_their_key() {
+    fn key_is_parsed_from_its_text() {
         let check = |path: &str, kind: Option<Kind>| {
             let key = parse(path);
             assert_eq!(key.as_ref().map(|key| key.kind), kind, "{path}");

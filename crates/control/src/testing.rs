@@ -31,7 +31,7 @@ use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store};
 use crate::view::SharedView;
 
-/// Asks `handler` from the loopback address; gives back status, headers and body.
+/// Asks `handler` from the loopback address; returns status, headers and body.
 pub(crate) async fn ask(
     handler: &dyn Handler,
     method: &str,
@@ -70,7 +70,7 @@ impl Clock for HandClock {
     }
 }
 
-/// Remembers what was published: the revision and the keys that differ; finds the faults that it is given.
+/// Records each publication: the revision and the keys that differ. Returns the faults that a test gave it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recorder(pub(crate) Arc<Mutex<Vec<Publication>>>, pub(crate) Arc<Mutex<Vec<Fault>>>);
 
@@ -120,7 +120,7 @@ impl Readiness for Gateway {
     }
 }
 
-/// A log that knows one level beside its first.
+/// A log with one more level besides its first.
 pub(crate) struct Level(Mutex<String>);
 
 impl LogLevel for Level {
@@ -169,7 +169,7 @@ pub(crate) fn secrets() -> Arc<Secrets> {
     Arc::new(Secrets::new(options, |_| None))
 }
 
-/// A self-signed certificate and its key, in PEM; the same ones for all tests of this process.
+/// A self-signed certificate and its key, in PEM; all tests of this process share it.
 pub(crate) fn certificate() -> &'static (String, String) {
     static PAIR: std::sync::LazyLock<(String, String)> = std::sync::LazyLock::new(|| {
         let made = rcgen::generate_simple_self_signed(vec!["a.example".to_owned()]).unwrap();
@@ -223,9 +223,9 @@ pub(crate) fn catalog() -> Arc<Catalog> {
     Arc::new(Catalog::new(vec![count, auth]).unwrap())
 }
 
-/// A configuration of `count` with this password is counted in [`CHECKS`] each time that it is checked.
+/// Each check of a configuration of `count` with this password is counted in [`CHECKS`].
 pub(crate) const COUNTED_PASSWORD: &str = "counted";
-/// See [`COUNTED_PASSWORD`]; one test uses it, since the tests of a process run at the same time.
+/// See [`COUNTED_PASSWORD`]. Only one test uses it, because the tests of a process run at the same time.
 pub(crate) static CHECKS: AtomicU64 = AtomicU64::new(0);
 
 /// The longest body of a whole set in tests: longer than the one of an object.
@@ -243,22 +243,22 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// Over the store in `directory`.
+    /// A rig over the store in `directory`.
     pub(crate) fn store(directory: &Path) -> Rig {
         Rig::sealed_store(directory, &[])
     }
 
-    /// Over the store in `directory`, with a keyring.
+    /// A rig over the store in `directory`, with a keyring.
     pub(crate) fn sealed_store(directory: &Path, keyring: &[&str]) -> Rig {
         Rig::start(Source::Store(Store::open(directory).unwrap()), keyring).unwrap()
     }
 
-    /// Over the store in a directory that is locked already.
+    /// A rig over the store in a directory that is locked already.
     pub(crate) fn locked_store(lock: DirectoryLock) -> Rig {
         Rig::start(Source::Store(Store::open_locked(lock).unwrap()), &[]).unwrap()
     }
 
-    /// Over a resource file.
+    /// A rig over a resource file.
     pub(crate) fn file(path: &Path, strict: bool) -> Result<Rig, LoadError> {
         Rig::start(Source::File { file: FileSource::new(path.to_owned()), strict }, &[])
     }

@@ -11,16 +11,16 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Bytes both ways.
+/// A bidirectional byte stream.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// The library that does the cryptography.
+/// The library that does the cryptography (aws-lc-rs).
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-/// The beginning of every client's settings.
+/// The first settings of every client.
 ///
 /// # Errors
 /// The library's own sentence.
@@ -32,10 +32,11 @@ pub(crate) fn client(
         .map_err(|fault| fault.to_string())
 }
 
-/// The same with the certificates of `ca`, a PEM file, to trust, else with the system's. `setting` is what names the file.
+/// As [`client`], trusting the certificates of `ca`, a PEM file, otherwise those of the system. `setting` is the name
+/// of the setting that names the file, for errors.
 ///
 /// # Errors
-/// A file that cannot be read or used, naming it; a system without trusted certificates.
+/// The file cannot be read or used (the error names it), or the system has no trusted certificates.
 pub(crate) fn trusting(
     ca: Option<&Path>,
     setting: &str,

@@ -13,22 +13,22 @@ use stdx::prometheus_text::{header, sample, scalar};
 use crate::admin::{ObjectPath, respond};
 use crate::view::View;
 
-/// Which form of an object requests are served by.
+/// The form of an object that serves requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// As it was written last. A fault is then a reference that leads nowhere.
+    /// The form that was written last. Its faults can only be references that are not resolved.
     InForce,
-    /// An earlier one: what was written last is faulty.
+    /// An earlier form, because the last one is faulty.
     LastGood,
-    /// None: it is faulty and has no earlier good form, or cannot be compiled. Its requests, and those of every object that
-    /// needs it, are answered 503.
+    /// No form: the object is faulty and has no earlier good form, or cannot be compiled. Its requests, and those of
+    /// every object that needs it, are answered 503.
     Out,
-    /// None, and it is a route with a match that cannot be read: it keeps no place in the routing table.
+    /// No form, and it is a route with a match that cannot be read: it has no entry in the routing table.
     Unplaced,
 }
 
 impl State {
-    /// As the APIs and metrics write it.
+    /// The name in the APIs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             State::InForce => "in_force",
@@ -42,18 +42,17 @@ impl State {
 /// The state of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// The object.
     pub key: Key,
-    /// Which form is in force.
+    /// The form that is in force.
     pub state: State,
     /// The revision that wrote the form in force; none when it is out, or when an earlier compiled form without its
     /// text is kept.
     pub revision_in_force: Option<u64>,
-    /// The revision that wrote it last.
+    /// The revision of the last write.
     pub revision_written: u64,
     /// The faults of the text that was written last.
     pub faults: Vec<Fault>,
-    /// Faulty plugins without which the object is in force (`ignore_faulty_plugins`).
+    /// Faulty plugins that are left out of the form in force (`ignore_faulty_plugins`).
     pub skipped: Vec<Fault>,
     /// Parts of the object as it was written last that have no effect; empty where that form is faulty.
     pub warnings: Vec<Warning>,
@@ -78,7 +77,7 @@ impl View {
                 faults.entry(key).or_default().push(fault.clone());
             }
         }
-        // The scan of every object is only paid for where plugins may be skipped.
+        // All objects are scanned only where plugins may be skipped, because the scan is expensive.
         let skipping = Kind::ALL.into_iter().filter(|_| self.skips_plugins);
         let skipping = skipping.flat_map(|kind| self.snapshot.iter(kind));
         for object in skipping.filter(|object| !object.skipped().is_empty() && wanted(object.key())) {
@@ -106,7 +105,7 @@ impl View {
             Some(revision) => (State::LastGood, Some(revision)),
         };
         faults.extend(compile_faults);
-        // These change nothing of the form that serves; what they stand for stays closed.
+        // These faults do not change the form that serves; the fields with these references open no access.
         let references = self.reference_faults.iter().filter(|fault| fault.key.as_ref() == Some(key));
         faults.extend(references.cloned());
         let skipped = in_force.map(|object| object.skipped().to_vec()).unwrap_or_default();
@@ -175,7 +174,8 @@ fn unknown_kind(name: &str) -> String {
     format!("unknown kind: {name}{hint}")
 }
 
-/// Appends how many objects of each kind are not in force as written, and how many faults the source as a whole has.
+/// Appends the count of objects of each kind that are not in force as written, and the count of faults of the source as
+/// a whole.
 pub(crate) fn write_metrics(view: &View, text: &mut String) {
     let mut counts: BTreeMap<(Kind, State), usize> = BTreeMap::new();
     let mut skipped = 0;
@@ -185,7 +185,7 @@ pub(crate) fn write_metrics(view: &View, text: &mut String) {
     }
     let name = "weir_config_faulty_objects";
     header(text, name, "gauge", "Objects that are not in force as they were written last.");
-    // Every series is always there: an alert can tell a zero from a node that does not answer.
+    // Every series is always present, so that an alert can tell a zero from an instance that does not answer.
     for kind in Kind::ALL {
         for state in [State::LastGood, State::Out, State::Unplaced] {
             let count = counts.get(&(kind, state)).copied().unwrap_or_default();
@@ -199,7 +199,7 @@ pub(crate) fn write_metrics(view: &View, text: &mut String) {
     scalar(text, "weir_config_skipped_plugins", "gauge", help, skipped);
 }
 
-/// Verdicts in one answer: the first thousand say what the rest would, and `total` says how many there are.
+/// Verdicts in one answer. The first thousand usually show the cause, and `total` is the full count.
 const MAX_LISTED: usize = 1000;
 
 #[cfg(test)]

@@ -13,57 +13,57 @@ use crate::reconcile::Configs;
 pub struct View {
     /// The objects in force, and the faulty ones.
     pub snapshot: Snapshot,
-    /// Faults that belong to no object: lines of a file, what compiling found.
+    /// Faults of the source, each as a line: all faults of a file, or records of the store that are no objects.
     pub faults: Vec<String>,
-    /// Faults of objects that only showed when they were compiled.
+    /// Faults of objects that only the compiler finds.
     pub compile_faults: Vec<Fault>,
-    /// References to secrets that lead nowhere, of objects that are in force all the same.
+    /// References to secrets that are not resolved, in objects that are in force nevertheless.
     pub reference_faults: Vec<Fault>,
     /// Whether the setting `ignore_faulty_plugins` names any plugin.
     pub skips_plugins: bool,
-    /// Why this instance is not ready, as far as its configuration is the reason: faults that were there at its start and
-    /// keep a route or a global rule out of force.
+    /// The reasons in the configuration why this instance is not ready: faults that were present at its start and keep
+    /// a route or a global rule out of force.
     pub unready: Vec<String>,
-    /// How etcd is, where it is the source.
+    /// The state of etcd, where it is the source.
     pub etcd: Option<EtcdStatus>,
     /// The statement of the last whole set by the Admin API about itself.
     pub configs: Arc<Configs>,
-    /// The newest change that is known of, and its time in milliseconds.
+    /// The newest known change, and its time in milliseconds.
     pub changed: Option<(u64, u64)>,
 }
 
-/// How etcd is, as far as this node knows.
+/// The state of etcd, as far as this instance knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcdStatus {
-    /// In one word.
+    /// The state in one word.
     pub state: EtcdState,
-    /// Why it is not followed.
+    /// The reason why it is not followed.
     pub reason: Option<String>,
-    /// The endpoint that is asked.
+    /// The endpoint that calls go to.
     pub endpoint: String,
-    /// The cluster that was read last; 0 before the first.
+    /// The cluster that was read last; 0 before the first read.
     pub cluster_id: u64,
-    /// The revision up to which everything is known.
+    /// The revision up to which all changes are known.
     pub revision: u64,
-    /// Why the copy on this node's disk is not up to date.
+    /// The reason why the copy on this instance's disk is not up to date.
     pub copy_fault: Option<String>,
 }
 
-/// How etcd is.
+/// The state of etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EtcdState {
-    /// Nothing was heard of it yet.
+    /// No answer was received yet.
     Starting,
     /// Every change arrives.
     Following,
-    /// No member answers; what was known last is served.
+    /// No member answers; the last known configuration is served.
     Unreachable,
-    /// It has an older state than the one that is served.
+    /// etcd has an older state than the one that is served.
     Behind,
 }
 
 impl EtcdStatus {
-    /// Before anything was heard.
+    /// The state before the first answer.
     pub fn starting(endpoint: &str) -> EtcdStatus {
         EtcdStatus {
             state: EtcdState::Starting,
@@ -77,7 +77,7 @@ impl EtcdStatus {
 }
 
 impl EtcdState {
-    /// As the status shows it.
+    /// The name in the status.
     pub const fn as_str(self) -> &'static str {
         match self {
             EtcdState::Starting => "starting",
@@ -87,7 +87,7 @@ impl EtcdState {
         }
     }
 
-    /// As the log says it.
+    /// The words for the log.
     pub(crate) const fn in_words(self) -> &'static str {
         match self {
             EtcdState::Starting => "etcd is asked for the first time",
@@ -139,7 +139,7 @@ impl SharedView {
     /// Replaces the view for later loads.
     pub(crate) fn store(&self, view: View) {
         let old = std::mem::replace(&mut *self.current.write(), Arc::new(view));
-        // Dropped outside the lock: the last holder of a large snapshot frees it.
+        // Dropped outside the lock, because the last holder of a large snapshot spends the time to free it.
         drop(old);
     }
 }

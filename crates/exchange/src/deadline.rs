@@ -96,7 +96,7 @@ impl<S: PartialEq> StepTimer<S> {
     /// there was progress since the last call.
     ///
     /// # Errors
-    /// When the step, or the exchange, has had its time. Progress does not save an exchange whose cap has passed.
+    /// When the step, or the exchange, has had its time. Progress does not save an exchange after its cap.
     pub fn wait(
         &mut self,
         deadline: &Deadline,

@@ -282,8 +282,8 @@ impl Exchange {
 
     /// Lets the attempts begin anew up to `count` times (at most [`FALLBACKS_MAX`]) once those that an upstream allows are
     /// used up, for a plugin that selects another upstream in
-    /// [`Plugin::before_attempt`](crate::plugin::Plugin::before_attempt) then. A request whose repetition could double work
-    /// is not repeated there either.
+    /// [`Plugin::before_attempt`](crate::plugin::Plugin::before_attempt) then. A request that could do its work twice is not
+    /// repeated there either.
     pub fn allow_fallbacks(&mut self, count: u8) {
         self.decision.fallbacks = count.min(FALLBACKS_MAX);
     }

@@ -169,7 +169,7 @@ pub fn services() -> Services {
     Services::new(resolver, OutboundPolicy::default())
 }
 
-/// What an instance is built with where no configuration is compiled: it finds no other plugin, and takes any upstream.
+/// The values to build an instance with where no configuration is compiled: no other plugin is found, any upstream is accepted.
 pub fn build<'a>(
     owner: &'a str,
     metadata: Option<&'a Value>,

@@ -10,7 +10,6 @@ use message::{Headers, ResponseHead};
 use exchange::Exchange;
 use exchange::failure::{Blame, Failure, Sent};
 
-/// The next event of a body.
 pub enum BodyEvent<'a> {
     /// Bytes; [`consume`](RequestBody::consume) says how many of them were taken.
     Data(&'a [u8]),
@@ -57,7 +56,7 @@ pub type PollCapacity<'r> = dyn FnMut(&mut Context<'_>) -> Poll<Result<Capacity,
 pub enum BodyLength {
     /// There is none (HEAD, 204, 304, or a message without content).
     None,
-    /// So many bytes.
+    /// This many bytes.
     Known(u64),
     /// Not known before its end.
     Unknown,
@@ -65,7 +64,7 @@ pub enum BodyLength {
 
 /// The body of one request, as its protocol receives it.
 pub trait RequestBody {
-    /// The next piece of the body. The first call is what makes a waiting client send it (100-continue).
+    /// The next piece of the body. The first call sends 100 (Continue) to a client that waits for it.
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>>;
     /// Takes `count` bytes of the last data event.
     fn consume(&mut self, count: usize);
@@ -85,11 +84,11 @@ pub trait ResponseSink {
     /// The capacity for the next piece of the body: waits while the client takes none, and holds no memory for it then.
     /// May cost system calls, now and then.
     fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Capacity>>;
-    /// Takes some of `data`; how many bytes were taken.
+    /// Takes some of `data`; returns the number of bytes taken.
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
     /// Ends the body; [`poll_flush`](ResponseSink::poll_flush) sends the rest.
     fn finish(&mut self, trailers: Option<&Headers>);
-    /// Sends what is waiting to be sent.
+    /// Writes the bytes that wait to the socket.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Ready once the client is known to have gone away.
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
@@ -143,11 +142,11 @@ impl<T: RequestBody + ResponseSink> DownstreamStream for T {}
 pub trait UpstreamStream {
     /// Starts the request described by the exchange.
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength);
-    /// Takes some of `data`; how many bytes were taken.
+    /// Takes some of `data`; returns the number of bytes taken.
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
     /// Ends the request body.
     fn finish(&mut self, trailers: Option<&Headers>);
-    /// Sends what is waiting to be sent.
+    /// Writes the bytes that wait to the socket.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// The next response head, interim ones too, into `head`; `capacity` says how much to read.
     fn poll_head(
@@ -167,14 +166,14 @@ pub trait UpstreamStream {
     fn consume(&mut self, count: usize);
     /// How the length of the response body was announced.
     fn body_length(&self) -> BodyLength;
-    /// The rest of the last data event is not taken for now: releases the memory behind it as far as the sender can keep
-    /// the bytes. An error is the endpoint's.
+    /// Tells the stream that the rest of the last data event is not taken for now: releases the memory behind it as far
+    /// as the kernel or the endpoint can keep the bytes. An error is the endpoint's.
     fn pause(&mut self) -> Result<(), Failure>;
     /// How far a failed attempt got.
     fn progress(&self) -> AttemptProgress;
 
-    /// The fault of the part of a response head that has come, once no more is awaited: a head that comes in parts is not
-    /// parsed at each of them. `head` is cleared.
+    /// The fault in the part of a response head that has arrived. Called when the gateway stops waiting for the rest,
+    /// because an incomplete head is not parsed at each part. `head` is cleared.
     fn fault_in_head(&mut self, _head: &mut ResponseHead) -> Option<Failure> {
         None
     }

@@ -9,25 +9,25 @@ use crate::observe::status::Status;
 use net::env::Socket;
 use net::listener::Listener;
 
-/// How long an idle connection of a removed listener may wait for one more request, which is answered with
-/// `Connection: close`. Closed at once, it could cross with a request on its way; most clients that are busy ask again
-/// within this time and so learn of the end without losing anything.
+/// How long an idle connection of a removed listener may wait for one more request, which is answered with `Connection:
+/// close`. An immediate close could cross with a request on its way; most busy clients send their next request within
+/// this time and so learn of the end without losing a request.
 pub(crate) const CLOSE_GRACE_MS: u64 = 2_000;
 
 /// A request to a worker.
 pub(crate) enum Command {
-    /// Serve a connection that another worker accepted: the socket, its peer, and where it came in.
+    /// Serve a connection that another worker accepted: the socket, its peer, and its listener.
     Serve(Socket, SocketAddr, Arc<Listener>),
     /// Another set of listeners was published.
     Listeners,
-    /// Let silent connections give way, as many as [`Status::asked`] says.
+    /// Close silent connections to make room, as many as [`Status::asked`] says.
     Evict,
     /// Accept no more, and end connections once their exchange is done. A second one only shortens the spread of the
     /// first.
     Drain(Closing),
     /// End at once.
     Stop,
-    /// Break down, so that tests see what follows.
+    /// Panic, so that tests can check the restart of the worker.
     Panic,
 }
 

@@ -1,5 +1,5 @@
-//! From a checked snapshot to a generation that the workers run. It compiles the objects that a change touches and
-//! shares the rest, so that one change among 100,000 objects costs as much as one among ten. It runs on the control
+//! Compiles a checked snapshot into the generation that the workers run. It compiles the objects that a change touches
+//! and shares the rest, so that one change among 100,000 objects costs as much as one among ten. It runs on the control
 //! side's thread; it knows plugins only as kinds, and returns its faults to its caller.
 
 mod body_variables;
@@ -35,18 +35,18 @@ use exchange::plugin::chain::Chain;
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
 
-/// Something that the checks let through and that could not be compiled all the same.
+/// A fault that the checks of the model did not find and that prevents compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileFault {
     /// The object.
     pub key: Key,
     /// The fault, a sentence.
     pub reason: String,
-    /// Whether the form compiled before stays in force; without it what depends on the object answers 503.
+    /// Whether the form compiled before stays in force; otherwise requests that depend on the object are answered 503.
     pub kept: bool,
 }
 
-/// See the module.
+/// Compiles changes and keeps what did not change.
 pub struct Compiler {
     kinds: FastMap<&'static str, &'static PluginKind>,
     states: StateRegistry,
@@ -54,12 +54,12 @@ pub struct Compiler {
     secrets: Arc<dyn SecretValues>,
     default_timeouts: Timeouts,
     current: Runtime,
-    /// The upstreams that plugins hold in their configurations; gone ones are taken out with the next change.
+    /// The upstreams that plugins hold in their configurations; dropped ones are removed with the next change.
     plugin_upstreams: FastMap<Box<str>, Weak<str>>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
     /// Sites by the id of their `ssl` object.
     sites: FastMap<Arc<str>, Arc<Site>>,
-    /// Consumers with a key that turned out to be another one's.
+    /// Consumers with a key that another consumer has already.
     consumers_in_conflict: BTreeSet<Key>,
     empty_chain: Arc<Chain>,
     sharing: Sharing,
@@ -122,8 +122,8 @@ impl Compiler {
         }
     }
 
-    /// Resolves references to secrets and environment variables by `values`; without it none leads anywhere. When a
-    /// value changes, the objects that refer to it are to be applied again.
+    /// Resolves references to secrets and environment variables by `values`; without it no reference can be resolved.
+    /// When a value changes, the objects that refer to it have to be applied again.
     #[must_use]
     pub fn with_secrets(mut self, values: Arc<dyn SecretValues>) -> Compiler {
         self.secrets = values;
@@ -135,8 +135,8 @@ impl Compiler {
         Arc::new(self.current.clone())
     }
 
-    /// Compiles what `applied` changes. The generation is complete in any case; what could not be compiled, now or
-    /// earlier and not mended since, is in the faults, and answers its requests with 503 rather than unprotected.
+    /// Compiles what `applied` changes. The generation is complete in any case; objects that could not be compiled, now
+    /// or earlier, are in the faults, and their requests are answered 503 instead of being served unprotected.
     pub fn apply(&mut self, applied: &Applied) -> (Arc<Runtime>, Vec<CompileFault>) {
         let dirty = dirty(applied);
         let snapshot = &applied.snapshot;
@@ -182,7 +182,7 @@ impl Compiler {
     }
 }
 
-/// Unplaced routes that a generation names; the verdicts of the Admin API have the rest.
+/// Unplaced routes that a generation lists at most; the verdicts of the Admin API list all.
 const MAX_UNPLACED: usize = 100;
 
 /// The objects that the differences touch, directly or through a reference.
@@ -218,7 +218,7 @@ fn dirty(applied: &Applied) -> Dirty {
             Kind::Proto | Kind::Secret => {}
         }
     }
-    // Behind what changed itself: of a first load that is everything, and in order.
+    // In a second pass, because on a first load the first pass has already added all users, in sorted order.
     for difference in &applied.diff {
         let concerns_users = match difference.key.kind {
             Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup => true,

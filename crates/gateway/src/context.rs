@@ -78,7 +78,7 @@ impl WorkerContext {
         })
     }
 
-    /// The cell that tells the watch what this worker works on.
+    /// The cell in which this worker shows its current work to the watch thread.
     #[inline]
     pub(crate) fn current_work(&self) -> &CurrentWorkCell {
         &self.status.current_work
@@ -111,7 +111,7 @@ impl WorkerContext {
 
     /// Counts an ended exchange and writes its line of the access log, if there is one.
     pub(crate) fn observe(&self, exchange: &Exchange) {
-        // One writer: a load and a store are enough, and cheaper than an atomic addition.
+        // This thread is the only writer, so a load and a store suffice and cost less than an atomic addition.
         let requests = &self.status.requests;
         requests.store(requests.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if let Some(failure) = &exchange.failure {

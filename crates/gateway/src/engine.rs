@@ -1,5 +1,5 @@
-//! The data plane as boot sees it: workers started, generations and listeners published, drained, stopped, asked how
-//! they are.
+//! The data plane as the boot code uses it: starts workers, publishes generations and listeners, drains, stops, and
+//! reports readiness.
 
 mod life;
 mod watch;
@@ -29,9 +29,10 @@ use exchange::plugin::services::Services;
 use net::env;
 use net::listener::{self, Change, ListenFault, Listener, ListenerSet, Wanted};
 
-/// How often a drain looks whether it is done, ...
+/// Interval at which a drain checks whether it is done.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
-/// ... and once it has taken [`DRAIN_IS_LONG`]: an old process waits for its last tunnel for an hour.
+/// The same interval once a drain has taken [`DRAIN_IS_LONG`], because an old process may wait an hour for its last
+/// tunnel.
 const LONG_DRAIN_POLL: Duration = Duration::from_millis(100);
 const DRAIN_IS_LONG: Duration = Duration::from_secs(5);
 /// How long a connection that has sent nothing yet may still send its first request when the engine ends: its client has
@@ -40,7 +41,7 @@ const FIRST_REQUEST_MS: u64 = 2_000;
 /// Over how long the kept connections of a process that was replaced are told to close: 10,000 of them come back at 1,000 a
 /// second, which costs the new process little.
 const SPREAD_MS: u64 = 10_000;
-/// A worker's timers are this late at most, unless its machine is overloaded.
+/// Longest delay of a worker's timers, unless the machine is overloaded.
 const TIMERS_LATE_MS: u64 = 200;
 
 /// A running data plane.
@@ -55,11 +56,11 @@ pub struct Engine {
     services: Arc<Services>,
 }
 
-/// Whether there may be listeners.
+/// Whether the engine may have listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Listens {
     Yes,
-    /// The end has begun.
+    /// The engine has begun to end.
     NoMore,
 }
 
@@ -145,9 +146,9 @@ impl Engine {
         }
     }
 
-    /// Opens the `wanted` listeners: existing ones go on untouched, new ones are bound first, and the others stop to
-    /// accept. Connections that the kernel has queued there are served, connections end after the exchange under way,
-    /// tunnels live on.
+    /// Opens the `wanted` listeners: existing ones are kept untouched, new ones are bound first, and the others stop
+    /// accepting. Connections that the kernel has queued at a removed listener are served; its connections end after
+    /// the exchange in flight; its tunnels are kept.
     ///
     /// # Errors
     /// The first listener that cannot be bound; nothing has changed then.
@@ -162,7 +163,8 @@ impl Engine {
     }
 
     fn replace_listeners(&self, set: ListenerSet, removed: &[Arc<Listener>]) {
-        // The kernel accepts for as long as any descriptor is left: the workers' own are to be the last.
+        // The kernel accepts as long as one descriptor of the socket is open, so these are closed before the workers
+        // close theirs.
         removed.iter().for_each(|listener| listener.close());
         self.listeners.publish(Arc::new(set));
         self.tell(|| Command::Listeners);
@@ -177,10 +179,10 @@ impl Engine {
         self.workers.iter().map(|worker| worker.status.revision.load(Ordering::Acquire)).collect()
     }
 
-    /// Whether every worker runs by a configuration, turns its loop and takes new connections.
+    /// Whether every worker has a configuration, turns its event loop and accepts connections.
     ///
     /// # Errors
-    /// Which do not, as a sentence.
+    /// The first worker that does not, as a sentence.
     pub fn ready(&self) -> Result<(), String> {
         let configured = self.workers.iter().map(|worker| worker.status.configured.load(Ordering::Acquire));
         readiness(*self.listening() == Listens::NoMore, configured)?;
@@ -200,8 +202,8 @@ impl Engine {
         self.workers.iter().map(|worker| worker.status.connections.load(Ordering::Relaxed)).sum()
     }
 
-    /// Accepts no more, serves the connections that the kernel had accepted, lets exchanges end for at most `grace`, then
-    /// stops; what plugins have queued is delivered meanwhile and, after the last exchange, in what is left of `grace`.
+    /// Stops accepting, serves the connections that the kernel has queued, lets exchanges end for at most `grace`, then
+    /// stops. What plugins have queued is delivered meanwhile and, after the last exchange, in the rest of `grace`.
     /// True if all ended in time.
     pub fn drain(&self, grace: Duration, abandon: &dyn Fn() -> bool) -> bool {
         let first_ms = FIRST_REQUEST_MS.min(part_ms(grace, 2));
@@ -217,9 +219,9 @@ impl Engine {
         self.end(grace, abandon, closing)
     }
 
-    /// The times of [`Engine::hand_over`] with this `grace` for kept connections: over the first time each is told to close with
-    /// its next response; one that carries no request any more is closed when the second time has passed as well. No
-    /// exchange begins after that.
+    /// The times of [`Engine::hand_over`] with this `grace` for kept connections: during the first time each connection
+    /// is told to close with its next response; a connection without a further request is closed when the second time
+    /// has passed as well. No exchange begins after that.
     pub fn hand_over_times(grace: Duration) -> (Duration, Duration) {
         let (spread_ms, wait_ms) = hand_over_ms(grace);
         (Duration::from_millis(spread_ms), Duration::from_millis(wait_ms + TIMERS_LATE_MS))
@@ -238,7 +240,8 @@ impl Engine {
         self.tell(|| Command::Drain(closing));
         let began = Instant::now();
         let deadline = began + grace;
-        // A queue that is still served is as good as a connection, and is looked at first because it becomes connections.
+        // A queue that is still served counts as connections, and is checked first because its entries become
+        // connections.
         let is_done = || self.accepting() == 0 && self.connections() == 0;
         while !is_done() && Instant::now() < deadline && !abandon() {
             std::thread::sleep(if began.elapsed() < DRAIN_IS_LONG { DRAIN_POLL } else { LONG_DRAIN_POLL });
@@ -273,7 +276,7 @@ impl Engine {
         self.services.write_metrics(text);
     }
 
-    /// Makes a task of every worker panic that it cannot do without; for the tests of what follows.
+    /// Makes a critical task of every worker panic, so that tests can check the restart.
     #[doc(hidden)]
     pub fn break_workers(&self) {
         self.tell(|| Command::Panic);
@@ -281,7 +284,7 @@ impl Engine {
 
     fn tell(&self, command: impl Fn() -> Command) {
         for worker in &self.workers {
-            // A worker that is gone needs no telling.
+            // A worker that has ended needs no command.
             let _ = worker.commands.send(command());
         }
     }
@@ -310,8 +313,8 @@ fn readiness(draining: bool, configured: impl Iterator<Item = bool>) -> Result<(
     }
 }
 
-/// The side thread. It frees old generations, which for a large configuration takes longer than a request may wait, and
-/// looks meanwhile whether the workers turn their loops.
+/// Body of the side thread: frees old generations, which for a large configuration takes longer than a request may
+/// wait, and checks meanwhile whether the workers turn their event loops.
 fn bury_and_watch(
     workers: Vec<Handle>,
     published: Arc<Published<Runtime>>,
@@ -337,7 +340,7 @@ fn bury_and_watch(
     Ok(reclaimer)
 }
 
-/// Milliseconds of the clock that workers beat by.
+/// Milliseconds of the clock that workers use for their beat.
 fn now_ms() -> u64 {
     env::monotonic_ns() / 1_000_000
 }
@@ -347,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ready_is_when_every_worker_is() {
+    fn engine_is_ready_when_every_worker_is() {
         let check = |draining: bool, configured: &[bool], reason: &str| {
             let told = readiness(draining, configured.iter().copied()).err().unwrap_or_default();
             assert_eq!(told, reason, "{draining} {configured:?}");

@@ -1,5 +1,5 @@
-//! Making client connections give way when seats or descriptors run out: the one that has been silent longest in the
-//! whole process, never-spoken ones first. A connection with a request in flight never gives way.
+//! Closes silent client connections when connection slots or descriptors run out: the one that has been silent longest
+//! in the whole process, those that never sent a byte first. A connection with a request in flight is never closed.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
@@ -15,20 +15,20 @@ use exchange::Local;
 use exchange::overload::capacity::Shortage;
 use net::env;
 
-/// The most connections that are told at once, as many as nginx closes: enough for the next clients and their connections
-/// to nodes. Closing one takes some 40 µs, and all others wait meanwhile.
+/// The most connections that are told to close at once, as many as nginx closes: enough for the next clients and their
+/// upstream connections. Closing one takes some 40 µs, and all others wait meanwhile.
 const AT_ONCE: usize = 32;
-/// How long a connection that has sent nothing, or that has its last response, must have been silent before it gives way.
-/// The request of an honest client comes within a few milliseconds of its handshake; without this, clients that compete
-/// for the last seats would put each other out before any of them is served.
+/// How long a connection that has sent nothing, or that has its last response, must have been silent before it may be
+/// closed. The request of an honest client arrives within a few milliseconds of its handshake; without this limit,
+/// clients that compete for the last slots would evict each other before any of them is served.
 const UNUSED_LEAST_MS: u32 = 100;
-/// The same for connections that have carried a request, or have begun one. Longer, so that a flood of new connections,
-/// each younger than that, cannot evict clients that send a request every second.
+/// The same for connections that have carried a request, or have begun one. It is longer, so that a flood of new
+/// connections, each younger than that, cannot evict clients that send a request every second.
 pub(crate) const USED_LEAST_MS: u32 = 1_000;
-/// How long is waited for another worker to act.
+/// How long this worker waits for another one to close connections.
 const ELSEWHERE_MS: u64 = 1;
-/// A worker that has not turned its loop for so long is passed over: what it is asked for may come too late. That is ten
-/// turns of the loop; the worker that asks goes on with the next one.
+/// A worker that has not turned its event loop for this long is passed over, because it may close connections too late.
+/// That is ten turns of the loop; the asking worker continues with the next one.
 const STANDS_AFTER_MS: u64 = 200;
 
 impl IdleState {
@@ -40,30 +40,30 @@ impl IdleState {
     }
 }
 
-/// Connections that were told to give way.
+/// Connections that were told to close.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evicted {
-    /// Of this worker: they end when their tasks run.
+    /// Connections of this worker: they end when their tasks run.
     here: usize,
-    /// Of other workers, which were asked.
+    /// Connections of other workers, which were asked to close them.
     elsewhere: usize,
 }
 
 impl Evicted {
-    /// All of them.
+    /// The sum of both.
     pub(crate) fn count(self) -> usize {
         self.here + self.elsewhere
     }
 }
 
-/// Makes idle connections of clients give way: of one worker, in agreement with the others.
+/// Closes silent client connections of one worker, in agreement with the other workers.
 pub(crate) struct Evictor {
     local: Rc<Local>,
     status: Arc<Status>,
     pub(crate) idle: RefCell<IdleConnections>,
-    /// All workers, this one among them; set when it begins to run.
+    /// All workers, this one included; set when it begins to run.
     peers: OnceCell<Rc<[Handle]>>,
-    /// How many connections were about to end when this worker last waited for that.
+    /// How many connections were about to end when this worker last waited for them.
     waited_for: Cell<usize>,
 }
 
@@ -78,18 +78,17 @@ impl Evictor {
         })
     }
 
-    /// Names all workers, this one among them. A worker runs once, so a second call changes nothing.
+    /// Sets the list of all workers, this one included. A worker runs once, so a second call changes nothing.
     pub(crate) fn set_peers(&self, peers: Rc<[Handle]>) {
         let _ = self.peers.set(peers);
     }
 
-    /// A connection that was told to give way has ended.
+    /// Records that a connection which was told to close has ended.
     pub(crate) fn one_has_left(&self) {
         self.status.settled(1);
     }
 
-    /// Makes up to `wanted` connections give way, in this worker or another, whichever has the one that has been silent
-    /// longest.
+    /// Closes up to `wanted` connections, of this worker or another, always the one that has been silent longest.
     #[cold]
     pub(crate) fn evict(&self, shortage: Shortage, wanted: usize) -> Evicted {
         let now_ms = self.local.clock_ns() / 1_000_000;
@@ -113,13 +112,13 @@ impl Evictor {
         evicted
     }
 
-    /// Does what other workers have asked for.
+    /// Closes the connections that other workers have asked for.
     pub(crate) fn evict_asked(&self) {
         let now_ms = self.local.clock_ns() / 1_000_000;
         for shortage in Shortage::ALL {
             let asked = self.status.asked[*shortage as usize].swap(0, Ordering::Relaxed) as usize;
             let told = (0..asked).take_while(|_| self.tell_longest_silent(*shortage, now_ms)).count();
-            // They were counted as leaving by the worker that asked.
+            // The asking worker has counted them as leaving.
             self.status.settled(asked - told);
             if told > 0 {
                 self.local.shared.capacity.warn(*shortage, told, now_ms);
@@ -131,12 +130,12 @@ impl Evictor {
         IdleState::ALL.iter().any(|silence| self.tell(*silence, shortage, now_ms))
     }
 
-    /// Tells this worker's connection that has been silent longest for that reason to give way, and wakes it.
+    /// Tells this worker's connection in state `silence` that has been silent longest to close, and wakes it.
     fn tell(&self, silence: IdleState, shortage: Shortage, now_ms: u64) -> bool {
         let told = self.idle.borrow_mut().give_way(silence, silence.least_ms(), now_ms);
         let Some(index) = told else { return false };
         self.status.failures.evicted(shortage, silence);
-        // Without a waker its deadline has passed, which woke it.
+        // A missing waker means that its deadline has passed, which woke it.
         let waker = self.local.timers.borrow().waker_at(index);
         if let Some(waker) = waker {
             waker.wake();
@@ -144,7 +143,7 @@ impl Evictor {
         true
     }
 
-    /// Makes one connection of this worker give way, although one of another worker has been silent longer.
+    /// Closes one connection of this worker, although one of another worker has been silent longer.
     fn evict_here(&self, shortage: Shortage) -> Evicted {
         let now_ms = self.local.clock_ns() / 1_000_000;
         if !self.tell_longest_silent(shortage, now_ms) {
@@ -155,8 +154,7 @@ impl Evictor {
         Evicted { here: 1, elsewhere: 0 }
     }
 
-    /// Connections of all workers that are about to end, because they were told to give way. Those of a worker that stands
-    /// do not count.
+    /// Connections of all workers that were told to close and have not ended. Those of a stalled worker do not count.
     pub(crate) fn leaving(&self) -> usize {
         leaving(self.peers(), self.local.index, self.local.clock_ns() / 1_000_000)
     }
@@ -165,7 +163,8 @@ impl Evictor {
         self.peers.get().map_or(&[], |peers| peers)
     }
 
-    /// As [`Evictor::evict`], because a call found no descriptor, and waits for the connections to end. False if no connection gives way.
+    /// Calls [`Evictor::evict`] because a system call found no descriptor, and waits for the connections to end. False
+    /// if none was closed.
     #[cold]
     pub(crate) async fn free_descriptors(&self) -> bool {
         self.local.shared.capacity.read_limit();
@@ -173,13 +172,13 @@ impl Evictor {
         let mut evicted = self.evict(Shortage::OpenFiles, AT_ONCE.saturating_sub(leaving));
         let has_fallen = leaving < self.waited_for.replace(leaving + evicted.count());
         if evicted.count() == 0 && leaving > 0 && !has_fallen {
-            // None of them has ended since the last look: their worker may stand.
+            // None of them has ended since the last check: their worker may be stalled.
             evicted = self.evict_here(Shortage::OpenFiles);
         }
         self.wait_for_evicted(evicted).await
     }
 
-    /// Waits until connections that were told to give way may have ended; false if there are none.
+    /// Waits until connections that were told to close may have ended; false if there are none.
     async fn wait_for_evicted(&self, evicted: Evicted) -> bool {
         if evicted.here > 0 {
             env::yield_to_events().await;
@@ -191,7 +190,7 @@ impl Evictor {
         true
     }
 
-    /// Lets connections give way if `descriptor`, which was just opened, is one of the last.
+    /// Closes silent connections if `descriptor`, which was just opened, is one of the last free ones.
     #[inline]
     pub(crate) fn keep_reserve(&self, descriptor: u64) {
         let missing = self.local.shared.capacity.missing(descriptor);
@@ -201,25 +200,25 @@ impl Evictor {
     }
 }
 
-/// Whether a worker has not turned its loop for a while. The one that asks is at work.
+/// Whether a worker has not turned its event loop for [`STANDS_AFTER_MS`]. The asking worker itself is never stalled.
 fn stands(status: &Status, now_ms: u64) -> bool {
     now_ms.saturating_sub(status.beat_ms.load(Ordering::Relaxed)) >= STANDS_AFTER_MS
 }
 
-/// See [`Evictor::leaving`]; `own` is the worker that asks.
+/// See [`Evictor::leaving`]; `own` is the index of the asking worker.
 fn leaving(peers: &[Handle], own: usize, now_ms: u64) -> usize {
     let turning =
         peers.iter().enumerate().filter(|(index, peer)| *index == own || !stands(&peer.status, now_ms));
     turning.map(|(_, peer)| peer.status.leaving.load(Ordering::Relaxed)).sum()
 }
 
-/// The worker with the connection that has been silent longest, of those that give way first, and why that one is
-/// silent; `own` is the worker that asks.
+/// The worker with the connection to close next, and the state of that connection: the first state in eviction order,
+/// and in it the longest silence. `own` is the index of the asking worker.
 fn longest_silent(peers: &[Handle], own: usize, now_ms: u64) -> Option<(IdleState, usize)> {
     IdleState::ALL.iter().find_map(|silence| {
         let age_ms = |peer: &Handle| {
             let asked: u32 = peer.status.asked.iter().map(|asked| asked.load(Ordering::Relaxed)).sum();
-            // One that was asked for as many as it has is about to let them go.
+            // A worker that was asked for as many as it has is about to close them all.
             let has_more = peer.status.idle.count(*silence) > asked;
             peer.status.idle.oldest_age_ms(*silence, now_ms).filter(|_| has_more)
         };
@@ -230,12 +229,12 @@ fn longest_silent(peers: &[Handle], own: usize, now_ms: u64) -> Option<(IdleStat
     })
 }
 
-/// Asks another worker to let one more of its connections give way.
+/// Asks another worker to close one more of its connections.
 fn ask(peer: &Handle, shortage: Shortage) {
-    // First, because the other worker may be done at once.
+    // Counted first, because the other worker may close it at once.
     peer.status.leaving.fetch_add(1, Ordering::Relaxed);
     if peer.status.asked[shortage as usize].fetch_add(1, Ordering::Relaxed) == 0 {
-        // One command at a time; a worker that is gone has no connections.
+        // One command at a time is enough; a worker that has ended has no connections.
         let _ = peer.commands.send(Command::Evict);
     }
 }
@@ -253,7 +252,7 @@ mod tests {
     use super::*;
     use crate::command::channel;
 
-    /// Two workers that turn at 10 s; the connection of the second one has been silent longer.
+    /// Two workers at 10 s of their clock; the connection of the second one has been silent longer.
     fn workers() -> (Vec<Handle>, Vec<IdleConnections>) {
         let workers: Vec<Handle> = (0..2).map(|_| channel().0).collect();
         let silent = workers.iter().zip([2_000, 1_000]).map(|(worker, since_ms)| {
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn worker_that_stands_is_passed_over() {
+    fn stalled_worker_is_passed_over() {
         let (workers, _silent) = workers();
         let chosen = |own, now_ms| longest_silent(&workers, own, now_ms).map(|(_, index)| index);
         assert_eq!(chosen(0, 10_199), Some(1));
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_a_standing_worker_are_not_leaving() {
+    fn stalled_worker_has_no_leaving_connections() {
         let (workers, _silent) = workers();
         workers[0].status.leaving.store(2, Ordering::Relaxed);
         ask(&workers[1], Shortage::OpenFiles);

@@ -1,5 +1,5 @@
-//! The decision on a request as a record: the same preparation and the same router as for a real one. It sends nothing,
-//! runs no plugin and touches no worker.
+//! Explains the decision on a request: the same preparation and the same router as for a real request. It sends
+//! nothing, runs no plugin and touches no worker.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ fn closed<'r>(runtime: &'r Runtime, route: Option<&'r Route>) -> Option<&'r Unav
     runtime.global_missing.as_ref().or_else(|| route?.missing.as_ref())
 }
 
-/// The request as an exchange, read by the parser that reads real ones.
+/// The request as an exchange, parsed by the parser of real requests.
 fn asked(
     options: &Options,
     method: &str,

@@ -1,4 +1,4 @@
-//! Which fields are sent on: hop-by-hop fields stay behind, the client is named in the forwarding fields. It decides and
+//! Decides which fields are forwarded: removes hop-by-hop fields and names the client in the forwarding fields. It
 //! writes nothing; each protocol writes fields in its own form, as a [`FieldSink`].
 
 use message::{FieldId, FieldSet, Headers, Method, Version};
@@ -41,7 +41,7 @@ pub(crate) fn request_fields(exchange: &Exchange, sink: &mut impl FieldSink) {
     let request = &exchange.request;
     let options = &exchange.local().options.forward;
     let headers = &request.headers;
-    // A field that is still here was set by a trusted peer or a plugin.
+    // A field that is still present was set by a trusted peer or a plugin.
     let is_set = |id: FieldId| headers.contains_known(id);
     let mut text = AddressText::default();
     let client = text.write(exchange.client.address);
@@ -59,7 +59,7 @@ pub(crate) fn request_fields(exchange: &Exchange, sink: &mut impl FieldSink) {
     let proto = !is_set(FieldId::XForwardedProto) && !withheld.proto;
     let port = !is_set(FieldId::XForwardedPort) && !withheld.port;
     let entry = Entry::of(exchange);
-    // Forms of entries are kept only for ports of this machine, because a client may name any port in Host.
+    // Formatted lines are kept only for ports of this machine, because a client may name any port in Host.
     if proto && port && entry.port == exchange.connection.local.port() {
         sink.entry(exchange, options, entry);
     } else {
@@ -67,7 +67,7 @@ pub(crate) fn request_fields(exchange: &Exchange, sink: &mut impl FieldSink) {
     }
 }
 
-/// How a request came in, as the endpoint learns of it: a handful of values in a process.
+/// How a request came in, as the endpoint is told. A process has a handful of different values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     port: u16,
@@ -109,7 +109,7 @@ pub(crate) fn entry_fields(
     }
 }
 
-/// `X-Forwarded-For`: the values that came with the request, as one list (RFC 9110 section 5.3), and behind them the peer.
+/// `X-Forwarded-For`: the values of the request as one list (RFC 9110 section 5.3), followed by the peer's address.
 fn forwarded_for(exchange: &Exchange, client: &[u8], sink: &mut impl FieldSink) {
     let mut earlier = exchange.request.headers.get_all_known(FieldId::XForwardedFor).peekable();
     if earlier.peek().is_none() {

@@ -1,5 +1,6 @@
-//! Client connections that wait and have no request in flight, in the order in which they fell silent, so that the one
-//! that has been silent longest is found at once. It decides nothing about when a connection has to give way.
+//! Silent client connections, that is those without a request in flight, in the order in which they became silent, so
+//! that the one that has been silent longest is found in constant time. It does not decide when a connection has to
+//! close.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,24 +36,25 @@ struct Place {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It is in no list: a request is in flight, or it is no connection of a client.
+    /// In no list: a request is in flight, or the entry is no client connection.
     Active,
     Silent(IdleState),
-    /// It was told to give way and has not ended.
+    /// The connection was told to close and has not ended.
     GivesWay,
 }
 
 const ACTIVE: Place = Place { previous: NONE, next: NONE, since_ms: 0, standing: Standing::Active };
 
 impl IdleConnections {
-    /// None; `status` shows them to other threads.
+    /// An empty table; `status` shows its counts to other threads.
     pub(crate) fn new(status: Arc<Status>) -> IdleConnections {
         // A worker that had this place before may have ended by a panic.
         status.idle.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
         IdleConnections { places: Vec::new(), lists: [List { first: NONE, last: NONE }; KINDS], status }
     }
 
-    /// The connection at `index` falls silent at `now_ms`. One that was told to give way stays told.
+    /// Records that the connection at `index` is silent from `now_ms` on. A connection that was told to close stays
+    /// told.
     pub(crate) fn enter(&mut self, index: u32, silence: IdleState, now_ms: u64) {
         if self.places.len() <= index as usize {
             self.places.resize(index as usize + 1, ACTIVE);
@@ -80,7 +82,7 @@ impl IdleConnections {
         self.count(silence, 1);
     }
 
-    /// The connection at `index` has a request in flight, or has ended. True if it had been told to give way.
+    /// Records that the connection at `index` has a request in flight, or has ended. True if it had been told to close.
     pub(crate) fn leave(&mut self, index: u32) -> bool {
         let Some(place) = self.places.get_mut(index as usize) else { return false };
         match place.standing {
@@ -96,8 +98,8 @@ impl IdleConnections {
         }
     }
 
-    /// Tells the connection that has been silent longest for that reason to give way, if it has been so for at least
-    /// `least_ms`; its index.
+    /// Tells the connection that has been silent longest in state `silence` to close, if its silence has lasted
+    /// `least_ms`; returns its index.
     pub(crate) fn give_way(&mut self, silence: IdleState, least_ms: u32, now_ms: u64) -> Option<u32> {
         let first = self.lists[silence as usize].first;
         let place = self.places.get(first as usize)?;
@@ -109,7 +111,7 @@ impl IdleConnections {
         Some(first)
     }
 
-    /// Whether the connection at `index` was told to give way.
+    /// Whether the connection at `index` was told to close.
     pub(crate) fn gives_way(&self, index: u32) -> bool {
         self.places.get(index as usize).is_some_and(|place| place.standing == Standing::GivesWay)
     }
@@ -136,7 +138,7 @@ impl IdleConnections {
         self.count(silence, -1);
     }
 
-    /// One writer: a load and a store are enough, and cheaper than an atomic addition.
+    /// This thread is the only writer, so a load and a store suffice and cost less than an atomic addition.
     fn count(&self, silence: IdleState, change: i32) {
         let count = &self.status.idle.counts[silence as usize];
         count.store(count.load(Ordering::Relaxed).wrapping_add_signed(change), Ordering::Relaxed);
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn told_connection_stays_told_until_it_leaves() {
+    fn evicted_connection_stays_marked_until_it_ends() {
         let (mut silent, status) = empty();
         silent.enter(0, IdleState::Unspoken, 0);
         assert_eq!(silent.give_way(IdleState::Unspoken, 0, 0), Some(0));

@@ -39,7 +39,7 @@ use phases::{Chains, LocalReply};
 pub(crate) use run::Outcome;
 use run::{Run, refuse_undecided};
 
-/// A served exchange: what is left to do for it, and the chains that its log phase runs.
+/// A served exchange: what remains to be done for it, and the chains that its log phase runs.
 pub(crate) struct Served {
     pub(crate) outcome: Outcome,
     pub(crate) log: LogChains,
@@ -65,14 +65,14 @@ pub(crate) async fn run<S: DownstreamStream>(
     context.current_work().set(CurrentWork::Matching);
     let outcome = match serve(&run, exchange, server, &mut chains).await {
         Ok(outcome) => outcome,
-        // In memory of its own: what few requests need makes the state of the others no larger.
+        // In a pooled box, because few requests need this state and it would enlarge the state of all others.
         Err(failure) => PooledBox::pin(respond::fail(&run, exchange, server, &chains, failure)).await,
     };
     let merged = chains.into_merged();
     Served { outcome, log: LogChains { generation, merged } }
 }
 
-/// Serves it; an error has not been answered yet, and `chains` are those that its answer passes.
+/// Serves the request; an error has not been answered yet, and its response passes through `chains`.
 async fn serve<'r, S: DownstreamStream>(
     run: &Run<'r>,
     exchange: &mut Exchange,
@@ -85,7 +85,7 @@ async fn serve<'r, S: DownstreamStream>(
     client_certificate::check(run.generation, exchange)?;
     check_body_length(server.body_length(), options.limits.max_body_bytes)?;
     find_route(run.generation, exchange)?;
-    // Only a route that would have looked into the body makes it worth reading; then the choice is made again.
+    // The body is read only if a candidate route depends on it; then the route is found again.
     if run.generation.router.uses_request_body()
         && exchange.body.was_missed()
         && Box::pin(collect::for_variables(run, exchange, server)).await?
@@ -111,7 +111,7 @@ async fn serve<'r, S: DownstreamStream>(
     proxy::proxy(run, exchange, server, chains).await
 }
 
-/// Refuses a body that is declared longer than `limit_bytes`; 0 is without limit.
+/// Refuses a body with a declared length above `limit_bytes`; 0 is without limit.
 fn check_body_length(length: BodyLength, limit_bytes: u64) -> Result<(), Failure> {
     match length {
         BodyLength::Known(bytes) if limit_bytes != 0 && bytes > limit_bytes => {
@@ -121,7 +121,7 @@ fn check_body_length(length: BodyLength, limit_bytes: u64) -> Result<(), Failure
     }
 }
 
-/// Finds the route by what is known of the request so far.
+/// Finds the route with what is known of the request so far.
 fn find_route(generation: &Generation, exchange: &mut Exchange) -> Result<(), Failure> {
     let mut params = std::mem::take(&mut exchange.params);
     exchange.decision.route = generation.router.find(&*exchange, &mut params);
@@ -147,7 +147,7 @@ pub(crate) async fn refuse<S: DownstreamStream>(
 
 /// Ends the exchange: times, plugins' log phase, counters, the access log.
 pub(crate) fn log(context: &WorkerContext, exchange: &mut Exchange, log: LogChains) {
-    // A response passed on whole read the clock behind its last byte.
+    // A response that was forwarded whole read the clock after its last byte.
     exchange.times.ended_ns = match exchange.times.upstream_ended_ns {
         0 => context.local.clock_ns(),
         ended_ns => ended_ns,

@@ -1,5 +1,5 @@
-//! One generation of the compiled configuration: immutable, shared by all workers, published as a whole. It knows how
-//! things are found, not how they were written (`compile`) or used (`pipeline`).
+//! One generation of the compiled configuration: immutable, shared by all workers, published as a whole. `compile`
+//! makes it and `pipeline` uses it.
 
 pub mod consumers;
 pub(crate) mod merged;
@@ -38,9 +38,9 @@ pub struct Runtime {
     pub upstream_slots: ShardedMap<Arc<str>, u32>,
     /// The chain of the global rules.
     pub global: Arc<Chain>,
-    /// Why no request may be served at all, if so: a plugin of a global rule cannot be built.
+    /// Why no request may be served, if a plugin of a global rule cannot be built.
     pub global_missing: Option<Unavailable>,
-    /// Routes that are out of the table because what they match cannot be read; for [`crate::explain`].
+    /// Routes that are not in the table because their match cannot be compiled; for [`crate::explain`].
     pub unplaced: Arc<[Unplaced]>,
     /// Consumers by authentication plugin and key.
     pub consumers: Consumers,
@@ -64,14 +64,14 @@ pub struct Route {
     pub timeouts: Option<Timeouts>,
     /// Whether a client may upgrade the connection to a WebSocket.
     pub enable_websocket: bool,
-    /// How soon its requests are refused when not all can be served.
+    /// How early its requests are rejected under overload.
     pub priority: Priority,
-    /// Why it must not serve, if so: something it refers to is not there, or a plugin of it cannot be built. Without it a
-    /// route could lose its protection.
+    /// Why it must not serve, if an object that it refers to is missing, or a plugin of it cannot be built; without
+    /// this check a route could lose its protection.
     pub missing: Option<Unavailable>,
 }
 
-/// A route that keeps no place in the table: what it matches cannot be read.
+/// A route that is not in the table, because its match cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unplaced {
     /// Its id.
@@ -88,15 +88,15 @@ pub struct StreamRoute {
     pub plugins: StreamChain,
 }
 
-/// A worker's hold on a generation. Exchanges share it by a count of the worker's own; the last one lets the side
-/// thread do the freeing, which for a large configuration takes longer than a request may wait.
+/// A worker's reference to a generation. Exchanges share it by a count of the worker's own; the last one sends the
+/// generation to the side thread to be freed, which for a large configuration takes longer than a request may wait.
 pub struct Generation {
     runtime: Option<Arc<Runtime>>,
     reclaimer: Sender<Arc<Runtime>>,
 }
 
 impl Generation {
-    /// Holds `runtime`; when it is let go, it is sent to `reclaimer`.
+    /// Holds `runtime`; dropping it sends `runtime` to `reclaimer`.
     pub(crate) fn new(runtime: Arc<Runtime>, reclaimer: Sender<Arc<Runtime>>) -> Generation {
         Generation { runtime: Some(runtime), reclaimer }
     }
@@ -128,7 +128,7 @@ impl std::ops::Deref for Generation {
 impl Drop for Generation {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Without a side thread (at the very end of the process) it is freed here.
+            // At the very end of the process there is no side thread, and it is freed here.
             let _ = self.reclaimer.send(runtime);
         }
     }

@@ -1,8 +1,8 @@
-//! A whole gateway in memory, with clients and origins, from one seed and in virtual time: connections are cut, reset and
-//! stalled, events come late and in any order, the configuration changes, names change their addresses or fail, listeners
-//! come and go, workers end, the node drains. Whatever happens,
-//! an answer belongs to the request it is given to and is whole or visibly cut, work is done once, and at the end nothing
-//! is left. The same seed gives the same run; a run that fails prints its seed and what happened.
+//! Runs a whole gateway in memory, with clients and nodes, from one seed and in virtual time. Connections are cut,
+//! reset and stalled, events come late and in any order, the configuration changes, names change their addresses or
+//! fail, listeners come and go, workers end, the gateway drains. In every run a response belongs to the request that it
+//! is given to and is whole or visibly cut, work is done once, and at the end no connection, timer or task is left. The
+//! same seed gives the same run; a run that fails prints its seed and its trace.
 
 mod client;
 #[cfg(test)]
@@ -37,25 +37,25 @@ use node::Node;
 use operator::Operator;
 use plan::{Plan, Plant, node_address, proxy_address, second_address};
 
-/// The virtual time a run may take; more means that somebody waits for ever.
+/// Longest virtual time of a run, in milliseconds; a longer run means that a task waits for ever.
 const RUN_MS_MAX: u64 = 300_000;
-/// How long after the last client everything must be at rest: longer than any timeout of the plan.
+/// How long after the last client all tasks must be at rest, in nanoseconds: longer than any timeout of the plan.
 const REST_NS: u64 = 4_000_000_000;
-/// How long a drain may take, as its operator sees it.
+/// Longest time that the operator grants a drain, in nanoseconds.
 const GRACE_NS: u64 = 8_000_000_000;
 
-/// What a run came to.
+/// Result of one run.
 pub(crate) struct Outcome {
-    /// What was not right.
+    /// Broken rules, in words; empty if the run is right.
     pub(crate) violations: Vec<String>,
-    /// Requests sent, and whole answers of nodes.
+    /// Requests that clients sent. `answers` counts whole responses of nodes.
     pub(crate) requests: usize,
     pub(crate) answers: u64,
     pub(crate) digest: u64,
     pub(crate) trace: Vec<String>,
 }
 
-/// Runs the simulation of `seed`, with a fault of its own making if a test of the checks asks for one.
+/// Runs the simulation of `seed`. `planted` adds a fault that the checks must find; the tests of the checks use it.
 pub(crate) fn run(seed: u64, planted: Option<Plant>, traced: bool) -> Outcome {
     let ran = simulate(seed, traced, RUN_MS_MAX, scene(seed, planted));
     let Ran { result, digest, trace } = ran;
@@ -103,7 +103,7 @@ async fn scene(seed: u64, planted: Option<Plant>) -> (Vec<String>, usize, u64) {
     (ledger.take_violations(), ledger.requests(), ledger.answers.get())
 }
 
-/// Runs `task` as one that has to be over before the end.
+/// Spawns `task` and counts it in `working` until it ends.
 fn counted(working: &Rc<Cell<usize>>, task: impl Future<Output = ()> + 'static) {
     let working = working.clone();
     working.set(working.get() + 1);
@@ -113,7 +113,8 @@ fn counted(working: &Rc<Cell<usize>>, task: impl Future<Output = ()> + 'static) 
     });
 }
 
-/// The end of the play: everybody done, at rest, drained, stopped.
+/// Last part of a run: waits for clients and operator, then checks the state at rest, after the drain and after the
+/// stop.
 async fn act(plan: &Plan, gateway: &Gateway, working: &Cell<usize>) {
     if let Some(after_ms) = plan.drain_after_ms {
         env::sleep_ms(after_ms).await;
@@ -145,7 +146,7 @@ async fn wait_until(limit_ns: u64, done: impl Fn() -> bool) {
     }
 }
 
-/// Workers whose loop ends.
+/// Ends the event loops of random workers as often as the plan says; each worker is started again.
 async fn upsets(plan: Rc<Plan>, gateway: Rc<Gateway>, mut random: Random) {
     for _ in 0..plan.faults.worker_ends {
         env::sleep_ms(random.below(300)).await;
@@ -153,7 +154,7 @@ async fn upsets(plan: Rc<Plan>, gateway: Rc<Gateway>, mut random: Random) {
     }
 }
 
-/// Every request is logged once at most, and counted as often as it is logged.
+/// Checks that every request is logged at most once and that no more requests are logged than counted.
 fn judge_logs(gateway: &Gateway, ledger: &Ledger) {
     let logged = plugins::take_logged();
     for (id, times) in &logged {

@@ -1,4 +1,5 @@
-//! For tests of other crates: configurations compiled from their written form. No part of the gateway's interface.
+//! For tests of other crates: compiles configurations from their written form. It is no part of the gateway's
+//! interface.
 
 mod client;
 mod scene;

@@ -1,5 +1,5 @@
-//! A tunnel between two byte streams: bytes pass both ways as they come, with backpressure, until both sides have closed.
-//! Each way holds a buffer only while it has bytes in it, and a small one at most while its receiver takes none.
+//! A tunnel between two byte streams: forwards bytes both ways, with backpressure, until both sides have closed. Each
+//! direction holds a buffer only while it has bytes, and at most a small one while its receiver takes none.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,7 +18,7 @@ pub(crate) struct Duplex<S = Transport> {
     pub(crate) buffer: Buffer,
 }
 
-/// Bytes that a tunnel has passed on.
+/// Bytes that a tunnel has forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
     /// From the client to the endpoint.
@@ -27,16 +27,16 @@ pub(crate) struct Passed {
     pub(crate) down_bytes: u64,
 }
 
-/// One way of a tunnel.
+/// One direction of a tunnel.
 struct Way {
     reader: PeekReader,
-    /// The last read brought all it could, so more is coming than a message.
+    /// The last read filled its buffer, so more than a single message is coming.
     is_bulk: bool,
     /// The writing side takes nothing.
     is_stuck: bool,
-    /// The reading side is at its end.
+    /// The reading side has ended.
     ended: bool,
-    /// The writing side was told so.
+    /// The writing side was closed.
     closed: bool,
     bytes: u64,
 }
@@ -47,13 +47,14 @@ impl Way {
         Way { reader, is_bulk: false, is_stuck: false, ended: false, closed: false, bytes: 0 }
     }
 
-    /// How to read on: a message is kept until it is taken, of much only what was taken is not left where it is.
+    /// How to read on. A single message is kept until it is taken; of a bulk transfer the bytes that are not taken stay
+    /// in the kernel.
     fn piece(&self) -> Capacity {
         let most_bytes = if self.is_bulk { LARGE_BYTES } else { SMALL_BYTES };
         if self.is_bulk { Capacity::Estimate(most_bytes) } else { Capacity::Firm(most_bytes) }
     }
 
-    /// Moves bytes until one side has to wait; ready once the writing side was closed.
+    /// Forwards bytes until one side has to wait; ready once the writing side was closed.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -86,7 +87,7 @@ impl Way {
                 continue;
             }
             if self.is_stuck {
-                // Nothing is held that a write could be tried with.
+                // Without held bytes no write can show whether the socket has capacity.
                 ready!(to.poll_third_free(cx))?;
             }
             let piece = self.piece();
@@ -97,7 +98,7 @@ impl Way {
     }
 }
 
-/// Runs the tunnel until both ways have ended, one of them failed, or nothing passed for `idle_timeout_ms`.
+/// Runs the tunnel until both directions have ended, one of them failed, or no byte passed for `idle_timeout_ms`.
 pub(crate) async fn run(
     deadline: &Deadline,
     client: Duplex<&mut Transport>,
@@ -107,7 +108,7 @@ pub(crate) async fn run(
     let (mut up, mut down) = (Way::new(client.buffer), Way::new(endpoint.buffer));
     let (client, mut endpoint) = (client.stream, endpoint.stream);
     let mut timer = StepTimer::default();
-    // An error, a stop or a panic that ends this task early must not look like the end of both ways.
+    // If an error, a stop or a panic ends this task early, that must not look like the orderly end of both directions.
     client.reset_on_close();
     endpoint.reset_on_close();
     let in_order = poll_fn(|cx| {
@@ -121,7 +122,7 @@ pub(crate) async fn run(
         }
         match timer.wait(deadline, cx, (), idle_timeout_ms, moved) {
             Ok(()) => Poll::Pending,
-            // In order, unless a side holds bytes that the other does not take.
+            // The idle timeout closes in order, unless a side holds bytes that the other does not take.
             Err(_) => Poll::Ready(!up.is_stuck && !down.is_stuck),
         }
     })

@@ -1,6 +1,6 @@
-//! Where requests go: what an upstream is once compiled, the set of its nodes, the pools that lend streams to them.
-//! The configuration of an upstream is immutable and part of a generation; its nodes are published apart (DNS and
-//! discovery change them without compiling anything), and what workers learn of nodes lives in `state`.
+//! Compiled upstreams, their node sets, and the pools that check out streams to their endpoints. The configuration of
+//! an upstream is immutable and part of a generation; its nodes are published separately (DNS and discovery change them
+//! without a compilation), and what workers measure at nodes is in `state`.
 
 pub mod balance;
 pub(crate) mod h1;
@@ -22,28 +22,28 @@ use net::nodes::NodeSet;
 
 /// A compiled upstream.
 pub struct Upstream {
-    /// The object that owns it, such as `/upstreams/1` or `/routes/7`: its identity over configuration changes.
+    /// The object that owns it, such as `/upstreams/1` or `/routes/7`: its identity across configuration changes.
     pub identity: Arc<str>,
     /// Its slot in the generation and in each worker's state table.
     pub slot: u32,
-    /// How a node is chosen.
+    /// How an endpoint is selected.
     pub balancer: &'static BalancerKind,
     /// The key of a request, for a balancer that uses one.
     pub hash_key: Option<HashKey>,
-    /// The nodes as they are known now.
+    /// The nodes as currently known.
     pub nodes: Arc<Published<NodeSet>>,
-    /// Which Host the node sees.
+    /// The Host that the endpoint receives.
     pub pass_host: PassHost,
-    /// Tries after the first; the number of nodes less one if not set.
+    /// Most retries; the number of nodes less one if not set.
     pub retries: Option<u32>,
-    /// How long after the first try another may begin; 0 is without limit.
+    /// How long after the first attempt a retry may begin; 0 is without limit.
     pub retry_timeout_ms: u64,
-    /// How long each step of a try may take.
+    /// Timeouts of the steps of an attempt.
     pub timeouts: Timeouts,
 }
 
 impl Upstream {
-    /// Whether the choice of a node may depend on the request's body.
+    /// Whether the selection of an endpoint may depend on the request's body.
     pub(crate) fn reads_body(&self) -> bool {
         match &self.hash_key {
             Some(HashKey::Template(key)) => key.variables().any(Variable::uses_request_body),
@@ -52,14 +52,14 @@ impl Upstream {
     }
 }
 
-/// Which Host the node sees.
+/// The Host that the endpoint receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassHost {
-    /// The client's.
+    /// The client's Host.
     Pass,
     /// The node's own name.
     Node,
-    /// This one.
+    /// This text.
     Rewrite(Box<str>),
 }
 

@@ -1,6 +1,6 @@
-//! The cost of requests and clients, counted at the allocator: a warmed-up plain proxied request allocates nothing,
-//! from the client's socket to the endpoint's and back, and a client that sends its head or its body slowly, or takes
-//! its response slowly, holds little.
+//! Counts the cost of requests and clients at the allocator: a plain proxied request allocates nothing once the worker
+//! is warm, from the client's socket to the endpoint's and back, and a client that sends its head or its body slowly,
+//! or reads its response slowly, holds little memory.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -33,15 +33,15 @@ struct Counting;
 /// Allocations of the gateway's threads.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes that those threads hold; memory that one passes to another counts for neither, so the number may stray a
-/// little.
+/// Bytes that those threads hold. Memory that passes from one thread to another is counted at neither, so the number
+/// may be slightly off.
 static HELD_BYTES: AtomicIsize = AtomicIsize::new(0);
 
-/// Whether a thread that begins now is the gateway's: set by the test, so that the harness, which began before, is not
-/// counted. The peers' threads say themselves that they are not.
+/// Whether a thread that begins now belongs to the gateway: set by the test, so that the harness, which began before,
+/// is not counted. The threads of clients and endpoints exclude themselves.
 static IS_GATEWAY_RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// Whether the next allocation is one too many, and where it was.
+/// Whether the next allocation is a violation; its place is then recorded.
 static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 static WITNESS: Mutex<Option<Backtrace>> = Mutex::new(None);
 
@@ -99,7 +99,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// One test, so that nothing but what it measures runs meanwhile.
+// One test, so that no other test allocates meanwhile.
 #[test]
 fn warm_request_allocates_nothing() {
     IS_COUNTED.set(Some(false));
@@ -132,17 +132,17 @@ fn check_warm_requests() {
 }
 
 fn check_slow_heads() {
-    // No request gets as far as the node.
+    // No request reaches the endpoint.
     let (engine, proxy) = engine_in_front_of(([127, 0, 0, 1], 1).into());
     let beginning = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
     check_slow_head(proxy, beginning, 4 * KIB, 8 * KIB);
-    // The bytes sent are held, and less than as much again beside them.
+    // The bytes sent are held, and less than as many again beside them.
     check_slow_head(proxy, &[beginning, &[b'a'; 6 * KIB][..]].concat(), 6 * KIB, 12 * KIB);
     engine.stop();
 }
 
-/// Opens connections that send `beginning` and then byte after byte; each must hold at least `least` bytes, or it was
-/// not read at all, and at most `most`.
+/// Opens connections that send `beginning` and then byte after byte. Each must hold at least `least` bytes, because
+/// otherwise it was not read at all, and at most `most`.
 fn check_slow_head(proxy: SocketAddr, beginning: &[u8], least: usize, most: usize) {
     let mut ready = TcpStream::connect(proxy).unwrap();
     not_found(&mut ready, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -154,7 +154,7 @@ fn check_slow_head(proxy: SocketAddr, beginning: &[u8], least: usize, most: usiz
         wait_until("all of them were read", || held() >= least);
         assert!(held() <= most, "{} bytes each", held());
     }
-    // They are clients like any other once they are done.
+    // Once their requests are complete, they are served like any other.
     slow.iter_mut().for_each(|client| not_found(client, b"\r\n\r\n"));
 }
 
@@ -169,20 +169,21 @@ fn check_slow_bodies() {
         slow.iter_mut().for_each(|client| client.write_all(piece).unwrap());
     };
     send(&mut slow, head);
-    // The beginning, which waits here: an exchange and what has come, but no buffer; one of them alone is 32 KiB.
+    // Less than the prefix, which waits in the gateway: each client holds an exchange and its bytes, but no buffer; a
+    // buffer alone is 32 KiB.
     for _ in 0..2_047 / 23 {
         send(&mut slow, &[b'1'; 23]);
         assert!(held() <= 8 * KIB, "{} bytes each", held());
     }
-    // More than an exchange alone holds.
+    // More than an exchange alone, so that the bytes were read.
     wait_until("all of them were read", || held() >= 6 * KIB);
     assert!(held() <= 8 * KIB, "{} bytes each", held());
     assert_eq!(arrived.load(Ordering::SeqCst), 0, "no node is asked yet");
     send(&mut slow, b"2");
     for number in 0..3 {
         wait_until("all bytes arrived", || arrived.load(Ordering::SeqCst) == SLOW_CLIENTS * (2_048 + number));
-        // An exchange, a connection to the node, and of when all of them came to it at once a small buffer each, which is
-        // kept for reuse.
+        // An exchange, an upstream connection, and a small buffer that is kept for reuse, because all clients reached
+        // the endpoint at once.
         assert!((KIB..=12 * KIB).contains(&held()), "{} bytes each", held());
         send(&mut slow, b"3");
     }
@@ -190,7 +191,8 @@ fn check_slow_bodies() {
     engine.stop();
 }
 
-/// Clients that take their answers by a few bytes. What they do not take stays with the node: here is no buffer for it.
+/// Clients that read their responses a few bytes at a time. Unread bytes stay with the endpoint; the gateway holds no
+/// buffer for them.
 fn check_slow_readers() {
     let get = "GET /a/large HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let upgrade =
@@ -206,16 +208,16 @@ fn check_slow_readers() {
     let (most, segments) = (8 * KIB, NETWORK_SEGMENT_BYTES);
     check_slow_reader("a length", get, 1, &whole, segments, most);
     check_slow_reader("chunks", get, 1, &in_chunks, segments, most);
-    // With which the kernel needs far more memory than is sent.
+    // With these segments the kernel needs far more memory than it sends.
     check_slow_reader("tiny segments", get, 1, &whole, TINY_SEGMENT_BYTES, most);
     check_slow_reader("chunks in tiny segments", get, 1, &in_chunks, TINY_SEGMENT_BYTES, most);
-    // Each fits into one read: it is one of the last that is not taken. The requests that came ahead are held too.
+    // Each response fits into one read, and one of the last is not taken. The pipelined requests are held too.
     check_slow_reader("many answers", get, 20, &page, segments, most + 4 * KIB);
     // A message without a declared length.
     check_slow_reader("a tunnel", upgrade, 1, &stream, segments, most + 4 * KIB);
 }
 
-/// Clients that send `request` so many times at once, which a node answers with `answer` each; each may hold `most` bytes.
+/// Clients that send `request` `times` times at once, each answered with `answer`; each client may hold `most` bytes.
 fn check_slow_reader(
     name: &str,
     request: &str,
@@ -233,7 +235,7 @@ fn check_slow_reader(
         slow.iter_mut().for_each(|client| client.read_exact(&mut [0; 8]).unwrap());
         wait_until(&format!("nobody holds a buffer: {name}"), || (KIB..=most).contains(&held()));
     }
-    // They are clients like any other once they are quick.
+    // Once they read quickly, they are served like any other client.
     let mut piece = vec![0; 64 * KIB];
     for client in &mut slow {
         socket2::SockRef::from(&*client).set_recv_buffer_size(256 * KIB).unwrap();
@@ -248,12 +250,13 @@ fn check_slow_reader(
     engine.stop();
 }
 
-/// How much of it is body.
+/// Number of body bytes in `answer`.
 fn body_bytes(answer: &[u8]) -> usize {
     answer.iter().filter(|byte| **byte == b'x').count()
 }
 
-/// A connection with such segments and hardly any room at this end, so that the kernels hold little of an answer.
+/// A connection with segments of `segment_bytes` and a small receive buffer, so that the kernels hold little of a
+/// response.
 fn slow_reader(proxy: SocketAddr, segment_bytes: u32) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4 * KIB).unwrap();
@@ -262,7 +265,7 @@ fn slow_reader(proxy: SocketAddr, segment_bytes: u32) -> TcpStream {
     socket.into()
 }
 
-/// A node that sends `answer` to each request.
+/// An endpoint that sends `answer` to each request.
 fn answering(answer: Vec<u8>) -> SocketAddr {
     let answer = Arc::new(answer);
     node(move |mut stream| {
@@ -274,7 +277,7 @@ fn answering(answer: Vec<u8>) -> SocketAddr {
     })
 }
 
-/// A node that never answers, and how many bytes of bodies it has received.
+/// An endpoint that never answers, and how many bytes of bodies it has received.
 fn swallowing_node() -> (SocketAddr, Arc<AtomicUsize>) {
     let arrived = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&arrived);
@@ -293,7 +296,7 @@ fn swallowing_node() -> (SocketAddr, Arc<AtomicUsize>) {
     (address, arrived)
 }
 
-/// A node that serves each connection in a thread of its own; none of them is counted.
+/// An endpoint that serves each connection in a thread of its own; these threads are not counted.
 fn node(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -317,7 +320,7 @@ fn not_found(client: &mut TcpStream, request: &[u8]) {
     assert!(answer[..count].starts_with(b"HTTP/1.1 404 "), "{}", String::from_utf8_lossy(&answer[..count]));
 }
 
-/// Sends one request and reads its answer, which ends with the body every answer has.
+/// Sends one request and reads its response, which ends with the body that every response has.
 fn exchange(client: &mut TcpStream, request: &[u8], answer: &mut [u8]) {
     client.write_all(request).unwrap();
     let mut length = 0;
@@ -329,7 +332,7 @@ fn exchange(client: &mut TcpStream, request: &[u8], answer: &mut [u8]) {
     assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", String::from_utf8_lossy(&answer[..length]));
 }
 
-/// A node that answers every request with the same bytes.
+/// An endpoint that answers every request with the same bytes.
 fn origin() -> SocketAddr {
     node(|mut stream| {
         stream.set_nodelay(true).unwrap();
@@ -337,7 +340,7 @@ fn origin() -> SocketAddr {
         let mut length = 0;
         while let Ok(count @ 1..) = stream.read(&mut request[length..]) {
             length += count;
-            // The one request with a body ends in it, the others end with their head.
+            // The one request with a body ends in `BODY`, the others end with their head.
             if request[..length].ends_with(b"\r\n\r\n") || request[..length].ends_with(BODY) {
                 stream.write_all(RESPONSE).unwrap();
                 length = 0;
@@ -348,7 +351,7 @@ fn origin() -> SocketAddr {
 
 /// One worker with a route to `node` among others.
 fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
-    // A fresh connection to the node is no steady state, so the pool's limit on requests is out of reach.
+    // A new upstream connection allocates, so the pool's limit of requests per connection is out of reach.
     let pool = json!({"size": 10, "idle_timeout": 60, "requests": 1_000_000});
     let upstream = json!({"nodes": {node.to_string(): 1}, "keepalive_pool": pool});
     let mut changes = vec![put(Kind::Upstream, "1", &upstream)];
@@ -379,6 +382,7 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
             limits: Limits::default(),
             upstream_timeouts: Timeouts::default(),
             pin: false,
+            https_port: 9443,
         }),
         workers: 1,
         runtime,
@@ -407,13 +411,13 @@ const REQUESTS: [&[u8]; 3] = [
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: origin\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
     Content-Type: text/plain\r\nContent-Length: 21\r\nConnection: keep-alive\r\n\r\nthis is 21 bytes long";
 const KIB: usize = 1024;
-/// A message that a network carries at once.
+/// Segment size of a network.
 const NETWORK_SEGMENT_BYTES: u32 = 1_460;
-/// The least that Linux accepts.
+/// The smallest segment size that Linux accepts.
 const TINY_SEGMENT_BYTES: u32 = 88;
-/// A piece that is copied behind waiting bytes, and not sent by itself.
+/// A piece that is copied behind waiting bytes and is not sent by itself.
 const CHUNK_BYTES: usize = 4_000;
-/// Enough that what is held once, for all of them, does not count.
+/// Enough clients that memory which is held once for all of them does not count.
 const SLOW_CLIENTS: usize = 200;
 const BODY: &[u8] = b"this is 21 bytes long";
 /// Requests until buffers, pools and tables have grown to their size.

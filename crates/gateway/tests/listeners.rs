@@ -1,4 +1,4 @@
-//! Listeners of an engine, with sockets of the real kernel and no routes: a client that gets 404 was served.
+//! Listeners of an engine, with sockets of the real kernel and without routes: a client that receives 404 was served.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::io::{self, Read, Write};
@@ -30,7 +30,7 @@ fn is_served(address: SocketAddr) -> bool {
     talk.is_ok() && answer.starts_with("HTTP/1.1 404 ")
 }
 
-/// Enough connections that the kernel chooses the socket of every worker.
+/// Opens enough connections that the kernel chooses the socket of every worker.
 fn is_served_by_all(address: SocketAddr) -> bool {
     (0..60).all(|_| is_served(address))
 }
@@ -44,7 +44,7 @@ fn addresses(engine: &Engine) -> Vec<SocketAddr> {
 }
 
 #[test]
-fn workers_share_a_port_and_strangers_do_not() {
+fn port_is_shared_by_workers_only() {
     let listener = Listener::bind(loopback(0), 3).unwrap();
     let address = listener.address();
     assert!(address.port() != 0 && listener.wanted().address.port() == 0);
@@ -87,7 +87,7 @@ fn mismatched_sockets_are_not_adopted() {
 #[test]
 fn unchanged_listeners_are_kept() {
     type Pick = fn(u16, u16) -> Vec<Wanted>;
-    // The ports of `a` and `b`, both asked for as 0; which of them are kept, how many are new, which are removed.
+    // The ports of `a` and `b`, both requested as 0; which of them are kept, how many are new, which are removed.
     let check = |wanted: Pick, kept: &[usize], added: usize, removed: &[usize]| {
         let engine = engine(1);
         engine.listen(&[loopback(0), loopback(0)]).unwrap();
@@ -132,7 +132,7 @@ fn failed_bind_changes_nothing() {
 }
 
 #[test]
-fn listeners_come_and_go_without_touching_each_other() {
+fn changed_listener_leaves_others_untouched() {
     let engine = engine(2);
     let first = engine.listen(&[loopback(0)]).unwrap().added[0];
     assert!(is_served_by_all(first));
@@ -146,13 +146,13 @@ fn listeners_come_and_go_without_touching_each_other() {
 }
 
 #[test]
-fn a_worker_that_is_started_again_has_the_current_set() {
+fn restarted_worker_has_current_listeners() {
     let engine = engine(3);
     let first = engine.listen(&[loopback(0)]).unwrap().added[0];
     let second = engine.listen(&[loopback(0), loopback(0)]).unwrap().added[0];
     engine.listen(&[loopback(second.port())]).unwrap();
     let third = engine.listen(&[loopback(second.port()), loopback(0)]).unwrap().added[0];
-    // Connections are spread evenly: each worker has some of these, and they end when it breaks.
+    // Connections are spread evenly: each worker has some of these, and they end when it panics.
     let held: Vec<_> = (0..60).map(|_| TcpStream::connect(second).unwrap()).collect();
     testkit::wait_until("all connections are counted", || engine.connections() == held.len());
     engine.break_workers();
@@ -163,7 +163,7 @@ fn a_worker_that_is_started_again_has_the_current_set() {
 }
 
 #[test]
-fn an_engine_that_ends_listens_no_more() {
+fn ended_engine_opens_no_listener() {
     let engine = engine(1);
     let address = engine.listen(&[loopback(0)]).unwrap().added[0];
     assert!(engine.drain(Duration::from_secs(20), &|| false));

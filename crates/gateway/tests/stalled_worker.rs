@@ -1,4 +1,5 @@
-//! A worker that stands in a plugin of a test: readiness and metrics say so until it goes on, and name the route.
+//! A worker with an event loop that a plugin of the test blocks: readiness and metrics report it until it continues,
+//! and name the route.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::io::{Read, Write};
@@ -19,14 +20,14 @@ use net::listener::{Protocols, Wanted};
 use serde_json::json;
 use testkit::{wait_for, wait_until};
 
-/// Lets the plugin go on.
+/// Lets the plugin continue.
 type Gate = (Sender<()>, Mutex<Receiver<()>>);
 static GATE: LazyLock<Gate> = LazyLock::new(|| {
     let (open, gate) = channel();
     (open, Mutex::new(gate))
 });
 
-/// Blocks its worker until the test lets it go on, as a computation without end does.
+/// Blocks its worker until the test lets it continue, as an endless computation would.
 struct Stands;
 
 impl Plugin for Stands {
@@ -83,7 +84,7 @@ fn metrics(engine: &Engine) -> String {
 }
 
 #[test]
-fn worker_that_stands_is_reported_with_its_route() {
+fn stalled_worker_is_reported_with_its_route() {
     let (engine, address) = engine();
     wait_until("the worker runs", || engine.ready().is_ok());
     assert!(metrics(&engine).contains("weir_worker_stalled{worker=\"0\"} 0\n"));

@@ -14,7 +14,7 @@ pub(crate) struct Certificate {
     pub key: PathBuf,
 }
 
-/// Makes one in this folder: ECDSA P-256, the kind that most sites have.
+/// Makes a certificate in this folder: ECDSA P-256, the kind that most sites have.
 pub(crate) fn make(folder: &Path) -> anyhow::Result<Certificate> {
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).context("no certificate can be made")?;

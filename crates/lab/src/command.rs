@@ -1,4 +1,4 @@
-//! The laboratory's commands, one file each. What they do is elsewhere; here is how they are called.
+//! The laboratory's commands, one file each: their arguments. Their work is done elsewhere.
 
 pub mod compare;
 pub mod forwarder;
@@ -12,7 +12,7 @@ pub use crate::process::guard;
 
 use std::process::ExitCode;
 
-/// What `weir lab` takes.
+/// Arguments of `weir lab`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LabArguments {
     #[command(subcommand)]
@@ -41,7 +41,7 @@ enum LabCommand {
     Forwarder(forwarder::ForwarderArguments),
 }
 
-/// Runs one; its exit code is the program's.
+/// Runs a command; its exit code is the program's.
 pub fn run(arguments: &LabArguments) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         LabCommand::Run(arguments) => run::run(arguments),

@@ -1,5 +1,5 @@
-//! What a contender's folder says of it (`lab/contenders/NAME/contender.yaml`). How one is installed and started is the
-//! business of its `start.sh`; how it is measured, of others.
+//! The description in a contender's folder (`lab/contenders/NAME/contender.yaml`). The folder's `start.sh` installs and
+//! starts the contender; other modules measure it.
 
 use std::collections::BTreeMap;
 
@@ -24,32 +24,32 @@ pub struct Definition {
     pub title: String,
     /// One or two sentences: what it is, how it is configured, what is special about it.
     pub about: String,
-    /// What it is written in.
+    /// Its programming language.
     pub language: String,
     /// The pinned version, and where it is from: "1.22.1, Debian".
     pub version: String,
-    /// What it can be asked by.
+    /// The protocols that its clients may use.
     #[serde(default = "plain")]
     pub protocols: Vec<Protocol>,
-    /// It can be given many routes (`$ROUTES`).
+    /// Whether it can be given many routes (`$ROUTES`).
     #[serde(default)]
     pub routes: bool,
-    /// Its configuration can be changed while it runs (`start.sh change N`).
+    /// Whether its configuration can be changed while it runs (`start.sh change N`).
     #[serde(default)]
     pub changes: bool,
-    /// It forwards `/sodik/…` without the prefix; what only copies bytes does not.
+    /// Whether it forwards `/sodik/…` without the prefix; a contender that only copies bytes does not.
     #[serde(default = "yes")]
     pub strips_prefix: bool,
-    /// Needs a warm-up of so many seconds before it is at its speed; virtual machines do.
+    /// Seconds of warm-up that it needs to reach its speed; virtual machines need some.
     #[serde(default)]
     pub warm_up_seconds: Option<f64>,
-    /// Further variables of its environment. Other folders may start the same program with other ones.
+    /// Further variables of its environment. Other folders may start the same program with other values.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// It belongs to this folder's program: `start.sh` is taken from there.
+    /// The folder with its `start.sh`, if it is a variant of that folder's program.
     #[serde(default)]
     pub variant_of: Option<String>,
-    /// Part of every run that does not name contenders. Variants of one program for a study are not.
+    /// Whether it is part of every run that does not name contenders. Variants of a study are not.
     #[serde(default = "yes")]
     pub usual: bool,
 }
@@ -68,7 +68,7 @@ impl Definition {
         Self::parse_file(name, &format!("{name}/contender.yaml"), text)
     }
 
-    /// The same; `file` is how the file is called in a fault.
+    /// As [`Self::parse`]; `file` is the name of the file in a fault.
     pub fn parse_file(name: &str, file: &str, text: &str) -> anyhow::Result<Self> {
         let mut definition: Self = yaml::read(file, text)?;
         name.clone_into(&mut definition.name);

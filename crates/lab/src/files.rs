@@ -1,5 +1,5 @@
-//! Where the laboratory's files are: the scenarios and the contenders' folders, which the program holds and unpacks, or
-//! a folder of the reader's own. It knows what they are called and not what they say.
+//! The laboratory's files: the scenarios and the contenders' folders, which the program contains and unpacks, or a
+//! folder of the user's own. It knows their names and not their content.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -21,10 +21,10 @@ struct File {
     bytes: &'static [u8],
 }
 
-/// All of them, listed by `build.rs`.
+/// All files, listed by `build.rs`.
 static HELD: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// Which files are used; taken by every command that needs them.
+/// Selects the files; an argument of every command that needs them.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FilesArguments {
     /// Take `scenarios` and `contenders` from this folder instead of those in the program
@@ -40,7 +40,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// The folder that was asked for, else the program's own files, unpacked into the cache folder.
+    /// The requested folder, else the program's own files, unpacked into the cache folder.
     pub fn open(arguments: &FilesArguments) -> anyhow::Result<Self> {
         let cache = cache_folder()?;
         let folder = match &arguments.files {
@@ -51,7 +51,7 @@ impl Files {
         Ok(Self { folder, cache })
     }
 
-    /// Every scenario, by name. One that cannot be read is a fault: its file, line and reason.
+    /// Every scenario, by name. A malformed file is a fault with file, line and reason.
     pub fn scenarios(&self) -> anyhow::Result<Vec<Scenario>> {
         let mut scenarios = Vec::new();
         for path in listing(&self.folder.join("scenarios"))? {
@@ -110,7 +110,7 @@ fn unpack(cache: &Path) -> anyhow::Result<PathBuf> {
     if folder.is_dir() {
         return Ok(folder);
     }
-    // Another run may unpack at the same time; whole folders only take the final name.
+    // Unpacked under a temporary name and renamed, because another run may unpack at the same time.
     let fresh = cache.join("files").join(format!(".{}-{:016x}", std::process::id(), hasher.finish()));
     for file in HELD {
         write(&fresh.join(file.name), file).with_context(|| format!("cannot unpack {}", file.name))?;
@@ -141,8 +141,8 @@ fn listing(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The items named, in the order they are named; all that `usual` says where none are. An unknown name is told with the
-/// nearest known one.
+/// The named items, in the order of the names; without names all items for which `usual` holds. The error for an
+/// unknown name gives the nearest known one.
 pub(crate) fn select<T: Clone>(
     kind: &str,
     all: &[T],
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_program_holds_can_be_read() {
+    fn files_in_the_program_can_be_read() {
         let cache = tempfile::tempdir().unwrap();
         let folder = unpack(cache.path()).unwrap();
         assert_eq!(unpack(cache.path()).unwrap(), folder, "a second time it is there");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_name_is_told_with_the_nearest() {
+    fn misspelt_name_is_refused_with_nearest() {
         let all = ["nginx".to_owned(), "haproxy".to_owned()];
         let chosen = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();

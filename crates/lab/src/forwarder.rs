@@ -1,5 +1,6 @@
-//! The study of thread models: one forwarder that differs only in where the upstream's connection lives, as a contender
-//! beside the others. It is no gateway: it knows one origin, no routes and no limits beyond those of its buffers.
+//! The study of thread models: the forms of one forwarder differ only in the event loop of the upstream's connection,
+//! as a contender beside the others. It is no gateway: it knows one origin, no routes and no limits beyond those of its
+//! buffers.
 
 mod body;
 mod buffers;
@@ -18,24 +19,24 @@ use clap::ValueEnum;
 pub use buffers::Buffers;
 pub use loops::start;
 
-/// What a forwarder is made of.
+/// The form of a forwarder.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// What it understands of what it forwards.
+    /// The layer at which it forwards.
     pub layer: Layer,
-    /// Where the upstream's connection lives.
+    /// The event loop of the upstream's connection.
     pub model: Model,
-    /// Event loops that clients' connections live on; with [`Model::SeparatePools`] as many again for upstreams.
+    /// Event loops for clients' connections; with [`Model::SeparatePools`] as many again for upstreams.
     pub workers: usize,
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
     /// Where it forwards to.
     pub origin: SocketAddr,
-    /// Where the memory of what is read comes from.
+    /// Where the memory of read buffers comes from.
     pub buffers: Buffers,
 }
 
-/// What is understood of what is forwarded.
+/// The layer at which bytes are forwarded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Layer {
     /// Bytes are copied; an upstream connection belongs to one client
@@ -46,7 +47,7 @@ pub enum Layer {
     Seven,
 }
 
-/// Where the upstream's connection lives.
+/// The event loop of the upstream's connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Model {
     /// On the event loop of its client: nothing is ever handed over

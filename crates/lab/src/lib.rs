@@ -1,8 +1,8 @@
-//! The laboratory: measures Weir beside other gateways, on the reader's own machine. It starts programs and asks them
-//! over sockets as any client would; it knows nothing of the data plane's inside and shares no code with it.
+//! The laboratory: measures Weir beside other gateways, on the user's own machine. It starts programs and sends them
+//! requests over sockets as any client would; it knows nothing of the data plane and shares no code with it.
 //!
-//! A [`Scenario`](scenario::Scenario) says how is asked, a [`Definition`](contender::Definition) what is asked. A run
-//! leaves a [`Report`](result::Report), from which every table, page and comparison is made.
+//! A [`Scenario`](scenario::Scenario) describes the requests, a [`Definition`](contender::Definition) the contender. A
+//! run makes a [`Report`](result::Report), from which every table, page and comparison is made.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,6 +1,7 @@
-//! The load generator: asks one server as a plan says, checks every answer and tells what it saw. One epoll loop a
-//! thread, no runtime, no allocation for a request: it is to cost less than what it measures. It speaks HTTP/1.1 and
-//! WebSocket in clear text; it knows nothing of gateways, and prints nothing. [`tools`] drives the load generators of others.
+//! The load generator: sends requests to one server by a plan, checks every response and returns the outcome. One epoll
+//! loop per thread, no runtime, no allocation per request, because it has to cost less than the gateway that it
+//! measures. It speaks HTTP/1.1 and WebSocket in clear text; it knows no gateways, and prints nothing. [`tools`] runs
+//! other load generators.
 
 mod asker;
 mod connection;
@@ -42,36 +43,37 @@ pub use target::Target;
 /// One run of the load generator.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whom to ask.
+    /// The server and path.
     pub target: Target,
-    /// What the clients do.
+    /// The behaviour of the clients.
     pub manner: Manner,
     /// Connections, on all threads together.
     pub connections: u32,
     /// Threads, with a share of connections, requests and rate each.
     pub threads: u16,
-    /// How long requests are sent, in seconds; without an end where absent.
+    /// How long requests are sent, in seconds; without a limit if absent.
     pub seconds: Option<f64>,
     /// How many requests are sent.
     pub requests: Option<u64>,
-    /// How many are due in a second whatever the answers do; as fast as answers come where absent.
+    /// How many requests are due per second, whatever the responses do; if absent, each is sent after the response
+    /// before.
     pub rate: Option<f64>,
-    /// Slow and idle clients come one by one in this time; as fast as they can where it is zero.
+    /// The time over which slow and idle clients arrive one by one; zero is as fast as possible.
     pub ramp_up: Duration,
-    /// Requests of a connection before it ends; it is kept where absent.
+    /// Requests of a connection before it ends; unlimited if absent.
     pub per_connection: Option<u64>,
     /// Bytes of a request's body, which makes it a POST, or of a WebSocket message.
     pub body_bytes: u64,
-    /// For connecting, and for each request from when it was sent.
+    /// Limit for connecting, and for each request from when it was sent.
     pub timeout: Duration,
-    /// What every answer must be.
+    /// The expected response.
     pub expect: Expectation,
 }
 
-/// What the clients do.
+/// The behaviour of the clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Manner {
-    /// They ask, and ask again.
+    /// They send requests, one after the response to another.
     Http,
     /// They send messages, which are to be echoed.
     Websocket,
@@ -79,9 +81,8 @@ pub enum Manner {
     Crowd(Habit),
 }
 
-/// Does what the plan says, until its end or until `stop` is set; `ready` is called when the connections of a crowd
-/// stand. Fails when the plan cannot be, or the machine has not what it takes; what goes wrong with the server is in the
-/// outcome.
+/// Carries out the plan, until its end or until `stop` is set; `ready` is called when the connections of a crowd stand.
+/// Fails if the plan is impossible or the machine lacks a resource; failures of the server are in the outcome.
 pub fn run(plan: &Plan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Result<LoadOutcome> {
     plan.check()?;
     grant_descriptors(u64::from(plan.connections))?;
@@ -95,7 +96,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Resu
     for thread in 0..threads {
         askers.push(plan.asker(&job, thread)?);
     }
-    // Nobody begins before all stand: a thread alone would find the server idle.
+    // All threads begin together, because a thread alone would find the server idle.
     let barrier = Barrier::new(threads + 1);
     let (tallies, elapsed, cpu) = thread::scope(|scope| {
         let running: Vec<_> = askers
@@ -163,7 +164,7 @@ impl Plan {
         }
     }
 
-    /// What is said on every connection.
+    /// The bytes sent on every connection.
     fn job(&self) -> Job {
         let websocket = (self.manner == Manner::Websocket).then(|| Upgrade {
             handshake: websocket::handshake(&self.target.host, &self.target.path),
@@ -212,8 +213,8 @@ impl Plan {
         Asker::new(job, limits, source, Tally::new(self.seconds.unwrap_or(0.0)))
     }
 
-    /// How long was asked: as long as planned, unless the requests were over before (then until the last answer, which
-    /// the tally knows) or it was stopped.
+    /// How long requests were sent: as planned, unless all were sent before (then until the last response, which the
+    /// tally knows) or the run was stopped.
     fn asked(&self, elapsed: Duration, stopped: bool, answers: u64) -> Duration {
         match self.seconds.map(Duration::from_secs_f64) {
             Some(planned) if elapsed >= planned => planned,
@@ -223,12 +224,12 @@ impl Plan {
     }
 }
 
-/// A body that a shifted or repeated piece of itself differs from.
+/// A body that differs from every shifted or repeated copy of a part of itself.
 fn pattern(bytes: u64) -> Vec<u8> {
     (0..bytes).map(|at| b'a' + (at % 23) as u8 + u8::from(at % 251 == 0)).collect()
 }
 
-/// Raises the soft limit of descriptors as far as these connections need. Fails when the hard limit is below.
+/// Raises the soft limit of descriptors as far as these connections need. Fails if the hard limit is lower.
 fn grant_descriptors(connections: u64) -> anyhow::Result<()> {
     let needed = connections + OTHER_DESCRIPTORS;
     let limit = getrlimit(Resource::Nofile);
@@ -244,19 +245,19 @@ fn grant_descriptors(connections: u64) -> anyhow::Result<()> {
         .with_context(|| format!("the limit of descriptors cannot be raised to {needed}"))
 }
 
-/// What this process took of the processors, user and system.
+/// CPU time of this process, user and system.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// A month; a number that is meant in another unit is found out.
+/// A month; a larger number is probably meant in another unit, and is refused.
 const LONGEST_SECONDS: f64 = 31.0 * 24.0 * 3600.0;
-/// Far beyond what a thread can send.
+/// Far more than a thread can send.
 const HIGHEST_RATE: f64 = 1e8;
 /// A request is kept in memory once.
 const LARGEST_BODY_BYTES: u64 = 1 << 30;
-/// Standard streams, epoll instances, timers, and what a process has besides.
+/// Descriptors for standard streams, epoll instances, timers, and others of the process.
 const OTHER_DESCRIPTORS: u64 = 1100;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! What a figure depends on besides the programs: kernel, processor, memory, system. It measures nothing.
+//! The machine that a figure depends on: kernel, processor, memory, system. It measures nothing.
 
 use std::fs;
 
 use crate::placement::Placement;
 use crate::result::Machine;
 
-/// This machine, with how many cores could be used, those of a run, and what is poor about it.
+/// Describes this machine: its usable cores, those of a run, and its warnings.
 pub(crate) fn describe(cores: usize, placement: &Placement, warnings: Vec<String>) -> Machine {
     Machine {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_tells() {
+    fn kernel_values_are_parsed() {
         assert_eq!(value("a\t: b\nmodel name\t: Some CPU: 3\n", "model name", ':').unwrap(), "Some CPU: 3");
         assert_eq!(value("ID=x\nPRETTY_NAME=\"A B\"\n", "PRETTY_NAME", '=').unwrap(), "A B");
         assert_eq!(memory_bytes("MemTotal:       24689432 kB\n"), 24_689_432 * 1024);

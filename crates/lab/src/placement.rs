@@ -1,4 +1,4 @@
-//! Who runs on which cores, and what makes a machine a poor place to measure on. It pins nobody.
+//! Chooses the cores of each program of a run, and finds conditions that disturb measurements. It pins no process.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use crate::process::cores::{self, Ticks};
 
-/// Cores of a run; all empty where nothing is pinned.
+/// Cores of a run; all empty if nothing is pinned.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Placement {
-    /// Of the gateway.
+    /// Cores of the gateway.
     pub gateway: Vec<usize>,
-    /// Of the load generator, and of the laboratory itself.
+    /// Cores of the load generator, and of the laboratory itself.
     pub load: Vec<usize>,
-    /// Of the origin.
+    /// Cores of the origin.
     pub origin: Vec<usize>,
 }
 
 impl Placement {
-    /// Places a gateway with so many workers. The gateway's cores come first and are nobody else's as far as there are
-    /// enough; a core's twin (hyper-threading) stays empty if others are left.
+    /// Places a gateway with this many workers. The gateway's cores come first and are shared with no other program if
+    /// there are enough; a core's twin (hyper-threading) stays empty if others are left.
     pub fn choose(usable: &[usize], workers: usize, twin_of: impl Fn(usize) -> Vec<usize>) -> Self {
         if usable.len() < 2 {
             return Self { gateway: usable.to_vec(), load: usable.to_vec(), origin: usable.to_vec() };
@@ -31,7 +31,7 @@ impl Placement {
         let rest = match (apart.len(), others.len()) {
             (2.., _) => apart,
             (_, 1..) => others,
-            // As many workers as cores: load and origin run beside them.
+            // As many workers as cores: load and origin share their cores.
             _ => usable.to_vec(),
         };
         if rest.len() == 1 || rest.len() == usable.len() {
@@ -42,12 +42,13 @@ impl Placement {
         Self { gateway, load: load.to_vec(), origin: origin.to_vec() }
     }
 
-    /// On these cores of this machine. They are told, since the laboratory pins itself and can use fewer then.
+    /// Places a run on these cores of this machine. They are passed in, because the laboratory pins itself and can use
+    /// fewer afterwards.
     pub fn on(usable: &[usize], workers: u16) -> Self {
         Self::choose(usable, usize::from(workers), twins)
     }
 
-    /// What is poor about it, in plain sentences.
+    /// Warnings about the placement, in plain sentences.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.gateway.iter().any(|core| self.load.contains(core)) {
@@ -85,14 +86,14 @@ fn parse_list(text: &str) -> Vec<usize> {
     cores
 }
 
-/// So long is looked how busy a machine is before anything is started.
+/// How long the load of a machine is observed before anything is started.
 const LOOK: Duration = Duration::from_millis(1000);
-/// Others may take so much of a machine without a word.
+/// Other programs may use this share of a machine without a warning.
 const BUSY_PERCENT: f64 = 5.0;
-/// Likewise the hypervisor.
+/// The hypervisor may take this share without a warning.
 const STOLEN_PERCENT: f64 = 1.0;
 
-/// What disturbs measuring on this machine now, in plain sentences. Takes a second.
+/// Conditions that disturb measurements on this machine now, in plain sentences. Takes a second.
 pub(crate) fn disturbances() -> Vec<String> {
     let all = cores::usable();
     let before = Ticks::read(&all);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_stay_empty_where_others_are_left() {
+    fn twins_stay_empty_while_cores_are_left() {
         let twin = |core: usize| vec![core ^ 1];
         let placed = Placement::choose(&[0, 1, 2, 3], 1, twin);
         assert_eq!((placed.gateway, placed.load, placed.origin), (vec![0], vec![2], vec![3]));
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn poor_places_are_told() {
+    fn poor_placements_are_reported() {
         let shared = Placement { gateway: vec![0, 1], load: vec![0, 1], origin: vec![0, 1] };
         assert!(shared.warnings()[0].contains("shares its cores"));
         let tight = Placement { gateway: vec![0], load: vec![1], origin: vec![1] };

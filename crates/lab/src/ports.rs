@@ -1,4 +1,4 @@
-//! Ports of 127.0.0.1 for contenders and the origin: free ones, or those that were asked for.
+//! Ports of 127.0.0.1 for contenders and the origin: free ones, or requested ones.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -11,12 +11,12 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// From this one upwards, one after another; free ones where none is given.
+    /// Ports from this one upwards, one after another; free ones if none is given.
     pub fn from(first: Option<u16>) -> Self {
         Self { next: first }
     }
 
-    /// The next one. A taken port that was asked for is an error with the way out.
+    /// The next port. A requested port that is taken is an error with advice.
     pub fn take(&mut self) -> anyhow::Result<SocketAddr> {
         let port = self.next.unwrap_or(0);
         let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
@@ -46,7 +46,7 @@ mod tests {
         let held = holder.local_addr().unwrap().port();
         let error = Ports::from(Some(held)).take().unwrap_err().to_string();
         assert!(error.contains(&format!("port {held} is taken")), "{error}");
-        // Somebody else may take it in between; then it is told as taken.
+        // Another process may take the port in between; then it is reported as taken.
         if let Ok(address) = Ports::from(Some(taken)).take() {
             assert_eq!(address.port(), taken);
         }

@@ -1,5 +1,5 @@
-//! Programs that the laboratory starts: each with a guard that ends all of it when the laboratory ends, however it ends,
-//! and with what its whole tree of processes takes. It knows no gateway and no load generator.
+//! Programs that the laboratory starts: each with a guard that ends all its processes when the laboratory ends, even by
+//! a crash, and with accounting of its whole process tree. It knows no gateway and no load generator.
 
 pub mod cores;
 mod group;

@@ -1,5 +1,5 @@
-//! What is made from a [`Report`](crate::result::Report): medians, ratios, verdicts, and the forms people read them in.
-//! It measures nothing and changes nothing that was measured.
+//! Forms of a [`Report`](crate::result::Report): medians, ratios, verdicts, tables and pages. It measures nothing and
+//! changes no measured number.
 
 pub mod compare;
 pub mod figure;

@@ -1,5 +1,5 @@
-//! What a run leaves: every measured number, and all that they depend on. It computes nothing; medians, ratios and
-//! verdicts are made from it elsewhere, so that they can be made again from a kept file.
+//! The result of a run: every measured number, and all their conditions. It computes nothing; other modules make
+//! medians, ratios and verdicts from it, so that they can be made again from a stored file.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::scenario::Scenario;
 /// The format's number; a reader refuses others.
 pub const FORMAT: u32 = 1;
 
-/// One run of the laboratory. Kept as JSON while it grows, so that an interrupted run leaves what it has.
+/// One run of the laboratory. Stored as JSON while it grows, so that an interrupted run keeps its finished part.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Report {
     /// [`FORMAT`].
@@ -22,17 +22,17 @@ pub struct Report {
     pub seconds: f64,
     /// The command that repeats it.
     pub command: String,
-    /// It was ended before its time; what is here was measured in full.
+    /// Whether it was interrupted; the parts here were measured completely.
     pub interrupted: bool,
-    /// Where it ran.
+    /// The machine it ran on.
     pub machine: Machine,
-    /// Everyone who was to be asked, absent ones included.
+    /// All contenders of the run, absent ones included.
     pub contenders: Vec<ContenderFacts>,
-    /// What was measured, in the order of the run.
+    /// The measured scenarios, in the order of the run.
     pub scenarios: Vec<ScenarioResult>,
 }
 
-/// What a figure depends on besides the programs.
+/// The machine that a figure depends on, besides the programs.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Machine {
     /// The kernel's release.
@@ -45,39 +45,39 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The distribution's name and version.
     pub system: String,
-    /// Cores of the gateway, of the load generator, of the origin; empty where nothing was pinned.
+    /// Cores of the gateway; empty if nothing was pinned.
     pub gateway_cores: Vec<usize>,
-    /// See `gateway_cores`.
+    /// Cores of the load generator; empty if nothing was pinned.
     pub load_cores: Vec<usize>,
-    /// See `gateway_cores`.
+    /// Cores of the origin; empty if nothing was pinned.
     pub origin_cores: Vec<usize>,
-    /// What makes this machine a poor place to measure on, in plain sentences.
+    /// Conditions that make this machine a poor place to measure on, in plain sentences.
     pub warnings: Vec<String>,
 }
 
 /// A contender of a run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ContenderFacts {
-    /// What its folder says.
+    /// The description in its folder.
     pub definition: Definition,
-    /// What the program itself says of its version.
+    /// The version that the program itself prints.
     pub version: Option<String>,
-    /// Why it could not be asked at all, where it could not.
+    /// Why it could not take part at all, if it could not.
     pub absent: Option<String>,
 }
 
 /// One scenario of a run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ScenarioResult {
-    /// What was asked.
+    /// The scenario.
     pub scenario: Scenario,
     /// The command that repeats this scenario alone.
     pub command: String,
-    /// The contender that the others are compared with, where it took part.
+    /// The contender that the others are compared with, if it took part.
     pub baseline: Option<String>,
-    /// What was measured, one for each contender.
+    /// The results, one for each contender.
     pub contenders: Vec<ContenderResult>,
-    /// What a reader should know, in plain sentences.
+    /// Notes for the user, in plain sentences.
     pub notes: Vec<String>,
 }
 
@@ -86,27 +86,27 @@ pub struct ScenarioResult {
 pub struct ContenderResult {
     /// The contender's name.
     pub name: String,
-    /// Why it did not take part, or with which error it dropped out.
+    /// Why it did not take part, or the error with which it dropped out.
     pub absent: Option<String>,
-    /// The warming up, apart; its failures count.
+    /// The warm-up; its failures count.
     pub warm_up: Option<WarmUp>,
     /// The measured rounds, in order. A contender that dropped out has fewer.
     pub runs: Vec<Run>,
 }
 
-/// What warming up took, every time.
+/// The sums of all warm-ups.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct WarmUp {
     /// Its length in seconds.
     pub seconds: f64,
-    /// Answers.
+    /// Responses.
     pub requests: u64,
-    /// Answers and connections that went wrong.
+    /// Failed responses and connections.
     pub failures: Failures,
 }
 
 impl WarmUp {
-    /// Once more.
+    /// Adds another warm-up.
     pub fn add(&mut self, load: &LoadOutcome) {
         self.seconds += load.seconds;
         self.requests += load.requests;
@@ -119,61 +119,63 @@ impl WarmUp {
 pub struct Run {
     /// Counted from 0; runs of the same round of all contenders belong together.
     pub round: u32,
-    /// What the load generator saw.
+    /// The outcome seen by the load generator.
     pub load: LoadOutcome,
-    /// What the contender's process tree took.
+    /// The resources used by the contender's process tree.
     pub usage: Usage,
-    /// Length of the turns that the contenders of the round took, in milliseconds; absent where each was measured alone.
-    /// Nothing that a clock measured is told then.
+    /// Length of the turns that the contenders of the round took, in milliseconds; absent if each was measured alone.
+    /// With turns, figures of the clock are not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_ms: Option<u64>,
 }
 
-/// What a load generator saw. `weir lab load` prints it as JSON; the reports of other tools are read into it.
+/// The outcome of a load generator. `weir lab load` prints it as JSON; the reports of other tools are converted into
+/// it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct LoadOutcome {
     /// Length in seconds, by the tool's clock.
     pub seconds: f64,
-    /// Whole answers, failures by status or content included.
+    /// Complete responses, failures by status or content included.
     pub requests: u64,
-    /// What went wrong, by kind.
+    /// Failures by kind.
     pub failures: Failures,
-    /// Answers in a second.
+    /// Responses per second.
     pub requests_per_second: f64,
     /// Bytes read in a second, heads included.
     pub bytes_per_second: f64,
-    /// From when a request was due (open loop) or sent (closed loop) until its answer was whole.
+    /// From when a request was due (open loop) or sent (closed loop) until its response was complete.
     pub latency: Latency,
-    /// Answers in a second, one number for each `series_interval_ms`; empty where the tool does not tell.
+    /// Responses per second, one number for each `series_interval_ms`; empty if the tool does not report it.
     pub requests_per_second_series: Vec<f64>,
     /// Length of one step of the series.
     pub series_interval_ms: u64,
     /// Requests that were due and never sent, in an open loop: the load generator was at its limit.
     pub unsent: u64,
-    /// CPU of the load generator per answer, user and system, in microseconds.
+    /// CPU of the load generator per response, user and system, in microseconds.
     pub cpu_us_per_request: f64,
     /// The first failure of each kind in words, and what else the tool says of itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What went wrong, by kind.
+/// Failures by kind.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Failures {
     /// Connections refused or not made in time.
     pub connect: u64,
-    /// Connections that broke under a request.
+    /// Connections that broke during a request.
     pub broken: u64,
-    /// Requests without an answer in time.
+    /// Requests without a response in time.
     pub timeout: u64,
-    /// Answers with another status.
+    /// Responses with another status.
     pub status: u64,
-    /// Answers with another length or other bytes, and what is no HTTP.
+    /// Responses with another length or other bytes, and bytes that are not HTTP.
     pub content: u64,
 }
 
 impl LoadOutcome {
-    /// Takes out what a clock measured: a load generator that was held up between its turns was measuring that.
+    /// Removes the figures of the clock, because they are invalid for a load generator that was stopped between its
+    /// turns.
     pub fn forget_the_clock(&mut self) {
         (self.requests_per_second, self.bytes_per_second, self.series_interval_ms) = (0.0, 0.0, 0);
         self.requests_per_second_series.clear();
@@ -182,12 +184,12 @@ impl LoadOutcome {
 }
 
 impl Failures {
-    /// All of them.
+    /// The sum of all failures.
     pub fn all(&self) -> u64 {
         self.connect + self.broken + self.timeout + self.status + self.content
     }
 
-    /// And these.
+    /// Adds other failures.
     pub fn add(&mut self, other: Self) {
         self.connect += other.connect;
         self.broken += other.broken;
@@ -197,55 +199,56 @@ impl Failures {
     }
 }
 
-/// Latencies in milliseconds; `None` where the tool does not tell.
+/// Latencies in milliseconds; `None` if the tool does not report them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Latency {
-    /// Measured from when a request was due, not from when it was sent: stalls are not hidden.
+    /// Whether latency is measured from when a request was due, not from when it was sent, so that stalls are not
+    /// hidden.
     pub from_due_time: bool,
     /// The mean.
     pub mean_ms: Option<f64>,
-    /// Half of all are below.
+    /// Half of all latencies are below.
     pub p50_ms: Option<f64>,
-    /// Likewise.
+    /// 75 % of all latencies are below.
     pub p75_ms: Option<f64>,
-    /// Likewise.
+    /// 90 % of all latencies are below.
     pub p90_ms: Option<f64>,
-    /// Likewise.
+    /// 99 % of all latencies are below.
     pub p99_ms: Option<f64>,
-    /// Likewise.
+    /// 99.9 % of all latencies are below.
     pub p99_9_ms: Option<f64>,
     /// The longest.
     pub max_ms: Option<f64>,
 }
 
-/// What the contender's process tree took during a run: CPU and switches of the whole run, as the answers are; the busy
-/// share of cores without the run's edges, when connections are opened and closed.
+/// Resources used by the contender's process tree during a run: CPU and switches of the whole run, like the responses;
+/// the busy share of cores without the run's edges, when connections are opened and closed.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Usage {
-    /// Length of what was accounted, in seconds.
+    /// Length of the accounted time, in seconds.
     pub seconds: f64,
-    /// CPU per answer in user space, in microseconds. The kernel samples how CPU divides into user and system.
+    /// CPU per response in user space, in microseconds. The kernel samples the split into user and system.
     pub user_us_per_request: f64,
-    /// CPU per answer in the kernel, in microseconds.
+    /// CPU per response in the kernel, in microseconds.
     pub system_us_per_request: f64,
-    /// Switches per answer because it waited.
+    /// Context switches per response because a thread waited.
     pub voluntary_switches_per_request: f64,
-    /// Switches per answer because another one was let run.
+    /// Context switches per response because another thread was scheduled.
     pub involuntary_switches_per_request: f64,
     /// Memory at the end, pages that processes share counted once (PSS), in bytes.
     pub pss_bytes: u64,
     /// Resident memory at the end, in bytes.
     pub rss_bytes: u64,
-    /// How many cores were the contender's; 0 where nothing was pinned.
+    /// Number of the contender's cores; 0 if nothing was pinned.
     pub cores: usize,
-    /// How busy they were, in percent of one core; `None` where nothing was pinned.
+    /// Busy time of these cores, in percent of one core; `None` if nothing was pinned.
     pub cores_busy_percent: Option<f64>,
-    /// How much of that was the contender's own, in percent of one core.
+    /// The contender's own part of the busy time, in percent of one core.
     pub own_percent: f64,
 }
 
 impl Usage {
-    /// CPU per answer, in microseconds.
+    /// CPU per response, in microseconds.
     pub fn cpu_us_per_request(&self) -> f64 {
         self.user_us_per_request + self.system_us_per_request
     }

@@ -1,4 +1,4 @@
-//! `weir lab run` from its plan to its report. Who is started and how one run is measured is in the files beneath.
+//! `weir lab run` from its plan to its report. The modules below start the programs and measure single runs.
 
 mod at_once;
 mod beside;
@@ -33,43 +33,43 @@ use plan::{Step, estimated_seconds};
 use progress::Progress;
 pub use stage::Stage;
 
-/// All that the command line says, read and checked.
+/// The arguments of the command line, parsed and checked.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where scenarios and contenders are.
+    /// The files of scenarios and contenders.
     pub files: Files,
-    /// What is asked, in this order as far as setups allow.
+    /// The scenarios, in this order as far as setups allow.
     pub scenarios: Vec<Scenario>,
-    /// Who is asked.
+    /// The contenders.
     pub contenders: Vec<Definition>,
     /// Names of contenders that are further builds of Weir.
     pub also: Vec<String>,
-    /// Which binary the contenders of these names run.
+    /// The binary that each of these contenders runs.
     pub measured: Binaries,
-    /// Rounds, seconds and such.
+    /// Rounds, seconds and other choices.
     pub wishes: Wishes,
-    /// Gateway, load generator and origin have cores of their own.
+    /// Whether gateway, load generator and origin have cores of their own.
     pub pins: bool,
-    /// What is missing may be installed.
+    /// Whether missing programs may be installed.
     pub installs: bool,
-    /// The first port, where one was asked for.
+    /// The first port, if one was requested.
     pub port: Option<u16>,
     /// Where the report is kept.
     pub save: PathBuf,
     /// The words of the command line, for the command that repeats the run.
     pub words: Vec<String>,
-    /// What of them the command of each scenario repeats.
+    /// The part of the words that the command of each scenario repeats.
     pub choices: Vec<String>,
 }
 
-/// Maven projects and Rust programs are built meanwhile.
+/// Long, because Maven projects and Rust programs are built.
 const INSTALL_LIMIT: Duration = Duration::from_secs(45 * 60);
-/// A virtual machine that says its version.
+/// Longest time of a contender to print its version, which for a virtual machine may take long.
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
-/// What a shell reports of a program that Ctrl-C ended.
+/// The exit code of a shell after Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// Measures. The report is kept after every scenario; an interrupted run leaves what it has.
+/// Runs the measurement. The report is stored after every scenario, so that an interrupted run keeps its finished part.
 pub fn run(settings: Settings) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     raise_descriptor_limit();
@@ -87,7 +87,7 @@ pub fn run(settings: Settings) -> anyhow::Result<ExitCode> {
         );
     }
     if !placement.load.is_empty() {
-        // What the laboratory does meanwhile is not to be felt by the gateway.
+        // The laboratory's own work must not disturb the gateway.
         cores::pin(&placement.load)?;
     }
     let mut report = Report {
@@ -173,7 +173,7 @@ fn measure_all(
     Ok(())
 }
 
-/// One scenario; what keeps it from being measured at all is a note, and the rest goes on.
+/// Measures one scenario; if it cannot be measured, a note says why, and the run continues.
 fn measure_step(
     settings: &Settings,
     stage: &mut Stage,
@@ -188,7 +188,7 @@ fn measure_step(
         None => Ok(()),
     };
     let outcome = outcome.and_then(|()| rounds::measure(stage, step, result, progress, interrupt));
-    // Settings differ from step to step; a warning about the cores is told where it applies.
+    // Settings differ from step to step, so a warning about the cores is reported with its step.
     let cores = stage.placement().warnings();
     if step.scenario.workers > 1 {
         result.notes.extend(cores);
@@ -207,7 +207,7 @@ fn measure_step(
     }
 }
 
-/// Installs everybody; whoever cannot be had is absent from the whole run, with the reason.
+/// Installs all contenders; one that cannot be installed is absent from the whole run, with the reason.
 fn install(settings: &Settings, stage: &Stage, report: &mut Report) -> anyhow::Result<Vec<Definition>> {
     let mut present = Vec::new();
     let paint = Paint::for_stderr();
@@ -234,7 +234,7 @@ fn install(settings: &Settings, stage: &Stage, report: &mut Report) -> anyhow::R
     Ok(present)
 }
 
-/// Says what will be done, and how long that takes.
+/// Announces the steps, and how long they will take.
 fn announce(steps: &[Step], report: &Report) {
     let paint = Paint::for_stdout();
     let runs: usize = steps.iter().map(|step| step.contenders.len() * step.rounds as usize).sum();
@@ -305,13 +305,13 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The present moment as RFC 3339 has it, in UTC.
+/// The present time in the form of RFC 3339, in UTC.
 fn now() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     rfc3339(&String::from_utf8_lossy(HttpDate::new().at(seconds)))
 }
 
-/// A date of HTTP (`Sun, 06 Nov 1994 08:49:37 GMT`) as RFC 3339 has it.
+/// Converts a date of HTTP (`Sun, 06 Nov 1994 08:49:37 GMT`) to the form of RFC 3339.
 fn rfc3339(date: &str) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -1,11 +1,11 @@
-//! What a scenario file may say: one way of asking, the same for every contender. It starts nothing and reads no clock.
+//! The form of a scenario file: one load, the same for every contender. It starts nothing and reads no clock.
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::yaml;
 
-/// One way of asking. Its file is `lab/scenarios/NAME.yaml`; an unknown key is refused.
+/// One load. Its file is `lab/scenarios/NAME.yaml`; an unknown key is refused.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -14,20 +14,20 @@ pub struct Scenario {
     pub name: String,
     /// One line for headings: "21 bytes, kept connections, 100 at once".
     pub title: String,
-    /// What it shows or which published test it repeats, in one or two sentences.
+    /// The purpose, or the published test that it repeats, in one or two sentences.
     pub about: String,
-    /// What is spoken, by client and gateway.
+    /// The protocol of clients and gateway.
     #[serde(default)]
     pub protocol: Protocol,
-    /// The load generator and what it asks.
+    /// The load generator and its requests.
     pub load: Load,
-    /// Only these contenders, by name; all that speak the protocol where absent.
+    /// Only these contenders, by name; all that speak the protocol if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contenders: Option<Vec<String>>,
     /// Workers (threads, event loops, processes) of each gateway.
     #[serde(default = "one")]
     pub workers: u16,
-    /// The contender that others are compared with; `nginx` where absent.
+    /// The contender that others are compared with; `nginx` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// Routes that a gateway has beside the measured ones. A contender that cannot be given them is absent.
@@ -39,24 +39,24 @@ pub struct Scenario {
     /// Slow clients beside the load.
     #[serde(default)]
     pub slow_clients: u32,
-    /// Changes of the configuration in a second while the load runs. A contender that cannot is absent.
+    /// Changes of the configuration per second while the load runs. A contender that cannot change is absent.
     #[serde(default)]
     pub changes_per_second: f64,
-    /// All contenders run and are asked at once, competing for the machine.
+    /// Whether all contenders run and receive load at once, competing for the machine.
     #[serde(default)]
     pub together: bool,
-    /// Length of one measured run in seconds; the command line's or the default where absent.
+    /// Length of one measured run in seconds; the command line's or the default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Measured rounds; likewise.
+    /// Measured rounds; the command line's or the default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
-    /// Part of `--quick`.
+    /// Whether it is part of `--quick`.
     #[serde(default)]
     pub quick: bool,
 }
 
-/// What client and gateway speak; the origin always speaks HTTP/1.1, or echoes frames for WebSocket.
+/// The protocol of clients and gateway; the origin always speaks HTTP/1.1, or echoes frames for WebSocket.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -72,7 +72,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As files and start scripts call it.
+    /// The name in files and start scripts.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -83,13 +83,13 @@ impl Protocol {
     }
 }
 
-/// The load generator and what it asks.
+/// The load generator and its requests.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Which program asks.
+    /// The program.
     pub tool: Tool,
-    /// Path and query of every request; see `weir origin` for what answers.
+    /// Path and query of every request; see `weir origin` for the responses.
     #[serde(default = "small_path")]
     pub path: String,
     /// Connections (`-c`).
@@ -97,30 +97,30 @@ pub struct Load {
     /// Threads of the load generator (`-t` of wrk and h2load); `ab` has one.
     #[serde(default = "one")]
     pub threads: u16,
-    /// Connections are kept; otherwise one request each.
+    /// Whether connections are kept; otherwise each carries one request.
     #[serde(default = "yes")]
     pub keep_alive: bool,
     /// This many requests instead of a time (`ab -n`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
-    /// Open loop: so many requests are due in a second, whatever the answers do. Only `weir`.
+    /// Open loop: this many requests are due per second, whatever the responses do. Only `weir`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Open loop at this share of what the slowest contender of the run answers at most. Only `weir`.
+    /// Open loop at this share of the slowest contender's throughput. Only `weir`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_share: Option<f64>,
-    /// Requests are POSTs with a body of so many bytes. Only `weir`.
+    /// Requests are POSTs with a body of this many bytes. Only `weir`.
     #[serde(default)]
     pub body_bytes: u64,
     /// Streams of one HTTP/2 connection (`-m` of h2load).
     #[serde(default = "one")]
     pub streams: u16,
-    /// What every answer must be.
+    /// The expected response.
     #[serde(default)]
     pub expect: Expect,
 }
 
-/// Which program asks.
+/// A load generator.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tool {
@@ -134,16 +134,16 @@ pub enum Tool {
     Weir,
 }
 
-/// What every answer must be; anything else is a failure.
+/// The expected response; any other is a failure.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Expect {
     /// Its status.
     pub status: u16,
-    /// The length of its body; not compared where absent (and by tools that cannot).
+    /// The length of its body; not compared if absent (and by tools that cannot).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// One answer in so many is allowed to be a 500, from an origin that fails (`/flaky/N`); 0 for none.
+    /// One response in so many is allowed to be a 500, from an origin that fails (`/flaky/N`); 0 for none.
     pub failing_one_in: u32,
 }
 
@@ -171,7 +171,7 @@ impl Scenario {
         Self::parse_file(name, &format!("{name}.yaml"), text)
     }
 
-    /// The same; `file` is how the file is called in a fault.
+    /// As [`Self::parse`]; `file` is the name of the file in a fault.
     pub fn parse_file(name: &str, file: &str, text: &str) -> anyhow::Result<Self> {
         let mut scenario: Self = yaml::read(file, text)?;
         name.clone_into(&mut scenario.name);
@@ -179,14 +179,14 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Whether contenders can take turns in it: nothing in it depends on the clock, or goes on beside the load.
+    /// Whether contenders can take turns in it: nothing in it depends on the clock, or runs beside the load.
     pub fn can_take_turns(&self) -> bool {
         let paced = self.load.rate.is_some() || self.load.rate_share.is_some();
         let beside = self.idle_connections > 0 || self.slow_clients > 0 || self.changes_per_second > 0.0;
         !paced && !beside && !self.together
     }
 
-    /// What the types cannot say.
+    /// Checks the rules that the types cannot express.
     fn check(&self) -> anyhow::Result<()> {
         let load = &self.load;
         if load.connections == 0 || self.workers == 0 || load.threads == 0 {

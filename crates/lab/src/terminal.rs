@@ -1,20 +1,20 @@
-//! What the laboratory prints: lines to the two standard streams, colour only where a person looks at it. It decides
-//! nothing about what is said.
+//! Output of the laboratory: lines to the two standard streams, with colour only on a terminal. It does not choose the
+//! texts.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
-/// Writes one line to standard output. A reader that went away (`weir lab … | head`) is not an error.
+/// Writes one line to standard output. A closed reader (`weir lab … | head`) is not an error.
 pub fn print(line: impl Display) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
-/// Writes one line to standard error. There is nowhere to report that this failed.
+/// Writes one line to standard error. A failure cannot be reported.
 pub fn print_error(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Whether a person looks at standard error, where progress is shown.
+/// Whether standard error is a terminal, where progress is shown.
 pub fn progress_is_seen() -> bool {
     io::stderr().is_terminal()
 }
@@ -44,22 +44,22 @@ impl Paint {
         self.mark("1", text)
     }
 
-    /// Something good.
+    /// A good value.
     pub fn good(self, text: &str) -> String {
         self.mark("32", text)
     }
 
-    /// Something wrong.
+    /// A wrong value.
     pub fn bad(self, text: &str) -> String {
         self.mark("31", text)
     }
 
-    /// Something to look at.
+    /// A value to look at.
     pub fn noted(self, text: &str) -> String {
         self.mark("33", text)
     }
 
-    /// Something of less weight.
+    /// A less important text.
     pub fn faint(self, text: &str) -> String {
         self.mark("2", text)
     }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_for_people_who_want_it() {
+    fn colour_is_used_on_terminals_only() {
         assert_eq!(Paint::choose(true, None), Paint::Colour);
         assert_eq!(Paint::choose(true, Some("".as_ref())), Paint::Colour);
         assert_eq!(Paint::choose(true, Some("1".as_ref())), Paint::Plain);

@@ -1,4 +1,4 @@
-//! The programs of others that the laboratory drives: whether they are there, which Debian package has them, getting it.
+//! Other programs that the laboratory uses: whether they are installed, their Debian packages, and their installation.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::bail;
 use crate::scenario::Tool;
 use crate::terminal::print_error;
 
-/// Debian keeps servers where a plain user's PATH does not look.
+/// Debian installs servers in folders that a plain user's PATH does not have.
 const FURTHER_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// The program of a load generator and its Debian package; `None` for the one in this program.
@@ -22,7 +22,7 @@ pub(crate) fn package(tool: Tool) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Where a program is.
+/// The path of a program.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(FURTHER_FOLDERS.map(PathBuf::from));
@@ -33,7 +33,7 @@ fn is_program(file: &Path) -> bool {
     rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() && file.is_file()
 }
 
-/// Makes sure that a program is there; installs its Debian package if it may. Fails with the package's name.
+/// Makes sure that a program is installed; installs its Debian package if allowed. Fails with the package's name.
 pub(crate) fn need(program: &str, package: &str, may_install: bool) -> anyhow::Result<PathBuf> {
     if let Some(file) = find(program) {
         return Ok(file);
@@ -51,7 +51,7 @@ pub(crate) fn need(program: &str, package: &str, may_install: bool) -> anyhow::R
         command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     };
     let install = ["install", "-y", "--no-install-recommends", package];
-    // A list of packages that is out of date may name versions that are gone.
+    // An outdated list of packages may name versions that no longer exist.
     if !apt(&install) {
         apt(&["update"]);
         apt(&install);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_tool_is_told_with_its_package() {
+    fn missing_tool_is_reported_with_its_package() {
         assert!(need("sh", "dash", false).is_ok());
         let error = need("no-such-tool", "some-package", false).unwrap_err().to_string();
         assert_eq!(

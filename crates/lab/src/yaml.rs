@@ -1,5 +1,5 @@
-//! Reads a YAML file into a type, with faults as editors read them: `file:line: what is wrong`. What the file may say is
-//! the type's business.
+//! Parses a YAML file into a type, with faults in the form of editors: `file:line: reason`. The type defines the
+//! content of the file.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::Error;
 use stdx::nearest::nearest;
 
-/// Reads `text`; `file` is how it is called in a fault. An unknown key is told with the nearest known one.
+/// Parses `text`; `file` is its name in a fault. A fault for an unknown key gives the nearest known one.
 pub(crate) fn read<T: DeserializeOwned>(file: &str, text: &str) -> anyhow::Result<T> {
     serde_saphyr::from_str(text).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line());

@@ -1,5 +1,5 @@
-//! The contenders' folders against each other and against the interface of `lab/contenders/lib.sh`. Nothing is installed
-//! and nothing measured: what only some machines have, nginx and HAProxy, is started where it is there.
+//! Compares the contenders' folders with each other and with the interface of `lab/contenders/lib.sh`. It installs and
+//! measures nothing; nginx and HAProxy are started if they are installed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use lab::scenario::Protocol;
 use tempfile::TempDir;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/contenders");
-/// A whole start of a gateway on a machine that does other things as well.
+/// Time for a whole start of a gateway on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn definitions() -> BTreeMap<String, Definition> {
@@ -48,7 +48,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn everyone_of_whom_the_laboratory_speaks_is_there() {
+fn every_mentioned_contender_has_a_folder() {
     let names: BTreeSet<String> = definitions().into_keys().collect();
     let wanted = [
         "direct",
@@ -111,7 +111,7 @@ fn a_script_says_which_variable_it_misses() {
 }
 
 #[test]
-fn who_can_be_changed_says_so() {
+fn changeable_contenders_declare_it() {
     let definitions = definitions();
     for (name, script) in scripts() {
         let can = fs::read_to_string(script).unwrap().contains("\ncontender_reload()");
@@ -160,7 +160,7 @@ fn forwards_and_takes_a_change(name: &str) {
     }
 }
 
-/// A contender that was started, and an origin behind it; both gone at the end.
+/// A started contender, and an origin behind it; both are ended with it.
 struct Gateway {
     name: String,
     directory: TempDir,
@@ -188,7 +188,7 @@ impl Gateway {
         command
     }
 
-    /// Asks until the answer is right; `what` is for the message when it never is.
+    /// Sends requests until the response is right; `what` is for the message if it never is.
     fn wait_for(&mut self, path: &str, what: &str, right: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         let mut answer = String::new();
@@ -215,7 +215,8 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // The master of such a gateway ends its workers, given the chance; its group goes with it in any case.
+            // The master of such a gateway ends its workers if it gets the time; the process group is killed in any
+            // case.
             let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status();
             let _ = child.wait();
         }
@@ -231,7 +232,7 @@ fn ask(address: SocketAddr, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// Answers each request with its method and target; lives as long as the test's process.
+/// Answers each request with its method and target; runs as long as the test's process.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -13,29 +13,29 @@
 //! }
 //! ```
 //!
-//! Every `OPTIONS` request is answered here with 200 and no body; it never reaches an upstream. Every response, of an
-//! upstream or local, gets the `Access-Control-…` fields if the request's `Origin` is allowed, and none of them if not:
-//! then the browser keeps the response from the page. The request is served either way; this plugin protects no
-//! upstream.
+//! The gateway answers every `OPTIONS` request with 200 and no body; it never reaches an upstream. Every response, of
+//! an upstream or local, gets the `Access-Control-…` fields if the request's `Origin` is allowed, and none of them
+//! otherwise; then the browser keeps the response from the page. The request is served either way; this plugin protects
+//! no upstream.
 //!
 //! Which origins are allowed:
 //!
 //! - `allow_origins`: a list, separated by commas; `*` is every origin, `**` every origin by its name, which works with
-//!   credentials too and so gives every page on the web what its visitor may do here.
-//! - `allow_origins_by_regex`: patterns, found anywhere in the origin unless they say `^` and `$`. Where they are given,
-//!   `allow_origins` is not looked at.
-//! - `allow_origins_by_metadata`: names of lists in this plugin's metadata, such as
-//!   `{"allow_origins": {"partners": "https://a.example,https://b.example"}}`. Where they are given, `allow_origins`
-//!   counts only if it is something else than `*`.
+//!   credentials too and so lets every page on the web act with the rights of its visitor.
+//! - `allow_origins_by_regex`: patterns, found anywhere in the origin unless they say `^` and `$`. If they are given,
+//!   `allow_origins` is ignored.
+//! - `allow_origins_by_metadata`: names of lists in this plugin's metadata, such as `{"allow_origins": {"partners":
+//!   "https://a.example,https://b.example"}}`. If they are given, `allow_origins` counts only if it is not `*`.
 //!
-//! For `allow_methods` and `allow_headers`, `*` is what browsers take for all if there are no credentials, and `**` forces
-//! it: all methods are listed, or whatever `Access-Control-Request-Headers` asks for is granted. Without `expose_headers` a
-//! node's own `Access-Control-Expose-Headers` stays. With `allow_credential` none of the lists may be `*`, which browsers
-//! would refuse.
+//! For `allow_methods` and `allow_headers`, `*` means all to browsers if there are no credentials, and `**` means all
+//! with credentials too: all methods are listed, and every field in `Access-Control-Request-Headers` is allowed.
+//! Without `expose_headers` a node's own `Access-Control-Expose-Headers` is kept. With `allow_credential` none of the
+//! lists may be `*`, which browsers would refuse.
 //!
 //! `timing_allow_origins` and `timing_allow_origins_by_regex` name the origins for `Timing-Allow-Origin` in the same way.
 //!
-//! Unless every origin gets the same answer, `Vary: Origin` is added, so that no cache mixes them up.
+//! Unless every origin gets the same response, `Vary: Origin` is added, so that no cache serves the response for one
+//! origin to another.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -154,25 +154,25 @@ fn any() -> String {
 struct Cors {
     origins: Vec<Origins>,
     timing: Option<Origins>,
-    /// Fields that an allowed origin gets, whichever it is.
+    /// Fields that every allowed origin gets.
     fields: Vec<(&'static str, String)>,
-    /// Whether the request's own wish is granted as `Access-Control-Allow-Headers`.
+    /// Whether `Access-Control-Allow-Headers` repeats the request's `Access-Control-Request-Headers`.
     grants_requested_headers: bool,
 }
 
 /// A rule for origins.
 enum Origins {
-    /// Every origin, said as `*`.
+    /// Every origin, sent as `*`.
     Any,
-    /// Every origin, said by its name.
+    /// Every origin, sent by its name.
     AnyByName,
-    /// These.
+    /// The listed origins.
     Listed(Vec<String>),
-    /// Those in which one of the patterns is found.
+    /// The origins in which one of the patterns is found.
     Matching(Vec<Matcher>),
 }
 
-/// The request's origin, kept from before other plugins could change the request.
+/// The request's origin, stored before other plugins could change the request.
 #[derive(Default)]
 struct Asked {
     origin: Option<Vec<u8>>,
@@ -208,7 +208,7 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Cors, String> {
     })
 }
 
-/// The rules of which one must hold; see the documentation for which of them count.
+/// The rules for allowed origins; one of them must hold.
 fn allowed_origins(config: &Config, metadata: Option<&Value>) -> Result<Vec<Origins>, String> {
     let names = config.allow_origins_by_metadata.as_deref();
     let mut rules = Vec::new();
@@ -261,7 +261,7 @@ impl Origins {
         Ok(Origins::Matching(patterns.iter().map(compile).collect::<Result<_, _>>()?))
     }
 
-    /// The answer to an origin that is allowed; nothing for one that is not.
+    /// The value of `Access-Control-Allow-Origin` for an allowed origin; `None` for any other.
     fn answer<'a>(&self, origin: Option<&'a [u8]>) -> Option<Cow<'a, [u8]>> {
         match (self, origin) {
             (Origins::Any, _) | (Origins::AnyByName, None) => Some(Cow::Borrowed(b"*")),
@@ -270,7 +270,7 @@ impl Origins {
                 list.iter().any(|listed| listed.as_bytes() == origin).then_some(Cow::Borrowed(origin))
             }
             (Origins::Matching(patterns), Some(origin)) => {
-                // A search that was given up allows nothing.
+                // A search that was given up allows no origin.
                 let found = patterns.iter().any(|pattern| matches!(pattern.find(origin, 0), Ok(Some(_))));
                 found.then_some(Cow::Borrowed(origin))
             }
@@ -294,7 +294,7 @@ impl Plugin for Cors {
         let Asked { origin, headers: requested } = std::mem::take(exchange.state::<Asked>());
         let origin = origin.as_deref();
         let headers = &mut exchange.response.headers;
-        // None of these can fail but for want of room, and a full head is no reason to fail the response.
+        // These fail only if the head is full, and a full head is no reason to fail the response.
         let allowed = self.origins.iter().find_map(|rule| rule.answer(origin));
         if allowed.as_deref() != Some(b"*") && !headers.get_all("vary").any(varies_by_origin) {
             let _ = headers.append("Vary", b"Origin");
@@ -318,7 +318,7 @@ impl Plugin for Cors {
     }
 }
 
-/// Whether a `Vary` field already says what would be added.
+/// Whether a `Vary` field already covers the origin.
 fn varies_by_origin(value: &[u8]) -> bool {
     let mut elements = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     elements.any(|element| element == b"*" || element.eq_ignore_ascii_case(b"origin"))

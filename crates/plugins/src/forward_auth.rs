@@ -1,7 +1,7 @@
 //! # forward-auth
 //!
-//! Asks another server whether a request may pass. The answer's status decides: below 300 the request goes on, with
-//! fields of the answer if they are listed; any other is what the client gets.
+//! Asks another server whether a request may pass. The status of its response decides: below 300 the request continues,
+//! with the listed fields of the response; any other response is sent to the client.
 //!
 //! ```json
 //! {
@@ -14,25 +14,26 @@
 //! ```
 //!
 //! **Request to the server.** `X-Forwarded-Proto`, `X-Forwarded-Method`, `X-Forwarded-Host`, `X-Forwarded-Uri` and
-//! `X-Forwarded-For` describe the request, whatever the client sends in fields of these names. The path in
-//! `X-Forwarded-Uri` is the canonical one, the same that is matched, so that the server cannot be shown another path than
-//! the route that was found. `request_headers` lists fields of the client that are passed on, `extra_headers`
-//! adds others, with variables in their values. With `request_method` `POST` the request's body is sent along, with
-//! its `Content-Encoding`; a body of more than `max_req_body_size` bytes is refused with 413.
+//! `X-Forwarded-For` describe the request, and replace fields of these names that the client sends. The path in
+//! `X-Forwarded-Uri` is the canonical one, which is also matched, so that the server and the router see the same path.
+//! `request_headers` lists fields of the client that are forwarded, `extra_headers` adds others, with variables in
+//! their values. With `request_method` `POST` the request's body is sent along, with its `Content-Encoding`; a body of
+//! more than `max_req_body_size` bytes is refused with 413.
 //!
-//! **The answer.** Each field in `upstream_headers` is taken from the answer into the request for the
-//! origin; one that the answer lacks is taken away, since only the server can vouch for it. A refusal passes the answer's
-//! status, body and `Content-Type` to the client, and the fields in `client_headers`. Redirects are answers like any
-//! other. With `consumer_header` the named field holds the name of a consumer; its plugins then join the route's;
-//! without the field, or with a consumer that does not exist, the request is refused with 403. The question is then
-//! asked in the rewrite phase, before a body is read: `consumer_header` and `POST` exclude each other.
+//! **Response of the server.** Each field in `upstream_headers` is copied from the response into the request for the
+//! upstream; a field that the response lacks is removed from the request, because only the server can vouch for it. For
+//! a refusal the client receives the response's status, body and `Content-Type`, and the fields in `client_headers`. A
+//! redirect is a refusal. With `consumer_header` the named field holds the name of a consumer; its plugins are then
+//! merged into the route's; without the field, or with a consumer that does not exist, the request is refused with 403.
+//! The server is then asked in the rewrite phase, before a body is read: `consumer_header` and `POST` exclude each
+//! other.
 //!
-//! **When there is no answer** within `timeout` milliseconds, or none of at most 1 MiB, the client gets
-//! `status_on_error`; with `allow_degradation` the request passes. The error log names the fault, the server and the
-//! side at fault, at most once a second for each instance.
+//! **Without a response** of at most 1 MiB within `timeout` milliseconds, the client receives `status_on_error`; with
+//! `allow_degradation` the request passes. The error log names the fault, the server and the side at fault, at most
+//! once a second for each instance.
 //!
-//! Connections are kept: `keepalive_pool` of them, `keepalive_timeout` milliseconds, for each worker. `https` is not
-//! supported yet, so that `ssl_verify` has nothing to decide.
+//! Each worker keeps up to `keepalive_pool` connections for `keepalive_timeout` milliseconds. `https` is not supported
+//! yet, so `ssl_verify` has no effect.
 
 mod settings;
 
@@ -80,7 +81,7 @@ struct ForwardAuth {
     upstream_headers: Vec<Box<str>>,
     client_headers: Vec<Box<str>>,
     consumer_header: Option<Box<str>>,
-    /// The reply while the server cannot be asked; nothing if requests pass.
+    /// The reply while the server cannot be reached; `None` if requests pass.
     on_error: Option<Reply>,
     pace: Pace,
 }
@@ -119,7 +120,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for ForwardAuth {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        // A consumer has to be known before its plugins can join.
+        // A consumer has to be known before its plugins can be merged.
         match self.consumer_header {
             Some(_) => Flow::Wait(Box::pin(self.ask(exchange))),
             None => Flow::Continue,
@@ -194,7 +195,7 @@ impl ForwardAuth {
     fn refuse(&self, answer: OutboundResponse) -> Decision {
         let mut reply = Reply::status(answer.status).with_body(answer.body);
         let listed = |name: &str| self.client_headers.iter().any(|other| other.eq_ignore_ascii_case(name));
-        // The reply's length is its own.
+        // The reply has a length of its own.
         let is_the_answers = |id: FieldId| !id.is_hop_by_hop() && id != FieldId::ContentLength;
         for field in answer.headers.iter().filter(|field| is_the_answers(field.id)) {
             let name = String::from_utf8_lossy(field.name);
@@ -243,19 +244,20 @@ impl ForwardAuth {
     }
 }
 
-/// A value that cannot stand in a field, such as one with a line break out of a variable, leaves the field out.
+/// Sets a field. A value that is not valid in a field, such as one with a line break from a variable, leaves the field
+/// out.
 fn set(headers: &mut Headers, name: &str, value: &[u8]) {
     if headers.set(name, value).is_err() {
         headers.remove(name);
     }
 }
 
-/// As [`set`], behind fields of the same name. What came in a field can go in one, unless the list is full.
+/// Appends a field after others of the same name. A received value is valid, so this fails only if the list is full.
 fn append(headers: &mut Headers, name: &str, value: &[u8]) {
     let _ = headers.append(name, value);
 }
 
-/// The longest answer that is taken: a page with a login form, not a download.
+/// The longest response that is accepted: a page with a login form, not a download.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
 /// Milliseconds between two lines about a server that does not answer.
 const LOG_INTERVAL_MS: u64 = 1_000;

@@ -12,25 +12,26 @@
 //! }
 //! ```
 //!
-//! **Entries.** Without `log_format` everything: `request` (url, uri, method, headers, querystring, size),
-//! `response` (status, headers, size), `upstream`, `client_ip`, `consumer`, `start_time`, `latency`,
-//! `upstream_latency`, `apisix_latency` (milliseconds), `server`, `service_id` and `route_id`. Header fields are among
-//! it, credentials included: choose fields where the log server may not see them. `log_format` chooses: its values are
-//! texts, texts with variables if they begin with `$`, or objects of such, five deep; a variable that is not set leaves
-//! its field out. `route_id` and `service_id` are added. `log_format_extra` adds fields to the whole entry instead. The
-//! plugin's metadata may give both for all instances; what stands on the instance counts more.
+//! **Entries.** Without `log_format` an entry holds all parts: `request` (url, uri, method, headers, querystring,
+//! size), `response` (status, headers, size), `upstream`, `client_ip`, `consumer`, `start_time`, `latency`,
+//! `upstream_latency`, `apisix_latency` (milliseconds), `server`, `service_id` and `route_id`. It includes header
+//! fields and so credentials; use `log_format` if the log server may not see them. `log_format` chooses the fields: its
+//! values are texts, texts with variables if they begin with `$`, or objects of such, five deep; a variable that is not
+//! set leaves its field out. `route_id` and `service_id` are added. `log_format_extra` adds fields to the whole entry
+//! instead. The plugin's metadata may give both for all instances; the instance's own settings take precedence.
 //!
 //! **Bodies.** `include_req_body` and `include_resp_body` add the bodies to the whole entry, their first
-//! `max_req_body_bytes` and `max_resp_body_bytes`; the bodies themselves pass untouched. With `include_req_body_expr`
-//! or `include_resp_body_expr`, [conditions](../guide/routing.md#expressions), only where they hold. In a format they are
-//! `$request_body` and `$resp_body`.
+//! `max_req_body_bytes` and `max_resp_body_bytes`; the bodies themselves are forwarded unchanged. With
+//! `include_req_body_expr` or `include_resp_body_expr`, [conditions](../guide/routing.md#expressions), only where they
+//! hold. In a format they are `$request_body` and `$resp_body`.
 //!
 //! **How it is sent.** By POST, with `auth_header` in `Authorization`: with `concat_method` `json` a list of entries as
-//! `application/json`, with `new_line` an entry a line as `text/plain`; with `batch_max_size` 1 the entry alone. Any
-//! answer below 400 within `timeout` seconds means that the batch has arrived. When a batch is sent, repeated and given
-//! up stands [in the guide](../guide/plugins.md#calls-and-queues); the metadata's `max_pending_entries` bounds each queue.
+//! `application/json`, with `new_line` an entry a line as `text/plain`; with `batch_max_size` 1 the entry alone. A
+//! status below 400 within `timeout` seconds means that the batch has arrived. [The
+//! guide](../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped; the metadata's
+//! `max_pending_entries` bounds each queue.
 //!
-//! `https` is not supported yet, so that `ssl_verify` has nothing to decide.
+//! `https` is not supported yet, so `ssl_verify` has no effect.
 
 mod sink;
 
@@ -156,7 +157,7 @@ struct Contents {
     format: Option<LogFormat>,
     extra: Option<LogFormat>,
     bodies: Bodies,
-    /// How much of the bodies has to be kept, in bytes.
+    /// How much of the request body has to be kept, in bytes; `kept_response_bytes` is that of the response body.
     kept_request_bytes: usize,
     kept_response_bytes: usize,
 }
@@ -226,7 +227,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let (parsed, batch) = read(config)?;
     let contents = compile(&parsed, build.metadata)?;
     let settings = batch.settings(NAME_DEFAULT, build.owner, build.metadata);
-    // The queue outlives changes of everything but the configuration itself and the bound on entries.
+    // The queue is kept over changes of everything except the configuration itself and the limit of entries.
     let pending = settings.max_pending_entries;
     let key = format!("http-logger/{}/{pending}/{}", build.owner, config::identity(config));
     let server = LogServer::new(
@@ -259,7 +260,7 @@ impl Plugin for HttpLogger {
 
     fn log(&self, exchange: &Exchange) {
         if let Ok(queue) = &*self.queue {
-            // A dropped entry was counted and said by the queue.
+            // The queue counts and reports a dropped entry.
             queue.push(self.contents.entry(exchange));
         }
     }
@@ -287,7 +288,8 @@ fn copy(limit_bytes: usize) -> BodyNeed {
 const NAME_DEFAULT: &str = "http logger";
 const TIMEOUT_DEFAULT_S: u64 = 3;
 const BODY_DEFAULT_BYTES: usize = 512 * 1024;
-/// A scheme, then a name or an address, and perhaps a port; what can be reached of it is the plugin's own check.
+/// A scheme, then a name or an address, and perhaps a port; the plugin's own check decides which of these can be
+/// reached.
 const URI_PATTERN: &str = r"^[^/]+://([0-9a-zA-Z.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?";
 
 #[cfg(test)]

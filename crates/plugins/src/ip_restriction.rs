@@ -1,7 +1,7 @@
 //! # ip-restriction
 //!
-//! Lets requests pass or refuses them by the client's address: either only the listed addresses pass (`whitelist`), or
-//! all but the listed ones (`blacklist`).
+//! Admits or refuses requests by the client's address: either only the listed addresses are admitted (`whitelist`), or
+//! all except the listed ones (`blacklist`).
 //!
 //! ```json
 //! {
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! Exactly one of `whitelist` and `blacklist` is given. An entry is an IPv4 or IPv6 address or a network in CIDR
-//! notation; an IPv4-mapped IPv6 address counts as the IPv4 address it maps. The client's address is compared as the
-//! gateway knows it: the peer's, unless a plugin that knows which peers to trust has corrected it. `X-Forwarded-For` of
-//! an untrusted client has no effect.
+//! notation; an IPv4-mapped IPv6 address counts as the IPv4 address it maps. The address that is compared is the
+//! peer's, unless the gateway trusts the peer to name the client (`real_ip_from`). `X-Forwarded-For` of an untrusted
+//! client has no effect.
 //!
 //! A refused request is answered with `response_code` and `{"message": "…"}`.
 //!
@@ -95,7 +95,7 @@ struct Config {
 
 struct IpRestriction {
     addresses: CidrSet,
-    /// Whether the listed addresses are those that pass.
+    /// Whether the listed addresses are admitted, instead of refused.
     listed_pass: bool,
     message: String,
     refusal: Reply,
@@ -200,7 +200,7 @@ mod tests {
             let outcome = scene
                 .from(client.parse().unwrap())
                 .run("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.1.1.1\r\n\r\n");
-            // Nothing listens at the route's upstream.
+            // No socket listens at the route's upstream, so an admitted request is answered 502.
             let got = (outcome.status != 502).then_some((outcome.status, outcome.body));
             assert_eq!(got, refused.map(|(status, body)| (status, body.to_owned())), "{config} {client}");
         };

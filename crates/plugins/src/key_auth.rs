@@ -21,25 +21,25 @@
 //! }
 //! ```
 //!
-//! The key is looked for in the field `header`; only where the request has no such field, in the query argument `query`.
-//! With `bearer_token` the field is `Authorization` and its value `Bearer ` and the key. `hide_credentials` takes the
-//! field or argument that held the key out of what the node receives; of a request that passes as `anonymous_consumer`,
-//! both.
+//! The key is taken from the field `header`, or, if the request has no such field, from the query argument `query`.
+//! With `bearer_token` the field is `Authorization` and its value `Bearer ` and the key. `hide_credentials` removes the
+//! field or argument that held the key before the request is forwarded; from a request that passes as
+//! `anonymous_consumer` it removes both.
 //!
-//! A request without a key, or with one that is nobody's, is answered with 401, a `WWW-Authenticate` field that names
-//! `realm`, and the reason as `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set, with
-//! the plugins and limits of that consumer. A request that presents two keys in one place, so that two readers could
-//! each believe another one, is always refused.
+//! A request without a key, or with an unknown key, is answered with 401, a `WWW-Authenticate` field that names
+//! `realm`, and the reason as `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set,
+//! with the plugins and limits of that consumer. A request that presents two keys in one place is always refused,
+//! because two readers could each use a different key.
 //!
 //! For a request that passes, the upstream receives `X-Consumer-Username`, `X-Credential-Identifier` (the credential's
-//! id, if the key is one's) and `X-Consumer-Custom-ID` (the consumer's label `custom_id`, if it has one); fields of
-//! these names that the client sent are removed.
+//! id, if the key belongs to a credential) and `X-Consumer-Custom-ID` (the consumer's label `custom_id`, if it has
+//! one); fields of these names that the client sent are removed.
 //!
-//! A consumer's key that is written as a reference to a secret (`$env://…`, `$secret://…`) and cannot be resolved opens
-//! nothing: the text of the reference is not taken for the key.
+//! A consumer's key that is written as a reference to a secret (`$env://…`, `$secret://…`) and cannot be resolved
+//! grants no access: the text of the reference is not a key.
 //!
-//! Keys are found by a hash over the whole key under a seed of the process: how long that takes says nothing about how
-//! much of a guess is right.
+//! Keys are found by a hash over the whole key with a secret seed, so that the time of a look-up does not show how much
+//! of a guessed key is right.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -202,7 +202,7 @@ impl Plugin for KeyAuth {
             Err(refusal) => match (&self.anonymous_consumer, &refusal) {
                 (None, _) | (_, Refusal::Doubled) => return self.refuse(refusal.message()),
                 (Some(name), _) => {
-                    // A key that is not good here may be good elsewhere: the node must not learn it either.
+                    // A key that is unknown here may be valid elsewhere, so the node must not receive it either.
                     if self.hide_credentials {
                         self.hide(exchange, Place::Header);
                         self.hide(exchange, Place::Query);
@@ -221,7 +221,7 @@ impl Plugin for KeyAuth {
 }
 
 impl KeyAuth {
-    /// The consumer of the key that the request presents, and where the key stood.
+    /// The consumer of the request's key, and the place of the key.
     fn find(&self, exchange: &Exchange) -> Result<(Arc<Consumer>, Place), Refusal> {
         let mut fields = exchange.request.headers.get_all(&self.header);
         let (key, place) = match (fields.next(), fields.next()) {
@@ -254,7 +254,7 @@ impl KeyAuth {
         *decode(name) == *self.query.as_bytes()
     }
 
-    /// Takes the key out of what the node receives; the rest of the query stays as it was sent.
+    /// Removes the key from the request; the rest of the query stays as it was sent.
     fn hide(&self, exchange: &mut Exchange, place: Place) {
         match place {
             Place::Header => {

@@ -66,7 +66,7 @@ mod tests {
         assert!(ALL.is_sorted_by_key(order));
     }
 
-    /// Every attribute of every plugin, one letter short: refused, with the right name in the words.
+    /// Removes one letter of every attribute of every plugin; each is refused, and the message names the right one.
     #[test]
     fn misspelt_attribute_is_refused_with_nearest() {
         for kind in ALL {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_schema_is_one_and_describes_its_properties() {
+    fn every_schema_is_valid_and_has_descriptions() {
         let catalog = Catalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
         for plugin in catalog.iter() {
             assert_eq!(plugin.compile(), Ok(()), "{:?}", plugin.info());

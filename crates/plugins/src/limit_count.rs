@@ -1,8 +1,8 @@
 //! # limit-count
 //!
 //! Allows a number of requests in a window of time, and refuses the rest until the window has passed. Requests are
-//! counted apart for each value of a key: the client's address unless another is named. The counters are shared by
-//! all workers of the process and outlive configuration changes that do not concern them.
+//! counted separately for each value of a key, which is the client's address by default. The counters are shared by all
+//! workers of the process and survive configuration changes that do not concern them.
 //!
 //! ```json
 //! {
@@ -15,29 +15,29 @@
 //! }
 //! ```
 //!
-//! **Key.** With `key_type` `var`, `key` is a variable's name; with `var_combination` a text with
-//! variables (`$remote_addr $http_x_id`); with `constant` everything is counted together. Where the variables have no
-//! value, the client's address takes their place.
+//! **Key.** With `key_type` `var`, `key` is a variable's name; with `var_combination` a text with variables
+//! (`$remote_addr $http_x_id`); with `constant` all requests are counted together. If the variables have no value, the
+//! client's address is the key.
 //!
-//! **How much.** `count` and `time_window` (seconds) are numbers, or texts with variables that come out as whole
-//! numbers (`"${http_x_quota}"`); a request for which they do not is answered 500, or passes with
-//! `allow_degradation`. `rules` holds several limits in place of one: each has a `count`, a `time_window` and a `key`
-//! with variables, and applies only where its key has a value. A request passes if all rules let it.
+//! **Limit.** `count` and `time_window` (seconds) are numbers, or texts with variables that yield whole numbers
+//! (`"${http_x_quota}"`). A request for which they yield no number is answered 500, or passes with `allow_degradation`.
+//! `rules` holds several limits in place of one: each has a `count`, a `time_window` and a `key` with variables, and
+//! applies only if its key has a value. A request passes if all rules allow it.
 //!
-//! **Windows.** A `fixed` window begins with the first request after the last one ended. A `sliding` one lets no burst
-//! through at the border of two windows.
+//! **Windows.** A `fixed` window begins with the first request after the last one ended. A `sliding` one allows no
+//! burst at the border of two windows.
 //!
-//! **Answers.** `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (whole seconds until requests are
-//! allowed again) stand on every answer unless `show_limit_quota_header` is false. With `rules` their names are
-//! `X-1-RateLimit-Limit` and so on, with the rule's number or its `header_prefix`. The plugin's metadata renames them:
-//! `limit_header`, `remaining_header`, `reset_header`. A refusal has the status `rejected_code` and, with
+//! **Response fields.** `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (whole seconds until
+//! requests are allowed again) are set on every response unless `show_limit_quota_header` is false. With `rules` their
+//! names are `X-1-RateLimit-Limit` and so on, with the rule's number or its `header_prefix`. The plugin's metadata
+//! renames them: `limit_header`, `remaining_header`, `reset_header`. A refusal has the status `rejected_code` and, with
 //! `rejected_msg`, the body `{"error_msg": "…"}`.
 //!
 //! **Groups.** Routes that name the same `group` share their counters; their configurations must be the same. To change
 //! the configuration of a group, give it a new name.
 //!
 //! Counters are kept by this process (`policy` `local`). The policies `redis`, `redis-cluster` and `redis-sentinel` are
-//! refused, since this gateway would count something else than they promise.
+//! refused, because this gateway counts in its own process only.
 
 mod rule;
 mod window;
@@ -149,7 +149,7 @@ fn metadata_schema() -> Value {
     })
 }
 
-/// The form of a count or a window that is a text: any other text could never come out as a number.
+/// The required form of a count or a window that is a text, because any other text can never yield a number.
 const AMOUNT_TEXT: &str = "a whole number or a text with variables, such as ${http_x_quota}";
 
 const DEFAULT_NAMES: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
@@ -226,17 +226,17 @@ struct LimitCount {
     rejected: Reply,
     allow_degradation: bool,
     show_quota: bool,
-    /// Keeps the group known as long as one of its routes is.
+    /// Keeps the group known while one of its routes exists.
     _group: Option<Arc<Group>>,
 }
 
-/// Routes that count together.
+/// Routes that share their counters.
 struct Group {
     identity: String,
     counters: Arc<Counters>,
 }
 
-/// The groups of running instances. A check has to know them too, so they cannot be part of one runtime's state.
+/// The groups of running instances. It is static because a check has to know them too and has no runtime's state.
 static GROUPS: LazyLock<Mutex<HashMap<String, Weak<Group>>>> = LazyLock::new(Mutex::default);
 
 /// The values of the response fields of one rule, for the last request that it counted.
@@ -247,7 +247,7 @@ struct Shown {
     taken: Taken,
 }
 
-/// The values that an exchange's response will show; of a single rule without allocating.
+/// The values that an exchange's response will show; a single rule needs no allocation.
 #[derive(Default)]
 struct Quotas {
     first: Option<Shown>,
@@ -321,7 +321,7 @@ fn join_group(name: &str, identity: &str) -> Result<Arc<Group>, String> {
     Ok(group)
 }
 
-/// The names of the response fields; one that is no field name gives way to the default.
+/// The names of the response fields; an invalid name is replaced by the default.
 fn metadata_names(metadata: Option<&Value>) -> [String; 3] {
     let named = |attribute: &str, default: &str| {
         let name = metadata.and_then(|metadata| metadata.get(attribute)).and_then(Value::as_str);
@@ -334,15 +334,15 @@ fn metadata_names(metadata: Option<&Value>) -> [String; 3] {
     ]
 }
 
-/// Why a request was not let through.
+/// Why a request was not allowed.
 enum Stop {
     Rejected,
-    /// The limit did not come out as a number.
+    /// The limit yielded no number.
     Unknown,
 }
 
 impl LimitCount {
-    /// Counts the request under one rule; nothing if the rule does not apply to it.
+    /// Counts the request under one rule; `None` if the rule does not apply to it.
     fn count(&self, index: usize, rule: &Rule, exchange: &Exchange) -> Result<Option<Shown>, Stop> {
         let mut text = Vec::new();
         let mut address = [0; 17];
@@ -354,7 +354,7 @@ impl LimitCount {
                 _ => &text,
             },
             Key::RenderedOrSkip(template) => {
-                // Rules share a table: the number of the rule, which no text begins with, keeps them apart.
+                // Rules share a table, so each key begins with the number of its rule, with which no text begins.
                 text.extend_from_slice(&index.to_be_bytes());
                 match template.render(exchange, &mut text) {
                     0 => return Ok(None),
@@ -413,7 +413,8 @@ impl Plugin for LimitCount {
             // Rounded up, so that a client that waits that long passes.
             let numbers = [shown.limit, shown.taken.remaining, shown.taken.reset_ms.div_ceil(1_000)];
             for (name, value) in self.rules[shown.rule].names.iter().zip(numbers) {
-                // A field of digits under a checked name fails only where the response is full; then it goes without.
+                // A field of digits under a checked name fails only if the response is full; then the field is left
+                // out.
                 let _ = exchange.response.headers.set(name, number.format(value).as_bytes());
             }
         }

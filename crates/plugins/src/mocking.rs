@@ -1,6 +1,6 @@
 //! # mocking
 //!
-//! Answers with an example or with made-up data, and asks no node.
+//! Replies with an example or with generated data, without an upstream.
 //!
 //! ```json
 //! {
@@ -15,14 +15,14 @@
 //! }
 //! ```
 //!
-//! `response_example` is the body, with variables (`hello $remote_addr`). Without it `response_schema` is a JSON Schema
-//! of an object by which a body is made up: values of the types `string`, `number`, `integer`, `boolean`, `array` (one to
-//! three items) and `object`; an `example` of the right type is taken as it is. The body is XML for the content types
-//! `application/xml` and `text/xml`, and JSON for `application/json` and `text/plain`; for `text/html` only an example
-//! will do.
+//! `response_example` is the body, with variables (`hello $remote_addr`). Without it `response_schema` is the JSON
+//! Schema of an object from which a body is generated: values of the types `string`, `number`, `integer`, `boolean`,
+//! `array` (one to three items) and `object`; an `example` of the right type is used as it is. The body is XML for the
+//! content types `application/xml` and `text/xml`, and JSON for `application/json` and `text/plain`; `text/html` needs
+//! an example.
 //!
-//! `response_status` and `response_headers` make up the rest of the response, `delay` lets the client wait so many
-//! seconds for it. Unless `with_mock_header` is false, the field `x-mock-by` marks the response as a mock.
+//! `response_status` and `response_headers` set the rest of the response, and `delay` delays it by a number of seconds.
+//! Unless `with_mock_header` is false, the field `x-mock-by` marks the response as a mock.
 
 mod generate;
 
@@ -186,7 +186,7 @@ impl Plugin for Mocking {
         }
         let delay_ms = self.delay_ms;
         Flow::Wait(Box::pin(async move {
-            // A slow answer is what was asked for; nothing here is a hot path.
+            // The delay is the configured behaviour, and a mock is no hot path.
             env::sleep_ms(delay_ms).await;
             Decision::Reply(Box::new(reply))
         }))
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_makes_a_body_up() {
+    fn body_is_generated_from_schema() {
         let schema = json!({ "properties": { "a": { "type": "string", "example": "<$host>" } } });
         let check = |content_type: &str, want: &str| {
             let config =

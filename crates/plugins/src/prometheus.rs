@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The counters are read at the metrics listener, by default `http://127.0.0.1:9091/apisix/prometheus/metrics`; its
-//! connection counters and totals are there whether or not this plugin is in use. In a global rule it counts every
-//! request, also those that match no route; where a route has a copy of its own, only that one counts.
+//! connection counters and totals exist whether or not this plugin is in use. In a global rule it counts every request,
+//! also those that match no route; if a route has a copy of its own, only that one counts.
 //!
-//! With `prefer_name` the labels `route` and `service` hold names where there are any, otherwise ids. Ids are unique and
+//! With `prefer_name` the labels `route` and `service` hold names if there are any, otherwise ids. Ids are unique and
 //! names need not be: requests of routes that share a name add up in one series.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! # proxy-rewrite
 //!
-//! Changes what the node is asked for: path, query, method, Host and other fields. What the client asked for stays
-//! what it was for matching, other plugins and logs.
+//! Changes the request that the node receives: path, query, method, Host and other fields. Matching, other plugins and
+//! logs still see the client's request.
 //!
 //! ```json
 //! {
@@ -14,33 +14,33 @@
 //! }
 //! ```
 //!
-//! **Path.** `uri` is the new path, with variables (`/api/$arg_version$uri`); a query in it is joined with the
-//! client's by `&`. Else `regex_uri` holds pairs of a pattern and a template with the groups `$1`, `$2` …; the first
-//! pattern that matches the path counts, and without a match the path stays. `uri` wins where both are there. A pattern
+//! **Path.** `uri` is the new path, with variables (`/api/$arg_version$uri`); a query in it is joined with the client's
+//! by `&`. Otherwise `regex_uri` holds pairs of a pattern and a template with the groups `$1`, `$2` …; the first
+//! pattern that matches the path counts, and without a match the path stays. If both are given, `uri` wins. A pattern
 //! with look-around or back-references is searched in a path of up to 4 KiB and for a few milliseconds; beyond that the
 //! answer is 400.
 //!
-//! The result is brought into the same canonical form as the path of a request, so that what clients put into
-//! variables and groups can neither climb out of a directory nor break the request line; if it cannot be, the
-//! answer is 400. With `use_real_request_uri_unsafe` the target is taken as the client sent it, query and all, and
-//! is passed on as it comes out, `uri` too: only for nodes that insist on it.
+//! The result is brought into the same canonical form as the path of a request, so that text of clients in variables
+//! and groups can neither leave a directory nor break the request line; if that is impossible, the response is 400.
+//! With `use_real_request_uri_unsafe` the target is taken as the client sent it, with its query, and is forwarded
+//! without normalisation, also with `uri`: only for nodes that require it.
 //!
 //! **Method.** `method` replaces the method, except that of a HEAD request, because its client could not take the
 //! body of another method's response. HEAD and TRACE are refused as new methods: responses to HEAD have no body to pass on,
 //! and TRACE makes an upstream repeat fields that a browser hides.
 //!
-//! **Fields.** `headers` holds `add`, `set` and `remove`, done in this order; an object of names and values alone
-//! means `set`. Values hold variables, and the groups of the `regex_uri` that matched. A value that is empty, or cannot
-//! stand in a field, takes the field away. In `add` and `set` a value may be a list: the field is then sent once for each
-//! of its values, without those that are empty or cannot stand in a field.
+//! **Fields.** `headers` holds `add`, `set` and `remove`, done in this order; an object of names and values alone means
+//! `set`. Values hold variables, and the groups of the `regex_uri` that matched. A value that is empty, or not valid in
+//! a field, removes the field. In `add` and `set` a value may be a list: the field is then sent once for each of its
+//! values, without those that are empty or not valid in a field.
 //!
-//! Of the fields that the gateway itself writes, `X-Forwarded-Proto`, `-Host` and `-Port` are sent as they are set here,
-//! and not at all after `remove`. `X-Real-IP` is sent as it is set here, `X-Forwarded-For` is continued with the peer's
-//! address; after `remove` the gateway's own are sent. `Host` can be set too, and is never taken away; `host` counts more.
-//! Of a list for `Host` or `X-Real-IP` the first value counts. Framing cannot be changed.
+//! Of the fields that the gateway itself writes, `X-Forwarded-Proto`, `-Host` and `-Port` are sent as they are set
+//! here, and not at all after `remove`. `X-Real-IP` is sent as it is set here, and the peer's address is appended to
+//! `X-Forwarded-For`; after `remove` the gateway's own are sent. `Host` can be set too, and is never removed; `host`
+//! takes precedence. Of a list for `Host` or `X-Real-IP` the first value counts. Framing cannot be changed.
 //!
-//! **Variables.** `$uri`, `$request_uri` and `$args` go on telling what the client asked for; `$upstream_uri` is what
-//! the node is asked for, where this plugin changed it.
+//! **Variables.** `$uri`, `$request_uri` and `$args` still describe the client's request; `$upstream_uri` is the target
+//! that the node receives, if this plugin changed it.
 
 use std::sync::Arc;
 
@@ -154,7 +154,7 @@ struct ProxyRewrite {
     fields: FieldOperations,
 }
 
-/// Where the new path comes from.
+/// The source of the new path.
 enum Path {
     Kept,
     /// The path, and the query that is joined with the client's.
@@ -241,7 +241,7 @@ struct Target {
 }
 
 impl ProxyRewrite {
-    /// Sets the new target; gives the match that fields may refer to, with the text it was found in.
+    /// Sets the new target; returns the match that fields may refer to, with the text it was found in.
     fn rewrite_target(&self, exchange: &mut Exchange) -> Result<Option<(Groups, Vec<u8>)>, Refused> {
         let (target, matched) = match &self.path {
             Path::Kept if self.raw => (raw_target(raw_text(exchange)), None),
@@ -261,8 +261,8 @@ impl ProxyRewrite {
                     None if self.raw => (raw_target(text), None),
                     None => return Ok(None),
                     Some((new, groups)) if self.raw => (raw_target(new), Some((groups, text))),
-                    // A question mark the client had encoded must not become one: only the template's own counts, and
-                    // only if the path has none.
+                    // A question mark that the client had encoded must not begin a query: only the template's own does,
+                    // and only if the path has none.
                     Some((new, groups)) => {
                         (substituted(exchange, &new, text.contains(&b'?')), Some((groups, text)))
                     }
@@ -274,7 +274,7 @@ impl ProxyRewrite {
     }
 
     fn send_to(&self, exchange: &mut Exchange, mut target: Target) -> Result<(), Refused> {
-        // A pattern may cut the path's slash off; no request line begins without one.
+        // A pattern may remove the path's leading slash, which a request line needs.
         if target.path.first() != Some(&b'/') {
             target.path.insert(0, b'/');
         }
@@ -304,7 +304,7 @@ impl ProxyRewrite {
             let Some(operation) = self.rewrite_own_field(exchange, operation) else { continue };
             let headers = &mut exchange.request.headers;
             match operation {
-                // A value that cannot be appended leaves the field as it was.
+                // A value that cannot be appended leaves the field unchanged.
                 Operation::Add(name, value) => drop(headers.append(name, &value)),
                 Operation::Set(name, value) => {
                     // If a value cannot be set, the client's own is removed, because it must not stand in its place.
@@ -314,7 +314,7 @@ impl ProxyRewrite {
                 }
                 Operation::SetSeveral(name, values) => {
                     headers.remove(name);
-                    // A value that cannot stand in a field is left out.
+                    // A value that is not valid in a field is left out.
                     let set = values.iter().filter(|value| headers.append(name, value).is_ok()).count();
                     if set == 0 {
                         // As with one value: the gateway's own must not stand in its place.
@@ -326,8 +326,7 @@ impl ProxyRewrite {
         }
     }
 
-    /// Carries an operation out on a field that the gateway writes itself and has a say of its own in; gives any other
-    /// operation back.
+    /// Carries out an operation on a field that the gateway itself writes; returns any other operation.
     fn rewrite_own_field<'a>(
         &self,
         exchange: &mut Exchange,
@@ -342,7 +341,7 @@ impl ProxyRewrite {
         if !is_host && !is_real_ip {
             return Some(operation);
         }
-        // These two are sent once.
+        // `Host` and `X-Real-IP` are sent once.
         let operation = match operation {
             Operation::SetSeveral(name, values) => {
                 Operation::Set(name, values.into_iter().next().unwrap_or_default())
@@ -354,12 +353,12 @@ impl ProxyRewrite {
                 && let Ok(host) = str::from_utf8(host)
                 && !host.is_empty()
             {
-                // A value that cannot be a Host leaves the old one, because no request goes without one.
+                // A value that cannot be a Host leaves the old one, because every request needs a Host.
                 let _ = exchange.set_forward_host(host);
             }
             return None;
         }
-        // The client's own is never sent, so there is nothing to add to.
+        // The client's own field is never sent, so adding equals setting.
         let value = match &operation {
             Operation::Add(_, value) | Operation::Set(_, value) => &value[..],
             Operation::SetSeveral(..) | Operation::Remove(_) => b"",
@@ -371,7 +370,7 @@ impl ProxyRewrite {
     }
 }
 
-/// The new target cannot be sent; variables and groups of the client's making are to blame.
+/// The new target cannot be sent because of variables and groups with text of the client.
 struct Refused;
 
 /// The target that the client asked for, as it was sent, without scheme and authority.
@@ -399,11 +398,11 @@ fn rendered(exchange: &Exchange, path: &Template, query: Option<&Template>) -> T
     Target { path: encoded, query: query.map(|query| rendered_query(exchange, query)) }
 }
 
-/// As [`rendered`], with the path as it comes out and the client's query behind the own one.
+/// As [`rendered`], with the path unchanged and the client's query after the template's own.
 fn rendered_unsafe(exchange: &Exchange, path: &Template, query: Option<&Template>) -> Target {
     let mut text = Vec::new();
     path.render(exchange, &mut text);
-    // The template has no question mark, so that one comes from a variable and begins no query.
+    // The template has no question mark, so a question mark comes from a variable and begins no query.
     let path = location(&text).replace('?', "%3F").into_bytes();
     let own = query.map(|query| rendered_query(exchange, query));
     let parts = [own.as_deref(), exchange.request.query()];

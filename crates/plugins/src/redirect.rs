@@ -1,25 +1,25 @@
 //! # redirect
 //!
-//! Answers with a redirection instead of asking a node.
+//! Replies with a redirect, without an upstream.
 //!
 //! ```json
 //! { "uri": "https://new.example.com$request_uri", "ret_code": 301 }
 //! ```
 //!
-//! Exactly one of these says where to:
+//! Exactly one of these gives the target:
 //!
 //! * `uri`: a URI reference with variables (`$uri/index.html`, `${host}`); `\$` stays as it is.
-//! * `regex_uri`: a pattern for the path and a template with the groups `$1`, `$2` …; where the pattern does not match,
-//!   the request goes on to its node. A pattern with look-around or back-references is searched in a path of up to 4 KiB
-//!   and for a few milliseconds; beyond that the answer is 400.
+//! * `regex_uri`: a pattern for the path and a template with the groups `$1`, `$2` …; if the pattern does not match,
+//!   the request is forwarded to its node. A pattern with look-around or back-references is searched in a path of up to
+//!   4 KiB and for a few milliseconds; beyond that the answer is 400.
 //! * `http_to_https`: the same URI over HTTPS, with status 301 for GET and HEAD and 308 for other methods. A request
-//!   that came over HTTPS goes on; so does one of which a trusted proxy says so (`X-Forwarded-Proto`). The port is
-//!   `https_port` of the plugin's metadata, or else that of the gateway's first TLS listener; 443 is left out of the URI. A
-//!   request without a host is answered 400.
+//!   that came over HTTPS, also according to a trusted proxy (`X-Forwarded-Proto`), is forwarded. The port is
+//!   `https_port` of the plugin's metadata, or else that of the gateway's first TLS listener; 443 is left out of the
+//!   URI. A request without a host is answered 400.
 //!
-//! `ret_code` is the status for the first two. `append_query_string` adds the client's query, behind one that is there
-//! already; it does not go with `http_to_https`, which keeps the query anyway. `encode_uri` percent-encodes the path.
-//! Bytes that no URI may hold are encoded in any case.
+//! `ret_code` is the status for the first two. `append_query_string` adds the client's query, after an existing one; it
+//! cannot be combined with `http_to_https`, which keeps the query anyway. `encode_uri` percent-encodes the path. Bytes
+//! that no URI may hold are encoded in any case.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("redirect", 900, &[Phase::Re
     .with_metadata(metadata_schema)
     .documented(include_str!("redirect.rs"));
 
-/// The port that `https` means without saying.
+/// The port that `https` implies.
 const HTTPS_PORT_IMPLIED: u16 = 443;
 
 fn schema() -> Value {
@@ -146,7 +146,7 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String>
     }
     let to = match (&config.uri, &config.regex_uri, config.http_to_https) {
         (Some(uri), _, _) => {
-            // Here, unlike elsewhere, an escaped dollar sign keeps its backslash.
+            // In this plugin, unlike in others, an escaped dollar sign keeps its backslash.
             let template = Template::compile(&uri.replace("\\$", "\\\\$"));
             To::Rendered(template.map_err(|error| format!("uri: {error}"))?)
         }
@@ -171,7 +171,7 @@ fn https_port(metadata: Option<&Value>) -> Option<u16> {
     port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)
 }
 
-/// Whether the client's request was encrypted on its way here, as far as we know or a trusted proxy says.
+/// Whether the client's request came over HTTPS, as far as the gateway knows or a trusted proxy says.
 fn came_over_https(exchange: &Exchange) -> bool {
     // Fields of untrusted peers were removed before.
     match exchange.request.headers.get("X-Forwarded-Proto") {
@@ -236,7 +236,7 @@ impl Plugin for Redirect {
                 }
             },
             To::Https(_) if came_over_https(exchange) => return Flow::Continue,
-            // A URI without a host leads nowhere (RFC 9110 section 4.2.2).
+            // A URI without a host is invalid (RFC 9110 section 4.2.2).
             To::Https(_) if exchange.host().is_empty() => {
                 return Flow::reply(Reply::json(
                     400,

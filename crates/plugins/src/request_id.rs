@@ -1,6 +1,6 @@
 //! # request-id
 //!
-//! Gives each request an id that the node, the client and the log see alike. A request that brings one along keeps it.
+//! Gives each request an id that the node, the client and the log share. A request with an id keeps it.
 //!
 //! ```json
 //! {
@@ -10,11 +10,11 @@
 //! }
 //! ```
 //!
-//! The id is taken from the field `header_name` of the request; where that is missing or empty, one is made and put
-//! there for the node. With `include_in_response` it is put on the response too, unless the node has set the field
+//! The id is taken from the field `header_name` of the request; if that is missing or empty, an id is generated and set
+//! there for the node. With `include_in_response` it is set on the response too, unless the node has set the field
 //! itself. Logs and templates find it as `$request_id` and `$apisix_request_id`.
 //!
-//! How `algorithm` makes ids:
+//! The values of `algorithm`:
 //!
 //! | `algorithm` | looks like | made of |
 //! |---|---|---|
@@ -24,11 +24,11 @@
 //! | `ksuid` | `0ujtsYcgvSTl8PAuAdqWYSMnLOv` | the second it was made in, then 128 random bits: sorts by time |
 //! | `range_id` | `gY7cPq0LmZtB4WnD` | `range_id.length` characters drawn from `range_id.char_set` |
 //!
-//! The randomness is good enough that ids do not meet by chance. It is not meant for secrets: do not let an id grant
-//! anything.
+//! The random numbers make equal ids by chance practically impossible. They are not meant for secrets: an id must not
+//! grant access.
 //!
-//! Used in a global rule and on a route at once, with different `header_name`s, a request has two ids; `$request_id` is
-//! then the route's.
+//! If the plugin is in a global rule and on a route with different `header_name`s, a request has two ids; `$request_id`
+//! is then the route's.
 
 use std::sync::Arc;
 
@@ -138,7 +138,7 @@ enum Algorithm {
     UuidV7,
 }
 
-/// The id of the request under way, as the response will carry it.
+/// The id of the request, as the response will carry it.
 #[derive(Default)]
 struct Given(Vec<u8>);
 
@@ -183,7 +183,7 @@ impl Plugin for RequestId {
             None => {
                 let (seconds, nanoseconds) = exchange.local().wall_at(exchange.times.started_ns);
                 let id = self.algorithm.make(seconds * 1_000 + u64::from(nanoseconds) / 1_000_000);
-                // The head may be full; the request then goes on without the field, but with its id.
+                // If the head is full, the request continues without the field, but with its id.
                 let _ = exchange.request.headers.set(&self.header_name, id.as_bytes());
                 id.into()
             }
@@ -205,7 +205,7 @@ impl Plugin for RequestId {
         }
         let given = std::mem::take(&mut exchange.state::<Given>().0);
         if !given.is_empty() {
-            // A response head that has no room left is no reason to fail it.
+            // A full response head is no reason to fail the response.
             let _ = exchange.response.headers.set(&self.header_name, &given);
         }
         Step::Done
@@ -264,7 +264,7 @@ fn random_bytes() -> [u8; 16] {
 
 const HEADER_NAME_DEFAULT: &str = "X-Request-Id";
 const RANGE_LENGTH_DEFAULT: usize = 16;
-/// An id is a field of the request and of the response: it must leave them room for others.
+/// Limited, because an id is a field of request and response and must leave room for other fields.
 const RANGE_LENGTH_MAX: usize = 1024;
 /// The contract's default, which has a second `G` in the place of the `J`.
 const RANGE_CHAR_SET_DEFAULT: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIGKLMNOPQRSTUVWXYZ0123456789";
@@ -313,7 +313,7 @@ mod tests {
         check(json!({"header": "X-Id"}), Some("header"));
     }
 
-    /// Sends a request through both phases and gives the field as the node, the client and the log see it.
+    /// Sends a request through both phases and returns the field as the node, the client and the log see it.
     fn seen(config: &Value, request_field: &str, response: &[(&str, &str)]) -> (String, Vec<String>, String) {
         let mut scene = Scene::new();
         let plugin = scene.build(&KIND, config);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_came_along_is_kept() {
+    fn received_id_is_kept() {
         let check = |config: Value, field: &str, response: &[(&str, &str)], expected: &[&str]| {
             let (node, client, log) = seen(&config, field, response);
             assert_eq!((&*node, &*log), ("mine", "mine"));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn made_ids_look_as_promised() {
+    fn generated_ids_have_their_format() {
         let check = |config: Value, length: usize, alphabet: &str| {
             for field in ["", "X-Request-Id:\r\n"] {
                 let (node, client, log) = seen(&config, field, &[]);

@@ -1,6 +1,6 @@
 //! # response-rewrite
 //!
-//! Changes status, fields and body of responses, of an upstream or local, before the client gets them.
+//! Changes status, fields and body of responses, of an upstream or local, before they are sent to the client.
 //!
 //! ```json
 //! {
@@ -13,18 +13,18 @@
 //!
 //! **When.** `vars` is an expression over variables; without it every response is changed.
 //!
-//! **Body.** `body` replaces the body (`body_base64`: it is written in Base64). `filters` edit it instead: each has
-//! a `regex`, a `replace` template with the groups `$1`, `$2` …, a `scope` (`once` or `global`) and `options` (letters
-//! as `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing), and works on what the filter before it has left.
-//! Look-around and back-references are refused here, because their time is not linear in the body. Filters need the whole
-//! body in memory: a response whose body is longer than `max_resp_body_size` bytes, or for which they take longer than half
-//! a second, fails. A response with a `Content-Encoding` is not filtered, since the
-//! patterns would meet compressed bytes. With either, `Content-Encoding`, `ETag` and `Last-Modified` are taken away,
-//! since they described the old body.
+//! **Body.** `body` replaces the body (`body_base64`: it is written in Base64). `filters` edit it instead: each has a
+//! `regex`, a `replace` template with the groups `$1`, `$2` …, a `scope` (`once` or `global`) and `options` (letters as
+//! `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing), and works on the output of the filter before it.
+//! Look-around and back-references are refused here, because their time is not linear in the body. Filters need the
+//! whole body in memory: a response fails if its body is longer than `max_resp_body_size` bytes, or if they take longer
+//! than half a second. A response with a `Content-Encoding` is not filtered, because the patterns would search
+//! compressed bytes. With `body` or `filters`, `Content-Encoding`, `ETag` and `Last-Modified` are removed, because they
+//! described the old body.
 //!
 //! **Fields.** `headers` holds `add` (texts `Name: value`), `set` and `remove`, done in this order; an object of names
-//! and values alone means `set`. Values hold variables. An empty value takes the field away. A value that cannot stand
-//! in a field is left out. Fields that concern the connection and the length of the body stay the gateway's.
+//! and values alone means `set`. Values hold variables. An empty value removes the field. A value that is not valid in
+//! a field is left out. Fields of the connection and of the body's length cannot be changed.
 
 use std::sync::Arc;
 
@@ -47,7 +47,8 @@ pub(crate) const KIND: PluginKind =
 
 /// The longest body that filters take unless `max_resp_body_size` says otherwise: as in APISIX.
 const MAX_RESP_BODY_SIZE_DEFAULT: usize = 64 * 1024 * 1024;
-/// How long the filters of one response may work: half a second, in which their worker serves no other request.
+/// Longest time of the filters of one response, in nanoseconds: half a second, in which their worker serves no other
+/// request.
 const FILTERED_MAX_NS: u64 = 500_000_000;
 
 fn schema() -> Value {
@@ -184,7 +185,7 @@ fn check(config: &Value) -> Result<(), String> {
     if !is_reference {
         return compile(config).map(drop);
     }
-    // A reference is no Base64; the text that it stands for is read when the instance is built.
+    // A reference is no Base64; its value is decoded when the instance is built.
     let mut config = config.clone();
     config["body_base64"] = Value::Bool(false);
     compile(&config).map(drop)
@@ -270,7 +271,8 @@ impl ResponseRewrite {
         let operations = self.fields.render(exchange, None);
         let headers = &mut exchange.response.headers;
         for operation in operations {
-            // A value that no field may hold is the client's doing, by way of a variable: the field goes without it.
+            // An invalid value comes from the client through a variable, so the field is left out instead of failing
+            // the response.
             match operation {
                 Operation::Add(_, value) if value.is_empty() => {}
                 Operation::Add(name, value) => drop(headers.append(name, &value)),
@@ -291,7 +293,7 @@ impl Plugin for ResponseRewrite {
         }
         if let Some(status) = self.status {
             exchange.response.status = status;
-            // The reason that came with another status would contradict this one.
+            // The reason phrase of the old status would contradict the new one.
             exchange.response.reason = Default::default();
         }
         if self.changes_body(exchange) {
@@ -340,7 +342,7 @@ impl Plugin for ResponseRewrite {
                     match edited {
                         Ok(Some(edited)) => *body = edited,
                         Ok(None) => {}
-                        // The response fails: what a filter would have taken out must not be sent.
+                        // The response fails, because text that a filter would have removed must not be sent.
                         Err(reason) => {
                             exchange.search_gave_up(reason);
                             return Step::Done;

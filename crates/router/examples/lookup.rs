@@ -1,6 +1,7 @@
-//! Prints what a lookup, a change and a route cost at 100 and at 100,000 routes, in one run.
+//! Prints the cost of a lookup, a change and a route at 100 and at 100,000 routes, in one run.
 //!
-//! `cargo run --release -p router --example lookup`. Read the rows against each other, not as absolute figures.
+//! `cargo run --release -p router --example lookup`. Compare the rows with each other; the absolute figures depend on
+//! the machine.
 #![allow(clippy::print_stdout, reason = "printing is what an example is for")]
 
 use std::hint::black_box;
@@ -79,7 +80,7 @@ fn measure(name: &str, path: &str, host: Option<&str>, count: u32) {
         router.insert(slot, Arc::clone(rule));
     }
     let bytes = resident_bytes().saturating_sub(resident) / u64::from(count);
-    // The same hundred requests, spread over the routes, whatever their number: the table differs, not the traffic.
+    // The same hundred requests, spread over the routes, so that only the table differs.
     let hits: Vec<Request> = (0..100).map(|n| request(n * (count / 100))).collect();
     let misses: Vec<Request> =
         (0..100).map(|n| Request { path: format!("/none/{n}"), ..request(n) }).collect();
@@ -114,9 +115,9 @@ fn lookups(router: &Router, requests: &[Request], found: bool) -> u128 {
     start.elapsed().as_nanos() / (ROUNDS * requests.len()) as u128
 }
 
-/// The page size of every machine this is meant for.
+/// The page size of x86-64 and of most ARM systems.
 const PAGE_BYTES: u64 = 4096;
-/// Rounds over the requests: a fraction of a second.
+/// Rounds over the requests; they take a fraction of a second.
 const ROUNDS: usize = 5_000;
-/// Changes timed, each under a published clone.
+/// Changes that are timed, each while a clone of the router is published.
 const CHANGES: u32 = 100;

@@ -1,6 +1,6 @@
 //! Sets of IPv4 and IPv6 addresses and networks, with a test that costs a binary search.
 //!
-//! Refuses to know host names and where an address came from. An IPv4-mapped IPv6 address is the IPv4 address.
+//! It knows neither host names nor the origin of an address. An IPv4-mapped IPv6 address is the IPv4 address.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ pub struct CidrSet {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{text}` is not an IP address or CIDR network such as `10.0.0.0/8` or `fe80::/10`")]
 pub struct CidrError {
-    /// The place of the entry in the list, from 0.
+    /// Index of the entry in the list, from 0.
     pub index: usize,
     /// The entry.
     pub text: String,
@@ -57,13 +57,13 @@ impl CidrSet {
     }
 }
 
-/// The network that `text` writes: `10.0.0.0/8`, `fe80::/10`, or an address, which is the network of itself alone.
-/// None if it is neither, and if an octet begins with a zero (`010.0.0.0/8`): some programs read that as octal.
+/// Parses a network: `10.0.0.0/8`, `fe80::/10`, or an address, which is a network of one address. `None` if it is
+/// neither, or if an octet begins with a zero (`010.0.0.0/8`), because some programs read that as octal.
 #[must_use]
 pub fn network(text: &str) -> Option<IpNet> {
     match text.split_once('/') {
         None => text.parse::<IpAddr>().ok().map(IpNet::from),
-        // The network's own parser takes such zeros, that of the address refuses them.
+        // The parser of networks accepts leading zeros, the parser of addresses refuses them.
         Some((address, _)) => address.parse::<IpAddr>().ok().and_then(|_| text.parse().ok()),
     }
 }

@@ -1,24 +1,24 @@
 //! A persistent multimap from byte strings: clones share structure, a change copies one short path.
 //!
-//! Refuses to know routes. Items with equal keys stand side by side in the order [`Item::rank`] gives. The trie
-//! branches 64 ways on the hash and keeps up to 64 items in a leaf, so 100,000 items are three steps away and a
-//! hundred are two; hashes are fixed, since keys come from the configuration and never from clients.
+//! It knows no routes. Items with equal keys are adjacent, in the order of [`Item::rank`]. The trie branches 64 ways on
+//! the hash and keeps up to 64 items in a leaf, so a lookup takes three steps among 100,000 items and two among a
+//! hundred. The hash has no secret seed, because keys come from the configuration and never from clients.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-/// Something stored under a key it holds itself.
+/// A stored item, which holds its own key.
 pub(crate) trait Item: Clone {
-    /// The bytes it is found by.
+    /// The key.
     fn key(&self) -> &[u8];
 
-    /// The order among items of one key; equal means: the same item.
+    /// The order among items of one key; equal items are the same item.
     fn rank(&self, other: &Self) -> Ordering;
 }
 
-/// The map.
+/// A persistent multimap from keys to items.
 #[derive(Clone, Debug)]
 pub(crate) struct HashTrie<T> {
     root: Node<T>,
@@ -43,14 +43,14 @@ impl<T: Item> HashTrie<T> {
         let leaf: &[(u32, T)] = self.leaf(hash);
         let start = leaf.partition_point(|entry| entry.0 < hash);
         let found = leaf[start..].iter().take_while(|entry| entry.0 == hash).count();
-        // An entry with the same 32 bits of hash and another key is sorted out here.
+        // An entry with the same 32 bits of hash but another key does not belong to the result.
         let same = leaf[start..start + found].iter().position(|entry| entry.1.key() == key);
         let from = same.map_or(start + found, |offset| start + offset);
         let until = leaf[from..start + found].iter().position(|entry| entry.1.key() != key);
         leaf[from..until.map_or(start + found, |offset| from + offset)].iter().map(|entry| &entry.1)
     }
 
-    /// Puts an item in; one of the same key and rank is replaced. Gives whether there was none.
+    /// Inserts an item and replaces one of the same key and rank; returns whether there was none.
     pub(crate) fn insert(&mut self, item: T) -> bool {
         let hash = hash(item.key());
         let added = self.root.insert(hash, 0, item);
@@ -58,19 +58,19 @@ impl<T: Item> HashTrie<T> {
         added
     }
 
-    /// Takes an item of the same key and rank out; gives whether there was one.
+    /// Removes the item of the same key and rank; returns whether there was one.
     pub(crate) fn remove(&mut self, item: &T) -> bool {
         let removed = self.root.remove(hash(item.key()), 0, item);
         self.length -= usize::from(removed);
         removed
     }
 
-    /// How many items there are.
+    /// Number of items.
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// Shows every item, in no order that means anything, until told to stop.
+    /// Calls `visit` with every item, in no particular order, until it returns false.
     pub(crate) fn for_each<'t>(&'t self, visit: &mut dyn FnMut(&'t T) -> bool) {
         self.root.for_each(visit);
     }
@@ -96,7 +96,7 @@ impl<T> Default for HashTrie<T> {
 }
 
 impl<T: Item> Node<T> {
-    /// Gives whether the item is new.
+    /// Returns whether the item is new.
     fn insert(&mut self, hash: u32, depth: u32, item: T) -> bool {
         match self {
             Self::Branch(children) => {
@@ -115,7 +115,7 @@ impl<T: Item> Node<T> {
                     }
                     Err(at) => leaf.insert(at, (hash, item)),
                 }
-                // More items than fit, all with the same hash, would follow each other down to the last bit.
+                // Items that all have the same hash would be moved down together to the last bit.
                 let splits =
                     leaf.len() > LEAF_ITEMS_MAX && depth < DEPTH_MAX && leaf[0].0 != leaf[leaf.len() - 1].0;
                 if !splits {
@@ -172,12 +172,12 @@ fn compare<T: Item>(entry: &(u32, T), hash: u32, item: &T) -> Ordering {
     entry.0.cmp(&hash).then_with(|| entry.1.key().cmp(item.key())).then_with(|| entry.1.rank(item))
 }
 
-/// The child to take at `depth`.
+/// Index of the child at `depth`.
 fn slot(hash: u32, depth: u32) -> usize {
     (hash >> (BITS * depth)) as usize % FAN_OUT
 }
 
-/// The lower half of a good hash is a good hash.
+/// The lower half of the 64-bit hash; both halves are well distributed.
 fn hash(key: &[u8]) -> u32 {
     stdx::hash::hash_bytes(HASH_SEED, key) as u32
 }
@@ -190,7 +190,7 @@ const FAN_OUT: usize = 1 << BITS;
 const DEPTH_MAX: u32 = 5;
 /// Items a leaf holds before it becomes a branch. A binary search in 64 costs less than the step it saves.
 const LEAF_ITEMS_MAX: usize = 64;
-/// Any number: it only has to be the same everywhere.
+/// An arbitrary constant; it only has to be the same for all keys.
 const HASH_SEED: u64 = 0x243f_6a88_85a3_08d3;
 
 #[cfg(test)]
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn many_items_under_one_key_stay_in_order() {
+    fn items_under_one_key_stay_in_order() {
         let mut trie = HashTrie::default();
         for rank in (0..500).rev() {
             trie.insert(Word("/".to_owned(), rank));

@@ -1,6 +1,6 @@
 //! Host patterns: an exact name, or a suffix of any depth behind a leading `*`; either with a port.
 //!
-//! Refuses to know which routes use them and how a host was found in a request.
+//! It knows neither the routes of a pattern nor how the host of a request was determined.
 
 use std::hash::{Hash, Hasher};
 
@@ -35,7 +35,7 @@ impl HostPattern {
     /// address.
     ///
     /// # Errors
-    /// A short reason: empty, too long, a `*` that is not the first byte, or a byte no host holds.
+    /// A short reason: empty, too long, a `*` that is not the first byte, or a byte that no host may contain.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() {
             return Err("is empty");
@@ -50,12 +50,12 @@ impl HostPattern {
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte)) {
             return Err("holds a character that no host name has");
         }
-        // A request's host comes without the dot that ends a fully qualified name.
+        // The host of a request has already lost the final dot of a fully qualified name.
         let text = text.strip_suffix('.').filter(|text| !text.is_empty()).unwrap_or(text);
         Ok(Self { has_port: has_port(name.as_bytes()), text: text.to_ascii_lowercase().into_boxed_str() })
     }
 
-    /// The pattern in lower case, as written otherwise.
+    /// The pattern in lower case, otherwise as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -67,13 +67,13 @@ impl HostPattern {
         self.text.strip_prefix('*')
     }
 
-    /// Whether the pattern names a port and so is compared with the `Host` field as sent.
+    /// Whether the pattern has a port and is therefore compared with the `Host` field as sent.
     #[must_use]
     pub fn has_port(&self) -> bool {
         self.has_port
     }
 
-    /// Whether a request fits: `host` is in lower case and without port, `raw_host` as sent.
+    /// Whether a request matches; `host` is in lower case and without port, `raw_host` as sent.
     #[must_use]
     pub fn matches(&self, host: &[u8], raw_host: &[u8]) -> bool {
         let host = if self.has_port { raw_host } else { host };
@@ -87,13 +87,13 @@ impl HostPattern {
     }
 }
 
-/// Whether a host ends with a port; the colons inside `[::1]` are none.
+/// Whether a host ends with a port; the colons inside `[::1]` do not count.
 fn has_port(host: &[u8]) -> bool {
     let after_address = memchr::memrchr(b']', host).map_or(0, |bracket| bracket + 1);
     host[after_address..].contains(&b':')
 }
 
-/// Counts comparisons of patterns on this thread, so that a test can tell a linear check from a quadratic one.
+/// Counts comparisons of patterns on this thread, so that a test can distinguish a linear check from a quadratic one.
 #[cfg(test)]
 pub(crate) mod comparisons {
     use std::cell::Cell;

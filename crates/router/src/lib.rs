@@ -1,7 +1,7 @@
 //! Chooses a route for a request: the canonical path, expressions over request variables, and the routing table.
 //!
-//! Refuses to know sockets, clocks, randomness, configuration files and what a route does once it is chosen: a
-//! route is a [`Rule`] and the caller's `u32` slot. Everything here is a pure function of its arguments.
+//! It knows no sockets, clocks, randomness, configuration files or actions of a route: a route is a [`Rule`] and the
+//! caller's `u32` slot. All functions depend only on their arguments.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod cidr;

@@ -1,7 +1,7 @@
 //! The request methods a route may be limited to, as bits.
 //!
-//! Refuses to know any method but the ten that APISIX routes on; a request with another method has no bit and
-//! matches only routes that name none.
+//! It knows only the ten methods that APISIX routes on; a request with another method has no bit and matches only
+//! routes without `methods`.
 
 /// The methods in the order of their bits: `GET` is bit 0, `PURGE` is bit 9.
 pub const METHODS: [&str; 10] =
@@ -43,19 +43,19 @@ impl MethodSet {
         Ok(Self(bits))
     }
 
-    /// Whether a request with the method of this bit (none: a method without a bit) fits.
+    /// Whether the set allows a method by its bit; `None` is a method without a bit.
     #[must_use]
     pub fn contains(self, bit: Option<u8>) -> bool {
         self.0 == 0 || bit.is_some_and(|bit| bit < 16 && self.0 & (1 << bit) != 0)
     }
 
-    /// Whether any method fits.
+    /// Whether the set allows any method.
     #[must_use]
     pub fn is_any(self) -> bool {
         self.0 == 0
     }
 
-    /// The names in the set, in the order of their bits; none when any method fits.
+    /// The names in the set, in the order of their bits; none if the set allows any method.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         METHODS.iter().enumerate().filter(move |(bit, _)| self.0 & (1 << bit) != 0).map(|(_, name)| *name)
     }

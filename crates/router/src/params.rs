@@ -1,7 +1,7 @@
 //! The path parameters of a matched route.
 //!
-//! Refuses to know routes: it keeps copies of names and values in one buffer, so that a reused `Params` allocates
-//! nothing once it has grown to the largest set.
+//! It keeps copies of names and values in one buffer, so that a reused `Params` allocates nothing once it has grown to
+//! the largest set. It knows no routes.
 
 /// Names and values in the order of the path.
 #[derive(Clone, Debug, Default)]
@@ -18,13 +18,13 @@ impl Params {
         Self::default()
     }
 
-    /// Forgets all parameters, keeps the memory.
+    /// Removes all parameters and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// The value of the first parameter of this name; the rest taken by a nameless `*` is called `:ext`.
+    /// The value of the first parameter of this name; the text that a nameless `*` matched is called `:ext`.
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
         self.iter().find(|(other, _)| *other == name).map(|(_, value)| value)

@@ -1,7 +1,7 @@
-//! The one canonical form of a request path: what is matched, shown to plugins, logged and forwarded.
+//! The one canonical form of a request path, which is matched, shown to plugins, logged and forwarded.
 //!
-//! Refuses to know the query string, the host and the routes. A path comes in as sent and leaves in two forms that
-//! always mean the same resource:
+//! It knows neither query, host nor routes. A path as sent is converted into two forms that always mean the same
+//! resource:
 //!
 //! * [`CanonicalPath::forward`]: escapes of unreserved characters decoded, the hex digits of the others in upper
 //!   case, dot segments resolved, repeated slashes merged, everything else as sent (RFC 3986 section 6.2.2).
@@ -9,33 +9,34 @@
 //!   its neighbours as nginx and APISIX do, while the forward form keeps it as `%2F`; with `match_uri_encoded_slash` it
 //!   stays `%2F` in both forms (decision 0027).
 //!
-//! A spelling that some origin would read as another path is refused rather than guessed at (all are answered 400):
-//! a backslash, raw or as `%5C`, because Windows origins take it for a slash; a dot segment that only shows once an
-//! encoded slash is decoded (`..%2F`) or a parameter is cut off (`..;`), because servlet containers do both; an
-//! overlong UTF-8 form of an ASCII character; `..` above the root, as nginx does.
+//! A spelling that some origin would read as another path is refused with 400: a backslash, raw or as `%5C`, because
+//! Windows origins take it for a slash; a dot segment that only shows once an encoded slash is decoded (`..%2F`) or a
+//! parameter is cut off (`..;`), because servlet containers do both; an overlong UTF-8 form of an ASCII character; `..`
+//! above the root, as nginx does.
 //!
-//! A path with nothing to change, which is nearly every path, is borrowed: one table lookup per byte, no copy.
+//! A path without any change, which is the usual case, is borrowed: it costs one table lookup per byte and no copy.
 
 mod rewrite;
 
 use rewrite::PARAMETER_MARK;
 
-/// How paths are normalised. The same for every request of a gateway: two readings of one path are a hole.
+/// How paths are normalised. The options are the same for every request of a gateway, because two readings of one path
+/// would allow rules to be bypassed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PathOptions {
-    /// `//` means `/`. On by default, as in nginx; switch it off only for origins that tell them apart.
+    /// `//` means `/`. On by default, as in nginx; switch it off only for origins that distinguish the two.
     pub merge_slashes: bool,
-    /// APISIX `match_uri_encoded_slash`: an encoded slash is part of its segment and is matched as `%2F`. Off by default,
-    /// as in APISIX: it is matched as a slash. What is forwarded is `%2F` either way.
+    /// APISIX `match_uri_encoded_slash`: an encoded slash is part of its segment and is matched as `%2F`. Off by
+    /// default, as in APISIX: it is matched as a slash. The forwarded path has `%2F` either way.
     pub match_uri_encoded_slash: bool,
-    /// APISIX `delete_uri_tail_slash`: `/a/` is matched as `/a`. What is forwarded keeps the slash.
+    /// APISIX `delete_uri_tail_slash`: `/a/` is matched as `/a`. The forwarded path keeps the slash.
     pub delete_uri_tail_slash: bool,
-    /// APISIX `normalize_uri_like_servlet`: `/a;x=1/b` is matched as `/a/b`. What is forwarded keeps the
-    /// parameters, the servlet container wants them.
+    /// APISIX `normalize_uri_like_servlet`: `/a;x=1/b` is matched as `/a/b`. The forwarded path keeps the parameters,
+    /// because the servlet container needs them.
     pub normalize_uri_like_servlet: bool,
 }
 
-/// Memory for paths that must be rewritten; reused from request to request, so that it settles at the longest path.
+/// Buffers for paths that must be rewritten, reused from request to request, so that they grow to the longest path.
 #[derive(Clone, Debug, Default)]
 pub struct PathScratch {
     forward: Vec<u8>,
@@ -50,7 +51,7 @@ pub struct CanonicalPath<'a> {
     as_sent: bool,
 }
 
-/// Why a path is refused; every one is a 400.
+/// Why a path is refused; each is answered 400.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PathError {
     /// `..` would leave the root.
@@ -69,7 +70,7 @@ pub enum PathError {
     /// A dot segment that shows only after decoding `%2F` or cutting `;parameters`.
     #[error("the path hides a dot segment behind an encoded slash or a parameter")]
     HiddenDotSegment,
-    /// A byte that must not stand in a path unencoded: space, `#`, `?`, or anything beyond ASCII.
+    /// A byte that is not allowed unencoded in a path: space, `#`, `?`, or anything beyond ASCII.
     #[error("the path holds a byte that must be percent-encoded")]
     InvalidByte,
     /// `%` without two hexadecimal digits.
@@ -81,19 +82,19 @@ pub enum PathError {
     /// An ASCII character in an overlong UTF-8 form, such as `%C0%AE` for a dot.
     #[error("the path holds an overlong UTF-8 sequence")]
     Overlong,
-    /// `/;x/` with servlet normalisation on: nothing is left of the segment.
+    /// `/;x/` with servlet normalisation on: the segment would be empty.
     #[error("the path holds a segment of nothing but parameters")]
     ParametersOnly,
 }
 
 /// Brings `raw`, a path without its query, into canonical form.
 ///
-/// The result borrows `raw` when nothing had to change and nothing was escaped, else `scratch`. A caller that cannot
-/// keep the borrow looks at [`CanonicalPath::is_as_sent`] and later reads `raw` or [`PathScratch::forward`] and
+/// The result borrows `raw` if it needs no change and has no escape, otherwise `scratch`. A caller that cannot keep the
+/// borrow stores [`CanonicalPath::is_as_sent`] and later reads `raw` or [`PathScratch::forward`] and
 /// [`PathScratch::decoded`].
 ///
 /// # Errors
-/// See [`PathError`]; the answer to the client is 400.
+/// See [`PathError`]; the client is answered 400.
 pub fn canonicalize<'a>(
     raw: &'a [u8],
     options: &PathOptions,
@@ -154,7 +155,8 @@ impl<'a> CanonicalPath<'a> {
     }
 }
 
-/// The fast path: true only if both forms equal `raw`. False may also mean "refused": the slow path decides.
+/// The fast check: true only if both forms equal `raw`. False may also mean that the path is refused; `rewrite`
+/// decides.
 fn is_canonical(raw: &[u8], options: &PathOptions) -> bool {
     let mut previous = 0;
     for (index, &byte) in raw.iter().enumerate() {
@@ -195,7 +197,7 @@ const DOT: u8 = 2;
 const PARAMETER: u8 = 3;
 const OTHER: u8 = 4;
 
-/// The action of the scan at each byte. `OTHER` is an escape or a byte that is refused.
+/// The action of the scan for each byte. `OTHER` is an escape or a refused byte.
 const CLASS: [u8; 256] = {
     let mut class = [PLAIN; 256];
     let mut byte = 0;

@@ -1,9 +1,8 @@
-//! One path of a route: which part of it is literal and how the rest of a request path must fit.
+//! One path of a route: its literal beginning, and the pattern that the rest of a request path must match.
 //!
-//! Refuses to know tables and priorities. `*` matches any bytes, slashes and none included. At the start of a
-//! segment it may carry a name (`/a/*rest/b`), made of letters, digits, `_` and `-`; whatever follows is literal
-//! again. With parameters, a segment `:name` matches one segment that is not empty; a colon inside a segment is a
-//! colon.
+//! It knows neither tables nor priorities. `*` matches any bytes, slashes and none included. At the start of a segment
+//! it may carry a name (`/a/*rest/b`), made of letters, digits, `_` and `-`; whatever follows is literal again. With
+//! parameters, a segment `:name` matches one segment that is not empty; a colon inside a segment is a colon.
 
 use std::ops::Range;
 
@@ -14,14 +13,14 @@ use crate::params::Params;
 /// The longest path a route may name, as in APISIX.
 pub(crate) const PATH_BYTES_MAX: usize = 4096;
 
-/// The most `*` in one path: matching is quadratic in the path at worst, this bounds the factor.
+/// The most `*` in one path; matching is quadratic in the path at worst, and this limits the factor.
 pub(crate) const WILDCARDS_MAX: usize = 8;
 
 /// One path of a route, read for routers without and with parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct PathPattern {
     text: Box<str>,
-    /// Absent when the text is literal in both readings, which saves memory for nearly every route.
+    /// `None` if the text is literal in both readings, which saves memory for nearly every route.
     readings: Option<Box<Readings>>,
 }
 
@@ -31,7 +30,7 @@ struct Readings {
     with_parameters: Reading,
 }
 
-/// One reading: the literal start, then pieces to fit.
+/// One reading: the literal beginning, then the pieces to match.
 #[derive(Clone, Debug)]
 struct Reading {
     literal_length: usize,
@@ -40,7 +39,7 @@ struct Reading {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Token {
-    /// Any bytes; the range is its name in the text, maybe empty.
+    /// Any bytes; the range is the name in the text, which may be empty.
     Any(Range<u16>),
     /// These bytes of the text.
     Literal(Range<u16>),
@@ -48,7 +47,7 @@ enum Token {
     Segment(Range<u16>),
 }
 
-/// Where each parameter's value lies in the request path.
+/// The range of each parameter's value in the request path.
 type Captures = SmallVec<[(Range<u16>, Range<usize>); 8]>;
 
 impl PathPattern {
@@ -73,18 +72,18 @@ impl PathPattern {
         &self.text
     }
 
-    /// Whether only this very path matches.
+    /// Whether the pattern matches only a path that is equal to it.
     pub(crate) fn is_exact(&self, with_parameters: bool) -> bool {
         self.reading(with_parameters).is_none_or(|reading| reading.tokens.is_empty())
     }
 
-    /// The bytes every matching path begins with.
+    /// The bytes with which every matching path begins.
     pub(crate) fn literal(&self, with_parameters: bool) -> &[u8] {
         let length = self.reading(with_parameters).map_or(self.text.len(), |reading| reading.literal_length);
         &self.text.as_bytes()[..length]
     }
 
-    /// Whether `path`, which begins with the literal, fits as a whole. Parameters go to `params`, if wanted.
+    /// Whether the whole of `path`, which begins with the literal, matches. Writes parameters into `params`, if given.
     pub(crate) fn fits(&self, with_parameters: bool, path: &[u8], params: Option<&mut Params>) -> bool {
         let Some(reading) = self.reading(with_parameters) else {
             return path == self.text.as_bytes();
@@ -153,9 +152,9 @@ impl Reading {
         Self { literal_length, tokens: tokens.into_boxed_slice() }
     }
 
-    /// Fits the pieces between wildcards from the right, each as far right as it goes: so the first wildcard takes
-    /// the most, as a greedy regular expression does. A piece has one possible end for each start, and the end
-    /// only moves right with the start, so no choice made here can spoil a later one.
+    /// Matches the pieces between wildcards from the right, each as far right as possible, so that the first wildcard
+    /// takes the most bytes, as in a greedy regular expression. A piece has one possible end for each start, and the
+    /// end only moves right with the start, so no choice has to be taken back.
     fn fits(&self, text: &[u8], path: &[u8], captures: &mut Captures) -> bool {
         let first_any = self.tokens.iter().position(Token::is_any).unwrap_or(self.tokens.len());
         let (head, mut rest) = self.tokens.split_at(first_any);
@@ -167,7 +166,7 @@ impl Reading {
         }
         let mut limit = path.len();
         let mut last = true;
-        // The text of the wildcard before ends where a piece starts; the start is known one round later.
+        // The text of a wildcard ends at the start of the following piece, which the next round finds.
         let mut open: Option<(Range<u16>, usize)> = None;
         while let Some(any) = rest.iter().rposition(Token::is_any) {
             let Some(piece) = fit_rightmost(&rest[any + 1..], text, path, head_end..limit, last, captures)
@@ -199,7 +198,7 @@ impl Token {
     }
 }
 
-/// Fits tokens without wildcards at `start`; gives the end.
+/// Matches tokens without wildcards at `start`; returns the end.
 fn fit_piece(
     tokens: &[Token],
     text: &[u8],
@@ -231,7 +230,8 @@ fn fit_piece(
     Some(position)
 }
 
-/// Where the piece fits furthest right in `within`: ending at the range's end if it is the last, else before it.
+/// The rightmost match of the piece in `within`: it ends at the range's end if the piece is the last, otherwise
+/// anywhere in it.
 fn fit_rightmost(
     tokens: &[Token],
     text: &[u8],
@@ -266,7 +266,7 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-/// The name of what a nameless `*` took, as in APISIX.
+/// The parameter name of a nameless `*`, as in APISIX.
 const ANONYMOUS: &[u8] = b":ext";
 
 #[cfg(test)]

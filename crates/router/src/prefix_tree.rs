@@ -1,7 +1,7 @@
-//! A persistent radix tree: finds every stored key that a byte string begins with.
+//! A persistent radix tree: finds every stored key that is a prefix of a byte string.
 //!
-//! Does not know routes. Clones share structure; a change copies the nodes from the root to its key that are shared.
-//! Nothing recurses: the keys may nest as deep as they are long.
+//! Does not know routes. Clones share structure; a change copies the nodes from the root to its key that are shared. No
+//! function recurses, because keys may nest as deep as they are long.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ pub(crate) struct PrefixTree<V> {
     root: Option<Arc<Node<V>>>,
 }
 
-/// The values of a lookup, from the shortest key to the longest. Keys nested deeper than the inline room, which no
-/// sensible configuration has, cost an allocation.
+/// The values of a lookup, from the shortest key to the longest. More than 16 nested keys, which no usual configuration
+/// has, cost an allocation.
 pub(crate) type Nested<'t, V> = SmallVec<[&'t V; 16]>;
 
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ struct Node<V> {
     children: Children<V>,
 }
 
-/// Children, sorted by the first byte of their labels, which no two share.
+/// Children, sorted by the first byte of their labels, which is unique.
 #[derive(Clone, Debug)]
 struct Children<V> {
     nodes: Vec<Arc<Node<V>>>,
@@ -36,12 +36,13 @@ struct Children<V> {
 enum Index {
     /// The first bytes, in order.
     Few(SmallVec<[u8; FEW_MAX]>),
-    /// For each byte the place of its child; `ABSENT` for none; a place may be as high as 255, so a byte is too small.
+    /// For each byte the index of its child, or `ABSENT`; an index may be as high as 255, so a byte is too small for
+    /// both.
     Many(Box<[u16; 256]>),
 }
 
 impl<V: Clone> PrefixTree<V> {
-    /// The values of all keys that `text` begins with.
+    /// The values of all keys that are prefixes of `text`.
     pub(crate) fn prefixes_of<'t>(&'t self, text: &[u8]) -> Nested<'t, V> {
         let mut found = Nested::new();
         let mut rest = text;
@@ -55,7 +56,7 @@ impl<V: Clone> PrefixTree<V> {
         found
     }
 
-    /// Lets `change` set, alter or take away the value of `key`.
+    /// Calls `change`, which may set, alter or remove the value of `key`.
     pub(crate) fn update(&mut self, key: &[u8], change: impl FnOnce(&mut Option<V>)) {
         let Some(depth) = self.depth(key) else {
             let mut value = None;
@@ -72,7 +73,7 @@ impl<V: Clone> PrefixTree<V> {
         }
     }
 
-    /// Shows every value until told to stop, in no order that means anything.
+    /// Calls `visit` with every value, in no particular order, until it returns false.
     pub(crate) fn for_each<'t>(&'t self, visit: &mut dyn FnMut(&'t V) -> bool) {
         let mut waiting: Vec<&Node<V>> = self.root.as_deref().into_iter().collect();
         while let Some(node) = waiting.pop() {
@@ -96,7 +97,7 @@ impl<V: Clone> PrefixTree<V> {
         Some(depth)
     }
 
-    /// The node `depth` steps down towards `key`, unshared like all above it, and what of the key is below it.
+    /// The node `depth` steps down towards `key`, unshared like all nodes above it, and the rest of the key below it.
     fn descend<'k>(&mut self, key: &'k [u8], depth: usize) -> (&mut Node<V>, &'k [u8]) {
         let mut node = Arc::make_mut(self.root.get_or_insert_with(|| Arc::new(Node::new(b""))));
         let mut rest = key;
@@ -147,7 +148,7 @@ impl<V: Clone> PrefixTree<V> {
 }
 
 impl<V> Drop for PrefixTree<V> {
-    /// Takes the nodes apart one by one: thousands of nested keys must not become thousands of stack frames.
+    /// Drops the nodes one by one, because thousands of nested keys must not become thousands of stack frames.
     fn drop(&mut self) {
         let mut waiting: Vec<Arc<Node<V>>> = self.root.take().into_iter().collect();
         while let Some(node) = waiting.pop() {
@@ -179,7 +180,7 @@ impl<V: Clone> Node<V> {
         self.children.insert(lower);
     }
 
-    /// Undoes a split that is of no use any more.
+    /// Undoes a split that is no longer needed.
     fn absorb_only_child(&mut self) {
         if self.value.is_some() || self.children.nodes.len() != 1 {
             return;
@@ -207,7 +208,7 @@ impl<V> Children<V> {
         }
     }
 
-    /// Adds a child; gives its place.
+    /// Adds a child; returns its index.
     fn insert(&mut self, child: Node<V>) -> usize {
         let first = child.label[0];
         let at = self.nodes.partition_point(|node| node.label[0] < first);
@@ -235,7 +236,8 @@ impl<V> Children<V> {
     }
 }
 
-/// Children up to which a search over their first bytes beats a table of 512 bytes: one vector register.
+/// Number of children up to which a search over their first bytes is faster than a table of 512 bytes: one vector
+/// register.
 const FEW_MAX: usize = 16;
 /// No child begins with this byte.
 const ABSENT: u16 = u16::MAX;

@@ -1,6 +1,6 @@
 //! The router: from a request to the slot of the route it matches.
 //!
-//! Refuses to know what is in a slot. Semantics are those of APISIX's three routers; in short:
+//! It does not know the contents of a slot. The semantics are those of APISIX's three routers:
 //!
 //! 1. [`Mode::HostUri`]: the routes under the host's exact name, then under each wildcard from the longest suffix to
 //!    the shortest, then those without hosts; patterns with a port go before those without. The other modes have one
@@ -10,7 +10,7 @@
 //!    route), then the lower slot.
 //! 4. In one candidate: methods, remote address, hosts, `vars`, and last the rest of the path.
 //!
-//! A clone shares its structure with the original; inserting or removing copies only what leads to the change, so a
+//! A clone shares its structure with the original; inserting or removing copies only the path to the change, so a
 //! published clone is never affected and a change among 100,000 routes costs microseconds.
 
 mod explain;
@@ -27,7 +27,7 @@ use crate::table::{Entry, Table};
 use crate::vars::VariableSource;
 use hosts::HostTables;
 
-/// Which of APISIX's routers to be.
+/// Which of APISIX's routers is used.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mode {
     /// `radixtree_host_uri`: hosts decide first.
@@ -57,11 +57,11 @@ pub trait RequestView: VariableSource {
 #[derive(Clone, Debug, Default)]
 pub struct Router {
     mode: Mode,
-    /// The routes without hosts; in the modes that only filter by host, all.
+    /// The routes without hosts; in the modes that only filter by host, all routes.
     hostless: Table,
     hosts: HostTables,
     rules: usize,
-    /// How many rules may need the request's body.
+    /// Number of rules that may need the request's body.
     body_readers: usize,
 }
 
@@ -72,7 +72,7 @@ pub struct Match<'r> {
     pub slot: u32,
     /// The path of the route that matched, as written.
     pub path: &'r str,
-    /// In [`Mode::HostUri`] the host pattern that led there, in lower case.
+    /// In [`Mode::HostUri`] the host pattern that matched, in lower case.
     pub host: Option<&'r str>,
 }
 
@@ -83,13 +83,13 @@ impl Router {
         Self { mode, ..Self::default() }
     }
 
-    /// Its mode.
+    /// The mode of the router.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Adds a rule. A slot holds one rule: take the old one out first.
+    /// Adds a rule. A slot holds one rule, so the old one has to be removed first.
     pub fn insert(&mut self, slot: u32, rule: Arc<Rule>) {
         let with_parameters = self.mode == Mode::UriWithParameter;
         if self.change(slot, &rule, |table, entry| table.insert(with_parameters, entry)) {
@@ -98,7 +98,7 @@ impl Router {
         }
     }
 
-    /// Takes the rule of a slot out. `rule` is the one that was put in, or its equal; nothing happens when the slot
+    /// Removes the rule of a slot. `rule` is the one that was inserted, or an equal one; without effect if the slot
     /// does not hold it.
     pub fn remove(&mut self, slot: u32, rule: &Arc<Rule>) {
         let with_parameters = self.mode == Mode::UriWithParameter;
@@ -108,13 +108,13 @@ impl Router {
         }
     }
 
-    /// How many rules there are.
+    /// Number of rules.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rules
     }
 
-    /// Whether there are none.
+    /// Whether there is no rule.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rules == 0
@@ -126,8 +126,8 @@ impl Router {
         self.body_readers > 0
     }
 
-    /// The slot of the route that matches. `params` is emptied, and filled in [`Mode::UriWithParameter`]. None as well if
-    /// it cannot be known whether a route's `vars` hold; the request is told by [`VariableSource::search_gave_up`].
+    /// The slot of the route that matches. `params` is emptied, and filled in [`Mode::UriWithParameter`]. Also `None`
+    /// if it is undecided whether a route's `vars` hold; the request is told by [`VariableSource::search_gave_up`].
     pub fn find<V: RequestView>(&self, request: &V, params: &mut Params) -> Option<u32> {
         self.find_match(request, params).map(|found| found.slot)
     }
@@ -140,7 +140,7 @@ impl Router {
                 Verdict::Matched => {
                     Some(Some(Match { slot: entry.slot, path: entry.pattern().as_str(), host }))
                 }
-                // A route behind one that may well be the right one is not taken in its place.
+                // A later route is not taken, because the undecided one may be the right one.
                 Verdict::Undecided(reason) => {
                     request.search_gave_up(reason);
                     Some(None)
@@ -150,7 +150,7 @@ impl Router {
         found.flatten()
     }
 
-    /// Shows every entry that path and host make a candidate, in order, until one gives a result.
+    /// Calls `visit` with every candidate by path and host, in order, until it returns a result.
     fn visit<'r, V: RequestView, R>(
         &'r self,
         request: &V,
@@ -163,7 +163,7 @@ impl Router {
         under_host.or_else(|| self.hostless.visit(path, &mut |entry| visit(entry, None)))
     }
 
-    /// Tests one candidate; what it lost by first.
+    /// Tests one candidate; returns the first failed test.
     fn examine<V: RequestView>(&self, entry: &Entry, request: &V, params: Option<&mut Params>) -> Verdict {
         let rule = &*entry.rule;
         if !rule.methods.contains(request.method_bit()) {
@@ -188,8 +188,7 @@ impl Router {
         Verdict::Matched
     }
 
-    /// Lets `change` put each entry of a rule into, or take it out of, each table it belongs in; gives whether any
-    /// table changed.
+    /// Calls `change` for each entry of a rule and each table it belongs to; returns whether any table changed.
     fn change(
         &mut self,
         slot: u32,

@@ -1,6 +1,6 @@
 //! The conditions of a route on a request, checked and ready for the router.
 //!
-//! Refuses to know what the route does, and Lua filter functions.
+//! It knows neither the route's actions nor Lua filter functions.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,9 +17,9 @@ use crate::vars::Expression;
 pub struct RuleInput {
     /// `uri` or `uris`, at least one.
     pub paths: Vec<String>,
-    /// `host` or `hosts`, those of the service where the route has none; empty: any host.
+    /// `host` or `hosts`, those of the service if the route has none; empty: any host.
     pub hosts: Vec<String>,
-    /// `methods`; [`MethodSet::ANY`] where there are none.
+    /// `methods`; [`MethodSet::ANY`] if there are none.
     pub methods: MethodSet,
     /// `remote_addr` or `remote_addrs`; none: any address.
     pub remote_addrs: Option<CidrSet>,
@@ -27,12 +27,12 @@ pub struct RuleInput {
     pub vars: Option<Arc<Expression>>,
     /// `priority`: among routes with the same literal path the higher is tried first.
     pub priority: i64,
-    /// The order of routes that are otherwise equal: the lower is tried first. Give the revision that created the
-    /// route, so that every instance decides alike; then the lower slot decides.
+    /// The order of routes that are otherwise equal: the lower is tried first, then the lower slot. Use the revision
+    /// that created the route, so that every instance decides alike.
     pub order: u64,
 }
 
-/// The checked conditions of a route. Shared by every table it stands in.
+/// The checked conditions of a route, shared by every table that it is in.
 #[derive(Debug)]
 pub struct Rule {
     pub(crate) paths: Box<[PathPattern]>,
@@ -59,7 +59,7 @@ pub enum RuleField {
 pub struct RuleError {
     /// The place.
     pub field: RuleField,
-    /// The reason, a phrase that continues the place.
+    /// The reason, a phrase that is appended to the place.
     pub reason: &'static str,
 }
 
@@ -67,8 +67,8 @@ impl Rule {
     /// Checks the conditions. Entries written twice count once.
     ///
     /// # Errors
-    /// The first path or host that cannot be, with its place. A path that does not begin with `/` or `*` is
-    /// accepted, as APISIX accepts it, though no request has such a path.
+    /// The first malformed path or host, with its place. A path that does not begin with `/` or `*` is accepted, as
+    /// APISIX accepts it, though no request has such a path.
     pub fn new(input: RuleInput) -> Result<Self, RuleError> {
         if input.paths.is_empty() {
             return Err(RuleError { field: RuleField::Paths(0), reason: "a route needs at least one path" });
@@ -144,7 +144,7 @@ impl fmt::Display for RuleField {
     }
 }
 
-/// Paths of one route: far more than a person writes, and each stands in the table under the route's hosts.
+/// Most paths of one route; each is in the table under every host of the route.
 const PATHS_MAX: usize = 10_000;
 
 /// Hosts of one route or service. 10,000 cover a route for all domains of a hosting provider's customer; more belong in

@@ -1,6 +1,6 @@
-//! The routes of one host, or of all: exact paths by hash, prefixes by tree, in the order they are to be tried.
+//! The routes of one host, or of all: exact paths by hash, prefixes by tree, in the order in which they are tried.
 //!
-//! Refuses to know what else a route asks of a request, and hosts.
+//! It knows neither hosts nor the other conditions of a route.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct Table {
 pub(crate) struct Entry {
     pub(crate) rule: Arc<Rule>,
     pub(crate) slot: u32,
-    /// The place of the path in the rule.
+    /// Index of the path in the rule.
     path: u16,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
 type Bucket = Arc<Vec<Entry>>;
 
 impl Table {
-    /// Puts a path of a rule in; gives whether it was not there.
+    /// Inserts a path of a rule; returns whether it is new.
     pub(crate) fn insert(&mut self, with_parameters: bool, entry: Entry) -> bool {
         if entry.pattern().is_exact(with_parameters) {
             return self.exact.insert(entry);
@@ -53,7 +53,7 @@ impl Table {
         added
     }
 
-    /// Takes a path of a rule out; gives whether it was there.
+    /// Removes a path of a rule; returns whether it was there.
     pub(crate) fn remove(&mut self, with_parameters: bool, entry: &Entry) -> bool {
         if entry.pattern().is_exact(with_parameters) {
             return self.exact.remove(entry);
@@ -73,13 +73,14 @@ impl Table {
         removed
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the table is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.exact.len() == 0 && self.prefix_entries == 0
     }
 
-    /// Shows the entries with literals that fit `path`, in the order they are to be tried: exact ones, whatever their
-    /// priority, then prefixes from the longest literal to the shortest. Stops at the first result, which it gives.
+    /// Calls `visit` with the entries with a literal that matches `path`, in the order in which they are tried: exact
+    /// ones, whatever their priority, then prefixes from the longest literal to the shortest. Stops at the first result
+    /// and returns it.
     pub(crate) fn visit<'t, R>(
         &'t self,
         path: &[u8],
@@ -117,7 +118,7 @@ impl Item for Entry {
         self.pattern().as_str().as_bytes()
     }
 
-    /// Higher priority, then the longer path, then the older route; slot and place make it total.
+    /// Higher priority first, then the longer path, then the older route; slot and index make the order total.
     fn rank(&self, other: &Self) -> Ordering {
         let lengths = (self.pattern().as_str().len(), other.pattern().as_str().len());
         (other.rule.priority.cmp(&self.rule.priority))

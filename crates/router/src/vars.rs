@@ -1,7 +1,7 @@
-//! Request variables, the expressions over them that routes and plugins are filtered with, and text templates.
+//! Request variables, text templates, and the expressions over variables by which routes and plugins are filtered.
 //!
-//! Refuses to know how a request is stored: [`VariableSource`] answers for one variable at a time. Names are parsed
-//! when the configuration is compiled, so that a request costs a `match`, not a search by name.
+//! It does not know how a request is stored: a [`VariableSource`] returns one variable at a time. Names are parsed when
+//! the configuration is compiled, so that a request costs a `match`, not a search by name.
 
 mod backtracking;
 mod builtin;
@@ -27,10 +27,10 @@ pub use variable::{GraphqlVariable, Variable, VariableError};
 
 /// A source of the values of variables: a request in progress, or a test.
 pub trait VariableSource {
-    /// The value now, or none where nginx would have an unset variable.
+    /// The present value; `None` if the variable is unset in nginx's sense.
     fn variable<'a>(&'a self, variable: &Variable) -> Option<Value<'a>>;
 
-    /// A search for a pattern was given up, so that it is not known whether an expression holds. A source that serves
-    /// requests refuses this one: neither the expression nor its negation may be taken for true.
+    /// Called if a search for a pattern was given up, so that it is undecided whether an expression holds. A source
+    /// that serves requests refuses the request, because neither the expression nor its negation may be taken for true.
     fn search_gave_up(&self, _reason: GaveUp) {}
 }

@@ -1,4 +1,4 @@
-//! A TLS client: single exchanges whose handshake is looked at, and a door, which is a plain address behind which every
+//! A TLS client: single exchanges with the facts of their handshakes, and a door, which is a plain address behind which every
 //! connection speaks TLS to the gateway, so that the other clients of this crate can be used over TLS.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -171,8 +171,11 @@ impl TlsClient {
     }
 }
 
-/// How long a door sleeps when nothing has come on either side.
+/// How long a door sleeps when nothing has come on either side, ...
 const PAUSE: Duration = Duration::from_micros(300);
+/// ... and when nothing has for a while, since tests hold hundreds of connections open.
+const LONG_PAUSE: Duration = Duration::from_millis(10);
+const QUIET: Duration = Duration::from_millis(30);
 /// Plaintext that a door holds for a gateway that takes none.
 const HELD_MAX_BYTES: usize = 256 * 1024;
 
@@ -242,7 +245,7 @@ fn pass(plain: &TcpStream, socket: &TcpStream, mut tls: ClientConnection) -> io:
         } else if back_closed && quiet_since.elapsed() > WAIT_LIMIT {
             return Ok(());
         } else {
-            thread::sleep(PAUSE);
+            thread::sleep(if quiet_since.elapsed() > QUIET { LONG_PAUSE } else { PAUSE });
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Asking the Admin API of the instance that runs here: where it listens, with which key, and what its refusals say. It is
-//! found by the lock of its data folder. Knows no command.
+//! Requests of the commands to the Admin API of the local instance: its address, its key, and the text of its refusals.
+//! The instance is found by the lock of its data folder. Knows no command.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::ask::{Answer, Failure, Question, ask};
 use crate::boot;
 use crate::settings::{Place, SETTINGS, Settings, Written};
 
-/// Which instance is meant; the same for every command.
+/// The instance that a command talks to; the same arguments for every command.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct NodeArguments {
     /// Settings file (YAML) of the instance
@@ -33,14 +33,14 @@ pub(crate) struct NodeArguments {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) settings: Settings,
-    /// The one that holds the data folder, unless the Admin API was named or the environment has its address.
+    /// The instance that holds the data folder, unless the Admin API was named or the environment has its address.
     running: Option<Instance>,
-    /// The Admin API was named, so that nothing else may answer in its place.
+    /// The Admin API was named, so that no other instance may answer instead.
     is_named: bool,
 }
 
 impl NodeArguments {
-    /// The instance that is meant.
+    /// The instance that these arguments name.
     ///
     /// # Errors
     /// Faulty settings.
@@ -61,8 +61,8 @@ impl NodeArguments {
     }
 }
 
-/// The instance that runs on the data folder. A folder that cannot be looked into is as good as one without an instance:
-/// the settings say where to ask then.
+/// The instance that runs on the data folder. A folder that cannot be read counts as one without an instance: the
+/// address then comes from the settings.
 pub(crate) fn running_on(data: &Path) -> Option<Instance> {
     Instance::running(data).ok().flatten()
 }
@@ -73,10 +73,10 @@ pub(crate) fn is_in_environment(name: &str) -> bool {
     std::env::var_os(setting.variable()).is_some_and(|value| !value.is_empty())
 }
 
-/// The address of a listener of the instance that is meant.
+/// The address of a listener of the instance that the arguments name.
 ///
 /// # Errors
-/// The instance has no such listener; the message says what to do.
+/// The instance has no such listener; the message says how to name one.
 pub(crate) fn address_of(
     running: Option<&Instance>,
     name: &str,
@@ -94,19 +94,19 @@ pub(crate) fn address_of(
     Ok(Some(address))
 }
 
-/// What became of a question.
+/// The result of a request to the Admin API.
 pub(crate) enum Asked {
-    /// An answer, whatever it says.
+    /// A response, of any status.
     Answered(Answer),
     /// No instance runs here, and none was named.
     Nobody,
 }
 
 impl Node {
-    /// Asks; `target` is what follows `/apisix/admin/`.
+    /// Sends a request; `target` is the part of the path after `/apisix/admin/`.
     ///
     /// # Errors
-    /// No instance where one was named or must be, no key, or no answer.
+    /// A named or required instance does not run, there is no key, or there is no response.
     pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> anyhow::Result<Asked> {
         let admin = address_of(self.running.as_ref(), "admin", &self.settings, self.settings.admin)?;
         let Some(admin) = admin else {
@@ -139,10 +139,10 @@ impl Node {
         }
     }
 
-    /// As [`Node::ask`], where only a running instance can answer.
+    /// As [`Node::ask`], for requests that only a running instance can answer.
     ///
     /// # Errors
-    /// As there, and nobody being there.
+    /// As [`Node::ask`]; also, no instance runs here.
     pub(crate) fn ask_running(&self, method: &str, target: &str, body: &str) -> anyhow::Result<Answer> {
         match self.ask(method, target, body)? {
             Asked::Answered(answer) => Ok(answer),
@@ -159,10 +159,10 @@ impl Node {
     }
 }
 
-/// The JSON of a 200.
+/// The JSON of a response with status 200.
 ///
 /// # Errors
-/// Any other answer, as the node words it.
+/// Any other response, in the words of the instance.
 pub(crate) fn agreed(answer: Answer) -> anyhow::Result<Value> {
     match (answer.status, &answer.body) {
         (200, Ok(_)) => answer.body.map_err(anyhow::Error::msg),
@@ -175,20 +175,20 @@ pub(crate) fn agreed(answer: Answer) -> anyhow::Result<Value> {
     }
 }
 
-/// As [`agreed`], read as what it is.
+/// As [`agreed`], deserialised.
 ///
 /// # Errors
-/// As there, and an answer of another form.
+/// As [`agreed`]; also, JSON of another form.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(answer: Answer) -> anyhow::Result<T> {
     serde_json::from_value(agreed(answer)?)
         .context("the instance answered in a form this version does not know; see it with --json")
 }
 
-/// Who asks, as the system knows them; what no header field may carry is left out.
+/// The user's name from the environment, without the characters that a header field may not carry.
 fn author() -> String {
     let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default();
     name.chars().filter(|shown| shown.is_ascii_graphic()).collect()
 }
 
-/// A whole set of a hundred thousand objects is checked, stored and compiled in it.
+/// Long enough to check, store and compile a whole set of 100,000 objects.
 const PATIENCE: Duration = Duration::from_secs(120);

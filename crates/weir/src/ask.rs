@@ -1,5 +1,5 @@
-//! One question to a node's Admin or control API: a blocking HTTP/1.0 exchange, which needs no client library. Knows what
-//! no question and no answer means.
+//! One request to an instance's Admin or control API: a blocking HTTP/1.0 exchange, which needs no client library.
+//! Knows no endpoint of these APIs.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,21 +7,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// One request.
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     pub(crate) method: &'a str,
     /// Path and query.
     pub(crate) target: &'a str,
-    /// Fields beside those that every request has.
+    /// Header fields besides `Host`, `Content-Length` and the others that every request has.
     pub(crate) fields: &'a [(&'a str, &'a str)],
-    /// JSON; nothing where there is nothing to say.
+    /// The body, as JSON; empty for none.
     pub(crate) body: &'a str,
-    /// How long the node may take.
+    /// Timeout of each read and write.
     pub(crate) patience: Duration,
 }
 
-/// Its answer.
+/// The response of the instance.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The status code.
@@ -30,19 +29,19 @@ pub(crate) struct Answer {
     pub(crate) body: Result<Value, String>,
 }
 
-/// Why there is no answer.
+/// The reason for a missing response.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Nobody listens there.
+    /// Nothing listens at the address.
     NotThere(io::Error),
-    /// Somebody does, but does not answer the question; the reason as a sentence.
+    /// The connection opened but gave no usable response; the reason as a sentence.
     Refused(String),
 }
 
-/// Asks whoever listens at `node`.
+/// Sends a request to the instance at `node`.
 ///
 /// # Errors
-/// See [`Failure`]; any status is an answer.
+/// See [`Failure`]; a response of any status is no error.
 pub(crate) fn ask(node: SocketAddr, question: &Question<'_>) -> Result<Answer, Failure> {
     let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(Failure::NotThere)?;
     let answer = exchange(stream, node, question)
@@ -50,7 +49,8 @@ pub(crate) fn ask(node: SocketAddr, question: &Question<'_>) -> Result<Answer, F
     read_answer(&answer).map_err(|reason| Failure::Refused(format!("the instance at {node}: {reason}")))
 }
 
-/// Sends the question and reads to the end. HTTP/1.0, so that the answer is neither chunked nor kept open.
+/// Sends the request and reads until the end of the connection. HTTP/1.0, so that the response is neither chunked nor
+/// kept open.
 fn exchange(mut stream: TcpStream, node: SocketAddr, question: &Question<'_>) -> io::Result<Vec<u8>> {
     let Question { method, target, fields, body, patience } = question;
     stream.set_read_timeout(Some(*patience))?;
@@ -62,7 +62,8 @@ fn exchange(mut stream: TcpStream, node: SocketAddr, question: &Question<'_>) ->
     }
     head.push_str(&format!("Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"));
     stream.write_all(head.as_bytes())?;
-    // One that refuses the question may close before it was sent, and has said why.
+    // The error is used only without a response, because an instance that refuses the request may close before it has
+    // read the body.
     let sent = stream.write_all(body.as_bytes());
     let mut answer = Vec::new();
     let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
@@ -87,7 +88,7 @@ fn read_answer(answer: &[u8]) -> Result<Answer, String> {
 }
 
 impl Answer {
-    /// Why the question was refused: the sentence of the node, or what it answered.
+    /// The reason for a refusal: the `error_msg` of the instance, or its status.
     pub(crate) fn reason(&self) -> String {
         match &self.body {
             Ok(Value::Object(object)) if object.contains_key("error_msg") => {
@@ -103,10 +104,10 @@ impl Answer {
     }
 }
 
-/// A node on the same machine or network accepts in milliseconds, a stuck one never.
+/// An instance on the same machine or network accepts in milliseconds; one that is stuck never does.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// As much as a whole set may have (the largest resource file), and its plan beside it.
+/// Room for a whole set (at most the largest resource file) and its plan.
 const ANSWER_BYTES_MAX: u64 = 512 << 20;
 
 #[cfg(test)]
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_nobody_from_a_refusal() {
+    fn missing_listener_differs_from_refusal() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);

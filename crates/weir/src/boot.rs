@@ -1,5 +1,5 @@
-//! Wires the rooms, top to bottom: settings become options, kinds become a catalog, the compiler stands between the
-//! control side and the engine. The only place where control and gateway meet.
+//! Connects the crates at the start: settings become options, plugin kinds become a catalog, and the compiler connects
+//! the control side with the engine. The only module that sees both control and gateway.
 
 mod bridge;
 mod catalog;
@@ -39,10 +39,10 @@ pub(crate) use options::cgroup_memory_bytes;
 use node::Node;
 use upgrade::{Executable, Predecessor};
 
-/// Runs a node until it has stopped.
+/// Runs an instance until it has stopped.
 ///
 /// # Errors
-/// Whatever keeps it from starting: faulty settings, an address in use, an unreadable store, a faulty strict file.
+/// A failed start: faulty settings, an address in use, an unreadable store, a faulty file with `strict`.
 pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
     upgrade::stand_if_asked();
     let watch = signals::Watch::start()?;
@@ -59,7 +59,7 @@ pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
     watch.serve(node)
 }
 
-/// What `POST /v1/weir/explain` answers, worked out from the configuration on disk.
+/// The response of `POST /v1/weir/explain`, computed from the configuration on disk.
 ///
 /// # Errors
 /// The configuration cannot be read, or the request would be refused before a route is looked for.
@@ -75,7 +75,7 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
         .map_err(anyhow::Error::msg)
 }
 
-/// What a set would change of the configuration on disk.
+/// The changes that a set would make to the configuration on disk.
 ///
 /// # Errors
 /// The configuration cannot be read. The inner error: the objects of the set that could not be used.
@@ -88,10 +88,10 @@ pub(crate) fn plan_offline(
     Ok(control::offline::plan(&catalog, &on_disk(settings, &catalog)?, document, keep_others))
 }
 
-/// What `weir/versions` of the Admin API would answer, from the store on disk.
+/// The response of `weir/versions` of the Admin API, from the store on disk.
 ///
 /// # Errors
-/// The store cannot be read, or keeps no such version, or the configuration lies elsewhere.
+/// The store cannot be read or keeps no such version, or the configuration has another source.
 pub(crate) fn history_offline(
     settings: &Settings,
     version: Option<u64>,
@@ -107,10 +107,10 @@ pub(crate) fn history_offline(
     told.with_context(|| format!("revision {} is not kept", version.unwrap_or_default()))
 }
 
-/// The Admin key that a command on this machine may use; none where none is asked for.
+/// The Admin key that a command on this machine may use; none where the Admin API needs none.
 ///
 /// # Errors
-/// There is none that may do everything, neither given nor in the data folder.
+/// No key with the role `admin` is given or in the data folder.
 pub(crate) fn admin_key_for_commands(settings: &Settings) -> anyhow::Result<Option<String>> {
     if !settings.admin_key_required {
         return Ok(None);
@@ -118,7 +118,7 @@ pub(crate) fn admin_key_for_commands(settings: &Settings) -> anyhow::Result<Opti
     let given = given_keys(settings).into_iter().find(|key| key.role == Role::Admin);
     Ok(match given {
         Some(key) => Some(key.key),
-        // Without a key the node says itself what it wants.
+        // Without a key, the refusal of the instance names the key that it needs.
         None => control::key::find(&settings.data)?.map(|found| found.key),
     })
 }
@@ -135,7 +135,7 @@ fn on_disk(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Vec<Ch
     })
 }
 
-/// What plugins are offered beyond their phases, and where names are looked up.
+/// The services that plugins get besides their phases, and the resolver of names.
 fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
     let lookup = SystemLookup::new(&LookupOptions {
         servers: settings.dns_servers.clone(),
@@ -150,12 +150,12 @@ fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
     Ok(Arc::new(Services::new(resolver, outbound_policy(settings))))
 }
 
-/// What secrets in the store are sealed with.
+/// The encryption of secrets in the store.
 fn sealer(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Sealer> {
     Ok(Sealer::new(Arc::clone(catalog), settings.encryption_keyring.reveal())?)
 }
 
-/// What references to secrets stand for. Managers are only asked once somebody follows a configuration.
+/// The values of references to secrets. Managers are asked only after a configuration source is followed.
 fn secrets(settings: &Settings) -> Arc<Secrets> {
     let options = SecretOptions {
         refresh: Duration::from_millis(settings.secret_refresh_ms),
@@ -208,8 +208,8 @@ fn etcd(settings: &Settings) -> EtcdConfig {
     }
 }
 
-/// The Admin keys that were given; without one that may do everything, the one kept in the data folder as well, made at
-/// the first start and shown once, on a terminal only.
+/// The Admin keys of the settings. If none has the role `admin`, also the key in the data folder, which is made at the
+/// first start and shown once, on a terminal only.
 fn admin_keys(settings: &Settings) -> anyhow::Result<Vec<AdminKey>> {
     if settings.admin.is_none() {
         return Ok(Vec::new());
@@ -238,7 +238,7 @@ fn admin_keys(settings: &Settings) -> anyhow::Result<Vec<AdminKey>> {
     Ok(keys)
 }
 
-/// `admin_key` stands in the place of every other key that may do everything: who sets it anew shuts the old ones out.
+/// `admin_key` replaces every other key with the role `admin`, so that a new value locks out the old keys.
 fn given_keys(settings: &Settings) -> Vec<AdminKey> {
     let single = settings.admin_key.iter().map(|key| (key, Role::Admin));
     let others = settings.admin_keys.iter().map(|key| (&key.key, key.role));

@@ -1,4 +1,4 @@
-//! Changes of objects as a person reads them on a terminal. Knows nothing of where they come from.
+//! Changes of objects as text for a terminal. Does not know where the changes come from.
 
 use control::plan::{Action, FieldChange, ObjectChange, Plan};
 use control::source::file::dotted;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::terminal::Paint;
 
-/// Every object with the places that differ, and how many there are.
+/// Every object, each with a line for every changed place.
 pub(crate) fn render(objects: &[ObjectChange], paint: Paint) -> String {
     let mut text = String::new();
     for object in objects {
@@ -23,7 +23,7 @@ pub(crate) fn render(objects: &[ObjectChange], paint: Paint) -> String {
     text
 }
 
-/// `1 to create, 2 to change, 3 to delete`, what there is none of left out.
+/// `1 to create, 2 to change, 3 to delete`, without the parts that are zero.
 pub(crate) fn counts(plan: &Plan, endings: [&str; 3]) -> String {
     let counted = [plan.create, plan.change, plan.delete].into_iter().zip(endings);
     let parts: Vec<String> =
@@ -31,7 +31,8 @@ pub(crate) fn counts(plan: &Plan, endings: [&str; 3]) -> String {
     parts.join(", ")
 }
 
-/// One place. An object that is new or goes is one thing: its fields need no signs of their own.
+/// One changed place. The fields of an object that is created or deleted have no sign of their own, because the object
+/// has one.
 fn place(action: Action, field: &FieldChange, paint: Paint) -> String {
     let name = dotted(&field.pointer);
     let name = if name.is_empty() { "the whole text".to_owned() } else { name };
@@ -52,7 +53,7 @@ fn place(action: Action, field: &FieldChange, paint: Paint) -> String {
     }
 }
 
-/// Two values, long ones from shortly before the place where they part.
+/// Two values. Long ones start shortly before the first character that differs.
 fn both(before: &Value, after: &Value) -> [String; 2] {
     let [before, after] = [before, after].map(ToString::to_string);
     let same = before.chars().zip(after.chars()).take_while(|(one, other)| one == other).count();
@@ -60,7 +61,7 @@ fn both(before: &Value, after: &Value) -> [String; 2] {
     [shortened(&before, from), shortened(&after, from)]
 }
 
-/// As much of a long text as fits a line or two, from a character on.
+/// A part of a long text, from the character `from` on, that fits a line or two.
 fn shortened(text: &str, from: usize) -> String {
     let count = text.chars().count();
     if count <= VALUE_CHARS {
@@ -72,9 +73,9 @@ fn shortened(text: &str, from: usize) -> String {
     format!("{before}{shown}{behind} ({count} characters)")
 }
 
-/// Of a value; a certificate is some two thousand.
+/// Longest value that is shown whole, in characters; a certificate has about 2,000.
 const VALUE_CHARS: usize = 100;
-/// Shown before the place where two long values part.
+/// Characters shown before the first difference of two long values.
 const CONTEXT_CHARS: usize = 20;
 
 #[cfg(test)]
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_read_as_people_write_them() {
+    fn changes_are_rendered_for_a_terminal() {
         let object = |action, fields| ObjectChange { key: "routes/1".to_owned(), action, fields };
         let check = |object: ObjectChange, expected: &str| {
             assert_eq!(render(&[object], Paint::Plain), expected);
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_there_is_is_counted() {
+    fn counts_leave_out_zeros() {
         let plan = Plan { change: 2, delete: 1, ..Plan::default() };
         let endings = ["to create", "to change", "to delete"];
         assert_eq!(counts(&plan, endings), "2 to change, 1 to delete");

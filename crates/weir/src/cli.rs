@@ -1,8 +1,8 @@
-//! The command line: the list of commands, and how their outcome becomes an exit code. What a command does is in its
-//! own file beneath `cli/`.
+//! The command line: the list of commands, and the exit code of their results. The work of each command is in its own
+//! file under `cli/`.
 //!
-//! Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong, 3 `plan` found a
-//! difference, or `lab compare` something slower.
+//! Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong, 3 `plan` found
+//! a difference, or `lab compare` a slower result.
 
 mod apply;
 mod check;
@@ -40,7 +40,7 @@ struct CommandLine {
     command: Option<Command>,
 }
 
-/// Every command, in the order help lists them.
+/// Every command, in the order of the help.
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::RunArguments>),
@@ -94,9 +94,10 @@ impl Command {
     }
 }
 
-/// Prints why a command failed, causes in one line; faults of settings one a line, as editors read them.
+/// Prints why a command failed: its causes in one line, faults of settings in a line each, in the form that editors
+/// parse.
 fn report(error: &anyhow::Error) -> ExitCode {
-    // A gateway that cannot start ends, whether or not the reason is read.
+    // A gateway that cannot start has to end even if no reader takes the reason from standard error.
     let print = if log::is_running() { print_error_bounded::<String> } else { print_error::<String> };
     let Some(faults) = error.downcast_ref::<Faults>() else {
         print(format!("{} {error:#}", Paint::for_stderr().bad("error:")));
@@ -106,10 +107,10 @@ fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if faults.blames_flags() { MISUSED } else { FAULTY })
 }
 
-/// The input, or what the command met, is wrong.
+/// Exit code if the input, or a system call of the command, failed.
 const FAULTY: u8 = 1;
 
-/// The command line is wrong; clap ends with the same code.
+/// Exit code of a wrong command line; clap ends with the same one.
 const MISUSED: u8 = 2;
 
 #[cfg(test)]
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_and_flag_says_what_it_is() {
+    fn every_command_and_flag_has_help() {
         for command in CommandLine::command().get_subcommands() {
             assert!(command.get_about().is_some(), "weir {} has no description", command.get_name());
             for argument in command.get_arguments() {

@@ -1,5 +1,5 @@
 //! The error log: the messages of this process, one line each, to standard error or a file. No thread waits until a
-//! message is written. Knows nothing of requests; the access log is the data plane's.
+//! message is written. Knows nothing of requests; the access log belongs to the data plane.
 
 mod json;
 
@@ -31,7 +31,7 @@ pub(crate) struct LogControl {
 /// Starts the log of this process. `level` is a `log_level` setting. Panics are written to it from now on.
 ///
 /// # Errors
-/// A log file that cannot be opened, a level that is none, or a second start.
+/// The log file cannot be opened, the level is invalid, or the log runs already.
 pub(crate) fn start(target: &ErrorLog, format: ErrorLogFormat, level: &str) -> anyhow::Result<LogControl> {
     let writer = open(target)?;
     let (filter, handle) = reload::Layer::new(log_filter(level).map_err(anyhow::Error::msg)?);
@@ -53,8 +53,8 @@ pub(crate) fn start(target: &ErrorLog, format: ErrorLogFormat, level: &str) -> a
     Ok(LogControl { filter: handle, level: Arc::new(Mutex::new(level.to_owned())), writer })
 }
 
-/// Waits until what was logged is written, for a bounded time: a reader that has stopped does not keep this process
-/// from ending. Nothing where no log runs, as in most commands.
+/// Waits until all logged messages are written, at most for `FLUSH_LIMIT`, so that a reader that has stopped does not
+/// keep this process from ending. Does nothing where no log runs, as in most commands.
 pub(crate) fn flush() {
     if let Some(writer) = RUNNING.get() {
         writer.flush(FLUSH_LIMIT);
@@ -75,7 +75,7 @@ impl LogControl {
     /// Sets the level, from now on.
     ///
     /// # Errors
-    /// What is wrong with the text; the level stays.
+    /// The fault of the text; the level stays.
     pub(crate) fn set_level(&self, level: &str) -> Result<(), String> {
         let filter = log_filter(level)?;
         self.filter.reload(filter).map_err(|error| error.to_string())?;
@@ -83,8 +83,8 @@ impl LogControl {
         Ok(())
     }
 
-    /// Opens the log file again under its name, after it was moved away. Nothing for standard error. A file that cannot
-    /// be opened is reported in the old one, and messages go on into that.
+    /// Opens the log file again under its name, after it was moved away. Does nothing for standard error. If the file
+    /// cannot be opened, the error is logged to the old one, and messages go on there.
     pub(crate) fn reopen(&self) {
         self.writer.reopen();
     }
@@ -110,9 +110,10 @@ fn takes_colour(target: &ErrorLog) -> bool {
     *target == ErrorLog::Stderr && io::stderr().is_terminal() && !refused
 }
 
-/// Logs a panic, since printing it could wait for ever for the reader of standard error, and the worker with it.
+/// Logs a panic. The default hook prints it, which could block the worker for ever if the reader of standard error has
+/// stopped.
 fn log_panic(panic: &PanicHookInfo<'_>) {
-    // A damaged store: the error that it becomes says so.
+    // Skipped, because a panic over a damaged store is caught and becomes an error with a message.
     if control::source::store::panic_is_expected() {
         return;
     }
@@ -126,7 +127,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     } else {
         tracing::error!(thread, %location, reason, "a thread panicked");
     }
-    // A panic may be the end of the process, in ways in which nothing else runs: an abort, above all.
+    // Flushed here, because nothing else runs if the panic ends the process by an abort.
     if let Some(writer) = RUNNING.get() {
         writer.flush(PANIC_FLUSH_LIMIT);
     }
@@ -143,7 +144,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// Hands one event to the writer thread. The event arrives whole.
+/// Passes one event to the writer thread. The formatter writes each event with one call.
 struct Line<'a>(&'a LogWriter);
 
 impl Write for Line<'_> {
@@ -176,20 +177,21 @@ fn one_line(event: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     line.into()
 }
 
-/// A thread that panicked while it held one of these left a whole value behind: each is replaced in one step.
+/// The guard of a mutex of this file. Each value is replaced in one step, so a panic while it was locked left it whole.
 fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// The log of this process, for its end and for panics, which no handle reaches.
+/// The log of this process, for its end and for panics, which have no handle.
 static RUNNING: OnceLock<LogWriter> = OnceLock::new();
 
-/// Bytes of messages that may wait for the writer: some 5,000 lines, more than a start or a faulty configuration makes.
+/// Bytes of messages that may wait for the writer: about 5,000 lines, more than a start or a faulty configuration
+/// makes.
 const QUEUE_BYTES: usize = 1024 * 1024;
-/// How long the end of the process waits for its last messages. A disk or collector that works takes milliseconds.
+/// Longest wait at the end of the process for its last messages. A working disk or collector takes milliseconds.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);
-/// How long a panicking thread waits for its message: short, because a worker that goes on after a panic must not stand
-/// still because the log does.
+/// Longest wait of a panicking thread for its message. Short, because a worker that goes on after a panic must not be
+/// blocked by a log that is blocked.
 const PANIC_FLUSH_LIMIT: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -211,7 +213,7 @@ mod tests {
     fn panic_is_logged_and_written_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("error.log");
-        // In a process of its own: the hook is that of the whole process.
+        // In a child process, because the hook is global.
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "log::tests::child_that_panics", "--ignored"]).env(CHILD_LOG, &path);
         assert!(child.output().unwrap().status.success());

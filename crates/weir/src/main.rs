@@ -1,4 +1,4 @@
-//! The `weir` binary: an allocator and a way in. What it can do is in `cli`.
+//! The `weir` binary: the allocator and `main`. Its commands are in `cli`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod admin_client;
@@ -22,7 +22,8 @@ fn main() -> ExitCode {
     cli::main()
 }
 
-/// A panic over a damaged store is caught and reported as what it is; its text and backtrace would only come first.
+/// Suppresses the text and backtrace of panics over a damaged store, because such a panic is caught and reported as an
+/// error.
 fn quiet_expected_panics() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

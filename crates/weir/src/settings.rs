@@ -1,4 +1,4 @@
-//! The settings of one node: every name, its default, its meaning, and the values in force.
+//! The settings of one instance: every name, its default, its documentation, and the values in force.
 //!
 //! The list below is the only definition. The command line, the settings file, the environment, `--help` and the
 //! reference page all come from it. Nothing here opens a socket or starts anything: `boot` reads the values.
@@ -77,15 +77,15 @@ settings! {
         ssl_ciphers: Option<String> = parse::tls_ciphers("NAME:…", ""),
         /// Curves of the key exchange by OpenSSL's names, the preferred one first. Without it, all that are safe.
         ssl_curves: Option<String> = parse::tls_curves("NAME:…", ""),
-        /// The server name whose certificate is shown to clients that name none, or one without a certificate. Without it,
+        /// The server name of the certificate that is shown to clients that name none, or one without a certificate. Without it,
         /// they are refused with an alert.
         fallback_sni: Option<String> = parse::optional_text("NAME", ""),
         /// Let clients resume sessions by tickets, with keys that all workers share and that change twice a day.
         ssl_session_tickets: bool = parse::switch("true|false", "true"),
         /// Milliseconds that a client gets for its TLS handshake.
         tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
-        /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. Whoever reads
-        /// it reads all traffic: never set it in production.
+        /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. With it
+        /// all traffic can be read: never set it in production.
         tls_key_log: Option<PathBuf> = parse::optional_path("FILE", ""),
     }
     section "Configuration source" {
@@ -117,13 +117,13 @@ settings! {
         /// Endpoints of etcd, each `http://HOST:PORT` or `https://HOST:PORT`. One is used at a time; when it fails, the
         /// next.
         etcd_endpoints: Vec<String> = parse::endpoints("URL,…", "http://127.0.0.1:2379"),
-        /// What the keys of this gateway begin with. Several gateways may share an etcd under prefixes of their own.
+        /// Prefix of this gateway's keys in etcd. Several gateways may share an etcd under prefixes of their own.
         etcd_prefix: String = parse::etcd_prefix("PREFIX", "/apisix"),
         /// User name, where etcd asks for one.
         etcd_username: Option<String> = parse::optional_text("NAME", ""),
         /// The user's password. Only from the environment, as all secrets.
         etcd_password: Option<Secret> = parse::secret("PASSWORD", ""),
-        /// Certificates (PEM) of those who may have signed etcd's certificate. Without one, the system's.
+        /// CA certificates (PEM) that etcd's certificate is checked against. Without one, the system's.
         etcd_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
         /// Certificate (PEM) that this node shows to etcd, its chain behind it.
         etcd_cert: Option<PathBuf> = parse::optional_path("FILE", ""),
@@ -131,7 +131,7 @@ settings! {
         etcd_key: Option<PathBuf> = parse::optional_path("FILE", ""),
         /// Name that etcd's certificate must have, where it is not the endpoint's host.
         etcd_server_name: Option<String> = parse::optional_text("NAME", ""),
-        /// Check etcd's certificate. Without it, whoever is in between reads and writes the configuration.
+        /// Check etcd's certificate. Without it, any machine on the way to etcd can read and change the configuration.
         etcd_verify: bool = parse::switch("true|false", "true"),
         /// Milliseconds that an endpoint of etcd gets to answer; then the next is asked.
         etcd_timeout_ms: u64 = parse::number::<100, 600_000>("MS", "5000"),
@@ -150,7 +150,7 @@ settings! {
         /// `config.yaml` of APISIX. `admin_key` takes the place of those with the role `admin`; without any of that
         /// role, one is made and kept in the data folder, as for `admin_key`.
         admin_keys: Vec<RoleKey> = parse::admin_keys("ROLE:KEY,…", ""),
-        /// Ask for an Admin key. Switched off, everybody whom `admin_allow` lets in may change everything.
+        /// Require an Admin key. Switched off, every client that `admin_allow` admits may change everything.
         admin_key_required: bool = parse::switch("true|false", "true"),
         /// Addresses and networks that may call the Admin API.
         admin_allow: Vec<IpNet> = parse::networks("CIDR,…", "127.0.0.0/8, ::1/128"),
@@ -177,8 +177,8 @@ settings! {
         secret_stale_ms: u64 = parse::number::<100, 604_800_000>("MS", "3600000"),
         /// Milliseconds that a secret manager gets to answer, from the look-up of its name on.
         secret_timeout_ms: u64 = parse::number::<10, 60_000>("MS", "5000"),
-        /// Certificates (PEM) of those who may have signed a secret manager's certificate. Without one, the system's. Read
-        /// when the first manager is asked.
+        /// CA certificates (PEM) that a secret manager's certificate is checked against. Without one, the system's.
+        /// Read when the first manager is asked.
         secret_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
     }
     section "Workers" {
@@ -210,8 +210,8 @@ settings! {
         match_uri_encoded_slash: bool = parse::switch("true|false", "false"),
     }
     section "Client address" {
-        /// Peers that may say who the client is, in the field that `real_ip_header` names. Nobody else is believed.
-        /// The address then counts everywhere: `remote_addrs`, plugins, limits, logs, and what the node is told.
+        /// Peers that may name the client, in the field that `real_ip_header` names. No other peer is believed. The
+        /// address then counts everywhere: `remote_addrs`, plugins, limits, logs, and the fields that the node is sent.
         real_ip_from: Vec<IpNet> = parse::networks("CIDR,…", ""),
         /// The field in which those peers name the client: an address, or a list such as `X-Forwarded-For` with the
         /// nearest one last.
@@ -219,8 +219,9 @@ settings! {
         /// Step over addresses of that list that are in `real_ip_from` themselves, up to the last one that is not.
         /// Without it the last address counts.
         real_ip_recursive: bool = parse::switch("true|false", "false"),
-        /// Peers whose `X-Forwarded-Proto`, `-Host`, `-Port` and `Forwarded` are kept instead of overwritten or dropped.
-        /// Once any are named, the `X-Forwarded-For` of all others is dropped rather than continued.
+        /// Peers that may set `X-Forwarded-Proto`, `-Host`, `-Port` and `Forwarded`: their fields are kept instead of
+        /// overwritten or dropped. Once any are named, the `X-Forwarded-For` of all others is dropped rather than
+        /// continued.
         trusted_addresses: Vec<IpNet> = parse::networks("CIDR,…", ""),
     }
     section "Headers" {
@@ -290,9 +291,9 @@ settings! {
         /// `graphql_…` or `request_body` variable of a route or plugin lies in it. A longer one passes on as it comes,
         /// and the variable is unset.
         max_matched_body_bytes: usize = parse::size::<0, 67_108_864>("BYTES", "1048576"),
-        /// Bytes of a request body that have to come, or all of it, before a node is chosen: a client that begins slowly then
-        /// holds no connection to one. 0 is none. Only for a body whose length is declared; one in chunks may be half of a
-        /// conversation, and goes on at once.
+        /// Bytes of a request body that have to come, or all of it, before a node is chosen: a client that begins
+        /// slowly then holds no connection to one. 0 is none. Only for a body with a declared length; one in chunks may
+        /// be half of a conversation, and goes on at once.
         wait_for_body_bytes: usize = parse::size::<0, 1_048_576>("BYTES", "2048"),
         /// Requests after which a connection is closed; 0 is no limit.
         max_requests_per_connection: u64 = parse::number::<0, { i64::MAX as u64 }>("N", "0"),
@@ -306,12 +307,12 @@ settings! {
         max_connections_per_address: u32 = parse::count::<0, 16_777_216>("N", "0"),
     }
     section "Overload" {
-        /// What this process may hold of the machine's memory: bytes, as in `536870912`, `512MiB` or `2GiB`; `off`; or
-        /// `auto`, four fifths of its cgroup's limit (the kernel's socket buffers count there too), and off without one. As
-        /// the limit comes near, idle connections are closed, then requests are answered 503, then connections refused.
+        /// Most memory that this process may use: bytes, as in `536870912`, `512MiB` or `2GiB`; `off`; or `auto`, four
+        /// fifths of its cgroup's limit (the kernel's socket buffers count there too), and off without one. As the
+        /// limit comes near, idle connections are closed, then requests are answered 503, then connections refused.
         memory_limit: MemoryLimit = parse::memory_limit("BYTES|auto|off", "auto"),
-        /// What is done when nodes become slow: `off`, nothing; `adaptive`, the requests that wait for an upstream are
-        /// limited to as many as it answers in about the usual time, and the rest is answered 503.
+        /// Reaction to slow nodes: `off`, none; `adaptive`, the requests that wait for an upstream are limited to as
+        /// many as it answers in about the usual time, and the rest is answered 503.
         overload: Overload = parse::overload("off|adaptive", "off"),
     }
     section "Upstreams" {
@@ -340,12 +341,12 @@ settings! {
     }
 }
 
-/// Where settings come from, besides the environment: read at the start, and again when the node is told to.
+/// The sources of settings besides the environment: read at the start, and again at HUP.
 #[derive(Debug)]
 pub(crate) struct SettingsSource {
     /// The settings file.
     pub(crate) config: Option<PathBuf>,
-    /// Flags that were given.
+    /// The flags of the command line.
     pub(crate) flags: Written,
 }
 
@@ -359,12 +360,12 @@ impl SettingsSource {
     }
 }
 
-/// Settings, and what the file says beside them.
+/// Settings, and the keys of the file that have no effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     /// The settings in force.
     pub(crate) settings: Settings,
-    /// What the file has that does nothing here.
+    /// The keys of the file that have no effect here.
     pub(crate) remarks: Remarks,
 }
 
@@ -399,8 +400,8 @@ impl Settings {
         Self::from_written(&written, faults).map(|settings| Loaded { settings, remarks })
     }
 
-    /// The settings that a text of a settings file gives over the defaults, without environment and flags; only
-    /// `${{VARIABLE}}` in a file of APISIX is replaced by what this process has.
+    /// The settings that the text of a settings file gives over the defaults, without environment and flags. Only
+    /// `${{VARIABLE}}` in a file of APISIX is replaced from the environment of this process.
     ///
     /// # Errors
     /// Every fault, with `path` and its line.
@@ -440,13 +441,13 @@ impl Settings {
         CheckOptions { unknown_fields, router: self.router_mode, ..CheckOptions::default() }
     }
 
-    /// Parses every value, then checks those that depend on each other.
+    /// Parses every value, then checks the values that depend on each other.
     fn from_written(written: &Written, mut faults: Vec<Fault>) -> Result<Self, Faults> {
         let resolved = Self::resolve(written, &mut faults);
         resolved.and_then(|settings| settings.check_relations(written, &mut faults)).ok_or(Faults(faults))
     }
 
-    /// Refuses values that are good alone and wrong together.
+    /// Refuses values that are valid alone but not together.
     fn check_relations(self, written: &Written, faults: &mut Vec<Fault>) -> Option<Self> {
         self.check_addresses(written, faults);
         self.check_source(written, faults);
@@ -463,7 +464,7 @@ impl Settings {
         faults.is_empty().then_some(self)
     }
 
-    /// Refuses a source that lacks what it needs, or that another setting contradicts.
+    /// Refuses a source that lacks a setting it needs, or that another setting contradicts.
     fn check_source(&self, written: &Written, faults: &mut Vec<Fault>) {
         let reason = match (self.source, &self.resources) {
             (Source::File, None) => "`source: file` needs `resources`, the file",
@@ -487,7 +488,7 @@ impl Settings {
         faults.push(written.fault_of_pair(["source", "resources"], reason.to_owned()));
     }
 
-    /// Where resources come from, `auto` decided.
+    /// The source of resources, with `auto` resolved.
     #[must_use]
     pub(crate) fn source(&self) -> Source {
         match (self.source, &self.resources) {
@@ -522,7 +523,7 @@ impl Settings {
         ]
     }
 
-    /// Refuses one address for two listeners; the kernel would refuse it later and say less.
+    /// Refuses one address for two listeners, because the kernel's error comes later and does not name the settings.
     fn check_addresses(&self, written: &Written, faults: &mut Vec<Fault>) {
         let mut taken: Vec<(&'static str, SocketAddr)> = Vec::new();
         let proxy = self.proxy_listeners();
@@ -550,7 +551,8 @@ fn shown_name(name: &'static str) -> &'static str {
     SETTINGS.iter().find(|setting| setting.name == name).map_or(name, Setting::shown_name)
 }
 
-/// Whether two listeners cannot both exist: same port (0 is never the same), and same or unspecified address.
+/// Whether two listeners cannot both be bound: same port (port 0 never collides), and the same address or an
+/// unspecified one.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let all = |address: IpAddr| address.is_unspecified();
     let overlap =
@@ -558,11 +560,11 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() != 0 && one.port() == other.port() && overlap
 }
 
-/// What answers call the server; the version helps support, a setting hides it.
+/// The default `Server` header of local replies. Has the version, because support needs it; a setting hides it.
 const DEFAULT_SERVER_HEADER: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
-/// The combined log format every log reader knows, then what a gateway adds: duration, node and its status, and where the
-/// request failed, why.
+/// The combined log format, which every log reader knows, then the fields of a gateway: duration, node and its status,
+/// and the cause of a failed request.
 const DEFAULT_ACCESS_LOG_FORMAT: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
      $body_bytes_sent \"$http_referer\" \"$http_user_agent\" $request_time $upstream_addr $upstream_status \
      $weir_cause \"$weir_detail\"";

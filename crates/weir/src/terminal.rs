@@ -1,22 +1,22 @@
-//! What commands print: text to the two standard streams, colour only where a person looks at it.
+//! Output of commands: text to the two standard streams, with colour only on a terminal.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// Writes one line to standard output. A reader that went away (`weir … | head`) is not an error.
+/// Writes one line to standard output. A closed pipe (`weir … | head`) is not an error.
 pub(crate) fn print<T: Display>(line: T) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
-/// Writes one line to standard error. There is nowhere to report that this failed.
+/// Writes one line to standard error. A failure is ignored, because there is no other stream to report it on.
 pub(crate) fn print_error<T: Display>(line: T) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// As [`print()`], for a process that serves: the reader of standard output may have stopped to read, and does not keep
-/// the process from serving, obeying signals or ending. The text is then written when the reader goes on.
+/// As [`print()`], for a process that serves: a reader of standard output that has stopped does not keep the process
+/// from serving, handling signals or ending. The text is then written when the reader goes on.
 pub(crate) fn print_bounded<T: Display>(text: T) {
     let text = text.to_string();
     bounded(move || print(text));
@@ -28,12 +28,12 @@ pub(crate) fn print_error_bounded<T: Display>(text: T) {
     bounded(move || print_error(text));
 }
 
-/// Runs `write` on a thread of its own and waits for it, at most for [`PRINT_LIMIT`].
+/// Runs `write` on a thread of its own and waits for it, at most [`PRINT_LIMIT`].
 fn bounded(write: impl FnOnce() + Send + 'static) {
     let (done, is_done) = sync_channel(1);
     let started = std::thread::Builder::new().name("print".to_owned()).spawn(move || {
         write();
-        // The caller may have stopped waiting.
+        // Ignored, because the caller may have stopped waiting.
         let _ = done.try_send(());
     });
     if started.is_ok() {
@@ -41,20 +41,20 @@ fn bounded(write: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// A terminal, a file or a log collector that works takes milliseconds.
+/// A working terminal, file or log collector takes milliseconds.
 const PRINT_LIMIT: Duration = Duration::from_secs(1);
 
-/// How text is marked on a stream: with colour, or not at all.
+/// Marks of text on a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Paint {
     /// ANSI colours.
     Colour,
-    /// Nothing but the text.
+    /// No marks.
     Plain,
 }
 
 impl Paint {
-    /// For standard output: colour on a terminal unless `NO_COLOR` is set (no-color.org: to anything but empty).
+    /// For standard output: colour on a terminal unless `NO_COLOR` is set to a non-empty value (no-color.org).
     pub(crate) fn for_stdout() -> Self {
         Self::choose(io::stdout().is_terminal())
     }
@@ -64,22 +64,22 @@ impl Paint {
         Self::choose(io::stderr().is_terminal())
     }
 
-    /// Something good.
+    /// Text about a success, or a new value.
     pub(crate) fn good(self, text: &str) -> String {
         self.mark("32", text)
     }
 
-    /// Something wrong.
+    /// Text about an error, or an old value.
     pub(crate) fn bad(self, text: &str) -> String {
         self.mark("31", text)
     }
 
-    /// Something to look at.
+    /// A warning.
     pub(crate) fn noted(self, text: &str) -> String {
         self.mark("33", text)
     }
 
-    /// Something of less weight.
+    /// Text of minor importance.
     pub(crate) fn faint(self, text: &str) -> String {
         self.mark("2", text)
     }

@@ -1,14 +1,15 @@
-//! The shape of the house: which rooms of `exchange` and `gateway` may import which, and that no file imports, directly or
-//! not, a file that imports it. A room is a file or folder directly under `src`. Tests, the simulation and `testing` are left
-//! out, because they may look at everything.
+//! The structure of the crates `exchange` and `gateway`: which top-level modules may import which, and that no file
+//! imports, directly or not, a file that imports it. A top-level module is a file or folder directly under `src`; the
+//! items here call it a room. Tests, the simulation and `testing` are left out, because they may import every module.
 //!
-//! A new arrow needs a reason: add it here if the room above uses the room below; move the shared item down if not.
+//! A new import between top-level modules needs a reason: add it here if the upper one uses the lower one; otherwise
+//! move the shared item down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rooms of `gateway` from the bottom up, each with the rooms that it may import.
+/// The top-level modules of `gateway` from the bottom up, each with those that it may import.
 const GATEWAY: &[(&str, &[&str])] = &[
     ("observe", &[]),
     ("body", &[]),
@@ -29,8 +30,8 @@ const GATEWAY: &[(&str, &[&str])] = &[
     ("engine", &["command", "context", "observe", "runtime", "upstream", "worker"]),
 ];
 
-/// The rooms of `exchange`, each with the rooms that it may import. An exchange knows the plugins' state and a plugin the
-/// exchange, so that these rooms have no order; their files have.
+/// The top-level modules of `exchange`, each with those that it may import. They have no order, because an exchange
+/// holds the plugins' state and a plugin takes the exchange; their files have one.
 const EXCHANGE: &[(&str, &[&str])] = &[
     ("client_address", &["exchange"]),
     ("deadline", &["local"]),
@@ -51,7 +52,7 @@ const WITHOUT_CIRCLE: &[&str] = &["exchange", "gateway"];
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
-fn rooms_import_only_what_their_table_allows() {
+fn modules_import_only_what_their_table_allows() {
     for (name, table) in [("gateway", GATEWAY), ("exchange", EXCHANGE)] {
         let mut faults = BTreeSet::new();
         for (file, targets) in imports_of(name) {
@@ -66,7 +67,7 @@ fn rooms_import_only_what_their_table_allows() {
 }
 
 #[test]
-fn rooms_of_gateway_stand_above_what_they_import() {
+fn gateway_modules_import_only_lower_ones() {
     for (place, (room, below)) in GATEWAY.iter().enumerate() {
         for one in *below {
             let floor = GATEWAY.iter().position(|(other, _)| other == one);
@@ -103,7 +104,7 @@ fn room_of(module: &str) -> &str {
     module.split("::").next().unwrap_or_default()
 }
 
-/// What each product file of a crate imports.
+/// The modules that each product file of a crate imports.
 fn imports_of(name: &str) -> Imports {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
     let mut files = Vec::new();
@@ -139,7 +140,7 @@ fn module_of(file: &Path) -> String {
     if path == "lib" || path == "main" { String::new() } else { path }
 }
 
-/// The modules among `files` whose items `text`, the source of `module`, names by a path.
+/// The modules among `files` with items that `text`, the source of `module`, names by a path.
 fn targets_of(module: &str, text: &str, files: &BTreeSet<String>) -> BTreeSet<String> {
     let code: String = text
         .split("\nmod tests {")
@@ -174,7 +175,7 @@ fn paths_inside(code: &str, paths: &mut Vec<String>) {
         if ["crate::", "super::", "self::"].iter().any(|start| word.starts_with(start)) {
             paths.push(word.to_owned());
         }
-        // A use inside a function has no statement of its own before it.
+        // A `use` inside a function is found below, because no statement need precede it.
     }
     for (_, tree) in code.match_indices("use ").map(|(at, _)| code.split_at(at + 4)) {
         expand(tree.trim_end(), "", paths);
@@ -206,13 +207,13 @@ fn expand(tree: &str, before: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// The module among `files` that `path`, written in the module `own`, leads into.
+/// The module among `files` that `path` leads to from the module `own`.
 fn resolve(path: &str, own: &[&str], files: &BTreeSet<String>) -> Option<String> {
     let mut parts: Vec<&str> = path.split("::").map(str::trim).collect();
     let mut base: Vec<&str> = match parts[0] {
         "crate" => Vec::new(),
         "self" | "super" => own.to_vec(),
-        // A child module of this one; every other first part is another crate.
+        // Either a child module of `own`, or another crate.
         child => {
             let is_child = files.contains(&own.iter().copied().chain([child]).collect::<Vec<_>>().join("::"));
             is_child.then(|| own.to_vec())?

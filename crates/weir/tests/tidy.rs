@@ -1,7 +1,7 @@
-//! The ratchet of the prose: counts comment blocks and Markdown blocks that break the project's style, and test names that
-//! are too long, and fails when a count rises. A count that has fallen is lowered here, so that it cannot rise again.
+//! Counts comment blocks and Markdown blocks that break the project's style, and test names that are too long. Fails
+//! when a count rises. A count that has fallen is lowered in [`MOST`], so that it cannot rise again.
 //!
-//! `cargo test -p weir --test tidy -- --nocapture` prints the counts as they are to stand in [`MOST`].
+//! `cargo test -p weir --test tidy -- --nocapture` prints the counts in the form of [`MOST`].
 #![allow(clippy::print_stdout, reason = "the counts are for the person who runs it")]
 
 use std::collections::BTreeMap;
@@ -13,26 +13,26 @@ use std::process::Command;
 const TEST_NAME_MAX: usize = 50;
 
 /// The most that each group may have: blocks with a person as a stand-in for a thing, blocks that begin with a relative
-/// clause, and test names over [`TEST_NAME_MAX`]. Lower a number when a change lets you; never raise one.
+/// clause, and test names over [`TEST_NAME_MAX`]. Lower a number when a change allows it; never raise one.
 const MOST: &[(&str, [usize; 3])] = &[
-    ("crates/control", [125, 175, 0]),
-    ("crates/exchange", [1, 0, 0]),
-    ("crates/gateway", [105, 132, 0]),
-    ("crates/http1", [9, 16, 0]),
-    ("crates/lab", [84, 181, 0]),
+    ("crates/control", [0, 0, 0]),
+    ("crates/exchange", [0, 0, 0]),
+    ("crates/gateway", [0, 0, 0]),
+    ("crates/http1", [0, 0, 0]),
+    ("crates/lab", [0, 0, 0]),
     ("crates/message", [0, 0, 0]),
-    ("crates/model", [30, 78, 0]),
-    ("crates/net", [23, 18, 0]),
+    ("crates/model", [0, 0, 0]),
+    ("crates/net", [0, 0, 0]),
     ("crates/peer", [0, 0, 0]),
-    ("crates/plugins", [24, 48, 0]),
-    ("crates/router", [11, 27, 0]),
-    ("crates/stdx", [13, 6, 0]),
-    ("crates/testkit", [9, 12, 0]),
-    ("crates/weir", [90, 146, 0]),
-    ("docs", [48, 34, 0]),
-    ("fuzz", [12, 35, 0]),
-    ("lab", [18, 17, 0]),
-    ("root", [1, 2, 0]),
+    ("crates/plugins", [0, 0, 0]),
+    ("crates/router", [0, 0, 0]),
+    ("crates/stdx", [0, 0, 0]),
+    ("crates/testkit", [0, 0, 0]),
+    ("crates/weir", [0, 0, 0]),
+    ("docs", [0, 0, 0]),
+    ("fuzz", [0, 0, 0]),
+    ("lab", [0, 0, 0]),
+    ("root", [0, 0, 0]),
 ];
 
 /// Words for people that stand in for things of the program.
@@ -87,7 +87,7 @@ fn prose_and_names_do_not_get_worse() {
     );
 }
 
-/// The files that git tracks; in a folder without git, none.
+/// The files that git tracks; none in a folder without git.
 fn tracked(root: &Path) -> Vec<PathBuf> {
     let output =
         Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().expect("git can be started");
@@ -98,7 +98,7 @@ fn tracked(root: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The group that a file counts in. Generated pages, measurements and golden files are in none.
+/// The group of a file. Generated pages, measurements and golden files are in none.
 fn group_of(file: &Path) -> Option<&'static str> {
     let text = file.to_str()?;
     let is_code = [".rs", ".sh", ".py"].iter().any(|end| text.ends_with(end)) || text == "Makefile";

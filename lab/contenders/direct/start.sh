@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The origin at the gateway's place: nothing is installed, and routes mean nothing to it.
+# The origin in the gateway's place: nothing is installed, and routes are ignored.
 PROGRAM=direct
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -27,7 +27,7 @@ transport() {
 END
 }
 
-# The route table. The first that matches wins, so what takes everything stands last.
+# The route table. The first matching route wins, so the one that matches every path is last.
 write_routes() {
   local change=''
   [ "$1" = 0 ] || change="- match: { path: /change }
@@ -112,7 +112,7 @@ END
 
 contender_run() { exec "$(binary)" -c "$DIRECTORY/envoy.yaml" --concurrency "$WORKERS" --disable-hot-restart -l error; }
 
-# The file that was just moved into its place is noticed.
+# Envoy watches the file and notices the new one.
 contender_reload() { :; }
 
 main "$@"

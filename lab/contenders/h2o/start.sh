@@ -19,7 +19,7 @@ END
 
 contender_configure() {
   local tls=''
-  # What ALPN offers is HTTP/2 whenever this is on, and clients of HTTP/1.1 do not ask for it.
+  # With TLS on, h2o offers HTTP/2 in ALPN; clients of HTTP/1.1 do not ask for it.
   ! encrypted || tls="
       ssl: { certificate-file: \"$CERTIFICATE\", key-file: \"$KEY\", minimum-version: TLSv1.2, ocsp-update-interval: 0 }"
   written "$DIRECTORY/h2o.yaml" <<END

@@ -7,7 +7,7 @@ contender_install() { debian nginx nginx; }
 
 contender_version() { nginx -v 2>&1; }
 
-# Where and how it listens, and what that needs.
+# The `listen` directive, with the settings of TLS if clients use it.
 listener() {
   local options=''
   [ "$PROTOCOL" != https ] || options=' ssl'
@@ -21,7 +21,7 @@ listener() {
 END
 }
 
-# Upgrades have to be passed on by hand; for anything else the field that keeps the connection is an empty one.
+# Upgrades have to be forwarded explicitly; otherwise an empty Connection field keeps the connection.
 connection_fields() {
   if [ "$PROTOCOL" = websocket ]; then
     echo 'proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade"; proxy_read_timeout 1h;'
@@ -33,7 +33,7 @@ connection_fields() {
 contender_configure() {
   local change=''
   [ "$1" = 0 ] || change="location = /change { proxy_pass http://origin; add_header X-Configuration $1; }"
-  # As root its workers would become another user, who may not reach $DIRECTORY.
+  # As root its workers would become another user, which may not reach $DIRECTORY.
   local user=''
   [ "$(id -u)" != 0 ] || user='user root;'
   routes 'location = @ { proxy_pass http://origin; }' 'location ^~ @ { proxy_pass http://origin; }' \

@@ -69,7 +69,7 @@ END
 
 contender_run() { GOMAXPROCS="$WORKERS" exec "$(binary)" "--configfile=$DIRECTORY/traefik.yaml"; }
 
-# The file that was just moved into its place is noticed.
+# Traefik watches the file and notices the new one.
 contender_reload() { :; }
 
 main "$@"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Weir itself: $WEIR, configured through its Admin API: its resources are brought into force while nobody is served, so
-# that `run` becomes a node that has them. PLUGINS (none, five or ten) says what works on every request; see five.json and
-# ten.json. With very many routes it takes them from a file instead, and watches that.
+# Weir itself: $WEIR, configured through its Admin API: its resources are brought into force before it serves clients,
+# so that `run` starts an instance that has them. PLUGINS (none, five or ten) selects the plugins that work on every
+# request; see five.json and ten.json. With very many routes it takes them from a file instead, and watches that.
 PROGRAM=weir
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 PLUGINS="${PLUGINS:-none}"
 export WEIR_ADMIN_KEY=key-of-the-laboratory
-# Beyond it a start by the Admin API takes half a minute, and from a file seconds.
+# Beyond this number a start by the Admin API takes half a minute, and from a file seconds.
 MOST_ROUTES_BY_API=10000
 
 contender_install() {
@@ -17,7 +17,7 @@ contender_install() {
 
 contender_version() { needs WEIR; "$WEIR" version | head -n 1; }
 
-# The route that a change is about.
+# The route that a change modifies.
 changed_route() {
   echo "{ \"id\": \"change\", \"uri\": \"/change\", \"upstream_id\": \"origin\",
     \"plugins\": { \"response-rewrite\": { \"headers\": { \"set\": { \"X-Configuration\": \"$1\" } } } } }"
@@ -59,15 +59,15 @@ END
   } | written "$DIRECTORY/resources.json"
 }
 
-# weir_run OPTION… : the command of a node on this run's data.
+# weir_run OPTION… : the command of an instance on this run's data.
 weir_run() {
   NODE=("$WEIR" run --workers "$WORKERS" --data "$DIRECTORY/data" --admin 127.0.0.1:0 --control off --status off --proxy-tls off "$@")
 }
 
-# The address of the Admin API of the node whose output is in this file.
+# The address of the Admin API of the instance with its output in this file.
 admin_address() { sed -n 's/^listening admin //p' "$1"; }
 
-# Starts a node that serves nobody, brings the resources into force and stops it: they are then in its store.
+# Starts an instance without clients, brings the resources into force and stops it: they are then in its store.
 fill_store() {
   local output="$DIRECTORY/filling" node
   weir_run --proxy off --metrics off
@@ -96,7 +96,7 @@ contender_run() {
 }
 
 contender_reload() {
-  # The file that was just written is noticed.
+  # Weir watches the file and notices the new one.
   ! by_file || return 0
   curl -sS -f -o "$DIRECTORY/changed" -X PUT -H "X-API-KEY: $WEIR_ADMIN_KEY" -d "$(changed_route "$1")" \
     "http://$(admin_address "$DIRECTORY/output")/apisix/admin/routes/change"

@@ -47,7 +47,7 @@ pub enum Denied {
     CrossSite,
 }
 
-/// The rules of one Admin API.
+/// The access rules of one Admin API.
 pub struct Gate {
     /// Accepted keys. An empty list refuses every request, unless `key_required` is off.
     keys: Vec<AdminKey>,

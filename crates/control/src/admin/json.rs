@@ -86,7 +86,7 @@ fn place_in(body: &[u8], offset: usize) -> (usize, usize) {
     (lines + 1, before.len() - line_start)
 }
 
-/// Bytes that `\u000a` is longer than the character.
+/// Difference in bytes between `\u000a` and the character that it stands for.
 const ESCAPE_GROWTH: usize = 5;
 
 #[cfg(test)]

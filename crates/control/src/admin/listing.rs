@@ -32,7 +32,6 @@ pub(crate) fn shown_key(path: &str) -> String {
 /// The answer to a listing.
 #[derive(Debug, Serialize)]
 pub(super) struct Listing<'a> {
-    /// The page.
     pub list: Vec<Entry<'a>>,
     /// How many entries passed the filters, on all pages.
     pub total: usize,

@@ -5,7 +5,6 @@ use model::Kind;
 /// An object or a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectPath {
-    /// The kind.
     pub kind: Kind,
     /// The consumer of a credential, the manager of a secret.
     pub parent: Option<String>,

@@ -28,7 +28,6 @@ impl ApiHeaders {
         ApiHeaders { server: server.unwrap_or(HeaderValue::from_static("APISIX")), cors }
     }
 
-    /// Adds the headers.
     pub fn add_to(&self, response: Response<Bytes>) -> Response<Bytes> {
         let mut response = self.add_to_refusal(response);
         response.headers_mut().insert(API_VERSION, HeaderValue::from_static("v3"));

@@ -1,4 +1,4 @@
-//! Differences: the shape they are told in, that they are complete, and that no secret is among them.
+//! Differences: their shape, completeness, and that they contain no secret.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -19,7 +19,7 @@ fn check(kind: Kind, before: Value, after: Value, expected: Value) {
 }
 
 #[test]
-fn places_that_differ() {
+fn differing_places_are_listed() {
     check(
         Kind::Route,
         json!({"id": 1, "uri": "/a", "plugins": {"a/b": {"n": 1}}, "create_time": 5}),
@@ -51,7 +51,7 @@ fn places_that_differ() {
 }
 
 #[test]
-fn secrets_are_compared_and_not_told() {
+fn secrets_are_compared_and_hidden() {
     let certificate = |key: &str| json!({"cert": "c", "key": key, "keys": [key, "same"], "snis": ["a"]});
     let told = change(Kind::Ssl, &certificate("old s3cr3t"), &certificate("new s3cr3t")).unwrap();
     assert_eq!(
@@ -69,7 +69,7 @@ fn secrets_are_compared_and_not_told() {
 }
 
 #[test]
-fn a_text_that_is_no_json_differs_from_all_but_itself() {
+fn text_without_json_differs_from_every_other() {
     let key = Key::new(Kind::Route, "1").unwrap();
     assert!(between(&catalog(), &key, Some("{damaged"), Some("{damaged")).is_none());
     let told = between(&catalog(), &key, Some("{damaged"), Some("{}")).unwrap();
@@ -80,7 +80,7 @@ fn a_text_that_is_no_json_differs_from_all_but_itself() {
 }
 
 #[test]
-fn a_plan_counts_and_is_ordered() {
+fn plan_counts_objects_and_is_ordered() {
     let of = |key: &str, action| ObjectChange { key: key.to_owned(), action, fields: Vec::new() };
     let plan = Plan::new(
         7,
@@ -95,7 +95,7 @@ fn a_plan_counts_and_is_ordered() {
     assert_eq!(read, plan);
 }
 
-/// Any JSON, not too deep.
+/// Any JSON of limited depth.
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -112,7 +112,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Does to `value` what the places say.
+/// Applies the changes of the listed places to `value`.
 fn apply(value: &mut Value, fields: &[FieldChange]) {
     for field in fields {
         let Some((parent, name)) = field.pointer.rsplit_once('/') else {
@@ -131,7 +131,7 @@ fn apply(value: &mut Value, fields: &[FieldChange]) {
 
 proptest! {
     #[test]
-    fn a_difference_applied_to_the_old_gives_the_new(before in json_value(), after in json_value()) {
+    fn difference_applied_to_old_text_gives_new_text(before in json_value(), after in json_value()) {
         let mut fields = Vec::new();
         compare("", &before, &after, &mut fields);
         prop_assert_eq!(fields.is_empty(), before == after);

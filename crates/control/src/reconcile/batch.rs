@@ -1,5 +1,5 @@
-//! Writing many objects in one durable transaction: each is checked against the snapshot as the writes before it left
-//! it, and none is published unless all of them are durable. It refuses to know where the writes come from.
+//! Writing many objects in one durable transaction: each write is checked against the snapshot that the writes before
+//! it have left, and none is published unless all of them are durable. It does not know the origin of the writes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,7 +16,7 @@ use crate::source::store::{Expect, Label, StoreError, VersionSource};
 use crate::stored_key;
 
 impl Reconciler {
-    /// Does the writes, in order, as far as they are allowed; one result each.
+    /// Does the allowed writes in order; returns one result for each write.
     pub(super) fn write(&mut self, writes: Vec<(Write, Author)>) -> Vec<Result<Done, Refused>> {
         let now_ms = self.parts.clock.unix_ms();
         let count = writes.len();
@@ -53,7 +53,7 @@ impl Reconciler {
         results
     }
 
-    /// Removes objects whose time is up.
+    /// Removes expired objects.
     pub(super) fn sweep(&mut self) {
         let now_ms = self.parts.clock.unix_ms();
         if let Err(fault) = self.catch_up() {
@@ -88,11 +88,11 @@ impl Reconciler {
     }
 }
 
-/// What a batch came to.
+/// The result of a batch.
 pub(super) struct Committed {
-    /// What it changed, if it changed anything.
+    /// The change of the configuration, if there is any.
     pub(super) applied: Option<model::Applied>,
-    /// What etcd has to be asked for before any of it is true; nothing with the store.
+    /// The operations that etcd has to carry out before the change is in force; empty with the store.
     pub(super) operations: Vec<Operation>,
 }
 
@@ -101,11 +101,11 @@ pub(super) struct Batch<'a> {
     journal: Journal<'a>,
     catalog: &'a Catalog,
     snapshot: Snapshot,
-    /// What all writes so far changed, each object once, kinds in resolving order.
+    /// The changes of all writes so far, each object once, kinds in resolving order.
     differences: BTreeMap<Key, Difference>,
     faults: Vec<Fault>,
     now_ms: u64,
-    /// Whether anything was written at all.
+    /// Whether the batch has any write.
     dirty: bool,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Makes the writes durable, with the store.
+    /// With the store, makes the writes durable.
     pub(super) fn commit(self) -> Result<Committed, StoreError> {
         if !self.dirty {
             return Ok(Committed { applied: None, operations: Vec::new() });
@@ -138,12 +138,12 @@ impl<'a> Batch<'a> {
         Ok(Committed { applied: Some(applied), operations })
     }
 
-    /// How many operations etcd will be asked for so far.
+    /// Count of operations for etcd so far.
     pub(super) fn planned(&self) -> usize {
         self.journal.planned()
     }
 
-    /// Says whose the writes are from here on.
+    /// Sets the author of the writes that follow.
     fn signed(&mut self, source: VersionSource, by: Author) -> &mut Self {
         self.journal.sign(Label { at_ms: self.now_ms, source, by });
         self
@@ -176,7 +176,7 @@ impl<'a> Batch<'a> {
         self.store(key, body, Expect::Any, ttl_s)
     }
 
-    /// The id is a revision of its own, as wide as etcd users know it.
+    /// The id is a revision of its own, with twenty digits as in etcd.
     fn create(
         &mut self,
         kind: Kind,
@@ -250,7 +250,7 @@ impl<'a> Batch<'a> {
         Ok(Done::Deleted { key: key.clone(), revision })
     }
 
-    /// Removes an object whose time is up, whoever still refers to it.
+    /// Removes an expired object, even if other objects refer to it.
     fn expire(&mut self, path: &str) -> Result<(), Refused> {
         match stored_key::parse(path) {
             Some(key) => self.delete(&key, true).map(drop),
@@ -262,7 +262,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// A consumer takes its credentials along.
+    /// The credentials of a consumer, which are removed with it.
     fn credentials_of(&self, key: &Key) -> Vec<Key> {
         if key.kind != Kind::Consumer {
             return Vec::new();
@@ -270,7 +270,7 @@ impl<'a> Batch<'a> {
         self.snapshot.dependents(key).into_iter().filter(|user| user.kind == Kind::Credential).collect()
     }
 
-    /// Adds what a write changed to what the batch changes.
+    /// Adds the changes of a write to those of the batch.
     fn take(&mut self, applied: model::Applied) {
         self.snapshot = applied.snapshot;
         self.faults.extend(applied.faults);
@@ -297,8 +297,8 @@ fn indices(written: &Written) -> Indices {
     Indices { created: written.created_index, modified: written.modified_index }
 }
 
-/// A patched object carries its id as a text, whether the patch touched it or not; an id of another object stays, to
-/// be refused.
+/// Writes the object's own id into a patched object as a text, even if the patch did not touch it. An id of another
+/// object stays, so that the write is refused.
 fn settle_id(key: &Key, object: &mut Map<String, Value>) {
     let own = if key.kind == Kind::Secret { &*key.id } else { key.own_id() };
     let differs = match object.get("id") {
@@ -312,7 +312,7 @@ fn settle_id(key: &Key, object: &mut Map<String, Value>) {
     }
 }
 
-/// Who removes objects whose time is up.
+/// The author of removals of expired objects.
 const THE_CLOCK: &str = "weir";
-/// Objects removed in one sweep; the rest goes with the next.
+/// Limit of objects that are removed in one sweep; the next sweep removes the rest.
 const MAX_SWEPT: usize = 10_000;

@@ -1,5 +1,5 @@
-//! The whole set as an outside owner puts it (contract 2.1, API-driven standalone): what the set said of itself, and
-//! putting the next one. It refuses to know the text of requests.
+//! A whole set that an external owner puts (contract 2.1, API-driven standalone): the statement of a set about itself,
+//! and putting the next set. It does not know the text of requests.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::source::store::{Store, StoreError, VersionSource};
 use crate::stored_key;
 use crate::view::View;
 
-/// What the last set said of itself. It outlives the process.
+/// The statement of the last set about itself. It outlives the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configs {
-    /// The name its owner gave it.
+    /// The name that its owner gave it.
     pub digest: String,
-    /// When it was put, in seconds since the Unix epoch.
+    /// The time when it was put, in seconds since the Unix epoch.
     pub last_modified_s: u64,
-    /// The newest change there was once it was put; 0: none. Any newer one is not the owner's.
+    /// The newest change when the set had been put; 0: none. The owner did not make newer changes.
     as_of: u64,
     /// The version of each collection.
     versions: BTreeMap<String, u64>,
-    /// The index that its owner gave an object, and the revision that wrote that object.
+    /// The index that the owner gave an object, and the revision that wrote that object.
     given: HashMap<String, Given>,
 }
 
-/// An index of the owner's.
+/// An index from the owner of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Given {
     index: u64,
@@ -39,13 +39,12 @@ struct Given {
 /// The next set.
 #[derive(Debug, Clone)]
 pub(crate) struct Put {
-    /// The set's name.
     pub(crate) digest: String,
-    /// What it is to follow; another one having come meanwhile, nothing is done.
+    /// The set that it follows; if another one was put in the meantime, the configuration stays unchanged.
     pub(crate) follows: Arc<Configs>,
-    /// Its collections, those that stay as they are left out.
+    /// The collections of the set; unchanged ones are left out.
     pub(crate) collections: Vec<Collection>,
-    /// Who puts it.
+    /// The author of the change.
     pub(crate) author: Author,
 }
 
@@ -55,23 +54,21 @@ pub(crate) type Item = (Key, Arc<str>, Option<u64>);
 /// One collection of a set.
 #[derive(Debug, Clone)]
 pub(crate) struct Collection {
-    /// Whose list it is; credentials are among the consumers.
+    /// The kind of the list; credentials are among the consumers.
     pub(crate) kind: Kind,
-    /// Its version.
     pub(crate) version: u64,
-    /// Its objects.
     pub(crate) items: Vec<Item>,
 }
 
-/// Another set came in between.
+/// Another set was put in the meantime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Overtaken;
 
 impl Configs {
-    /// What the store holds of it.
+    /// Reads the statement from the store.
     pub(super) fn load(store: &Store) -> Result<Arc<Configs>, StoreError> {
         let Some(bytes) = store.kept(NAME)? else { return Ok(Arc::default()) };
-        // A later version may keep more; without what this one needs, the owner begins anew.
+        // A later version of Weir may keep other fields; if a field is missing here, the owner starts again.
         let configs = serde_json::from_slice(&bytes).unwrap_or_else(|fault| {
             tracing::warn!(%fault, "what is kept of the last whole set cannot be read; its versions begin anew");
             Configs::default()
@@ -90,7 +87,7 @@ impl Configs {
         (given.written == modified_index).then_some(given.index)
     }
 
-    /// The digest, if what is in force is still that set.
+    /// The digest, if that set is still in force.
     pub(crate) fn digest(&self, changed: Option<(u64, u64)>) -> Option<&str> {
         let as_of = changed.map_or(0, |(revision, _)| revision);
         (!self.digest.is_empty() && self.as_of == as_of).then_some(self.digest.as_str())
@@ -114,8 +111,8 @@ impl View {
 }
 
 impl Reconciler {
-    /// Puts a set in the place of what is there, as far as its objects can be used; the others are reported and keep
-    /// their last good form. One revision, durable together with what the set says of itself.
+    /// Replaces the objects of the set's collections. Faulty objects are reported and keep their last good form. The
+    /// change is one revision, durable together with the statement of the set.
     pub(crate) fn put_configs(&mut self, put: Put) -> Result<Result<(), Overtaken>, WholeRefused> {
         self.catch_up()?;
         if !Arc::ptr_eq(&self.configs, &put.follows) {
@@ -131,7 +128,7 @@ impl Reconciler {
                 set.complete.push(Kind::Credential);
             }
             for (key, text, index) in &collection.items {
-                // The same index is the same object, whatever its text.
+                // An object with the same index is unchanged, whatever its text.
                 let kept = view.written(key).filter(|written| {
                     index.is_some() && self.configs.index(key, written.modified_index) == *index
                 });
@@ -143,7 +140,7 @@ impl Reconciler {
         let revision = self.snapshot.revision();
         let is_new: HashSet<&Key> = differing.iter().map(|differing| &differing.key).collect();
         next.last_modified_s = self.parts.clock.unix_ms() / 1000;
-        // Known only once the transaction has its revision.
+        // Known only after the transaction has its revision.
         let given: Vec<(&Key, u64)> = put
             .collections
             .iter()
@@ -178,5 +175,5 @@ impl Configs {
     }
 }
 
-/// Under which the store keeps it.
+/// The name under which the store keeps it.
 const NAME: &str = "configs";

@@ -1,5 +1,5 @@
-//! etcd as the source: what the follower tells becomes the configuration in force. Writes come back by the same way, so
-//! that there is one order of changes. It refuses to know etcd's protocol.
+//! etcd as the source: updates of the follower become the configuration in force. Writes come back as updates too, so
+//! that there is one order of changes. It does not know etcd's protocol.
 
 mod write;
 
@@ -18,7 +18,7 @@ use crate::stored_key;
 use crate::view::EtcdState;
 
 impl Reconciler {
-    /// The first configuration: the copy on disk at once, then what etcd has, if it can be had soon.
+    /// The first configuration: the copy on disk at once, then the data of etcd, if it answers within the time limit.
     pub(super) fn load_from_etcd(&mut self, commands: &SyncSender<Command>) -> Result<(), LoadError> {
         let Source::Etcd(etcd) = &mut self.parts.source else { return Ok(()) };
         let kept = etcd.kept.take().unwrap_or_default();
@@ -53,7 +53,7 @@ impl Reconciler {
         }
     }
 
-    /// Brings into force what the follower tells.
+    /// Brings an update of the follower into force.
     pub(super) fn take(&mut self, update: Update) {
         match update {
             Update::All { revision, cluster_id, entries, strays } => {
@@ -93,8 +93,8 @@ impl Reconciler {
         let (snapshot, catalog) = (&self.snapshot, &self.parts.catalog);
         let Source::Etcd(etcd) = &mut self.parts.source else { return };
         let last_good = &mut etcd.last_good;
-        // Each takes a second or two with very many objects, and neither needs the other. Nothing is in force before
-        // both are done.
+        // Each of the two takes a second or two with very many objects, so they run at the same time. The new data is
+        // in force only after both are done.
         let (kept, applied) = thread::scope(|scope| {
             let copying = scope.spawn(|| last_good.replace(revision, cluster_id, &entries));
             let applied = concerns.then(|| snapshot.apply(catalog, &changes, revision, Policy::Lenient));
@@ -120,12 +120,12 @@ impl Reconciler {
         }
     }
 
-    /// In place of a key whose value cannot be read: a record that makes a faulty object, so that it keeps its last good form
-    /// or is answered 503. None where the key is of no kind of object.
+    /// A record for a key with a value that cannot be read. It makes a faulty object, so that the object keeps its last
+    /// good form or is answered 503. None where the key belongs to no kind of object.
     fn faulty_record(&self, stray: &Stray) -> Option<Record> {
         let key = stored_key::parse(&stray.path)?;
         let text = Written::unreadable(&stray.reason);
-        // Its revisions are not known. Read again, it is the same object as before.
+        // Its revisions are not known. If it is read again unchanged, it counts as the same object.
         let before = self.written(&key);
         let is_known = before.is_some_and(|before| before.text == text);
         Some(Record {
@@ -178,7 +178,7 @@ impl Reconciler {
         self.publish(applied);
     }
 
-    /// Reads everything again from etcd, and adopts it even if it is older, where that is wanted.
+    /// Reads everything again from etcd; with `adopt`, takes it over even if it is older.
     pub(super) fn read_etcd_again(&mut self, adopt: bool) {
         let Source::Etcd(etcd) = &self.parts.source else { return };
         if adopt {
@@ -215,7 +215,7 @@ impl Reconciler {
         }
     }
 
-    /// Lets readers know of keys that hold no object.
+    /// Shows readers the keys that hold no object.
     fn tell_strays(&mut self) {
         let Source::Etcd(etcd) = &self.parts.source else { return };
         let faults: Vec<String> = etcd
@@ -232,7 +232,7 @@ impl Reconciler {
 }
 
 impl EtcdSource {
-    /// Remembers whether the copy on disk could be written; serving does not depend on it.
+    /// Records whether the copy on disk could be written; requests are served either way.
     fn note_copy(&mut self, written: Result<(), StoreError>) {
         let fault = written.err().map(|fault| fault.to_string());
         if let Some(fault) = &fault
@@ -243,7 +243,7 @@ impl EtcdSource {
         self.status.copy_fault = fault;
     }
 
-    /// What happens by itself, each second: a copy that lacks changes is made anew from everything there is.
+    /// Periodic work, each second: starts reading everything again for a copy that lacks changes.
     pub(super) fn tick(&mut self) {
         if self.last_good.lacks_changes() && self.copy_again_at.is_none_or(|at| Instant::now() >= at) {
             self.copy_again_at = Some(Instant::now() + COPY_AGAIN_AFTER);
@@ -252,7 +252,7 @@ impl EtcdSource {
     }
 }
 
-/// Hands updates to the reconciling thread, waiting where its queue is full.
+/// Passes updates to the reconciling thread, and waits while its queue is full.
 fn teller(
     commands: SyncSender<Command>,
 ) -> impl Fn(Update) -> std::pin::Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync + 'static {
@@ -272,13 +272,13 @@ fn teller(
     }
 }
 
-/// Why a key of no known kind is skipped.
+/// The reason why a key of no known kind is skipped.
 const UNKNOWN_KIND: &str = "it is no object that this version knows";
-/// How long a start waits for etcd, where its disk has what was served before.
+/// Longest wait for etcd at a start, where the disk has a copy.
 const START_WITHIN_KEPT: Duration = Duration::from_secs(10);
-/// How often everything is read again for a copy that the disk did not take.
+/// Time between two attempts to write a copy that the disk did not take.
 const COPY_AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// Between two tries to get into a full queue.
+/// Pause between two attempts to send into a full queue.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
-/// Keys that hold no object and are remembered; the first of thousands say what the others would.
+/// Limit of remembered keys that hold no object. The first thousand usually show the cause.
 const MAX_STRAYS: usize = 1000;

@@ -1,5 +1,5 @@
-//! Taking over a changed file: what differs from the configuration in force is applied, what does not is left alone.
-//! It refuses to know the file's format.
+//! Taking over a changed file: the objects that differ from the configuration in force are applied, the others stay. It
+//! does not know the file's format.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use super::{Reconciler, Refused, Source};
 use crate::source::file::{Document, FileFault};
 
 impl Reconciler {
-    /// Reads the file and applies it; gives back every fault, each as one line. With the store there is no
-    /// file; etcd is read again.
+    /// Reads the file and applies it; returns every fault, each as one line. With etcd, starts reading everything
+    /// again. With the store it does nothing.
     pub(super) fn reload(&mut self) -> Vec<String> {
         self.read_etcd_again(false);
         let Source::File { file, strict } = &mut self.parts.source else { return Vec::new() };
@@ -20,7 +20,7 @@ impl Reconciler {
             Ok(document) => self.take_over(&document, strict),
             Err(faults) => lines(faults),
         };
-        // What was wrong before and still is was told before.
+        // Faults that are not new were logged before.
         let known: HashSet<&String> = self.faults.iter().collect();
         for fault in faults.iter().filter(|fault| !known.contains(fault)) {
             tracing::error!("{fault}");
@@ -45,7 +45,7 @@ impl Reconciler {
             return Self::faults_of(document, &self.snapshot.faults());
         }
         let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);
-        // Objects that were faulty before and are the same now are not among the applied ones.
+        // Objects that were faulty before and are unchanged are not among the applied ones.
         let all = if strict { applied.faults.clone() } else { applied.snapshot.faults() };
         let faults = Self::faults_of(document, &all);
         let refused = strict && !faults.is_empty();
@@ -62,15 +62,16 @@ impl Reconciler {
     /// The faults of the file and of its objects, each as a line, in the file's order.
     fn faults_of(document: &Document, of_objects: &[Fault]) -> Vec<String> {
         let mut faults = document.faults.clone();
-        // Objects that are kept although the file no longer tells them apart have their faults reported already.
+        // An object that is kept although the file has no item for it is not in the document; its fault is already
+        // among the document's faults.
         faults.extend(of_objects.iter().filter_map(|fault| document.place(fault)));
         faults.sort_by_key(|fault| fault.line);
-        // Of an item that is no object of its own, the file and its closed form tell the same.
+        // An item with a stand-in is reported twice with the same text: by the file and by the stand-in.
         faults.dedup();
         lines(faults)
     }
 
-    /// The objects that are new or differ, and those that are gone.
+    /// The objects that are new or differ, and those that are removed.
     fn changes(&self, document: &Document, revision: u64) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut present: HashSet<&Key> = HashSet::with_capacity(document.objects.len());
@@ -90,13 +91,13 @@ impl Reconciler {
         let good = Kind::ALL.into_iter().flat_map(|kind| self.snapshot.iter(kind)).map(|object| object.key());
         let faulty = self.snapshot.faulty().map(|faulty| &faulty.written.key);
         let gone: HashSet<&Key> = good.chain(faulty).filter(|key| !present.contains(key)).collect();
-        // Where an item could not be told from the others, an object that seems gone may be that item.
+        // If an item has no usable key, an object that seems to be removed may be that item.
         let gone = gone.into_iter().filter(|key| !document.unclear.contains(&key.kind));
         changes.extend(gone.map(|key| Change { key: key.clone(), written: None }));
         changes
     }
 
-    /// Why writes are refused: who may change the configuration instead.
+    /// The refusal of writes; its text names the source that can be changed instead.
     pub(super) fn read_only(&self) -> Refused {
         match &self.parts.source {
             Source::File { file, .. } => Refused::ReadOnly(format!(
@@ -126,7 +127,7 @@ impl Reconciler {
     }
 }
 
-/// Logs what has no effect in the objects that are new or differ.
+/// Logs the parts without effect in objects that are new or differ.
 fn warn(document: &Document, snapshot: &Snapshot, changes: &[Change]) {
     let lines = changes.iter().flat_map(|change| {
         let warnings = snapshot.warnings_at(&change.key).iter();
@@ -137,7 +138,7 @@ fn warn(document: &Document, snapshot: &Snapshot, changes: &[Change]) {
     }
 }
 
-/// Warnings logged for one version of a file; `weir check` shows all.
+/// Limit of logged warnings for one version of a file; `weir check` shows all.
 const MAX_WARNING_LINES: usize = 100;
 
 fn lines(faults: Vec<FileFault>) -> Vec<String> {

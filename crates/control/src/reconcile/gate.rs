@@ -1,12 +1,12 @@
-//! A gate in front of the writes: while it is held, the writes of the Admin API wait. Refuses to know what they wait for.
+//! A gate in front of the writes: while it is held, the writes of the Admin API wait. It does not know the reason.
 //!
-//! After an upgrade the old process still answers requests on its kept connections, by the configuration that it had. A
-//! write that was acknowledged is in force for every request that begins after the answer, so the writes wait until the
-//! old process begins no request any more (docs/decisions/0026-writes-after-an-upgrade.md).
+//! After an upgrade the old process still answers requests on its kept connections, with its own configuration. A write
+//! that was acknowledged is in force for every request that begins after the answer, so the writes wait until the old
+//! process begins no more requests (docs/decisions/0026-writes-after-an-upgrade.md).
 
 use tokio::sync::watch;
 
-/// See the module.
+/// The gate. Clones share its state.
 #[derive(Debug, Clone)]
 pub struct WriteGate {
     state: watch::Sender<State>,
@@ -15,9 +15,9 @@ pub struct WriteGate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// Writes wait, and none has come yet.
+    /// Writes have to wait, and none has arrived yet.
     Held,
-    /// Writes wait, and at least one has come.
+    /// Writes have to wait, and at least one has arrived.
     Wanted,
 }
 
@@ -29,12 +29,12 @@ impl Default for WriteGate {
 }
 
 impl WriteGate {
-    /// Has the writes wait from now on.
+    /// Makes all later writes wait.
     pub fn hold(&self) {
         self.state.send_replace(State::Held);
     }
 
-    /// Lets the writes pass, those that wait and those to come.
+    /// Lets waiting and later writes pass.
     pub fn open(&self) {
         self.state.send_replace(State::Open);
     }
@@ -49,7 +49,7 @@ impl WriteGate {
         *self.state.borrow() == State::Wanted
     }
 
-    /// As if a write had come: [`WriteGate::is_wanted`] says so while the gate is held.
+    /// Acts as a write that arrives: [`WriteGate::is_wanted`] is true afterwards while the gate is held.
     pub fn want(&self) {
         self.state.send_if_modified(|state| {
             let is_first = *state == State::Held;

@@ -1,10 +1,10 @@
-//! Good forms of objects that have become faulty, on this instance's disk: a restart serves the last good form as the
-//! process before it did. The embedded store takes faulty objects only in a forced rollback. It refuses to know what a
-//! fault is.
+//! Good forms of objects that have become faulty, on this instance's disk, so that a restart serves the same last good
+//! form as the process before. The embedded store takes faulty objects only in a forced rollback. It does not know the
+//! kinds of faults.
 //!
-//! The file is small, since it holds only objects that are faulty now, and it is replaced as a whole: written under another
-//! name, synced, renamed. Several instances may share a data directory in declarative mode; each resources file has a file
-//! of its own.
+//! The file is small, because it holds only objects that are faulty now. It is replaced as a whole: written under
+//! another name, synced, renamed. Several instances may share a data directory in declarative mode; each resources file
+//! has a file of its own.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -24,18 +24,18 @@ use crate::stored_key;
 /// The good forms on disk.
 #[derive(Debug, Default)]
 pub(super) struct GoodForms {
-    /// Where they are and of which source; none: nothing is kept.
+    /// Their file and the name of the source; none: the forms are not kept.
     place: Option<(PathBuf, String)>,
-    /// The forms on disk, by the keys' texts.
+    /// The forms on disk, by the text of their key.
     kept: BTreeMap<String, Form>,
-    /// The disk did not take the last change, which was reported.
+    /// Whether the disk did not take the last change, which was reported.
     is_behind: bool,
 }
 
 /// One object as it is on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Form {
-    /// Its secrets encrypted, as in the store.
+    /// The text with encrypted secrets, as in the store.
     text: String,
     created_index: u64,
     modified_index: u64,
@@ -44,13 +44,13 @@ struct Form {
 /// The whole file.
 #[derive(Serialize, Deserialize)]
 struct Document {
-    /// Of which source the objects are.
+    /// The name of the source of the objects.
     source: String,
     objects: BTreeMap<String, Form>,
 }
 
 impl GoodForms {
-    /// Reads what an earlier process has kept. A file that cannot be used is put aside and reported.
+    /// Reads the forms that an earlier process has kept. A file that cannot be used is renamed and reported.
     pub(super) fn load(parts: &Parts) -> GoodForms {
         let Some(data) = &parts.data else { return GoodForms::default() };
         let source = name(&parts.source);
@@ -61,7 +61,7 @@ impl GoodForms {
                 let aside = path.with_extension("json.unusable");
                 tracing::error!(%fault, path = %path.display(), aside = %aside.display(),
                     "the last good forms on disk cannot be used and are put aside: faulty objects are answered 503");
-                // Where it cannot be renamed, the next change replaces it.
+                // If it cannot be renamed, the next change replaces it.
                 let _ = fs::rename(&path, aside);
                 BTreeMap::new()
             }
@@ -69,7 +69,7 @@ impl GoodForms {
         GoodForms { place: Some((path, source)), kept, is_behind: false }
     }
 
-    /// Takes the forms out, opened, for the first configuration.
+    /// Returns the forms, decrypted, for the first configuration.
     fn opened(&self, sealer: &Sealer) -> BTreeMap<Key, Written> {
         let opened = self.kept.iter().filter_map(|(path, form)| {
             let record = Record {
@@ -84,8 +84,8 @@ impl GoodForms {
         opened.collect()
     }
 
-    /// Brings the disk up to date with the good forms that are in force for faulty objects of `snapshot`, before requests
-    /// are served by them. It costs nothing while no object is faulty.
+    /// Writes the good forms that are in force for faulty objects of `snapshot` to disk, before requests are served by
+    /// them. It costs nothing while no object is faulty.
     pub(super) fn keep(&mut self, sealer: &Sealer, snapshot: &Snapshot) {
         let Some((path, source)) = &self.place else { return };
         let good = snapshot.faulty().filter_map(|faulty| {
@@ -115,8 +115,8 @@ impl GoodForms {
 }
 
 impl Reconciler {
-    /// Whether a form on disk is of the object that is there now, and not of one that was deleted meanwhile. A file has no
-    /// revisions of its own, and a value of etcd that cannot be read has none that is known (0).
+    /// Whether a form on disk belongs to the present object, and not to one that was deleted in the meantime. A file
+    /// has no revisions of its own, and a value of etcd that cannot be read has no known revision (0).
     fn is_one_object(&self, form: &Written, now: &Written) -> bool {
         match self.parts.source {
             Source::File { .. } => true,
@@ -126,8 +126,8 @@ impl Reconciler {
         }
     }
 
-    /// Brings the first configuration into force: objects that an earlier process served in a good form get that form first,
-    /// and what is written now after it, so that what is faulty keeps the good form.
+    /// Brings the first configuration into force: objects that an earlier process served in a good form get that form
+    /// first and their present text after it, so that a faulty text keeps the good form.
     pub(super) fn apply_first(&mut self, changes: Vec<Change>, revision: u64) {
         let good = self.good.opened(&self.parts.sealer);
         let (mut first, mut second) = (Vec::with_capacity(changes.len()), Vec::new());
@@ -148,7 +148,7 @@ impl Reconciler {
         if second.is_empty() {
             self.publish(applied);
         } else {
-            // The file on disk must survive a crash between the two.
+            // The file on disk must survive a crash between the two steps.
             self.hand_over(applied);
             let applied = self.snapshot.apply(&self.parts.catalog, &second, revision, Policy::Lenient);
             self.publish(applied);
@@ -156,7 +156,7 @@ impl Reconciler {
     }
 }
 
-/// The name that tells this source from others.
+/// The name that distinguishes this source from others.
 fn name(source: &Source) -> String {
     match source {
         Source::Store(_) => "store".to_owned(),
@@ -178,7 +178,7 @@ fn read(path: &Path, source: &str) -> io::Result<BTreeMap<String, Form>> {
     Ok(if document.source == source { document.objects } else { BTreeMap::new() })
 }
 
-/// Makes the file hold these forms, or removes it where there are none.
+/// Replaces the file by one with these forms, or removes it where there are none.
 fn replace(path: &Path, source: &str, forms: &BTreeMap<String, Form>) -> io::Result<()> {
     if forms.is_empty() {
         return match fs::remove_file(path) {
@@ -188,7 +188,7 @@ fn replace(path: &Path, source: &str, forms: &BTreeMap<String, Form>) -> io::Res
     }
     let directory = path.parent().unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    // Instances that share the directory write at the same time.
+    // The name has the process id, because instances that share the directory write at the same time.
     let beside = path.with_extension(format!("json.{}", std::process::id()));
     let document = Document { source: source.to_owned(), objects: forms.clone() };
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;

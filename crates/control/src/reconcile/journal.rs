@@ -1,5 +1,5 @@
-//! Where the writes of one batch go: into a transaction of the embedded store, or into a list of operations that etcd is
-//! asked to do once all of them are checked. It refuses to know what is written and who may.
+//! The destination of the writes of one batch: a transaction of the embedded store, or a list of operations that etcd
+//! carries out after all of them are checked. It knows neither the objects nor the permissions.
 
 use std::collections::HashSet;
 
@@ -12,40 +12,40 @@ use crate::stored_key;
 
 /// The writes of one batch.
 pub(super) enum Journal<'a> {
-    /// Durable with the commit of the transaction, secrets sealed.
+    /// Durable with the commit of the transaction; secrets are encrypted.
     Store(Box<Transaction<'a>>, &'a Sealer),
-    /// Not yet asked for.
+    /// Operations that are not sent yet.
     Etcd(Planned<'a>),
 }
 
-/// What etcd will be asked to do.
+/// The operations for etcd.
 pub(super) struct Planned<'a> {
     etcd: &'a Etcd,
     space: &'a KeySpace,
     runtime: &'a tokio::runtime::Handle,
     sealer: &'a Sealer,
-    /// Counts up from the one in force; the real ones are known afterwards.
+    /// Counts up from the revision in force; etcd assigns the real ones when it does the writes.
     revision: u64,
     operations: Vec<Operation>,
-    /// Keys that an operation of this batch writes: a later one builds on what that has left.
+    /// Keys that an operation of this batch writes; a later operation on such a key builds on that write.
     touched: HashSet<String>,
 }
 
-/// The revisions that a write got.
+/// The revisions of a written object.
 pub(super) struct Indices {
     pub(super) created: u64,
     pub(super) modified: u64,
 }
 
-/// One put, with what is known of the object it replaces.
+/// One put, with the known revisions of the object that it replaces.
 pub(super) struct Put<'p> {
     pub(super) key: &'p Key,
     pub(super) text: &'p str,
-    /// Revisions of the object as the writer sees it; none: it is new.
+    /// Revisions of the object as the writer sees it; none: the object is new.
     pub(super) before: Option<Indices>,
-    /// Whether it must still be that one.
+    /// The condition for the object that is replaced.
     pub(super) expect: Expect,
-    /// Seconds until it ends by itself.
+    /// Seconds until the object expires.
     pub(super) ttl_s: Option<f64>,
     pub(super) now_ms: u64,
 }
@@ -62,7 +62,7 @@ impl<'a> Journal<'a> {
         Journal::Etcd(Planned { etcd, space, runtime, sealer, revision, operations, touched })
     }
 
-    /// Says whose the writes are from now on; etcd's history is etcd's.
+    /// Sets the author of the writes that follow; with etcd it does nothing, because etcd has a history of its own.
     pub(super) fn sign(&mut self, label: Label) {
         match self {
             Journal::Store(transaction, _) => transaction.sign(label),
@@ -70,7 +70,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// The next revision. Every write of its own takes one.
+    /// The next revision. Every single write takes one.
     pub(super) fn advance(&mut self) -> u64 {
         match self {
             Journal::Store(transaction, _) => transaction.advance(),
@@ -81,10 +81,10 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// A number for a new object that no other object has got or gets.
+    /// A number for a new object that no other object has or will get.
     ///
     /// # Errors
-    /// etcd cannot be asked.
+    /// etcd does not answer.
     pub(super) fn new_id(&mut self) -> Result<u64, StoreError> {
         match self {
             Journal::Store(transaction, _) => Ok(transaction.advance()),
@@ -99,7 +99,7 @@ impl<'a> Journal<'a> {
     /// Writes one object under the current revision.
     ///
     /// # Errors
-    /// See [`Transaction::put`]; with etcd, conflicts are only known afterwards.
+    /// See [`Transaction::put`]; with etcd, conflicts are known only after the operations were sent.
     pub(super) fn put(&mut self, put: &Put<'_>) -> Result<Indices, StoreError> {
         let path = stored_key::text(put.key);
         match self {
@@ -119,7 +119,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// Removes one object, of which `before` is known.
+    /// Removes one object; `before` has its known revisions.
     ///
     /// # Errors
     /// See [`Transaction::delete`].
@@ -133,7 +133,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// How many operations are planned so far; 0 with the store.
+    /// Count of operations that are planned so far; 0 with the store.
     pub(super) fn planned(&self) -> usize {
         match self {
             Journal::Store(..) => 0,
@@ -141,14 +141,14 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// Takes back the operations planned behind `count`.
+    /// Drops the operations planned after the first `count`.
     pub(super) fn take_back(&mut self, count: usize) {
         if let Journal::Etcd(planned) = self {
             planned.operations.truncate(count);
         }
     }
 
-    /// Makes the writes of the store durable; with etcd, gives back what it has to be asked for.
+    /// Makes the writes of the store durable; with etcd, returns the operations to send.
     ///
     /// # Errors
     /// See [`Transaction::commit`].
@@ -168,16 +168,16 @@ impl Planned<'_> {
         } else {
             Expected::AsWrittenBefore
         };
-        // A part of a second lasts as long as a whole one: nothing ends before its time.
+        // Rounded up, so that an object does not expire before its time.
         #[allow(clippy::cast_possible_truncation)]
         let ttl_s = ttl_s.map(|seconds| seconds.ceil() as i64);
         self.operations.push(Operation { path, place: Place::Data, text, expect, ttl_s });
     }
 }
 
-/// When `seconds` from now are over; a time that is over already ends at the next sweep.
+/// The time `seconds` from now; an object with a time in the past expires at the next sweep.
 fn expiry(now_ms: u64, seconds: f64) -> u64 {
-    // A float becomes the nearest number that fits: never negative, at most the end of time.
+    // The conversion saturates: the result is never negative and at most `u64::MAX`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let after_ms = (seconds * 1000.0) as u64;
     now_ms.saturating_add(after_ms)

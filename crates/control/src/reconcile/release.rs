@@ -1,5 +1,6 @@
-//! Lending the source to another process: the thread lets go of the store, waits for a verdict, and either ends or takes
-//! the store back with whatever was written meanwhile. Writes wait as long. It refuses to know why.
+//! Releasing the source to another process: the thread closes the store, waits for a verdict, and then either ends or
+//! opens the store again with the writes of the other process. Writes wait in the meantime. It does not know the
+//! reason.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -15,11 +16,11 @@ use crate::serve::Busy;
 use crate::source::store::{Record, StoreError};
 use crate::stored_key;
 
-/// The way to the source, for somebody who has it taken over.
+/// Releases the source so that another process can take it over.
 #[derive(Debug, Clone)]
 pub struct HandOver {
     reconcile: Reconcile,
-    /// Whether the Admin API accepts nobody for the time being.
+    /// Whether the Admin API does not accept connections for now.
     admin_paused: watch::Sender<bool>,
     admin_busy: Busy,
 }
@@ -29,19 +30,19 @@ impl HandOver {
         HandOver { reconcile, admin_paused, admin_busy: Busy::default() }
     }
 
-    /// Lets the requests that the Admin API has accepted be answered first.
+    /// Makes [`HandOver::release`] wait first for the requests that the Admin API has accepted.
     pub(crate) fn after(self, admin_busy: Busy) -> HandOver {
         HandOver { admin_busy, ..self }
     }
 
-    /// Finishes the writes that wait and lets go of the store; none if that has not happened by the deadline. Who
-    /// connects to the Admin API from now on waits in the kernel's queue for whoever accepts next.
+    /// Finishes the writes that wait and closes the store; none if that has not happened by the deadline. New
+    /// connections to the Admin API wait in the kernel's queue until a process accepts again.
     pub fn release(&self, deadline: Option<Instant>) -> Option<Released> {
         let (released, is_released) = sync_channel(1);
         let (verdict, decided) = sync_channel(1);
         self.admin_paused.send_replace(true);
-        // A write on a connection that was accepted a moment ago would queue behind the release and be refused.
-        // One that waits for the process before this one is answered when that is over.
+        // A write on a connection that was accepted just before would queue behind the release and be refused. A write
+        // that waits at the gate is answered when the older process has ended its requests.
         let began = Instant::now();
         while (self.admin_busy.count() > 0 && began.elapsed() < ANSWERS_WITHIN)
             || (self.reconcile.gate().is_wanted() && began.elapsed() < GATE_OPENS_WITHIN)
@@ -70,7 +71,7 @@ impl HandOver {
     }
 }
 
-/// A source that nobody holds. When it is dropped, it is taken back.
+/// A source that no process holds. When it is dropped, this process opens it again.
 #[derive(Debug)]
 pub struct Released {
     verdict: SyncSender<ForGood>,
@@ -79,10 +80,10 @@ pub struct Released {
 }
 
 impl Released {
-    /// Another process holds the source now: the thread here writes nothing any more.
+    /// Tells the thread that another process holds the source now; the thread writes nothing afterwards.
     pub fn for_good(mut self) {
         self.given_away = true;
-        // A thread that is gone needs no telling.
+        // The thread may have ended, so a failed send is ignored.
         let _ = self.verdict.send(ForGood);
     }
 }
@@ -98,7 +99,7 @@ impl Drop for Released {
 #[derive(Debug)]
 pub(super) struct ForGood;
 
-/// What the thread is asked.
+/// The command to the thread.
 #[derive(Debug)]
 pub(super) struct Release {
     released: SyncSender<()>,
@@ -106,7 +107,7 @@ pub(super) struct Release {
 }
 
 impl Reconciler {
-    /// Lets go of the source until it is known who has it.
+    /// Releases the source until the verdict is known.
     pub(super) fn release(&mut self, release: &Release) -> Flow {
         match &mut self.parts.source {
             Source::Store(store) => {
@@ -116,7 +117,7 @@ impl Reconciler {
             Source::Etcd(etcd) => etcd.last_good.close(),
             Source::File { .. } => {}
         }
-        // Who asked may have given up; then the verdict is there already.
+        // The caller may have given up; its verdict has then already arrived.
         let _ = release.released.send(());
         if release.decided.recv().is_ok() {
             return self.give_away();
@@ -127,8 +128,8 @@ impl Reconciler {
         Flow::Continue
     }
 
-    /// Leaves the source to another process. A file or etcd is followed on, for the requests on kept connections; the store
-    /// cannot be, since one process at a time can open it.
+    /// Leaves the source to another process. A file or etcd is still followed, for the requests on kept connections.
+    /// The store cannot be followed, because only one process at a time can open it.
     fn give_away(&mut self) -> Flow {
         match &mut self.parts.source {
             Source::Store(_) => Flow::Stop,
@@ -140,7 +141,7 @@ impl Reconciler {
         }
     }
 
-    /// Takes the store back, if it was lent, and brings into force what was written meanwhile.
+    /// Opens the store again, if it was released, and brings the writes of the other process into force.
     pub(super) fn catch_up(&mut self) -> Result<(), StoreError> {
         let Source::Store(store) = &mut self.parts.source else { return Ok(()) };
         if !self.behind {
@@ -154,7 +155,7 @@ impl Reconciler {
         let revision = store.revision();
         if revision != self.snapshot.revision() {
             let records = store.load()?;
-            // What is no object was told of at the start.
+            // Records that are no objects were reported at the start.
             let (changes, _) = self.differing(records);
             let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, Policy::Lenient);
             self.publish(applied);
@@ -164,7 +165,7 @@ impl Reconciler {
         Ok(())
     }
 
-    /// What has to change for the snapshot to hold `entries` and nothing else, and the paths that are no objects.
+    /// The changes after which the snapshot holds `entries` and nothing else, and the paths that are no objects.
     pub(super) fn differing(&self, entries: Vec<(String, Record)>) -> (Vec<Change>, Vec<String>) {
         let mut gone: HashSet<Key> = Kind::ALL
             .into_iter()
@@ -190,10 +191,10 @@ impl Reconciler {
     }
 }
 
-/// How long connections that the Admin API has just accepted may take to be answered before the source is let go of. A
-/// client that connects and sends nothing must not hold up an upgrade.
+/// Longest wait for the answers on connections that the Admin API has just accepted, before the source is released. It
+/// is short, so that a client that connects and sends nothing does not delay an upgrade.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
-/// How long a write may wait for the process that this one has replaced; the gate is opened sooner than that.
+/// Longest wait for writes that wait at the gate; the gate is opened sooner than that.
 const GATE_OPENS_WITHIN: Duration = Duration::from_secs(6);
-/// Between two tries to get into a full queue, and between two looks whether answers were given.
+/// Pause between two attempts to send into a full queue, and between two checks whether the answers were sent.
 const FULL_PAUSE: Duration = Duration::from_millis(5);

@@ -1,5 +1,5 @@
 //! Bringing changed secrets into force: the objects that refer to them are published again under the same revision. It
-//! refuses to know where secrets come from.
+//! does not know where secrets come from.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -9,20 +9,20 @@ use model::{Applied, Difference, Fault, Key};
 use super::Reconciler;
 
 impl Reconciler {
-    /// Before `applied` is compiled: its references are taken up. At the first start their values are waited for, within
-    /// a bound, so that a gateway that just started lets in whom it let in before.
+    /// Takes up the references of `applied` before it is compiled. At the first start it waits for their values, at
+    /// most [`FIRST_WAIT`], so that a gateway that has just started accepts the same clients as before.
     pub(super) fn prepare_secrets(&mut self, applied: &Applied) {
         let secrets = &self.parts.secrets;
         secrets.follow(applied);
         if !self.secrets_awaited {
             self.secrets_awaited = true;
             secrets.await_first(Instant::now() + FIRST_WAIT);
-            // What came meanwhile is compiled in a moment.
+            // The values that arrived during the wait are compiled next, so that no second publication is needed.
             drop(secrets.take_changed());
         }
     }
 
-    /// What is wrong with the references of what was just compiled.
+    /// The faults of the references in the objects that were just compiled.
     pub(super) fn secret_faults(&self, applied: &Applied) -> Vec<Fault> {
         let faults = self.parts.secrets.faults(applied);
         for fault in &faults {
@@ -31,7 +31,7 @@ impl Reconciler {
         faults
     }
 
-    /// Publishes the objects that refer to secrets whose values have changed.
+    /// Publishes the objects that refer to secrets with changed values.
     pub(super) fn take_changed_secrets(&mut self) {
         let changed = self.parts.secrets.take_changed();
         let keys: BTreeSet<Key> =
@@ -49,6 +49,6 @@ impl Reconciler {
     }
 }
 
-/// A secret manager on the same network answers in milliseconds. One that is down keeps a gateway from starting no
-/// longer than this; what needs its secrets stays closed.
+/// Longest wait for secrets at the first start. A secret manager on the same network answers in milliseconds, and one
+/// that is down must not prevent the start; objects that need its secrets then refuse access.
 const FIRST_WAIT: Duration = Duration::from_secs(5);

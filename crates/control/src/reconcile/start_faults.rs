@@ -1,6 +1,7 @@
-//! Faults that were there at the start and keep a route or a global rule out of force. An instance with such a fault is
-//! not ready: a balancer must not send it requests that it would answer 503 where its neighbours, which have the last
-//! good form, serve them. It refuses to know faults that come later: they would take all instances out at once.
+//! Faults that were present at the start and keep a route or a global rule out of force. An instance with such a fault
+//! is not ready: otherwise a balancer would send it requests that it answers with 503, while other instances, which
+//! have the last good form, serve them. Later faults do not count, because they would make all instances unready at
+//! once.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +11,17 @@ use super::Reconciler;
 use crate::verdict::State;
 use crate::view::View;
 
-/// See the module.
+/// Faults that make this instance unready.
 #[derive(Debug, Default)]
 pub(super) struct StartFaults {
     keys: BTreeSet<Key>,
-    /// Faults of the resources file that belong to no object (an unknown collection, an item that is no mapping), each as a
-    /// line; a route may be behind any of them.
+    /// Faults of the resources file that belong to no object (an unknown collection, an item that is no mapping), each
+    /// as a line. Any of them may hide a route.
     of_file: Vec<String>,
 }
 
 impl StartFaults {
-    /// Drops what has been mended or removed since.
+    /// Drops the faults that were repaired or removed since.
     pub(super) fn settle(&mut self, snapshot: &Snapshot, compile_faults: &[Fault]) {
         if self.keys.is_empty() {
             return;
@@ -33,7 +34,7 @@ impl StartFaults {
         });
     }
 
-    /// Why the instance is not ready, a line each; none when it is.
+    /// The reasons why the instance is not ready, one per line; empty when it is.
     pub(super) fn reasons(&self, view: &View) -> Vec<String> {
         let mut reasons: Vec<String> = Vec::new();
         reasons.extend(self.of_file.iter().take(MAX_REASONS).cloned());
@@ -50,7 +51,7 @@ impl StartFaults {
 }
 
 impl Reconciler {
-    /// Looks once, when the first configuration has been published, what of it is out of force.
+    /// Notes which objects are out of force, once, after the first configuration was published.
     pub(super) fn note_start_faults(&mut self) {
         let view = self.view();
         let concerned = [Kind::Route, Kind::GlobalRule].into_iter();
@@ -67,9 +68,10 @@ impl Reconciler {
         self.show();
     }
 
-    /// Takes note of what the latest reading of the file found.
+    /// Updates the faults of the file from its latest reading.
     pub(super) fn settle_document_faults(&mut self, faults: Vec<String>) {
-        // Lines move when the file is edited: the instance is ready once there is no such fault at all.
+        // Line numbers change when the file is edited, so faults cannot be compared: the instance is ready once there
+        // is no such fault at all.
         if !self.start_faults.of_file.is_empty() {
             self.start_faults.of_file.clone_from(&faults);
         }
@@ -77,5 +79,5 @@ impl Reconciler {
     }
 }
 
-/// Reasons in one answer; the verdicts have the rest.
+/// Limit of reasons in one answer; `weir/verdicts` has all faults.
 const MAX_REASONS: usize = 10;

@@ -1,5 +1,5 @@
-//! What the reconciling thread promises: order, one transaction for many, expiry, and files that are taken over as far
-//! as they are good.
+//! The reconciling thread: order, one transaction for many writes, expiry, and files of which only the good part is
+//! taken over.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn writes_are_published_again_after_restart() {
 }
 
 #[test]
-fn what_the_store_holds_is_byte_for_byte_what_is_read() {
+fn stored_text_is_read_byte_for_byte() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     let (_, written) = rig.ask(
@@ -68,7 +68,7 @@ fn admin_write_is_checked_once() {
 }
 
 #[test]
-fn many_writers_each_get_a_revision_of_their_own() {
+fn concurrent_writes_get_distinct_revisions() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     const WRITERS: usize = 8;
@@ -96,7 +96,7 @@ fn many_writers_each_get_a_revision_of_their_own() {
 }
 
 #[test]
-fn objects_end_when_their_time_is_up() {
+fn objects_are_removed_when_they_expire() {
     let directory = tempfile::tempdir().unwrap();
     let mut reconciler = super::Reconciler {
         parts: super::Parts {
@@ -143,7 +143,7 @@ fn objects_end_when_their_time_is_up() {
     clock.advance(1);
     reconciler.tick();
     assert_eq!((ids(&reconciler), revision(&reconciler)), (vec!["kept".to_owned(), "long".to_owned()], 4));
-    // A write without a time takes the time away.
+    // A write without a time to live removes the expiry.
     assert!(reconciler.write(vec![put("long", None)])[0].is_ok());
     clock.advance(1_000_000);
     reconciler.tick();
@@ -169,7 +169,7 @@ impl super::Publisher for Clumsy {
 }
 
 #[test]
-fn what_cannot_be_compiled_is_told_and_ends_nothing() {
+fn compile_fault_is_reported_and_thread_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let view = crate::view::SharedView::default();
     let (reconcile, thread) = super::Reconcile::start(super::Parts {
@@ -202,7 +202,7 @@ fn what_cannot_be_compiled_is_told_and_ends_nothing() {
     thread.join().unwrap();
 }
 
-/// A file that is written anew and reloaded, step by step.
+/// A file that is rewritten and reloaded, step by step.
 struct File {
     directory: tempfile::TempDir,
     rig: Option<Rig>,
@@ -218,7 +218,7 @@ impl File {
         self.directory.path().join("weir.yaml")
     }
 
-    /// Takes over `text`; expects these faults (parts of them) and then these uris in force.
+    /// Takes over `text`; expects these faults (parts of them) and then these URIs in force.
     #[track_caller]
     fn check(&mut self, text: &str, faults: &[&str], uris: &[&str]) {
         std::fs::write(self.path(), text).unwrap();
@@ -254,7 +254,7 @@ impl File {
 const GOOD: &str = "routes:\n- {id: a, uri: /a, upstream: {nodes: {\"h:1\": 1}, type: roundrobin}}\n";
 
 #[test]
-fn a_file_applies_as_far_as_it_is_good() {
+fn good_objects_of_a_faulty_file_apply() {
     let mut file = File::new(false);
     file.check(GOOD, &[], &["/a"]);
     file.check("routes: [", &["weir.yaml:1: "], &["/a"]);
@@ -273,7 +273,7 @@ fn a_file_applies_as_far_as_it_is_good() {
 }
 
 #[test]
-fn an_unchanged_object_keeps_its_revision() {
+fn unchanged_object_keeps_its_revision() {
     let mut file = File::new(false);
     file.check(GOOD, &[], &["/a"]);
     file.check(&format!("# a comment\n{GOOD}"), &[], &["/a"]);
@@ -294,7 +294,7 @@ fn an_unchanged_object_keeps_its_revision() {
 }
 
 #[test]
-fn a_strict_file_applies_whole_or_not_at_all() {
+fn strict_file_applies_whole_or_not_at_all() {
     let mut file = File::new(true);
     file.check(GOOD, &[], &["/a"]);
     let half = format!("{}- {{id: b, uri: /b, upstream_id: none}}\n", GOOD.replace("/a", "/other"));
@@ -304,7 +304,7 @@ fn a_strict_file_applies_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_file_that_cannot_be_taken_over_does_not_start() {
+fn unusable_file_prevents_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("weir.yaml");
     let check = |text: Option<&str>, strict: bool, expected: Option<&str>| {
@@ -342,7 +342,7 @@ fn admin_api_reads_file_source_but_refuses_writes() {
 }
 
 #[test]
-fn a_check_finds_what_a_start_would() {
+fn check_finds_the_faults_of_a_start() {
     let directory = tempfile::tempdir().unwrap();
     let check = |text: &str, faults: &[&str]| {
         let path: &Path = &directory.path().join("weir.yaml");
@@ -380,7 +380,7 @@ fn returned_store_has_writes_made_meanwhile() {
     assert_eq!(other.json("PUT", "/apisix/admin/upstreams/new", &upstream()).0, 201);
     assert_eq!(other.json("DELETE", "/apisix/admin/upstreams/removed", &Value::Null).0, 200);
     std::thread::scope(|scope| {
-        // A write that comes meanwhile waits, and is done on top of what the other one did.
+        // A write that arrives in the meantime waits, and is done on top of the changes of the other process.
         let waiting = scope.spawn(|| rig.json("PUT", "/apisix/admin/upstreams/late", &upstream()).0);
         drop(other);
         drop(released);
@@ -419,7 +419,7 @@ fn secrets_are_encrypted_in_the_store_only() {
         (status, body["value"]["plugins"]["auth"]["key"].clone())
     };
     let consumer = |name: &str, key: &str| json!({"username": name, "plugins": {"auth": {"key": key}}});
-    // Written before there was a keyring; one of them looks sealed.
+    // Written before there was a keyring; one of them looks encrypted.
     let before = Rig::store(directory.path());
     for (name, key) in [("old", "old-s3cr3t"), ("like", "AAECAwQFBgcICQoLDA0ODw==")] {
         assert_eq!(before.json("PUT", "/apisix/admin/consumers", &consumer(name, key)).0, 201);
@@ -437,14 +437,15 @@ fn secrets_are_encrypted_in_the_store_only() {
     assert!(text_of(&stored, "consumers/old").contains("old-s3cr3t"));
     assert!(!text_of(&stored, "consumers/new").contains("new-s3cr3t"));
 
-    // A new key in front; the old one still opens.
+    // A new key in front; the old one still decrypts.
     let rig = Rig::sealed_store(directory.path(), &["0123456789abcdef0123456789abcdef", "edd1c9f0985e76a2"]);
     assert_eq!(key(&rig, "new"), (200, json!("new-s3cr3t")));
     assert_eq!(rig.json("PUT", "/apisix/admin/consumers", &consumer("old", "old-s3cr3t")).0, 200);
     drop(rig);
     assert!(!text_of(&records(), "consumers/old").contains("old-s3cr3t"));
 
-    // Without the right key the object is a faulty one: not in force, told why, to be written anew.
+    // Without the right key the object is faulty: it is not in force, the reason is reported, and it can be written
+    // again.
     let rig = Rig::sealed_store(directory.path(), &["edd1c9f0985e76a2"]);
     let view = rig.view.load();
     let faults: Vec<String> = view.snapshot.faults().iter().map(ToString::to_string).collect();

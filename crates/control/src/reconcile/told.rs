@@ -1,5 +1,5 @@
-//! What the log says of faulty objects: a line when one becomes faulty or is faulty in another way, a line when it is
-//! mended or gone, and nothing while it stays as it is. It refuses to know why they are faulty.
+//! Log lines about faulty objects: one line when an object becomes faulty or has other faults, one when it is repaired
+//! or removed, and none while it stays the same. It does not know the cause of the faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,15 +9,16 @@ use model::{Difference, Fault, Key};
 use crate::verdict::{State, Verdict};
 use crate::view::View;
 
-/// The faulty objects that the log knows of, each with a mark of what it was told.
+/// The faulty objects that were logged, each with a hash of the logged verdict.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     marks: BTreeMap<Key, u64>,
 }
 
 impl Told {
-    /// Tells what is different in `view`. `touched`: the objects that may have become faulty, or faulty in another way.
-    /// `elsewhere`: new faults are told elsewhere, with their lines in a file; what only compiling shows is told here.
+    /// Logs the differences in `view`. `touched`: the objects that may have become faulty, or have other faults.
+    /// `elsewhere`: new faults are logged elsewhere, with their lines in a file; only faults of the compiler are logged
+    /// here.
     pub(super) fn tell(&mut self, view: &View, touched: BTreeSet<Key>, elsewhere: bool) {
         let mut candidates = touched;
         candidates.extend(self.marks.keys().cloned());
@@ -47,7 +48,7 @@ impl Told {
     }
 }
 
-/// Tells of plugins that objects run without from now on, because `ignore_faulty_plugins` names them.
+/// Logs the plugins that objects run without from now on, because `ignore_faulty_plugins` names them.
 pub(super) fn tell_skipped(diff: &[Difference]) {
     let skipping = diff.iter().filter_map(|difference| {
         let before = difference.before.as_ref().map(|object| object.skipped()).unwrap_or_default();
@@ -92,7 +93,8 @@ fn in_words(fault: &Fault) -> String {
     }
 }
 
-/// Equal for verdicts that read the same. The revision is left out: the same fault written again is no news.
+/// A hash that is equal for verdicts with the same text. The revision is left out, because the same fault in a new
+/// revision is not worth a line.
 fn mark(verdict: &Verdict) -> u64 {
     let mut hasher = DefaultHasher::new();
     verdict.state.as_str().hash(&mut hasher);
@@ -102,7 +104,7 @@ fn mark(verdict: &Verdict) -> u64 {
     hasher.finish()
 }
 
-/// Lines of one change: a set with ten thousand faulty objects must not flood the log.
+/// Limit of log lines for one change, so that a set with ten thousand faulty objects does not flood the log.
 const MAX_LINES: usize = 100;
 /// Faults in one line; the API has the rest.
 const MAX_FAULTS: usize = 5;

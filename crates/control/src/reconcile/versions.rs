@@ -1,4 +1,4 @@
-//! Telling which versions are kept, in the store or in etcd, and what each of them changed. It changes nothing.
+//! Reading which revisions are kept, in the store or in etcd, and the changes of each. It changes nothing.
 
 use model::Catalog;
 
@@ -11,19 +11,19 @@ use crate::source::etcd::{EtcdError, EtcdSource};
 use crate::source::store::{Changed, Version};
 use crate::stored_key;
 
-/// Some of the versions.
+/// A part of the list of revisions.
 #[derive(Debug, Clone)]
 pub(crate) struct Told {
-    /// The revision now.
+    /// The revision in force.
     pub(crate) revision: u64,
-    /// The oldest revision that one can go back to.
+    /// The oldest revision that a rollback can restore.
     pub(crate) oldest: u64,
-    /// Newest first.
+    /// The revisions, newest first.
     pub(crate) versions: Vec<Version>,
 }
 
 impl Reconciler {
-    /// The versions below `below`, newest first, at most `limit` of them.
+    /// The revisions below `below`, newest first, at most `limit` of them.
     pub(crate) fn versions(&mut self, below: u64, limit: usize) -> Result<Told, WholeRefused> {
         self.catch_up()?;
         let revision = self.snapshot.revision();
@@ -37,7 +37,7 @@ impl Reconciler {
         Ok(Told { revision, oldest: store.oldest_version(), versions: store.versions(below, limit)? })
     }
 
-    /// One version, and what it changed.
+    /// One revision and its changes.
     pub(crate) fn version(&mut self, version: u64) -> Result<(Version, Plan), WholeRefused> {
         self.catch_up()?;
         if let Source::Etcd(etcd) = &self.parts.source {
@@ -50,7 +50,7 @@ impl Reconciler {
         Ok((version, plan))
     }
 
-    /// One version of etcd: who made it is noted there, what it changed is in etcd's own past.
+    /// One revision of etcd: its author is in a note, its changes are in etcd's own history.
     fn version_in_etcd(&self, etcd: &EtcdSource, version: u64) -> Result<(Version, Plan), WholeRefused> {
         let unknown = || WholeRefused::Unknown { version, oldest: self.oldest_in_etcd(etcd) };
         let (client, space, handle) = (&etcd.etcd, &etcd.space, etcd.handle());
@@ -70,12 +70,12 @@ impl Reconciler {
         Ok((note.version, plan))
     }
 
-    /// The oldest noted version that etcd still knows; the revision in force where it knows none of them.
+    /// The oldest noted revision that etcd still knows; the revision in force where it knows none of them.
     pub(super) fn oldest_in_etcd(&self, etcd: &EtcdSource) -> u64 {
         let (client, space, handle) = (&etcd.etcd, &etcd.space, etcd.handle());
         let now = self.snapshot.revision();
         let Ok(notes) = handle.block_on(client.notes(space, u64::MAX, MAX_NOTES)) else { return now };
-        // Newest first: those that are known come before those that are compacted.
+        // The notes are newest first, so that known revisions come before compacted ones.
         let known = notes.partition_point(|note| {
             handle.block_on(client.knows(space, note.version.revision)).unwrap_or(false)
         });
@@ -87,10 +87,10 @@ fn refused(fault: EtcdError) -> WholeRefused {
     WholeRefused::Write(Refused::Store(fault.to_string()))
 }
 
-/// More notes than are kept.
+/// Limit of notes that are read; more than are kept.
 const MAX_NOTES: usize = 10_000;
 
-/// What a version changed, as a plan.
+/// The changes of a revision, as a plan.
 pub(crate) fn plan_of(
     catalog: &Catalog,
     sealer: &Sealer,

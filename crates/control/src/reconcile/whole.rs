@@ -1,5 +1,5 @@
-//! Many objects changed as one: what a whole set would change, and changing it, all of it or nothing, in one revision.
-//! It refuses to know where the set comes from and who is told.
+//! Many objects changed as one: the changes of a whole set, and making them, all or none, in one revision. It knows
+//! neither the origin of the set nor the receiver of the answer.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,71 +17,71 @@ use crate::source::store::{Expect, Label, StoreError, Transaction, VersionSource
 use crate::stored_key;
 use crate::view::View;
 
-/// Objects that are to be there.
+/// The objects that are to exist afterwards.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Set {
     /// Their keys and texts, each key once.
     pub(crate) objects: Vec<(Key, Arc<str>)>,
-    /// The kinds of which whatever is not among them goes.
+    /// The kinds that the set lists completely: other objects of these kinds are removed.
     pub(crate) complete: Vec<Kind>,
 }
 
-/// What is wanted.
+/// The wanted state.
 #[derive(Debug, Clone)]
 pub(crate) enum Wanted {
     /// These objects.
     Set(Set),
-    /// What was there at a revision.
+    /// The objects at an older revision.
     Version(u64),
 }
 
 /// A whole set to be brought into force.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
-    /// What is wanted.
+    /// The wanted state.
     pub(crate) wanted: Wanted,
-    /// Only if this revision is the one in force.
+    /// The revision that must be in force; none: any.
     pub(crate) expect: Option<u64>,
-    /// Also what is faulty: it keeps its last good form, or stays out.
+    /// Also applies faulty objects: each keeps its last good form, or stays out.
     pub(crate) lenient: bool,
-    /// Who wants it.
+    /// The author of the change.
     pub(crate) author: Author,
 }
 
-/// What became of an order.
+/// The result of an order.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
-    /// What was done; empty when there was nothing to do.
+    /// The changes that were made; empty when there were none.
     pub(crate) plan: Plan,
-    /// The revision now.
+    /// The revision afterwards.
     pub(crate) revision: u64,
 }
 
-/// Why nothing was done.
+/// The reasons why nothing was changed.
 #[derive(Debug, Clone)]
 pub(crate) enum WholeRefused {
-    /// As any write.
+    /// As for a single write.
     Write(Refused),
     /// The configuration is at another revision than the one expected.
     Moved {
-        /// The one in force.
+        /// The revision in force.
         revision: u64,
-        /// The one expected.
+        /// The revision that was expected.
         expected: u64,
     },
-    /// Objects that could not be used.
+    /// Objects of the set are faulty.
     Faulty(Vec<Fault>),
-    /// The version is not kept.
+    /// The revision is not kept.
     Unknown {
-        /// The one asked for.
+        /// The requested revision.
         version: u64,
-        /// The oldest that can be told.
+        /// The oldest kept revision.
         oldest: u64,
     },
 }
 
 impl Set {
-    /// What a document wants: all that there is to be, or with `keep_others` only what it names.
+    /// The set of a document: all objects that are to exist, or with `keep_others` only the named ones.
     pub(crate) fn of(document: &Document, keep_others: bool) -> Set {
         let objects =
             document.objects.iter().map(|object| (object.key.clone(), Arc::clone(&object.text))).collect();
@@ -95,15 +95,15 @@ impl From<StoreError> for WholeRefused {
     }
 }
 
-/// How a set is changed.
+/// The conditions of a change.
 pub(super) struct Terms<'a> {
     pub(super) source: VersionSource,
     pub(super) author: &'a Author,
-    /// Nothing is changed if any of these objects could not be used; without it, what can is brought into force.
+    /// If present, nothing is changed when any object of this set is faulty; if none, the good objects are applied.
     pub(super) strict: Option<&'a Set>,
 }
 
-/// One object that differs from what is wanted.
+/// One object that differs from the wanted state.
 #[derive(Debug, Clone)]
 pub(super) struct Differing {
     pub(super) key: Key,
@@ -112,10 +112,10 @@ pub(super) struct Differing {
     expires_at_ms: Option<u64>,
 }
 
-/// What bringing the set into force would do now.
+/// The changes that this set would make now.
 ///
 /// # Errors
-/// The objects that could not be used.
+/// The faulty objects.
 pub(crate) fn plan(catalog: &Catalog, view: &View, set: &Set) -> Result<Plan, Vec<Fault>> {
     let differing = differences(view, set);
     let revision = view.revision() + 1;
@@ -126,14 +126,14 @@ pub(crate) fn plan(catalog: &Catalog, view: &View, set: &Set) -> Result<Plan, Ve
 }
 
 impl Reconciler {
-    /// What going back to a version would do now.
+    /// The changes that a rollback to that revision would make now.
     pub(crate) fn plan_back(&mut self, version: u64) -> Result<Plan, WholeRefused> {
         self.catch_up()?;
         let differing = self.wanted_changes(&Wanted::Version(version))?;
         Ok(told(&self.parts.catalog, self.snapshot.revision(), &differing))
     }
 
-    /// Brings a whole set into force: durable and published in one revision, or nothing of it.
+    /// Brings a whole set into force: durable and published in one revision, or not at all.
     pub(crate) fn take_whole(&mut self, order: &Order) -> Result<Outcome, WholeRefused> {
         self.catch_up()?;
         let now = self.snapshot.revision();
@@ -160,8 +160,8 @@ impl Reconciler {
         Ok(Outcome { plan, revision: self.snapshot.revision() })
     }
 
-    /// Writes what differs in one revision, with whatever else is to be kept in the same transaction, and publishes it.
-    /// Where nothing differs, only that else is written, under the revision there is.
+    /// Writes the objects that differ in one revision, together with the data that `keep` writes, and publishes them.
+    /// Where no object differs, only that data is written, under the revision in force.
     pub(super) fn change_all(
         &mut self,
         differing: &[Differing],
@@ -202,7 +202,7 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Whether what differs could be used.
+    /// Checks whether the objects that differ are good.
     pub(super) fn check_all(
         &self,
         differing: &[Differing],
@@ -218,7 +218,7 @@ impl Reconciler {
         if faults.is_empty() { Ok(()) } else { Err(WholeRefused::Faulty(faults)) }
     }
 
-    /// The objects that differ from what is wanted.
+    /// The objects that differ from the wanted state.
     pub(super) fn wanted_changes(&self, wanted: &Wanted) -> Result<Vec<Differing>, WholeRefused> {
         let view = self.parts.view.load();
         let version = match (wanted, &self.parts.source) {
@@ -234,16 +234,16 @@ impl Reconciler {
         let now_ms = self.parts.clock.unix_ms();
         let mut differing = Vec::new();
         for (path, record) in store.since(version)?.ok_or_else(unknown)? {
-            // What is no object was told of at the start, and is left alone.
+            // Records that are no objects were reported at the start, and are left unchanged.
             let Some(key) = stored_key::parse(&path) else { continue };
-            // An object whose time is up by now would only be removed again.
+            // An object that has expired since would be removed at the next sweep.
             let record = record
                 .filter(|record| record.expires_at_ms.is_none_or(|expires_at_ms| expires_at_ms > now_ms));
             let expires_at_ms = record.as_ref().and_then(|record| record.expires_at_ms);
             let after = record.and_then(|record| {
                 stored_key::change(&self.parts.sealer, Medium::Store, key.clone(), record).written
             });
-            // Written again as it is shown, it would be lost.
+            // The stored value cannot be read, and writing its replacement text would destroy it.
             if let Some(reason) = after.as_ref().and_then(Written::why_unreadable) {
                 return Err(WholeRefused::Faulty(vec![unreadable(&key, reason)]));
             }
@@ -260,7 +260,7 @@ impl Reconciler {
         Ok(differing)
     }
 
-    /// The objects that differ from what etcd held at a version.
+    /// The objects that differ from those in etcd at that revision.
     fn differences_to(
         &self,
         etcd: &EtcdSource,
@@ -287,7 +287,7 @@ impl Reconciler {
         Ok(differences(view, &set))
     }
 
-    /// Why there is no store to be written.
+    /// The refusal where there is no store to write.
     pub(super) fn only_read(&self) -> WholeRefused {
         WholeRefused::Write(self.read_only())
     }
@@ -305,7 +305,7 @@ impl Differing {
         Change { key: self.key.clone(), written }
     }
 
-    /// What etcd is asked to do: only if the object is what it is taken for.
+    /// The operation for etcd. Its condition is that the object is at the revision that this instance knows.
     pub(super) fn operation(&self, view: &View, sealer: &Sealer) -> Operation {
         let text = self.after.as_ref();
         let text = text.map(|text| sealer.seal_for(Medium::Etcd, &self.key, text).into_owned());
@@ -329,7 +329,7 @@ impl Differing {
     }
 }
 
-/// What of the set differs from what is there, and what is there and not in the set, ordered by key.
+/// The objects of the set that differ, and the objects that are not in the set, ordered by key.
 pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
     let mut named: HashSet<&Key> = HashSet::with_capacity(set.objects.len());
     let mut differing = Vec::new();
@@ -351,10 +351,11 @@ pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
     differing
 }
 
-/// Everything that is wrong with the objects of the set, or with others that lean on them. What was faulty before and is
-/// the same in the set is faulty still.
+/// All faults of the objects of the set, and of objects that refer to them. An object that was faulty before and is
+/// unchanged in the set is still faulty.
 fn faults_of(applied: &Applied, set: &Set) -> Vec<Fault> {
-    // Nearly always nothing is faulty; and with faults of its own nothing was applied.
+    // The usual case has no fault. If the change has faults of its own, it was not applied and `faults` has all of
+    // them.
     if !applied.faults.is_empty() || applied.snapshot.faulty().next().is_none() {
         return applied.faults.clone();
     }

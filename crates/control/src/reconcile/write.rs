@@ -1,5 +1,5 @@
-//! One write of the Admin API and what became of it, and the text that a write stores (contract 2.1: ids, times). It
-//! refuses to know how writes are checked against others and made durable.
+//! One write of the Admin API and its result, and the text that a write stores (contract 2.1: ids, times). It does not
+//! know how writes are checked against others and made durable.
 
 use std::sync::Arc;
 
@@ -8,44 +8,43 @@ use serde_json::{Map, Value};
 
 use crate::admin::patch;
 
-/// Who asks for a write: an address, and a name where one was given. It is kept with the version.
+/// The author of a write: an address, after a name where one was given. It is kept with the revision.
 pub type Author = Arc<str>;
 
-/// A write that somebody asks for.
+/// A write through the Admin API.
 #[derive(Debug, Clone)]
 pub enum Write {
-    /// Makes or replaces an object.
+    /// Creates or replaces an object.
     Put {
-        /// Where.
+        /// The key of the object.
         key: Key,
-        /// The object as sent, its id filled in where its kind has one.
+        /// The object as sent, with its id filled in where its kind has one.
         body: Map<String, Value>,
-        /// Seconds until it ends by itself.
+        /// Seconds until the object expires.
         ttl_s: Option<f64>,
     },
-    /// Makes an object under an id of its own.
+    /// Creates an object under a generated id.
     Create {
-        /// Of which kind.
+        /// The kind of the object.
         kind: Kind,
         /// The object as sent.
         body: Map<String, Value>,
-        /// Seconds until it ends by itself.
+        /// Seconds until the object expires.
         ttl_s: Option<f64>,
     },
     /// Changes part of an object.
     Patch {
-        /// Which.
+        /// The key of the object.
         key: Key,
-        /// How.
         part: Part,
-        /// Seconds until it ends by itself.
+        /// Seconds until the object expires.
         ttl_s: Option<f64>,
     },
     /// Removes an object.
     Delete {
-        /// Which.
+        /// The key of the object.
         key: Key,
-        /// Even if others refer to it.
+        /// Also if other objects refer to it.
         force: bool,
     },
 }
@@ -64,18 +63,15 @@ pub enum Part {
 pub enum Done {
     /// An object was written.
     Stored {
-        /// Its key.
         key: Key,
-        /// Its text.
         text: Arc<str>,
-        /// Whether it was not there before.
+        /// Whether the object is new.
         created: bool,
         /// The revision of the write.
         revision: u64,
     },
     /// An object was removed.
     Deleted {
-        /// Its key.
         key: Key,
         /// The revision of the write.
         revision: u64,
@@ -83,7 +79,7 @@ pub enum Done {
 }
 
 impl Done {
-    /// The same at the revision that it really got.
+    /// The same result at the revision that etcd assigned.
     pub(super) fn at(mut self, real: u64) -> Done {
         let (Done::Stored { revision, .. } | Done::Deleted { revision, .. }) = &mut self;
         *revision = real;
@@ -91,23 +87,23 @@ impl Done {
     }
 }
 
-/// Why a write was not done; nothing has changed.
+/// The reasons why a write was not done; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// The object is not there.
+    /// The object does not exist.
     NotFound,
-    /// The consumer a credential is for is not there.
+    /// The consumer of the credential does not exist.
     NoConsumer,
-    /// The write breaks a rule; the contract's text.
+    /// The write breaks a rule; holds the contract's text.
     Invalid(String),
-    /// The source of the configuration is a file; which one and what to do.
+    /// The source of the configuration is a file; holds the name of the file and the action to take.
     ReadOnly(String),
-    /// The store could not take it, or it changed meanwhile.
+    /// The store could not take the write, or the object changed in the meantime.
     Store(String),
 }
 
 impl Part {
-    /// The object with this part in it, its update time renewed as the contract wants it.
+    /// The object with this part in it, its update time renewed as the contract requires.
     ///
     /// # Errors
     /// The contract's text.
@@ -154,7 +150,7 @@ pub(super) fn forbid_times(body: &Map<String, Value>) -> Result<(), String> {
 
 /// Sets the times of a whole object; `before` is the text it replaces.
 pub(super) fn set_times(kind: Kind, body: &mut Map<String, Value>, before: Option<&str>, now_s: u64) {
-    // Metadata belongs to the plugin down to its last field.
+    // All fields of metadata belong to the plugin.
     if kind == Kind::PluginMetadata {
         return;
     }

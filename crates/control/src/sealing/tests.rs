@@ -1,7 +1,8 @@
-//! Vectors of another program, round trips, and what of a damaged or foreign text is told.
+//! Vectors of another program, round trips, and the errors for damaged and foreign texts.
 //!
-//! The vectors are what OpenSSL 3.0 made of the same keys: `printf %s TEXT | openssl enc -aes-128-cbc -K HEX -iv HEX
-//! -base64 -A`, where both HEX are the key's bytes (`od -v -An -tx1`), with `-aes-256-cbc` the vector its first 16.
+//! OpenSSL 3.0 made the vectors with the same keys:
+//! `printf %s TEXT | openssl enc -aes-128-cbc -K HEX -iv HEX -base64 -A`, where both HEX are the key's bytes
+//! (`od -v -An -tx1`), with `-aes-256-cbc` the vector its first 16.
 
 use model::Kind;
 use proptest::prelude::*;
@@ -23,7 +24,7 @@ fn consumer(secret: &str) -> String {
 }
 
 #[test]
-fn what_openssl_sealed_is_the_same_here() {
+fn encryption_gives_the_bytes_of_openssl() {
     let check = |key: &str, plain: &str, sealed: &str| {
         assert_eq!(sealer(&[key]).seal(&jack(), &consumer(plain)), consumer(sealed));
         assert_eq!(sealer(&[OTHER, key]).open(&jack(), &consumer(sealed)).unwrap(), consumer(plain));
@@ -39,7 +40,7 @@ fn what_openssl_sealed_is_the_same_here() {
 }
 
 #[test]
-fn private_keys_are_sealed_as_pem_and_references_stay() {
+fn private_keys_are_encrypted_and_references_stay() {
     let ssl = Key::new(Kind::Ssl, "1").unwrap();
     let sealer = sealer(&[KEY_128]);
     let text = json!({"cert": "---c", "key": "---k", "certs": ["---d"], "keys": ["$secret://vault/1/a/b"]});
@@ -53,9 +54,9 @@ fn private_keys_are_sealed_as_pem_and_references_stay() {
 }
 
 #[test]
-fn what_was_stored_without_a_keyring_is_read_with_one() {
+fn plain_secret_is_read_with_a_keyring() {
     let sealer = sealer(&[KEY_128]);
-    // The last three look sealed: base64 of 16, 32 and 48 bytes.
+    // The last three look encrypted: base64 of 16, 32 and 48 bytes.
     for plain in [
         "auth-one",
         "",
@@ -73,7 +74,7 @@ fn what_was_stored_without_a_keyring_is_read_with_one() {
 }
 
 #[test]
-fn what_no_key_opens_is_told_without_the_secret() {
+fn undecryptable_secret_is_reported_without_text() {
     let text = consumer("s3cr3t");
     let stored = sealer(&[KEY_128]).seal_for(Medium::Store, &jack(), &text).into_owned();
     assert!(!stored.contains("s3cr3t"));
@@ -81,14 +82,14 @@ fn what_no_key_opens_is_told_without_the_secret() {
     let field = SealedError::Field("/plugins/auth/key".to_owned());
     assert_eq!(sealer(&[OTHER]).open_from(Medium::Store, &jack(), &stored).unwrap_err(), field);
     assert_eq!(sealer(&[OTHER, KEY_256, KEY_128]).open_from(Medium::Store, &jack(), &stored).unwrap(), text);
-    // A marked text holds nothing plain, so what is not sealed in it was tampered with.
+    // A marked text holds encrypted secrets only, so a plain secret in it shows that it was changed.
     let plain = format!("{MARK}{text}");
     assert_eq!(sealer(&[KEY_128]).open_from(Medium::Store, &jack(), &plain).unwrap_err(), field);
     assert_eq!(format!("{:?}", sealer(&[KEY_128])), "Sealer(1 keys)");
 }
 
 #[test]
-fn without_a_keyring_or_a_secret_a_text_is_as_it_was() {
+fn text_without_keyring_or_secret_is_unchanged() {
     let none = sealer(&[]);
     for text in [consumer("k"), "{ }".to_owned(), "no JSON".to_owned()] {
         assert!(matches!(none.seal_for(Medium::Store, &jack(), &text), Cow::Borrowed(same) if same == text));
@@ -102,7 +103,7 @@ fn without_a_keyring_or_a_secret_a_text_is_as_it_was() {
 }
 
 #[test]
-fn keyrings_that_are_none() {
+fn unusable_keyrings_are_refused() {
     let refused = |keyring: &[&str]| Sealer::new(catalog(), keyring).unwrap_err();
     assert_eq!(refused(&[KEY_128, "short"]), KeyringError::Length { number: 2, bytes: 5 });
     assert_eq!(refused(&[KEY_128; MAX_KEYS + 1]), KeyringError::TooMany(MAX_KEYS + 1));
@@ -110,7 +111,7 @@ fn keyrings_that_are_none() {
 
 proptest! {
     #[test]
-    fn what_was_sealed_opens_to_the_same(
+    fn encrypted_secret_decrypts_to_the_same(
         secret in any::<String>(),
         first in "[ -~]{16}|[ -~]{32}",
         second in "[ -~]{16}|[ -~]{32}",

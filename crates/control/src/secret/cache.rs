@@ -1,7 +1,7 @@
-//! What is known of each secret, and what to do next: a state machine without a clock, a thread or a socket. Times are
-//! handed in. It refuses to know how a manager is asked.
+//! The known value of each secret, and the next request: a state machine without a clock, a thread or a socket. Times
+//! are passed in. It does not know how a manager is asked.
 //!
-//! A document is what a manager answers for one path; several references may want fields of one.
+//! A document is the answer of a manager for one path; several references may name fields of one document.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,42 +13,41 @@ use serde_json::Value;
 /// The fields of a document.
 pub(super) type Fields = BTreeMap<Box<str>, String>;
 
-/// Why a manager gave no document.
+/// The reason why a manager gave no document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     /// A sentence without any secret.
     pub(super) reason: String,
-    /// The manager says that there is none: the last value does not count any more.
+    /// Whether the manager says that the document does not exist, so that the last value is no longer valid.
     pub(super) gone: bool,
 }
 
 impl Failure {
-    /// The manager could not be asked, or did not answer as it should.
+    /// The manager could not be asked, or its answer could not be used; the last value stays valid.
     pub(super) fn passing(reason: impl Into<String>) -> Failure {
         Failure { reason: reason.into(), gone: false }
     }
 }
 
-/// Which document.
+/// The name of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct DocumentId {
     /// The secret manager object, `vault/1`.
     pub(super) manager: Arc<str>,
-    /// What it is asked for.
+    /// The path of the document within the manager.
     pub(super) path: Arc<str>,
 }
 
-/// A document to be asked for.
+/// A document to request.
 #[derive(Debug)]
 pub(super) struct Task {
-    /// Which one.
     pub(super) id: DocumentId,
-    /// The manager object as it is written.
+    /// The manager object as written.
     pub(super) manager: Arc<Value>,
     version: u64,
 }
 
-/// How many references there are in each state.
+/// Count of references in each state.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) fresh: usize,
@@ -56,7 +55,7 @@ pub(super) struct Counts {
     pub(super) unresolved: usize,
 }
 
-/// See the module.
+/// Documents and their managers.
 #[derive(Debug)]
 pub(super) struct Cache {
     refresh: Duration,
@@ -64,7 +63,7 @@ pub(super) struct Cache {
     timeout: Duration,
     managers: HashMap<Arc<str>, Arc<Value>>,
     documents: HashMap<DocumentId, Document>,
-    /// Counts changes of managers: what was asked before one says nothing after it.
+    /// Counts changes of managers, so that an answer to a request from before a change is ignored.
     version: u64,
 }
 
@@ -72,17 +71,17 @@ pub(super) struct Cache {
 struct Document {
     /// The last good answer.
     fields: Option<Fields>,
-    /// Until when that counts, whatever happens.
+    /// The time until which that answer is valid, even if the manager fails.
     good_until: Instant,
-    /// Why there is no newer one.
+    /// The reason why there is no newer answer.
     fault: Option<String>,
     failures: u32,
     due: Instant,
-    /// Asked for, and until when an answer may come.
+    /// The time until which an answer may come, if the document was requested.
     asked_until: Option<Instant>,
     version: u64,
     tried: bool,
-    /// The references to it, and the key that each wants.
+    /// The references to the document, each with the key of its field.
     wanted: HashMap<Arc<str>, Box<str>>,
 }
 
@@ -109,12 +108,12 @@ impl Cache {
         Cache { refresh, stale, timeout, managers, documents, version: 0 }
     }
 
-    /// Whether nobody refers to anything.
+    /// Whether there are no references.
     pub(super) fn is_empty(&self) -> bool {
         self.documents.is_empty()
     }
 
-    /// Wants the value of a reference from now on. One of the environment, or that is none, changes nothing.
+    /// Adds a reference, so that its value is kept. References to the environment and malformed ones are ignored.
     pub(super) fn follow(&mut self, reference: &Arc<str>, now: Instant) {
         let Some((id, key)) = parts(reference) else { return };
         let room = self.documents.len() < MAX_DOCUMENTS;
@@ -131,7 +130,7 @@ impl Cache {
             good_until: now,
             fault: (!known).then(|| NO_MANAGER.to_owned()),
             failures: 0,
-            // Without a manager there is nobody to ask; when it comes, everything is due.
+            // Without a manager there is no request; when the manager object appears, all of its documents are due.
             due: if known { now } else { now + FAR },
             asked_until: None,
             version,
@@ -141,7 +140,7 @@ impl Cache {
         document.wanted.insert(Arc::clone(reference), key.into());
     }
 
-    /// Nobody wants that reference any more.
+    /// Removes a reference.
     pub(super) fn forget(&mut self, reference: &Arc<str>) {
         let Some((id, _)) = parts(reference) else { return };
         if let Some(document) = self.documents.get_mut(&id) {
@@ -152,8 +151,8 @@ impl Cache {
         }
     }
 
-    /// The manager object under `id` is this one now, or gone. What it was asked for is asked for anew; if it is gone, so
-    /// are its values. Gives the references that this changes.
+    /// Sets or removes the manager object under `id`. Its documents are requested again; if it is removed, their values
+    /// are dropped. Returns the references with a changed value.
     pub(super) fn set_manager(
         &mut self,
         id: &Arc<str>,
@@ -182,7 +181,7 @@ impl Cache {
         changed
     }
 
-    /// The documents that are to be asked for now, as far as there is room for them.
+    /// The documents to request now, at most `room` of them.
     pub(super) fn due(&mut self, now: Instant, room: usize) -> Vec<Task> {
         let mut tasks = Vec::new();
         for (id, document) in &mut self.documents {
@@ -201,7 +200,7 @@ impl Cache {
         tasks
     }
 
-    /// Takes up an answer. Gives the references that it changes.
+    /// Takes up an answer. Returns the references with a changed value.
     pub(super) fn answered(
         &mut self,
         task: &Task,
@@ -219,7 +218,7 @@ impl Cache {
             Ok(fields) => {
                 document.failures = 0;
                 document.due = now + refresh;
-                // Longer than it takes to ask again, or it would be gone each time until the answer.
+                // The value is valid for longer than a new request takes; otherwise it would expire before each answer.
                 document.good_until = now + stale.max(refresh + 2 * timeout);
                 replace(document, |document| {
                     document.fields = Some(fields);
@@ -244,14 +243,14 @@ impl Cache {
         }
     }
 
-    /// Drops values that are too old. Gives the references that this changes.
+    /// Drops expired values. Returns the references with a changed value.
     pub(super) fn expire(&mut self, now: Instant) -> Vec<Arc<str>> {
         let over = |document: &&mut Document| document.fields.is_some() && document.good_until <= now;
         let expired = self.documents.values_mut().filter(over);
         expired.flat_map(|document| replace(document, |document| document.fields = None)).collect()
     }
 
-    /// When there is something to do next; a moment far away if there is not.
+    /// The time of the next action; a time far in the future if there is none.
     pub(super) fn next(&self, now: Instant) -> Instant {
         let moments = self.documents.values().flat_map(|document| {
             let ask = document.asked_until.map_or(document.due, |until| until.max(document.due));
@@ -263,7 +262,7 @@ impl Cache {
     /// The value of a reference to a manager.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no value.
     pub(super) fn value(&self, reference: &str) -> Result<String, String> {
         let Some((id, key)) = parts(reference) else { return Err("it is no such reference".to_owned()) };
         match self.documents.get(&id) {
@@ -272,12 +271,12 @@ impl Cache {
         }
     }
 
-    /// Whether everything was asked for at least once.
+    /// Whether every document was requested at least once.
     pub(super) fn all_tried(&self) -> bool {
         self.documents.values().all(|document| document.tried)
     }
 
-    /// How many references there are in each state.
+    /// Count of references in each state.
     pub(super) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for document in self.documents.values() {
@@ -293,7 +292,7 @@ impl Cache {
     }
 }
 
-/// Changes a document, and gives the references whose value, or the reason why there is none, is another one then.
+/// Changes a document. Returns the references with a changed value, or with another reason for having none.
 fn replace(document: &mut Document, change: impl FnOnce(&mut Document)) -> Vec<Arc<str>> {
     let before = document.values();
     change(document);
@@ -314,7 +313,7 @@ fn parts(reference: &str) -> Option<(DocumentId, &str)> {
     }
 }
 
-/// The text of a JSON value that can stand for one.
+/// The text of a JSON value that can be a secret: a string, a number or a boolean.
 pub(super) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -323,16 +322,17 @@ pub(super) fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// How long to wait after so many failures: twice as long each time.
+/// The pause after that many failures; it doubles each time.
 fn pause(failures: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << failures.min(10))
 }
 
-/// What is asked for again after a failure comes soon at first: most failures are restarts.
+/// First pause after a failure. It is short, because most failures are restarts.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Documents that are kept. A gateway's secrets are some hundred; more than this are a loop that writes references.
+/// Limit of documents. A gateway has some hundred secrets; more than this limit come from a program that writes
+/// references without end.
 const MAX_DOCUMENTS: usize = 10_000;
-/// Never, as far as a clock goes.
+/// A time that is never reached.
 const FAR: Duration = Duration::from_secs(86_400 * 365);
 const NO_MANAGER: &str = "there is no such secret manager";
 

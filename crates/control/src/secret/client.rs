@@ -1,5 +1,5 @@
-//! One bounded GET over HTTP/1.1, with TLS where the scheme asks for it: its own connection, one deadline for everything,
-//! a limit on what is read, no redirect, and no address that is out of bounds. It refuses to know whom it asks and why.
+//! One bounded GET over HTTP/1.1, with TLS for https: its own connection, one deadline for everything, a limit on the
+//! bytes that are read, no redirect, and no address outside of the policy. It knows neither the server nor the purpose.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,38 +16,34 @@ use tokio_rustls::TlsConnector;
 
 use crate::tls::Io;
 
-/// What to ask for.
+/// A request.
 #[derive(Debug)]
 pub(super) struct Get {
-    /// Scheme, host and port; a path of its own is put in front of `target`.
+    /// Scheme, host and port; if it has a path, that is put in front of `target`.
     pub(super) base: String,
-    /// The path.
     pub(super) target: String,
     /// Fields, their names in lower case; their values are secrets.
     pub(super) headers: Vec<(&'static str, String)>,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub(super) struct Got {
-    /// Its status.
     pub(super) status: u16,
-    /// Its body.
     pub(super) body: Vec<u8>,
 }
 
-/// Where a request goes.
+/// The destination of a request.
 struct Place {
     host: String,
     port: u16,
-    /// With TLS.
+    /// Whether the connection uses TLS.
     sealed: bool,
 }
 
-/// Asks. `tls` is called where the scheme is https. Dropping the future closes the connection.
+/// Sends the request and reads the answer. `tls` is called for https. Dropping the future closes the connection.
 ///
 /// # Errors
-/// What went wrong, a sentence without the values of fields.
+/// The reason of the failure, a sentence without the values of header fields.
 pub(super) async fn get(
     get: Get,
     timeout: Duration,
@@ -76,7 +72,7 @@ async fn ask(
     let answer = async {
         let response = sender.send_request(request).await.map_err(|error| format!("no answer: {error}"))?;
         let status = response.status().as_u16();
-        // Only what is read as a document needs its body.
+        // The body of any other status is not used.
         if status != 200 {
             return Ok(Got { status, body: Vec::new() });
         }
@@ -92,7 +88,7 @@ async fn ask(
         tokio::select! {
             biased;
             answer = &mut answer => return answer,
-            // How it ended shows in what waits for it.
+            // The end of the connection shows in the future that waits for the answer.
             _ = &mut connection, if !ended => ended = true,
         }
     }
@@ -126,7 +122,7 @@ fn prepare(get: &Get) -> Result<(Request<Empty<Bytes>>, Place), String> {
     Ok((request, Place { host, port: authority.port_u16().unwrap_or(usual_port), sealed }))
 }
 
-/// TLS with a server whose certificate is for `host`.
+/// A TLS connection to a server with a certificate for `host`.
 async fn seal(stream: TcpStream, host: String, tls: TlsConnector) -> Result<Box<dyn Io>, String> {
     let name = ServerName::try_from(host)
         .map_err(|error| format!("its uri has a host that no certificate can have: {error}"))?;
@@ -136,7 +132,8 @@ async fn seal(stream: TcpStream, host: String, tls: TlsConnector) -> Result<Box<
     })?))
 }
 
-/// Connects to the first address that answers, if all of them may be reached: a name must not lead elsewhere by turns.
+/// Connects to the first address that answers, if the policy allows all of them. Otherwise a name could lead to a
+/// forbidden address at some lookups only.
 async fn connect(host: &str, port: u16, policy: &OutboundPolicy) -> Result<TcpStream, String> {
     let found = tokio::net::lookup_host((host, port)).await;
     let addresses: Vec<SocketAddr> = found
@@ -161,10 +158,10 @@ async fn connect(host: &str, port: u16, policy: &OutboundPolicy) -> Result<TcpSt
     Err(failed)
 }
 
-/// The head of an answer; a manager's is some hundred bytes.
+/// Limit of an answer's head; a manager's head has some hundred bytes.
 const HEAD_MAX_BYTES: usize = 16 * 1024;
 const FIELDS_MAX: usize = 64;
-/// The body of an answer: a thousand fields of a kilobyte.
+/// Limit of an answer's body: a thousand fields of a kilobyte.
 const BODY_MAX_BYTES: usize = 1024 * 1024;
-/// Addresses of a name that are tried within the one deadline.
+/// Limit of a name's addresses that are tried within the one deadline.
 const MAX_ADDRESSES: usize = 8;

@@ -1,4 +1,4 @@
-//! Secrets in environment variables, which are read whenever they are asked for.
+//! Secrets in environment variables, which are read at each lookup.
 
 use super::cache;
 
@@ -16,7 +16,7 @@ pub(super) fn value(lookup: Environment, name: &str, key: Option<&str>) -> Resul
             object.get(key).and_then(cache::text_of)
         }
     };
-    // An empty secret is a deployment's mistake; nobody is let in by it.
+    // An empty secret is a mistake of the deployment, and must not give access.
     value
         .filter(|value| !value.is_empty())
         .ok_or_else(|| "the environment variable holds no such text".to_owned())

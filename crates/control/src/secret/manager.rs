@@ -1,5 +1,5 @@
-//! What a secret manager has to say: which request to make for a path, and what an answer holds. Sockets, retries and
-//! caching are done for it.
+//! The interface of a secret manager: the request for a path, and the content of an answer. Sockets, retries and
+//! caching are elsewhere.
 
 use serde_json::Value;
 
@@ -15,12 +15,12 @@ pub(super) trait SecretManager: Sync {
     /// The request for the document at `path`. `manager` is the secret object as it is written.
     ///
     /// # Errors
-    /// What in the manager object, or in the path, makes it impossible.
+    /// A fault of the manager object or of the path.
     fn request(&self, manager: &Value, path: &str, environment: Environment) -> Result<Get, Failure>;
 
-    /// What an answer holds.
+    /// The content of an answer.
     ///
     /// # Errors
-    /// Why it holds no secrets.
+    /// The reason why it holds no secrets.
     fn read(&self, got: &Got) -> Result<Fields, Failure>;
 }

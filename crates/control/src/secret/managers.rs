@@ -1,4 +1,4 @@
-//! The secret managers there are. A manager is one file in `managers/` and one line in [`ALL`]; its name is the one in
+//! All secret managers. A manager is one file in `managers/` and one line in [`ALL`]; its name is the one in
 //! `$secret://NAME/ID/PATH/KEY`.
 
 mod vault;
@@ -11,7 +11,7 @@ const ALL: [&dyn SecretManager; 1] = [&vault::Vault];
 /// The manager of that name.
 ///
 /// # Errors
-/// A sentence that lists the managers there are.
+/// A sentence that lists the known managers.
 pub(super) fn named(name: &str) -> Result<&'static dyn SecretManager, String> {
     ALL.into_iter().find(|manager| manager.name() == name).ok_or_else(|| {
         let known = ALL.map(SecretManager::name).join(", ");

@@ -1,4 +1,4 @@
-//! What the thread that asks secret managers and those who look values up have in common.
+//! The state that the thread that asks secret managers shares with the users of the values.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -13,40 +13,40 @@ use super::cache::Cache;
 use super::environment::Environment;
 use crate::tls;
 
-/// How secret managers are asked.
+/// Settings for requests to secret managers.
 #[derive(Clone, Debug)]
 pub struct SecretOptions {
-    /// How long a value counts as fresh.
+    /// Time for which a value counts as fresh.
     pub refresh: Duration,
-    /// How long the last value is used while its manager does not answer.
+    /// Time for which the last value is used while its manager does not answer.
     pub stale: Duration,
-    /// How long one answer may take, from the look-up of the name to its last byte.
+    /// Time limit of one answer, from the lookup of the name to its last byte.
     pub timeout: Duration,
-    /// Which addresses are out of bounds.
+    /// The addresses that may be connected to.
     pub policy: OutboundPolicy,
-    /// Certificates to trust where a manager speaks TLS (PEM); without it the system's.
+    /// Trusted certificates for managers with TLS (PEM); none: those of the system.
     pub ca: Option<PathBuf>,
 }
 
-/// What the thread and everybody else have in common.
+/// State of the thread and of the users of the values.
 pub(super) struct Shared {
     pub(super) options: SecretOptions,
     pub(super) environment: Environment,
-    /// For managers that speak TLS; there once one was asked.
+    /// For managers with TLS; made at the first request.
     tls: OnceLock<TlsConnector>,
     pub(super) cache: Mutex<Cache>,
-    /// References whose values have changed, and that nobody has asked for yet.
+    /// References with values that have changed since the last [`Secrets::take_changed`](super::Secrets::take_changed).
     pub(super) changed: Mutex<Vec<Arc<str>>>,
-    /// Whom to tell of them.
+    /// Called after each change.
     pub(super) listener: Mutex<Option<Box<dyn Fn() + Send>>>,
-    /// Something was tried for the first time.
+    /// Notified when a document was requested for the first time.
     pub(super) tried: Condvar,
-    /// There is something to do for the thread.
+    /// Notified when the thread has something to do.
     pub(super) wake: Notify,
 }
 
 impl Shared {
-    /// Values that nobody refers to yet.
+    /// State without references.
     pub(super) fn new(options: SecretOptions, environment: Environment) -> Shared {
         let cache = Cache::new(options.refresh, options.stale, options.timeout);
         Shared {
@@ -61,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// TLS towards managers. What cannot be made now is tried again for the next request.
+    /// The TLS settings for managers. If they cannot be made, the next request tries again.
     pub(super) fn tls(&self) -> Result<TlsConnector, String> {
         if let Some(connector) = self.tls.get() {
             return Ok(connector.clone());

@@ -1,4 +1,4 @@
-//! References of the environment, which need nobody.
+//! References to the environment, which need no secret manager.
 
 use std::time::Duration;
 

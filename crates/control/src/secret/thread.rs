@@ -1,5 +1,5 @@
-//! The thread that asks secret managers, a few at a time, and tells what it learned. What to ask when is the cache's
-//! business, what an answer means the manager's.
+//! The thread that asks secret managers, a few at a time, and reports changed values. The cache decides the time of
+//! each request, and the manager the meaning of an answer.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::cache::{Failure, Fields, Task};
 use super::shared::Shared;
 use super::{client, managers};
 
-/// See the module.
+/// The running thread.
 pub(super) struct FetchThread {
     handle: JoinHandle<()>,
     shared: Arc<Shared>,
@@ -21,10 +21,10 @@ pub(super) struct FetchThread {
 }
 
 impl FetchThread {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// The system gives no thread, or nothing to wait with.
+    /// The system cannot start a thread, or has no descriptor for its event loop.
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<FetchThread> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -34,13 +34,13 @@ impl FetchThread {
         let (theirs, stop) = (Arc::clone(&shared), Arc::clone(&stopping));
         let handle = std::thread::Builder::new().name("secrets".to_owned()).spawn(move || {
             runtime.block_on(run(&theirs, &stop));
-            // A name that is being looked up is not waited for.
+            // `shutdown_background`, because a name lookup that still runs would block the end of the thread.
             runtime.shutdown_background();
         })?;
         Ok(FetchThread { handle, shared, stopping })
     }
 
-    /// Ends it; what is under way is given up.
+    /// Stops the thread; unfinished requests are dropped.
     pub(super) fn stop(self) {
         self.stopping.store(true, Ordering::Release);
         self.shared.wake.notify_one();
@@ -69,7 +69,7 @@ async fn run(shared: &Arc<Shared>, stopping: &AtomicBool) {
                 (task, answer)
             });
         }
-        // With all places taken, only an answer makes one.
+        // While all places are taken, only an answer frees one.
         let next = if asking.len() >= MAX_ASKED { now + shared.options.timeout } else { next };
         tokio::select! {
             Some(joined) = asking.join_next(), if !asking.is_empty() => {
@@ -94,9 +94,9 @@ async fn ask(task: &Task, shared: &Shared) -> Result<Fields, Failure> {
     manager.read(&got.map_err(|reason| Failure::passing(format!("{}: {reason}", manager.name())))?)
 }
 
-/// Documents asked for at once: a vault is one server for many, and has better to do.
+/// Limit of requests at the same time, because one vault serves many clients.
 const MAX_ASKED: usize = 8;
-/// Names looked up at once by the system's resolver, which blocks.
+/// Limit of name lookups at the same time; the system's resolver blocks a thread for each.
 const MAX_LOOKUPS: usize = 4;
-/// Between two rounds, so that a mistake in reckoning is no busy loop.
+/// Shortest pause between two rounds, so that a wrong due time does not make a busy loop.
 const LEAST_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);

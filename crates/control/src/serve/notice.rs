@@ -1,9 +1,9 @@
-//! A line of the log that a peer can cause as often as it likes, and that is written seldom. It refuses to know what the
-//! line says.
+//! A log line that a peer can cause at any rate, and that is written at most once per interval. It does not know the
+//! text of the line.
 
 use std::time::{Duration, Instant};
 
-/// When the line was written last, and how often it was left out since.
+/// The time of the last line, and the count of lines that were left out since.
 #[derive(Debug, Default)]
 pub(super) struct Notice {
     written: Option<Instant>,
@@ -11,7 +11,8 @@ pub(super) struct Notice {
 }
 
 impl Notice {
-    /// How many lines were left out since the last one, if a line is due; else counts this one as left out.
+    /// The count of lines that were left out since the last one, if a line is due; otherwise counts this one as left
+    /// out.
     pub(super) fn due(&mut self) -> Option<u64> {
         self.due_at(Instant::now())
     }
@@ -26,7 +27,7 @@ impl Notice {
     }
 }
 
-/// Often enough to see that it goes on, seldom enough for any log.
+/// Time between two lines: short enough to see that the cause goes on, long enough for any log.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_stands_for_many() {
+    fn many_events_make_one_line() {
         let (mut notice, start) = (Notice::default(), Instant::now());
         let mut due = |second| notice.due_at(start + Duration::from_secs(second));
         assert_eq!(

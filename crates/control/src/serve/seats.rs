@@ -1,5 +1,5 @@
-//! The seats of one listener: which connections hold one, what each of them is doing, and which one gives way when no
-//! seat is left. It refuses to know sockets: addresses and times are handed in.
+//! The seats of one listener: the connections that hold one, the stage of each, and the connection that gives way when
+//! no seat is left. It knows no sockets: addresses and times are passed in.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// How far a connection is with its request.
+/// The stage of a connection's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// No head of a request has arrived yet, or only a part of one.
     Silent,
-    /// Its last answer was given; it may ask again.
+    /// The last request was answered; the client may send another one.
     Idle,
     /// A head has arrived; the body is awaited.
     Reading,
@@ -22,12 +22,12 @@ pub(crate) enum Stage {
     Answering,
 }
 
-/// How many connections a listener holds.
+/// Limits of the connections of a listener.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SeatLimits {
-    /// In all.
+    /// All connections.
     pub(super) total: usize,
-    /// From one source address.
+    /// Connections from one source address.
     pub(super) per_address: usize,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct Seats {
 struct Seat {
     source: IpAddr,
     stage: Stage,
-    /// When the stage began, or the connection last took a part of its answer.
+    /// The begin of the stage, or the last time that the client read a part of its answer.
     since: Instant,
-    /// Told once the connection has to close.
+    /// Notified when the connection has to close.
     closing: Arc<Notify>,
 }
 
@@ -54,8 +54,9 @@ impl Seats {
         Seats { limits, seats: HashMap::new(), next: 0 }
     }
 
-    /// A seat for a connection from `peer`. A source that has its share gives up its own longest silent connection, a
-    /// full listener the longest silent one of all. None while every candidate is being answered.
+    /// A seat for a connection from `peer`. A source that has used up its share loses its own connection that has been
+    /// silent longest; a full listener loses the one that has been silent longest of all. None while every candidate is
+    /// being answered.
     fn take(&mut self, peer: IpAddr, now: Instant) -> Option<(u64, Arc<Notify>)> {
         let source = source(peer);
         let of_source = self.seats.values().filter(|seat| seat.source == source).count();
@@ -74,8 +75,8 @@ impl Seats {
         Some((id, closing))
     }
 
-    /// Closes the connection that has been silent longest, one that has never asked before one that has. A request that
-    /// is being answered is never cut. False if there is none to close.
+    /// Closes the connection that has been silent longest; connections without any request go first. A request that is
+    /// being answered is never cut. False if there is none to close.
     pub(super) fn make_room(&mut self) -> bool {
         self.close_longest_silent(|_| true)
     }
@@ -97,20 +98,20 @@ impl Seats {
         }
     }
 
-    /// The client took a part of an answer.
+    /// Notes that the client read a part of an answer.
     fn note_progress(&mut self, id: u64, now: Instant) {
         if let Some(seat) = self.seats.get_mut(&id) {
             seat.since = now;
         }
     }
 
-    /// When to look at the connection again; none if it has to close now.
+    /// The time at which the connection is checked again; none if it has to close now.
     fn look_again_at(&self, id: u64, now: Instant) -> Option<Instant> {
         let seat = self.seats.get(&id)?;
         let (timeout, is_bounded) = match seat.stage {
             Stage::Silent => (FIRST_HEAD_TIMEOUT, true),
             Stage::Idle => (IDLE_TIMEOUT, true),
-            // The body has a timeout of its own, and an answer is the listener's business.
+            // The body has a timeout of its own, and the time for an answer is the listener's.
             Stage::Reading | Stage::Answering => (IDLE_TIMEOUT, false),
         };
         let deadline = seat.since + timeout;
@@ -122,7 +123,7 @@ impl Seats {
     }
 }
 
-/// One connection's seat; free again when dropped.
+/// The seat of one connection; free again when dropped.
 pub(super) struct HeldSeat {
     seats: Arc<Mutex<Seats>>,
     id: u64,
@@ -149,7 +150,7 @@ impl HeldSeat {
         self.seats.lock().look_again_at(self.id, Instant::now())
     }
 
-    /// Until the connection has to give way to another one.
+    /// Waits until the connection has to give way to another one.
     pub(super) async fn given_away(&self) {
         self.closing.notified().await;
     }
@@ -161,7 +162,8 @@ impl Drop for HeldSeat {
     }
 }
 
-/// The source that a share belongs to: an IPv4 address, or the network of 64 bits that an IPv6 host has at its disposal.
+/// The source that a share belongs to: an IPv4 address, or the 64-bit network of an IPv6 address, because an IPv6 host
+/// can use all addresses of it.
 fn source(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {
@@ -172,10 +174,11 @@ fn source(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// A client that has connected sends its request at once; one that has not after this time holds a seat for nothing.
+/// Time for the first head. A client sends its request as soon as it has connected; a connection that is still silent
+/// after this time only occupies a seat.
 const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between requests, and for a client that takes nothing of its answer. Scrapers keep connections from one interval to
-/// the next, which is 15 to 60 s.
+/// Time between requests, and for a client that reads nothing of its answer. Scrapers keep connections from one
+/// interval to the next, which is 15 to 60 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The lower half of an IPv6 address.
 const HOST_BITS: u32 = 64;
@@ -189,7 +192,7 @@ mod tests {
     struct Table {
         seats: Seats,
         start: Instant,
-        /// By the order of their taking.
+        /// In the order in which the seats were taken.
         taken: Vec<(u64, Arc<Notify>)>,
     }
 

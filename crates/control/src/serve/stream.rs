@@ -1,5 +1,5 @@
-//! A connection's socket that tells its seat when the client took a part of an answer, so that a client that reads
-//! slowly is not taken for a silent one. It refuses to know what is read and written.
+//! A connection's socket that notes in its seat when the client read a part of an answer, so that a slow reader does
+//! not count as silent. It does not know the bytes.
 
 use std::io;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! etcd as the source of a cluster (contract 2.2): the client, the follower that reads everything once and then watches,
-//! and what a write becomes there. It refuses to know what the objects mean; the reconciling thread decides that.
+//! etcd as the source of a cluster (contract 2.2): the client, the follower that reads everything once and then
+//! watches, and the operations of a write. It does not know the meaning of the objects; the reconciling thread does.
 
 mod client;
 mod connector;
@@ -33,20 +33,20 @@ pub use watch::Changed;
 pub use write::{Expected, Failed, Operation, Outcome, Place};
 pub(crate) use write::{MAX_OPERATIONS, MAX_TRANSACTION_BYTES};
 
-/// Where etcd is and how to talk to it.
+/// The endpoints of etcd, and the settings for calls.
 #[derive(Clone)]
 pub struct EtcdConfig {
     /// `http://HOST:PORT` or `https://HOST:PORT`, all of one scheme; at least one.
     pub endpoints: Vec<String>,
-    /// What every key begins with, without a slash at its end (`/apisix`).
+    /// The common prefix of all keys, without a slash at its end (`/apisix`).
     pub prefix: String,
-    /// User and password, where etcd asks for them.
+    /// User and password, if etcd requires them.
     pub user: Option<(String, String)>,
-    /// How `https` endpoints are checked, and what is shown to them.
+    /// The settings of TLS for `https` endpoints.
     pub tls: EtcdTls,
-    /// How long one endpoint may take to answer a call.
+    /// Time limit for the answer of one endpoint to a call.
     pub timeout: Duration,
-    /// How long a start waits for etcd when there is no copy of what it held.
+    /// Time that a start waits for etcd when there is no copy of its data.
     pub start_timeout: Duration,
     /// Most operations that etcd takes in one transaction (its `max-txn-ops`).
     pub max_operations: usize,
@@ -55,13 +55,13 @@ pub struct EtcdConfig {
 /// TLS towards etcd.
 #[derive(Clone, Debug)]
 pub struct EtcdTls {
-    /// Certificates (PEM) that etcd's may be signed by; none means the system's.
+    /// Certificates (PEM) that may sign etcd's; none means the system's.
     pub ca: Option<PathBuf>,
-    /// Certificate and private key (PEM) of this node.
+    /// Certificate and private key (PEM) of this instance.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// The name etcd's certificate must have, where it is not the endpoint's host.
+    /// The name that etcd's certificate must have, where it is not the endpoint's host.
     pub server_name: Option<String>,
-    /// Off: any certificate is taken.
+    /// Whether etcd's certificate is verified; off: any certificate is accepted.
     pub verify: bool,
 }
 
@@ -77,35 +77,35 @@ impl std::fmt::Debug for EtcdConfig {
     }
 }
 
-/// Why a call of etcd did not succeed.
+/// The reasons why a call of etcd failed.
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
 pub enum EtcdError {
-    /// No endpoint answered, and one of them may have got the call; what the last one of them said.
+    /// No endpoint answered, and one of them may have received the call; holds the error of the last one.
     #[error("etcd cannot be reached: {0}")]
     Unreachable(String),
-    /// No endpoint could be connected to, so that the call was not sent; what the last one of them said.
+    /// No endpoint could be connected to, so that the call was not sent; holds the error of the last one.
     #[error("etcd cannot be reached: {0}")]
     NotConnected(String),
-    /// etcd answered and refuses.
+    /// etcd answered with a refusal.
     #[error("etcd refuses: {0}")]
     Refused(String),
-    /// The revision that was asked for is no longer kept.
+    /// The requested revision is no longer kept.
     #[error("etcd no longer keeps that revision")]
     Compacted,
-    /// The answer is larger than what is taken.
+    /// The answer is larger than `MAX_ANSWER_BYTES`.
     #[error("an answer of etcd is larger than {MAX_ANSWER_BYTES} bytes")]
     TooLarge,
-    /// Certificates or keys cannot be used.
+    /// A certificate or key cannot be used.
     #[error("{0}")]
     Tls(String),
 }
 
-/// One object as etcd holds it: its value and the revisions that made and changed it.
+/// One object of etcd: its path, and its value with the revisions that created and changed it.
 pub type Entry = (String, crate::source::store::Record);
 
-/// An answer of etcd larger than this is not read: pages of a load are made smaller until they fit, and no single value
-/// comes near it (etcd takes 1.5 MiB unless told otherwise).
+/// Limit of an answer of etcd. The pages of a load are made smaller until they fit, and no single value comes near the
+/// limit (etcd accepts 1.5 MiB by default).
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// The client, shared by the follower and by whoever writes.
+/// The client, shared by the follower and the writers.
 pub(crate) type SharedEtcd = Arc<Etcd>;

@@ -1,5 +1,5 @@
-//! The declarative file: YAML or JSON with the collections' names at the top, read again when it changes. It refuses
-//! to know what the objects mean; it only finds them, their keys and their lines.
+//! The declarative file: YAML or JSON with the names of collections at the top, read again when it changes. It finds
+//! the objects, their keys and their lines, and does not know their meaning.
 
 pub(crate) mod compose;
 mod document;
@@ -24,13 +24,12 @@ pub use expand::{Expanded, Unset, expand};
 /// A fault with its place in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileFault {
-    /// The file.
     pub path: PathBuf,
     /// Its line, from 1.
     pub line: usize,
     /// The place in the document, `routes[3].plugins.limit-count.count`; empty for the document itself.
     pub place: String,
-    /// What is wrong, and what to do where that is not plain.
+    /// The fault, and its remedy where that is not obvious.
     pub reason: String,
 }
 
@@ -45,25 +44,25 @@ impl fmt::Display for FileFault {
     }
 }
 
-/// A file that is watched by asking for its state now and then (survives the symlink swaps of mounted volumes).
+/// A polled file: symlink swaps of mounted volumes are noticed too.
 #[derive(Debug)]
 pub struct FileSource {
     path: PathBuf,
     seen: Option<State>,
-    /// How the last good text ended; none before there was one.
+    /// The ending of the last good text; none before the first one.
     ending: Option<Ending>,
 }
 
-/// How a text ends, and so whether the next one may be half written.
+/// The ending of a text, from which an incomplete next one can be recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// With [`END_MARK`].
     Closed,
-    /// Somehow.
+    /// Without [`END_MARK`].
     Open,
 }
 
-/// What tells one version of a file from the next.
+/// The properties by which a changed file is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     modified: (i64, i64),
@@ -77,12 +76,11 @@ impl FileSource {
         FileSource { path, seen: None, ending: None }
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the file differs from what was read last (or was never read). A file that is gone has not changed:
+    /// Whether the file has changed since it was last read (or was never read). A missing file has not changed, so that
     /// the last good configuration stays.
     pub fn changed(&self) -> bool {
         state(&self.path).is_ok_and(|state| self.seen != Some(state))
@@ -91,9 +89,9 @@ impl FileSource {
     /// Reads the file.
     ///
     /// # Errors
-    /// The faults that keep the text from being a document; nothing of it is to be applied then.
+    /// The faults because of which the text is no document; nothing of it is applied then.
     pub fn read(&mut self) -> Result<Document, Vec<FileFault>> {
-        // Taken before reading: a write in between is then seen as a change, not missed.
+        // Taken before reading, so that a write in between is seen as a change later.
         self.seen = state(&self.path).ok();
         let text = text(&self.path, regular_file::open(&self.path))?;
         let ending = Ending::of(&text);
@@ -105,8 +103,8 @@ impl FileSource {
         Ok(document)
     }
 
-    /// Why a text that follows a good one may be the first half of another: an editor that writes in place is seen in
-    /// the middle of it, and half a file would take away what the other half holds.
+    /// The reason why a text after a good one may be incomplete. An editor that writes in place can be caught in the
+    /// middle, and half a file would remove the objects of the other half.
     fn half_written(&self, text: &str, ending: Ending) -> Option<String> {
         match (self.ending?, ending) {
             (Ending::Closed, Ending::Open) => Some(format!(
@@ -127,17 +125,17 @@ impl Ending {
     }
 }
 
-/// The findings of a check of a file.
+/// The result of a check of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileCheck {
-    /// Why objects of it, or all of it, cannot be used.
+    /// Faults of objects, or of the whole file.
     pub faults: Vec<FileFault>,
     /// Parts of it that have no effect; each reason begins with `warning: `.
     pub warnings: Vec<FileFault>,
 }
 
-/// Every fault and warning of the file at `path`, in the order of lines, as a gateway with these plugins would find them.
-/// Neither the running configuration nor anything on disk is touched.
+/// Every fault and warning of the file at `path`, in the order of lines, as a gateway with these plugins would find
+/// them. It changes neither the running configuration nor the disk.
 pub fn check(path: &Path, catalog: &Catalog) -> FileCheck {
     let document = match read(path) {
         Ok(document) => document,
@@ -188,8 +186,8 @@ pub fn read(path: &Path) -> Result<Document, Vec<FileFault>> {
     parse(path, &text(path, regular_file::open(path))?)
 }
 
-/// Reads the file at `path` as all that there is to be: every fault of its shape counts, and so does an empty file. A
-/// command reads it once, so it may be a pipe: `weir apply <(make-routes)`.
+/// Reads the file at `path` as a complete set: every fault of its shape counts, and an empty file is a fault. A command
+/// reads it once, so it may be a pipe: `weir apply <(make-routes)`.
 ///
 /// # Errors
 /// Every fault.
@@ -231,13 +229,13 @@ fn state(path: &Path) -> io::Result<State> {
     })
 }
 
-/// 100,000 routes of 2.5 KB; a larger file is a mistake (a log, an archive).
+/// Limit of a file: 100,000 routes of 2.5 KB. A larger file is a mistake (a log, an archive).
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// Closes a file, so that a reader can tell a half of it from the whole (contract 2.2).
+/// The last line of a complete file, by which a reader can recognise an incomplete one (contract 2.2).
 const END_MARK: &str = "#END";
-/// Equal routes that are reported; the first hundred say what the rest would.
+/// Limit of reported equal routes. The first hundred usually show the cause.
 const MAX_EQUAL_ROUTES: usize = 100;
-/// A document that is only checked has no history.
+/// The revision for a check, because a checked document has no history.
 const FIRST_REVISION: u64 = 1;
 
 #[cfg(test)]
@@ -245,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_a_new_time_size_or_inode() {
+    fn file_change_is_a_new_time_size_or_inode() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("weir.yaml");
         let mut source = FileSource::new(path.clone());
@@ -268,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_closed_once_is_only_taken_closed() {
+    fn file_once_ended_by_mark_must_keep_the_mark() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("weir.yaml");
         let mut source = FileSource::new(path.clone());

@@ -1,8 +1,8 @@
-//! The embedded store: the text of every object under its key, a revision that only grows, durable before it
-//! is acknowledged. It refuses to know what the texts mean and who may write them.
+//! The embedded store: the text of every object under its key, a revision that only grows, durable before it is
+//! acknowledged. It knows neither the meaning of the texts nor the permissions of writers.
 //!
-//! Many writes share one [`Transaction`] and so one fsync (group commit): the caller opens one, puts every
-//! waiting write into it and answers them all after [`Transaction::commit`].
+//! Many writes share one [`Transaction`] and so one fsync (group commit): the caller opens one, adds every waiting
+//! write and answers all of them after [`Transaction::commit`].
 
 mod check;
 mod guard;
@@ -33,14 +33,14 @@ pub use record::{Record, RecordError};
 pub use transaction::{Expect, Transaction};
 pub use versions::{Changed, Label, Version, VersionSource};
 
-/// The store of one data directory, held by one process and used by one thread.
+/// The store of one data directory, open in one process and used by one thread.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     database: Option<Leaked<Database>>,
-    /// Set once the file has proved to be damaged: it is not used any more.
+    /// Set when the file has proved to be damaged; it is not used afterwards.
     damaged: OnceLock<()>,
-    /// The format the file has; it is raised by the next write.
+    /// The format of the file; the next write raises it.
     format: u64,
     revision: u64,
     cluster_id: String,
@@ -50,10 +50,10 @@ pub struct Store {
     _lock: DirectoryLock,
 }
 
-/// Why the store cannot be opened, read or written.
+/// The reasons why the store cannot be opened, read or written.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The directory's lock.
+    /// The directory cannot be locked.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The file is not a store of this program, or cannot be read as one.
@@ -61,9 +61,8 @@ pub enum StoreError {
         "{path} is not a usable store: {reason}. Nothing was changed; restore the file from a backup, or move it away to start with an empty store"
     )]
     Unusable {
-        /// The store's file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the file.
         reason: String,
     },
     /// The file was written by a newer version.
@@ -71,7 +70,6 @@ pub enum StoreError {
         "{path} has store format {found}, this version knows {FORMAT}: start the newer version again, or restore a backup"
     )]
     Newer {
-        /// The store's file.
         path: PathBuf,
         /// The format found.
         found: u64,
@@ -79,29 +77,29 @@ pub enum StoreError {
     /// The key changed since it was read.
     #[error("value changed before overwritten")]
     Conflict,
-    /// Reading or writing failed; nothing of the transaction is kept.
+    /// Reading or writing failed; no change of the transaction is kept.
     #[error("the store cannot be written: {0}")]
     Failed(String),
 }
 
 impl Store {
-    /// Opens the store in `directory`, making both if they do not exist.
+    /// Opens the store in `directory`; creates both if they do not exist.
     ///
     /// # Errors
-    /// The directory is in use; the file is foreign, damaged or of a newer format. It is never reset.
+    /// The directory is in use, or the file is foreign, damaged or of a newer format. An existing file is never reset.
     pub fn open(directory: &Path) -> Result<Store, StoreError> {
         Store::open_locked(DirectoryLock::take(directory)?)
     }
 
-    /// As [`Store::open`], in a directory that is locked already.
+    /// As [`Store::open`], in a directory that is already locked.
     ///
     /// # Errors
-    /// The file is foreign, damaged, of a newer format, or open in another process. It is never reset.
+    /// The file is foreign, damaged, of a newer format, or open in another process. An existing file is never reset.
     pub fn open_locked(lock: DirectoryLock) -> Result<Store, StoreError> {
         Store::open_file(lock, STORE_FILE)
     }
 
-    /// As [`Store::open_locked`], under another name: a store that lies beside the node's own.
+    /// As [`Store::open_locked`], under another file name: a second store beside the instance's own.
     ///
     /// # Errors
     /// As [`Store::open_locked`].
@@ -127,7 +125,7 @@ impl Store {
         })
     }
 
-    /// Whether a store lies in `directory`, usable or not.
+    /// Whether `directory` has a store, usable or not.
     pub fn exists(directory: &Path) -> bool {
         directory.join(STORE_FILE).exists()
     }
@@ -142,7 +140,7 @@ impl Store {
         &self.cluster_id
     }
 
-    /// Where its objects were copied from, if they were.
+    /// The origin of its objects, if they are a copy.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -151,16 +149,16 @@ impl Store {
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Where the store lies.
+    /// The file of the store.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Every object, in the order of keys. To be called once after opening: it is also how the store learns which
+    /// Every object, in the order of keys. Must be called once after opening, because the store learns here which
     /// objects expire.
     ///
     /// # Errors
-    /// The file cannot be read, or holds a record that is none.
+    /// The file cannot be read, or holds a record that cannot be decoded.
     pub fn load(&mut self) -> Result<Vec<(String, Record)>, StoreError> {
         let objects = self.read_all()?;
         let expiring = objects.iter().filter_map(|(key, record)| Some((record.expires_at_ms?, key.clone())));
@@ -168,18 +166,18 @@ impl Store {
         Ok(objects)
     }
 
-    /// Lets go of the file, so that another process can open it; the lock stays.
+    /// Closes the file, so that another process can open it; the lock is kept.
     pub fn close(&mut self) {
         let Some(database) = self.database.take() else { return };
         if self.damaged.get().is_some() {
-            // Closing writes, by what the library holds of the file.
+            // Closing writes, based on the library's state, which is wrong for a damaged file.
             database.forget();
         } else if guarded(|| drop(database)).is_err() {
             self.note_damage();
         }
     }
 
-    /// Opens the file again, if it is closed. What another process has written meanwhile is there: its revision too.
+    /// Opens the file again, if it is closed, with the writes and the revision of other processes.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -188,7 +186,7 @@ impl Store {
         if self.database.is_none() {
             let (database, meta) = open_database(&self.path)?;
             self.format = meta.format;
-            // A commit that failed may have reached the disk nevertheless; its revisions are not given twice.
+            // A commit that failed may have reached the disk; its revisions are not used again.
             self.revision = self.revision.max(meta.revision);
             self.log = meta.log;
             self.database = Some(database);
@@ -210,7 +208,8 @@ impl Store {
         })
     }
 
-    /// Reads what was committed. The one way to the library's reading calls, which may panic over a damaged file.
+    /// Reads committed data. All reading calls of the library go through this function, because they may panic over a
+    /// damaged file.
     fn read<T>(
         &self,
         reading: impl FnOnce(&ReadTransaction) -> Result<T, StoreError>,
@@ -224,7 +223,7 @@ impl Store {
         result.unwrap_or_else(|_| Err(self.note_damage()))
     }
 
-    /// An error once the file has proved to be damaged.
+    /// Fails when the file has proved to be damaged.
     fn usable(&self) -> Result<(), StoreError> {
         if self.damaged.get().is_some() { Err(self.unusable(DAMAGED)) } else { Ok(()) }
     }
@@ -250,7 +249,7 @@ impl Store {
         })
     }
 
-    /// What was kept beside the objects under that name by [`Transaction::keep`]; none: nothing.
+    /// The bytes that [`Transaction::keep`] stored beside the objects under that name; none where there are none.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -258,7 +257,7 @@ impl Store {
         self.fact(&format!("{KEPT}{name}"))
     }
 
-    /// Keys whose time is up at `now_ms`, at most `limit` of them, soonest first.
+    /// Keys of objects that have expired at `now_ms`, at most `limit` of them, soonest first.
     pub fn expired(&self, now_ms: u64, limit: usize) -> Vec<String> {
         self.expiries
             .iter()
@@ -268,11 +267,11 @@ impl Store {
             .collect()
     }
 
-    /// Starts a transaction. Dropping it without a commit undoes it.
+    /// Starts a transaction. Dropping it without a commit undoes its writes.
     ///
     /// # Errors
-    /// The file cannot be used. After an I/O fault (a full disk) the file is opened anew, so that writing goes
-    /// on once the cause is gone.
+    /// The file cannot be used. After an I/O fault (a full disk) the file is opened again, so that writes succeed once
+    /// the cause is gone.
     pub fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
         self.reopen()?;
         let database = self.database.as_ref().expect("opened in the line above");
@@ -304,8 +303,8 @@ struct Meta {
     log: Log,
 }
 
-/// Makes the file beside its place and renames it in, so that a crash in between leaves no half store behind
-/// and an empty file in its place is always foreign.
+/// Creates the file under another name and renames it, so that a crash in between leaves no incomplete store, and an
+/// empty file under the store's name is always foreign.
 fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
     let unfinished = path.with_extension(UNFINISHED_EXTENSION);
     let made = || -> Result<(), StoreError> {
@@ -389,12 +388,13 @@ fn failed(fault: impl ToString) -> StoreError {
     StoreError::Failed(fault.to_string())
 }
 
-/// Pages of the store that the process keeps. The library would keep a gigabyte: all objects a second time, and every
-/// version that the history has. What is served is compiled, so the store is read at the start, and then around a write.
+/// Memory for pages of the store. The library's default is a gigabyte: it would hold all objects a second time, and
+/// every kept revision. Requests use the compiled configuration, so that the store is read only at the start and around
+/// writes.
 const CACHE_BYTES: usize = 8 << 20;
 /// Name of the store in the data directory.
 const STORE_FILE: &str = "store.redb";
-/// A store while it is being made.
+/// Extension of a store that is not complete yet.
 const UNFINISHED_EXTENSION: &str = "redb.unfinished";
 /// Key text → [`Record`].
 const OBJECTS: TableDefinition<&str, &[u8]> = TableDefinition::new("objects");
@@ -402,21 +402,21 @@ const OBJECTS: TableDefinition<&str, &[u8]> = TableDefinition::new("objects");
 const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 const FORMAT_VERSION: &str = "format";
 const REVISION: &str = "revision";
-/// The revision up to which the versions were kept. A version of this program that keeps none leaves it behind.
+/// The revision up to which changes were recorded. A version of Weir that records none does not update it.
 const LOGGED: &str = "logged";
-/// Before the names of what others keep beside the objects.
+/// Prefix of the names of data that is kept beside the objects.
 const KEPT: &str = "kept/";
 const CLUSTER: &str = "cluster_id";
 const APPLICATION: &str = "application";
-/// Where the objects of a copy come from.
+/// The origin of the objects of a copy.
 const ORIGIN: &str = "origin";
-/// Tells our files from other users of the same library.
+/// Distinguishes our files from those of other programs that use the same library.
 const APPLICATION_ID: &[u8] = b"weir-store";
-/// The format written: each record carries a checksum.
+/// The format that is written: each record carries a checksum.
 const FORMAT: u64 = 2;
-/// The oldest format read. Its records get checksums as they are written again.
+/// The oldest format that is read. Its records get checksums when they are written again.
 const FORMAT_WITHOUT_CHECKSUMS: u64 = 1;
-/// 128 random bits: two stores never get the same.
+/// 128 random bits, so that two stores never have the same id.
 const CLUSTER_ID_BYTES: usize = 16;
 const DAMAGED: &str = "its pages are damaged";
 const NOT_OPEN: &str = "an earlier fault closed it";

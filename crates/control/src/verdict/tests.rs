@@ -1,4 +1,4 @@
-//! One bad object never blocks another: every kind, from the store and from a file, and what is told of it.
+//! One bad object never blocks another: every kind, from the store and from a file, and the reported verdicts.
 
 use model::{Fault, Key, Kind};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::source::store::{Expect, Store};
 use crate::testing::{Rig, ask, block_on, certificate};
 
-/// Where an object of each kind lies in the store, and a good one: `{}` stands for its id.
+/// The path of an object of each kind in the store, and a good object: `{}` stands for its id.
 fn good(kind: Kind) -> (&'static str, Value) {
     let upstream = json!({"nodes": {"127.0.0.1:8080": 1}, "type": "roundrobin"});
     let plugins = json!({"plugins": {"count": {"count": 1}}});
@@ -69,7 +69,7 @@ fn write_texts(directory: &std::path::Path, texts: &[(String, String)]) {
     transaction.commit().unwrap();
 }
 
-/// The verdict and writing it, of a whole answer: `total` and the paths that are faulty.
+/// The `total` of a listing of verdicts, and the paths that are faulty.
 fn faulty(rig: &Rig, query: &str) -> (u64, Vec<String>) {
     let (status, body) = rig.json("GET", &format!("/apisix/admin/weir/verdicts{query}"), &Value::Null);
     assert_eq!(status, 200, "{body}");
@@ -110,7 +110,7 @@ fn bad_store_object_blocks_no_other() {
         for kind in Kind::ALL {
             assert_eq!(state(&rig, &named(kind, "good").0), "in_force", "{kind}");
             let bad = verdict(&rig, &named(kind, "bad").0);
-            // A text that is no object says nothing of what a route matches; one with a field too many does.
+            // A text that is no object does not show the match of a route; an object with one unknown field does.
             let is_match_readable = bad["faults"].to_string().contains("no_such_field");
             let expected = if kind == Kind::Route && !is_match_readable { "unplaced" } else { "out" };
             assert_eq!((&bad["state"], &bad["revision_in_force"]), (&json!(expected), &Value::Null), "{bad}");
@@ -118,7 +118,7 @@ fn bad_store_object_blocks_no_other() {
             assert!(!bad["faults"][0]["reason"].as_str().unwrap().is_empty(), "{bad}");
         }
         assert_eq!(faulty(&rig, "").0, Kind::ALL.len() as u64);
-        // The bad one is still readable and can be mended or deleted; the others can be written.
+        // The bad object is still readable and can be repaired or deleted; the others can be written.
         for kind in Kind::ALL {
             let (path, value) = named(kind, "bad");
             let (status, body) = rig.json("GET", &format!("/apisix/admin/{path}"), &Value::Null);
@@ -132,7 +132,7 @@ fn bad_store_object_blocks_no_other() {
     }
 }
 
-/// Two credentials may not have the same key.
+/// Changes the key of a credential, because two credentials may not have the same key.
 fn without_clash(kind: Kind, mut value: Value) -> Value {
     if kind == Kind::Credential {
         value["plugins"]["auth"]["key"] = json!("another");
@@ -140,7 +140,7 @@ fn without_clash(kind: Kind, mut value: Value) -> Value {
     value
 }
 
-/// A file with one object of each kind, each run through `change`.
+/// A file with one object of each kind; `change` is applied to each.
 fn file_of(ids: &[&str], change: impl Fn(Kind, &str, Value) -> Value) -> String {
     let mut set = serde_json::Map::new();
     for kind in Kind::ALL {
@@ -267,7 +267,7 @@ fn dangling_reference_is_reported_form_unchanged() {
 }
 
 #[test]
-fn what_only_compiling_shows_is_a_verdict_too() {
+fn compile_fault_is_a_verdict() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     for id in ["kept", "out"] {

@@ -66,7 +66,7 @@ pub struct ConnectionContext {
     pub scheme: Scheme,
     /// Requests seen on it, this one included.
     pub requests: u32,
-    /// What TLS knows of it, over TLS.
+    /// The facts of its TLS layer, if there is one.
     pub tls: Option<Rc<TlsContext>>,
     /// The PROXY protocol header that it began with, where its listener asks for one.
     pub proxy: Option<Rc<ProxyContext>>,

@@ -11,7 +11,7 @@ use router::vars::{BuiltinVariable as Builtin, Value};
 /// See the module.
 #[derive(Debug)]
 pub struct TlsContext {
-    /// What was agreed, and the verdict over the client.
+    /// The agreed parameters, and the verdict over the client.
     pub facts: Facts,
     /// The site that the handshake was made with.
     pub site: Arc<Site>,

@@ -49,7 +49,7 @@ impl Reply {
     }
 }
 
-/// A reply whose body comes piece by piece, at the pace of the client.
+/// A reply with a body that comes piece by piece, at the pace of the client.
 pub struct StreamedReply {
     /// Status and fields. A body in it is not sent.
     pub head: Reply,

@@ -1,5 +1,5 @@
-//! Services for plugins beyond their phases: destinations for calls over HTTP, and queues whose batches are
-//! delivered in the background. One for the process; instances are built with it and keep what they asked for. It knows
+//! Services for plugins beyond their phases: destinations for calls over HTTP, and queues that deliver
+//! their batches in the background. One for the process; instances are built with it and keep what they asked for. It knows
 //! no plugin.
 
 use parking_lot::Mutex;

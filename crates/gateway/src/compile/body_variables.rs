@@ -1,5 +1,6 @@
-//! Whether a plugin's configuration depends on the request's body: found by looking at its texts, since a plugin does not
-//! tell. It may find too much, and then a body is read for nothing; never too little.
+//! Whether a plugin's configuration depends on the request's body. A plugin does not declare this, so its texts are
+//! searched for variables. The search may report a text that is no variable, and then a body is read needlessly; it
+//! never misses one.
 
 use router::vars::{Template, Variable};
 use serde_json::Value;
@@ -27,7 +28,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn variables_of_the_body_are_seen_wherever_they_stand() {
+    fn body_variables_are_found_at_any_depth() {
         let check = |config: Value, expected: bool| assert_eq!(names_body(&config), expected, "{config}");
         check(json!({"key": "post_arg_user", "count": 1}), true);
         check(json!({"key": "$remote_addr $post_arg_user"}), true);

@@ -26,7 +26,7 @@ impl Compiler {
         if keys.is_empty() {
             return;
         }
-        // A key that one of these gives up now may be one that another has waited for.
+        // A key that one of these consumers gives up may be the key that another one conflicted with.
         keys.append(&mut self.consumers_in_conflict);
         for key in &keys {
             for (plugin, secret) in self.consumer_entries.remove(&key.id).unwrap_or_default() {
@@ -40,7 +40,7 @@ impl Compiler {
     }
 
     fn compile_consumer(&mut self, snapshot: &Snapshot, key: &Key) {
-        // A consumer that only lacks its group is known, and answered 503.
+        // A consumer with a missing group is known, and its requests are answered 503.
         let Some(object) = in_force_or_closed(snapshot, key).cloned() else { return };
         let Resource::Consumer(written) = &object.resource else { return };
         let group = written.group_id.as_ref().map(|id| Key::of(Kind::ConsumerGroup, id));
@@ -95,14 +95,14 @@ impl Compiler {
             let kind = self.kinds.get(&*plugin.name).copied();
             let Some(kind) = kind.filter(|kind| !kind.consumer_key.is_empty()) else { continue };
             let resolved = reference::resolve(&plugin.config, &*self.secrets);
-            // A reference that leads nowhere is no credential: its text, which is no secret, must not open anything.
+            // An unresolved reference must not become a credential, because its text is no secret.
             if resolved.incomplete {
                 continue;
             }
             let Some(secret) = consumer_key(kind.consumer_key, &resolved.config) else { continue };
             let secret = &*secret;
-            // Written keys were compared when they were checked. Two references may lead to one value all the same; then
-            // it is nobody's but the first's.
+            // Written keys were compared when they were checked. Two references may still resolve to one value; then
+            // the key belongs to the first consumer only.
             let username = owner.consumer().unwrap_or(&owner.id);
             let other = self.current.consumers.find(kind.name, secret).map(|other| other.username.clone());
             if let Some(other) = other.filter(|other| **other != *username) {
@@ -116,8 +116,8 @@ impl Compiler {
         }
     }
 
-    /// The plugins that the consumer and its group add to a route, and those they disable; nothing if a plugin cannot
-    /// be built, because the consumer must not pass without it.
+    /// The plugins that the consumer and its group add to a route, and those they disable; `None` if a plugin cannot be
+    /// built, because the consumer's requests must not pass without it.
     fn consumer_instances(
         &mut self,
         snapshot: &Snapshot,

@@ -13,7 +13,7 @@ impl Compiler {
         let mut rules: Vec<_> = snapshot.iter(Kind::GlobalRule).cloned().collect();
         rules.sort_by(|a, b| a.key().cmp(b.key()));
         let mut instances = Vec::new();
-        // A rule without any good form might be what asks for a key: no request passes beside it.
+        // A rule without a good form may be the one that requires a key, so no request may pass without it.
         let closed = snapshot.faulty().filter_map(|faulty| {
             let key = &faulty.written.key;
             let (_, refusal) = snapshot.closed(key).filter(|_| key.kind == Kind::GlobalRule)?;

@@ -1,9 +1,9 @@
-//! Keys that are collected in nearly their order and taken in it. Knows nothing of what they are for.
+//! A set of keys that are added in nearly sorted order and taken in sorted order.
 
 use model::Key;
 use stdx::hash::FastSet;
 
-/// A set of keys. A first load collects 100,000 of them; an ordered tree would compare each with seventeen others.
+/// A set of keys. A first load collects 100,000 of them; an ordered tree would make 17 comparisons for each.
 #[derive(Default)]
 pub(super) struct KeySet {
     members: FastSet<Key>,
@@ -24,7 +24,7 @@ impl KeySet {
         self.members.contains(key)
     }
 
-    /// The keys in ascending order; next to no work where they came in it.
+    /// The keys in ascending order; costs almost nothing if they were added in that order.
     pub(super) fn into_sorted(self) -> Vec<Key> {
         let mut keys = self.collected;
         keys.sort();

@@ -21,7 +21,7 @@ use exchange::plugin::state::StateRegistry;
 use exchange::plugin::stream::chain::StreamInstance;
 use exchange::plugin::{Assembly, Build, PluginKind};
 
-/// A plugin as it is written, with everything that building it needs.
+/// A plugin as it is written, with the inputs of its build.
 struct Prepared<'a> {
     kind: &'static PluginKind,
     meta: Meta<'a>,
@@ -32,8 +32,8 @@ struct Prepared<'a> {
 }
 
 impl Compiler {
-    /// The instance of plugin `name` with `config`, written in `owner`: the one that is in use if nothing it was made of
-    /// has changed. Nothing if it is switched off.
+    /// The instance of plugin `name` with `config`, written in `owner`: the present one if none of its inputs has
+    /// changed. `None` if it is switched off.
     ///
     /// # Errors
     /// Why it cannot be built.
@@ -90,7 +90,7 @@ impl Compiler {
         }))
     }
 
-    /// A number that differs between instances of the same texts with other values behind their references.
+    /// A number that changes when the values behind the references of the same texts change.
     fn secrets_version(&self, snapshot: &Snapshot, name: &str, config: &Value) -> u64 {
         let version = |config: &Value| reference::resolve(config, &*self.secrets).version;
         version(config) ^ metadata(snapshot, name).map_or(0, version).rotate_left(1)

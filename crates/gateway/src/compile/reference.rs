@@ -1,6 +1,6 @@
 //! References to secrets in plugin configurations (`model::secret_reference`), replaced when a configuration is
-//! compiled. It finds no value itself: the look-up is passed in and does not wait. A reference that cannot be resolved
-//! stays as it is written; where that would open access, access is denied.
+//! compiled. It fetches no value itself: the look-up is passed in and does not wait. A reference that cannot be
+//! resolved keeps its text; where that text would open access, access is denied.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use model::secret_reference::{SecretValues, is_reference};
 use serde_json::Value;
 use stdx::hash::hash_bytes;
 
-/// A look-up that knows no value: of a compiler that was given none.
+/// The look-up of a compiler without secret values: it knows none.
 pub(super) struct NoValues;
 
 impl SecretValues for NoValues {
@@ -22,9 +22,9 @@ impl SecretValues for NoValues {
 pub(super) struct Resolved<'a> {
     /// The configuration; borrowed where it has no reference.
     pub(super) config: Cow<'a, Value>,
-    /// A number that differs from that of the same configuration with other values; 0 where it has no reference.
+    /// A number that changes with the resolved values; 0 if the configuration has no reference.
     pub(super) version: u64,
-    /// Whether some reference leads nowhere.
+    /// Whether a reference could not be resolved.
     pub(super) incomplete: bool,
 }
 

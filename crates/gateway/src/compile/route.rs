@@ -42,7 +42,8 @@ impl Compiler {
         match built {
             Ok(route) => self.place_route(key, route),
             Err(reason) => {
-                // A match that its service's hosts make too large: closed for every host, rather than gone.
+                // The hosts of its service make the match too large. A closed rule for every host replaces it, because
+                // a missing route could let another one match.
                 if let Ok(rule) = rule(object, written, None) {
                     let route = self.closed_route(snapshot, object, written, rule, reason.clone());
                     self.place_route(key, route);
@@ -133,7 +134,8 @@ impl Compiler {
         })
     }
 
-    /// The chain of the route's, its plugin config's and its service's plugins; and why it must not be used, if so.
+    /// The merged chain of the route, its plugin config and its service; and the reason why it must not be used, if
+    /// there is one.
     fn route_chain(
         &mut self,
         snapshot: &Snapshot,
@@ -248,14 +250,14 @@ fn priority(written: &WrittenRoute, service: Option<&Service>) -> Priority {
     Priority::from_label(label.map(|value| &**value))
 }
 
-/// The contract's seconds as milliseconds; a timeout of less than one counts as one, since 0 means without limit.
+/// The contract's seconds as milliseconds. Less than one millisecond counts as one, because 0 means without limit.
 pub(super) fn timeouts(timeout: &Timeout) -> Timeouts {
     let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1);
     Timeouts {
         connect_ms: ms(timeout.connect),
         send_ms: ms(timeout.send),
         read_ms: ms(timeout.read),
-        // The contract's data plane reads on a tunnel as on any response.
+        // APISIX applies its read timeout to a tunnel as to any response.
         tunnel_idle_ms: ms(timeout.read),
     }
 }

@@ -1,6 +1,6 @@
-//! Sharing of compiled objects: a plugin instance belongs to the object it is written in, so that a service has one
-//! instance however many routes use it, and keeps it while the object stays the same; equal chains are one chain. It
-//! holds weak references only: an instance that no generation uses is dropped.
+//! Sharing of compiled objects. A plugin instance belongs to the object that it is written in, so that all routes of a
+//! service share one instance and it survives changes of other objects; equal chains are one chain. The table holds
+//! weak references only: an instance that no generation uses is dropped.
 
 use std::sync::{Arc, Weak};
 
@@ -13,17 +13,17 @@ use exchange::plugin::chain::{Chain, Instance};
 /// The table is not swept for dead entries below this number.
 const SWEEP_MIN: usize = 256;
 
-/// See the module.
+/// The table of shared instances and chains.
 #[derive(Default)]
 pub(super) struct Sharing {
     instances: FastMap<(Key, &'static str), Shared>,
-    /// Chains by the numbers of their instances, as they were given.
+    /// Chains by the numbers of their instances, in their order.
     chains: FastMap<Box<[u32]>, Weak<Chain>>,
     instances_after_sweep: usize,
     chains_after_sweep: usize,
 }
 
-/// An instance, and what it was made of.
+/// An instance and the objects that it was made of.
 struct Shared {
     instance: Weak<Instance>,
     owner: Weak<Object>,
@@ -96,7 +96,7 @@ fn metadata_of<'s>(snapshot: &'s Snapshot, plugin: &str) -> Option<&'s Arc<Objec
     snapshot.get(&Key::new(Kind::PluginMetadata, plugin).ok()?)
 }
 
-/// Whether the object that was held is the one of now. A weak reference keeps its place from being used again.
+/// Whether `held` is the object `now`. The weak reference keeps the address from being reused.
 fn is(held: &Weak<Object>, now: &Arc<Object>) -> bool {
     std::ptr::eq(held.as_ptr(), Arc::as_ptr(now))
 }

@@ -1,4 +1,5 @@
-//! A stream route: its chain of layer 4. What it matches and where it forwards is for the data plane that will carry it.
+//! A stream route: its chain of layer 4. Its match and its upstream are not compiled, because no listener of layer 4
+//! exists yet.
 
 use std::sync::Arc;
 

@@ -46,7 +46,8 @@ impl Compiler {
     ) -> Result<(), String> {
         let slot = self.current.upstream_slots.get(&**identity).copied();
         let build = self.build_upstream(identity, written, slot)?;
-        // The table has a copy of the name, so that the name itself shows whether the plugin is still there.
+        // The table gets a copy of the name, so that the reference count of `identity` shows whether the plugin still
+        // exists.
         self.place_upstream(Arc::from(&**identity), slot, build);
         self.plugin_upstreams.insert(Box::from(&**identity), Arc::downgrade(identity));
         Ok(())
@@ -71,7 +72,7 @@ impl Compiler {
                 self.current.upstreams.set(slot, Arc::new(upstream));
             }
             None => {
-                // The slot is known only once it is taken; the value is then put in again with its number.
+                // The slot is known only after the allocation, so the value is put in again with its number.
                 let slot = self.current.upstreams.allocate(Arc::new(upstream));
                 if let Some(placed) = self.current.upstreams.take(slot)
                     && let Some(mut upstream) = Arc::into_inner(placed)
@@ -97,7 +98,8 @@ impl Compiler {
             derive: balancer.derive,
         };
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
-        // Another method is another state machine: it starts anew. The same method goes on with the new nodes.
+        // Another method is another state machine and starts with empty state. The same method continues with the new
+        // nodes.
         let cell =
             before.filter(|before| before.balancer.name == balancer.name).map(|before| before.nodes.clone());
         let cell = cell.unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet::default()))));
@@ -142,7 +144,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The balancer that `balance` names, and the key it goes by.
+/// The balancer that `balance` names, and the hash key that it uses.
 fn balancer(balance: &Balance) -> Result<(&'static BalancerKind, Option<HashKey>), String> {
     let name = balance.name();
     let kind = balance::named(name).ok_or_else(|| format!("there is no balancer {name}"))?;

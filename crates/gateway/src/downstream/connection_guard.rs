@@ -10,7 +10,7 @@ use crate::context::WorkerContext;
 pub(crate) struct ConnectionGuard(pub(crate) Rc<WorkerContext>);
 
 impl ConnectionGuard {
-    /// The same for its address's place.
+    /// Gives the place of its client address back.
     pub(crate) fn release(&self, address: IpAddr) {
         self.0.local.shared.addresses.release(address);
     }

@@ -8,12 +8,12 @@ use tokio::sync::Notify;
 use crate::command::{Closing, Queue};
 use net::listener::Listener;
 
-/// Where no end is in sight.
+/// Stands for "no end planned".
 const NEVER: u64 = u64::MAX;
 /// A listener as its connections on this worker see it.
 pub(crate) struct OpenListener {
     pub(crate) listener: Arc<Listener>,
-    /// Milliseconds of the worker's clock at which it began to close; [`NEVER`] while it is open.
+    /// Milliseconds of the worker's clock at which the listener began to close; [`NEVER`] while it is open.
     closing_from_ms: Cell<u64>,
     /// The time at which the last of its connections begins to close.
     all_closing_from_ms: Cell<u64>,
@@ -32,7 +32,7 @@ impl OpenListener {
         }
     }
 
-    /// Whether this connection of it is to end after the exchange under way.
+    /// Whether the connection with this number is to end after the exchange in flight.
     #[inline]
     pub(crate) fn is_closing(&self, connection: u64, now_ms: u64) -> bool {
         self.closing_from_ms.get() != NEVER && self.connection_closes_from_ms(connection) <= now_ms
@@ -59,12 +59,12 @@ impl OpenListener {
         from_ms.min(self.all_closing_from_ms.get())
     }
 
-    /// How the kernel's queue ends, once the listener is closing.
+    /// Treatment of the kernel's queue, once the listener is closing.
     pub(crate) fn queue(&self) -> Option<Queue> {
         (self.closing_from_ms.get() != NEVER).then(|| self.closing.get().queue)
     }
 
-    /// Ready when it begins to close; for callers that have seen it open.
+    /// Ready when the listener begins to close; for callers that have seen it open.
     pub(crate) async fn closing(&self) {
         self.began_to_close.notified().await;
     }

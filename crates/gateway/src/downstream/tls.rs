@@ -81,7 +81,7 @@ impl Drop for AddressPlace {
 }
 
 /// The response to plain HTTP, in nginx's words, which operators look for.
-const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 54\r\n\
+const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 55\r\n\
     Connection: close\r\n\r\nThe plain HTTP request was sent to HTTPS port; use TLS\n";
 
 async fn refuse_plain_http(mut connection: Box<Connection>, timer: &ConnectionTimer) {

@@ -1,5 +1,4 @@
-//! A worker's thread from its start to its end: it runs the worker, and again when that breaks or cannot be run. What the
-//! worker does is its own business.
+//! A worker's thread from its start to its end: runs the worker, and runs it again after a panic or a failed start.
 
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +23,7 @@ use exchange::options::Options;
 use exchange::overload::Shared;
 use net::listener::ListenerSet;
 
-/// The parts that a worker is started with, again if it has to be.
+/// The parts that a worker is started with, also after a panic.
 pub(super) struct Seed {
     pub(super) index: usize,
     pub(super) options: Arc<Options>,
@@ -39,7 +38,7 @@ pub(super) struct Seed {
     pub(super) access_log: Option<(AccessLog, LogWriter)>,
 }
 
-/// Runs a worker, and again if it panics: its connections are lost, its place is not.
+/// Runs a worker, and runs it again after a panic: its connections are lost, its queue of commands is kept.
 pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>) {
     if seed.options.pin {
         pin_to_core(seed.index);
@@ -74,20 +73,21 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>)
                 }
             }
             Err(_) => {
-                // Its connections ended with its loop and left the count; those on their way to it are still in it.
+                // Its connections ended with its loop and were uncounted; those handed to it and not yet taken are
+                // still counted.
                 tracing::error!(worker = seed.index, "a worker panicked; it is started again");
             }
         }
     }
 }
 
-/// How long a worker that cannot run waits before it is tried again: what it lacks, descriptors above all, others must
-/// give back first.
+/// How long a worker that cannot start waits before the next attempt: other parts of the process have to release the
+/// missing resource, usually descriptors, first.
 const RUN_AGAIN_MS: u64 = 1_000;
-/// How often it looks for commands meanwhile.
+/// How often the thread looks for commands during that wait.
 const LOOK_MS: u64 = 20;
 
-/// Waits before a worker is tried again, refusing what others hand to it; false if it is to end.
+/// Waits before the next start and closes connections that are handed to the worker meanwhile; false if it is to end.
 fn is_wanted_again(handle: &Handle, shared: &Shared, commands: &mut UnboundedReceiver<Command>) -> bool {
     for _ in 0..RUN_AGAIN_MS / LOOK_MS {
         loop {
@@ -98,7 +98,7 @@ fn is_wanted_again(handle: &Handle, shared: &Shared, commands: &mut UnboundedRec
                     shared.addresses.release(peer.ip());
                 }
                 Ok(Command::Evict) => handle.status.ignore_asked(),
-                // It takes up the listeners in force when it starts.
+                // A starting worker takes up the listeners in force by itself.
                 Ok(Command::Listeners | Command::Panic) => {}
                 Err(TryRecvError::Empty) => break,
             }

@@ -1,5 +1,5 @@
-//! Finds workers whose event loop has not turned for [`STALLED_AFTER_MS`]. It reads the time that each worker writes,
-//! logs when a stall begins and ends, and marks the worker for readiness and metrics. It wakes no worker.
+//! Finds workers that have not turned their event loop for [`STALLED_AFTER_MS`]. It reads the time that each worker
+//! writes, logs when a stall begins and ends, and marks the worker for readiness and metrics. It wakes no worker.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,22 +9,22 @@ use crate::observe::current_work::CurrentWork;
 use crate::observe::status::Status;
 use crate::runtime::Runtime;
 
-/// How often the workers are looked at. A look is a load for each worker.
+/// Interval between two checks of the workers. A check costs one load per worker.
 pub(super) const PERIOD_MS: u64 = 250;
-/// A worker that has not turned its loop for so long is reported. It turns it every 20 ms, and no step of a request takes
-/// more than a few; a machine that is short of cores holds a thread up for some hundred.
+/// A worker is reported if its event loop has not turned for this long. A loop turns every 20 ms, and no step of a
+/// request takes more than a few milliseconds; a machine with too few cores may delay a thread by some hundred.
 const STALLED_AFTER_MS: u64 = 1_000;
-/// If the looks themselves lie farther apart, the whole process stood, say because it was stopped by a signal.
+/// If two checks lie farther apart than this, the whole process was stopped, for example by a signal.
 const LATE_AFTER_MS: u64 = PERIOD_MS * 2;
 
-/// The state at the last look.
+/// The state at the last check.
 pub(super) struct Watch {
     workers: Vec<Handle>,
     stalls: Vec<Option<Stall>>,
     looked_ms: u64,
 }
 
-/// A worker that stands, as it was told.
+/// A stall that was reported.
 #[derive(Clone, Debug)]
 struct Stall {
     since_ms: u64,
@@ -32,13 +32,13 @@ struct Stall {
 }
 
 impl Watch {
-    /// Of `workers`, from `now_ms` of the monotonic clock on.
+    /// A watch of `workers` that begins at `now_ms` of the monotonic clock.
     pub(super) fn new(workers: Vec<Handle>, now_ms: u64) -> Watch {
         let stalls = vec![None; workers.len()];
         Watch { workers, stalls, looked_ms: now_ms }
     }
 
-    /// Looks at all workers; `runtime` names the routes.
+    /// Checks all workers; `runtime` names the routes.
     pub(super) fn look(&mut self, now_ms: u64, runtime: impl Fn() -> Arc<Runtime>) {
         let is_late = now_ms.saturating_sub(self.looked_ms) > LATE_AFTER_MS;
         self.looked_ms = now_ms;
@@ -76,7 +76,7 @@ fn stalled_ms(status: &Status, now_ms: u64) -> Option<u64> {
     (status.configured.load(Ordering::Acquire) && for_ms >= STALLED_AFTER_MS).then_some(for_ms)
 }
 
-/// Why the gateway is not ready: the first worker that was seen to stand and still does, as a sentence.
+/// Why the gateway is not ready: the first worker that was marked as stalled and still is, as a sentence.
 pub(super) fn complaint(
     workers: &[Handle],
     now_ms: u64,
@@ -90,7 +90,7 @@ pub(super) fn complaint(
     })
 }
 
-/// The request that a worker worked on last, as part of a sentence.
+/// The request that a worker worked on last, as a part of a sentence.
 fn request_of(status: &Status, runtime: &Runtime) -> String {
     let slot = match status.current_work.get() {
         CurrentWork::Nothing => return "it works on no request".to_owned(),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn worker_that_stands_is_marked_until_it_turns() {
+    fn stalled_worker_is_marked_until_it_turns() {
         let (mut watch, workers) = watched(10_000);
         let mut look = |now_ms: u64, turns: &[usize]| {
             turns.iter().for_each(|index| beat(&workers[*index], now_ms));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn complaint_says_what_the_worker_does() {
+    fn stall_complaint_names_the_request() {
         let (_, workers) = watched(0);
         let status = &*workers[0].status;
         status.is_stalled.store(true, Ordering::Relaxed);

@@ -57,7 +57,7 @@ impl EntryLines {
     fn append(&self, entry: Entry, options: &ForwardOptions, out: &mut Vec<u8>) {
         let mut entries = self.0.borrow_mut();
         let index = entries.iter().position(|(known, _)| *known == entry).unwrap_or_else(|| {
-            // Listeners times versions: a handful, unless listeners come and go for ever.
+            // There are as many as listeners times versions; only listeners that come and go for ever could make more.
             if entries.len() >= ENTRIES_MAX {
                 entries.clear();
             }
@@ -114,7 +114,7 @@ pub(crate) fn response_head(
         BodyLength::Unknown => {}
     }
     match (exchange.request.version, keep_alive) {
-        // Like every hop-by-hop field, these two were left out above; here the switch is ours as well.
+        // Like every hop-by-hop field these two were removed above; this hop's own upgrade needs them again.
         _ if response.status == SWITCHING_PROTOCOLS => upgrade_fields(out),
         (Version::Http11, false) => encode::field(out, "Connection", b"close"),
         (Version::Http10, true) => encode::field(out, "Connection", b"keep-alive"),

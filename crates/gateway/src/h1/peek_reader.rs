@@ -1,6 +1,6 @@
-//! Reads bytes on their way through a socket: either takes them, or peeks at them (MSG_PEEK) and takes them once they
-//! were passed on, so that bytes which the other side does not take need not be held. It knows no protocol, and nothing
-//! of where they go.
+//! Reads bytes that are forwarded through a socket: either takes them, or peeks at them (MSG_PEEK) and takes them after
+//! they were forwarded, so that the gateway does not hold bytes which the other side does not take. It knows no
+//! protocol and no destination.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -10,25 +10,25 @@ use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 use crate::body::Capacity;
 use net::transport::Transport;
 
-/// See the module.
+/// A reader with its buffer.
 #[derive(Debug)]
 pub(crate) struct PeekReader {
     pub(crate) buffer: Buffer,
-    /// How much of what was put into the buffer was only looked at, and is still with the kernel: all of it, or nothing.
+    /// How many bytes of the buffer were only peeked and are still in the kernel: all of them, or none.
     looked_bytes: usize,
-    /// There was nothing behind that.
+    /// The last peek found no more bytes in the kernel.
     saw_all: bool,
 }
 
 impl PeekReader {
-    /// With what was read already.
+    /// A reader with a `buffer` that may hold bytes which were read already.
     pub(crate) fn new(buffer: Buffer) -> PeekReader {
         PeekReader { buffer, looked_bytes: 0, saw_all: false }
     }
 
-    /// Reads on into the buffer. While nothing comes there is no buffer, so that a wait for a slow client's body or for
-    /// the next event of a stream costs no memory. `likely` says that something has most likely arrived. Peeked bytes
-    /// have to be committed before.
+    /// Reads on into the buffer. While nothing arrives there is no buffer, so that a wait for a slow client's body or
+    /// for the next event of a stream costs no memory. `likely` says that bytes have most likely arrived. Peeked bytes
+    /// have to be committed before the call.
     #[inline]
     pub(crate) fn poll_fill(
         &mut self,
@@ -41,14 +41,14 @@ impl PeekReader {
         let is_large = capacity.bytes() > SMALL_BYTES;
         let least_bytes = if is_large { LARGE_BYTES } else { SMALL_BYTES };
         if self.buffer.is_empty() && self.buffer.capacity() < least_bytes {
-            // Asked first: the usual first look, right behind the request, finds nothing.
+            // The readiness is checked first, because the usual first read, right after the request, finds nothing.
             if !(likely && stream.is_readable()) {
                 ready!(stream.poll_read_ready(cx))?;
             }
             self.buffer = if is_large { Buffer::large() } else { Buffer::small() };
         }
         let looks = !capacity.is_firm() && self.buffer.is_empty();
-        // Behind what is kept nothing can be left where it is, so little is read.
+        // Bytes behind kept ones cannot stay in the kernel, so little is read.
         let most_bytes = if capacity.is_firm() || looks { capacity.bytes() } else { SMALL_BYTES };
         let room = self.buffer.spare_mut();
         let most = room.len().min(most_bytes);
@@ -72,9 +72,9 @@ impl PeekReader {
         read
     }
 
-    /// Takes what was only looked at and has been passed on; the rest stays where it is, and is no longer held here. It is
-    /// due before the event loop has its turn again, which would tell of what came since, and is told here that nothing
-    /// has. An error means that the kernel's bytes are lost.
+    /// Takes the peeked bytes that have been forwarded; the rest stays in the kernel and leaves the buffer. It must be
+    /// called before the event loop runs again, because it also tells the event loop that nothing has arrived since. An
+    /// error means that the kernel's bytes are lost.
     #[inline]
     pub(crate) fn commit(&mut self, stream: &mut Transport) -> io::Result<()> {
         if self.looked_bytes == 0 {
@@ -88,7 +88,7 @@ impl PeekReader {
         dropped
     }
 
-    /// Takes what was only looked at, to keep it.
+    /// Takes all peeked bytes from the kernel, to keep them.
     pub(crate) fn retain(&mut self, stream: &mut Transport) -> io::Result<()> {
         let looked_bytes = std::mem::take(&mut self.looked_bytes);
         if looked_bytes == 0 {
@@ -98,7 +98,7 @@ impl PeekReader {
         drop_seen(stream, &mut seen.spare_mut()[..looked_bytes], self.saw_all)
     }
 
-    /// Shrinks the buffer to the bytes that must be held while the other side takes none. An error is that of
+    /// Shrinks the buffer to the bytes that must be held while the other side takes none. Errors are those of
     /// [`PeekReader::commit`].
     pub(crate) fn release(&mut self, stream: &mut Transport) -> io::Result<()> {
         self.commit(stream)?;
@@ -107,7 +107,7 @@ impl PeekReader {
     }
 }
 
-/// Drops bytes that were looked at, and so are there.
+/// Drops bytes from the kernel that were peeked and are therefore present.
 fn drop_seen(stream: &mut Transport, mut room: &mut [u8], is_all: bool) -> io::Result<()> {
     while !room.is_empty() {
         match stream.drop_seen(room, is_all) {
@@ -151,12 +151,12 @@ mod tests {
             assert_eq!((reader.buffer.capacity(), reader.buffer.len()), (0, 0), "nothing is held");
             assert_eq!(fill(&mut reader, &mut stream, LOOK).await, 9);
             assert_eq!(reader.buffer.filled(), b"two three");
-            // Retained bytes do not come again.
+            // Retained bytes must not arrive a second time.
             reader.retain(&mut stream).unwrap();
             peer.write_all(b" four").unwrap();
             assert_eq!(fill(&mut reader, &mut stream, LOOK).await, 5);
             assert_eq!(reader.buffer.filled(), b"two three four");
-            // It was read and not looked at, since there was something before it.
+            // It was read and not peeked, because the buffer held something before it.
             reader.release(&mut stream).unwrap();
             assert_eq!(
                 (reader.buffer.capacity(), reader.buffer.filled()),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_bytes_holds_no_buffer() {
+    fn waiting_reader_holds_no_buffer() {
         env::block_on(async {
             let (mut stream, mut peer) = pair();
             let small = Capacity::Firm(SMALL_BYTES);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_buffer_makes_way_for_a_large_piece() {
+    fn small_buffer_grows_for_a_large_piece() {
         env::block_on(async {
             let (mut stream, mut peer) = pair();
             let mut reader = PeekReader::new(Buffer::small());

@@ -6,23 +6,23 @@ use message::Headers;
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
-/// Where the body stands.
+/// State of reading a body.
 #[derive(Debug)]
 pub(crate) enum BodyReader {
     /// It is complete, or there is none.
     Done,
-    /// So many bytes are still to come.
+    /// This many bytes are missing.
     Length(u64),
-    /// In chunks.
+    /// The body comes in chunks.
     Chunked(PooledBox<Decoder>),
-    /// Until the peer closes.
+    /// The body ends when the peer closes.
     UntilClose,
 }
 
-/// The content of the buffer, as the framing reads it.
+/// The content of the buffer, according to the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The first so many bytes of the buffer are body, at least one.
+    /// The first bytes of the buffer, this many and at least one, are body.
     Data(usize),
     /// More has to be read.
     More,
@@ -31,7 +31,7 @@ pub(crate) enum Next {
 }
 
 impl BodyReader {
-    /// Drops framing bytes from the front of `buffer` and says what stands there now.
+    /// Drops framing bytes from the front of `buffer` and reports what follows.
     pub(crate) fn next(&mut self, buffer: &mut Buffer) -> Result<Next, ChunkError> {
         match self {
             BodyReader::Done | BodyReader::Length(0) => Ok(Next::End),

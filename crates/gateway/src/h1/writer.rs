@@ -13,7 +13,7 @@ use net::transport::Transport;
 /// Pieces up to this size are copied behind what is waiting, since a copy of this size costs less than a second slice
 /// in a system call.
 const COPY_MAX_BYTES: usize = 4 * 1024;
-/// The most bytes that may wait before a write is due; bounds the memory that a peer which does not read can hold here.
+/// The most bytes that may wait before a write is due; limits the memory that a peer which does not read can hold.
 const WAITING_MAX_BYTES: usize = 16 * 1024;
 
 /// A smaller buffer is kept over a pause rather than allocated anew: a head usually fits.
@@ -104,7 +104,7 @@ impl Writer {
         self.framing == Framing::Empty
     }
 
-    /// Takes some of `data` for the body; how many bytes were taken, at least one.
+    /// Takes some of `data` for the body; returns the number of bytes taken, at least one.
     pub(crate) fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
@@ -152,7 +152,7 @@ impl Writer {
         }
     }
 
-    /// Ends the body: the last chunk and the trailers where it is chunked.
+    /// Ends the body: writes the last chunk and the trailers if it is chunked.
     pub(crate) fn finish(&mut self, trailers: Option<&Headers>) {
         debug_assert!(!self.is_short(), "the body ended before its announced length");
         if self.framing == Framing::Chunked {
@@ -164,7 +164,7 @@ impl Writer {
         self.framing = Framing::Empty;
     }
 
-    /// Sends what waits.
+    /// Writes the bytes that wait to the socket.
     pub(crate) fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,

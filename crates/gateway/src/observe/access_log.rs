@@ -1,5 +1,4 @@
-//! The access log: a format compiled once, and lines that each worker collects. Writing them is `log_writer`'s
-//! business.
+//! The access log: a format compiled once, and lines that each worker collects. `log_writer` writes them.
 
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use router::vars::{Template, Variable};
 use super::log_writer::LogWriter;
 use exchange::Exchange;
 
-/// Lines collected before they go to the writer; a slow loop's turn sends fewer.
+/// Lines are collected up to this size before they go to the writer; each turn of the slow loop sends a smaller batch.
 const BATCH_BYTES: usize = 32 * 1024;
 /// Bytes of lines that may wait for the writer: about a minute of a disk that stalls at 1,000 requests a second.
 pub const QUEUE_BYTES: usize = 8 * 1024 * 1024;
@@ -77,7 +76,7 @@ impl AccessLog {
 }
 
 impl JsonField {
-    /// The member `name` of that value. A value that is one variable which stands for a number becomes a JSON number.
+    /// The member `name` with the value `value`. A value that is one numeric variable becomes a JSON number.
     pub fn new(name: String, value: Template) -> JsonField {
         let is_number =
             matches!(value.as_variable(), Some(Variable::Builtin(builtin)) if builtin.is_numeric());
@@ -186,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_a_client_sends_can_forge_a_line() {
+    fn client_bytes_cannot_forge_a_log_line() {
         let check = |value: &[u8], text: &str, json: &str| {
             let (mut as_text, mut as_json) = (Vec::new(), Vec::new());
             escape_text(value, &mut as_text);

@@ -1,5 +1,5 @@
-//! The Prometheus text format (0.0.4) of the counters, in the contract's names (section 2.6). Runs on the scraper's
-//! thread; it sums the workers' series and never stops a worker.
+//! Writes the counters in the Prometheus text format (0.0.4), under the contract's names (section 2.6). It runs on the
+//! scraper's thread, sums the workers' series and never stops a worker.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -43,7 +43,8 @@ impl Totals {
 pub fn write_series(workers: &[SharedSeries], text: &mut String) {
     let mut totals: BTreeMap<Labels, Totals> = BTreeMap::new();
     for worker in workers {
-        // Held for as long as it takes to copy the pointers: the worker needs it only for a series it never saw.
+        // Locked while the pointers are copied; the worker takes the lock only for a series that it has not seen
+        // before.
         let series = worker.lock().clone();
         for one in series {
             totals.entry(one.labels.clone()).or_default().add(&one);
@@ -110,7 +111,7 @@ fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &Hist
     sample(text, "apisix_http_latency_count", &common, count);
 }
 
-/// Appends the counters that every worker keeps whether or not anybody asked for more.
+/// Appends the counters that every worker keeps, whether or not the `prometheus` plugin is used.
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
     write_stalls(workers.clone(), text);
@@ -128,8 +129,8 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     }
     scalar(text, "apisix_http_requests_total", "gauge", "Requests served since the start.", requests);
     header(text, "apisix_nginx_http_current_connections", "gauge", "Client connections.");
-    // As nginx counts them (ngx_http_stub_status_module): every active connection reads a request head, waits for one, or
-    // does something else, which is called writing. The counters of a worker are not read at one moment.
+    // Counted as in nginx (ngx_http_stub_status_module): an active connection reads a request head, waits for one, or
+    // does anything else, which is called writing. The counters of a worker are not read at one moment.
     let writing = active.saturating_sub(reading + waiting);
     let states = [
         ("accepted", accepted),
@@ -149,13 +150,14 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
 fn write_handshakes<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     let name = "weir_tls_handshakes_total";
     header(text, name, "counter", "TLS handshakes of clients: with a new session, resumed, and failed ones.");
-    let counters: [(&str, fn(&Status) -> &AtomicU64); 3] = [
-        ("full", |status| &status.tls_full),
-        ("resumed", |status| &status.tls_resumed),
-        ("failed", |status| &status.tls_failed),
-    ];
-    for (result, counter) in counters {
-        let count: u64 = workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum();
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let (mut full, mut resumed, mut failed) = (0, 0, 0);
+    for worker in workers {
+        full += read(&worker.tls_full);
+        resumed += read(&worker.tls_resumed);
+        failed += read(&worker.tls_failed);
+    }
+    for (result, count) in [("full", full), ("resumed", resumed), ("failed", failed)] {
         sample(text, name, &[("result", &result)], count);
     }
 }
@@ -176,7 +178,7 @@ pub fn write_certificates(sites: &SiteTable, text: &mut String) {
     }
 }
 
-/// Sites whose certificates are in the metrics; a scrape of more would be megabytes.
+/// The most sites in the metrics; a scrape of more would be megabytes.
 const MAX_CERTIFICATES: usize = 10_000;
 
 fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
@@ -198,7 +200,7 @@ fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mu
     }
 }
 
-/// Every cause has its line from the start, so that a rate over it is right from its first failure on.
+/// Every cause has its line from the start, so that a rate over it is right from the first failure on.
 fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     header(text, "weir_failures_total", "counter", "Requests that failed or were refused, by cause.");
     for cause in Cause::ALL {

@@ -1,5 +1,5 @@
-//! Counters of what was refused and what failed, by cause: requests by the table of causes, connections by the limit that
-//! refused them or that made them give way. One worker writes each with plain loads and stores; a scrape reads them. It knows no label and no text.
+//! Counters of refusals and failures: requests by the table of causes, connections by the limit that refused them or
+//! made them close. One worker writes each counter with plain loads and stores; a scrape reads them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ use exchange::failure::Cause;
 use exchange::observe::histogram::bump;
 use exchange::overload::capacity::Shortage;
 
-/// A connection that was closed before a byte of the client was read, by the limit or setting that asked for it.
+/// Why a connection was closed before a byte of the client was read: the limit or setting in question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The process holds as many connections as it may.
@@ -45,12 +45,12 @@ impl Refusal {
     }
 }
 
-/// See the module.
+/// The counters of one worker.
 #[derive(Debug)]
 pub struct FailureCounts {
     causes: Box<[AtomicU64]>,
     refusals: Box<[AtomicU64]>,
-    /// By shortage, then by silence.
+    /// Indexed by shortage, then by state of silence.
     evictions: Box<[AtomicU64]>,
 }
 
@@ -76,7 +76,7 @@ impl FailureCounts {
         bump(&self.refusals[refusal as usize], 1);
     }
 
-    /// Counts a silent connection that gave way to others.
+    /// Counts a silent connection that was closed to make room.
     pub(crate) fn evicted(&self, shortage: Shortage, silence: IdleState) {
         bump(self.eviction(shortage, silence), 1);
     }
@@ -85,7 +85,7 @@ impl FailureCounts {
         &self.evictions[shortage as usize * IdleState::ALL.len() + silence as usize]
     }
 
-    /// How many silent connections gave way because of `shortage`.
+    /// How many silent connections in state `silence` were closed because of `shortage`.
     pub fn evictions(&self, shortage: Shortage, silence: IdleState) -> u64 {
         self.eviction(shortage, silence).load(Ordering::Relaxed)
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cause_has_a_counter_of_its_own() {
+    fn each_cause_has_its_own_counter() {
         let counts = FailureCounts::default();
         for (number, cause) in Cause::ALL.iter().enumerate() {
             (0..=number).for_each(|_| counts.failed(*cause));

@@ -1,6 +1,5 @@
 //! A log's writer: a bounded queue in memory, and one thread that owns the file. No thread of the gateway waits for a
-//! slow disk or for a reader that has stopped: lines that the queue has no capacity for are dropped, counted and told
-//! of. It knows no format.
+//! slow disk or a stopped reader: lines beyond the capacity of the queue are dropped, counted and reported.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -20,7 +19,7 @@ const FILE_MODE: u32 = 0o640;
 /// The cost of a message beyond its bytes: its place in the channel and the allocator's rounding. Without it, short
 /// lines could make the queue hold several times its limit.
 const MESSAGE_OVERHEAD_BYTES: usize = 64;
-/// How often at most lost lines are told of while the writer does not catch up.
+/// Shortest interval between two reports of lost lines while the writer does not catch up.
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Where a log goes.
@@ -142,7 +141,7 @@ struct WriterThread {
     state: Arc<State>,
     /// The last write has failed.
     is_failing: bool,
-    /// Lost lines that were told of.
+    /// Lost lines that have been reported.
     told_lines: u64,
     told_at: Option<Instant>,
 }
@@ -179,7 +178,7 @@ impl WriterThread {
         }
     }
 
-    /// One line when the writer has caught up, or now and then while it does not.
+    /// Reports lost lines when the writer has caught up, or once per interval while it has not.
     fn tell_of_lost_lines(&mut self) {
         let lost_lines = self.state.lost_lines.load(Ordering::Relaxed);
         let has_caught_up = self.state.waiting_bytes.load(Ordering::Relaxed) == 0;
@@ -218,7 +217,7 @@ fn open(target: &Target) -> io::Result<File> {
     }
 }
 
-/// As [`Write::write_all`], and waits where the file is a pipe or terminal that another process has made non-blocking.
+/// As [`Write::write_all`], but waits if the file is a pipe or terminal that another process has made non-blocking.
 fn write_all(mut out: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match out.write(bytes) {
@@ -242,7 +241,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Far more than a write takes.
+    /// A time limit far beyond the duration of a write.
     const LIMIT: Duration = Duration::from_secs(60);
 
     /// A writer into a pipe, and the ends of the pipe.

@@ -8,7 +8,7 @@ use super::failures::FailureCounts;
 use crate::observe::idle_counts::IdleCounts;
 use exchange::overload::capacity::Shortage;
 
-/// The state of a worker as other workers and the control side see it: a few counters, each written by one worker.
+/// The state of a worker: counters and marks that other workers and the control side read.
 #[derive(Debug, Default)]
 pub struct Status {
     /// Open client connections.
@@ -27,36 +27,36 @@ pub struct Status {
     pub requests: AtomicU64,
     /// Idle connections to nodes.
     pub idle_upstream: AtomicUsize,
-    /// Whether it runs, by a configuration; `revision` says which.
+    /// Whether it has a configuration; `revision` names it.
     pub configured: AtomicBool,
     /// The revision it runs.
     pub revision: AtomicU64,
-    /// Milliseconds of the monotonic clock when it last turned its loop.
+    /// Milliseconds of the monotonic clock at the last turn of its event loop.
     pub beat_ms: AtomicU64,
-    /// Its current work.
+    /// The request that it works on.
     pub(crate) current_work: CurrentWorkCell,
-    /// Whether its loop was seen to stand; written by the engine's watch, as is the next.
+    /// Whether its event loop was seen stalled; written by the engine's watch, as is `stalls`.
     pub is_stalled: AtomicBool,
-    /// How often its loop was seen to stand.
+    /// How often its event loop was seen stalled.
     pub stalls: AtomicU64,
-    /// Failures, refusals, and connections that gave way to others.
+    /// Failures, refusals, and connections that were closed to make room.
     pub failures: FailureCounts,
     /// Client connections without a request in flight.
     pub idle: IdleCounts,
-    /// How many of them other workers want to give way, by what there is too little of.
+    /// How many of them other workers have asked it to close, by the resource that is short.
     pub(crate) asked: [AtomicU32; Shortage::ALL.len()],
-    /// Its connections that were told to give way, or that it was asked for, and that have not ended.
+    /// Its connections that were told to close, or that it was asked to close, and that have not ended.
     pub(crate) leaving: AtomicUsize,
 }
 
 impl Status {
-    /// Takes back what other workers have asked for, where there is no worker that could do it.
+    /// Takes back the requests of other workers, for a worker that cannot fulfil them.
     pub(crate) fn ignore_asked(&self) {
         let asked: u32 = self.asked.iter().map(|asked| asked.swap(0, Ordering::Relaxed)).sum();
         self.settled(asked as usize);
     }
 
-    /// So many of those that were told to give way have ended, or do not end after all.
+    /// Records that `count` of the connections that were told to close have ended, or are not going to end.
     pub(crate) fn settled(&self, count: usize) {
         self.leaving.fetch_sub(count, Ordering::Relaxed);
     }

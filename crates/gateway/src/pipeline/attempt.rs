@@ -1,5 +1,5 @@
-//! One try at a chosen node: get a stream to it, send, wait for the head, pass the response on. It is told which node and
-//! decides nothing about another try.
+//! One attempt at a selected endpoint: get a stream to it, send the request, wait for the head, forward the response.
+//! It does not select the endpoint and does not decide about a retry.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -29,17 +29,17 @@ use exchange::exchange::Attempt;
 use exchange::failure::{Cause, Failure, Sent};
 use exchange::plugin::Phase;
 
-/// Interim responses a node may send before its final one; more is a flood, not a hint.
+/// Most interim responses of an endpoint before its final one; more would be a flood.
 const INTERIM_MAX: u32 = 32;
-/// A try under way.
+/// An attempt in flight.
 struct ActiveAttempt {
     origin: PooledStream,
     started_ns: u64,
     connect_us: u64,
 }
 
-/// Makes an attempt at `selected`, on a `fresh` connection or one that is open. A failure comes with what is known of how
-/// far the attempt had come.
+/// Makes an attempt at `selected`, on a `fresh` connection or an open one. A failure comes with the progress of the
+/// attempt.
 pub(super) async fn attempt_at<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
@@ -49,7 +49,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     fresh: bool,
 ) -> Result<Outcome, (Failure, RetryInput)> {
     let Forward { run, upstream, timeouts, .. } = *forward;
-    // The choice of the node read the clock just now, or a failed try did.
+    // The selection read the clock just now, or a failed attempt did.
     let started_ns = run.local().recent_ns();
     let in_flight = InFlightGuard { context: run.context, upstream, selected, started_ns, is_over: false };
     let CheckedOutNode { address, endpoint_id, host, checkout } =
@@ -70,7 +70,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     let (origin, connect_us) = match checkout {
         Checkout::Stream(stream) => (stream, 0),
         Checkout::None(endpoint) => {
-            // In memory of its own: nearly every try finds an open connection.
+            // In a pooled box, because nearly every attempt finds an open connection and needs no state for this.
             match PooledBox::pin(connect(run, &endpoint, timeouts.connect_ms, server)).await {
                 Ok(stream) => (stream, micros(started_ns, run.local().clock_ns())),
                 Err(failure) => {
@@ -117,8 +117,8 @@ fn finish_attempt(exchange: &mut Exchange, in_flight: InFlightGuard<'_>, failure
     in_flight.finish(last);
 }
 
-/// An attempt as its endpoint's balancer counts it, over at the latest when it is dropped: a plugin's panic must not leave
-/// an endpoint loaded for ever.
+/// Counts an attempt at its endpoint's balancer until it is finished or dropped, because a plugin's panic must not
+/// leave the endpoint loaded for ever.
 struct InFlightGuard<'t> {
     context: &'t WorkerContext,
     upstream: &'t Upstream,
@@ -149,16 +149,16 @@ impl Drop for InFlightGuard<'_> {
 }
 
 enum Ended {
-    /// The response was passed on whole.
+    /// The response was forwarded whole.
     Whole {
         /// Whether the request was sent whole as well, so that the connection is clean.
         request_done: bool,
     },
-    /// The node switched protocols.
+    /// The endpoint switched protocols.
     Tunnel,
 }
 
-/// Sends the request and passes the response on, over one stream.
+/// Sends the request and forwards the response, over one stream.
 async fn exchange_with<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
@@ -189,7 +189,7 @@ async fn exchange_with<S: DownstreamStream>(
     Ok(Ended::Whole { request_done: upload.is_done() })
 }
 
-/// Tells the client that the node has switched protocols.
+/// Tells the client that the endpoint has switched protocols.
 async fn switch_protocols<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
@@ -206,7 +206,7 @@ async fn switch_protocols<S: DownstreamStream>(
 }
 
 fn set_host(exchange: &mut Exchange, upstream: &Upstream, node: Option<std::sync::Arc<str>>) {
-    // A plugin's word counts more than the upstream's.
+    // A rewrite by a plugin takes precedence over the upstream's `pass_host`.
     if exchange.target.host_is_rewritten {
         return;
     }
@@ -217,7 +217,7 @@ fn set_host(exchange: &mut Exchange, upstream: &Upstream, node: Option<std::sync
     }
 }
 
-/// Sends the request and waits for the final response's head; interim ones are passed on.
+/// Sends the request and waits for the head of the final response; forwards interim ones.
 async fn loop_interim<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
@@ -236,7 +236,7 @@ async fn loop_interim<S: DownstreamStream>(
                 return Ok(());
             }
             101 => return Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")),
-            // The gateway answers the client's 100-continue itself, when it begins to read the body.
+            // The gateway sends 100 (Continue) to the client itself, when it begins to read the body.
             100 => {}
             102..200 => {
                 if chains.has(Phase::Informational) {
@@ -289,7 +289,7 @@ async fn wait_for_head<S: DownstreamStream>(
             Poll::Ready(result) => return Poll::Ready(result),
             Poll::Pending => {}
         }
-        // Interim responses and 100 (Continue) must not wait for the final attempt.
+        // Interim responses and 100 (Continue) must not wait for the final response.
         if let Poll::Ready(Err(_)) = server.poll_flush(cx) {
             return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
         }
@@ -303,7 +303,7 @@ async fn wait_for_head<S: DownstreamStream>(
         if leaving {
             return if run.deadline.expired() { Poll::Ready(Err(gone())) } else { Poll::Pending };
         }
-        // The event loop reports the end once in an exchange, perhaps while the connection was opened.
+        // The event loop reports the end once per exchange, possibly while the connection was opened.
         if progress != Progress::AwaitsClient
             && (run.is_client_leaving.get() || server.poll_closed(cx).is_ready())
         {
@@ -329,11 +329,12 @@ async fn wait_for_head<S: DownstreamStream>(
         }
     })
     .await;
-    // A head that began wrong is a bad response however the wait ended, as if all of it had come at once.
+    // A head with a malformed beginning is a bad response even if the wait for its rest timed out, as if all of it had
+    // arrived at once.
     waited.map_err(|failure| attempt.origin.fault_in_head(&mut exchange.response).unwrap_or(failure))
 }
 
-/// The failure of an attempt after the timeout of its endpoint or of its exchange.
+/// The failure of an attempt after the timeout of its step or of its exchange.
 #[cold]
 fn late(expired: Expired, cause: Cause, detail: &'static str) -> Failure {
     match expired {

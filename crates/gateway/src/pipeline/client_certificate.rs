@@ -8,7 +8,7 @@ use exchange::failure::{Cause, Failure};
 use net::tls::facts::ClientVerdict;
 use net::tls::server::site::Site;
 
-/// Judges the request, whose host and path are known.
+/// Judges the request; its host and path are known by then.
 ///
 /// # Errors
 /// 400 without a valid certificate; 421 (RFC 9110 section 15.5.20) where the connection was made for another name, or under

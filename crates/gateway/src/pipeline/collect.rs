@@ -1,6 +1,6 @@
-//! Reading the request body before a node is chosen: for a plugin that must see it whole, because a variable that decides
-//! something lies in it, or its beginning, for which no node is kept waiting. What was read stands in the client's place
-//! afterwards. It looks into no body.
+//! Reads the request body before an endpoint is selected: all of it for a plugin that needs it whole or for a variable
+//! in it, otherwise a prefix, so that no endpoint has to wait for a slow client. The bytes read precede the rest of the
+//! client's stream afterwards. It does not interpret the body.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -28,7 +28,7 @@ pub(super) async fn whole<S: DownstreamStream>(
     if exchange.body.whole().is_some() {
         return Ok(());
     }
-    // The beginning may have been read for variables; the rest comes behind it.
+    // A prefix may have been read for variables already; the rest follows it.
     let mut bytes = exchange.body.prefix().map_or_else(Vec::new, |prefix| prefix.bytes.to_vec());
     let mut wait = wait_for_body(run);
     match read(run, &mut exchange.times, server, &mut wait, &mut bytes, limit_bytes).await? {
@@ -38,8 +38,8 @@ pub(super) async fn whole<S: DownstreamStream>(
     Ok(())
 }
 
-/// Reads the body so that variables can look into it, if it is short enough for that. A longer one passes on as it
-/// comes, and its variables are unset. Says whether anything was read.
+/// Reads the body so that variables can be taken from it, if it is short enough. A longer body is streamed, and its
+/// variables are unset. Returns whether anything was read.
 pub(super) async fn for_variables<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
@@ -96,7 +96,7 @@ async fn piece_by_piece<S: DownstreamStream>(
     wanted_bytes: usize,
 ) -> Result<(), Failure> {
     let (mut bytes, mut wait) = (Vec::new(), wait_for_body(run));
-    // The piece with which there is enough is left where it is.
+    // The piece that completes the prefix stays in the client's stream, so it need not be copied.
     let limit_bytes = wanted_bytes - 1;
     match read(run, &mut exchange.times, server, &mut wait, &mut bytes, limit_bytes).await {
         Ok(Read::Whole(trailers)) => {
@@ -104,8 +104,8 @@ async fn piece_by_piece<S: DownstreamStream>(
             return Ok(());
         }
         Ok(Read::TooLong) => {}
-        // No plugin asked for the prefix. Where memory is too short to hold it, the request is served with a shorter
-        // one.
+        // No plugin asked for the prefix. If memory is too short to hold it, the request is served with a shorter
+        // prefix.
         Err(failure) if failure.cause == Cause::MemoryLimit => {}
         Err(failure) => {
             // Plugins that log bodies log the part that came.
@@ -118,20 +118,20 @@ async fn piece_by_piece<S: DownstreamStream>(
     if !bytes.is_empty() {
         exchange.body.keep_prefix(bytes);
     }
-    // Its time goes on: a node is chosen meanwhile, and the client owes what it owed.
+    // The wait continues after the selection, so that the client's minimum rate is measured over the whole body.
     run.body_guard.set(Some(Box::new(wait.into_guard())));
     Ok(())
 }
 
-/// A wait for a client that sends its body.
+/// A wait for a client that has to send its body.
 pub(super) fn wait_for_body<'r, 'w>(run: &'r Run<'w>) -> Wait<'r, 'w> {
     Wait::new(run, MinRateGuard::for_body(&run.local().options.limits))
 }
 
 enum Read {
-    /// To its end, with the trailers it had.
+    /// The whole body, with its trailers if there were any.
     Whole(Option<Headers>),
-    /// Up to the limit; the rest was left with the client's connection.
+    /// The body up to the limit; the rest is still in the client's stream.
     TooLong,
 }
 
@@ -154,7 +154,7 @@ async fn read<S: DownstreamStream>(
                     return Poll::Ready(Ok(Read::TooLong));
                 }
                 Poll::Ready(BodyEvent::Data(data)) => {
-                    // Whatever the priority: the route may not be known yet.
+                    // Without the route's priority, because the route may not be known yet.
                     run.local().shared.append_limited(bytes, data, limit_bytes)?;
                     data.len()
                 }
@@ -181,7 +181,7 @@ async fn read<S: DownstreamStream>(
         }
     })
     .await;
-    // Tries are timed from the last reading of the clock, which would be as old as the head.
+    // Attempts take the last reading of the clock for the present time, which would be the time of the head.
     times.body_waited_ns += run.local().clock_ns().saturating_sub(began_ns);
     read
 }

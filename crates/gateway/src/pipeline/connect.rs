@@ -1,5 +1,5 @@
-//! Opening a connection to a node for one attempt. The client is watched meanwhile: one that has gone away must not hold a
-//! descriptor for as long as a node may take to accept.
+//! Opens a connection to an endpoint for one attempt. The client is watched meanwhile, because a client that has gone
+//! away must not hold a descriptor until the connect timeout.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::upstream::stream::PooledStream;
 use exchange::failure::{Cause, Failure};
 use net::endpoint::Endpoint;
 
-/// How often the kernel is asked whether a client has closed behind bytes that are not read yet, such as a request body:
-/// the event loop cannot tell of that.
+/// How often the kernel is asked whether a client has closed behind bytes that are not read yet, such as a request
+/// body, because the event loop does not report that.
 const LOOK_MS: u64 = 1_000;
 
-/// Opens a connection to `endpoint` within `timeout_ms`. A client that closes its sending side is waited for as long as it
-/// would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
+/// Opens a connection to `endpoint` within `timeout_ms`. A client that closes its sending side gets as much time as it
+/// would for the head of a response (docs/decisions/0007-half-closed-clients.md).
 pub(super) async fn connect<S: DownstreamStream>(
     run: &Run<'_>,
     endpoint: &Arc<Endpoint>,
@@ -27,11 +27,11 @@ pub(super) async fn connect<S: DownstreamStream>(
     server: &mut S,
 ) -> Result<PooledStream, Failure> {
     let (local, deadline) = (run.local(), run.deadline);
-    // Boxed: it is large, and would make every exchange's state as large whether it connects or not.
+    // Boxed, because the future is large and would enlarge every exchange's state.
     let mut connecting = PooledBox::pin(run.context.upstreams.connect(endpoint));
     let ends_ms = local.now_ms().saturating_add(timeout_ms);
     let mut armed = false;
-    // The client has closed behind bytes that have not been read; reading them comes upon it again.
+    // The client has closed behind bytes that have not been read; reading them finds the end again.
     let mut has_closed_after_request = false;
     poll_fn(|cx| {
         if let Poll::Ready(connected) = connecting.as_mut().poll(cx) {
@@ -56,7 +56,7 @@ pub(super) async fn connect<S: DownstreamStream>(
         if !armed {
             armed = true;
             let is_leaving = run.is_client_leaving.get() || has_closed_after_request;
-            // 0 would mean never.
+            // 0 would mean without a deadline.
             deadline.set(cx, if is_leaving { HALF_CLOSE_GRACE_MS } else { LOOK_MS }.min(left_ms).max(1));
         }
         Poll::Pending

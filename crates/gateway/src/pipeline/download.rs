@@ -1,5 +1,5 @@
-//! The response on its way from the node to the client: at full speed where no plugin wants to see the body, piece by
-//! piece or as a whole where one does. An upload still under way goes on beside it.
+//! Forwards the response from the endpoint to the client: unchanged if no plugin edits the body, otherwise piece by
+//! piece or buffered whole. An upload in flight continues beside it.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -22,7 +22,7 @@ use exchange::failure::{Cause, Failure};
 use exchange::options::Timeouts;
 use exchange::plugin::{BodyNeed, Phase, Portion};
 
-/// The parts of passing a response on besides the two streams.
+/// Context for forwarding a response, besides the two streams.
 pub(super) struct Download<'r, 'w> {
     run: &'r Run<'w>,
     chains: &'r Chains<'r>,
@@ -37,7 +37,7 @@ impl<'r, 'w> Download<'r, 'w> {
         Download { run, chains, timeouts, wait: Wait::new(run, guard) }
     }
 
-    /// Waits because neither side can go on; fails when the side that `waits_for` names is late.
+    /// Waits because neither side can continue; fails when the side that `waits_for` names is late.
     fn wait<S: DownstreamStream>(
         &mut self,
         cx: &Context<'_>,
@@ -60,7 +60,7 @@ impl<'r, 'w> Download<'r, 'w> {
     }
 }
 
-/// Passes a response on to the client; its head is in the exchange.
+/// Forwards a response to the client; its head is in the exchange.
 pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
@@ -101,14 +101,14 @@ pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
             exchange.stats.response_bytes = server.progress().sent_bytes;
             result
         }
-        // In memory of its own: few responses are held back.
+        // In a pooled box, because few responses are buffered.
         BodyNeed::Buffer { limit_bytes } => {
             PooledBox::pin(hold_back(download, exchange, server, origin, upload, limit_bytes)).await
         }
     }
 }
 
-/// Collects the body, shows it to the plugins whole, and passes on what they make of it.
+/// Buffers the body, gives it to the plugins whole, and sends the result.
 async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
@@ -119,7 +119,7 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
 ) -> Result<(), Failure> {
     let mut body = collect(download, exchange, server, origin, upload, limit_bytes).await?;
     origin.pause()?;
-    // The edited body stands beside this one for a moment.
+    // The edited body exists beside this one for a moment.
     download.run.local().shared.check_room(body.len())?;
     phases::whole_response_body(download.run, exchange, server, download.chains, &mut body).await?;
     if exchange.gave_up.get().is_some() {
@@ -156,7 +156,7 @@ pub(super) fn body_need(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<
     need
 }
 
-/// Shows the trailers to the plugins of the body phase, where there are both.
+/// Gives the trailers to the plugins of the body phase, if there are both.
 fn edit_trailers(
     run: &Run<'_>,
     exchange: &mut Exchange,
@@ -170,14 +170,14 @@ fn edit_trailers(
     Some(trailers)
 }
 
-/// Whether plugins see the body on its way.
+/// Whether plugins edit the body on its way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passing {
     Untouched,
     Edited,
 }
 
-/// Streams the body; an edited one through the plugins that want it.
+/// Streams the body; an edited body passes through its plugins.
 async fn stream<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
@@ -197,14 +197,14 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
     poll_fn(|cx| {
         let mut moved = std::mem::take(&mut has_moved);
         let mut turn = Turn::default();
-        // The client's fault while uploading shows as its going away soon enough; the response is what matters now.
+        // An upload that the client breaks off shows soon as a closed client; the response matters more now.
         let upload_failed = upload.poll(cx, exchange, server, origin, &mut moved).is_err();
         if upload_failed {
             server.close_afterwards();
             upload.give_up();
         }
         loop {
-            // Edited bytes first.
+            // Edited bytes are sent before more are read.
             if edited_sent < edited.len() {
                 match server.poll_write(cx, &edited[edited_sent..]) {
                     Poll::Ready(Ok(count)) => {
@@ -230,7 +230,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                     }
                 };
             }
-            // Nothing is read for a client that takes nothing.
+            // Nothing is read while the client takes nothing.
             let mut takes_nothing = false;
             let mut capacity = |cx: &mut Context<'_>| {
                 let capacity = server.poll_capacity(cx).map_err(|error| gone(&error));
@@ -306,7 +306,8 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                         Poll::Ready(Ok(())) => {}
                     }
                     if server.poll_closed(cx).is_ready() {
-                        // A client that has closed one side may still read; writing to one that is gone fails soon.
+                        // A client that has closed its sending side may still read; a write to a client that has gone
+                        // fails soon.
                         server.close_afterwards();
                         half_closed = true;
                     }
@@ -334,7 +335,7 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
         let mut turn = Turn::default();
         upload.poll(cx, exchange, server, origin, &mut moved)?;
         loop {
-            // Room is limited by the body's own limit, above which it is given up.
+            // Without a capacity limit, because the body's own limit bounds it.
             let count = match origin.poll_body(cx, &mut |_| Poll::Ready(Ok(Capacity::WHOLE))) {
                 Poll::Ready(BodyEvent::Data(data)) => {
                     if body.len() + data.len() > limit_bytes {
@@ -363,7 +364,7 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
     Ok(body)
 }
 
-/// The failure of a response that does not go on.
+/// The failure of a response that stalls.
 #[cold]
 fn late(expired: Expired, waits_for: WaitsFor) -> Failure {
     match (expired, waits_for) {
@@ -375,7 +376,7 @@ fn late(expired: Expired, waits_for: WaitsFor) -> Failure {
     }
 }
 
-/// The failure of a request after its time, while its response still arrives.
+/// The failure of a request that exceeds its total time while its response arrives.
 #[cold]
 fn overdue() -> Failure {
     Failure::new(Cause::RequestTimeout, "the response body was still arriving")

@@ -1,5 +1,5 @@
-//! The minimum rate of a client: it is waited for until it has moved nothing for the timeout, or less than the minimum
-//! rate over a whole window. Time in which the endpoint is waited for does not count. It knows no sockets and no
+//! The minimum rate of a client: the gateway waits until the client has moved no byte for the timeout, or less than the
+//! minimum rate over a whole window. Time spent waiting for the endpoint does not count. It knows no sockets and no
 //! causes.
 
 use std::task::Context;
@@ -7,12 +7,12 @@ use std::task::Context;
 use exchange::deadline::Deadline;
 use exchange::options::Limits;
 
-/// Why a client is waited for no longer.
+/// Why the gateway stops waiting for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TooSlow {
-    /// It moved nothing at all.
+    /// The client moved no byte.
     Idle,
-    /// It moved less than the least rate.
+    /// The client moved less than the minimum rate.
     BelowMinRate,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct MinRateGuard {
     window_ms: u64,
     /// The bytes that the client must move in a window; 0 is without limit.
     window_bytes: u64,
-    /// Reading how much the client has moved costs nothing. Otherwise it is first read when a wait has lasted half its
+    /// Whether reading the number of moved bytes is free. Otherwise it is read first when a wait has lasted half its
     /// timeout.
     asks_at_once: bool,
     waiting: Option<Waiting>,
@@ -31,13 +31,13 @@ pub(super) struct MinRateGuard {
 
 #[derive(Debug)]
 struct Waiting {
-    /// When it last moved anything.
+    /// When the client last moved a byte.
     moved_ms: u64,
-    /// When the last look was, and how much it had moved in all by then.
+    /// The time of the last check, and how much the client had moved by then.
     look: Option<Look>,
-    /// The look that the window began with.
+    /// The check at the beginning of the window.
     window: Option<Look>,
-    /// The deadline is set for the next look.
+    /// The deadline is set for the next check.
     is_armed: bool,
 }
 
@@ -48,12 +48,12 @@ struct Look {
 }
 
 impl MinRateGuard {
-    /// With a client that sends a request body.
+    /// A guard for a client that sends a request body.
     pub(super) fn for_body(limits: &Limits) -> MinRateGuard {
         MinRateGuard::new(limits.body_timeout_ms, limits.min_body_rate, limits.rate_window_ms, true)
     }
 
-    /// With a client that takes a response.
+    /// A guard for a client that reads a response.
     pub(super) fn for_response(limits: &Limits) -> MinRateGuard {
         MinRateGuard::new(limits.send_timeout_ms, limits.min_send_rate, limits.rate_window_ms, false)
     }
@@ -63,8 +63,8 @@ impl MinRateGuard {
         MinRateGuard { timeout_ms, window_ms, window_bytes, asks_at_once, waiting: None }
     }
 
-    /// For the next wait for the same client: the bytes it has moved are known, the deadline may have been set for
-    /// something else.
+    /// The guard for the next wait for the same client: the number of moved bytes is known, and the deadline may have
+    /// been set for something else.
     pub(super) fn handed_on(mut self) -> MinRateGuard {
         if let Some(waiting) = &mut self.waiting {
             waiting.is_armed = false;
@@ -72,14 +72,14 @@ impl MinRateGuard {
         self
     }
 
-    /// The endpoint is waited for, not the client.
+    /// Pauses the window while the endpoint is waited for.
     #[inline]
     pub(super) fn pause(&mut self) {
         self.waiting = None;
     }
 
-    /// The client is waited for. `moved` says whether it has moved anything since the last call, `total_bytes` how much
-    /// it has moved in all. Sets the deadline for the next look.
+    /// Waits for the client. `moved` says whether it has moved a byte since the last call, `total_bytes` how much it
+    /// has moved in all. Sets the deadline for the next check.
     pub(super) fn wait(
         &mut self,
         deadline: &Deadline,
@@ -98,9 +98,9 @@ impl MinRateGuard {
         Ok(())
     }
 
-    /// The client is waited for at `now_ms`. `moved` says whether it has moved anything since the last call, `expired`
-    /// whether the deadline has rung, `total_bytes` how much it has moved in all. Says in how many milliseconds the deadline
-    /// is to ring; nothing leaves it as it is.
+    /// Checks the client at `now_ms`. `moved` says whether it has moved a byte since the last call, `expired` whether
+    /// the deadline has expired, `total_bytes` how much it has moved in all. Returns the time until the next deadline
+    /// in milliseconds; `None` leaves the deadline unchanged.
     fn look(
         &mut self,
         now_ms: u64,
@@ -120,13 +120,13 @@ impl MinRateGuard {
         }
         let is_armed = std::mem::replace(&mut waiting.is_armed, true);
         if !expired {
-            // The deadline stays where it is, however much moves: what it finds then is looked at then.
+            // The deadline stays unchanged while bytes move; the check that it triggers decides.
             let next_ms = || waiting.next_look_ms(now_ms, self.timeout_ms, self.window_ms, self.window_bytes);
             return Ok((!is_armed).then(next_ms));
         }
         let now = Look { at_ms: now_ms, total_bytes: total_bytes() };
-        // Bytes in the kernel's buffers may have been taken although nothing new has gone into them. Bytes that a
-        // client sends are reported as they come.
+        // Bytes in the kernel's buffers may have been taken although no new ones were written. Bytes that a client
+        // sends are reported as they arrive.
         if !self.asks_at_once
             && waiting
                 .look
@@ -150,12 +150,12 @@ impl MinRateGuard {
 }
 
 impl Waiting {
-    /// When something may be due next.
+    /// Milliseconds until the next check may decide something.
     fn next_look_ms(&self, now_ms: u64, timeout_ms: u64, window_ms: u64, window_bytes: u64) -> u64 {
         let timeout_at = self.moved_ms.saturating_add(timeout_ms);
         let window_from = self.window.map_or(now_ms, |window| window.at_ms);
         let window_at = if window_bytes == 0 { u64::MAX } else { window_from.saturating_add(window_ms) };
-        // Whether anything has moved only two looks can tell.
+        // Two checks are needed to see whether bytes have moved.
         let first_at = if self.look.is_none() { now_ms.saturating_add(timeout_ms / 2) } else { u64::MAX };
         timeout_at.min(window_at).min(first_at).saturating_sub(now_ms).max(1)
     }
@@ -165,8 +165,8 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Plays a client that has moved `total(second)` bytes by each second; says when it is given up and why. The deadline
-    /// rings when it was told to; a second in which bytes move is also a call.
+    /// Plays a client that has moved `total(second)` bytes by each second; returns when and why the wait ends. The
+    /// deadline expires when it was set to; each second in which bytes move is also a call.
     fn play(mut guard: MinRateGuard, told: bool, total: impl Fn(u64) -> u64) -> Option<(u64, TooSlow)> {
         let mut rings_at = 0;
         for now_ms in 0..600_000 {
@@ -195,7 +195,8 @@ mod tests {
         let five_seconds = |second: u64| second.min(5) * 100_000;
         assert_eq!(play(body(60_000, 128), true, five_seconds), Some((60_000, TooSlow::BelowMinRate)));
         assert_eq!(play(body(20_000, 128), true, five_seconds), Some((25_000, TooSlow::Idle)));
-        // One byte a second, or every fifty, lives on for ever without a rate, and one window with it.
+        // Without a rate one byte a second, or one every fifty seconds, keeps the wait alive for ever, and one window
+        // with it.
         assert_eq!(play(body(60_000, 0), true, |second| second / 50), None);
         assert_eq!(play(body(60_000, 128), true, |second| second), Some((30_000, TooSlow::BelowMinRate)));
         assert_eq!(play(body(60_000, 128), true, |second| second * 128), None);
@@ -206,7 +207,7 @@ mod tests {
         // A client that takes a response is first checked when the wait has lasted a window.
         assert_eq!(play(response(60_000, 128), true, |second| second), Some((60_000, TooSlow::BelowMinRate)));
         assert_eq!(play(response(60_000, 128), true, |_| 0), Some((60_000, TooSlow::Idle)));
-        // A client that only empties the kernel's buffers is seen to.
+        // A client that only empties the kernel's buffers is not closed.
         assert_eq!(play(response(60_000, 128), false, |second| second * 200), None);
         assert_eq!(play(response(60_000, 0), false, |second| second), None);
     }
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_handed_on_owes_what_it_owed() {
+    fn handed_on_guard_keeps_its_window() {
         let mut guard = MinRateGuard::new(60_000, 128, 30_000, true);
         assert_eq!(guard.look(0, false, false, || 0), Ok(Some(30_000)));
         assert_eq!(guard.look(20_000, true, false, || 2_000), Ok(None));
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_another_is_waited_for_does_not_count() {
+    fn time_waiting_for_endpoint_does_not_count() {
         let mut guard = MinRateGuard::new(60_000, 128, 30_000, true);
         for turn in 0..100 {
             let now_ms = turn * 29_000;

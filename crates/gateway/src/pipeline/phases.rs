@@ -1,5 +1,5 @@
-//! Running the chains of one exchange: global rules first, then the route's, merged with the consumer's once that is
-//! known. The order is that of contract section 2.5.
+//! Runs the chains of one exchange: global rules first, then the route's chain, merged with the consumer's once the
+//! consumer is known. The order is that of contract section 2.5.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -27,9 +27,9 @@ use net::env;
 
 /// A reply by which a plugin ends the request phases.
 pub(super) enum LocalReply {
-    /// With a body that is there.
+    /// A reply with a whole body.
     Whole(Box<Reply>),
-    /// With a body that comes piece by piece.
+    /// A reply with a body that comes in pieces.
     Stream(Box<StreamedReply>),
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Chains<'g> {
 }
 
 impl<'g> Chains<'g> {
-    /// For the route in `slot`.
+    /// The chains of a request to the route in `slot`.
     pub(super) fn new(generation: &'g Generation, slot: Option<u32>) -> Chains<'g> {
         Chains {
             global: &generation.global,
@@ -50,12 +50,12 @@ impl<'g> Chains<'g> {
         }
     }
 
-    /// For a request that was never matched: no chain runs.
+    /// The chains of a request that was never matched: none runs.
     pub(super) fn none(generation: &'g Generation) -> Chains<'g> {
         Chains { global: &generation.global, route: None, merged: None }
     }
 
-    /// As they were when the exchange was answered.
+    /// The chains as they were when the exchange was answered.
     pub(super) fn again(
         generation: &'g Generation,
         exchange: &Exchange,
@@ -64,12 +64,12 @@ impl<'g> Chains<'g> {
         Chains { merged, ..Chains::new(generation, exchange.decision.route) }
     }
 
-    /// The route.
+    /// The route of the request.
     pub(super) fn route(&self) -> Option<&'g Arc<Route>> {
         self.route
     }
 
-    /// The route's priority.
+    /// The priority of the route.
     pub(super) fn priority(&self) -> Priority {
         self.route.map_or(Priority::Default, |route| route.priority)
     }
@@ -88,19 +88,19 @@ impl<'g> Chains<'g> {
         std::iter::once(self.global).chain(self.local())
     }
 
-    /// Whether [`request`] has anything to do: a plugin that looks at requests, or a refusal.
+    /// Whether [`request`] has anything to do: a plugin in a request phase, or a refusal.
     pub(super) fn concern_request(&self, generation: &Generation) -> bool {
         generation.global_missing.is_some()
             || self.global.concerns_request()
             || self.route.is_none_or(|route| route.missing.is_some() || route.plugins.concerns_request())
     }
 
-    /// Whether anything takes part in `phase`.
+    /// Whether a plugin takes part in `phase`.
     pub(super) fn has(&self, phase: Phase) -> bool {
         self.both().any(|chain| chain.has(phase))
     }
 
-    /// Whether a global copy gives way to the route's own (contract section 2.5, `prefer_route`).
+    /// Whether a global instance yields to the route's own instance (contract section 2.5, `prefer_route`).
     fn gives_way(&self, chain: &Chain, instance: &Instance) -> bool {
         instance.prefer_route
             && std::ptr::eq(chain, self.global)
@@ -130,7 +130,7 @@ pub(super) fn each(
 /// Runs the phase of the response head.
 ///
 /// # Errors
-/// When a plugin waits too long: what it would have changed must not be sent unchanged.
+/// When a plugin waits too long, because the head must not be sent without its change.
 #[inline]
 pub(super) async fn response_head<S: DownstreamStream>(
     run: &Run<'_>,
@@ -151,7 +151,7 @@ pub(super) async fn response_head<S: DownstreamStream>(
     Ok(())
 }
 
-/// Shows a piece of a request body, or the end of it, to the plugins that edit it on its way.
+/// Gives a piece of a request body, or the end of it, to the plugins that edit it.
 pub(super) fn piece_of_request_body(
     run: &Run<'_>,
     exchange: &mut Exchange,
@@ -166,7 +166,7 @@ pub(super) fn piece_of_request_body(
     });
 }
 
-/// Shows a whole response body to the plugins that want to edit it.
+/// Gives a whole response body to the plugins that edit it.
 ///
 /// # Errors
 /// As for [`response_head`].
@@ -196,7 +196,7 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
     Ok(())
 }
 
-/// Shows a piece of a response body, or the end of it, to the plugins that want to edit it.
+/// Gives a piece of a response body, or the end of it, to the plugins that edit it.
 ///
 /// # Errors
 /// When a plugin waits.
@@ -224,7 +224,7 @@ pub(super) fn piece_of_response_body(
     Ok(())
 }
 
-/// Runs the log phase, and starts the tasks that plugins leave for behind it.
+/// Runs the log phase, and starts the tasks that plugins leave for afterwards.
 pub(super) fn log(context: &WorkerContext, exchange: &mut Exchange, chains: &Chains<'_>) {
     each(context, chains, Phase::Log, exchange, |instance, exchange| {
         instance.plugin.log(exchange);
@@ -243,7 +243,7 @@ struct LogTasks(Cell<usize>);
 
 impl LogTasks {
     async fn run(self: Rc<Self>, task: LogTask) {
-        /// Counts a task for as long as it runs, a panic included.
+        /// Counts a task while it runs; a panic ends the count as well.
         struct Counted(Rc<LogTasks>);
         impl Drop for Counted {
             fn drop(&mut self) {
@@ -276,7 +276,7 @@ fn enter(
     true
 }
 
-/// Runs the phases of the request up to the choice of a node; a reply ends the exchange.
+/// Runs the request phases up to the selection of an endpoint; a reply ends the exchange.
 pub(super) async fn request<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
@@ -299,7 +299,7 @@ pub(super) async fn request<S: DownstreamStream>(
     }
     collect_request_body(run, exchange, server, chains).await?;
     for phase in [Phase::Access, Phase::BeforeProxy] {
-        // Without a route the request goes no further than the access phase.
+        // A request without a route ends with the access phase.
         if phase == Phase::BeforeProxy && chains.route.is_none() {
             return Err(Failure::new(Cause::NoRoute, "no route matches"));
         }
@@ -309,13 +309,13 @@ pub(super) async fn request<S: DownstreamStream>(
             }
         }
     }
-    // A plugin that only reads the body may have left its filter undecided: no node is asked then.
+    // A plugin that only reads the body may have left its filter undecided; then no endpoint may be asked.
     refuse_undecided(exchange)?;
     Ok(None)
 }
 
-/// Nothing runs with a part of its protection: a global rule, a service or a plugin config that is not there might be
-/// what asks for a key.
+/// Refuses a request with incomplete protection, because a missing global rule, service or plugin config may be the one
+/// that requires a key.
 fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), Failure> {
     let route = chains.route.and_then(|route| route.missing.as_ref());
     match run.generation.global_missing.as_ref().or(route) {
@@ -368,8 +368,8 @@ async fn one<S: DownstreamStream>(
     Ok(None)
 }
 
-/// The result of the plugin `name` once its `future` is done. A client that goes away meanwhile is noticed, so that a slow
-/// server which the plugin asks does not hold what the client has left.
+/// Waits for the `future` of the plugin `name`. The client is watched meanwhile, so that a slow server of the plugin
+/// does not hold the memory of a client that has gone away.
 async fn wait_for_plugin<S: DownstreamStream, T>(
     run: &Run<'_>,
     server: &mut S,
@@ -403,7 +403,7 @@ async fn wait_for_plugin<S: DownstreamStream, T>(
         if !armed {
             armed = true;
             let grace_ms = if run.is_client_leaving.get() { HALF_CLOSE_GRACE_MS } else { left_ms };
-            // 0 would mean never.
+            // 0 would mean without a deadline.
             run.deadline.set(cx, grace_ms.min(left_ms).max(1));
         }
         Poll::Pending
@@ -411,8 +411,8 @@ async fn wait_for_plugin<S: DownstreamStream, T>(
     .await
 }
 
-/// Once authentication has named a consumer, its plugins join the route's, and those that only it brought catch up on
-/// the rewrite phase.
+/// Merges the plugins of an authenticated consumer into the route's chain, and runs the rewrite phase of those that
+/// only the consumer has.
 async fn join_consumer<S: DownstreamStream>(
     run: &Run<'_>,
     server: &mut S,
@@ -433,8 +433,8 @@ async fn join_consumer<S: DownstreamStream>(
     one(run, server, chains, &merged, Phase::Rewrite, exchange, is_new).await
 }
 
-/// Reads the body where plugins want it whole, or have variables in their configuration that lie in it: after
-/// authentication, so that an unauthenticated client cannot make the gateway hold a body.
+/// Reads the body if plugins need it whole, or use variables in it. It runs after authentication, so that an
+/// unauthenticated client cannot make the gateway hold a body.
 async fn collect_request_body<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,

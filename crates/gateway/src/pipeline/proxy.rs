@@ -1,5 +1,5 @@
-//! Forwarding one request: find its upstream, choose a node and try it, and on failure decide whether another try may be
-//! made. The one place where tries are counted and deadlines added up; how one goes is `attempt`'s business.
+//! Forwards one request: finds its upstream, selects an endpoint, makes an attempt, and after a failure decides about a
+//! retry. Attempts are counted and deadlines added up only here; `attempt` makes a single attempt.
 
 use smallvec::SmallVec;
 
@@ -31,7 +31,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
     }
     collect::wait_for_prefix(run, exchange, server).await?;
     let mut forward = forward_to(run, chains, upstream);
-    // Read when the request began to arrive, or by a plugin that waited since: matching takes about a microsecond.
+    // Read when the request began to arrive, or by a plugin that waited; matching takes about a microsecond.
     let started_ns = run.local().recent_ns();
     exchange.times.upstream_started_ns = started_ns;
     if run.local().options.limits.adaptive_concurrency {
@@ -64,7 +64,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
                 run.context.upstreams.started_again(upstream, selected);
                 selected
             }
-            // Where the nodes have changed meanwhile and none is left, what went wrong is the try that failed.
+            // If the node set has changed and no endpoint is left, the failed attempt is the cause to report.
             _ => run
                 .context
                 .upstreams
@@ -86,13 +86,13 @@ fn forward_to<'r, 'w>(run: &'r Run<'w>, chains: &'r Chains<'r>, upstream: &'r Up
     Forward { run, chains, upstream, timeouts }
 }
 
-/// The tries of one exchange that have failed.
+/// The failed attempts of one exchange.
 struct FailedAttempts {
-    /// Endpoints that are not asked again: what names a node whatever becomes of the set.
+    /// Endpoints that are not tried again, by identity, because an index changes with the node set.
     nodes: SmallVec<[u64; 4]>,
-    /// Why the last of them failed.
+    /// Why the last attempt failed.
     last: Option<Failure>,
-    /// A node that is asked once more, on a fresh connection.
+    /// An endpoint that is tried once more, on a fresh connection.
     repeat: Option<Selection>,
     repeated: bool,
     started_ns: u64,
@@ -104,14 +104,14 @@ impl FailedAttempts {
         NextAttempt { failed: exchange.attempts.len(), cause: self.last.as_ref().map(|last| last.cause) }
     }
 
-    /// The next attempt goes to another upstream, and may go to any endpoint of it.
+    /// Prepares the next attempt for another upstream; every endpoint of it may be selected.
     fn begin_elsewhere(&mut self) {
         self.nodes.clear();
         self.repeat = None;
         self.repeated = false;
     }
 
-    /// Decides whether another try is made after one at `selected` has failed; an error is final.
+    /// Decides whether to retry after a failed attempt at `selected`; an error is final.
     #[cold]
     fn on_failure(
         &mut self,
@@ -137,7 +137,7 @@ impl FailedAttempts {
         }
         let report = RetryInput { repeated: self.repeated, ..report };
         let next = retry::after(&failure, report);
-        // An endpoint may close an idle connection at any time; the repetition shows whether it is well.
+        // An endpoint may close an idle connection at any time, so only the retry shows whether it is healthy.
         if next != Next::SameNode {
             warn(&failure);
         }
@@ -191,8 +191,8 @@ fn find_upstream<'r>(
         .ok_or_else(|| Failure::new(Cause::NoUpstream, "the upstream does not exist"))
 }
 
-/// Only a WebSocket handshake of a client that may is an upgrade; every other `Upgrade` field stays behind, `h2c` above
-/// all (RFC 9110 section 7.8 lets a server ignore it).
+/// Only a WebSocket handshake is forwarded as an upgrade, and only where it is allowed; every other `Upgrade` field is
+/// removed, above all `h2c` (RFC 9110 section 7.8 lets a server ignore it).
 fn wants_websocket(exchange: &Exchange, chains: &Chains<'_>, length: BodyLength) -> bool {
     chains.route().is_some_and(|route| route.enable_websocket)
         && exchange.request.method == message::Method::Get

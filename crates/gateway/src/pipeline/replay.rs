@@ -1,5 +1,5 @@
-//! The request body of the attempts of one exchange: the prefix that was read before an endpoint was selected, and then
-//! the rest as the client sends it. Every protocol retries a small body by this prefix.
+//! The request body of the attempts of one exchange: the prefix that was read before an endpoint was selected, followed
+//! by the client's stream. Retries of a small body send this prefix again, whatever the protocol.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -7,17 +7,17 @@ use std::task::{Context, Poll};
 use crate::body::{BodyEvent, BodyLength, RequestBody};
 use exchange::exchange::body::{BodyPrefix, ReadBody};
 
-/// A body in front of which a prefix may stand. Without one every call goes to the client's stream.
+/// A body that may begin with a prefix. Without a prefix every call goes to the client's stream.
 pub(super) struct ReplayedBody {
     prefix: Option<BodyPrefix>,
-    /// How much of the prefix this attempt has sent.
+    /// How many bytes of the prefix this attempt has sent.
     cursor: usize,
-    /// Bytes behind the prefix were taken from the client; the body cannot be sent again.
+    /// Bytes after the prefix were taken from the client; the body cannot be sent again.
     rest_taken: bool,
 }
 
 impl ReplayedBody {
-    /// The body of an exchange of which `body` was read.
+    /// The body of an exchange, of which `body` was read already.
     #[inline]
     pub(super) fn new(body: &mut ReadBody) -> ReplayedBody {
         ReplayedBody { prefix: body.pass_on(), cursor: 0, rest_taken: false }
@@ -48,7 +48,7 @@ impl ReplayedBody {
             Some(prefix) if self.cursor < prefix.bytes.len() => self.cursor += count,
             prefix => {
                 if let (Some(prefix), false) = (prefix, self.rest_taken) {
-                    // The whole cannot be sent again, so that the prefix is not needed any more.
+                    // The body cannot be sent again, so the prefix is no longer needed.
                     self.rest_taken = true;
                     prefix.bytes = Rc::from([]);
                     self.cursor = 0;
@@ -65,7 +65,7 @@ impl ReplayedBody {
         match (stream.body_length(), prefix.bytes.len()) {
             // Only a body of unknown length can have trailers.
             (length, _) if prefix.goes_on || prefix.trailers.is_some() => length,
-            // A request that had no body and got none stays without one.
+            // A request that had no body and was given none stays without one.
             (BodyLength::None, 0) => BodyLength::None,
             (_, length) => BodyLength::Known(length as u64),
         }

@@ -8,13 +8,13 @@ pub(super) fn too_large(limit_bytes: impl std::fmt::Display) -> Failure {
     Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes"))
 }
 
-/// The failure of a request after its time, while its body still arrives.
+/// The failure of a request that exceeds its total time while its body arrives.
 #[cold]
 pub(super) fn overdue() -> Failure {
     Failure::new(Cause::RequestTimeout, "the request body was still arriving")
 }
 
-/// The failure of a client that was waited for in vain.
+/// The failure of a client that was too slow.
 pub(super) fn lost(lost: TooSlow) -> Failure {
     match lost {
         TooSlow::Idle => Failure::new(Cause::BodyTimeout, "the request body stopped arriving"),

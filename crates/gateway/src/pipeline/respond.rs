@@ -1,4 +1,4 @@
-//! Answers made here: by a plugin, or because something failed. They run the response phases like any other response.
+//! Local replies: made by a plugin, or because of a failure. They run the response phases like any other response.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -17,11 +17,11 @@ use exchange::failure::{Blame, Cause, Failure};
 use exchange::observe::pace::Pace;
 use exchange::plugin::{Phase, Reply};
 
-/// When a client that was refused under overload may come again (RFC 9110 section 10.2.3): the shortest time that can
-/// be written, because an overload is over as soon as there are fewer requests.
+/// `Retry-After` of a request that was refused under overload (RFC 9110 section 10.2.3): the shortest time that the
+/// field can express, because an overload ends as soon as there are fewer requests.
 const RETRY_AFTER_SECONDS: &str = "1";
 
-/// Answers for a failure.
+/// Sends the local reply for a failure.
 pub(super) async fn fail<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
@@ -50,12 +50,12 @@ pub(super) async fn fail<S: DownstreamStream>(
         name_tried_statuses(exchange);
     }
     exchange.failure = Some(failure);
-    // This answers an undecided request; searches that the response phases give up count anew.
+    // This reply answers an undecided request; searches that the response phases give up are counted anew.
     exchange.gave_up.set(None);
     reply(run, exchange, server, chains, answer).await
 }
 
-/// The failure that a timeout stands for where the exchange as a whole has had its time.
+/// The failure to report for `failure`: exceeding the total time, if the exchange has used it up.
 fn overdue(run: &Run<'_>, failure: Failure) -> Failure {
     if !failure.cause.is_timeout() || !run.deadline.is_overdue() {
         return failure;
@@ -67,7 +67,7 @@ fn overdue(run: &Run<'_>, failure: Failure) -> Failure {
     failure
 }
 
-/// The failure of a client that does not take its response.
+/// The failure of a client that does not read its response.
 pub(super) fn slow(lost: TooSlow) -> Failure {
     Failure::new(
         Cause::ClientSlow,
@@ -78,7 +78,7 @@ pub(super) fn slow(lost: TooSlow) -> Failure {
     )
 }
 
-/// Malformed fields that were left out: clients may cause them, so that there is one line in ten seconds at most.
+/// Malformed fields that were dropped. Clients may cause them, so there is one line in ten seconds at most.
 static MALFORMED_FIELDS: Pace = Pace::every_ms(10_000);
 
 /// Sends `reply`.
@@ -131,7 +131,8 @@ pub(super) fn set_head(
     exchange.response.clear();
     exchange.response.status = status;
     for (name, value) in fields {
-        // A plugin that makes a field of user input must not be able to split the response; such a field is dropped.
+        // A plugin that builds a field from user input must not be able to split the response, so a malformed field is
+        // dropped.
         if exchange.response.headers.append(name, value.as_bytes()).is_err()
             && let Some(count) = MALFORMED_FIELDS.add(1, run.local().now_ms())
         {
@@ -140,8 +141,8 @@ pub(super) fn set_head(
     }
 }
 
-/// The response in place of a reply with undecided or abandoned edits: text that they would have removed must not be
-/// sent. If the reply was for a failure already, it names that failure.
+/// The response in place of a reply with undecided or abandoned edits, because text that they would have removed must
+/// not be sent. If the reply was for a failure, it names that failure.
 #[cold]
 fn bare_failure(exchange: &mut Exchange, undecided: Option<GaveUp>) -> Reply {
     let failure = exchange.failure.get_or_insert_with(|| match undecided {
@@ -151,7 +152,7 @@ fn bare_failure(exchange: &mut Exchange, undecided: Option<GaveUp>) -> Reply {
     Reply::json(failure.cause.status(), &json!({ "error_msg": explanation(failure) }))
 }
 
-/// Contract section 2.5: on a server error, or always where a setting says so, the statuses of all tries are named.
+/// Names the statuses of all attempts on a server error, or always if a setting asks for it (contract section 2.5).
 pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
     let mut statuses = String::new();
     for attempt in &exchange.attempts {
@@ -164,7 +165,7 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
     exchange.add_response_field("X-APISIX-Upstream-Status", &statuses).expect("digits, commas and spaces");
 }
 
-/// Every response head passes here before it is sent.
+/// Prepares a response head for sending: adds the fields that were set early and runs the phase of the response head.
 ///
 /// # Errors
 /// When a plugin waits too long.
@@ -226,15 +227,15 @@ pub(super) async fn send<S: DownstreamStream>(
     .await;
     if let Err(failure) = delivered {
         server.abort(Blame::Client);
-        // Why it was answered here says more than that the answer was not read.
+        // The reason of the reply says more than a client that did not read it.
         exchange.failure.get_or_insert(overdue(run, failure));
     }
     exchange.stats.response_body_bytes += sent as u64;
     exchange.stats.response_bytes = server.progress().sent_bytes;
 }
 
-/// A failure as the client is told of it: the status's name, and what is wrong where the client can act on it. Nodes and
-/// their troubles are for the log only.
+/// The text of a failure for the client: the status's name, and the fault if the client can fix it. Failures of
+/// endpoints are for the log only.
 fn explanation(failure: &Failure) -> String {
     let status = failure.cause.status();
     let name = message::reason::phrase(status);

@@ -1,5 +1,5 @@
-//! Whether a failed try may be made again at another node, or on another connection to the same one, without doubling
-//! work: RFC 9110 section 9.2.2. Pure.
+//! Decides whether a failed attempt may be retried at another endpoint, or on another connection to the same one,
+//! without doing work twice: RFC 9110 section 9.2.2. Pure.
 
 use message::Method;
 
@@ -8,34 +8,34 @@ use exchange::failure::{Blame, Cause, Failure, Sent};
 /// The facts for the decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetryInput {
-    /// How far the try got.
+    /// How far the attempt got.
     pub(super) sent: Sent,
-    /// Whether the connection had served before.
+    /// Whether an earlier exchange used the connection.
     pub(super) reused: bool,
     /// The request's method.
     pub(super) method: Method,
     /// Whether the body, if any, can be sent again.
     pub(super) body_is_whole: bool,
-    /// Whether this exchange was already repeated because of a stale connection.
+    /// Whether this exchange was already retried because of a stale connection.
     pub(super) repeated: bool,
 }
 
 /// The action after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Try the same node on a fresh connection: the old one had been closed in the meantime.
+    /// Retry the same endpoint on a fresh connection: the old one had been closed in the meantime.
     SameNode,
-    /// Try another node, if the upstream's rules allow another try.
+    /// Retry another endpoint, if the upstream's limits allow it.
     OtherNode,
     /// Give up.
     GiveUp,
 }
 
-/// Decides.
+/// Decides what follows a failed attempt.
 pub(super) fn after(failure: &Failure, report: RetryInput) -> Next {
     let repeatable = match report.sent {
         Sent::Nothing => report.body_is_whole,
-        // Unanswered work may have been done: only what may be done twice is repeated.
+        // Work without a response may have been done, so only an idempotent request is retried.
         Sent::Unanswered => report.body_is_whole && report.method.is_idempotent(),
         Sent::Answered => false,
     };
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_never_doubled() {
+    fn retry_never_does_work_twice() {
         use Cause::{BadResponse, ConnectFailed, NoResponse, ReadTimeout, SendFailed};
         use Next::{GiveUp, OtherNode, SameNode};
         use Sent::{Answered, Nothing, Unanswered};

@@ -1,4 +1,4 @@
-//! The state that the steps of one exchange share, and how an exchange ends. It runs no step.
+//! The state that the steps of one exchange share, and the outcome of an exchange. It runs no step.
 
 use std::cell::Cell;
 
@@ -12,15 +12,15 @@ use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::limiter::Permit;
 
-/// The remaining work once the pipeline is done with a request.
+/// The remaining work when the pipeline is done with a request.
 pub(crate) enum Outcome {
-    /// Nothing: it was answered, or cut.
+    /// Nothing: the request was answered, or its response was cut.
     Done,
     /// The endpoint accepted the upgrade: from now on bytes pass between it and the client.
     Tunnel {
         /// The endpoint's connection.
         endpoint: Box<Duplex>,
-        /// How long nothing may pass before the tunnel is closed, in milliseconds.
+        /// How long the tunnel may be idle before it is closed, in milliseconds.
         idle_timeout_ms: u64,
     },
 }
@@ -30,13 +30,14 @@ pub(crate) struct Run<'a> {
     pub(super) context: &'a WorkerContext,
     pub(super) generation: &'a Generation,
     pub(super) deadline: &'a Deadline,
-    /// Its place among the requests that wait for the upstream, where their number is limited.
+    /// Its place among the requests that wait for the upstream, if their number is limited.
     pub(super) permit: Cell<Option<Permit>>,
-    /// How long the client has been waited for already, if a try goes on with its body.
+    /// The client's minimum-rate guard, if the body was read in part before the attempt.
     pub(super) body_guard: Cell<Option<Box<MinRateGuard>>>,
-    /// A plugin edits the request body on its way.
+    /// Whether a plugin edits the request body.
     pub(super) edits_request_body: Cell<bool>,
-    /// The client has closed its sending side behind its request while something was waited for. It may have gone.
+    /// The client has closed its sending side after its request while the gateway waited for something else. It may
+    /// have gone.
     pub(super) is_client_leaving: Cell<bool>,
 }
 
@@ -64,8 +65,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Refuses a request for which it is not known whether a rule holds: another route, or going on without a plugin,
-/// might be the way around a protection.
+/// Refuses a request for which it is undecided whether a rule matches, because another route, or serving it without a
+/// plugin, could bypass a protection.
 #[inline]
 pub(super) fn refuse_undecided(exchange: &Exchange) -> Result<(), Failure> {
     match exchange.gave_up.get() {

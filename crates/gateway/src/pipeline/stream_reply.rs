@@ -54,7 +54,7 @@ pub(super) async fn send<S: DownstreamStream>(
     sent
 }
 
-/// Reads all of a body that a plugin has to see whole.
+/// Reads all of a body that a plugin has to edit whole.
 async fn collect(
     run: &Run<'_>,
     wait: &mut Wait<'_, '_>,

@@ -1,11 +1,11 @@
-//! Where a request goes, once its route and its upstream are known.
+//! The destination of a request with a known route and upstream.
 
 use super::phases::Chains;
 use super::run::Run;
 use crate::upstream::Upstream;
 use exchange::options::Timeouts;
 
-/// Where a request goes: what all attempts of its exchange share.
+/// The destination of a request, shared by all attempts of its exchange.
 #[derive(Clone, Copy)]
 pub(super) struct Forward<'r, 'w> {
     pub(super) run: &'r Run<'w>,

@@ -1,5 +1,5 @@
-//! A protocol that is not HTTP/1 through the pipeline: a script in the place of a client's connection. What passes here
-//! shows that the pipeline knows a client only as a [`DownstreamStream`]; `node` does the same for nodes.
+//! Runs a protocol that is not HTTP/1 through the pipeline: a script replaces the client's connection, so that the
+//! pipeline is shown to know a client only as a [`DownstreamStream`]; `node` does the same for endpoints.
 
 mod node;
 mod plugins;
@@ -36,15 +36,15 @@ use exchange::plugin::{BodyNeed, Flow, Phase, Plugin, PluginKind, Portion, Step}
 /// A client of a protocol in which a message is a list of words.
 #[derive(Default)]
 struct Scripted {
-    /// The pieces of the request body still to come; `None` where it is reset.
+    /// The pieces of the request body that are still to come; `None` is a reset.
     body: Vec<Option<&'static str>>,
     length: Option<BodyLength>,
     /// How much of the response it takes at once.
     window_bytes: usize,
-    /// The calls it got, one word each.
+    /// The calls that it received, one word each.
     told: Vec<String>,
     answer: Vec<u8>,
-    /// Pieces that went either way.
+    /// Pieces that passed in either direction.
     pieces: Rc<Cell<usize>>,
     started: bool,
     taken: bool,
@@ -125,7 +125,7 @@ impl ResponseSink for Scripted {
     }
 }
 
-/// Runs one exchange of `server` against `origin`; what the client was told, in order, and the body it got.
+/// Runs one exchange of `server` against `origin`; returns the calls that the client received, in order, and the body.
 fn exchange(origin: &Origin, method_and_path: &str, server: Scripted) -> (String, String) {
     exchange_through(json!({}), origin, method_and_path, server)
 }
@@ -156,7 +156,7 @@ fn on_loop<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// Fills the head of a request of these words.
+/// Fills the head of a request with the words of `method_and_path`.
 fn request_head(exchange: &mut Exchange, method_and_path: &str) {
     let (method, path) = method_and_path.split_once(' ').unwrap();
     exchange.request.set(Version::Http2, method.as_bytes(), b"h", path.as_bytes()).unwrap();
@@ -167,7 +167,7 @@ fn scripted(body: &[Option<&'static str>], length: BodyLength) -> Scripted {
 }
 
 #[test]
-fn bodies_pass_both_ways_at_the_clients_pace() {
+fn bodies_pass_both_ways_with_backpressure() {
     let origin = Origin::start(|request| Reply::chunked(&["you said ", &request.text()], &[("X-Sum", "1")]));
     let (told, answer) =
         exchange(&origin, "POST /here", scripted(&[Some("hel"), Some("lo")], BodyLength::Unknown));
@@ -178,7 +178,7 @@ fn bodies_pass_both_ways_at_the_clients_pace() {
 }
 
 #[test]
-fn interim_answers_and_lengths_are_told() {
+fn interim_responses_and_lengths_are_forwarded() {
     let origin = Origin::start(|_| {
         Reply::raw(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
     });
@@ -187,7 +187,7 @@ fn interim_answers_and_lengths_are_told() {
 }
 
 #[test]
-fn local_answers_take_the_same_way() {
+fn local_replies_use_the_same_sink() {
     let origin = Origin::answering("");
     let (told, answer) = exchange(&origin, "GET /elsewhere", scripted(&[], BodyLength::None));
     assert_eq!(answer, "{\"error_msg\":\"404 Route Not Found\"}\n");
@@ -196,7 +196,7 @@ fn local_answers_take_the_same_way() {
 }
 
 #[test]
-fn what_breaks_on_one_side_ends_the_other() {
+fn failure_of_one_side_ends_the_other() {
     let origin = Origin::answering("");
     let (told, _) = exchange(&origin, "POST /here", scripted(&[Some("hel"), None], BodyLength::Known(5)));
     assert_eq!((told.as_str(), origin.connections()), ("abort", 0), "no node was asked yet");
@@ -210,7 +210,7 @@ fn what_breaks_on_one_side_ends_the_other() {
     assert_eq!(told, "start:200:Known(9) abort");
 }
 
-/// Adds a trailer where there are any, and does not touch the body.
+/// Adds a trailer if there are any, and does not touch the body.
 struct TrailerMark;
 
 impl Plugin for TrailerMark {
@@ -248,12 +248,12 @@ fn plugins_see_trailers_where_there_are_any() {
     assert_eq!(told, "start:200:Known(5) finish:0");
 }
 
-/// Puts the copies of both bodies it asked for behind those of earlier requests.
+/// Appends the copies of both bodies to those of earlier requests.
 struct Copier {
     limit_bytes: usize,
 }
 
-/// The bodies that copiers saw, by the query of the request.
+/// The bodies that copiers received, by the query of the request.
 static COPIES: Mutex<Vec<(String, String, String)>> = Mutex::new(Vec::new());
 
 impl Plugin for Copier {
@@ -282,7 +282,7 @@ const COPIER: PluginKind = PluginKind {
     ..TRAILER_MARK
 };
 
-/// Makes every piece of the body upper case, or answers in the node's place.
+/// Makes every piece of the body upper case, or replies in the endpoint's place.
 struct Shouter {
     answers: bool,
 }
@@ -348,7 +348,7 @@ fn prefix_is_streamed_when_memory_is_short() {
     let origin = Origin::start(|request| Reply::ok(&request.text()));
     let answer = on_loop(async {
         let context = context(&[origin.address()], &json!({}));
-        // Requests are served, and one byte may be held.
+        // Memory is so short that requests are served and only one byte may be held.
         context.local.shared.memory.update(89, 100);
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         request_head(&mut exchange, "POST /here");

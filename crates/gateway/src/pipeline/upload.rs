@@ -1,4 +1,4 @@
-//! The request body on its way to the node.
+//! Forwards the request body to the endpoint.
 
 use std::task::{Context, Poll};
 
@@ -15,52 +15,52 @@ use exchange::exchange::SharedCopy;
 use exchange::failure::Failure;
 use exchange::plugin::Portion;
 
-/// The upload of one exchange: each attempt begins it again.
+/// The upload of one exchange; each attempt begins it again.
 pub(super) struct Upload<'r, 'w> {
     run: &'r Run<'w>,
     chains: &'r Chains<'r>,
     body: ReplayedBody,
-    /// The piece that plugins have edited; none where no plugin edits the body.
+    /// The piece that plugins have edited; `None` if no plugin edits the body.
     edited: Option<Box<EditedPiece>>,
     stage: Stage,
     limit_bytes: u64,
     taken_bytes: u64,
     copy: Option<SharedCopy>,
-    /// The last poll passed something on and ended with its turn.
+    /// Whether the last poll forwarded something and ended with its turn.
     has_moved: bool,
 }
 
-/// A piece of the body as plugins have left it.
+/// A piece of the body after the plugins have edited it.
 #[derive(Default)]
 struct EditedPiece {
     bytes: Vec<u8>,
     sent: usize,
-    /// The body has ended behind it, with these trailers.
+    /// The body has ended after this piece, with these trailers.
     end: Option<Option<Headers>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Body bytes are still to be passed on.
+    /// Body bytes remain to be forwarded.
     Sending,
-    /// The last bytes wait to be taken by the kernel.
+    /// The last bytes wait for the kernel.
     Flushing,
-    /// All was sent.
+    /// The whole request was sent.
     Done,
-    /// The node takes no more; it may still answer.
+    /// The endpoint takes no more; it may still answer.
     Broken,
 }
 
-/// How an upload goes on.
+/// How an upload continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The client has to send.
+    /// It waits until the client sends.
     AwaitsClient,
-    /// The endpoint has to take.
+    /// It waits until the endpoint takes.
     AwaitsEndpoint,
-    /// There is nothing more to send.
+    /// Nothing remains to be sent.
     Ended,
-    /// In its next turn, for which the task will be woken: there is more to pass on.
+    /// The turn is over and there is more to forward; the task will be woken for its next turn.
     NextTurn,
 }
 
@@ -106,18 +106,18 @@ impl<'r, 'w> Upload<'r, 'w> {
         };
     }
 
-    /// Prepares another attempt; false if parts of the body are gone.
+    /// Prepares a retry; false if parts of the body are gone.
     pub(super) fn rewind<S: DownstreamStream>(&mut self, server: &mut S) -> bool {
         let is_untouched = self.edited.is_none() || self.taken_bytes == 0;
         self.body.rewind(server) && is_untouched
     }
 
-    /// Passes nothing more on: the client's side of it has failed.
+    /// Stops forwarding, because the client's side of the body has failed.
     pub(super) fn give_up(&mut self) {
         self.stage = Stage::Broken;
     }
 
-    /// Bytes of the body passed on so far.
+    /// Bytes of the body forwarded so far.
     pub(super) fn taken_bytes(&self) -> u64 {
         self.taken_bytes
     }
@@ -127,14 +127,14 @@ impl<'r, 'w> Upload<'r, 'w> {
         self.stage == Stage::Done
     }
 
-    /// Whether the node stopped taking the request.
+    /// Whether the endpoint stopped taking the request.
     pub(super) fn is_broken(&self) -> bool {
         self.stage == Stage::Broken
     }
 
-    /// Passes on as much as one turn allows. `moved` is set when anything was passed on, now or in a turn before. An error
-    /// is the client's: an endpoint that takes no more only shows in [`Upload::is_broken`], because its response may be
-    /// there already.
+    /// Forwards as much as one turn allows. `moved` is set if anything was forwarded, now or in an earlier turn. An
+    /// error is the client's: an endpoint that takes no more only shows in [`Upload::is_broken`], because its response
+    /// may be there already.
     #[inline]
     pub(super) fn poll<S: DownstreamStream, O: UpstreamStream>(
         &mut self,

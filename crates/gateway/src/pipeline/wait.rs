@@ -1,5 +1,6 @@
-//! The one wait of an exchange for another peer: for the client by its minimum rate, for the endpoint by the timeout of
-//! the step. Each wait of the pipeline polls what it waits for first and asks here only while both sides have nothing.
+//! The waits of an exchange for another peer: for the client by its minimum rate, for the endpoint by the timeout of
+//! the step. Each wait of the pipeline polls its streams first and calls this module only when neither side can
+//! continue.
 
 use std::task::Context;
 
@@ -15,17 +16,17 @@ pub(super) const HALF_CLOSE_GRACE_MS: u64 = 1_000;
 /// The peer that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitsFor {
-    /// The client has to send or to take.
+    /// The client, to send or to read.
     Client,
-    /// The endpoint has to take the request.
+    /// The endpoint, to take the request.
     Send,
-    /// The endpoint has to answer.
+    /// The endpoint, to answer.
     Answer,
     /// As [`WaitsFor::Answer`], and the client has closed its sending side: it may no longer read.
     AnswerHalfClosed,
 }
 
-/// A wait that goes on over many polls of one task.
+/// A wait that continues over many polls of one task.
 pub(super) struct Wait<'r, 'w> {
     pub(super) run: &'r Run<'w>,
     guard: MinRateGuard,
@@ -33,13 +34,13 @@ pub(super) struct Wait<'r, 'w> {
 }
 
 impl<'r, 'w> Wait<'r, 'w> {
-    /// A wait in which the client must keep the rate that `guard` has.
+    /// A wait in which the client must keep the minimum rate of `guard`.
     pub(super) fn new(run: &'r Run<'w>, guard: MinRateGuard) -> Wait<'r, 'w> {
         Wait { run, guard, timer: StepTimer::default() }
     }
 
-    /// The client is waited for. `moved` says whether anything passed since the last call, `total_bytes` how much the
-    /// client has moved in all.
+    /// Waits for the client. `moved` says whether anything was forwarded since the last call, `total_bytes` how much
+    /// the client has moved in all.
     ///
     /// # Errors
     /// When the client is too slow.
@@ -53,7 +54,7 @@ impl<'r, 'w> Wait<'r, 'w> {
         self.guard.wait(self.run.deadline, self.run.local().now_ms(), cx, moved, total_bytes)
     }
 
-    /// The endpoint is waited for, `timeout_ms` without progress at most.
+    /// Waits for the endpoint, at most `timeout_ms` without progress.
     ///
     /// # Errors
     /// When that time, or the time of the whole exchange, is over.

@@ -1,5 +1,5 @@
 //! Consumers as authentication finds them: by plugin and key. A consumer carries the compiled plugins that it and its
-//! group add to a route's.
+//! group add to a route's chain.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use exchange::plugin::chain::Instance;
 pub struct ConsumerPlugins {
     /// Their compiled plugins.
     pub plugins: Arc<[Arc<Instance>]>,
-    /// Plugins that they disable: their copy wins over the route's, and does not run.
+    /// Plugins that they disable: the consumer's setting takes precedence over the route's, so the plugin does not run.
     pub disabled: Arc<[&'static str]>,
 }
 
@@ -26,7 +26,7 @@ impl ConsumerPlugins {
     }
 }
 
-/// All consumers. Cheap to clone; a change touches only the entries it concerns.
+/// All consumers. Cheap to clone; a change copies only the entries that it changes.
 #[derive(Clone, Default)]
 pub struct Consumers {
     by_plugin: HashMap<&'static str, ShardedMap<Box<str>, Arc<Consumer>>>,
@@ -39,7 +39,7 @@ impl Consumers {
         self.by_plugin.get(plugin)?.get(key)
     }
 
-    /// The consumer of that name, seen through no credential: an anonymous request counts as this one.
+    /// The consumer of that name, found without a credential: an anonymous request counts as this one.
     pub fn named(&self, username: &str) -> Option<&Arc<Consumer>> {
         self.by_name.get(username)
     }

@@ -1,5 +1,6 @@
-//! The clients of a simulation: they keep connections, send requests one by one or several at once, in every framing,
-//! wait for `100`, close their side, upgrade, give up. Each reads its answers in order and compares every byte.
+//! The clients of a simulation. They keep connections, send requests one by one or several at once, in every framing,
+//! wait for `100`, close their sending side, upgrade, and give up. Each client reads its responses in order and
+//! compares every byte.
 
 use std::rc::Rc;
 
@@ -12,67 +13,68 @@ use super::wire::{Body, Broken, Head, Peer};
 use net::env::memory::{Random, connect_from, note, sleep_ns};
 use net::env::monotonic_ns;
 
-/// The longest an honest client takes over anything, in nanoseconds.
+/// Longest pause of a client without a fault, in nanoseconds.
 const PAUSE_NS: u64 = 60_000_000;
-/// Longer than the gateway waits for anything here, in nanoseconds.
+/// A pause longer than every timeout of the gateway in a simulation, in nanoseconds.
 const TOO_LONG_NS: u64 = 1_300_000_000;
-/// How long a kept connection has at least been idle before it gives way where there are few seats, in nanoseconds.
+/// Shortest idle time after which the gateway may close a kept connection because `max_connections` is small, in
+/// nanoseconds.
 const IDLE_LEAST_NS: u64 = 1_000_000_000;
-/// How long a client waits for `100` before it sends its body all the same, in nanoseconds.
+/// How long a client waits for `100` before it sends its body without it, in nanoseconds.
 const CONTINUE_NS: u64 = 300_000_000;
-/// Requests sent at once at most.
+/// Most requests that a client sends at once.
 const PIPELINED_MAX: u64 = 4;
 
-/// One client.
 pub(crate) struct Client {
     pub(crate) number: usize,
     pub(crate) plan: Rc<Plan>,
     pub(crate) ledger: Rc<Ledger>,
 }
 
-/// A request on its way.
+/// A request that a client sends.
 struct Request {
     id: u64,
     method: &'static str,
     old: bool,
     upgrades: bool,
     waits: bool,
-    /// It asks a plugin to panic.
+    /// The request asks a plugin to panic.
     panics: bool,
     bytes: Vec<u8>,
     head_bytes: usize,
 }
 
-/// What a client does wrong with a request.
+/// Fault of a client during one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// It closes before all was sent.
+    /// The client closes before it has sent the whole request.
     GivesUpSending,
-    /// It closes before it has read the answer.
+    /// The client closes before it has read the response.
     GivesUpReading,
-    /// It stops sending for longer than the gateway waits.
+    /// The client stops sending for longer than the gateway waits.
     Stops,
-    /// It stops reading for longer than the gateway waits.
+    /// The client stops reading for longer than the gateway waits.
     ReadsLate,
 }
 
 const FAULTS: &[Fault] = &[Fault::GivesUpSending, Fault::GivesUpReading, Fault::Stops, Fault::ReadsLate];
 
-/// A connection and why it may end.
+/// A connection and the reasons for which it may end.
 struct Line {
     peer: Peer,
-    /// The last answer said that it is the last.
+    /// The last response said `Connection: close`.
     told_to_close: bool,
     shut: bool,
     answers: usize,
-    /// When these requests were sent, and when those before them.
+    /// When the current requests were sent; `before_ns` is the time of the requests before them.
     sent_ns: u64,
     before_ns: u64,
-    /// The last answer came before its request was sent; the connection may end with it, though nobody said so.
+    /// The node answered before it had read the whole last request, so the connection may end after the response
+    /// without `Connection: close`.
     early: bool,
 }
 
-/// Does what the plan says.
+/// Opens the connections that the plan gives to this client, one after another.
 pub(crate) async fn run(client: Rc<Client>, mut random: Random) {
     for connection in 0..client.plan.connections {
         sleep_ns(random.below(PAUSE_NS)).await;
@@ -106,14 +108,15 @@ pub(crate) async fn run(client: Rc<Client>, mut random: Random) {
     }
 }
 
-/// One connection from its first request to its end.
+/// Runs one connection from its first request to its end.
 async fn talk(client: &Client, line: &mut Line, random: &mut Random) {
     let mut left = client.plan.requests;
     while left > 0 {
         let count = if random.chance(25) { random.between(1, PIPELINED_MAX.min(left)) } else { 1 };
         left -= count;
         let mut requests: Vec<Request> = (0..count).map(|_| draw(client, count > 1, random)).collect();
-        // Nothing is sent behind what may switch protocols or end the connection.
+        // A request after one that may switch protocols or end the connection would be read as something else or not at
+        // all.
         let last = requests.iter().position(|request| request.upgrades || request.old);
         if let Some(last) = last {
             for request in requests.drain(last + 1..) {
@@ -130,7 +133,7 @@ async fn talk(client: &Client, line: &mut Line, random: &mut Random) {
     end(client, line).await;
 }
 
-/// Nothing may come that was not asked for.
+/// Reports bytes that arrive after the last response.
 async fn end(client: &Client, line: &mut Line) {
     tokio::select! {
         biased;
@@ -195,7 +198,7 @@ fn draw(client: &Client, pipelined: bool, random: &mut Random) -> Request {
     Request { id, method, old, upgrades, waits, panics, bytes, head_bytes }
 }
 
-/// Sends some requests at once and reads their answers; false if the connection is over.
+/// Sends some requests at once and reads their responses; false if the connection is over.
 async fn batch(
     client: &Client,
     line: &mut Line,
@@ -206,7 +209,7 @@ async fn batch(
     let ledger = &client.ledger;
     (line.before_ns, line.sent_ns) = (line.sent_ns, monotonic_ns());
     let fault = random.chance(client.plan.faults.client).then(|| *random.pick(FAULTS));
-    // A panic ends the connection, with answers that may still be on their way.
+    // A panic ends the connection and may cut responses of other requests that are still on their way.
     let panics = requests.iter().any(|request| request.panics);
     for request in requests {
         if panics {
@@ -227,7 +230,7 @@ async fn batch(
     }
     if shuts {
         line.shut = true;
-        // Where the other side has gone, reading tells.
+        // A failed shutdown needs no report, because the reads below see the same end or reset.
         let _ = line.peer.shut().await;
     }
     if fault == Some(Fault::ReadsLate) {
@@ -312,7 +315,7 @@ async fn send(
     true
 }
 
-/// Reads the answer to one request.
+/// Reads the response to one request.
 async fn answer(
     client: &Client,
     line: &mut Line,
@@ -343,7 +346,7 @@ async fn answer(
     };
     note(|| format!("client {}: request {} gets {}", client.number, request.id, head.line));
     line.told_to_close |= head.closes();
-    // Every answer says whose it is, except those to what was never read whole.
+    // Every response carries the stamp of its request, except a 408, because its request was never read whole.
     let stamp = head.number("x-stamp");
     if stamp.is_some_and(|stamp| stamp != request.id) || stamp.is_none() && head.status() != 408 {
         ledger.violation(format!("request {} got the answer of {stamp:?}: {}", request.id, head.line));
@@ -362,9 +365,9 @@ async fn answer(
     }
 }
 
-/// The connection ended before an answer: may it?
+/// Outcome of a connection that ended before a response: `expected` says whether the gateway was allowed to close it.
 fn nothing(client: &Client, line: &Line) -> Ending {
-    // The gateway may have been idle since long before this client had read its last answer.
+    // The gateway may have become idle long before this client had read its last response.
     let idle_ns = monotonic_ns() - line.before_ns;
     let expected = client.ledger.drain_ns.get() != u64::MAX
         || client.ledger.is_upset_since(line.before_ns)
@@ -375,7 +378,7 @@ fn nothing(client: &Client, line: &Line) -> Ending {
     Ending::Nothing { expected }
 }
 
-/// An answer that ended inside its head: whose it is nobody can say, but it must have had a reason.
+/// Outcome of a response that ended inside its head: its identity is unknown, but the cut must have an excuse.
 fn cut_head(ledger: &Ledger, request: &Request) -> Ending {
     let executions = ledger.entry(request.id).map_or(Vec::new(), |entry| entry.executions);
     match executions.last() {
@@ -383,7 +386,7 @@ fn cut_head(ledger: &Ledger, request: &Request) -> Ending {
             let execution = Some(executions.len() - 1);
             Ending::Answer { status: last.status, execution, bytes: 0, whole: false }
         }
-        // It was the gateway's own.
+        // No node executed the request, so the gateway made the response.
         None => Ending::Nothing { expected: false },
     }
 }
@@ -429,7 +432,7 @@ async fn read_answer(
         }
     }
     if head.word(0) == "HTTP/1.1" && request.method == "HEAD" {
-        // What a HEAD would have had for a body is not here to be counted.
+        // A response to HEAD has no body, so the bytes that the execution recorded stand in for it.
         bytes = client
             .ledger
             .entry(request.id)

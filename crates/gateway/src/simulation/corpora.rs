@@ -1,4 +1,4 @@
-//! The corpus of the fuzz target for whole exchanges holds in a test run of the simulation, too.
+//! Runs the corpus of the fuzz target `exchange` in a test run of the simulation.
 #![expect(unreachable_pub, reason = "the same files are public in the fuzz targets' workspace")]
 
 #[path = "../../../../fuzz/oracles/corpus.rs"]

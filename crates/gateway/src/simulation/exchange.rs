@@ -1,6 +1,7 @@
-//! One client connection and whatever node connections come of it, through a whole gateway in memory: what the client
-//! sends, how that is cut and when, and what the node answers, is handed in; what each side received is handed back.
-//! It knows no HTTP beyond the witness that its plugin puts on every answer; what is right others must say.
+//! Plays one client connection, and the node connections that it causes, through a whole gateway in memory. A script
+//! states what the client sends, how that is cut and when, and what the node answers; the account returns what each
+//! side received. This module knows no HTTP except the witness fields that its plugin sets on every response; the
+//! caller judges whether the account is right.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,118 +19,119 @@ use exchange::options::Timeouts;
 use net::env::memory::{Link, connect_from, set_link, simulate, sleep_ns};
 use net::env::{self, Listener};
 
-/// The field that says which request an answer is made for: its method and canonical path.
+/// Response field with the request that the response was made for: its method and canonical path.
 pub const WITNESS_FIELD: &str = "X-Witness";
-/// The field that is there when the gateway made the answer itself.
+/// Response field that is present when the gateway made the response itself.
 pub const LOCAL_FIELD: &str = "X-Local";
 
-/// The virtual time an exchange may take: several times what the waits of a script and all timeouts come to.
+/// Longest virtual time of an exchange, in milliseconds: several times the sum of a script's waits and all timeouts.
 const PLAY_MS_MAX: u64 = 120_000;
-/// How long after the client everything must be at rest: longer than any timeout here, and than that of a tunnel twice.
-/// What a node sends through one whose client has left counts as life once; the next cannot be sent.
+/// How long after the client all tasks must be at rest, in nanoseconds: longer than every timeout of this plan and than
+/// two idle timeouts of a tunnel, because bytes that a node sends through a tunnel after its client has left restart
+/// the idle timer once; the next write fails.
 const REST_NS: u64 = 7_000_000_000;
-/// What peers read at once: more than any script sends.
+/// Bytes that peers read at once: more than any script sends.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Something that one side does.
+/// One step of one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Sends these bytes, in one piece as far as the network is concerned.
+    /// Sends these bytes, as one piece of the simulated network.
     Send(Vec<u8>),
-    /// Waits, in nanoseconds.
+    /// Waits this many nanoseconds.
     Wait(u64),
-    /// Closes its sending side.
+    /// Closes the sending side.
     Shut,
-    /// Closes.
+    /// Closes the connection.
     Close,
-    /// Resets.
+    /// Resets the connection.
     Reset,
 }
 
-/// What the node does about a request.
+/// Reaction of the node to a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether it begins at the request's head, not at its end.
+    /// Whether the reaction begins at the end of the request's head instead of the end of the request.
     pub early: bool,
-    /// What it does then.
+    /// Steps of the reaction.
     pub acts: Vec<Act>,
 }
 
-/// How far the bytes at the front of a stream make a request.
+/// How much of a request the bytes at the front of a stream contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The head is not complete.
     Nothing,
     /// The head is complete, the body is not.
     Head,
-    /// All of it, in so many bytes.
+    /// The request is complete; it takes this many bytes.
     Whole(usize),
 }
 
-/// What is to happen.
+/// Input of a play.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// Of the order in which things that could happen at the same time do.
+    /// Seed of the order of events that are due at the same time.
     pub seed: u64,
-    /// Whether the route lets connections be upgraded.
+    /// Whether the route lets connections be upgraded (`enable_websocket`).
     pub upgrades: bool,
-    /// What the client does.
+    /// Steps of the client.
     pub client: Vec<Act>,
-    /// What the node does about the first request, the second and so on, on whichever connection it comes.
+    /// Reactions of the node to the first request, the second and so on, on any connection.
     pub answers: Vec<Answer>,
-    /// What it does about those behind.
+    /// Reaction to every request after those.
     pub last: Answer,
-    /// Where a request at the front of a stream ends.
+    /// Tells where a request at the front of a stream ends.
     pub progress: fn(&[u8]) -> Progress,
 }
 
-/// How a side's reading ended.
+/// How the reading of the client ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It left before that, by its script.
+    /// The client left before the end, as its script says.
     Left,
-    /// In order.
+    /// By an orderly close.
     InOrder,
     /// By a reset.
     Reset,
 }
 
-/// A request as the node met it.
+/// A request that the node received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The number of its connection.
+    /// Number of the node connection.
     pub connection: usize,
-    /// Where in the connection's bytes it begins.
+    /// Offset of the request in the bytes of its connection.
     pub start: usize,
-    /// Whether it is there to its end.
+    /// Whether the request arrived to its end.
     pub whole: bool,
-    /// What was sent in answer.
+    /// Bytes that the node sent in answer.
     pub answer: Vec<u8>,
-    /// Whether its connection was then closed by the node, and how.
+    /// How the node closed the connection after its answer, if it did.
     pub closed: Option<Act>,
 }
 
-/// What came of it.
+/// Output of a play.
 #[derive(Debug, Default)]
 pub struct Account {
-    /// What the client sent.
+    /// Bytes that the client sent.
     pub sent: Vec<u8>,
-    /// What it received.
+    /// Bytes that the client received.
     pub received: Vec<u8>,
-    /// How that ended.
+    /// How the client's reading ended.
     pub ended: Option<Ended>,
-    /// What the node received, by connection.
+    /// Bytes that the node received, by connection.
     pub connections: Vec<Vec<u8>>,
-    /// The requests that it began to answer, in that order.
+    /// Requests that the node began to answer, in that order.
     pub arrivals: Vec<Arrival>,
-    /// What was left behind in the gateway, in words.
+    /// State that was left in the gateway, in words; empty if none.
     pub faults: Vec<String>,
 }
 
 /// Plays `script`.
 ///
 /// # Panics
-/// As the gateway does; and when it does not end.
+/// If the gateway panics, and if the play does not end within its virtual time.
 pub fn play(script: &Script) -> Account {
     let account = Rc::new(RefCell::new(Account::default()));
     let scene = scene(Rc::new(script.clone()), account.clone());
@@ -143,7 +145,7 @@ pub fn play(script: &Script) -> Account {
 type Shared = Rc<RefCell<Account>>;
 
 async fn scene(script: Rc<Script>, account: Shared) {
-    // Each write arrives as one piece and takes as long as every other, so that scripts alone decide on cuts.
+    // Each write arrives as one piece and all take equally long, so that only the script decides on cuts.
     let link = Link { latency_ns: (20_000, 20_000), ..Link::default() };
     set_link(proxy_address(), link.clone());
     set_link(node_address(0), link);
@@ -200,7 +202,7 @@ fn objects(upgrades: bool) -> Vec<(Kind, String, Value)> {
     ]
 }
 
-/// Does what the client's acts say, reading whatever comes; then reads to the end.
+/// Carries out the client's steps and reads meanwhile; then reads to the end.
 async fn client(script: &Script, account: &Shared) {
     let stream = connect_from(client_address(0, 0), proxy_address()).await.expect("the gateway listens");
     let mut peer = Peer::new(stream, READ_BYTES);
@@ -215,7 +217,7 @@ async fn client(script: &Script, account: &Shared) {
                 }
             }
             Act::Wait(wait_ns) => wait(&mut peer, *wait_ns).await,
-            // Where the other side has gone, reading tells.
+            // A failed shutdown needs no report, because the read below sees the same end or reset.
             Act::Shut => _ = peer.shut().await,
             Act::Close | Act::Reset => {
                 ended = Some(Ended::Left);
@@ -243,7 +245,7 @@ async fn to_end(peer: &mut Peer) -> Ended {
     }
 }
 
-/// Waits, and reads what comes meanwhile.
+/// Waits and reads what arrives meanwhile.
 async fn wait(peer: &mut Peer, wait_ns: u64) {
     let reading = async {
         while peer.fill().await.is_ok() {}
@@ -266,10 +268,10 @@ async fn node(script: Rc<Script>, account: Shared) {
     }
 }
 
-/// A connection of the node: one request after another, each answered by the next answer of the script.
+/// Serves one node connection: request after request, each with the next reaction of the script.
 async fn serve(mut peer: Peer, connection: usize, script: Rc<Script>, account: Shared) {
     let mut start = 0;
-    // The arrival that is being read, once it was answered early.
+    // The arrival that was answered early and is still being read.
     let mut answered = None;
     loop {
         account.borrow_mut().connections[connection].extend(peer.take_held());
@@ -307,7 +309,7 @@ fn answer_of(script: &Script, number: usize) -> &Answer {
     script.answers.get(number).unwrap_or(&script.last)
 }
 
-/// Does what the answer says; false if the connection is over by that.
+/// Carries out a reaction; false if it ended the connection.
 async fn respond(peer: &mut Peer, number: usize, script: &Script, account: &Shared) -> bool {
     for act in &answer_of(script, number).acts {
         match act {
@@ -322,7 +324,7 @@ async fn respond(peer: &mut Peer, number: usize, script: &Script, account: &Shar
             Act::Shut => {
                 account.borrow_mut().arrivals[number].closed = Some(Act::Shut);
                 let _ = peer.shut().await;
-                // It may still be spoken to; it says no more.
+                // The gateway may still send; the node reads it and sends nothing more.
                 while peer.fill().await.is_ok() {}
                 return false;
             }

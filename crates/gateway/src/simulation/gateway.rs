@@ -1,5 +1,5 @@
-//! The gateway inside a simulation: its workers on one executor, as the engine would run them on threads, and what the
-//! engine and the control side do to them: publish, drain, stop, start a worker again.
+//! The gateway inside a simulation: its workers run on one executor instead of threads. Publishes configurations,
+//! drains, stops and restarts workers as the engine and the control side do.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -36,7 +36,7 @@ use net::env::memory::{self, Group, end_worker, note, spawn_worker, streams_of, 
 use net::listener::{self, ListenerSet, Protocols, Wanted};
 use net::resolver::Resolver;
 
-/// See the module.
+/// A gateway with all its workers in memory.
 pub(crate) struct Gateway {
     plan: Rc<Plan>,
     ledger: Rc<Ledger>,
@@ -52,24 +52,24 @@ pub(crate) struct Gateway {
     upstream_warnings: Arc<UpstreamWarnings>,
 }
 
-/// The control side.
+/// The control side: the snapshot, its compiler and the revision.
 struct Control {
     compiler: Compiler,
     snapshot: Snapshot,
     revision: u64,
 }
 
-/// One worker as it runs now.
+/// A worker and the tasks that run it.
 struct Life {
     worker: Rc<Worker>,
     group: Group,
     commands: Commands,
 }
 
-/// The worker's end of its commands, which outlives its loops.
+/// The receiving end of a worker's commands; it survives a restart of the worker's event loop.
 type Commands = Rc<Cell<Option<UnboundedReceiver<Command>>>>;
 
-/// The commands checkout to a running loop.
+/// The commands while an event loop borrows them; dropping it gives them back to `home`.
 struct Checkout {
     receiver: Option<UnboundedReceiver<Command>>,
     home: Commands,
@@ -91,14 +91,14 @@ fn catalog() -> &'static Catalog {
     })
 }
 
-/// The listeners, with the second or without.
+/// The addresses that the listeners must have, with the second one or without.
 fn wanted(second: bool) -> Vec<Wanted> {
     let addresses = [Some(proxy_address()), second.then(second_address)];
     let wanted = |address| Wanted { address, protocols: Protocols::HTTP1 };
     addresses.into_iter().flatten().map(wanted).collect()
 }
 
-/// An object as the control side would be handed it; nothing takes it away.
+/// A change as a source would hand it to the control side; an absent `object` deletes.
 pub(crate) fn change(kind: Kind, id: &str, object: Option<&Value>, revision: u64) -> Change {
     let key = Key::new(kind, id).unwrap();
     let written = object.map(|object| Written {
@@ -111,7 +111,7 @@ pub(crate) fn change(kind: Kind, id: &str, object: Option<&Value>, revision: u64
 }
 
 impl Gateway {
-    /// A gateway with the configuration `first`, not running yet.
+    /// Starts a gateway with the configuration `first`; its workers run once the executor does.
     pub(crate) fn new(
         plan: &Rc<Plan>,
         ledger: &Rc<Ledger>,
@@ -130,6 +130,7 @@ impl Gateway {
             limits: plan.limits,
             upstream_timeouts: plan.timeouts,
             pin: false,
+            https_port: 9443,
         };
         let resolver = Resolver::start(Arc::new(names.clone()), names::BOUNDS).unwrap();
         let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
@@ -186,7 +187,7 @@ impl Gateway {
         Life { worker, group, commands }
     }
 
-    /// The worker with this number as it runs now.
+    /// The running worker with this number.
     pub(crate) fn worker(&self, index: usize) -> Rc<Worker> {
         self.lives.borrow()[index].worker.clone()
     }
@@ -202,7 +203,7 @@ impl Gateway {
         self.dead.try_iter().for_each(drop);
     }
 
-    /// Brings about that the second listener is there or not, as the engine does; false if its address is still taken.
+    /// Adds or removes the second listener as the engine does; false if its address is still in use.
     pub(crate) fn listen(&self, second: bool) -> bool {
         let Ok(plan) = listener::plan(&self.listeners.load(), &wanted(second), self.plan.workers) else {
             return false;
@@ -214,7 +215,7 @@ impl Gateway {
         true
     }
 
-    /// A worker's loop ends, and is started again, as after a panic.
+    /// Ends a worker's event loop and starts it again, as after a panic.
     pub(crate) fn upset(&self, index: usize) {
         if self.ledger.stop_ns.get() != u64::MAX {
             return;
@@ -229,12 +230,12 @@ impl Gateway {
 
     fn tell(&self, command: impl Fn() -> Command) {
         for handle in &self.handles {
-            // A worker that is gone needs no telling.
+            // A worker that has ended needs no command.
             let _ = handle.commands.send(command());
         }
     }
 
-    /// Accept no more, let exchanges end.
+    /// Stops accepting and lets exchanges end.
     pub(crate) fn drain(&self) {
         note(|| "drain".to_owned());
         self.ledger.drain_ns.set(memory::monotonic_ns());
@@ -242,24 +243,24 @@ impl Gateway {
         self.tell(|| Command::Drain(Closing::at_once(self.plan.farewell_ms)));
     }
 
-    /// Ends the workers.
+    /// Stops the workers.
     pub(crate) fn stop(&self) {
         note(|| "stop".to_owned());
         self.ledger.stop_ns.set(memory::monotonic_ns());
         self.tell(|| Command::Stop);
     }
 
-    /// Open client connections, as the workers count them.
+    /// Open downstream connections, as counted by the workers.
     pub(crate) fn connections(&self) -> usize {
         self.handles.iter().map(|handle| handle.status.connections.load(Ordering::Relaxed)).sum()
     }
 
-    /// Requests served, as the workers count them.
+    /// Requests served, as counted by the workers.
     pub(crate) fn requests(&self) -> u64 {
         self.handles.iter().map(|handle| handle.status.requests.load(Ordering::Relaxed)).sum()
     }
 
-    /// Nothing is under way: are all counts back, is all memory?
+    /// Checks that every counter is back at zero and all streams and timers are released while no request is in flight.
     pub(crate) fn judge_at_rest(&self) {
         let leaving: usize =
             self.handles.iter().map(|handle| handle.status.leaving.load(Ordering::Relaxed)).sum();
@@ -292,7 +293,7 @@ impl Gateway {
         }
     }
 
-    /// After the drain only the loops themselves run.
+    /// Checks that only the loops of the workers run after the drain.
     pub(crate) fn judge_drained(&self) {
         for (index, life) in self.lives.borrow().iter().enumerate() {
             let tasks = tasks_of(life.group);
@@ -306,7 +307,7 @@ impl Gateway {
         }
     }
 
-    /// After the stop nothing runs.
+    /// Checks that no task runs and no worker is referenced after the stop.
     pub(crate) fn judge_stopped(&self) {
         for (index, life) in self.lives.borrow().iter().enumerate() {
             if tasks_of(life.group) + streams_of(life.group) != 0 {

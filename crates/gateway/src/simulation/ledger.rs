@@ -1,5 +1,5 @@
-//! What everybody did, and whether it is right: clients say what they asked and got, nodes what they did, and each answer
-//! is judged against both. It moves no bytes.
+//! The record of a run and its judge: clients record requests and responses, nodes record executions, and each response
+//! is compared with both. It moves no bytes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -7,33 +7,35 @@ use std::collections::BTreeSet;
 use net::env::memory::{self, note};
 use net::env::monotonic_ns;
 
-/// Violations that are kept; the first says most.
+/// Violations that are kept; later ones usually follow from the first.
 const VIOLATIONS_MAX: usize = 5;
-/// What a node's orderly close may still concern after it, in nanoseconds: it is on its way, or was not heard of yet.
+/// How long after a node's orderly close a request may still meet it, in nanoseconds, because the close is on its way
+/// or was not read yet.
 const CLOSE_LINGERS_NS: u64 = 50_000_000;
-/// How soon a client that has closed its sending side may be given up (decision 0007), in nanoseconds.
+/// Shortest wait after which the gateway may give up a client that has closed its sending side (decision 0007), in
+/// nanoseconds.
 const HALF_CLOSE_NS: u64 = 900_000_000;
 
-/// Why a request may end otherwise than by its whole answer.
+/// Reason for which a request may end without its whole response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excuse {
-    /// The node cut, delayed or spoilt the answer.
+    /// The node cut, delayed or corrupted the response.
     Node,
     /// The client gave up, was too slow, or did not read.
     Client,
-    /// The client has closed its sending side, and the answer took long.
+    /// The client has closed its sending side, and the response took long.
     HalfClosed,
     /// A plugin panicked.
     Panic,
 }
 
-/// One doing of a request's work.
+/// One execution of a request at a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Execution {
     pub(crate) status: u16,
-    /// The bytes of the answer's body.
+    /// Bytes of the response's body.
     pub(crate) bytes: u64,
-    /// Whether the node means to send all of it.
+    /// Whether the node sends all of it.
     pub(crate) whole: bool,
 }
 
@@ -42,7 +44,7 @@ pub(crate) struct Execution {
 pub(crate) struct Entry {
     pub(crate) method: &'static str,
     pub(crate) route: usize,
-    /// The bytes of its body.
+    /// Bytes of the request's body.
     pub(crate) body_bytes: u64,
     sent_ns: u64,
     excuses: Vec<Excuse>,
@@ -56,41 +58,41 @@ pub(crate) struct Entry {
 /// How a request ended for its client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ending {
-    /// With an answer.
+    /// With a response.
     Answer {
         status: u16,
-        /// The execution it belongs to; nothing if the gateway made it.
+        /// The execution that the response belongs to; `None` if the gateway made the response.
         execution: Option<usize>,
-        /// Its bytes of body.
+        /// Bytes of the response's body.
         bytes: u64,
-        /// Whether the framing says that it is whole.
+        /// Whether the framing says that the response is whole.
         whole: bool,
     },
-    /// Without any; the client did or did not have to expect the connection to end.
+    /// Without a response; `expected` says whether the gateway was allowed to close the connection.
     Nothing { expected: bool },
-    /// The client wanted no answer any more.
+    /// The client left before the response.
     GivenUp,
 }
 
-/// What a route leads to.
+/// Destination of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// Its nodes; nothing if the route is not there.
+    /// Nodes of the route; empty if the route does not exist.
     pub(crate) nodes: BTreeSet<usize>,
-    /// Whether a plugin answers in their place.
+    /// Whether a plugin answers in place of the nodes.
     pub(crate) answers: bool,
 }
 
-/// See the module.
+/// Everything that clients, nodes and the operator record during a run.
 pub(crate) struct Ledger {
     entries: RefCell<Vec<Entry>>,
     violations: RefCell<Vec<String>>,
-    /// What each route led to from when on.
+    /// Destinations of all routes, each set with the time from which it holds.
     targets: RefCell<Vec<(u64, Vec<Target>)>>,
     idle_closes: RefCell<Vec<u64>>,
-    /// When a worker's loop ended.
+    /// Times at which a worker's event loop ended.
     upsets: RefCell<Vec<u64>>,
-    /// From when on the second listener was there, or not.
+    /// Times from which the second listener is certainly there (`true`) or may be absent (`false`).
     listening: RefCell<Vec<(u64, bool)>>,
     pub(crate) drain_ns: Cell<u64>,
     pub(crate) stop_ns: Cell<u64>,
@@ -129,7 +131,7 @@ impl Ledger {
         self.entries.borrow().len()
     }
 
-    /// A client will send a request; its number.
+    /// Records that a client is about to send a request and returns the number of the request.
     pub(crate) fn ask(&self, method: &'static str, route: usize, body_bytes: u64) -> u64 {
         let mut entries = self.entries.borrow_mut();
         entries.push(Entry {
@@ -160,46 +162,46 @@ impl Ledger {
         self.with(id, |entry| entry.excuses.push(excuse));
     }
 
-    /// What the routes lead to from now on.
+    /// Records the destinations of all routes from now on.
     pub(crate) fn publish(&self, targets: Vec<Target>) {
         self.targets.borrow_mut().push((monotonic_ns(), targets));
     }
 
-    /// A node closed a connection on which no request was.
+    /// Records that a node closed a connection on which no request was in flight.
     pub(crate) fn idle_close(&self) {
         self.idle_closes.borrow_mut().push(monotonic_ns());
     }
 
-    /// A worker's loop ended.
+    /// Records that a worker's event loop ended.
     pub(crate) fn upset(&self) {
         self.upsets.borrow_mut().push(monotonic_ns());
     }
 
-    /// The second listener is there from now on, or may not be.
+    /// Records that the second listener is there from now on, or may be absent.
     pub(crate) fn listens(&self, second: bool) {
         self.listening.borrow_mut().push((monotonic_ns(), second));
     }
 
-    /// Whether the second listener was there all the time since `from_ns`.
+    /// Whether the second listener was there at every moment since `from_ns`.
     pub(crate) fn listened_since(&self, from_ns: u64) -> bool {
         let listening = self.listening.borrow();
         let first = listening.iter().rposition(|(time_ns, _)| *time_ns <= from_ns);
         first.is_some_and(|first| listening[first..].iter().all(|(_, there)| *there))
     }
 
-    /// Whether a worker's loop has ended since `from_ns`.
+    /// Whether a worker's event loop has ended since `from_ns`.
     pub(crate) fn is_upset_since(&self, from_ns: u64) -> bool {
         self.upsets.borrow().iter().any(|upset_ns| *upset_ns >= from_ns)
     }
 
-    /// What `route` led to at any time since `from_ns`.
+    /// Destinations that `route` had at any time since `from_ns`.
     fn targets(&self, route: usize, from_ns: u64) -> Vec<Target> {
         let targets = self.targets.borrow();
         let first = targets.iter().rposition(|(time_ns, _)| *time_ns <= from_ns).unwrap_or_default();
         targets[first..].iter().map(|(_, routes)| routes[route].clone()).collect()
     }
 
-    /// The head of a request has arrived at `node` and says that it is `id`, for `route`.
+    /// Judges a request head that arrived at `node` with the identity `id` for `route`.
     pub(crate) fn arrived(&self, id: u64, node: usize, method: &str, route: usize) {
         let Some(entry) = self.with(id, |entry| {
             entry.heads += 1;
@@ -221,7 +223,7 @@ impl Ledger {
         }
     }
 
-    /// A node has done the work of `id` and will answer so; the number of that execution.
+    /// Records that a node executed `id` and will answer with `status`; returns the number of the execution.
     pub(crate) fn execute(&self, id: u64, status: u16, bytes: u64) -> usize {
         let execution = Execution { status, bytes, whole: false };
         let entry = self.with(id, |entry| {
@@ -235,8 +237,8 @@ impl Ledger {
         entry.executions.len() - 1
     }
 
-    /// The node answers `id` before it has read the whole request; one that also ends the connection may destroy its own
-    /// answer.
+    /// Records that the node answers `id` before it has read the whole request. `ends` says that it also closes the
+    /// connection, which may destroy its own response.
     pub(crate) fn answer_early(&self, id: u64, ends: bool) {
         self.with(id, |entry| {
             entry.early = true;
@@ -244,12 +246,12 @@ impl Ledger {
         });
     }
 
-    /// The node is going to send the whole answer.
+    /// Records that the node is about to send the whole response.
     pub(crate) fn will_be_whole(&self, id: u64, execution: usize) {
         self.with(id, |entry| entry.executions[execution].whole = true);
     }
 
-    /// A client's request has ended; `harmed` says that the network did its connection harm.
+    /// Judges the end of a client's request; `harmed` says that the network damaged its connection.
     pub(crate) fn end(&self, id: u64, ending: Ending, harmed: bool) {
         note(|| format!("request {id} ends: {ending:?}"));
         let entry = self.with(id, |entry| {
@@ -319,7 +321,7 @@ impl Ledger {
         }
     }
 
-    /// Whether a node's orderly close of an idle connection may have met a request that must not be repeated.
+    /// Whether a node's orderly close of an idle connection may have met a request that must not be retried.
     fn may_meet_a_close(&self, entry: &Entry) -> bool {
         let is_repeatable = is_idempotent(entry.method) && entry.body_bytes == 0;
         let closes = self.idle_closes.borrow();
@@ -341,7 +343,7 @@ impl Ledger {
             || self.stop_ns.get() != u64::MAX
     }
 
-    /// Whether a tunnel may end before its time.
+    /// Whether a tunnel may end before both sides have closed.
     pub(crate) fn may_be_cut(&self, id: u64) -> bool {
         let harmed = memory::harms()
             .iter()
@@ -349,7 +351,7 @@ impl Ledger {
         harmed || self.entry(id).is_none_or(|entry| self.is_excused(&entry))
     }
 
-    /// After everything is over: requests that never ended.
+    /// Reports requests that never ended; called after the run.
     pub(crate) fn close(&self) {
         let open: Vec<usize> = self
             .entries
@@ -365,7 +367,7 @@ impl Ledger {
     }
 }
 
-/// RFC 9110 section 9.2.2, of the methods that clients here use.
+/// Idempotent methods of RFC 9110 section 9.2.2, among those that the clients use.
 fn is_idempotent(method: &str) -> bool {
     method != "POST"
 }

@@ -1,4 +1,4 @@
-//! The name service of a simulation: names whose answers change, come late or fail. It knows no upstreams.
+//! The name service of a simulation: names with changing, late or failing answers. It knows no upstreams.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -9,24 +9,24 @@ use std::time::Duration;
 use net::env;
 use net::resolver::{Answer, Lookup, Pending, TtlBounds};
 
-/// How long answers hold, in milliseconds.
+/// Time to live of an answer, in milliseconds.
 const TTL_MS: u64 = 100;
-/// The longest an answer takes, in milliseconds.
+/// Longest delay of an answer, in milliseconds.
 const LATE_MS: u64 = 30;
-/// The gateway asks again so long after a failure, in nanoseconds (its own constant is two seconds).
+/// Time after a failure at which the gateway asks again, in nanoseconds (two seconds, as its own constant).
 const RETRY_NS: u64 = 2_000_000_000;
-/// Steps and rounded timers, in nanoseconds.
+/// Allowance for the steps of a change and for rounded timers, in nanoseconds.
 const SLACK_NS: u64 = 50_000_000;
 
-/// Within these answers hold for what they say.
+/// Bounds of the time to live that leave the answers' own value unchanged.
 pub(crate) const BOUNDS: TtlBounds =
     TtlBounds { min: Duration::from_millis(1), max: Duration::from_millis(TTL_MS) };
-/// When a changed answer must be in force at the latest, in nanoseconds, where nothing fails.
+/// Latest time at which a changed answer must be in force if no lookup fails, in nanoseconds.
 pub(crate) const STALE_NS: u64 = (TTL_MS + LATE_MS) * 1_000_000 + SLACK_NS;
-/// The same from the end of a failure.
+/// Latest time at which a changed answer must be in force after the end of a failure, in nanoseconds.
 pub(crate) const STALE_AFTER_FAILURE_NS: u64 = RETRY_NS + LATE_MS * 1_000_000 + SLACK_NS;
 
-/// Names with what they lead to.
+/// Names and their addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     zone: Arc<Mutex<BTreeMap<String, Entry>>>,
@@ -41,9 +41,9 @@ struct Entry {
 /// How a lookup fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Failure {
-    /// Nobody answers, or with an error.
+    /// The name server does not answer, or answers with an error.
     Error,
-    /// There is an answer, without an address.
+    /// The answer holds no address.
     NoAddress,
 }
 
@@ -52,12 +52,12 @@ impl Names {
         self.zone.lock()
     }
 
-    /// From now on `name` leads to `addresses`.
+    /// Makes `name` lead to `addresses` from now on.
     pub(crate) fn set(&self, name: &str, addresses: Vec<IpAddr>) {
         self.lock().entry(name.to_owned()).or_default().addresses = addresses;
     }
 
-    /// From now on lookups of `name` fail so, or no longer.
+    /// Makes lookups of `name` fail from now on, or succeed again with `None`.
     pub(crate) fn fail(&self, name: &str, failure: Option<Failure>) {
         self.lock().entry(name.to_owned()).or_default().failure = failure;
     }

@@ -1,5 +1,5 @@
-//! The nodes of a simulation: they read requests, do their work once and say so in the ledger, and answer in every way
-//! that HTTP allows, and in some that it does not.
+//! The nodes of a simulation. They read requests, execute each one and record that in the ledger, and answer in every
+//! way that HTTP allows and in some that it does not.
 
 use std::rc::Rc;
 
@@ -11,29 +11,28 @@ use super::wire::{Body, Head, Peer};
 use net::env::memory::{Random, note, sleep_ns};
 use net::env::{self, Listener, Stream};
 
-/// One node.
 pub(crate) struct Node {
     pub(crate) number: usize,
     pub(crate) plan: Rc<Plan>,
     pub(crate) ledger: Rc<Ledger>,
 }
 
-/// How an answer goes wrong.
+/// Fault of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// The connection is closed in order before the first byte.
+    /// The node closes the connection in order before the first byte.
     NoAnswer,
-    /// It is reset before the first byte.
+    /// The node resets the connection before the first byte.
     ResetBefore,
-    /// It is closed in order inside the answer.
+    /// The node closes the connection in order inside the response.
     Cut,
-    /// It is reset inside the answer.
+    /// The node resets the connection inside the response.
     ResetInside,
-    /// Nothing comes for longer than the gateway waits.
+    /// The response begins later than the gateway waits.
     Late,
     /// The body stops for longer than the gateway waits.
     Stall,
-    /// What comes is no HTTP.
+    /// The bytes are not HTTP.
     Nonsense,
 }
 
@@ -46,12 +45,12 @@ const FAULTS: &[Fault] = &[
     Fault::Stall,
     Fault::Nonsense,
 ];
-/// Longer than the gateway waits for anything here, in nanoseconds.
+/// A pause longer than every timeout of the gateway in a simulation, in nanoseconds.
 const TOO_LONG_NS: u64 = 1_300_000_000;
-/// The longest an honest node takes over anything, in nanoseconds.
+/// Longest pause of a node without a fault, in nanoseconds.
 const PAUSE_NS: u64 = 40_000_000;
 
-/// How the end of an answer's body is marked.
+/// How the end of a response body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     None,
@@ -60,21 +59,21 @@ enum Framing {
     Close,
 }
 
-/// An answer, drawn before it is sent.
+/// A response, drawn before it is sent.
 struct Answer {
     id: u64,
     execution: usize,
     status: u16,
     bytes: u64,
     framing: Framing,
-    /// The client is told that the connection ends.
+    /// The response says `Connection: close`.
     closes: bool,
-    /// The connection ends, whoever was told.
+    /// The node closes the connection after the response, with or without `Connection: close`.
     ends: bool,
     fault: Option<Fault>,
 }
 
-/// Serves until the world ends.
+/// Accepts and serves connections for the whole run.
 pub(crate) async fn run(node: Rc<Node>, mut random: Random) {
     let address = node_address(node.number);
     let listener = Listener::attach(env::bind(address, false).unwrap()).unwrap();
@@ -144,7 +143,8 @@ async fn one(node: &Rc<Node>, peer: &mut Peer, head: &Head, random: &mut Random)
     goes_on
 }
 
-/// Reads a request's body and compares it with what was sent; false if it was cut, which the framing has to show.
+/// Reads a request's body and compares it with the bytes that the client sent; false if the framing shows that it was
+/// cut.
 async fn read_body(ledger: &Ledger, peer: &mut Peer, id: u64, mut body: Body) -> bool {
     let mut place = 0;
     while body != Body::Done {
@@ -194,12 +194,12 @@ fn draw(node: &Node, head: &Head, id: u64, random: &mut Random) -> Answer {
         )
     });
     let closes = framing == Framing::Close || random.chance(15);
-    // Sometimes the connection ends although nobody was told.
+    // Some nodes close the connection without having sent `Connection: close`.
     let ends = closes || random.chance(node.plan.faults.idle_close / 4);
     Answer { id, execution, status, bytes, framing, closes, ends, fault }
 }
 
-/// Sends an answer; false if the connection is over.
+/// Sends a response; false if the connection is over.
 async fn send(node: &Node, peer: &mut Peer, answer: &Answer, random: &mut Random) -> bool {
     sleep_ns(random.below(PAUSE_NS)).await;
     match answer.fault {

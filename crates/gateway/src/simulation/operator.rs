@@ -1,5 +1,5 @@
-//! Whoever runs the gateway: writes its first configuration, changes it while requests are under way, sets the clock,
-//! loses a worker, drains and stops.
+//! The operator of the simulated gateway: writes the first configuration and changes it while requests are in flight,
+//! changes name answers and listeners, and sets the clock.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,21 +16,21 @@ use super::plan::{Plan, Plant, node_address};
 use net::env::memory::{Random, note, set_wall_forward, sleep_ns};
 use net::env::monotonic_ns;
 
-/// The longest time between two changes, in nanoseconds.
+/// Longest time between two changes, in nanoseconds.
 const PAUSE_NS: u64 = 150_000_000;
-/// The longest time for which a name cannot be looked up, in nanoseconds.
+/// Longest time for which a name cannot be looked up, in nanoseconds.
 const OUTAGE_NS: u64 = 1_500_000_000;
-/// How soon the address of a listener that was taken away must be free, in nanoseconds.
+/// Latest time at which the address of a removed listener must be free, in nanoseconds.
 const REBIND_NS: u64 = 500_000_000;
 
-/// What is written now: a route for each target, with an upstream of its own.
+/// The configuration in force: one route with an upstream of its own for each number, and the listeners.
 pub(crate) struct Operator {
     plan: Rc<Plan>,
     ledger: Rc<Ledger>,
     names: Names,
-    /// Names written so far; none is used twice, so that no old answer is left.
+    /// Names written so far; a name is used once, so that no old answer of it is cached.
     named: u64,
-    /// When lookups last failed.
+    /// When lookups failed last.
     failed_ns: u64,
     listens: bool,
     routes: Vec<Written>,
@@ -39,14 +39,14 @@ pub(crate) struct Operator {
 #[derive(Clone)]
 struct Written {
     target: Target,
-    /// Its nodes are written as this name.
+    /// The name that the nodes are written as, if they are not written as addresses.
     name: Option<String>,
     upstream: Value,
     plugins: Value,
 }
 
 impl Operator {
-    /// The first configuration.
+    /// Draws the first configuration.
     pub(crate) fn new(plan: &Rc<Plan>, ledger: &Rc<Ledger>, names: &Names, random: &mut Random) -> Operator {
         let mut operator = Operator {
             plan: plan.clone(),
@@ -62,7 +62,7 @@ impl Operator {
         operator
     }
 
-    /// A route drawn anew, its nodes written as addresses or as one name.
+    /// Draws a route with nodes that are written as addresses or as one name.
     fn written(&mut self, random: &mut Random) -> Written {
         let mut written = written(&self.plan, random);
         if random.chance(45) {
@@ -75,7 +75,7 @@ impl Operator {
         written
     }
 
-    /// Every object of the first configuration.
+    /// Returns every object of the first configuration and records its destinations.
     pub(crate) fn objects(&self) -> Vec<(Kind, String, Value)> {
         let mut objects =
             vec![(Kind::GlobalRule, "1".to_owned(), json!({"id": "1", "plugins": {"stamp": {}}}))];
@@ -118,7 +118,7 @@ impl Operator {
         }
     }
 
-    /// A route whose nodes are written as a name, if there is one: this one or another.
+    /// Finds a route with nodes that are written as a name, beginning at `number`; `number` itself if there is none.
     fn named_from(&self, number: usize) -> usize {
         let routes = self.routes.len();
         let mut others = (number..number + routes).map(|other| other % routes);
@@ -130,13 +130,14 @@ impl Operator {
         let now = &mut self.routes[number];
         note(|| format!("route {number} now leads to {:?} as {:?}", fresh.target.nodes, fresh.name));
         (now.name, now.upstream) = (fresh.name, fresh.upstream);
-        // What is said first is allowed first; a name that is new has to be looked up before it is in force.
+        // The new nodes are allowed before they are published, because a worker may use them at once; the old ones stay
+        // allowed until then, because a new name has to be looked up first.
         self.say_either(number, &fresh.target.nodes);
         gateway.publish(Kind::Upstream, &number.to_string(), Some(&self.routes[number].upstream));
         self.lead_to(number, fresh.target.nodes);
     }
 
-    /// Until the next word the route may lead to `nodes` as well as to where it led before.
+    /// Allows the route to lead to `nodes` as well as to its present nodes until the next record.
     fn say_either(&mut self, number: usize, nodes: &BTreeSet<usize>) {
         let before = self.routes[number].target.nodes.clone();
         self.routes[number].target.nodes.extend(nodes);
@@ -149,7 +150,7 @@ impl Operator {
         self.say();
     }
 
-    /// The name a route is written with leads elsewhere; once the old answer has run out, so does the route.
+    /// Changes the answer of the name that a route is written with, and waits until the old answer must have expired.
     async fn change_answer(&mut self, number: usize, random: &mut Random) {
         let Some(name) = self.routes[number].name.clone() else { return };
         let nodes = nodes(&self.plan, random);
@@ -158,20 +159,20 @@ impl Operator {
         if self.plan.planted != Some(Plant::StaleName) {
             self.names.set(&name, addresses(&nodes));
         }
-        // After a failure the next lookup comes late.
+        // The next lookup after a failure comes late.
         let failed = monotonic_ns() - self.failed_ns < names::STALE_AFTER_FAILURE_NS;
         sleep_ns(if failed { names::STALE_AFTER_FAILURE_NS } else { names::STALE_NS }).await;
         self.lead_to(number, nodes);
     }
 
-    /// The name a route is written with cannot be looked up for a time, and may come back with another answer; until
-    /// then the last good one is in force.
+    /// Makes the name that a route is written with fail for a time, and sometimes return with another answer. The last
+    /// good answer stays in force until then.
     async fn fail_lookups(&mut self, number: usize, random: &mut Random) {
         let Some(name) = self.routes[number].name.clone() else { return };
         let failure = *random.pick(&[names::Failure::Error, names::Failure::NoAddress]);
         note(|| format!("{name} fails: {failure:?}"));
         self.names.fail(&name, Some(failure));
-        // A lookup under way may still be answered from what was before.
+        // A lookup in flight may still return the old answer.
         sleep_ns(random.below(OUTAGE_NS)).await;
         if random.chance(50) {
             let nodes = nodes(&self.plan, random);
@@ -188,7 +189,7 @@ impl Operator {
         self.failed_ns = monotonic_ns();
     }
 
-    /// The second listener is taken away, or given back once its address is free.
+    /// Removes the second listener, or adds it again once its address is free.
     async fn change_listeners(&mut self, gateway: &Gateway, random: &mut Random) {
         if !self.plan.second_listener || self.ledger.drain_ns.get() != u64::MAX {
             return;
@@ -245,7 +246,7 @@ fn route(number: usize, written: &Written) -> Value {
     })
 }
 
-/// Some nodes; one at least is up, so that no request has to fail.
+/// Draws nodes of which at least one is up, so that no request has to fail.
 fn nodes(plan: &Plan, random: &mut Random) -> BTreeSet<usize> {
     let mut nodes: BTreeSet<usize> = (0..plan.nodes).filter(|_| random.chance(60)).collect();
     nodes.insert(random.below(plan.nodes_up as u64) as usize);

@@ -1,16 +1,16 @@
-//! Bodies that say whose they are: each byte follows from an identity and its place, so that a byte that is missing,
-//! doubled or somebody else's is seen where it stands.
+//! Bodies that name their request: each byte follows from an identity and its offset, so that a missing, doubled or
+//! foreign byte is found at its offset.
 
-/// Which of a request's bodies it is.
+/// Identity of a body or of the bytes of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// The request's own body.
+    /// The body of this request.
     Request(u64),
-    /// The answer to it, of its so-manieth execution.
+    /// The response body to this request, from the execution with this number.
     Answer(u64, usize),
-    /// What its client sends through its tunnel.
+    /// The bytes that the client sends through the tunnel of this request.
     Up(u64),
-    /// What the node sends through it.
+    /// The bytes that the node sends through the tunnel of this request.
     Down(u64),
 }
 
@@ -30,12 +30,12 @@ impl Whose {
         (word >> (8 * (place % 8))) as u8
     }
 
-    /// The bytes from `from` to `to`.
+    /// The bytes at the offsets `from..to`.
     pub(crate) fn bytes(self, from: u64, to: u64) -> Vec<u8> {
         (from..to).map(|place| self.byte(place)).collect()
     }
 
-    /// Whether `piece` is what stands at `from`.
+    /// Whether `piece` equals the bytes at offset `from`.
     pub(crate) fn is_at(self, from: u64, piece: &[u8]) -> bool {
         piece.iter().zip(from..).all(|(byte, place)| *byte == self.byte(place))
     }

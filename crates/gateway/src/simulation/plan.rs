@@ -1,5 +1,5 @@
-//! What one run consists of, drawn from its seed: how many take part, how the network behaves, which faults there are.
-//! About a third of all seeds have no fault at all; there every request must be answered.
+//! Parameters of one run, drawn from its seed: how many clients, nodes and workers take part, how the network behaves,
+//! which faults occur. About a third of all seeds have no fault; in their runs every request must be answered.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -7,17 +7,17 @@ use exchange::options::Limits;
 use exchange::options::Timeouts;
 use net::env::memory::{Link, Random};
 
-/// See the module.
+/// Parameters of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) workers: usize,
     pub(crate) clients: usize,
-    /// Connections a client makes, one after another.
+    /// Connections that a client makes, one after another.
     pub(crate) connections: u64,
-    /// Requests on each of them.
+    /// Requests on each connection.
     pub(crate) requests: u64,
     pub(crate) nodes: usize,
-    /// Nodes from this one on refuse every connection; at least one does not.
+    /// Nodes from this number on refuse every connection; at least one node accepts.
     pub(crate) nodes_up: usize,
     pub(crate) routes: usize,
     pub(crate) limits: Limits,
@@ -25,58 +25,58 @@ pub(crate) struct Plan {
     pub(crate) client_link: Link,
     pub(crate) node_link: Link,
     pub(crate) faults: Faults,
-    /// Whether the gateway listens at a second address, which may be taken away and given back.
+    /// Whether the gateway has a second listener, which may be removed and added again.
     pub(crate) second_listener: bool,
-    /// Changes of the configuration.
+    /// Number of configuration changes.
     pub(crate) changes: u64,
-    /// When the drain begins, whoever is still at work; otherwise when all clients are done.
+    /// When the drain begins, even if clients are still at work; `None` begins it when all clients are done.
     pub(crate) drain_after_ms: Option<u64>,
-    /// How long idle connections may wait for one more request once the drain has begun.
+    /// How long an idle connection may wait for one more request after the drain has begun, in milliseconds.
     pub(crate) farewell_ms: u64,
     pub(crate) planted: Option<Plant>,
 }
 
-/// How often something goes wrong, in percent.
+/// How often a fault occurs, in percent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
-    /// An answer of a node that is cut, late, or no HTTP.
+    /// A response of a node is cut, late, or not HTTP.
     pub(crate) node: u64,
-    /// A request that its client gives up, sends too slowly, or whose answer it does not read.
+    /// A client gives up a request, sends it too slowly, or does not read the response.
     pub(crate) client: u64,
-    /// A node that closes a connection that waits for a request; no fault, but awkward.
+    /// A node closes a connection that waits for a request. HTTP allows this, but the close may meet the next request.
     pub(crate) idle_close: u64,
-    /// A plugin that panics.
+    /// A plugin panics.
     pub(crate) panic: u64,
-    /// A worker whose loop ends, and is started again: at most so often in a run.
+    /// How often in a run a worker's event loop ends and is started again.
     pub(crate) worker_ends: u64,
 }
 
-/// A fault of the simulation's own making that its checks must find.
+/// A fault planted in the simulation that its checks must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plant {
-    /// A node answers with another request's identity.
+    /// A node answers with the identity of another request.
     OtherIdentity,
-    /// A node ends a body early and says that it is whole.
+    /// A node ends a body early and marks it as whole.
     CutPassedAsWhole,
-    /// A node does the work of a request twice.
+    /// A node executes a request twice.
     DoneTwice,
     /// A node changes a byte in a tunnel.
     TunnelByte,
-    /// A node breaks off and has no excuse.
+    /// A node cuts a response without recording an excuse.
     BreaksSilently,
-    /// The operator says that a route leads elsewhere than it does.
+    /// The operator records a destination that a route does not have.
     WrongTarget,
-    /// The network passes every reset on as an orderly end.
+    /// The network delivers every reset as an orderly end.
     ResetsAreSoftened,
-    /// The network makes a reset of every close.
+    /// The network turns every close into a reset.
     ClosesAreHardened,
-    /// A worker counts a connection that is not there.
+    /// A worker counts a connection that does not exist.
     CountLeaks,
-    /// A client reads one answer less than it asked for.
+    /// A client reads one response fewer than it sent requests.
     AnswerUnread,
     /// The name service never changes an answer.
     StaleName,
-    /// A listener is taken away and nobody is told.
+    /// A listener is removed without a record in the ledger.
     SilentListener,
 }
 
@@ -110,7 +110,7 @@ impl Plan {
         if random.chance(65) {
             plan.draw_faults(random);
         }
-        // Of what was drawn, so that a seed goes on being the run that it was.
+        // Computed from values drawn above instead of drawn, so that every seed keeps its run.
         plan.limits.wait_for_body_bytes =
             [0, 1, 100, 2_048, 20_000][(plan.clients * 6 + plan.requests as usize) % 5];
         plan
@@ -153,27 +153,27 @@ fn link(random: &mut Random) -> Link {
     }
 }
 
-/// Where the gateway listens.
+/// Address of the gateway's listener.
 pub(crate) fn proxy_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9_080))
 }
 
-/// Where it listens as well, if it does.
+/// Address of the gateway's second listener.
 pub(crate) fn second_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9_081))
 }
 
-/// Whether the gateway may listen there.
+/// Whether `address` belongs to a listener of the gateway.
 pub(crate) fn is_proxy(address: SocketAddr) -> bool {
     address == proxy_address() || address == second_address()
 }
 
-/// Where a node listens.
+/// Address of a node.
 pub(crate) fn node_address(node: usize) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 1, 0, node as u8 + 1), 80))
 }
 
-/// Where a client comes from.
+/// Address of a client's connection.
 pub(crate) fn client_address(client: usize, connection: u64) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 2, 0, client as u8 + 1), 1_024 + connection as u16))
 }

@@ -1,5 +1,6 @@
-//! Plugins of the simulation: one that stamps every answer with its request's identity and counts what is logged, one
-//! that edits bodies, one that waits and may answer itself. They panic where a request asks for it.
+//! Plugins of the simulation: `stamp` writes the request's identity on every response and counts log calls, `edit`
+//! changes bodies, `wait` delays requests and may reply itself, `witness` names the request on the response. They panic
+//! if a request asks for it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,18 +15,18 @@ use exchange::plugin::{BodyNeed, Decision, Flow, Phase, Plugin, PluginKind, Port
 use net::env;
 use net::env::memory::Planted;
 
-/// What edited bodies are combined with, byte by byte.
+/// Value that `edit` XORs with every byte of a body.
 pub(crate) const EDIT_MASK: u8 = 0x5A;
-/// The status of an answer that the waiting plugin gives itself.
+/// Status of the reply that `wait` makes.
 pub(crate) const LOCAL_STATUS: u16 = 418;
-/// The largest body that is collected.
+/// Largest body that the plugins buffer, in bytes.
 const COLLECTED_MAX: usize = 1 << 20;
 
 thread_local! {
     static LOGGED: RefCell<BTreeMap<u64, u64>> = RefCell::default();
 }
 
-/// How often each request was logged since this was last asked.
+/// Returns how often each request was logged since the last call.
 pub(crate) fn take_logged() -> BTreeMap<u64, u64> {
     LOGGED.take()
 }
@@ -40,7 +41,7 @@ fn panic_if_asked(exchange: &Exchange, place: &str) {
     }
 }
 
-/// See the module.
+/// Plugin `stamp`: writes the request's identity on every response and counts log calls.
 struct Stamp;
 
 impl Plugin for Stamp {
@@ -64,7 +65,7 @@ impl Plugin for Stamp {
     }
 }
 
-/// Says on every answer which request it was made for, and whether by the gateway itself.
+/// Plugin `witness`: writes on every response the request that it was made for, and whether the gateway made it itself.
 struct Witness;
 
 impl Plugin for Witness {
@@ -82,7 +83,7 @@ impl Plugin for Witness {
     }
 }
 
-/// See the module.
+/// Plugin `edit`: XORs response bodies with [`EDIT_MASK`], as a stream or buffered.
 struct Edit {
     buffers: bool,
 }
@@ -109,7 +110,7 @@ impl Plugin for Edit {
     }
 }
 
-/// See the module.
+/// Plugin `wait`: delays a request and may reply itself or buffer the request's body.
 struct Wait {
     wait_ms: u64,
     answers: bool,
@@ -172,5 +173,5 @@ static WAIT: PluginKind = kind("wait", 1, &[Phase::RequestBody, Phase::Access], 
     Ok(Arc::new(Wait { wait_ms, answers: flag(config, "answers"), collects: flag(config, "collects") }))
 });
 static WITNESS: PluginKind = kind("witness", 4, &[Phase::ResponseHead], |_, _| Ok(Arc::new(Witness)));
-/// All of them.
+/// All plugins of the simulation.
 pub(crate) static KINDS: &[&PluginKind] = &[&STAMP, &EDIT, &WAIT, &WITNESS];

@@ -1,5 +1,5 @@
-//! What seeds have found, each as a play of its own over many networks: a name for what went wrong, and the shortest way
-//! to see it.
+//! Bugs that seeds have found, each as a play over many simulated networks: the name says what went wrong, the play is
+//! the shortest way to see it.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -15,10 +15,10 @@ use super::wire::{Body, Broken, Peer};
 use net::env::memory::{Link, Random, connect_from, set_link, simulate};
 use net::env::{self, Listener};
 
-/// Networks that each play is played over.
+/// Number of networks that each play runs over.
 const SEEDS: u64 = 60;
 
-/// Plays `play` against a gateway of one worker whose only route leads to the node that `answer` plays, many times.
+/// Runs `play` over many networks against a gateway of one worker with one route to one node; `answer` plays that node.
 fn play<P, A>(change: fn(&mut Plan), play: fn(Peer, Rc<Gateway>) -> P, answer: fn(Peer) -> A)
 where
     P: Future<Output = ()> + 'static,
@@ -88,7 +88,7 @@ async fn hello(mut peer: Peer) {
     }
 }
 
-/// As [`hello`], after a while.
+/// As [`hello`], but answers after 40 ms.
 async fn slow(mut peer: Peer) {
     while let Ok(Some(_)) = peer.head().await {
         env::sleep_ms(40).await;
@@ -119,7 +119,7 @@ fn last_response_survives_a_pipelined_request() {
 #[test]
 fn last_response_survives_bytes_after_close_request() {
     async fn client(mut peer: Peer, _: Rc<Gateway>) {
-        // Some clients end every request with a line more than it has.
+        // Some clients send an extra CRLF after each request.
         peer.write(b"GET /1 HTTP/1.0\r\nHost: h\r\nX-Id: 1\r\n\r\n").await.unwrap();
         env::sleep_ms(10).await;
         peer.write(b"\r\n").await.unwrap();
@@ -142,7 +142,7 @@ fn malformed_head_that_stops_is_bad_response() {
     }
     async fn client(mut peer: Peer, _: Rc<Gateway>) {
         peer.write(GET).await.unwrap();
-        // It was a 504 where the fault did not come with the first piece.
+        // The gateway answered 504 if the fault did not come with the first piece.
         assert_eq!(peer.head().await.unwrap().unwrap().status(), 502);
     }
     play(|_| (), client, node);
@@ -168,7 +168,7 @@ fn tunnel_reset_passes_to_the_other_side() {
 }
 
 #[test]
-fn a_try_whose_plugin_panics_is_over() {
+fn panic_of_plugin_ends_its_attempt() {
     async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
         peer.write(b"GET /1 HTTP/1.1\r\nHost: h\r\nX-Panic: head\r\n\r\n").await.unwrap();
         assert!(!matches!(peer.head().await, Ok(Some(_))), "the connection ends");
@@ -191,7 +191,7 @@ fn late_head_request_is_refused_without_body() {
 #[test]
 fn stopped_head_is_answered_with_its_fault() {
     async fn client(mut peer: Peer, _: Rc<Gateway>) {
-        // More than is read at once, so that the fault is not in what is looked at first.
+        // Longer than one read, so that the fault is not in the bytes that are peeked first.
         let request = format!("GET /{} HTTP/2.0\r\nHost: h", "a".repeat(5_000));
         peer.write(request.as_bytes()).await.unwrap();
         peer.shut().await.unwrap();
@@ -228,7 +228,7 @@ fn pipelined_half_close_is_served_at_every_cut() {
         }
         assert_eq!(peer.fill().await, Err(Broken::End));
     }
-    /// For the first answer longer than who has closed its side, and nothing more, is waited for.
+    /// Answers the first request later than the gateway waits for a half-closed client that has sent nothing more.
     async fn very_slow(mut peer: Peer) {
         let mut wait_ms = 2_000;
         while let Ok(Some(_)) = peer.head().await {
@@ -268,7 +268,7 @@ fn half_closed_client_is_closed_soon() {
     play(patient, |peer, _| async { client(peer, &[POST, CHUNKED].concat()).await }, very_slow);
 }
 
-/// The node is reached after so long, or never.
+/// Sets how long a connection to the node takes; `hang_percent` of the connections are never established.
 fn set_node_link(connect_ms: u64, hang_percent: u64) {
     let latency_ns = (connect_ms * 1_000_000, connect_ms * 1_000_000);
     set_link(node_address(0), Link { latency_ns, hang_percent, ..Link::default() });
@@ -315,9 +315,9 @@ fn half_closed_client_is_served_after_a_slow_connect() {
 }
 
 #[test]
-fn client_that_left_is_not_waited_for_at_next_node() {
+fn client_that_left_is_given_up_at_next_node() {
     async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
-        // Neither node accepts a connection; the client leaves just before the first one is given up.
+        // Neither node accepts a connection; the client leaves just before the attempt at the first node times out.
         set_node_link(0, 100);
         set_link(node_address(1), Link { hang_percent: 100, ..Link::default() });
         gateway.publish(Kind::Route, "1", Some(&route_to(&[1, 1])));
@@ -335,7 +335,7 @@ fn client_that_left_is_not_waited_for_at_next_node() {
 #[test]
 fn response_in_flight_survives_cut_of_the_next() {
     async fn client(_: Peer, _: Rc<Gateway>) {
-        // Far away, so that the first answer is on its way when the second is cut.
+        // A long latency, so that the first response is in flight when the second is cut.
         let far = Link { latency_ns: (5_000_000, 10_000_000), ..Link::default() };
         set_link(proxy_address(), far);
         let mut peer = Peer::new(connect_from(client_address(0, 1), proxy_address()).await.unwrap(), 1_000);

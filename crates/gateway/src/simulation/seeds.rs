@@ -1,5 +1,5 @@
-//! Which seeds are run: a few hundred by themselves, thousands with `make test`, those that are asked for with `make
-//! simulate`. And the proof that the checks find what they are for.
+//! Chooses the seeds: a few hundred in a plain test run, thousands with `make test`, any range with `make simulate`.
+//! Also proves that the checks find planted faults.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::plan::Plant;
 use super::{Outcome, run};
 
-/// Seeds where none are asked for.
+/// Seeds that run if [`SEEDS_VARIABLE`] is not set.
 const SEEDS: Range<u64> = 0..300;
-/// Names the seeds to run in their place: one, or `from..to`.
+/// Environment variable with the seeds to run: one number, or `from..to`.
 const SEEDS_VARIABLE: &str = "WEIR_SIMULATE";
-/// Lines of a failed run's trace that are printed, from its end.
+/// Lines of a failed run's trace that are printed, counted from its end.
 const TRACE_LINES: usize = 400;
-/// A planted fault must show within so many seeds.
+/// Number of seeds within which a planted fault must be found.
 const PLANTED_SEEDS: u64 = 300;
 
 fn asked_for() -> Range<u64> {
@@ -33,11 +33,11 @@ fn say(text: &str) {
     println!("{text}");
 }
 
-/// What a run that failed prints.
+/// The message of a failed run: the end of its trace, its violations and the command that repeats it.
 fn report(seed: u64, outcome: &Outcome) -> String {
     let mut text = String::new();
     let skipped = outcome.trace.len().saturating_sub(TRACE_LINES);
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(text, "seed {seed}; {skipped} lines before these");
     for line in &outcome.trace[skipped..] {
         let _ = writeln!(text, "{line}");

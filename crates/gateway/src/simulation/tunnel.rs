@@ -1,4 +1,5 @@
-//! Both ends of a tunnel: each sends what says whose it is, closes its side, and compares what came from the other.
+//! Both ends of a tunnel: each sends bytes that name their request, closes its sending side, and checks the bytes of
+//! the other.
 
 use std::rc::Rc;
 
@@ -9,16 +10,17 @@ use super::plan::Plant;
 use super::wire::{Broken, Peer};
 use net::env::memory::{Random, note, sleep_ns};
 
-/// The longest pause inside a tunnel, in nanoseconds: changes of the configuration pass meanwhile.
+/// Longest pause inside a tunnel, in nanoseconds: long enough for configuration changes to happen meanwhile.
 const PAUSE_NS: u64 = 150_000_000;
 
-/// What passes through a tunnel each way, in bytes; it follows from the request's number, so that both ends know it.
+/// Number of bytes that pass each way through the tunnel of a request; derived from its number, so that both ends know
+/// them.
 pub(crate) fn bytes_of(id: u64) -> (u64, u64) {
     let mut random = Random::new(id);
     (random.below(4_000), random.below(20_000))
 }
 
-/// The node's end: agrees to the upgrade and speaks.
+/// Plays the node's end: accepts the upgrade, sends and checks.
 pub(crate) async fn at_node(node: &Rc<Node>, peer: &mut Peer, id: u64, random: &mut Random) {
     let (up_bytes, down_bytes) = bytes_of(id);
     let execution = node.ledger.execute(id, 101, down_bytes);
@@ -31,7 +33,7 @@ pub(crate) async fn at_node(node: &Rc<Node>, peer: &mut Peer, id: u64, random: &
     {
         *byte ^= 1;
     }
-    // Sometimes the first bytes come together with the agreement.
+    // Some nodes send the first bytes together with the 101.
     let ahead = if random.chance(30) { bytes.len() / 2 } else { 0 };
     let mut first = head.into_bytes();
     first.extend(&bytes[..ahead]);
@@ -54,7 +56,7 @@ pub(crate) async fn at_node(node: &Rc<Node>, peer: &mut Peer, id: u64, random: &
     }
 }
 
-/// The client's end, once the tunnel stands.
+/// Plays the client's end of an established tunnel.
 pub(crate) async fn at_client(
     ledger: &Ledger,
     peer: &mut Peer,
@@ -74,14 +76,14 @@ pub(crate) async fn at_client(
     got
 }
 
-/// What came through a tunnel, and how that ended.
+/// The bytes that one end received and how the stream ended.
 pub(crate) struct Got {
     pub(crate) bytes: Vec<u8>,
     pub(crate) end: Result<(), Broken>,
 }
 
-/// Sends `bytes` with pauses, closes the sending side, and reads the other to its end. Nothing if it is broken off after
-/// `breaks` bytes.
+/// Sends `bytes` with pauses, closes the sending side, and reads to the end. Breaks off after `breaks` bytes, if given,
+/// and then returns `None`.
 async fn speak(peer: &mut Peer, bytes: &[u8], breaks: Option<u64>, random: &mut Random) -> Option<Got> {
     let end = breaks.map_or(bytes.len(), |breaks| bytes.len().min(breaks as usize));
     let mut sent = 0;
@@ -97,7 +99,7 @@ async fn speak(peer: &mut Peer, bytes: &[u8], breaks: Option<u64>, random: &mut 
     if breaks.is_some() {
         return None;
     }
-    // Where the other side has gone, reading tells.
+    // A failed shutdown needs no report, because the reads below see the same end or reset.
     let _ = peer.shut().await;
     let end = loop {
         match peer.fill().await {

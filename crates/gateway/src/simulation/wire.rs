@@ -1,5 +1,5 @@
-//! HTTP/1 as the peers of a simulation write and read it: naive on purpose, so that a mistake of the gateway's parser is
-//! not made a second time by those who check it.
+//! HTTP/1 as the peers of a simulation write and read it. It shares no code with the gateway's parser and is naive on
+//! purpose, so that a mistake of the parser is not repeated by its checks.
 
 use std::future::poll_fn;
 use std::io;
@@ -7,14 +7,14 @@ use std::task::Poll;
 
 use net::env::Stream;
 
-/// Why a message could not be read or written to its end.
+/// Reason for which a message could not be read or written to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The stream ended in order, in the middle of it.
+    /// The stream ended in order inside a message.
     End,
     /// The stream was reset.
     Reset,
-    /// It is no HTTP.
+    /// The bytes are not HTTP.
     Malformed(String),
 }
 
@@ -46,14 +46,14 @@ impl Head {
         Ok(Head { line, fields })
     }
 
-    /// The field's value, if it is there once.
+    /// Value of the field `name`; `None` if it is absent or repeated.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(field, _)| field == name);
         let first = values.next()?;
         values.next().is_none().then_some(&*first.1)
     }
 
-    /// A field that is a number.
+    /// Value of a field as a number.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
@@ -78,23 +78,23 @@ impl Head {
     }
 }
 
-/// Where a body stands.
+/// State of reading a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// It is complete.
+    /// The body is complete.
     Done,
-    /// So many bytes are to come.
+    /// This many bytes are missing.
     Length(u64),
-    /// A chunk's size is to come, or its end where one was begun.
+    /// The size of a chunk comes next, after the CRLF of the chunk before unless it is the `first`.
     Chunk { first: bool },
-    /// So many bytes of a chunk are to come.
+    /// This many bytes of a chunk are missing.
     InChunk(u64),
-    /// Until the stream ends.
+    /// The body ends with the stream.
     UntilEnd,
 }
 
 impl Body {
-    /// A request's.
+    /// The framing of a request.
     pub(crate) fn of_request(head: &Head) -> Body {
         match (head.is_chunked(), head.number("content-length")) {
             (true, _) => Body::Chunk { first: true },
@@ -103,7 +103,7 @@ impl Body {
         }
     }
 
-    /// A response's to a request with `method`.
+    /// The framing of a response to a request with `method`.
     pub(crate) fn of_response(head: &Head, method: &str) -> Body {
         let status = head.status();
         if method == "HEAD" || status < 200 || status == 204 || status == 304 {
@@ -121,7 +121,7 @@ impl Body {
     }
 }
 
-/// One side of a connection with what was read ahead.
+/// One side of a connection with the bytes that it has read ahead.
 pub(crate) struct Peer {
     pub(crate) stream: Stream,
     held: Vec<u8>,
@@ -136,12 +136,12 @@ impl Peer {
         Peer { stream, held: Vec::new(), ended: None, read_bytes }
     }
 
-    /// Whether bytes were read that nobody has asked for.
+    /// Whether bytes were read ahead and not used yet.
     pub(crate) fn holds_bytes(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Takes what was read ahead.
+    /// Takes the bytes that were read ahead.
     pub(crate) fn take_held(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }
@@ -168,7 +168,7 @@ impl Peer {
         }
     }
 
-    /// Reads more.
+    /// Reads once into the bytes that are held.
     pub(crate) async fn fill(&mut self) -> Result<(), Broken> {
         poll_fn(|cx| self.poll_fill(cx)).await
     }
@@ -182,8 +182,8 @@ impl Peer {
         Ok(())
     }
 
-    /// Writes all of `data`, reading ahead whatever comes meanwhile; stops early when the other side has stopped reading
-    /// or, with `until_answered`, has answered. Returns how much was written.
+    /// Writes all of `data` and reads ahead meanwhile. Stops early if the other side has stopped reading or, with
+    /// `until_answered`, has ended its stream. Returns the number of bytes written.
     pub(crate) async fn write_listening(&mut self, data: &[u8], until_answered: bool) -> usize {
         let mut sent = 0;
         poll_fn(|cx| {
@@ -212,7 +212,7 @@ impl Peer {
         Ok(poll_fn(|cx| self.stream.poll_shutdown(cx)).await?)
     }
 
-    /// The next head; nothing if the stream ended, in order, where it could have begun.
+    /// The next head; `None` if the stream ended in order before the first byte of a head.
     pub(crate) async fn head(&mut self) -> Result<Option<Head>, Broken> {
         loop {
             if let Some(end) = find(&self.held, b"\r\n\r\n") {
@@ -227,7 +227,7 @@ impl Peer {
         }
     }
 
-    /// The next piece of a body, empty at its end; `body` says whether it is.
+    /// The next piece of a body; empty if `body` is [`Body::Done`].
     pub(crate) async fn piece(&mut self, body: &mut Body) -> Result<Vec<u8>, Broken> {
         loop {
             match *body {
@@ -262,7 +262,7 @@ impl Peer {
         }
     }
 
-    /// The size of the next chunk, once its line is there.
+    /// The size of the next chunk, once its line has arrived.
     fn chunk_size(&mut self, first: bool) -> Result<Option<u64>, Broken> {
         let skip = if first { 0 } else { 2 };
         if self.held.len() < skip {

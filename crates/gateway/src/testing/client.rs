@@ -1,4 +1,4 @@
-//! A client in memory: a request body that is there, and a response that is collected.
+//! A client in memory: its request body is complete, and its response is collected.
 
 use std::io;
 use std::task::{Context, Poll};

@@ -1,5 +1,5 @@
-//! Requests through the whole pipeline without a listener: objects are checked and compiled as written, every phase of their
-//! plugins runs in its order, and upstreams are real.
+//! Runs requests through the whole pipeline without a listener: objects are checked and compiled as written, every
+//! phase of their plugins runs in its order, and upstreams are real.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -28,7 +28,7 @@ use crate::pipeline;
 /// The services of all scenes: one thread for name lookups.
 static SERVICES: LazyLock<Arc<Services>> = LazyLock::new(|| Arc::new(services()));
 
-/// A configuration, and the address of the client that asks. Changes of the configuration keep the state of its plugins.
+/// A configuration, and the address of the client. Changes of the configuration keep the state of its plugins.
 pub struct Scene {
     context: Rc<WorkerContext>,
     client: SocketAddr,
@@ -96,21 +96,21 @@ impl Scene {
         Scene { context, client: SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000)) }
     }
 
-    /// One route for every path with these plugins, to an upstream that is never there.
+    /// A scene with one route for every path with these plugins; its upstream is never reachable.
     pub fn with_plugins(kinds: &'static [&'static PluginKind], plugins: &Value) -> Scene {
         let nodes = serde_json::json!({"127.0.0.1:1": 1});
         let route = serde_json::json!({"uri": "/*", "upstream": {"nodes": nodes}, "plugins": plugins});
         Scene::new(kinds, &[("routes/1", route)])
     }
 
-    /// Lets the client have this address.
+    /// Sets the client's address.
     #[must_use]
     pub fn from(mut self, client: IpAddr) -> Scene {
         self.client.set_ip(client);
         self
     }
 
-    /// Sends a request: a head in the notation of HTTP/1, and its body behind it.
+    /// Sends a request: a head in the notation of HTTP/1, followed by its body.
     ///
     /// # Panics
     /// When the text has no head, or no event loop can be made.

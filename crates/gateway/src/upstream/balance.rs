@@ -1,5 +1,5 @@
-//! Choosing a node: one file per method, each a pure state machine over the weights it was built with; randomness and
-//! time are handed in. Nothing here knows sockets, health or configuration.
+//! Balancing methods: one file per method, each a pure state machine over the weights it was built with; randomness and
+//! time are passed in. They know no sockets, health or configuration.
 
 pub mod consistent_hash;
 pub mod least_connections;
@@ -16,9 +16,9 @@ pub static ALL: &[&BalancerKind] =
 pub struct BalancerKind {
     /// The name users write as an upstream's `type`.
     pub name: &'static str,
-    /// Computes what it needs of a set of nodes, once per set and off the workers.
+    /// Computes data from a node set, once per set and off the workers.
     pub derive: Option<Derive>,
-    /// Makes its state in one worker for one set of nodes.
+    /// Makes the state of one worker for one node set.
     pub make: fn(&Tier<'_>) -> Box<dyn Balancer>,
 }
 
@@ -47,14 +47,14 @@ pub struct Choice<'a> {
     pub random: u64,
     /// Milliseconds of the monotonic clock.
     pub now_ms: u64,
-    /// Nodes that must not be chosen (tried before, or of another priority), by index.
+    /// Nodes that must not be chosen (already tried, or of another priority), by index.
     pub excluded: &'a dyn Fn(usize) -> bool,
 }
 
 /// The state of one node; it survives changes of the set that do not concern the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// Tries under way.
+    /// Attempts in flight.
     pub active: u32,
     /// The moving average of the response time, in microseconds.
     pub cost_us: f64,
@@ -64,17 +64,18 @@ pub struct Memory {
 
 /// A balancing method's state in one worker for one set of nodes.
 pub trait Balancer {
-    /// The index of the chosen node, or nothing if all are excluded or weigh nothing.
+    /// The index of the chosen node; `None` if all are excluded or have weight 0.
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize>;
-    /// The state of `node`, to be remembered when the set of nodes changes.
+    /// The state of `node`, to be kept when the node set changes.
     fn memory(&self, _node: usize) -> Memory {
         Memory::default()
     }
-    /// Takes up what was known of `node` under another set.
+    /// Restores the state that `node` had under another set.
     fn remember(&mut self, _node: usize, _memory: Memory) {}
-    /// A try at `node` begins.
+    /// Records that an attempt at `node` begins.
     fn started(&mut self, _node: usize) {}
-    /// A try at `node` ended after `latency_us`; `failed` tries count as slow ones where the method looks at time.
+    /// Records that an attempt at `node` ended after `latency_us`; methods that use the response time count a `failed`
+    /// one as slow.
     fn finished(&mut self, _node: usize, _latency_us: u64, _now_ms: u64, _failed: bool) {}
 }
 

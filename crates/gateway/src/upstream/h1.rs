@@ -1,6 +1,6 @@
-//! The node's side of an HTTP/1 exchange: one connection to a node and the stream a pool lends of it. It writes the
-//! request's head, reads the response's, and knows when the connection may serve again. Which fields a request carries
-//! is decided in `forward`; nothing here retries or times anything.
+//! The upstream side of an HTTP/1 exchange: one connection to an endpoint and the stream that a pool checks out of it.
+//! It writes the request's head, reads the response's, and decides whether the connection may serve again. `forward`
+//! decides which fields a request carries; nothing here retries or times anything.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use exchange::failure::{Cause, Failure, Sent};
 use net::endpoint::Endpoint;
 use net::transport::Transport;
 
-/// A connection to a node, between exchanges.
+/// A connection to an endpoint, between exchanges.
 #[derive(Debug)]
 pub(crate) struct UpstreamConnection {
     pub(crate) stream: Transport,
@@ -34,19 +34,19 @@ pub(crate) struct UpstreamConnection {
 }
 
 impl UpstreamConnection {
-    /// Whether the node has closed it, or sent bytes that belong to no answer; costs no system call.
+    /// Whether the endpoint has closed it, or sent bytes that belong to no response; costs no system call.
     #[inline]
     pub(crate) fn is_stale(&mut self) -> bool {
         if !self.stream.is_readable() {
             return false;
         }
-        // Readiness may be left over from a read that filled its buffer exactly: look.
+        // The readiness may be left over from a read that filled its buffer exactly, so a peek decides.
         let mut cx = Context::from_waker(std::task::Waker::noop());
         self.stream.poll_peek_at_once(&mut cx, &mut [0]).is_ready()
     }
 }
 
-/// One exchange on a connection to a node.
+/// One exchange on a connection to an endpoint.
 pub(crate) struct H1Stream {
     connection: UpstreamConnection,
     input: PeekReader,
@@ -96,7 +96,7 @@ impl H1Stream {
         ((clean && !spent).then_some(connection), writer.into_buffer())
     }
 
-    /// The raw connection with the bytes read behind the head, for a tunnel; and the write buffer for reuse.
+    /// The bare connection with the bytes read behind the head, for a tunnel; and the write buffer for reuse.
     pub(crate) fn into_duplex(self) -> (Duplex, Vec<u8>) {
         let duplex = Duplex { stream: self.connection.stream, buffer: self.input.buffer };
         (duplex, self.writer.into_buffer())
@@ -114,13 +114,13 @@ impl H1Stream {
         self.may_serve_again = self.wire.keep_alive && !self.reader.ends_by_close();
     }
 
-    /// Takes what was passed on of what was looked at.
+    /// Takes the peeked bytes that were forwarded.
     #[inline]
     fn commit(&mut self) -> io::Result<()> {
         self.input.commit(&mut self.connection.stream)
     }
 
-    /// Reads on, as `capacity` says.
+    /// Reads on, as much as `capacity` says.
     #[inline]
     fn poll_fill(
         &mut self,
@@ -160,7 +160,7 @@ impl UpstreamStream for H1Stream {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = self.writer.poll_flush(cx, &mut self.connection.stream);
         if flushed.is_ready() && !self.writer.is_ended() {
-            // The client's next piece may take its time.
+            // The client's next piece may take long, so a large buffer is released.
             self.writer.rest_if_large();
         }
         flushed
@@ -185,13 +185,13 @@ impl UpstreamStream for H1Stream {
                         self.input.buffer.consume(head_bytes);
                         self.begin_body();
                         if head.status == 101 {
-                            // The tunnel reads on from where the head ends.
+                            // The tunnel reads on from the end of the head.
                             self.pause()?;
                         }
                         return Poll::Ready(Ok(()));
                     }
                     Ok(HeadStatus::Partial) => {
-                        // Another look would find the same.
+                        // Another peek would find the same bytes.
                         let kept = self.input.retain(&mut self.connection.stream);
                         kept.map_err(|error| self.failure(Cause::NoResponse, error.to_string()))?;
                         // Bytes of interim responses in front of the head are free space as well.
@@ -270,7 +270,7 @@ impl UpstreamStream for H1Stream {
     }
 
     fn pause(&mut self) -> Result<(), Failure> {
-        // Bytes behind the body are dropped here, so that the connection must not be checked out again.
+        // Bytes behind the body are dropped here, so the connection must not be checked out again.
         self.may_serve_again &= !self.reader.is_done() || self.input.buffer.is_empty();
         let rested = self.input.release(&mut self.connection.stream);
         rested.map_err(|error| self.failure(Cause::BodyCut, error.to_string()))

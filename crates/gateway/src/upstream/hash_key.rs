@@ -1,4 +1,4 @@
-//! The key of a request that an upstream with consistent hashing goes by.
+//! The key of a request for an upstream with consistent hashing.
 
 use stdx::address_text::AddressText;
 
@@ -6,7 +6,7 @@ use super::balance::consistent_hash;
 use super::{HashKey, Upstream};
 use exchange::Exchange;
 
-/// The hash of the key an upstream with consistent hashing goes by; 0 for every other method.
+/// The hash of the key for an upstream with consistent hashing; 0 for every other method.
 pub(crate) fn key_hash(upstream: &Upstream, exchange: &mut Exchange) -> u32 {
     let Some(key) = &upstream.hash_key else { return 0 };
     let mut scratch = std::mem::take(&mut exchange.scratch);

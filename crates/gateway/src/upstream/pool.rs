@@ -1,5 +1,6 @@
-//! A worker's connections to nodes, by endpoint, and the streams it lends of them. Of idle ones the youngest is checkout
-//! first: it is the least likely to have been closed by the node, and the rest can age out. It opens nothing itself.
+//! A worker's connections by endpoint, and the streams that are checked out of them. The youngest idle connection is
+//! checked out first: the endpoint is least likely to have closed it, and the others can age out. It opens no
+//! connection.
 
 use stdx::hash::FastMap;
 
@@ -19,7 +20,7 @@ pub(crate) struct Pools {
 #[derive(Default)]
 struct Pool {
     connections: Vec<UpstreamConnection>,
-    /// When one was given last, in milliseconds of the worker's clock.
+    /// When a connection was last checked in, in milliseconds of the worker's clock.
     given_ms: u64,
 }
 
@@ -28,7 +29,7 @@ struct Pool {
 pub(crate) type Script = Box<dyn FnMut() -> Box<dyn crate::body::UpstreamStream>>;
 
 impl Pools {
-    /// A stream to the endpoint, if it can be had without opening a connection. `begin` makes it of an idle one.
+    /// A stream to the endpoint, if an idle connection exists; `begin` makes the stream from it.
     #[inline]
     pub(crate) fn lend(
         &mut self,
@@ -42,13 +43,13 @@ impl Pools {
         self.take(endpoint_id).map(begin)
     }
 
-    /// Puts a connection that `script` plays in the place of all others to the endpoint.
+    /// Replaces all connections to the endpoint by one that `script` plays.
     #[cfg(test)]
     pub(crate) fn play(&mut self, endpoint_id: u64, script: Script) {
         self.scripted.insert(endpoint_id, script);
     }
 
-    /// An idle connection to the endpoint, if there is one the node has not closed.
+    /// An idle connection to the endpoint that the endpoint has not closed.
     #[inline]
     fn take(&mut self, endpoint_id: u64) -> Option<UpstreamConnection> {
         let pool = self.idle.get_mut(&endpoint_id)?;
@@ -60,7 +61,7 @@ impl Pools {
         None
     }
 
-    /// Takes a connection back, unless the endpoint's pool is full.
+    /// Checks a connection in, unless the endpoint's pool is full.
     #[inline]
     pub(crate) fn give(&mut self, mut connection: UpstreamConnection, now_ms: u64) {
         let keep_alive = connection.endpoint.keep_alive;
@@ -72,8 +73,9 @@ impl Pools {
         }
     }
 
-    /// Closes what has been idle for too long or was closed by its node, and forgets pools that are out of use. A pool
-    /// that is empty only because its connections are checkout keeps its room: the next request must not allocate it anew.
+    /// Closes connections that have been idle for too long or were closed by the endpoint, and drops unused pools. A
+    /// pool that is empty only because its connections are checked out keeps its memory, so that the next checkin need
+    /// not allocate.
     pub(crate) fn sweep(&mut self, now_ms: u64) {
         self.idle.retain(|_, pool| {
             pool.connections.retain_mut(|connection| {
@@ -86,7 +88,7 @@ impl Pools {
         });
     }
 
-    /// Closes what has been idle for at least `least_ms`; how many connections that were.
+    /// Closes connections that have been idle for at least `least_ms`; returns how many.
     pub(crate) fn close_idle(&mut self, least_ms: u64, now_ms: u64) -> usize {
         let before = self.len();
         for pool in self.idle.values_mut() {
@@ -106,11 +108,11 @@ impl Pools {
     }
 }
 
-/// How long the room of an empty pool is kept: longer than almost any request has a connection checkout, short enough that
-/// nodes which are gone hold nothing for long. The room is a few hundred bytes.
+/// How long the memory of an empty pool is kept, in milliseconds: longer than almost any request has a connection
+/// checked out, short enough that removed nodes hold nothing for long. It is a few hundred bytes.
 const ROOM_KEPT_MS: u64 = 60_000;
 
-// A real socket, which a simulation has none of.
+// With a real socket, which a simulation does not have.
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;

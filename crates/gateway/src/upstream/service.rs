@@ -1,5 +1,5 @@
-//! The upstreams of one worker: selects an endpoint, checks streams out and in, records how attempts went. State is kept by
-//! slot and by identity, so that a change of another object leaves it alone.
+//! The upstreams of one worker: selects an endpoint, checks streams out and in, records attempts. State is kept by slot
+//! and by identity, so that a change of another object does not affect it.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -51,7 +51,7 @@ pub(crate) struct Upstreams {
     evictor: Rc<Evictor>,
     states: RefCell<UpstreamStates>,
     pools: RefCell<Pools>,
-    /// The worker drains: connections are closed when they are checked in.
+    /// Whether the worker drains: connections are closed when they are checked in.
     is_draining: Cell<bool>,
 }
 
@@ -66,7 +66,7 @@ impl Upstreams {
         }
     }
 
-    /// Selects an endpoint that is not among `tried`. `key_hash` is what a method with consistent hashing goes by.
+    /// Selects an endpoint that is not among `tried`. `key_hash` is used by consistent hashing.
     #[inline]
     pub(crate) fn select(
         &self,
@@ -83,19 +83,19 @@ impl Upstreams {
         })
     }
 
-    /// Lets a request through to the upstream, if it can take one more.
+    /// Admits a request to the upstream, if its concurrency limit allows one more.
     pub(crate) fn admit(&self, upstream: &Upstream, priority: Priority) -> Option<Permit> {
         let now_us = self.local.recent_ns() / 1_000;
         let mut states = self.states.borrow_mut();
         states.of(upstream, self.local.index).limiter(now_us).admit(now_us, priority)
     }
 
-    /// Another try at the same node begins.
+    /// Records that another attempt at the same endpoint begins.
     pub(crate) fn started_again(&self, upstream: &Upstream, selected: Selection) {
         self.states.borrow_mut().of(upstream, self.local.index).started(selected);
     }
 
-    /// Records how the attempt at `selected` went: its status or cause of failure, and its times.
+    /// Records the result of the attempt at `selected`: its status or cause of failure, and its times.
     #[inline]
     pub(crate) fn record(&self, upstream: &Upstream, selected: Selection, attempt: &Attempt) {
         let latency_us = if attempt.head_us > 0 { attempt.head_us } else { attempt.total_us };
@@ -104,7 +104,7 @@ impl Upstreams {
         self.finished(upstream, selected, latency_us, failed);
     }
 
-    /// The attempt at `selected` has ended without a result.
+    /// Records that the attempt at `selected` has ended without a result.
     pub(crate) fn abandoned(&self, upstream: &Upstream, selected: Selection, latency_us: u64) {
         self.finished(upstream, selected, latency_us, false);
     }
@@ -116,17 +116,18 @@ impl Upstreams {
         states.of(upstream, self.local.index).finished(selected, latency_us, now_ms, failed);
     }
 
-    /// How many nodes the upstream has now.
+    /// The number of nodes that the upstream has now.
     pub(crate) fn node_count(&self, upstream: &Upstream) -> usize {
         self.states.borrow_mut().of(upstream, self.local.index).nodes().nodes.len()
     }
 
-    /// Whether `selected` still names the node that was chosen.
+    /// Whether `selected` still identifies the node that was chosen.
     pub(crate) fn is_current(&self, upstream: &Upstream, selected: Selection) -> bool {
         self.states.borrow_mut().of(upstream, self.local.index).is_current(selected)
     }
 
-    /// A stream to the node just chosen, or where to open one; and the node's name, where it is passed on.
+    /// Checks out a stream to the selected node, or names the endpoint to connect to; with the node's name if it is
+    /// forwarded as Host.
     #[inline]
     pub(crate) fn checkout(&self, upstream: &Upstream, selected: Selection, fresh: bool) -> CheckedOutNode {
         let mut states = self.states.borrow_mut();
@@ -142,7 +143,7 @@ impl Upstreams {
         CheckedOutNode { address: endpoint.address, endpoint_id: endpoint.id, host, checkout }
     }
 
-    /// Tries under way at all upstreams, as far as their methods count them.
+    /// Attempts in flight at all upstreams, if their methods count them.
     #[cfg(feature = "simulation")]
     pub(crate) fn attempts_in_flight(&self) -> usize {
         self.states.borrow().slots.iter().flatten().map(|state| state.under_way()).sum()
@@ -153,10 +154,10 @@ impl Upstreams {
         PooledStream::Http1(PooledBox::make(|| H1Stream::new(connection, self.local.take_bytes(), limits)))
     }
 
-    /// Opens a connection to an endpoint, for one stream to begin with.
+    /// Opens a connection to an endpoint, for one stream at first.
     ///
     /// # Errors
-    /// Why it could not be opened, and whether that is this machine's fault.
+    /// Why it could not be opened, and whether this machine is the cause.
     pub(crate) async fn connect(&self, endpoint: &Arc<Endpoint>) -> Result<PooledStream, Failure> {
         match self.open(endpoint.address).await {
             Ok(stream) => {
@@ -167,7 +168,7 @@ impl Upstreams {
         }
     }
 
-    /// Takes a stream back; what is beneath it is kept for the next request if this exchange was `complete`.
+    /// Checks a stream in; its connection is kept for the next request if this exchange was `complete`.
     #[inline]
     pub(crate) fn checkin(&self, stream: PooledStream, complete: bool) {
         match stream {
@@ -180,17 +181,17 @@ impl Upstreams {
                     self.pools.borrow_mut().give(connection, self.local.now_ms());
                 }
             }
-            // Dropping it ends it; the connection stays where it is.
+            // Dropping it ends the stream; the script keeps the connection.
             #[cfg(test)]
             PooledStream::Scripted(_) => {}
         }
     }
 
-    /// Opens a socket to `address`. Where no descriptor is left, idle connections of clients give way, and if there are
+    /// Opens a socket to `address`. If no descriptor is free, idle client connections are closed, and if there are
     /// none, this worker's idle connections to endpoints.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The error of the system call.
     async fn open(&self, address: SocketAddr) -> io::Result<env::Stream> {
         for _ in 0..OPENS_AGAIN {
             match env::connect(address).await {
@@ -205,8 +206,8 @@ impl Upstreams {
         env::connect(address).await
     }
 
-    /// Makes connections give way, because a call found no descriptor, and waits for them to end. False if there was
-    /// nothing to close.
+    /// Closes connections because a system call found no descriptor, and waits until they have ended. False if there
+    /// was nothing to close.
     #[cold]
     pub(crate) async fn free_descriptors(&self) -> bool {
         if self.evictor.free_descriptors().await {
@@ -241,23 +242,23 @@ impl Upstreams {
     }
 }
 
-/// How often a connection is tried again because an idle one gave way for it.
+/// How often a connection is tried again because an idle one was closed for it.
 const OPENS_AGAIN: usize = 8;
 
-/// A chosen node, as far as a try needs it.
+/// The selected node, as far as an attempt needs it.
 pub(crate) struct CheckedOutNode {
     pub(crate) address: SocketAddr,
     pub(crate) endpoint_id: u64,
-    /// The node's name, if it is what the node is to see as Host.
+    /// The node's name, if the endpoint receives it as Host.
     pub(crate) host: Option<Arc<str>>,
     pub(crate) checkout: Checkout,
 }
 
 /// The result of a checkout for a selected endpoint.
 pub(crate) enum Checkout {
-    /// A stream, ready for a request.
+    /// A stream that is ready for a request.
     Stream(PooledStream),
-    /// Nothing; one has to be opened there.
+    /// No idle connection: one has to be opened to this endpoint.
     None(Arc<Endpoint>),
 }
 
@@ -279,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_machine_lacks_is_not_the_nodes_fault() {
+    fn local_shortage_is_not_blamed_on_endpoint() {
         let check = |code: i32, cause: Cause| {
             assert_eq!(connect_cause(&io::Error::from_raw_os_error(code)), cause, "error {code}");
         };

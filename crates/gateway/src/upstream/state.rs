@@ -1,5 +1,5 @@
-//! The state of a worker's upstreams between requests: the balancer of each over its current nodes. Kept by slot,
-//! rebuilt when the node set changes, apart from the configuration.
+//! The state of a worker's upstreams between requests: the balancers of each over its current nodes. Kept by slot,
+//! rebuilt when the node set changes, separate from the configuration.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use super::Upstream;
 use super::balance::{Balancer, Choice, Tier};
 use exchange::overload::limiter::Limiter;
 
-/// A chosen node.
+/// A selected node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
     /// Its index in the node set of `generation`.
     pub(crate) index: usize,
     /// The generation of the node set the index belongs to.
     pub(crate) generation: u64,
-    /// The node's endpoint, which names it under every set.
+    /// The node's endpoint, which identifies it in every set.
     pub(crate) endpoint_id: u64,
 }
 
 /// This worker's state of one upstream.
 pub(crate) struct UpstreamState {
-    /// Which node sets it follows; the same cell is the same upstream.
+    /// The cell of node sets that it follows; the same cell is the same upstream.
     source: Arc<Published<NodeSet>>,
     nodes: Reader<NodeSet>,
     /// One balancer for all nodes of a priority, the highest first.
     tiers: Vec<(i64, Box<dyn Balancer>)>,
-    /// Where requests are limited by latency; made with the first.
+    /// The concurrency limiter, made with the first request if requests are limited by latency.
     limiter: Option<Rc<Limiter>>,
 }
 
@@ -41,7 +41,7 @@ impl UpstreamState {
         UpstreamState { source: upstream.nodes.clone(), nodes, tiers, limiter: None }
     }
 
-    /// The limit of requests that wait for this upstream.
+    /// The limiter of requests that wait for this upstream.
     pub(crate) fn limiter(&mut self, now_us: u64) -> &Rc<Limiter> {
         self.limiter.get_or_insert_with(|| Rc::new(Limiter::new(now_us)))
     }
@@ -51,7 +51,7 @@ impl UpstreamState {
         Arc::ptr_eq(&self.source, &upstream.nodes)
     }
 
-    /// The current nodes; the balancers start anew when the set has changed.
+    /// The current nodes; the balancers are rebuilt when the set has changed.
     #[inline]
     pub(crate) fn refresh(&mut self, upstream: &Upstream, stagger: usize) -> &NodeSet {
         if let Some(old) = self.nodes.refresh() {
@@ -71,7 +71,7 @@ impl UpstreamState {
         selected.generation == self.nodes.generation()
     }
 
-    /// Chooses a node with an endpoint that is not among `tried`.
+    /// Selects a node with an endpoint that is not among `tried`.
     #[inline]
     pub(crate) fn choose(
         &mut self,
@@ -97,14 +97,14 @@ impl UpstreamState {
         None
     }
 
-    /// Tells the balancer that another try at `selected` begins.
+    /// Tells the balancer that another attempt at `selected` begins.
     pub(crate) fn started(&mut self, selected: Selection) {
         if let Some((balancer, index)) = self.balancer_of(selected) {
             balancer.started(index);
         }
     }
 
-    /// Tells the balancer that the try at `selected` has ended.
+    /// Tells the balancer that the attempt at `selected` has ended.
     #[inline]
     pub(crate) fn finished(&mut self, selected: Selection, latency_us: u64, now_ms: u64, failed: bool) {
         if let Some((balancer, index)) = self.balancer_of(selected) {
@@ -112,7 +112,7 @@ impl UpstreamState {
         }
     }
 
-    /// Tries under way, as far as the method counts them.
+    /// Attempts in flight, if the method counts them.
     #[cfg(feature = "simulation")]
     pub(crate) fn under_way(&self) -> usize {
         let count = self.nodes.get().nodes.len();
@@ -122,7 +122,7 @@ impl UpstreamState {
         self.tiers.iter().map(|(_, balancer)| of(&**balancer)).sum()
     }
 
-    /// The balancer of the node that was selected, and its index now; nothing if the node is gone.
+    /// The balancer of the selected node, and its present index; `None` if the node is gone.
     #[inline]
     fn balancer_of(&mut self, selected: Selection) -> Option<(&mut Box<dyn Balancer>, usize)> {
         let nodes = &self.nodes.get().nodes;
@@ -136,7 +136,7 @@ impl UpstreamState {
         Some((balancer, index))
     }
 
-    /// Nodes that stay keep their state, so that a new neighbour does not make a slow node look quick.
+    /// Nodes that stay keep their state, because otherwise a change of the set would make a slow node look fast.
     fn carry_over(&mut self, old: &NodeSet, before: &[(i64, Box<dyn Balancer>)]) {
         for (index, node) in old.nodes.iter().enumerate() {
             let Some((_, balancer)) = before.iter().find(|(tier, _)| *tier == node.priority) else {
@@ -196,13 +196,13 @@ mod tests {
             [1, 1, 1],
             "the node with three requests under way gets no fourth before its neighbour has as many"
         );
-        // Tries that began under the old set end under the new one.
+        // Attempts that began under the old set end under the new one.
         busy.into_iter().for_each(|selected| state.finished(selected, 1, 0, false));
         assert_eq!(state.choose(0, 0, 0, &[]).unwrap().index, 0);
     }
 
     #[test]
-    fn a_node_that_was_tried_is_known_in_every_set() {
+    fn tried_endpoint_is_known_in_every_node_set() {
         let upstream = upstream(&round_robin::KIND, &[1, 1]);
         let mut state = UpstreamState::new(&upstream, 0);
         let mut nodes = set(&[1, 1]);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn lower_priorities_wait_until_no_higher_one_is_left() {
+    fn lower_priority_is_used_when_no_higher_is_left() {
         let upstream = upstream(&round_robin::KIND, &[1, 1, 1]);
         let mut nodes = set(&[1, 1, 1]);
         nodes.nodes[0].priority = -1;

@@ -13,8 +13,8 @@ use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::failure::Failure;
 
-/// A checkout stream. One variant for each protocol that nodes are spoken to in, so that calls need no table; in pooled
-/// memory, since it is handed on several times between the pool and the try.
+/// A stream that was checked out. One variant per protocol of endpoints, so that calls need no virtual table; in pooled
+/// memory, because it is moved several times between the pool and the attempt.
 pub(crate) enum PooledStream {
     /// HTTP/1: a whole connection, since it carries one exchange at a time.
     Http1(PooledBox<H1Stream>),
@@ -35,7 +35,7 @@ macro_rules! on_stream {
 }
 
 impl PooledStream {
-    /// Whether this exchange has the connection to itself, so that it may become a tunnel.
+    /// Whether this exchange has the connection to itself, so that the connection may become a tunnel.
     pub(crate) fn is_exclusive(&self) -> bool {
         match self {
             PooledStream::Http1(_) => true,
@@ -44,8 +44,7 @@ impl PooledStream {
         }
     }
 
-    /// The bare connection beneath it, for a tunnel, and a write buffer for reuse; nothing where exchanges share the
-    /// connection.
+    /// The bare connection, for a tunnel, and a write buffer for reuse; `None` if exchanges share the connection.
     pub(crate) fn into_duplex(self) -> Option<(Duplex, Vec<u8>)> {
         match self {
             PooledStream::Http1(stream) => Some(stream.into_inner().into_duplex()),

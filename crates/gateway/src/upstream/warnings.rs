@@ -1,5 +1,5 @@
 //! Warnings in the error log about attempts that failed at an endpoint: at most one line per endpoint and interval,
-//! shared by the workers. Attempts that succeed never come here.
+//! shared by the workers. Successful attempts cost nothing here.
 
 use parking_lot::Mutex;
 use std::net::SocketAddr;
@@ -17,11 +17,11 @@ const INTERVAL_MS: u64 = 10_000;
 /// Endpoints that have a line of their own in an interval; the others share one line. Each takes about 200 bytes.
 const ENDPOINTS_MAX: usize = 1_024;
 
-/// See the module.
+/// The failed attempts that wait for their line.
 #[derive(Debug)]
 pub(crate) struct UpstreamWarnings(Mutex<Throttle<SocketAddr, FailedAttempt>>);
 
-/// One failed attempt, as a line tells of it.
+/// One failed attempt, as its line reports it.
 #[derive(Debug)]
 struct FailedAttempt {
     endpoint: SocketAddr,
@@ -38,7 +38,7 @@ impl Default for UpstreamWarnings {
 }
 
 impl UpstreamWarnings {
-    /// Notes an attempt that has failed, unless the client is to blame or no endpoint was asked.
+    /// Notes a failed attempt, unless the client is to blame or no endpoint was contacted.
     #[cold]
     pub(crate) fn note(&self, exchange: &Exchange, upstream: &Upstream, failure: &Failure, now_ms: u64) {
         let Some(endpoint) = failure.node.filter(|_| failure.cause.blame() != Blame::Client) else { return };
@@ -65,7 +65,7 @@ impl UpstreamWarnings {
         }
     }
 
-    /// Held for a look into a table, never while a line is written. A panic inside it leaves a whole table behind.
+    /// Locked for an access to the table, never while a line is written. A panic inside leaves the table consistent.
     fn table(&self) -> parking_lot::MutexGuard<'_, Throttle<SocketAddr, FailedAttempt>> {
         self.0.lock()
     }

@@ -28,20 +28,21 @@ use net::listener::Listener;
 /// more, whichever is greater: hand-over costs a wake-up of another thread, so small differences are left alone.
 const SKEW_MIN: usize = 2;
 const SKEW_SHARE: usize = 8;
-/// How long a worker stops accepting when no descriptor is left and no connection gives way: retrying at once would spin.
+/// How long a worker stops accepting when no descriptor is free and no connection can be closed, because an immediate
+/// retry would spin.
 const EXHAUSTED_PAUSE_MS: u64 = 50;
-/// The first connections of a burst are begun one by one, with other events in between: beginning one, with its head
-/// and its connection to an endpoint, takes some 70 µs, and all at once would delay every connection that has something
-/// to read or to write. The longer a burst goes on, the more are begun at once, one for each so many of it, ...
+/// The first connections of a burst are started one by one, with other events in between: starting one, with its head
+/// and its upstream connection, takes some 70 µs, and starting all at once would delay every connection that can read
+/// or write. The longer a burst lasts, the more are started at once: one for each `BURST_SHARE` connections of it.
 const BURST_SHARE: usize = 8;
-/// ... up to these, so that a queue that is never empty is taken up faster than it fills.
+/// Most connections started at once, so that a queue which is never empty is emptied faster than it fills.
 const ACCEPTS_AT_ONCE: usize = 16;
-/// The most that a socket's queue holds (its backlog): connections beyond them came after the end.
+/// Largest number of connections in a socket's queue (its backlog); later ones arrived after the close.
 const QUEUED_MAX: usize = 4_096;
-/// How often the queue of a closing socket is looked at: the second time for handshakes that were under way the first.
+/// How often the queue of a closing socket is read: the second time for handshakes that were in progress at the first.
 const QUEUE_PASSES: usize = 2;
-/// The time between the two. On one machine a handshake takes some microseconds; longer than this a new client should not
-/// be ignored, since it tries again only after a second.
+/// The time between the two. On one machine a handshake takes some microseconds; a new client must not be ignored for
+/// longer, because its kernel repeats the SYN only after a second.
 const LAST_HANDSHAKES_MS: u64 = 1;
 
 /// Numbers for connections, unique in this process.
@@ -82,7 +83,8 @@ pub(super) async fn accept_loop(
             }
             Err(error) if lacks_descriptors(&error) && worker.context.upstreams.free_descriptors().await => {}
             Err(error) if is_exhaustion(&error) => {
-                // Said once, not twenty times a second; nor each time when silent clients come again at once.
+                // Logged once, not twenty times a second, and not again each time when silent clients reconnect at
+                // once.
                 if !exhausted
                     && worker.context.local.shared.capacity.is_worth_a_line(worker.context.local.now_ms())
                 {
@@ -92,15 +94,15 @@ pub(super) async fn accept_loop(
                 }
                 env::sleep_ms(EXHAUSTED_PAUSE_MS).await;
             }
-            // The peer gave up between its knock and our answer.
+            // `accept` returned an error such as ECONNABORTED: the peer reset the connection while it was queued.
             Err(_) => {}
         }
     }
 }
 
-/// Serves the connections in the kernel's queue, which the kernel has accepted on the gateway's behalf; the socket can be
-/// closed then. New connections are refused first: one that the kernel accepted between the last look at the queue and
-/// the close would be reset.
+/// Serves the connections in the kernel's queue, which the kernel has accepted on the gateway's behalf, so that the
+/// socket can be closed. New connections are refused first, because one that the kernel accepted between the last read
+/// of the queue and the close would be reset.
 async fn serve_queue(worker: &Rc<Worker>, peers: &[Handle], socket: &env::Listener, open: &Rc<OpenListener>) {
     socket.ignore_new();
     let mut left = QUEUED_MAX;
@@ -117,7 +119,7 @@ async fn serve_queue(worker: &Rc<Worker>, peers: &[Handle], socket: &env::Listen
     }
 }
 
-/// A socket that is accepted on, counted in the worker's status for as long as this lives.
+/// A socket that connections are accepted on, counted in the worker's status while this value lives.
 struct Accepting(Rc<WorkerContext>);
 
 impl Accepting {
@@ -144,16 +146,17 @@ async fn accept(socket: &env::Listener, waited: &mut bool) -> io::Result<(Stream
     .await
 }
 
-/// Connections that have come in one go.
+/// Counts the connections of a burst.
 #[derive(Default)]
 struct AcceptPacer {
     length: usize,
-    /// Since others had their turn.
+    /// Connections since other tasks last ran.
     at_once: usize,
 }
 
 impl AcceptPacer {
-    /// Counts a connection, which `waited` says ends the burst before it. Whether others have their turn before it begins.
+    /// Counts a connection; `waited` says that it was not in the queue, which ends the burst. Returns whether other
+    /// tasks must run before it starts.
     fn gives_way(&mut self, waited: bool) -> bool {
         if waited {
             *self = AcceptPacer::default();
@@ -178,11 +181,11 @@ fn is_exhaustion(error: &io::Error) -> bool {
 fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr, open: &Rc<OpenListener>) {
     let counts = || peers.iter().map(|peer| peer.status.connections.load(Ordering::Relaxed));
     if let Some(admission) = admission(worker, counts().sum(), peer, &open.listener) {
-        // Closed before a byte was read: the client may try again elsewhere.
+        // Closed before a byte was read, so that the client may safely try again elsewhere.
         worker.context.status.failures.refused(admission);
         return stream.reset_on_close();
     }
-    // Only now: a connection that is refused gives its descriptor back, and no other gives way for it.
+    // After the admission, because a refused connection returns its descriptor and no other has to be closed for it.
     worker.context.evictor.keep_reserve(stream.descriptor());
     if peers.len() > 1 {
         let mine = worker.context.status.connections.load(Ordering::Relaxed);
@@ -191,7 +194,7 @@ fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAdd
             .min_by_key(|(_, count)| *count)
             .unwrap_or((worker.context.local.index, mine));
         if least != worker.context.local.index && mine >= count + SKEW_MIN.max(count / SKEW_SHARE) {
-            // ConnectionGuard there at once, so that a burst is spread and not thrown at one worker as a whole.
+            // Counted at the other worker at once, so that a burst is spread and does not go to one worker as a whole.
             peers[least].status.connections.fetch_add(1, Ordering::Relaxed);
             return match stream.detach() {
                 Ok(socket) => hand_over(worker, &peers[least], socket, peer, open.listener.clone()),
@@ -206,7 +209,7 @@ fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAdd
     serve(worker, stream, peer, open.clone());
 }
 
-/// Why a connection from `peer` must not be served, if so; otherwise it is counted for its address from here on.
+/// Why a connection from `peer` must not be served; if `None`, it is counted for its address from now on.
 fn admission(worker: &Worker, connections: usize, peer: SocketAddr, listener: &Listener) -> Option<Refusal> {
     let local = &worker.context.local;
     if local.shared.memory.refuses_connections() {
@@ -237,8 +240,8 @@ pub(super) fn release_address(worker: &Worker, peer: SocketAddr, listener: &List
     }
 }
 
-/// Whether one more connection may be served beside `connections`, if need be because a silent one gives way to it. That
-/// one ends a moment later, so that the limit is passed by as many as are about to end.
+/// Whether one more connection may be served beside `connections`, if necessary because a silent one is closed for it.
+/// That one ends a moment later, so the limit is exceeded by as many as are about to end.
 fn has_seat(worker: &Worker, connections: usize) -> bool {
     let missing = (connections + 1).saturating_sub(worker.context.local.options.limits.max_connections);
     if missing == 0 {
@@ -277,13 +280,13 @@ mod tests {
     #[test]
     fn accept_pacer_yields_less_often_in_long_bursts() {
         let mut burst = AcceptPacer::default();
-        // The last of each, and how often others had a turn by then.
+        // The last connection of each burst, and how often other tasks had run by then.
         let rows = [(1, 0), (2, 1), (8, 7), (16, 11), (64, 20), (1_000, 79), (10_000, 642)];
         for _ in 0..2 {
             let (mut turns, mut at_once, mut number) = (0, 0, 0);
             for (last, expected) in rows {
                 while number < last {
-                    // Only the first had to be waited for.
+                    // Only the first connection was waited for.
                     at_once += 1;
                     if burst.gives_way(number == 0) {
                         turns += 1;

@@ -1,5 +1,5 @@
-//! The published set of listeners as one worker has taken it up: an accept loop for each of its sockets, and what
-//! connections have to know of the listener they came in by. It binds nothing.
+//! The published set of listeners as one worker has taken it up: an accept loop for each of its sockets, and the
+//! listener state that its connections use. It binds nothing.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use net::env;
 use net::listener::Listener;
 
 impl Worker {
-    /// Brings this worker's sockets in line with the published set: starts to accept on what is new, ends what is gone.
+    /// Brings this worker's sockets in line with the published set: accepts on new sockets and ends removed ones.
     pub(super) fn take_up_listeners(self: &Rc<Self>, peers: &Rc<[Handle]>) {
         let mut listeners = self.listeners.borrow_mut();
         listeners.published.refresh();
@@ -88,7 +88,7 @@ impl Worker {
         self.wake_connections();
     }
 
-    /// Lets every connection look around.
+    /// Wakes every connection, so that it checks whether its listener closes.
     pub(super) fn wake_connections(&self) {
         let mut wakers = Vec::new();
         self.context.local.timers.borrow().wake_all(&mut wakers);

@@ -22,9 +22,9 @@ const TURN_MS: u64 = 20;
 /// read or to write.
 const WAKE_STEPS: usize = 10;
 const STEP_MS: u64 = 1;
-/// However many are due in a step, so many at once at most, and everybody else's events in between.
+/// Most tasks woken in one batch before other events are served, however many timers are due.
 const WAKES_AT_ONCE: usize = 4;
-/// Sweeps of idle connections and of the wall clock happen every so many turns: once a second.
+/// Number of turns between two sweeps of idle connections and of the wall clock: once a second.
 const SWEEP_TURNS: u64 = 50;
 
 /// Runs a worker on the calling thread until it is told to stop, or is drained.
@@ -39,7 +39,7 @@ pub(crate) fn run(
     env::block_on(body(Worker::new(parts), peers, commands))
 }
 
-/// All that a worker does, on whatever loop runs it; the tasks it has spawned end with that loop.
+/// Runs all tasks of a worker on the current event loop; the tasks that it spawns end with that loop.
 pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut UnboundedReceiver<Command>) {
     let peers: Rc<[Handle]> = peers.into();
     worker.context.evictor.set_peers(peers.clone());
@@ -73,7 +73,7 @@ async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut 
     }
 }
 
-/// Tasks that one turn commonly wakes: room for them is taken at the start, as is that for their timers.
+/// Number of tasks that one turn commonly wakes; memory for them and their timers is allocated at the start.
 const WAKERS_CAPACITY: usize = 16;
 
 async fn slow_loop(worker: Rc<Worker>) {
@@ -88,7 +88,7 @@ async fn slow_loop(worker: Rc<Worker>) {
             worker.beat();
         })
         .await;
-        // An idle worker takes up a new generation too, so that the old one can be freed and the new one reported.
+        // An idle worker takes up a new generation too, so that the old one can be freed and the new revision reported.
         drop(worker.context.generation());
         worker.context.flush_log();
         turn += 1;
@@ -104,7 +104,7 @@ async fn slow_loop(worker: Rc<Worker>) {
     }
 }
 
-/// Wakes all, a few at a time, with everybody else's events in between, after each of which `turned` is called.
+/// Wakes all tasks in batches, with other events served in between; calls `turned` after each batch.
 async fn wake_in_batches(wakers: &mut Vec<Waker>, turned: impl Fn()) {
     let a_step = wakers.len().div_ceil(WAKE_STEPS);
     for (number, waker) in wakers.drain(..).enumerate() {
@@ -120,22 +120,22 @@ async fn wake_in_batches(wakers: &mut Vec<Waker>, turned: impl Fn()) {
 }
 
 impl Worker {
-    /// Notes that the loop turns, at the time that is returned, in milliseconds.
+    /// Records that the event loop turns; returns the time in milliseconds.
     fn beat(&self) -> u64 {
         let now_ms = self.context.local.clock_ns() / 1_000_000;
         self.context.status.beat_ms.store(now_ms, Ordering::Relaxed);
         now_ms
     }
 
-    /// Begins to end: idle connections close when their last wait is over, the others after the exchange in flight.
+    /// Begins the drain: idle connections close when their last wait is over, the others after the exchange in flight.
     fn drain(&self, closing: Closing) {
         self.context.upstreams.drain();
         self.context.local.http.clear();
         self.close_listeners(closing);
     }
 
-    /// Frees memory because it is short: idle connections of clients and to endpoints end, and what was kept for reuse is
-    /// freed.
+    /// Frees memory under pressure: closes idle client connections and idle connections to endpoints, and frees what
+    /// was kept for reuse.
     fn free_what_is_kept(&self) {
         self.context.upstreams.close_idle();
         self.context.exchanges.clear();
@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// So many tasks that wait for their deadline, their wakers, and how many have ended.
+    /// Tasks that wait for their deadline, `count` of them: their wakers, and how many have ended.
     fn many(count: usize) -> (Rc<RefCell<Vec<Waker>>>, Rc<Cell<usize>>) {
         let (wakers, ended) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(0)));
         for _ in 0..count {
@@ -189,7 +189,7 @@ mod tests {
         (wakers, ended)
     }
 
-    /// Of `count` deadlines that pass together, how many are served before a byte that had arrived by then is read.
+    /// How many of `count` simultaneous deadlines are served before a byte that had arrived by then is read.
     fn served_before_a_byte(count: usize) -> usize {
         env::block_on(async {
             let (wakers, ended) = many(count);

@@ -1,4 +1,4 @@
-//! A worker's state: its context, its listeners, and the tasks that it cannot do without.
+//! A worker's state: its context, its listeners, and its critical tasks.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -21,7 +21,7 @@ use net::listener::ListenerSet;
 pub(crate) struct Worker {
     pub(crate) context: Rc<WorkerContext>,
     pub(super) listeners: RefCell<Listeners>,
-    /// A task that it cannot do without has panicked.
+    /// Notified when a critical task has panicked.
     pub(super) critical_task_failed: tokio::sync::Notify,
     /// The revision at which counters of deleted routes were last swept.
     pub(super) swept_revision: Cell<u64>,
@@ -52,8 +52,8 @@ impl Worker {
         })
     }
 
-    /// Runs a task that the worker is no worker without, as a loop that accepts: the event loop takes a panic for the end
-    /// of one task, and here it is the end of all of them, so that the worker is started again whole.
+    /// Runs a critical task, such as an accept loop: the event loop treats a panic as the end of one task, but a worker
+    /// without this task is useless, so the whole worker is started again.
     pub(super) fn spawn_critical(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
         let vital = CriticalTask(self.clone());
         env::spawn(async move {
@@ -75,7 +75,7 @@ impl Listeners {
     }
 }
 
-/// Tells the worker when it is dropped by a panic.
+/// Notifies the worker if it is dropped by a panic.
 struct CriticalTask(Rc<Worker>);
 
 impl Drop for CriticalTask {

@@ -1,4 +1,4 @@
-//! `weir lab compare`: what changed between two kept runs. It measures nothing.
+//! `weir lab compare`: the changes between two kept runs. It measures nothing.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::report::{compare, json};
 use crate::terminal::{Paint, print, print_error};
 
-/// What `weir lab compare` takes.
+/// Arguments of `weir lab compare`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CompareArguments {
     /// The earlier run
@@ -18,12 +18,12 @@ pub struct CompareArguments {
     /// End with status 3 if throughput, p99 or CPU per request of one of the contenders became worse
     #[arg(long, value_enum, value_name = "WHAT")]
     fail_on: Option<FailOn>,
-    /// Whom --fail-on looks at; may be repeated
+    /// The contenders that --fail-on checks; may be repeated
     #[arg(long = "contender", value_name = "NAME", default_value = crate::report::headline::SUBJECT)]
     contenders: Vec<String>,
 }
 
-/// What is a failure.
+/// The kind of change that makes the command fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 enum FailOn {
     /// Something is slower
@@ -48,7 +48,7 @@ pub fn run(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(SLOWER))
 }
 
-/// The status of a comparison that found what --fail-on names: 1 is an error of the command, 2 one of its arguments.
+/// The exit status if --fail-on found a change; 1 is an error of the command, 2 one of its arguments.
 const SLOWER: u8 = 3;
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use anyhow::anyhow;
 use crate::forwarder::{Buffers, Layer, Model, Settings, start};
 use crate::terminal::print;
 
-/// What `weir lab forwarder` takes.
+/// Arguments of `weir lab forwarder`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ForwarderArguments {
-    /// What is understood of what is forwarded
+    /// The layer at which bytes are forwarded
     #[arg(long, value_name = "4|7", default_value = "7")]
     layer: Layer,
     /// Where the connection to the origin lives
@@ -26,7 +26,7 @@ pub struct ForwarderArguments {
     /// Where to forward to
     #[arg(long, value_name = "ADDR")]
     origin: SocketAddr,
-    /// Where the memory of what is read comes from
+    /// Where the memory of read buffers comes from
     #[arg(long, value_name = "KIND", default_value = "pooled")]
     buffers: Buffers,
 }

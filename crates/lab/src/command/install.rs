@@ -8,7 +8,7 @@ use crate::ports::Ports;
 use crate::run::{Binaries, Interrupt, Interrupted, Stage};
 use crate::terminal::{Paint, print, print_error};
 
-/// What `weir lab install` takes.
+/// Arguments of `weir lab install`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct InstallArguments {
     /// Only these contenders [default: all]
@@ -18,10 +18,10 @@ pub struct InstallArguments {
     files: FilesArguments,
 }
 
-/// Maven projects and Rust programs are built meanwhile.
+/// Long, because Maven projects and Rust programs are built.
 const INSTALL_LIMIT: Duration = Duration::from_secs(45 * 60);
 
-/// Installs one after another. Exit code 1 if one cannot be had.
+/// Installs one contender after another. Exit code 1 if one cannot be installed.
 pub fn run(arguments: &InstallArguments) -> anyhow::Result<ExitCode> {
     let files = Files::open(&arguments.files)?;
     let contenders = select("contender", &files.contenders()?, &arguments.names, |one| &one.name, |_| true)?;
@@ -46,5 +46,5 @@ pub fn run(arguments: &InstallArguments) -> anyhow::Result<ExitCode> {
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What a shell reports of a program that Ctrl-C ended.
+/// The exit code of a shell after Ctrl-C.
 const INTERRUPTED: u8 = 130;

@@ -8,14 +8,14 @@ use crate::ports::Ports;
 use crate::run::{Binaries, Interrupt, Interrupted, Stage};
 use crate::terminal::{Paint, print};
 
-/// What `weir lab list` takes.
+/// Arguments of `weir lab list`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ListArguments {
     #[command(flatten)]
     files: FilesArguments,
 }
 
-/// A virtual machine that says its version.
+/// Longest time of a contender to print its version, which for a virtual machine may take long.
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
 
 /// Prints both lists.

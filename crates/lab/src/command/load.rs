@@ -10,10 +10,10 @@ use anyhow::{Context, bail};
 
 use crate::load::{self, Check, Expectation, Habit, Manner, Plan, Target};
 
-/// What `weir lab load` takes.
+/// Arguments of `weir lab load`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LoadArguments {
-    /// Whom to ask: http://HOST:PORT/PATH (also for WebSocket)
+    /// The URL to request: http://HOST:PORT/PATH (also for WebSocket)
     #[arg(value_name = "URL")]
     url: String,
     /// Connections, on all threads together
@@ -78,7 +78,7 @@ pub struct LoadArguments {
     json: bool,
 }
 
-/// What slow clients are slow at.
+/// The slow part of slow clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Slow {
     /// A request's head, sent by the byte
@@ -89,8 +89,8 @@ enum Slow {
     Readers,
 }
 
-/// Asks, and prints what came of it, also when it is ended by SIGINT or SIGTERM. Exit code 1 if nothing was answered
-/// where something should have been; other failures are in the outcome.
+/// Sends requests and prints the outcome, also when it is ended by SIGINT or SIGTERM. Exit code 1 if no response came
+/// although some were expected; other failures are in the outcome.
 pub fn run(arguments: &LoadArguments) -> anyhow::Result<ExitCode> {
     let plan = arguments.plan()?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -150,7 +150,7 @@ impl LoadArguments {
         })
     }
 
-    /// What `--expect-like` answers.
+    /// The body of `--expect-like`.
     fn expected_body(&self, timeout: Duration) -> anyhow::Result<Option<Vec<u8>>> {
         let Some(url) = &self.expect_like else { return Ok(None) };
         let (status, body) = load::fetch(&Target::parse(url)?, timeout).context("--expect-like")?;
@@ -161,7 +161,7 @@ impl LoadArguments {
     }
 }
 
-/// A reader that went away is no error.
+/// A closed standard output is no error.
 fn print(text: &str) {
     let mut output = io::stdout().lock();
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn conflicting_arguments_are_refused() {
         let check = |line: &str, reason: &str| {
             let error = format!("{:#}", plan(line).unwrap_err());
             assert!(error.contains(reason), "{line}: {error}");

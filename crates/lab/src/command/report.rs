@@ -10,7 +10,7 @@ use crate::report::{html, json, terminal, texts};
 use crate::result::Report;
 use crate::terminal::{print, print_error};
 
-/// What `weir lab report` takes.
+/// Arguments of `weir lab report`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReportArguments {
     /// A file that `weir lab run` wrote; it begins with `"format": 1`
@@ -42,7 +42,7 @@ enum Open {
     No,
 }
 
-/// Writes what was asked for, or prints the tables where nothing was.
+/// Writes the requested forms, or prints the tables if none was requested.
 pub fn run(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     let mut report = json::read(&arguments.result)?;
     if let Some(baseline) = &arguments.baseline {
@@ -82,7 +82,7 @@ fn write_charts(report: &Report, folder: &Path) -> anyhow::Result<usize> {
     Ok(charts.len())
 }
 
-/// Sets every scenario's baseline. Fails where nobody of that name was measured at all.
+/// Sets every scenario's baseline. Fails if no contender of that name was measured.
 fn compare_with(report: &mut Report, baseline: &str) -> anyhow::Result<()> {
     let mut found = false;
     for result in &mut report.scenarios {
@@ -98,7 +98,7 @@ fn compare_with(report: &mut Report, baseline: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A desktop that shows nothing is not a failure: the page is written.
+/// A desktop that cannot show the page is no failure, because the page is written.
 fn show(page: &Path) {
     let opened = Command::new("xdg-open").arg(page).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !opened.is_ok_and(|status| status.success()) {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_written_where_it_is_wanted() {
+    fn requested_forms_are_written() {
         let directory = tempfile::tempdir().unwrap();
         let forms = [
             ("--html", "page.html", "<!doctype html>"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn another_baseline_is_taken_where_it_was_measured() {
+    fn other_baseline_is_used_if_measured() {
         let mut kept = sample::small(1, 3, 1.0);
         compare_with(&mut kept, "haproxy").unwrap();
         assert_eq!(kept.scenarios[0].baseline.as_deref(), Some("haproxy"));

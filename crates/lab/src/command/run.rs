@@ -1,4 +1,4 @@
-//! `weir lab run`: reads the command line into what the run needs. It measures nothing.
+//! `weir lab run`: converts the command line into the settings of a run. It measures nothing.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::contender::Definition;
 use crate::files::{Files, FilesArguments, select};
 use crate::run::{Binaries, Settings, Wishes};
 
-/// What `weir lab run` takes.
+/// Arguments of `weir lab run`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArguments {
     /// A look of a few minutes: two scenarios, the origin alone, nginx, HAProxy and Weir
@@ -47,7 +47,7 @@ pub struct RunArguments {
     /// percent
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(TURN_MS))]
     turn_ms: Option<u64>,
-    /// Pin nobody to cores
+    /// Pin no process to cores
     #[arg(long)]
     no_pin: bool,
     /// Install nothing: what is missing is absent
@@ -62,13 +62,13 @@ pub struct RunArguments {
 
 /// Contenders of `--quick`.
 const QUICK: [&str; 4] = ["direct", "nginx", "haproxy", "weir"];
-/// Shorter runs are all edge, longer ones are meant in another unit.
+/// Shorter runs consist only of their edges; a longer one is probably meant in another unit.
 const SECONDS: std::ops::RangeInclusive<f64> = 0.1..=86_400.0;
 
-/// Shorter turns are all edge; in longer ones the machine changes, and others wait.
+/// Shorter turns consist only of their edges; in longer ones the machine changes, and other contenders wait.
 const TURN_MS: std::ops::RangeInclusive<u64> = 5..=250;
 
-/// Measures.
+/// Runs the measurement.
 pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     crate::run::run(arguments.settings()?)
 }
@@ -128,14 +128,14 @@ impl RunArguments {
             installs: !self.no_install,
             port: self.port,
             save: self.save.clone().unwrap_or_else(unused_name),
-            // Behind `weir lab run`.
+            // Words after `weir lab run`.
             words: std::env::args().skip(3).collect(),
             choices: self.choices(),
         })
     }
 
-    /// What of this command line a single scenario's command has to repeat; its scenario, rounds and seconds are said
-    /// beside it.
+    /// The part of this command line that the command of a single scenario has to repeat, besides its scenario, rounds
+    /// and seconds.
     fn choices(&self) -> Vec<String> {
         let mut words = Vec::new();
         let named: Vec<String> = match (self.contender.is_empty(), self.quick) {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scenarios_command_repeats_what_was_chosen() {
+    fn command_of_scenario_repeats_choices() {
         for (line, choices) in [
             ("", ""),
             ("--quick", "--contender direct nginx haproxy weir"),

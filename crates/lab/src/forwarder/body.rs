@@ -1,14 +1,14 @@
-//! Where a body ends, in bytes that are passed on as they are. It knows no connection.
+//! Finds the end of a body in bytes that are forwarded unchanged. It knows no connection.
 
 use http1::chunked::{ChunkError, Decoder, Piece};
 use http1::{RequestFraming, ResponseFraming};
 
-/// How far a body has come.
+/// State of reading a body.
 #[derive(Debug)]
 pub(super) enum Body {
     /// There is none, or it has ended.
     Over,
-    /// So many bytes are to come.
+    /// This many bytes are missing.
     Length(u64),
     /// Chunks are to come.
     Chunked(Box<Decoder>),
@@ -36,15 +36,16 @@ impl Body {
         }
     }
 
-    /// Whether all of it has come.
+    /// Whether all of it has arrived.
     pub(super) fn is_over(&self) -> bool {
         matches!(self, Self::Over)
     }
 
-    /// How many of these bytes are the body's. What chunks hold is added to `data`, for a client that knows no chunks.
+    /// The number of these bytes that belong to the body. The data of chunks is appended to `data`, for a client that
+    /// knows no chunks.
     ///
     /// # Errors
-    /// What should be a chunk is none.
+    /// A chunk is malformed.
     pub(super) fn take(&mut self, bytes: &[u8], data: Option<&mut Vec<u8>>) -> Result<usize, ChunkError> {
         match self {
             Self::Over => Ok(0),
@@ -95,7 +96,7 @@ fn chunks(
 mod tests {
     use super::*;
 
-    /// Shows the bytes in pieces of every size; how many were the body's, and what its chunks held.
+    /// Feeds the bytes in pieces of every size; checks how many belong to the body, and the data of its chunks.
     fn check(body: impl Fn() -> Body, bytes: &[u8], expected: (usize, bool, &[u8])) {
         for size in 1..=bytes.len() {
             let (mut body, mut data, mut used) = (body(), Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! The memory of what is read: pieces of one size, from a pool of each thread or allocated anew. It knows no connection.
+//! Read buffers: pieces of one size, from a pool of each thread or newly allocated. It knows no connection.
 
 use std::cell::RefCell;
 use std::io;
@@ -7,7 +7,7 @@ use std::ops::Deref;
 use clap::ValueEnum;
 use tokio::net::tcp::OwnedReadHalf;
 
-/// Bytes of one piece: the larger page of the published tests comes in two.
+/// Bytes of one piece: the larger page of the published tests takes two.
 const PIECE_BYTES: usize = 16 * 1024;
 /// Pieces that a thread keeps: 16 MiB, more than a thousand connections have in flight.
 const KEPT_PIECES: usize = 1024;
@@ -48,28 +48,28 @@ impl Buffers {
     }
 }
 
-/// Bytes that were read and are still to be used.
+/// Bytes that were read and not used yet.
 #[derive(Debug)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
-    /// What stands before has been used.
+    /// Offset of the first unused byte.
     start: usize,
     source: Buffers,
 }
 
 impl Buffer {
-    /// Says that the first `length` bytes have been used.
+    /// Marks the first `length` bytes as used.
     pub(super) fn advance(&mut self, length: usize) {
         self.start += length;
         debug_assert!(self.start <= self.bytes.len(), "used more than there was");
     }
 
-    /// Where bytes are added.
+    /// The vector to append bytes to.
     pub(super) fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Keeps the first `length` bytes; what stands behind them, where there is anything, is copied.
+    /// Keeps the first `length` bytes; bytes after them are copied into the result.
     pub(super) fn split_off(&mut self, length: usize) -> Option<Buffer> {
         let rest = &self[length..];
         if rest.is_empty() {
@@ -94,7 +94,7 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         if self.source == Buffers::Pooled {
             let mut bytes = std::mem::take(&mut self.bytes);
-            // The thread may be ending; then its memory is gone, and this goes too.
+            // If the thread is ending, its pool is gone, and this piece is freed too.
             let _ = KEPT.try_with(|kept| {
                 let mut kept = kept.borrow_mut();
                 if kept.len() < KEPT_PIECES && bytes.capacity() == PIECE_BYTES {
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_is_used_again_and_is_empty_then() {
+    fn reused_piece_is_empty() {
         let mut piece = Buffers::Pooled.take();
         piece.bytes_mut().extend_from_slice(b"abc");
         let memory = piece.bytes.as_ptr();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_is_parted() {
+    fn rest_of_piece_is_split_off() {
         let mut piece = Buffers::Fresh.take();
         piece.bytes_mut().extend_from_slice(b"headbodynext");
         piece.advance(4);

@@ -1,5 +1,5 @@
-//! One request and its answer: heads are parsed and written anew, bodies pass as they are, in both directions at once. It
-//! does not choose the upstream connection.
+//! One request and its response: heads are parsed and written anew, bodies are forwarded unchanged, in both directions
+//! at once. It does not choose the upstream connection.
 
 use std::net::IpAddr;
 
@@ -14,30 +14,30 @@ use super::buffers::{Buffer, Buffers};
 use super::layer7::{Source, Upstream};
 use super::link::Writer;
 
-/// The prefix that is taken off a path, as by all contenders.
+/// The prefix that is removed from a path, as by all contenders.
 const PREFIX: &[u8] = b"/sodik";
-/// Fields that are written in a form of their own.
+/// Fields that this module writes itself.
 const OWN: FieldSet = FieldSet::of(&[FieldId::XForwardedFor]);
 
-/// Whose fault it is that an exchange cannot go on.
+/// The side at fault when an exchange cannot continue.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The client left, or sent half of something.
+    /// The client left, or sent an incomplete message.
     Client,
-    /// The client's request is none.
+    /// The client's request is malformed.
     Request(HeadError),
-    /// The origin cannot be reached, left, or sent something that is no answer.
+    /// The origin cannot be reached, left, or sent a malformed response.
     Origin,
 }
 
-/// What can be used again after an exchange.
+/// The connections that can be used again after an exchange.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) keep_client: bool,
     pub(super) keep_upstream: bool,
 }
 
-/// The exchanges of one client's connection; its memory is used again by each.
+/// The exchanges of one client's connection; each reuses the memory.
 #[derive(Debug)]
 pub(super) struct Exchange {
     client: String,
@@ -46,7 +46,7 @@ pub(super) struct Exchange {
     request_wire: RequestWire,
     response: ResponseHead,
     response_wire: ResponseWire,
-    /// Something of the answer has gone to the client.
+    /// Whether a part of the response was sent to the client.
     pub(super) answer_has_begun: bool,
 }
 
@@ -81,7 +81,7 @@ impl Exchange {
         }
     }
 
-    /// Sends the request that was read, and its answer back.
+    /// Sends the request that was read, and its response back.
     pub(super) async fn run(
         &mut self,
         client: &mut Source,
@@ -103,13 +103,13 @@ impl Exchange {
                 sent = pass(client, &mut body, to_origin, || Fault::Client, || Fault::Origin) => {
                     match sent {
                         Ok(()) => is_sent = true,
-                        // The origin may have answered before it stopped to listen.
+                        // The origin may have answered before it stopped reading.
                         Err(Fault::Origin) => {}
                         Err(fault) => return Err(fault),
                     }
                     receiving.await?
                 }
-                // An answer before the request has ended: it counts, and the connections are of no further use.
+                // A response before the end of the request counts, and the connections cannot be used again.
                 answered = &mut receiving => answered?,
             }
         };
@@ -117,7 +117,7 @@ impl Exchange {
         Ok(Ending { keep_client: keep_client && is_sent, keep_upstream })
     }
 
-    /// The request's head as the origin gets it, with as much of the body as has come already.
+    /// The request's head for the origin, with the part of the body that has arrived already.
     fn request_head(&self, client: &mut Source, body: &mut Body) -> Result<Buffer, Fault> {
         let (request, mut head) = (&self.request, self.buffers.take());
         let out = head.bytes_mut();
@@ -143,7 +143,7 @@ impl Exchange {
         Ok(head)
     }
 
-    /// Passes the answer on, interim ones before it included; whether the client's connection can be used again.
+    /// Forwards the response with its interim responses; returns whether the client's connection can be used again.
     async fn answer(&mut self, origin: &mut Source, to_client: &mut Writer) -> Result<bool, Fault> {
         let is_old = self.request.version == Version::Http10;
         loop {
@@ -152,7 +152,7 @@ impl Exchange {
                 return Err(Fault::Origin);
             }
             let mut body = Body::of_response(self.response_wire.framing);
-            // A client of HTTP/1.0 knows neither interim answers nor chunks.
+            // A client of HTTP/1.0 knows neither interim responses nor chunks.
             if is_old && self.response.is_interim() {
                 continue;
             }
@@ -198,7 +198,7 @@ impl Exchange {
         }
     }
 
-    /// The answer's head as the client gets it, with as much of the body as has come already.
+    /// The response's head for the client, with the part of the body that has arrived already.
     fn response_head(
         &self,
         origin: &mut Source,
@@ -225,7 +225,7 @@ impl Exchange {
         Ok(head)
     }
 
-    /// Passes on what chunks hold, to a client that knows none; the connection's end is the body's.
+    /// Forwards the data of chunks to a client that knows no chunks; the end of the connection ends the body.
     async fn unpack(
         &self,
         origin: &mut Source,
@@ -247,14 +247,14 @@ impl Exchange {
     }
 }
 
-/// Adds what comes next to a head that is not whole.
+/// Appends the next bytes to an incomplete head.
 async fn append(buffer: &mut Buffer, source: &mut Source, fault: fn() -> Fault) -> Result<(), Fault> {
     let more = source.more().await.map_err(|_| fault())?.ok_or_else(fault)?;
     buffer.bytes_mut().extend_from_slice(&more);
     Ok(())
 }
 
-/// Adds the part of the body that came together with its head, so that both are one write.
+/// Appends the part of the body that arrived together with its head, so that both are one write.
 fn join(out: &mut Vec<u8>, source: &mut Source, body: &mut Body, unpack: bool) -> Result<(), ()> {
     if body.is_over() {
         return Ok(());
@@ -272,7 +272,7 @@ fn join(out: &mut Vec<u8>, source: &mut Source, body: &mut Body, unpack: bool) -
     Ok(())
 }
 
-/// Passes on what is left of a body, byte for byte. Whose fault it is depends on the direction.
+/// Forwards the rest of a body, byte for byte. The direction decides the side at fault.
 async fn pass(
     from: &mut Source,
     body: &mut Body,

@@ -1,11 +1,11 @@
-//! Layer 4: bytes of a client go to a connection of its own, and back. It knows nothing of what they mean.
+//! Layer 4: copies a client's bytes to a connection of its own, and back. It does not interpret them.
 
 use std::io;
 
 use super::link::{Reader, Writer};
 use super::loops::Loops;
 
-/// Serves one client. An end of one direction is passed on and leaves the other open; a fault ends both.
+/// Serves one client. The end of one direction is forwarded and leaves the other open; a fault ends both.
 pub(super) async fn serve(client: (Reader, Writer), me: usize, loops: &Loops) -> io::Result<()> {
     let (from_client, to_client) = client;
     let (from_origin, to_origin) = loops.connect(loops.place(me)).await?;

@@ -1,5 +1,5 @@
-//! Layer 7: requests of a client's connection in turn, each with an upstream connection that is kept afterwards. How one
-//! exchange passes is told in `exchange`; here is who takes part in it.
+//! Layer 7: serves the requests of a client's connection in turn, each with an upstream connection that is kept
+//! afterwards. `exchange` forwards one request; this module chooses the connections.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use super::exchange::{Ending, Exchange, Fault};
 use super::link::{Reader, Writer};
 use super::loops::{Loops, Place};
 
-/// Bytes of a connection, of which some may have been read before they were wanted.
+/// Bytes of a connection; some may have been read before they were needed.
 #[derive(Debug)]
 pub(super) struct Source {
     reader: Reader,
@@ -29,25 +29,25 @@ impl Source {
         }
     }
 
-    /// What was read already, if anything was.
+    /// The bytes that were read already, if there are any.
     pub(super) fn waiting(&mut self) -> Option<Buffer> {
         self.rest.take()
     }
 
-    /// Bytes from the connection itself: only where nothing is waiting.
+    /// Bytes from the connection itself; only if no read bytes are left.
     pub(super) async fn more(&mut self) -> io::Result<Option<Buffer>> {
         debug_assert!(self.rest.is_none(), "there are older bytes");
         self.reader.read().await
     }
 
-    /// Keeps what is not wanted yet.
+    /// Returns bytes that are not needed yet.
     pub(super) fn put_back(&mut self, rest: Buffer) {
         if !rest.is_empty() {
             self.rest = Some(rest);
         }
     }
 
-    /// Whether nothing has come that nobody asked for.
+    /// Whether no unrequested bytes have arrived.
     pub(super) fn is_quiet(&mut self) -> bool {
         self.rest.is_none() && self.reader.is_quiet()
     }
@@ -83,7 +83,7 @@ pub(super) async fn serve((reader, mut writer): (Reader, Writer), client: IpAddr
                     return drop(writer.finish().await);
                 }
             }
-            // An answer that has begun cannot be taken back: that the connection breaks is what tells of the fault.
+            // A response that has begun cannot be taken back, so the broken connection shows the fault.
             Err(_) if exchange.answer_has_begun => return,
             Err(fault) => return refuse(writer, fault, loops.settings.buffers).await,
         }
@@ -109,7 +109,7 @@ async fn refuse(mut writer: Writer, fault: Fault, buffers: Buffers) {
     let mut answer = buffers.take();
     let text = format!("HTTP/1.1 {status} {reason}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     answer.bytes_mut().extend_from_slice(text.as_bytes());
-    // The client may be gone; there is nobody else to tell.
+    // The client may be gone; a failed write needs no report.
     if writer.write(answer).await.is_ok() {
         let _ = writer.finish().await;
     }

@@ -1,5 +1,5 @@
-//! One connection, seen from the event loop that works with it: its socket lives there, or on another loop, with which
-//! what was read is exchanged over channels. It does not know which of the two was chosen, nor what the bytes mean.
+//! One connection, as used by an event loop: its socket is on this loop, or on another one that exchanges the bytes
+//! over channels. It knows neither which of the two was chosen nor the meaning of the bytes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 
 use super::buffers::{Buffer, Buffers};
 
-/// Pieces on their way between two loops, each way: 256 KiB, as much as a socket holds. Whoever fills it waits.
+/// Pieces in flight between two loops, each way: 256 KiB, as much as a socket holds. A full channel makes its sender
+/// wait.
 const PIECES_UNDER_WAY: usize = 16;
 
 /// Where bytes come from.
@@ -37,7 +38,7 @@ impl Reader {
         }
     }
 
-    /// Whether nothing has come, not even the end: only such a connection can be used again.
+    /// Whether nothing has arrived, not even the end: only such a connection can be used again.
     pub(super) fn is_quiet(&mut self) -> bool {
         match self {
             Self::Here(socket, _) => {
@@ -49,7 +50,7 @@ impl Reader {
 }
 
 impl Writer {
-    /// Writes all of it, or hands it over to be written.
+    /// Writes all of it, or hands it to the other loop to be written.
     pub(super) async fn write(&mut self, buffer: Buffer) -> io::Result<()> {
         match self {
             Self::Here(socket) => socket.write_all(&buffer).await,
@@ -59,12 +60,12 @@ impl Writer {
         }
     }
 
-    /// Says that no more will come; the other direction stays open.
+    /// Announces the end of this direction; the other direction stays open.
     pub(super) async fn finish(self) -> io::Result<()> {
         match self {
             Self::Here(mut socket) => socket.shutdown().await,
             Self::There(pieces) => {
-                // The loop that has the socket ends its direction when the last piece was written.
+                // The loop with the socket ends its direction when the last piece was written.
                 drop(pieces);
                 Ok(())
             }
@@ -72,7 +73,7 @@ impl Writer {
     }
 }
 
-/// The halves of a connection whose socket lives on this loop.
+/// The halves of a connection with its socket on this loop.
 pub(super) fn here(stream: TcpStream, buffers: Buffers) -> io::Result<(Reader, Writer)> {
     stream.set_nodelay(true)?;
     let (reader, writer) = stream.into_split();
@@ -84,7 +85,7 @@ pub(super) async fn connect(origin: SocketAddr, buffers: Buffers) -> io::Result<
     here(TcpStream::connect(origin).await?, buffers)
 }
 
-/// Keeps the connection on this loop; the halves that come back may be used on any other.
+/// Keeps the connection on this loop; the returned halves may be used on any other.
 pub(super) fn lend((reader, writer): (Reader, Writer)) -> (Reader, Writer) {
     let (to_other, from_here) = mpsc::channel(PIECES_UNDER_WAY);
     let (to_here, from_other) = mpsc::channel(PIECES_UNDER_WAY);
@@ -93,7 +94,7 @@ pub(super) fn lend((reader, writer): (Reader, Writer)) -> (Reader, Writer) {
     (Reader::There(from_here), Writer::There(to_here))
 }
 
-/// What the socket reads goes to the other loop, until the end, a fault, or until nobody takes it there any more.
+/// Sends the bytes of the socket to the other loop, until the end, a fault, or until that loop drops its receiver.
 async fn carry_out(mut reader: Reader, pieces: mpsc::Sender<io::Result<Buffer>>) {
     loop {
         let read = tokio::select! {
@@ -108,13 +109,13 @@ async fn carry_out(mut reader: Reader, pieces: mpsc::Sender<io::Result<Buffer>>)
     }
 }
 
-/// What the other loop hands over is written to the socket. When it cannot be, the channel's end tells the other loop.
+/// Writes the bytes of the other loop to the socket. If a write fails, the end of the channel tells the other loop.
 async fn carry_in(mut pieces: mpsc::Receiver<Buffer>, mut writer: Writer) {
     while let Some(piece) = pieces.recv().await {
         if writer.write(piece).await.is_err() {
             return;
         }
     }
-    // The origin may be gone already, and then there is nobody to tell.
+    // The origin may be gone already; a failure needs no report.
     let _ = writer.finish().await;
 }

@@ -1,5 +1,5 @@
-//! The event loops: a thread each with a runtime of its own, and which of them the next upstream connection lives on. It
-//! knows how loops find each other and nothing of what they forward.
+//! The event loops: one thread each with a runtime of its own, and the choice of the loop for the next upstream
+//! connection. It knows how loops reach each other and nothing about forwarding.
 
 use std::io;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ pub struct Running {
     pub threads: Vec<JoinHandle<anyhow::Result<()>>>,
 }
 
-/// Which loop a connection lives on, seen from the one that asks.
+/// The loop of a connection, as seen from the asking loop.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Place {
     Here,
@@ -43,13 +43,13 @@ pub(super) enum Place {
 
 type Halves = (Reader, Writer);
 
-/// What all loops share.
+/// State that all loops share.
 #[derive(Debug)]
 pub(super) struct Loops {
     pub(super) settings: Settings,
-    /// How each loop that carries connections for others is asked for one.
+    /// Sends each carrying loop the request for a connection.
     carriers: Vec<mpsc::UnboundedSender<oneshot::Sender<io::Result<Halves>>>>,
-    /// Idle connections that live on the loop of this number, and are used there alone.
+    /// Idle connections on the loop of this number, which only that loop uses.
     idle_here: Vec<Mutex<Vec<Upstream>>>,
     /// Idle connections that the carrier of this number carries.
     idle_there: Vec<Mutex<Vec<Upstream>>>,
@@ -57,7 +57,7 @@ pub(super) struct Loops {
 }
 
 impl Loops {
-    /// Where the next connection of a client on loop `me` is to live.
+    /// The place of the next connection for a client on loop `me`.
     pub(super) fn place(&self, me: usize) -> Place {
         if self.settings.model == Model::SameLoop {
             return Place::Here;
@@ -79,7 +79,7 @@ impl Loops {
         }
     }
 
-    /// An idle connection of that place, if there is one that still lives.
+    /// An idle connection of that place, if one is still open.
     pub(super) fn idle(&self, me: usize, place: Place) -> Option<Upstream> {
         let mut idle = self.idle_of(me, place).lock().expect("nothing panics with the lock");
         while let Some(mut upstream) = idle.pop() {
@@ -122,7 +122,7 @@ pub fn start(settings: Settings) -> anyhow::Result<Running> {
     let mut orders: Vec<_> = orders.into_iter().map(Some).collect();
     let mut threads = Vec::new();
     for (number, listener) in listeners.into_iter().enumerate() {
-        // With one pool, the loops that accept carry as well.
+        // With one pool, the accepting loops carry connections as well.
         let own = (settings.model == Model::SharedPool).then(|| orders[number].take()).flatten();
         let loops = Arc::clone(&loops);
         threads.push(thread(format!("loop-{number}"), async move {
@@ -162,12 +162,12 @@ fn listen(address: SocketAddr) -> anyhow::Result<std::net::TcpListener> {
     bound().with_context(|| format!("cannot listen on {address}"))
 }
 
-/// Makes connections for other loops and carries them.
+/// Opens connections for other loops and carries them.
 async fn carry(mut orders: mpsc::UnboundedReceiver<oneshot::Sender<io::Result<Halves>>>, settings: Settings) {
     while let Some(reply) = orders.recv().await {
         tokio::spawn(async move {
             let halves = link::connect(settings.origin, settings.buffers).await.map(link::lend);
-            // Who asked may have gone meanwhile, and the connection with it.
+            // The asking task may have ended meanwhile, which drops the connection.
             let _ = reply.send(halves);
         });
     }
@@ -181,7 +181,7 @@ async fn accept(listener: std::net::TcpListener, me: usize, loops: Arc<Loops>) -
             Ok((stream, address)) => {
                 tokio::spawn(serve(stream, address, me, Arc::clone(&loops)));
             }
-            // Out of descriptors, or a client that left before it was taken.
+            // No descriptor is left, or the client left before it was accepted.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
@@ -190,7 +190,7 @@ async fn accept(listener: std::net::TcpListener, me: usize, loops: Arc<Loops>) -
 async fn serve(stream: TcpStream, address: SocketAddr, me: usize, loops: Arc<Loops>) {
     let Ok(client) = link::here(stream, loops.settings.buffers) else { return };
     match loops.settings.layer {
-        // Either way the connection is over, and nobody to tell why.
+        // The connection is over in either case, and a fault needs no report.
         Layer::Four => drop(layer4::serve(client, me, &loops).await),
         Layer::Seven => layer7::serve(client, address.ip(), me, &loops).await,
     }

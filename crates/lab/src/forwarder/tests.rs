@@ -1,4 +1,4 @@
-//! Every form of the forwarder in front of an origin over real sockets: what arrives is what was sent.
+//! Tests of every form of the forwarder in front of an origin over real sockets.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LARGE_BYTES: usize = 26_650;
 const UPLOAD_BYTES: usize = 1_000_000;
 
-/// Does something with every form, in front of this origin.
+/// Calls `check` with every form, in front of this origin.
 fn with_every_form(origin: SocketAddr, layers: &[Layer], check: impl Fn(SocketAddr, Settings)) {
     for &layer in layers {
         for model in [Model::SameLoop, Model::SharedPool, Model::SeparatePools] {
@@ -86,7 +86,7 @@ fn many_connections_get_their_own_answers() {
 }
 
 #[test]
-fn an_origin_that_is_not_there_is_a_502_or_a_close() {
+fn missing_origin_is_502_or_close() {
     let nowhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     with_every_form(nowhere, BOTH, |address, form| {
         let answer = whole(address, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", false);
@@ -98,7 +98,7 @@ fn an_origin_that_is_not_there_is_a_502_or_a_close() {
 }
 
 #[test]
-fn an_answer_that_is_cut_does_not_look_whole() {
+fn cut_response_does_not_look_whole() {
     with_every_form(origin(), BOTH, |address, form| {
         let answer = whole(address, b"GET /cut HTTP/1.1\r\nHost: a\r\n\r\n", false);
         assert!(answer.ends_with(b"\r\n\r\n0123456789"), "{form:?}: {}", String::from_utf8_lossy(&answer));
@@ -106,7 +106,7 @@ fn an_answer_that_is_cut_does_not_look_whole() {
 }
 
 #[test]
-fn a_client_that_has_said_all_still_gets_its_answer() {
+fn half_closed_client_gets_its_response() {
     with_every_form(origin(), BOTH, |address, form| {
         let answer = whole(address, b"GET /small HTTP/1.1\r\nHost: a\r\n\r\n", true);
         assert!(answer.ends_with(&pattern(21)), "{form:?}");
@@ -114,7 +114,7 @@ fn a_client_that_has_said_all_still_gets_its_answer() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_harms_nobody() {
+fn leaving_client_harms_no_other_client() {
     with_every_form(origin(), BOTH, |address, form| {
         for half in [&b"GET /sma"[..], b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf"] {
             let mut left = TcpStream::connect(address).unwrap();
@@ -125,7 +125,7 @@ fn a_client_that_leaves_in_the_middle_harms_nobody() {
 }
 
 #[test]
-fn old_clients_get_what_they_understand() {
+fn http_1_0_client_gets_no_chunks_or_interim() {
     with_every_form(origin(), &[Layer::Seven], |address, form| {
         let answer = whole(address, b"GET /chunked HTTP/1.0\r\n\r\n", false);
         assert!(answer.ends_with(&pattern(LARGE_BYTES)), "{form:?}");
@@ -152,7 +152,7 @@ fn heads_are_those_of_a_proxy() {
     });
 }
 
-/// Sends bytes, perhaps ends its direction, and reads to the end.
+/// Sends bytes, ends the sending direction if `ends`, and reads to the end.
 fn whole(address: SocketAddr, bytes: &[u8], ends: bool) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -161,7 +161,7 @@ fn whole(address: SocketAddr, bytes: &[u8], ends: bool) -> Vec<u8> {
         stream.shutdown(Shutdown::Write).unwrap();
     }
     let mut answer = Vec::new();
-    // A connection may be reset where an answer was cut: what came before counts.
+    // A connection may be reset if the response was cut; the bytes before that count.
     let _ = stream.read_to_end(&mut answer);
     answer
 }
@@ -173,7 +173,7 @@ struct Message {
     body: Vec<u8>,
 }
 
-/// Reads a head and the body it tells of; `None` at the end.
+/// Reads a head and its body; `None` at the end.
 fn read_message(reader: &mut BufReader<TcpStream>) -> Option<Message> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -230,7 +230,7 @@ impl Client {
     }
 }
 
-/// An origin that lives as long as the tests.
+/// An origin that runs as long as the tests.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

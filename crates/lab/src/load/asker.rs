@@ -1,6 +1,6 @@
 //! One thread of the load generator: connections on one epoll instance, and the loop that gives them requests, by the
-//! answers (closed loop) or by the clock (open loop). What is said and what an answer must be is the connections'
-//! business.
+//! responses (closed loop) or by the clock (open loop). The connections know the bytes to send and the expected
+//! responses.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ use super::schedule::Schedule;
 use super::tally::{Kind, Tally};
 use super::timer::Timer;
 
-/// See the module.
+/// The state of one thread of the load generator.
 pub(super) struct Asker<'a> {
     job: &'a Job,
     limits: Limits,
@@ -29,7 +29,7 @@ pub(super) struct Asker<'a> {
     /// Connections without a request, the one that waits longest first. Some may be closed.
     free: VecDeque<usize>,
     in_flight: usize,
-    /// Before the run begins, connections are only opened.
+    /// Whether the run has begun; before that, connections are only opened.
     begun: bool,
     clock: Instant,
     tally: Tally,
@@ -40,23 +40,23 @@ pub(super) struct Asker<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) connections: usize,
-    /// Requests are sent until then; nanoseconds since the beginning.
+    /// Time until which requests are sent; nanoseconds since the beginning.
     pub(super) end_ns: u64,
-    /// For connecting, and for each request.
+    /// Limit for connecting, and for each request.
     pub(super) timeout_ns: u64,
 }
 
-/// Where requests come from.
+/// The source of requests.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// As soon as a connection is free, so many.
+    /// This many requests, each as soon as a connection is free.
     Closed { left: u64 },
-    /// When they are due.
+    /// Requests at the times when they are due.
     Open(Schedule),
 }
 
 impl<'a> Asker<'a> {
-    /// Takes what the run needs of the machine; connects nothing yet.
+    /// Allocates the resources of the run; connects nothing yet.
     pub(super) fn new(job: &'a Job, limits: Limits, source: Source, tally: Tally) -> anyhow::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;
         let timer = match source {
@@ -79,7 +79,7 @@ impl<'a> Asker<'a> {
         })
     }
 
-    /// Opens the connections that are kept, so that this is no part of the run: each is tried once.
+    /// Opens the connections that are kept, so that this is no part of the run; each is tried once.
     pub(super) fn connect(&mut self, stop: &AtomicBool) {
         if self.job.per_connection == 1 {
             return;
@@ -103,8 +103,8 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Asks until the source or the time is over and every request has an answer or has run out of time, or until
-    /// `stop`. Gives what was counted.
+    /// Sends requests until the source or the time is over and every request has a response or has timed out, or until
+    /// `stop`. Returns the tally.
     pub(super) fn run(mut self, stop: &AtomicBool) -> Tally {
         self.clock = Instant::now();
         self.begun = true;
@@ -137,7 +137,7 @@ impl<'a> Asker<'a> {
             self.tally.leave(schedule.unsent());
         }
         if !stop.load(Ordering::Relaxed) {
-            // What is in flight that late in an open loop was due longer ago than an answer may take.
+            // A request of an open loop that is still in flight now was due longer ago than the timeout.
             for _ in 0..self.in_flight {
                 self.tally.fail(Kind::Timeout, || "no whole answer came in time".to_owned());
             }
@@ -145,7 +145,7 @@ impl<'a> Asker<'a> {
         self.tally
     }
 
-    /// Waits for events, no longer than until the next sweep, and does what they ask for.
+    /// Waits for events, no longer than until the next sweep, and handles them.
     fn turn(&mut self, events: &mut Vec<Event>) {
         if let (Some(timer), Source::Open(schedule)) = (&mut self.timer, &self.source)
             && let Some(next_ns) = schedule.next_ns().filter(|_| self.begun)
@@ -154,7 +154,7 @@ impl<'a> Asker<'a> {
         }
         events.clear();
         match epoll::wait(&self.epoll, spare_capacity(events), Some(&SWEEP)) {
-            // A signal: whoever waits for one looks at its flag.
+            // A signal interrupted the wait; its flag is read elsewhere.
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => unreachable!("epoll_wait on an own descriptor and buffer: {error}"),
         }
@@ -171,7 +171,7 @@ impl<'a> Asker<'a> {
         self.follow(number, step);
     }
 
-    /// What an event or a try of a connection means for its requests.
+    /// Handles the result of an event or of opening a connection for its request.
     fn follow(&mut self, number: usize, step: Step) {
         match step {
             Step::Wait => {}
@@ -230,7 +230,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Counts a failure, with the request in hand if there is one, and closes the connection.
+    /// Counts a failure, with the request of the connection if there is one, and closes the connection.
     fn fail(&mut self, number: usize, kind: Kind, words: String) {
         self.tally.fail(kind, || words);
         let now_ns = self.now_ns();
@@ -247,7 +247,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Looks at every connection for what lasts too long.
+    /// Checks every connection for timeouts.
     fn sweep(&mut self) {
         let now_ns = self.now_ns();
         for number in 0..self.connections.len() {
@@ -260,7 +260,8 @@ impl<'a> Asker<'a> {
                 Phase::Asking | Phase::Upgrading if lasted_ns > self.limits.timeout_ns => {
                     self.fail(number, Kind::Timeout, "no whole answer came in time".to_owned());
                 }
-                // It was told that this is the last request. Not closing is no failure, and nothing to wait for.
+                // The server was told that this is the last request. If it does not close, that is no failure, and the
+                // wait ends.
                 Phase::Ending if lasted_ns > LONGEST_ENDING_NS => {
                     connection.close(Phase::Closed);
                     self.release(number, now_ns);
@@ -289,7 +290,7 @@ impl<'a> Asker<'a> {
 }
 
 impl Source {
-    /// The next request, if one is due: when it was.
+    /// Takes the next request, if one is due; returns when it was due.
     fn take(&mut self, now_ns: u64, end_ns: u64) -> Option<u64> {
         match self {
             Source::Closed { left } if *left > 0 && now_ns < end_ns => {
@@ -302,17 +303,18 @@ impl Source {
     }
 }
 
-/// The timer's number among the connections'.
+/// The number of the timer among those of the connections.
 const TIMER: u64 = u64::MAX;
-/// Read at once: large answers in few calls, and within the nearer caches.
+/// Bytes read at once: large responses in few calls, and within the nearer caches.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Events of one look; more wait for the next.
+/// Most events of one call; more wait for the next.
 const EVENTS: usize = 256;
-/// The queue of a listener holds these; beyond it connections are made only after a second.
+/// Most connections being opened at once, because a listener's queue holds these; the SYN of further ones would be
+/// repeated only after a second.
 const CONNECTING_AT_ONCE: usize = 256;
-/// How often connections are looked at for what lasts too long; how exact timeouts are.
+/// How often connections are checked for timeouts; the precision of timeouts.
 const SWEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: SWEEP_NS as i64 };
 const SWEEP_NS: u64 = 100_000_000;
-/// Between two tries to connect, so that a server that is away is not tried all the time.
+/// Pause between two attempts to connect, so that a server that is away is not tried all the time.
 const REST_NS: u64 = 100_000_000;
 const LONGEST_ENDING_NS: u64 = 1_000_000_000;

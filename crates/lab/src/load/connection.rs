@@ -1,5 +1,5 @@
 //! One connection of the load generator: from its beginning through many requests to its end. It moves bytes and judges
-//! answers; what is asked next and when, it does not know.
+//! responses; it does not choose the next request or its time.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -15,13 +15,13 @@ use super::tally::{Kind, Tally};
 use super::target::Target;
 use super::websocket::{self, Echo, Heard, Refusal};
 
-/// What is said on every connection of a run, and what every answer must be.
+/// The bytes sent on every connection of a run, and the expected response.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) target: Target,
-    /// The bytes of a request; of a message, in WebSocket.
+    /// The bytes of a request, or of a message in WebSocket.
     pub(super) request: Vec<u8>,
-    /// The last request of a connection asks the server to close it.
+    /// The last request of a connection, which asks the server to close it.
     pub(super) last_request: Vec<u8>,
     /// Requests of one connection.
     pub(super) per_connection: u64,
@@ -29,62 +29,63 @@ pub(super) struct Job {
     pub(super) measure: Measure,
 }
 
-/// What WebSocket needs beside a request.
+/// The additional data of a WebSocket run.
 #[derive(Debug)]
 pub(super) struct Upgrade {
     pub(super) handshake: Vec<u8>,
-    /// What a message carries, and what is to come back.
+    /// Payload of a message, which has to be echoed.
     pub(super) payload: Vec<u8>,
 }
 
-/// See the module.
+/// A connection and the state of its request.
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: Option<OwnedFd>,
     pub(super) phase: Phase,
-    /// Since when the phase lasts, where it has a limit.
+    /// When the phase began, if it has a limit.
     pub(super) since_ns: u64,
-    /// When the request in hand was due; `None` without one.
+    /// When the request of the connection was due; `None` without one.
     pub(super) due_ns: Option<u64>,
     /// Requests answered on this connection.
     served: u64,
-    /// Bytes of what is being said that are on their way.
+    /// Bytes of the current message that were sent.
     sent: usize,
     reading: Reading,
     comparison: Comparison,
     frames: Echo,
-    /// A handshake's answer as far as it came.
+    /// The part of a handshake's response that has arrived.
     came: Vec<u8>,
-    /// Pongs to send behind the message.
+    /// Pongs to send after the message.
     owed: Vec<u8>,
 }
 
-/// Where in its life a connection is.
+/// Phase in the life of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Closed,
     Connecting,
-    /// The WebSocket handshake is under way.
+    /// The WebSocket handshake is in progress.
     Upgrading,
     /// Open, without a request.
     Idle,
     Asking,
-    /// The last answer is whole; the server is to close.
+    /// The last response is complete; the server has to close.
     Ending,
-    /// Closed after it could not be opened, or was closed unasked, so that not all time goes into trying.
+    /// Closed after it could not be opened, or was closed unexpectedly; it waits so that not all time goes into
+    /// attempts.
     Resting,
 }
 
-/// What an event led to.
+/// Result of an event.
 #[derive(Debug)]
 pub(super) enum Step {
     /// More events are needed.
     Wait,
-    /// It stands, and has no request.
+    /// The connection is open and has no request.
     Ready,
-    /// The request in hand was answered, at this time; [`Phase`] tells whether it stands, ends or is closed.
+    /// The request was answered, at this time; [`Phase`] tells whether the connection is open, ends or is closed.
     Answered(u64),
-    /// Its end, that was waited for, came.
+    /// The expected end of the connection came.
     Ended,
     Failed(Kind, String),
 }
@@ -120,7 +121,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins the request in hand on a connection that stands.
+    /// Sends the request on an open connection.
     pub(super) fn ask(&mut self, job: &Job, now_ns: u64) -> Step {
         (self.phase, self.since_ns, self.sent) = (Phase::Asking, now_ns, 0);
         if job.websocket.is_none() {
@@ -130,18 +131,18 @@ impl Connection {
         self.push(job)
     }
 
-    /// Nothing of it is left but its memory.
+    /// Closes the connection and keeps its memory.
     pub(super) fn close(&mut self, phase: Phase) {
         self.socket = None;
         self.phase = phase;
     }
 
-    /// It broke before it was of any use.
+    /// Whether it broke before its first response.
     pub(super) fn is_unused(&self) -> bool {
         self.served == 0
     }
 
-    /// Something happened on its socket.
+    /// Handles an event of its socket.
     pub(super) fn event(
         &mut self,
         job: &Job,
@@ -183,13 +184,13 @@ impl Connection {
         self.stands(job, clock)
     }
 
-    /// The connection can be asked, and is if it was opened for a request.
+    /// The connection is established; sends the request if it was opened for one.
     fn stands(&mut self, job: &Job, clock: &Instant) -> Step {
         self.phase = Phase::Idle;
         if self.due_ns.is_some() { self.ask(job, nanoseconds(clock)) } else { Step::Ready }
     }
 
-    /// What is being said in this phase.
+    /// The bytes to send in this phase.
     fn saying<'a>(&self, job: &'a Job) -> &'a [u8] {
         match (&job.websocket, self.phase) {
             (Some(upgrade), Phase::Upgrading) => &upgrade.handshake,
@@ -202,8 +203,7 @@ impl Connection {
         self.sent < self.saying(job).len() || !self.owed.is_empty()
     }
 
-    /// Sends what the kernel takes of what is to be said. A pong that is owed goes before or behind a message, never into
-    /// it.
+    /// Sends as many bytes as the kernel takes. A pending pong is sent before or after a message, never inside it.
     fn push(&mut self, job: &Job) -> Step {
         let saying = self.saying(job);
         let Some(socket) = &self.socket else { return Step::Wait };
@@ -217,7 +217,7 @@ impl Connection {
                 Ok(0) => return Step::Wait,
                 Ok(bytes) if is_pong => drop(self.owed.drain(..bytes)),
                 Ok(bytes) => self.sent += bytes,
-                // The answer that explains it may be there to be read.
+                // The response that explains it may be readable.
                 Err(Errno::PIPE | Errno::CONNRESET) if self.sent > 0 => {
                     self.sent = saying.len();
                     self.owed.clear();
@@ -227,7 +227,7 @@ impl Connection {
         }
     }
 
-    /// Reads what is there of an answer.
+    /// Reads the arrived part of a response.
     fn receive(
         &mut self,
         job: &Job,
@@ -251,7 +251,7 @@ impl Connection {
                 (Some(upgrade), _) => self.take_frames(job, upgrade, &buffer[..bytes], tally, clock),
             };
             match step {
-                // Less than there was room for: the rest makes another event, unless its end was told with this one.
+                // A short read: more bytes cause another event, unless this event reported the end.
                 Step::Wait if bytes < buffer.len() && !socket::is_over(flags) => return Step::Wait,
                 Step::Wait => {}
                 step => return step,
@@ -287,11 +287,11 @@ impl Connection {
         self.whole(job, socket::is_over(flags), tally, clock)
     }
 
-    /// The answer is whole: it is judged, and what becomes of the connection decided.
+    /// Handles a complete response: judges it and decides about the connection.
     fn whole(&mut self, job: &Job, is_over: bool, tally: &mut Tally, clock: &Instant) -> Step {
         let now_ns = nanoseconds(clock);
         let verdict = self.comparison.end(&job.measure, self.reading.status);
-        // A server that answers before it has read the request cannot be asked again behind its body's rest.
+        // A server that answers before it has read the request cannot be sent another after the rest of the body.
         let is_cut = self.sent < self.saying(job).len();
         self.served += 1;
         if is_over || is_cut {
@@ -384,7 +384,7 @@ impl Connection {
         answered
     }
 
-    /// Something happened on a connection without a request: usually the server closed it, as it may.
+    /// Handles an event of a connection without a request: usually the server closed it, as it may.
     fn disturbed(&mut self, job: &Job, buffer: &mut [u8]) -> Step {
         let Some(socket) = &self.socket else { return Step::Wait };
         match socket::receive(socket, buffer) {

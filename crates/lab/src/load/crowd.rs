@@ -1,5 +1,5 @@
-//! Clients that hold a connection and hardly use it: heads and bodies by the byte, answers taken by a few bytes, and
-//! connections that are idle. One thread holds thousands. Whoever is cut comes again.
+//! Clients that hold a connection and hardly use it: heads and bodies sent by the byte, responses read by a few bytes,
+//! and idle connections. One thread holds thousands. A client that is cut reconnects.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,33 +22,33 @@ use super::tally::{Kind, Run, Tally};
 use super::{Plan, cpu_time, socket};
 use crate::result::LoadOutcome;
 
-/// What these clients do.
+/// The behaviour of these clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Habit {
-    /// They ask once and keep the connection.
+    /// They send one request and keep the connection.
     Idle,
     /// They send a request's head by the byte.
     Heads {
-        /// One byte in this time, from each.
+        /// Interval between two bytes of each client.
         every: Duration,
     },
     /// They send a request's body by the byte.
     Bodies {
-        /// One byte in this time, from each.
+        /// Interval between two bytes of each client.
         every: Duration,
     },
-    /// They take an answer by eight bytes.
+    /// They read a response by eight bytes.
     Readers {
-        /// So much in this time, from each.
+        /// Interval between two reads of each client.
         every: Duration,
     },
 }
 
-/// All of them.
+/// All clients of one thread.
 pub(super) struct Crowd<'a> {
     job: &'a Job,
     habit: Habit,
-    /// What is said before the slow part, and the slow part.
+    /// Bytes that are sent quickly, before the slow part; `slow` is the slow part.
     quick: Vec<u8>,
     slow: Vec<u8>,
     failing_one_in: u32,
@@ -56,10 +56,10 @@ pub(super) struct Crowd<'a> {
     ramp_up: Duration,
     clients: Vec<Client>,
     turns: Option<Turns>,
-    /// Whose turn is next.
+    /// Index of the client with the next turn.
     turned: usize,
     turns_taken: u64,
-    /// How often somebody has left.
+    /// Number of clients that have left so far.
     left: u64,
     clock: Instant,
     tally: Tally,
@@ -71,9 +71,9 @@ pub(super) struct Crowd<'a> {
 struct Client {
     socket: Option<OwnedFd>,
     stage: Stage,
-    /// Since when it is at this stage, or when a client that is away comes again.
+    /// When its stage began, or when a client that is away reconnects.
     since_ns: u64,
-    /// Of `quick` and `slow` together.
+    /// Bytes sent of `quick` and `slow` together.
     sent: usize,
     reading: Reading,
     comparison: Comparison,
@@ -81,11 +81,11 @@ struct Client {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Not tried yet.
+    /// Not connected yet.
     New,
     Connecting,
     Open,
-    /// Waits before it comes again.
+    /// Waits before it reconnects.
     Away,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Crowd<'a> {
             comparison: Comparison::default(),
         };
         let turns = habit.every().map(|every| {
-            // Each has its turn once in that time, one behind the other.
+            // Each client has its turn once in that time, one after another.
             let rate = f64::from(plan.connections) / every.as_secs_f64().max(SHORTEST_TURN_SECONDS);
             Turns::new(rate)
         });
@@ -125,7 +125,7 @@ impl<'a> Crowd<'a> {
         })
     }
 
-    /// Lives until `stop` or for `seconds` behind the moment in which all were there, of which `ready` is told.
+    /// Runs until `stop` or for `seconds` after the moment when all clients are connected, which calls `ready`.
     pub(super) fn run(
         mut self,
         seconds: Option<Duration>,
@@ -172,7 +172,8 @@ impl<'a> Crowd<'a> {
         Ok(outcome)
     }
 
-    /// Opens who is new, a few at a time, and who has been away long enough; gives up who does not get through.
+    /// Opens new clients, a few at a time, and those that have been away long enough; gives up connections that are not
+    /// established in time.
     fn sweep(&mut self, now_ns: u64) {
         let under_way = self.clients.iter().filter(|client| client.stage == Stage::Connecting).count();
         let mut room = CONNECTING_AT_ONCE.saturating_sub(under_way);
@@ -209,7 +210,7 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// Counts a failure; the client comes again.
+    /// Counts a failure; the client reconnects.
     fn cut(&mut self, number: usize, kind: Kind, words: String) {
         self.tally.fail(kind, || words);
         self.leave(number);
@@ -222,7 +223,7 @@ impl<'a> Crowd<'a> {
         self.left += 1;
     }
 
-    /// Lets those do their little whose turn it is.
+    /// Lets the clients with a due turn send or read their few bytes.
     fn take_turns(&mut self, now_ns: u64) {
         let Some(turns) = &mut self.turns else { return };
         for _ in 0..turns.due(now_ns) {
@@ -251,7 +252,7 @@ impl<'a> Crowd<'a> {
                 self.clients[number].stage = Stage::Open;
                 self.send(number, 0);
             }
-            // What has come is taken when it is their turn; that it broke is known at once.
+            // Bytes are read in the client's turn, but a broken connection is noticed at once.
             Stage::Open if matches!(self.habit, Habit::Readers { .. }) => {
                 if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
                     self.cut(number, Kind::Broken, "a slow reader was cut".to_owned());
@@ -261,7 +262,7 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// Sends what is to come quickly, and `slowly` bytes of the rest.
+    /// Sends the rest of the quick part, and `slowly` bytes of the slow part.
     fn send(&mut self, number: usize, slowly: usize) {
         let client = &mut self.clients[number];
         let Some(socket) = &client.socket else { return };
@@ -286,7 +287,7 @@ impl<'a> Crowd<'a> {
         self.cut(number, Kind::Broken, format!("a connection was cut: {}", std::io::Error::from(error)));
     }
 
-    /// Reads once, no more than `most`; whether there may be more.
+    /// Reads once, at most `most` bytes; returns whether more may be readable.
     fn read(&mut self, number: usize, most: usize) -> bool {
         let client = &mut self.clients[number];
         let Some(socket) = &client.socket else { return false };
@@ -320,7 +321,7 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// An answer is whole. Idle clients rest on it; others begin again.
+    /// Handles a complete response. Idle clients stay; others begin again.
     fn answered(&mut self, number: usize) {
         let client = &mut self.clients[number];
         let now_ns = nanoseconds(&self.clock);
@@ -339,20 +340,20 @@ impl<'a> Crowd<'a> {
     }
 }
 
-/// When it is whose turn.
+/// The schedule of turns.
 struct Turns {
     schedule: Schedule,
     asked_ns: u64,
 }
 
 impl Turns {
-    /// So many turns in a second.
+    /// A schedule with this many turns per second.
     fn new(rate: f64) -> Self {
         Self { schedule: Schedule::new(rate, 0, 1, u64::MAX, u64::MAX), asked_ns: 0 }
     }
 
-    /// How many turns have become due since it was asked last. What was missed while this process stood still is left
-    /// out: slow clients that catch up would be quick ones.
+    /// How many turns have become due since the last call. Turns missed while this process was stopped are left out,
+    /// because slow clients that catch up would be quick ones.
     fn due(&mut self, now_ns: u64) -> usize {
         let stood_still = now_ns.saturating_sub(self.asked_ns) > STANDSTILL_NS;
         self.asked_ns = now_ns;
@@ -363,7 +364,7 @@ impl Turns {
 }
 
 impl Client {
-    /// Before a request's first byte.
+    /// Resets the client before a request's first byte.
     fn restart(&mut self, job: &Job) {
         self.sent = 0;
         self.reading.begin();
@@ -380,12 +381,12 @@ impl Habit {
     }
 }
 
-/// What a client says: quickly, and slowly.
+/// The quick and the slow part of a client's bytes.
 fn said(job: &Job, habit: Habit) -> (Vec<u8>, Vec<u8>) {
     let head_bytes = memchr::memmem::find(&job.request, b"\r\n\r\n").map_or(0, |at| at + 2);
     match habit {
         Habit::Idle | Habit::Readers { .. } => (job.request.clone(), Vec::new()),
-        // A field of its own makes it long: it is to last.
+        // A long field makes the head last.
         Habit::Heads { .. } => {
             let (head, rest) = job.request.split_at(head_bytes);
             let padding = format!("X-Slow: {}\r\n", "s".repeat(PADDING_BYTES));
@@ -398,27 +399,27 @@ fn said(job: &Job, habit: Habit) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-/// How long who leaves as the so many-th stays away: those who are cut together come again one by one, evenly, as the
-/// multiples of the golden ratio fall.
+/// How long the client that leaves as number `number` stays away: clients that are cut together reconnect one by one,
+/// evenly, because multiples of the golden ratio are spread evenly.
 fn away_ns(number: u64) -> u64 {
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
     let share = number.wrapping_mul(GOLDEN) >> 32;
     SHORTEST_AWAY_NS + ((AWAY_SPREAD_NS * share) >> 32)
 }
 
-/// How many of all have come after so long, when they come one by one in the time of the ramp.
+/// How many of all clients have arrived by now, if they arrive one by one over the ramp.
 fn invited(all: usize, ramp_up: Duration, now_ns: u64) -> usize {
     let ramp_ns = ramp_up.as_nanos().max(1);
     (all as u128 * u128::from(now_ns) / ramp_ns).min(all as u128) as usize
 }
 
-/// Begins a connection. A reader's has the segments of a network and little room, so that a large answer does not fit
-/// into this side's kernel and the server sees who is slow.
+/// Opens a connection. A reader's has the segments of a network and a small buffer, so that a large response does not
+/// fit into this side's kernel and the server sees a slow reader.
 fn connect(job: &Job, habit: Habit, epoll: &OwnedFd, number: usize) -> Result<OwnedFd, Errno> {
     let socket = socket::open(job.target.address)?;
     if matches!(habit, Habit::Readers { .. }) {
         sockopt::set_socket_recv_buffer_size(&socket, READER_BUFFER_BYTES)?;
-        // Without it the reader is a little less slow.
+        // If this fails, the reader is only a little less slow.
         let _ = SockRef::from(&socket).set_tcp_mss(SEGMENT_BYTES);
     }
     socket::begin(&socket, job.target.address)?;
@@ -428,26 +429,26 @@ fn connect(job: &Job, habit: Habit, epoll: &OwnedFd, number: usize) -> Result<Ow
 
 const BUFFER_BYTES: usize = 16 * 1024;
 const EVENTS: usize = 256;
-/// Turns are taken this exactly. In time for each would cost more; much later for many at once would be a burst, which
-/// clients that know nothing of each other are not.
+/// The precision of turns. A timer for each would cost more; a much coarser one would make bursts, which independent
+/// clients do not make.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-/// Far beyond a [`TICK`]: somebody stopped this process, or it got no processor.
+/// Far beyond a [`TICK`]: this process was stopped, or it got no processor.
 const STANDSTILL_NS: u64 = 100_000_000;
 const SWEEP_NS: u64 = 20_000_000;
-/// The queue of a listener holds these.
+/// Most connections being opened at once, because the queue of a listener holds these.
 const CONNECTING_AT_ONCE: usize = 200;
 const CONNECTING_NS: u64 = 5_000_000_000;
-/// Before a client that was cut comes again, and how much longer some wait. Who is cut with others and comes again with
-/// them is a burst for ever after.
+/// Shortest time before a client that was cut reconnects; the next constant is how much longer some wait, because
+/// clients that are cut and reconnect together would be a burst for ever.
 const SHORTEST_AWAY_NS: u64 = 200_000_000;
 const AWAY_SPREAD_NS: u64 = 1_000_000_000;
-/// What a reader takes in a turn.
+/// Bytes that a reader reads in a turn.
 const READ_BYTES: usize = 8;
 const READER_BUFFER_BYTES: usize = 4096;
 const SEGMENT_BYTES: u32 = 1460;
-/// Of a slow head's field.
+/// Length of a slow head's field.
 const PADDING_BYTES: usize = 1000;
-/// A thread can give this many turns; below, slow clients would be quick ones.
+/// A thread can give this many turns; with a shorter interval, slow clients would be quick ones.
 const SHORTEST_TURN_SECONDS: f64 = 0.001;
 
 #[cfg(test)]
@@ -455,7 +456,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_missed_in_a_standstill_is_left_out() {
+    fn turns_missed_in_standstill_are_left_out() {
         let mut turns = Turns::new(1000.0);
         for (now_ms, wanted) in [(0, 1), (5, 5), (105, 100), (106, 1), (1106, 1), (1111, 5), (1111, 0)] {
             assert_eq!(turns.due(now_ms * 1_000_000), wanted, "at {now_ms} ms");
@@ -463,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cut_together_comes_again_evenly() {
+    fn clients_cut_together_reconnect_evenly() {
         let mut times: Vec<u64> = (1_000..1_100).map(away_ns).collect();
         times.sort_unstable();
         let most = SHORTEST_AWAY_NS + AWAY_SPREAD_NS;

@@ -1,21 +1,21 @@
-//! What every answer must be, and the comparison of each with it: status, length, every byte. It reads no socket and
-//! counts nothing.
+//! The expected response, and the comparison of each response with it: status, length, every byte. It reads no socket
+//! and counts nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What every answer must be.
+/// The expected response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
     /// Its status.
     pub status: u16,
-    /// The length of its body, without framing; that of the first good answer where absent.
+    /// The length of its body, without framing; that of the first good response if absent.
     pub bytes: Option<u64>,
-    /// One answer in so many may be a 500, of an origin that fails on purpose; 0 for none.
+    /// One response in so many may be a 500, of an origin that fails on purpose; 0 for none.
     pub failing_one_in: u32,
     /// How much of an answer is compared.
     pub check: Check,
-    /// The body to compare with; the first good answer's where absent.
+    /// The body to compare with; that of the first good response if absent.
     pub body: Option<Vec<u8>>,
 }
 
@@ -31,7 +31,7 @@ pub enum Check {
     Bytes,
 }
 
-/// What a whole answer was.
+/// The verdict on a complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// As expected.
@@ -46,34 +46,34 @@ pub(super) enum Verdict {
     Bytes,
 }
 
-/// What answers are compared with; the first good one of any thread becomes the measure of all others. One answer at a
-/// time is kept to become it. Of those that come in meanwhile a digest is taken, to be compared when the measure stands,
-/// so that large answers on many connections are not all in memory.
+/// The reference that responses are compared with: the first good one of any thread. One response at a time is kept to
+/// become it. Of responses that arrive meanwhile a digest is stored and compared later, so that large responses on many
+/// connections are not all in memory.
 #[derive(Debug)]
 pub(super) struct Measure {
     expectation: Expectation,
     first: OnceLock<First>,
-    /// Some answer is being kept.
+    /// Whether a response is being kept.
     claimed: AtomicBool,
-    /// Good ones that ended before the measure stood.
+    /// Digests of good responses that ended before the reference existed.
     early: Mutex<Vec<Digest>>,
 }
 
-/// The first good answer: its digest, and its body unless only lengths are compared or it is too large to keep.
+/// The first good response: its digest, and its body unless only lengths are compared or it is too large to keep.
 #[derive(Debug)]
 struct First {
     digest: Digest,
     body: Option<Vec<u8>>,
 }
 
-/// Length and FNV-1a of a body; the latter 0 where bytes are not compared.
+/// Length and FNV-1a of a body; the latter is 0 if bytes are not compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Digest {
     bytes: u64,
     hash: u64,
 }
 
-/// The body of one answer on its way through the comparison.
+/// The body of one response during its comparison.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     bytes: u64,
@@ -83,13 +83,13 @@ pub(super) struct Comparison {
     kept: Vec<u8>,
 }
 
-/// What is done with a body's bytes.
+/// How a body's bytes are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Manner {
     #[default]
     Count,
     Compare,
-    /// To become the measure; digested as well.
+    /// Kept to become the reference; digested as well.
     Keep,
     Digest,
 }
@@ -104,8 +104,8 @@ impl Measure {
         Measure { expectation, first, claimed: AtomicBool::new(false), early: Mutex::new(Vec::new()) }
     }
 
-    /// How many of the answers that were called good before the measure stood differ from it, or from each other if it
-    /// never came to stand.
+    /// How many of the responses that were judged good before the reference existed differ from it, or from each other
+    /// if it never existed.
     pub(super) fn differing_early_ones(&self) -> u64 {
         let early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(measure) = self.first.get().map(|first| first.digest).or_else(|| early.first().copied())
@@ -117,7 +117,7 @@ impl Measure {
 }
 
 impl Comparison {
-    /// Before an answer's first byte, whatever became of the one before.
+    /// Prepares for the first byte of a response.
     pub(super) fn begin(&mut self, measure: &Measure) {
         if self.manner == Manner::Keep {
             self.kept.clear();
@@ -126,8 +126,7 @@ impl Comparison {
         (self.bytes, self.differs, self.hash, self.manner) = (0, false, FNV_START, Manner::Count);
     }
 
-    /// Takes a piece of the body of an answer with this status. Other answers than those of the expected status have
-    /// bodies of their own.
+    /// Takes a piece of the body of a response with this status. Bodies of unexpected statuses are not compared.
     pub(super) fn take(&mut self, measure: &Measure, status: u16, piece: &[u8]) {
         if self.bytes == 0 {
             self.manner = manner(measure, status);
@@ -150,7 +149,7 @@ impl Comparison {
         }
     }
 
-    /// The verdict over a whole answer.
+    /// The verdict on a complete response.
     pub(super) fn end(&mut self, measure: &Measure, status: u16) -> Verdict {
         let wanted = &measure.expectation;
         if status != wanted.status {
@@ -165,7 +164,7 @@ impl Comparison {
             return Verdict::Length { wanted, had };
         }
         let digest = Digest { bytes: had, hash: if wanted.check == Check::Bytes { self.hash } else { 0 } };
-        // An empty body has had no piece to claim with.
+        // An empty body had no piece that could have claimed the reference.
         if self.manner == Manner::Keep || wanted.check == Check::Length || had == 0 {
             let whole = wanted.check == Check::Bytes && self.kept.len() as u64 == had;
             let _ = measure.first.get_or_init(|| {
@@ -185,7 +184,7 @@ impl Comparison {
     }
 }
 
-/// What is to be done with the body that begins.
+/// How to handle the body that begins.
 fn manner(measure: &Measure, status: u16) -> Manner {
     if measure.expectation.check != Check::Bytes || status != measure.expectation.status {
         return Manner::Count;
@@ -203,8 +202,8 @@ fn fnv(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// How many of `answers` may be a 500 when one in `one_in` is by design. Others may ask the same origin meanwhile, so
-/// that chance deals them out: three standard deviations are granted.
+/// How many of `answers` may be a 500 if one in `one_in` is intended. Other clients may use the same origin, so the
+/// number is random, and three standard deviations are allowed.
 pub(super) fn allowed_failing(answers: u64, one_in: u32) -> u64 {
     if one_in == 0 {
         return 0;
@@ -216,7 +215,7 @@ pub(super) fn allowed_failing(answers: u64, one_in: u32) -> u64 {
 /// The status of an origin that fails on purpose.
 const FAILING: u16 = 500;
 const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
-/// Larger ones are compared by their digest, which is slower and keeps nothing.
+/// Larger bodies are compared by their digest, which is slower and keeps nothing.
 const LARGEST_KEPT_BYTES: u64 = 64 << 20;
 
 #[cfg(test)]
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_is_compared_with_the_first_good_one() {
+    fn every_response_is_compared_with_first_good() {
         let measure = Measure::new(expectation());
         let check = |status, pieces: &[&str], wanted: Verdict| {
             assert_eq!(verdict(&measure, status, pieces), wanted, "{status} {pieces:?}");
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn how_much_is_compared_is_a_choice() {
+    fn amount_of_comparison_is_a_choice() {
         let check = |expectation: Expectation, second: &str, wanted: Verdict| {
             let measure = Measure::new(expectation);
             assert_eq!(verdict(&measure, 200, &["hello"]), Verdict::Good);
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_length_or_body_judges_the_first_answer_too() {
+    fn known_length_or_body_judges_first_response() {
         let measure = Measure::new(Expectation { bytes: Some(4), ..expectation() });
         assert_eq!(verdict(&measure, 200, &["hello"]), Verdict::Length { wanted: 4, had: 5 });
         assert_eq!(verdict(&measure, 200, &["four"]), Verdict::Good);
@@ -281,7 +280,7 @@ mod tests {
 
     #[test]
     fn concurrent_responses_are_compared_at_the_end() {
-        // The second begins while the first is kept, and ends behind or before it.
+        // The second begins while the first is kept, and ends after or before it.
         let check = |second: &str, first_ends_first: bool, wanted: Verdict, early: u64| {
             let measure = Measure::new(expectation());
             let (mut one, mut two) = (Comparison::default(), Comparison::default());

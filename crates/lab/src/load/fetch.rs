@@ -1,4 +1,4 @@
-//! One request apart, on a connection of its own that may block: what an answer is compared with.
+//! A single request on a blocking connection of its own, for a body to compare with.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use peer::Fault;
 use super::reading::Reading;
 use super::target::Target;
 
-/// Asks once; status and body. Fails when no whole answer comes in time.
+/// Sends one request; returns status and body. Fails if no complete response arrives in time.
 pub fn fetch(target: &Target, timeout: Duration) -> anyhow::Result<(u16, Vec<u8>)> {
     let address = target.address;
     let mut stream = TcpStream::connect_timeout(&address, timeout)

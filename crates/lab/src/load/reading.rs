@@ -1,20 +1,20 @@
-//! Reads HTTP/1 answers from bytes as they come: the status, the body in pieces, and whether the connection can be used
-//! again. It does no I/O and does not know which answer is expected.
+//! Parses HTTP/1 responses from bytes as they arrive: the status, the body in pieces, and whether the connection can be
+//! used again. It does no I/O and does not know the expected response.
 
 use peer::Fault;
 use peer::body::{Body, Part};
 use peer::head::{self, StatusLine};
 
-/// One answer being read. It is reused by [`begin`](Reading::begin), so that its memory is kept.
+/// The state of parsing one response, reused by [`begin`](Reading::begin) with its memory.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    /// The rest of the body; `None` until the head is there.
+    /// The rest of the body; `None` until the head is complete.
     body: Option<Body>,
-    /// The bytes of a head that was cut; empty while heads come whole.
+    /// The bytes of a head that was cut; empty while heads arrive complete.
     carried: Vec<u8>,
     /// The answer's status; known from its head on.
     pub(super) status: u16,
-    /// The connection can serve another request.
+    /// Whether the connection can serve another request.
     pub(super) keeps: bool,
 }
 
@@ -54,23 +54,23 @@ impl Reading {
         Ok(used + taken)
     }
 
-    /// The server closed: whether the answer is whole with it.
+    /// Handles the server's close; returns whether the response is complete with it.
     pub(super) fn take_end(&mut self) -> bool {
         self.body.as_mut().is_some_and(Body::take_end)
     }
 
-    /// Nothing of this answer is missing.
+    /// Whether the response is complete.
     pub(super) fn is_whole(&self) -> bool {
         self.body.is_some_and(|body| body.is_whole())
     }
 
-    /// Nothing of this answer has come.
+    /// Whether no byte of this response has arrived.
     pub(super) fn is_untouched(&self) -> bool {
         self.body.is_none() && self.carried.is_empty()
     }
 
-    /// Takes heads until that of the final answer is there; how many of `bytes` they had, or `None` if all were taken
-    /// and more are needed.
+    /// Parses heads up to that of the final response; returns how many of `bytes` they took, or `None` if all were
+    /// taken and more are needed.
     fn take_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
         let mut used = 0;
         loop {
@@ -95,7 +95,7 @@ impl Reading {
             }
             used += head.bytes - carried;
             self.carried.clear();
-            // Interim answers are passed over; a 101 ends HTTP on this connection (RFC 9110 15.2).
+            // Interim responses are skipped; a 101 ends HTTP on this connection (RFC 9110 15.2).
             if (100..200).contains(&head.status) && head.status != SWITCHING_PROTOCOLS {
                 if used == bytes.len() {
                     return Ok(None);
@@ -108,11 +108,11 @@ impl Reading {
     }
 }
 
-/// The head that `bytes` begin with, `None` while it is incomplete.
+/// The head at the beginning of `bytes`; `None` while it is incomplete.
 fn parse_head(bytes: &[u8]) -> Result<Option<Head>, Fault> {
     let Some(head) = head::parse(bytes, head::status_line)? else { return Ok(None) };
     let StatusLine { status, is_1_1 } = head.line;
-    // RFC 9112 6.3: these have no body, whatever their fields say.
+    // RFC 9112 6.3: these responses have no body, whatever their fields say.
     let is_bodiless = status < 200 || status == 204 || status == 304;
     let announced = if is_bodiless { Some(Body::WHOLE) } else { head.facts.body()? };
     let keeps = announced.is_some() && head.facts.keeps_alive(is_1_1);

@@ -1,5 +1,5 @@
-//! When requests are due in an open loop: a fixed rate, whatever the answers do. It reads no clock; times are handed in,
-//! as nanoseconds since the run began.
+//! When requests are due in an open loop: at a fixed rate, whatever the responses do. It reads no clock; times are
+//! passed in, as nanoseconds since the run began.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ pub(super) struct Schedule {
     /// Nanoseconds between two of this thread's requests, and before the first.
     interval_ns: f64,
     offset_ns: f64,
-    /// None becomes due at or behind this time.
+    /// No request becomes due at or after this time.
     end_ns: u64,
-    /// How many have become due.
+    /// Number of requests that have become due.
     due: u64,
     most: u64,
     waiting: VecDeque<u64>,
-    /// Became due when the queue was full.
+    /// Requests that became due when the queue was full.
     refused: u64,
 }
 
@@ -35,7 +35,7 @@ impl Schedule {
         }
     }
 
-    /// Puts what has become due by `now_ns` into the queue.
+    /// Puts requests that are due by `now_ns` into the queue.
     pub(super) fn advance(&mut self, now_ns: u64) {
         while let Some(at) = self.next_ns().filter(|at| *at <= now_ns) {
             self.due += 1;
@@ -47,32 +47,32 @@ impl Schedule {
         }
     }
 
-    /// The oldest request that waits: when it was due.
+    /// Takes the oldest waiting request; returns when it was due.
     pub(super) fn take(&mut self) -> Option<u64> {
         self.waiting.pop_front()
     }
 
-    /// When the next request becomes due; `None` when all have.
+    /// When the next request becomes due; `None` if all have.
     pub(super) fn next_ns(&self) -> Option<u64> {
-        // From the number, not from the one before: a sum of rounded intervals would drift.
+        // Computed from the number and not from the request before, because a sum of rounded intervals would drift.
         let at = (self.offset_ns + self.due as f64 * self.interval_ns).round() as u64;
         (at < self.end_ns && self.due < self.most).then_some(at)
     }
 
-    /// No request is due or will be.
+    /// Whether no request is due or will be.
     pub(super) fn is_over(&self) -> bool {
         self.waiting.is_empty() && self.next_ns().is_none()
     }
 
-    /// Requests that were due and were not taken; to be asked when nothing is sent any more.
+    /// Requests that were due and not taken; to be read after the end of sending.
     pub(super) fn unsent(&self) -> u64 {
         self.refused + self.waiting.len() as u64
     }
 }
 
 const NANOSECONDS: f64 = 1e9;
-/// Due requests of one thread that wait for a connection: beyond it, whoever is asked is so far behind that waiting tells
-/// nothing more. At 100,000 in a second it is a standstill of two and a half seconds; two megabytes.
+/// Most due requests of one thread that wait for a connection. Beyond that the server is so far behind that waiting
+/// shows nothing more. At 100,000 per second it is a standstill of two and a half seconds; two megabytes.
 const LONGEST_QUEUE: usize = 1 << 18;
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
         check(0, &[0]);
         check(249, &[]);
         check(250, &[250]);
-        // Nobody looked for half a second: both are due, each at its own time.
+        // After a gap of half a second both are due, each at its own time.
         check(800, &[500, 750]);
         check(5000, &[]);
         assert!(schedule.is_over() && schedule.unsent() == 0);

@@ -1,4 +1,4 @@
-//! Sockets that do not block, as the load generator uses them. It knows no protocol.
+//! Non-blocking sockets for the load generator. It knows no protocol.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -7,8 +7,8 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// Begins a connection and has `epoll` tell of it once and for all, at edges, under `number`. The kernel's refusal comes
-/// later, by [`connected`].
+/// Begins a connection and registers it with `epoll`, edge-triggered, under `number`. [`connected`] reports the
+/// kernel's refusal later.
 pub(super) fn connect(address: SocketAddr, epoll: &OwnedFd, number: u64) -> Result<OwnedFd, Errno> {
     let socket = open(address)?;
     begin(&socket, address)?;
@@ -33,18 +33,18 @@ pub(super) fn begin(socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> 
     }
 }
 
-/// Has `epoll` tell of it at edges, under `number`: one call in a connection's life.
+/// Registers it with `epoll`, edge-triggered, under `number`: one call in a connection's life.
 pub(super) fn watch(socket: &OwnedFd, epoll: &OwnedFd, number: u64) -> Result<(), Errno> {
     let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
     epoll::add(epoll, socket, EventData::new_u64(number), flags)
 }
 
-/// What became of a connection that was begun.
+/// The result of a connection that was begun.
 pub(super) fn connected(socket: &OwnedFd) -> Result<(), Errno> {
     net::sockopt::socket_error(socket)?
 }
 
-/// Sends what the kernel takes, which may be nothing; the number of bytes.
+/// Sends as many bytes as the kernel takes, which may be none; returns the number.
 pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     loop {
         match net::send(socket, bytes, SendFlags::NOSIGNAL) {
@@ -55,7 +55,7 @@ pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     }
 }
 
-/// Reads what is there: `None` if nothing is, 0 when the peer closed.
+/// Reads the available bytes: `None` if there are none, 0 if the peer closed.
 pub(super) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
     loop {
         match net::recv(socket, &mut *buffer, RecvFlags::empty()) {
@@ -67,12 +67,12 @@ pub(super) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<Option<usiz
     }
 }
 
-/// The peer closed, or the connection broke, as far as an event tells.
+/// Whether an event reports that the peer closed or the connection broke.
 pub(super) fn is_over(flags: EventFlags) -> bool {
     flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
 }
 
-/// What a failure to connect means to somebody who started the load.
+/// The meaning of a failure to connect, for the user of the load generator.
 pub(super) fn cannot_connect(error: Errno) -> String {
     let advice = match error {
         Errno::CONNREFUSED => ": nobody listens there, or its queue is full",

@@ -1,4 +1,4 @@
-//! What is counted during a run, one tally a thread, and the outcome they make together. It reads no clock.
+//! Counters of a run, one tally per thread, and the outcome of all. It reads no clock.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,15 +16,15 @@ pub(super) struct Tally {
     failures: Failures,
     failing: u64,
     latency: Histogram<u64>,
-    /// Answers in each step of the series.
+    /// Responses in each step of the series.
     steps: Vec<u64>,
-    /// When the last answer was whole, in nanoseconds since the beginning.
+    /// When the last response was complete, in nanoseconds since the beginning.
     last_ns: u64,
     unsent: u64,
     notes: Notes,
 }
 
-/// The first failure of each kind, in words.
+/// The text of the first failure of each kind.
 #[derive(Clone, Debug, Default)]
 struct Notes([Option<String>; 5]);
 
@@ -39,7 +39,7 @@ pub(super) enum Kind {
 }
 
 impl Tally {
-    /// `seconds` is how long the run is likely to take; it may take longer.
+    /// A tally for a run of about `seconds`; it may last longer.
     pub(super) fn new(seconds: f64) -> Tally {
         let steps =
             (seconds.clamp(0.0, LONGEST_PREPARED_SECONDS) * 1000.0 / SERIES_INTERVAL_MS as f64) as usize;
@@ -57,7 +57,7 @@ impl Tally {
         }
     }
 
-    /// A whole answer: when it was, how long it took, and what it was.
+    /// Counts a complete response: its time, its latency, and its verdict.
     pub(super) fn answer(&mut self, now_ns: u64, took_ns: u64, verdict: &Verdict) {
         self.requests += 1;
         self.last_ns = now_ns;
@@ -82,7 +82,7 @@ impl Tally {
         }
     }
 
-    /// Something went wrong; the words are kept for the first of its kind.
+    /// Counts a failure; the text is kept for the first of its kind.
     pub(super) fn fail(&mut self, kind: Kind, words: impl FnOnce() -> String) {
         let failures = &mut self.failures;
         *match kind {
@@ -95,12 +95,12 @@ impl Tally {
         self.notes.0[kind as usize].get_or_insert_with(words);
     }
 
-    /// Bytes that were read.
+    /// Counts bytes that were read.
     pub(super) fn read(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
-    /// Requests that were due and never sent.
+    /// Counts requests that were due and never sent.
     pub(super) fn leave(&mut self, unsent: u64) {
         self.unsent += unsent;
     }
@@ -110,7 +110,7 @@ impl Tally {
         self.requests
     }
 
-    /// Adds another thread's.
+    /// Adds the tally of another thread.
     pub(super) fn add(&mut self, other: &Tally) {
         self.requests += other.requests;
         self.bytes += other.bytes;
@@ -137,8 +137,8 @@ impl Tally {
         }
     }
 
-    /// What the run gave. `asked` is how long requests were sent; answers that came later make it longer. 500s beyond
-    /// what an origin that fails on purpose accounts for become failures here.
+    /// The outcome of the run. `asked` is how long requests were sent; later responses make the run longer. 500s beyond
+    /// the allowed number become failures here.
     pub(super) fn outcome(mut self, run: &Run) -> LoadOutcome {
         let allowed = allowed_failing(self.requests, run.failing_one_in);
         for _ in allowed..self.failing {
@@ -148,7 +148,7 @@ impl Tally {
         }
         let seconds = run.asked.as_secs_f64().max(self.last_ns as f64 / 1e9);
         let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-        // What is left of a step at the end would look like a loss of speed.
+        // The last step is dropped if it is incomplete, because it would look like a loss of speed.
         let whole_steps = (seconds * 1000.0 / SERIES_INTERVAL_MS as f64) as usize;
         self.steps.resize(whole_steps, 0);
         let scale = 1000.0 / SERIES_INTERVAL_MS as f64;
@@ -186,18 +186,18 @@ impl Tally {
     }
 }
 
-/// What the outcome depends on besides what was counted.
+/// The facts of a run that the tally does not count.
 #[derive(Debug)]
 pub(super) struct Run {
     /// How long requests were sent.
     pub(super) asked: Duration,
-    /// What the load generator took of the processors.
+    /// CPU time of the load generator.
     pub(super) cpu: Duration,
     pub(super) from_due_time: bool,
     pub(super) failing_one_in: u32,
 }
 
-/// A run's outcome for a reader.
+/// The outcome of a run as text for the user.
 pub fn summary(outcome: &LoadOutcome) -> String {
     let mut text = String::new();
     let (latency, failures) = (&outcome.latency, &outcome.failures);
@@ -244,11 +244,11 @@ pub fn summary(outcome: &LoadOutcome) -> String {
 
 /// Length of a step of the series.
 pub(super) const SERIES_INTERVAL_MS: u64 = 250;
-/// Latencies are kept with three digits between these; a slower one counts as the greatest.
+/// Latencies between these two are kept with three digits; a slower one counts as the greatest.
 const LEAST_NS: u64 = 1000;
 const GREATEST_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
-/// A longer run's series grows as it goes.
+/// The series of a longer run grows during the run.
 const LONGEST_PREPARED_SECONDS: f64 = 3600.0;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Whom to ask: a URL taken apart, its name resolved once. It opens no connection.
+//! The requested URL, parsed, with its name resolved once. It opens no connection.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use anyhow::{Context, bail};
 
-/// Where requests go and what they name.
+/// Address and path of the requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Where to connect.
@@ -16,7 +16,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Takes `http://HOST[:PORT]/PATH` or `ws://…` apart. Fails on other schemes and on names that do not resolve.
+    /// Parses `http://HOST[:PORT]/PATH` or `ws://…`. Fails on other schemes and on names that do not resolve.
     pub fn parse(url: &str) -> anyhow::Result<Target> {
         let rest = match url.split_once("://") {
             Some(("http" | "ws", rest)) => rest,
@@ -33,7 +33,7 @@ impl Target {
         if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             bail!("{url:?} has blanks or control characters: write them percent-encoded");
         }
-        // A port is behind the last colon, unless that is within the brackets of an IPv6 address.
+        // The port follows the last colon, unless that colon is within the brackets of an IPv6 address.
         let has_port = host.rfind(':').is_some_and(|colon| host.rfind(']').is_none_or(|end| end < colon));
         let with_port = if has_port { host.to_owned() } else { format!("{host}:80") };
         let address = with_port
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_is_said() {
+    fn unusable_url_is_refused() {
         let check = |url: &str, reason: &str| {
             let error = format!("{:#}", Target::parse(url).unwrap_err());
             assert!(error.contains(reason), "{url}: {error}");

@@ -1,4 +1,4 @@
-//! The load generator against servers on loopback that do what they should, or one thing that they should not.
+//! The load generator against servers on loopback that behave well, or have one fault.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use super::*;
 use crate::result::Failures;
 
-/// Serves connections, each in a thread of its own, with `serve`, which is told the number of the connection.
+/// Serves connections, each in a thread of its own, with `serve`, which receives the number of the connection.
 fn server(serve: impl Fn(u64, &mut TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -39,8 +39,8 @@ fn request(stream: &mut TcpStream) -> Option<String> {
     Some(head + &String::from_utf8(body).unwrap())
 }
 
-/// Answers every request with what `answer` says to its number, counted over all connections; an empty answer is none.
-/// Closes when asked to.
+/// Answers every request with the text that `answer` returns for its number, counted over all connections; an empty
+/// text is no response. Closes if the request says so.
 fn answering(answer: impl Fn(u64) -> String + Send + Sync + 'static) -> SocketAddr {
     let count = AtomicU64::new(0);
     server(move |_, stream| {
@@ -69,7 +69,7 @@ fn plan(address: SocketAddr) -> Plan {
         ramp_up: Duration::ZERO,
         per_connection: None,
         body_bytes: 0,
-        // Where nothing stalls, as long as a busy machine may take.
+        // As long as a busy machine may take, for tests without a stall.
         timeout: Duration::from_secs(60),
         expect: Expectation { status: 200, bytes: None, failing_one_in: 0, check: Check::Bytes, body: None },
     }
@@ -127,7 +127,7 @@ fn a_server_may_close_between_requests() {
 
 #[test]
 fn each_failure_is_counted_under_its_kind() {
-    // Every tenth answer is another one than it should be.
+    // Every tenth response is a wrong one.
     let check = |bad: &'static str, kind: fn(&Failures) -> u64, note: &str| {
         let address = answering(move |number| if number % 10 == 9 { bad.to_owned() } else { good("hello") });
         let outcome = go(&Plan { connections: 1, ..plan(address) });
@@ -171,7 +171,7 @@ fn immediate_hangup_is_a_broken_connection() {
 }
 
 #[test]
-fn nobody_listening_is_a_failure_to_connect() {
+fn closed_port_is_a_failure_to_connect() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let outcome = go(&Plan { connections: 2, requests: Some(4), ..plan(address) });
     assert_eq!(outcome.requests, 0);
@@ -187,7 +187,7 @@ fn a_stalled_server_is_a_timeout() {
     let outcome = go(&stalled);
     let three = Failures { timeout: 3, ..Failures::default() };
     assert_eq!((outcome.requests, outcome.failures), (3, three), "{:?}", outcome.notes);
-    // In an open loop no request that was due is forgotten: it is answered, out of time, or unsent.
+    // In an open loop every due request is answered, timed out, or unsent.
     let address = answering(|number| if number < 3 { good("hello") } else { String::new() });
     let due = Plan { requests: None, seconds: Some(0.2), rate: Some(500.0), ..stalled };
     let outcome = go(&Plan { target: plan(address).target, ..due });
@@ -196,7 +196,7 @@ fn a_stalled_server_is_a_timeout() {
 }
 
 #[test]
-fn an_origin_that_fails_on_purpose_is_no_failure() {
+fn intended_500s_are_no_failure() {
     let failing = "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\nfail";
     let address = answering(move |number| if number % 10 == 9 { failing.to_owned() } else { good("hello") });
     let expect = Expectation { failing_one_in: 10, ..plan(address).expect };
@@ -225,7 +225,7 @@ fn bodies_arrive_as_they_were_sent() {
     assert_eq!((outcome.requests, outcome.failures.all(), seen.load(Ordering::SeqCst)), (12, 0, 12));
 }
 
-/// Accepts a WebSocket and lets `serve` have the payload of each message, to say which frame is the answer.
+/// Accepts a WebSocket and calls `serve` with the payload of each message; the result is the frame to send.
 fn websocket(proof: fn(&str) -> String, serve: fn(u64, &[u8]) -> Vec<u8>) -> SocketAddr {
     server(move |_, stream| {
         let Some(head) = request(stream) else { return };
@@ -271,7 +271,7 @@ fn websocket_messages_are_echoed_and_compared() {
         assert_eq!((outcome.requests, outcome.failures), wanted, "{:?}", outcome.notes);
     };
     check(|_, payload| echoed(payload), (8, Failures::default()));
-    // A ping before the echo is answered, not counted.
+    // A ping before the echo is answered and not counted.
     check(|_, payload| [b"\x89\x01p", &echoed(payload)[..]].concat(), (8, Failures::default()));
     check(|_, payload| echoed(&payload[1..]), (8, Failures { content: 8, ..Failures::default() }));
     check(
@@ -294,7 +294,7 @@ fn a_handshake_without_proof_is_refused() {
     assert_eq!((outcome.requests, outcome.failures), (0, Failures { status: 3, ..Failures::default() }));
 }
 
-/// Runs such a crowd until its server has seen `wanted`.
+/// Runs such a crowd until its server has counted `wanted`.
 fn crowd(plan: &Plan, seen: &AtomicU64, wanted: u64) -> LoadOutcome {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -330,10 +330,10 @@ fn slow_clients_get_through_in_the_end() {
 }
 
 #[test]
-fn idle_clients_ask_once_and_come_again_when_cut() {
+fn idle_clients_request_once_and_reconnect() {
     let seen = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&seen);
-    // The first connection is cut behind its answer, the others are left alone.
+    // The first connection is cut after its response, the others are kept.
     let address = server(move |number, stream| {
         while request(stream).is_some() {
             let _ = stream.write_all(good("hello").as_bytes());
@@ -379,7 +379,7 @@ fn a_plan_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_reference_is_fetched_whole_or_not_at_all() {
+fn reference_is_fetched_whole_or_fails() {
     let check = |answer: &'static str, wanted: Result<(u16, &str), &str>| {
         let address = server(move |_, stream| {
             request(stream);

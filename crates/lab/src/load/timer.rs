@@ -1,5 +1,5 @@
-//! A timer that an epoll instance tells of: finer than the milliseconds of its own waiting, and without the slack that
-//! the kernel allows itself there.
+//! A timer for an epoll instance: finer than the milliseconds of `epoll_wait`, and without the slack that the kernel
+//! adds there.
 
 use std::os::fd::OwnedFd;
 
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use rustix::time::{timerfd_create, timerfd_settime};
 
-/// See the module.
+/// A timerfd.
 #[derive(Debug)]
 pub(super) struct Timer {
     timer: OwnedFd,
@@ -17,22 +17,22 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// A timer that `epoll` tells of under `number`.
+    /// A timer that `epoll` reports under `number`.
     pub(super) fn new(epoll: &OwnedFd, number: u64) -> Result<Timer, Errno> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        // At edges: nobody needs to read how often it went off.
+        // Edge-triggered, so that the number of expirations need not be read.
         epoll::add(epoll, &timer, EventData::new_u64(number), EventFlags::IN | EventFlags::ET)?;
         Ok(Timer { timer, set_for_ns: None })
     }
 
-    /// Lets it go off at `at_ns`; it is `now_ns`. The same time again costs nothing.
+    /// Sets the timer to `at_ns`; it is `now_ns`. Setting the same time again costs nothing.
     pub(super) fn set(&mut self, at_ns: u64, now_ns: u64) {
         if self.set_for_ns == Some(at_ns) {
             return;
         }
         self.set_for_ns = Some(at_ns);
-        // Zero would take it back.
+        // Zero would disarm it.
         let wait_ns = at_ns.saturating_sub(now_ns).max(1);
         let value =
             Timespec { tv_sec: (wait_ns / NANOSECONDS) as i64, tv_nsec: (wait_ns % NANOSECONDS) as i64 };

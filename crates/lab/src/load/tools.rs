@@ -1,5 +1,5 @@
-//! The load generators that a scenario may name: how each is called, and how its report is read. Each is driven as it is;
-//! what it cannot tell stays untold. Nothing is started here.
+//! The load generators that a scenario may name: their command lines, and the parsers of their reports. A figure that a
+//! tool does not report stays absent. Nothing is started here.
 
 mod ab;
 mod h2load;
@@ -17,22 +17,22 @@ use super::expect::allowed_failing;
 use crate::result::LoadOutcome;
 use crate::scenario::{Load, Protocol, Tool};
 
-/// One run that a load generator is to make.
+/// One run of a load generator.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// What the scenario says. A `rate_share` has become a `rate`.
+    /// The load of the scenario. A `rate_share` has become a `rate`.
     pub load: &'a Load,
-    /// What is spoken.
+    /// The protocol of the clients.
     pub protocol: Protocol,
-    /// Who is asked.
+    /// The address of the server.
     pub address: SocketAddr,
-    /// How long, unless the scenario has a number of requests.
+    /// Length of the run, unless the scenario has a number of requests.
     pub seconds: f64,
-    /// This program, which is one of the load generators.
+    /// The path of this program, which is one of the load generators.
     pub weir: &'a Path,
 }
 
-/// The name of the program that does it.
+/// The name of a tool's program.
 pub fn program(tool: Tool) -> &'static str {
     match tool {
         Tool::Wrk => "wrk",
@@ -42,7 +42,7 @@ pub fn program(tool: Tool) -> &'static str {
     }
 }
 
-/// The words that start it. Fails where the tool cannot do what the scenario says.
+/// The command line. Fails if the tool does not support the scenario.
 pub fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
     match asked.load.tool {
         Tool::Wrk => wrk::command(asked),
@@ -52,13 +52,13 @@ pub fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// What its report says. Fails, with its last line, where that is no report.
+/// Parses its report. Fails with its last line if that is no report.
 pub fn read(load: &Load, output: &str) -> anyhow::Result<LoadOutcome> {
     let mut outcome = match load.tool {
         Tool::Wrk => wrk::read(output),
         Tool::Ab => ab::read(output, load.expect.bytes),
         Tool::H2load => h2load::read(output),
-        // It has judged its answers itself.
+        // It has judged its responses itself.
         Tool::Weir => return own::read(output),
     }?;
     if load.expect.failing_one_in > 0 {
@@ -68,7 +68,7 @@ pub fn read(load: &Load, output: &str) -> anyhow::Result<LoadOutcome> {
     Ok(outcome)
 }
 
-/// Beyond this time it hangs, and is to be ended: some gateways never answer `ab`'s HTTP/1.0.
+/// The time after which the tool counts as hung and is ended: some gateways never answer `ab`'s HTTP/1.0.
 pub fn longest(asked: &Asked<'_>) -> Duration {
     let seconds = asked.seconds.clamp(0.0, LONGEST_SECONDS);
     let planned = match asked.load.requests {
@@ -79,7 +79,7 @@ pub fn longest(asked: &Asked<'_>) -> Duration {
 }
 
 impl Asked<'_> {
-    /// The URL in the words of a tool that speaks these.
+    /// The URL for a tool that supports these protocols.
     fn url(&self, tool: &str, spoken: &[Protocol]) -> anyhow::Result<String> {
         if !spoken.contains(&self.protocol) {
             bail!("{tool} does not speak {:?}: name another tool in the scenario", self.protocol);
@@ -91,7 +91,7 @@ impl Asked<'_> {
         Ok(format!("{scheme}://{}{}", self.address, self.load.path))
     }
 
-    /// Refuses what only the generator of this crate can.
+    /// Refuses loads that only the generator of this crate supports.
     fn is_plain(&self, tool: &str) -> anyhow::Result<()> {
         let load = self.load;
         if load.rate.is_some() || load.rate_share.is_some() || load.body_bytes > 0 {
@@ -101,14 +101,14 @@ impl Asked<'_> {
     }
 }
 
-/// What a program said last, for an error.
+/// The last line of a program's output, for an error.
 fn last_line(output: &str) -> &str {
     output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing")
 }
 
-/// A number of requests takes no longer than at this speed, or nobody would wait for it.
+/// Speed for which the limit of a number of requests is computed.
 const SLOWEST_PER_SECOND: f64 = 200.0;
-/// For connecting, a last timeout and the report.
+/// Additional time for connecting, a last timeout and the report.
 const SPARE: Duration = Duration::from_secs(20);
 const LONGEST_SECONDS: f64 = 1e7;
 

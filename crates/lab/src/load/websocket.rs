@@ -1,12 +1,13 @@
-//! The client's side of WebSocket (RFC 6455), as far as an echo needs it: the handshake with its proof checked, one masked
-//! message, and what comes back compared with it. It does no I/O.
+//! The client's side of WebSocket (RFC 6455), as far as an echo needs it: the handshake with its proof checked, one
+//! masked message, and the comparison of its echo. It does no I/O.
 
 use peer::Fault;
 use peer::websocket::{
     BINARY, CLOSE, CONTINUATION, FINAL, HEADER_BYTES_MAX, Header, MASKED, PING, PONG, RESERVED, accept, frame,
 };
 
-/// A handshake's request, with the same key each time: it proves that the server understood, nothing else.
+/// A handshake's request. The key is the same each time, because it only has to prove that the server understood the
+/// request.
 pub(super) fn handshake(host: &str, path: &str) -> Vec<u8> {
     format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -31,11 +32,11 @@ pub(super) fn pong(payload: &[u8]) -> Vec<u8> {
 pub(super) enum Refusal {
     /// The answer had another status than 101.
     Status(u16),
-    /// It is no handshake.
+    /// It is no valid handshake.
     Content(&'static str),
 }
 
-/// Looks for the head of a handshake's answer in what has come: its length once it is there and good.
+/// Searches the received bytes for the head of a handshake's response; returns its length if it is complete and valid.
 pub(super) fn check_handshake(came: &[u8]) -> Result<Option<usize>, Refusal> {
     let Some(end) = memchr::memmem::find(came, b"\r\n\r\n") else {
         let long = came.len() > LONGEST_HEAD_BYTES;
@@ -64,7 +65,7 @@ pub(super) fn check_handshake(came: &[u8]) -> Result<Option<usize>, Refusal> {
 pub(super) struct Echo {
     header: [u8; HEADER_BYTES_MAX],
     header_bytes: usize,
-    /// Of the frame's payload; `None` while its header is incomplete.
+    /// Missing bytes of the frame's payload; `None` while its header is incomplete.
     left: Option<u64>,
     /// Payload of the message so far.
     bytes: usize,
@@ -73,19 +74,19 @@ pub(super) struct Echo {
     control: Vec<u8>,
 }
 
-/// What was heard.
+/// A complete message or control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// A whole message: whether it was the one that was sent, and its length.
     Message { same: bool, bytes: usize },
     /// A ping, to be answered.
     Ping(Vec<u8>),
-    /// The server says good-bye.
+    /// The server closes.
     Close,
 }
 
 impl Echo {
-    /// Takes bytes up to the end of the first thing that is heard; says how many it took.
+    /// Takes bytes up to the end of the first message or control frame; returns how many it took.
     pub(super) fn take(&mut self, bytes: &[u8], sent: &[u8]) -> Result<(usize, Option<Heard>), Fault> {
         let mut used = 0;
         loop {
@@ -117,7 +118,7 @@ impl Echo {
         }
     }
 
-    /// The frame in hand is whole.
+    /// Handles the end of a frame.
     fn hear(&mut self, sent_bytes: usize) -> Option<Heard> {
         let is_final = self.header[0] & FINAL != 0;
         match self.opcode() {
@@ -195,7 +196,7 @@ mod tests {
         check("hello\r\n\r\n", Err(garbage));
     }
 
-    /// All that is heard when `bytes` come in pieces of this size.
+    /// All messages and control frames if `bytes` arrive in pieces of this size.
     fn hear(bytes: &[u8], sent: &[u8], piece: usize) -> Result<Vec<Heard>, Fault> {
         let (mut echo, mut all) = (Echo::default(), Vec::new());
         for mut rest in bytes.chunks(piece) {
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_compared() {
+    fn echo_is_compared_with_message() {
         let check = |frames: &[Vec<u8>], wanted: &[Heard]| {
             let bytes = frames.concat();
             for piece in 1..=bytes.len() {

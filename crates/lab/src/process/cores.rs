@@ -1,5 +1,4 @@
-//! Cores of the machine: which this process may use, pinning, and how busy they are. It decides nothing about who gets
-//! which.
+//! Cores of the machine: which ones this process may use, pinning, and their load. It does not assign them.
 
 use std::fs;
 
@@ -27,18 +26,18 @@ pub fn pin(cores: &[usize]) -> anyhow::Result<()> {
 /// Time that cores have spent since the machine started, in clock ticks, added up over the cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ticks {
-    /// Not idle, interrupts and time taken by the hypervisor included.
+    /// Not idle; interrupts and time taken by the hypervisor included.
     pub busy: u64,
-    /// Taken by the hypervisor for others.
+    /// Taken by the hypervisor for other machines.
     pub stolen: u64,
-    /// All.
+    /// All ticks.
     pub all: u64,
 }
 
 impl Ticks {
-    /// Of these cores, as the kernel tells now.
+    /// The ticks of these cores, as the kernel reports now.
     pub fn read(cores: &[usize]) -> Self {
-        // It is there on every Linux; without it the busy share is told as zero.
+        // `/proc/stat` exists on every Linux; without it the busy share is reported as zero.
         Self::parse(&fs::read_to_string("/proc/stat").unwrap_or_default(), cores)
     }
 
@@ -62,7 +61,7 @@ impl Ticks {
         sum
     }
 
-    /// What came between an earlier reading and this one.
+    /// The ticks between an earlier reading and this one.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A started program with all its descendants, from the laboratory's side: output into files, an end that is sure.
+//! A started program with all its descendants: its output goes into files, and it is certainly ended.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,50 +16,51 @@ use super::tree::{Cpu, Tree, descendants};
 pub struct Start<'a> {
     /// The program that has the command `lab guard`.
     pub guard: &'a Path,
-    /// What it is called in messages, and its output files.
+    /// Its name in messages and in the names of its output files.
     pub name: &'a str,
     /// The program and its arguments.
     pub command: &'a [String],
     /// Variables beside this process's own.
     pub environment: &'a [(String, String)],
-    /// The cores it is pinned to; all where empty.
+    /// The cores it is pinned to; all cores if empty.
     pub cores: &'a [usize],
     /// Where its output files are; it exists.
     pub directory: &'a Path,
 }
 
-/// A running program. All of it ends when this is dropped.
+/// A running program. All its processes end when this is dropped.
 #[derive(Debug)]
 pub struct Group {
     name: String,
     guard: Child,
-    /// Held open as long as the program shall run.
+    /// Held open as long as the program is to run.
     leash: Option<ChildStdin>,
     output: PathBuf,
     errors: PathBuf,
-    /// Processes that are held up now and then.
+    /// Processes that are stopped now and then.
     held: Vec<Pid>,
 }
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Its own, or 128 and the number of the signal that ended it.
+    /// Its exit code, or 128 plus the number of the signal that ended it.
     pub code: i32,
-    /// CPU that it and all its descendants took.
+    /// CPU of the program and all its descendants.
     pub cpu: Cpu,
 }
 
-/// The guard ends all within its grace; past this it is taken for stuck.
+/// The guard ends all processes within its grace; after this time it counts as stuck.
 const END_LIMIT: Duration = Duration::from_secs(8);
 const PAUSE: Duration = Duration::from_millis(5);
-/// Between looks whether a guard has started its program.
+/// Interval of checks whether a guard has started its program.
 const START_PAUSE: Duration = Duration::from_millis(1);
 /// Lines of output that a message quotes.
 const QUOTED_LINES: usize = 12;
 
 impl Group {
-    /// Starts it. Fails where the guard itself cannot be started; a program that cannot shows as one that has ended.
+    /// Starts it. Fails if the guard itself cannot be started; a program that cannot be started shows as one that has
+    /// ended.
     pub fn start(start: &Start<'_>) -> anyhow::Result<Self> {
         let output = start.directory.join(format!("{}.out", start.name));
         let errors = start.directory.join(format!("{}.err", start.name));
@@ -80,13 +81,13 @@ impl Group {
         Ok(Self { name: start.name.to_owned(), guard, leash, output, errors, held: Vec::new() })
     }
 
-    /// What its processes take.
+    /// The process tree, for its CPU and memory.
     pub fn tree(&self) -> Tree {
         Tree::beneath(Pid::from_child(&self.guard).as_raw_nonzero().get())
     }
 
-    /// Holds up its processes until [`Group::go_on`], as soon as there are any; which they are is taken down then, so
-    /// that going on and being held up again cost a system call each. What they start later is not held up.
+    /// Stops its processes until [`Group::go_on`], as soon as there are any. The list of processes is stored then, so
+    /// that continuing and stopping again cost one system call each. Processes started later are not stopped.
     pub fn hold(&mut self) {
         while self.held.is_empty() && self.is_running() {
             let found = descendants(Pid::from_child(&self.guard).as_raw_nonzero().get());
@@ -98,22 +99,23 @@ impl Group {
         self.signal(Signal::STOP);
     }
 
-    /// Lets go on what was held up.
+    /// Continues the stopped processes.
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }
 
     fn signal(&self, signal: Signal) {
         for pid in &self.held {
-            // One that has ended needs none, and its number is not another's within the milliseconds until that is seen.
+            // A process that has ended needs no signal, and its number is not reused within the milliseconds until that
+            // is noticed.
             let _ = rustix::process::kill_process(*pid, signal);
         }
     }
 
-    /// How it ended, once it has. It can be asked once only: the guard is gone then.
+    /// How it ended, once it has. It can be called once only, because the guard is gone then.
     pub fn ended(&mut self) -> io::Result<Option<Ended>> {
         let pid = Pid::from_child(&self.guard);
-        // Its figures are there until its status is taken.
+        // Its figures exist until its status is taken.
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if rustix::process::waitid(WaitId::Pid(pid), look)?.is_none() {
             return Ok(None);
@@ -123,18 +125,18 @@ impl Group {
         Ok(Some(Ended { code: code(status), cpu }))
     }
 
-    /// Whether it still runs, without taking its end.
+    /// Whether it still runs, without taking its status.
     pub fn is_running(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         matches!(rustix::process::waitid(WaitId::Pid(Pid::from_child(&self.guard)), look), Ok(None))
     }
 
-    /// What it printed so far.
+    /// Its output so far.
     pub fn output(&self) -> String {
         read(&self.output)
     }
 
-    /// The end of what it wrote to standard error, else to standard output; in one line for each.
+    /// The end of its standard error, else of its standard output, as one line.
     pub fn last_lines(&self) -> String {
         let (errors, output) = (read(&self.errors), read(&self.output));
         let text = if errors.trim().is_empty() { output } else { errors };
@@ -151,7 +153,7 @@ impl Group {
         bail!("{} ended{}{}", self.name, if lines.is_empty() { "" } else { ": " }, lines)
     }
 
-    /// Ends all of it: in order first, then by force.
+    /// Ends all its processes: in order first, then by force.
     pub fn stop(mut self) {
         self.end();
     }
@@ -159,13 +161,13 @@ impl Group {
     fn end(&mut self) {
         self.leash = None;
         let deadline = Instant::now() + END_LIMIT;
-        // An error says that it is gone.
+        // An error means that it is gone.
         while let Ok(None) = self.guard.try_wait() {
             if Instant::now() > deadline {
                 let pid = Pid::from_child(&self.guard);
                 let below = descendants(pid.as_raw_nonzero().get());
                 for pid in below.into_iter().filter_map(Pid::from_raw).chain([pid]) {
-                    // What has ended meanwhile needs no signal.
+                    // A process that has ended meanwhile needs no signal.
                     let _ = rustix::process::kill_process(pid, Signal::KILL);
                 }
                 let _ = self.guard.wait();

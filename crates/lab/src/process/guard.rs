@@ -1,6 +1,7 @@
 //! The guard between the laboratory and a program: `weir lab guard`, not meant to be typed. It pins and limits itself,
-//! starts the program, which inherits that, and waits for the program's end or for its own standard input's. The latter
-//! is a pipe that the laboratory holds: however that ends, the pipe closes and everything the program started is ended.
+//! starts the program, which inherits that, and waits for the end of the program or of its own standard input. That is
+//! a pipe that the laboratory holds: when the laboratory ends, even by a crash, the pipe closes and every process of
+//! the program is ended.
 //!
 //! It adopts orphans, so a program that goes to the background or leaves workers behind is ended and accounted as well.
 
@@ -18,10 +19,10 @@ use super::cores;
 use super::tree::descendants;
 use crate::terminal::print_error;
 
-/// What `weir lab guard` takes.
+/// Arguments of `weir lab guard`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GuardArguments {
-    /// Cores that the program may use; all where none is named
+    /// Cores that the program may use; all if none is named
     #[arg(long, value_delimiter = ',')]
     core: Vec<usize>,
     /// The program and its arguments
@@ -29,16 +30,16 @@ pub struct GuardArguments {
     command: Vec<String>,
 }
 
-/// A program that is asked to end has so long before it is ended by force.
+/// Time that a program has to end before it is ended by force.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often is looked whether all have ended.
+/// Interval of checks whether all processes have ended.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The exit code of a guard whose program could not be started, as shells have it.
+/// The exit code of a guard with a program that could not be started, as in shells.
 const NOT_STARTED: u8 = 127;
 
 /// Runs the program to its end; its exit code is the guard's.
 pub fn run(arguments: &GuardArguments) -> anyhow::Result<ExitCode> {
-    // Ctrl-C at the terminal is for the laboratory alone.
+    // Ctrl-C at the terminal must reach the laboratory alone.
     rustix::process::setsid().context("the guard has no session of its own")?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .context("orphans are not adopted")?;
@@ -62,14 +63,14 @@ pub fn run(arguments: &GuardArguments) -> anyhow::Result<ExitCode> {
 /// As many descriptors as this machine allows: thousands of connections are the rule here.
 pub fn raise_descriptor_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
-    // A lower limit than wished for shows in the failures of a run.
+    // If the limit stays lower than wanted, the failures of a run show it.
     let _ = rustix::process::setrlimit(
         Resource::Nofile,
         Rlimit { current: limit.maximum, maximum: limit.maximum },
     );
 }
 
-/// Waits until the program ends or the laboratory lets go; in the second case it is asked to end.
+/// Waits until the program ends or the laboratory closes the pipe; then the program is asked to end.
 fn wait(child: &mut Child) -> anyhow::Result<Option<ExitStatus>> {
     let ended: OwnedFd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let laboratory = io::stdin();
@@ -82,7 +83,7 @@ fn wait(child: &mut Child) -> anyhow::Result<Option<ExitStatus>> {
             Err(error) => return Err(error.into()),
         }
         if !watched[0].revents().is_empty() {
-            // Reaped, so that what it took counts as the guard's children's.
+            // Reaped, so that its CPU counts among the guard's children.
             return Ok(Some(child.wait()?));
         }
         if !watched[1].revents().is_empty() {
@@ -91,7 +92,7 @@ fn wait(child: &mut Child) -> anyhow::Result<Option<ExitStatus>> {
     }
 }
 
-/// Ends every process beneath this one: in order first, by force after [`GRACE`].
+/// Ends every process below this one: in order first, by force after [`GRACE`].
 fn end_all() {
     let begun = Instant::now();
     let mut asked = false;
@@ -100,10 +101,10 @@ fn end_all() {
         if !asked || forced {
             for pid in descendants(rustix::process::getpid().as_raw_nonzero().get()) {
                 if let Some(pid) = Pid::from_raw(pid) {
-                    // One that has just ended needs no signal.
+                    // A process that has just ended needs no signal.
                     let _ =
                         rustix::process::kill_process(pid, if forced { Signal::KILL } else { Signal::TERM });
-                    // One that is held up between its turns would not hear of it.
+                    // A process that is stopped between its turns would not receive the signal.
                     let _ = rustix::process::kill_process(pid, Signal::CONT);
                 }
             }
@@ -113,7 +114,7 @@ fn end_all() {
     }
 }
 
-/// Takes the status of every child that has ended; whether there are others.
+/// Takes the status of every child that has ended; returns whether there are others.
 fn reap() -> bool {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
@@ -124,7 +125,7 @@ fn reap() -> bool {
     }
 }
 
-/// As shells tell it: the program's own code, or 128 and the signal's number.
+/// The code as in shells: the program's own, or 128 plus the signal's number.
 fn code(status: Option<ExitStatus>) -> u8 {
     let Some(status) = status else { return 0 };
     let number = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));

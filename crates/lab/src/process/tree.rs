@@ -1,11 +1,11 @@
-//! What a program and everything it started take: CPU, context switches and memory, read from `/proc`. It starts and ends
+//! CPU, context switches and memory of a program and all its descendants, read from `/proc`. It starts and ends
 //! nothing.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// CPU time in seconds. The sum is exact to a clock tick for each process; how it divides into user and system is sampled
-/// by the kernel.
+/// CPU time in seconds. The sum is exact to a clock tick for each process; the kernel samples its split into user and
+/// system.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cpu {
     /// In user space.
@@ -15,12 +15,12 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Both together.
+    /// The sum of both.
     pub fn seconds(self) -> f64 {
         self.user_seconds + self.system_seconds
     }
 
-    /// What came between an earlier reading and this one.
+    /// The CPU time between an earlier reading and this one.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -30,12 +30,12 @@ impl Cpu {
     }
 }
 
-/// Context switches of threads that live now.
+/// Context switches of threads that exist now.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Switches {
-    /// Because it waited.
+    /// Switches because the thread waited.
     pub voluntary: u64,
-    /// Because another one was let run.
+    /// Switches because another thread was scheduled.
     pub involuntary: u64,
 }
 
@@ -48,20 +48,20 @@ pub struct Memory {
     pub rss_bytes: u64,
 }
 
-/// The processes beneath a guard. The guard itself is not accounted, what it has waited for is: dead children of the
-/// program that nobody else waited for.
+/// The processes below a guard. The guard itself is not counted, but the processes that it waited for are: dead
+/// children of the program for which no other process waited.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree {
     guard: i32,
 }
 
 impl Tree {
-    /// Beneath the process with this number.
+    /// The tree below the process with this number.
     pub fn beneath(guard: i32) -> Self {
         Self { guard }
     }
 
-    /// CPU that all of them took since they were started, dead ones included.
+    /// CPU of all of them since their start, dead ones included.
     pub fn cpu(self) -> Cpu {
         let waited = Stat::of(self.guard).map_or((0, 0), |stat| (stat.children_user, stat.children_system));
         let (mut user, mut system) = waited;
@@ -91,7 +91,7 @@ impl Tree {
     pub fn memory(self) -> Memory {
         let mut sum = Memory::default();
         for pid in self.pids() {
-            // One that ended between the listing and the reading holds nothing.
+            // A process that ended between the listing and the reading holds no memory.
             let Ok(text) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { continue };
             sum.pss_bytes += number(&text, "Pss:") * 1024;
             sum.rss_bytes += number(&text, "Rss:") * 1024;
@@ -99,19 +99,19 @@ impl Tree {
         sum
     }
 
-    /// Their numbers.
+    /// The process ids.
     pub fn pids(self) -> Vec<i32> {
         descendants(self.guard)
     }
 }
 
-/// The number behind this word at the beginning of a line; 0 where there is none.
+/// The number after this word at the beginning of a line; 0 if there is none.
 fn number(text: &str, word: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(word));
     value.and_then(|value| value.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// All processes beneath this one, without itself.
+/// All processes below this one, without itself.
 pub(super) fn descendants(root: i32) -> Vec<i32> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -129,7 +129,7 @@ pub(super) fn descendants(root: i32) -> Vec<i32> {
     found
 }
 
-/// What `/proc/PID/stat` tells (proc(5)), times in clock ticks.
+/// Fields of `/proc/PID/stat` (proc(5)), times in clock ticks.
 #[derive(Debug, PartialEq)]
 struct Stat {
     parent: i32,
@@ -145,7 +145,7 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The program's name, in parentheses, may hold blanks and parentheses of its own.
+        // The program's name, in parentheses, may contain blanks and parentheses.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let at = |index: usize| fields.get(index)?.parse().ok();
         Some(Self {

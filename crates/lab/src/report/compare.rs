@@ -1,5 +1,5 @@
-//! What changed between two runs, and what is noise. Machines drift between runs, so that a contender is compared by
-//! its ratio to the baseline that both runs measured beside it; only where there is none, by its own numbers.
+//! Compares two runs and distinguishes changes from noise. Machines drift between runs, so a contender is compared by
+//! its ratio to the baseline that both runs measured beside it; only without a baseline by its own numbers.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use super::table::{Cell, Table, Tone, wrapped};
 use crate::result::{ContenderResult, Report, ScenarioResult};
 use crate::terminal::Paint;
 
-/// What is compared of a contender.
+/// The compared figures of a contender.
 pub const FIGURES: [Figure; 4] =
     [Figure::RequestsPerSecond, Figure::P99Ms, Figure::CpuUs, Figure::MemoryBytes];
 
 /// Two runs beside each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What differs besides the figures, in plain sentences.
+    /// Differences other than figures, in plain sentences.
     pub differences: Vec<String>,
-    /// Scenarios that both have.
+    /// Scenarios of both runs.
     pub scenarios: Vec<ScenarioComparison>,
 }
 
@@ -29,11 +29,11 @@ pub struct Comparison {
 pub struct ScenarioComparison {
     /// Its name.
     pub name: String,
-    /// Whom ratios are taken to, where both runs have it.
+    /// The contender of the ratios, if both runs have it.
     pub baseline: Option<String>,
-    /// Both measured contenders, in the order of the later run.
+    /// Contenders that both runs measured, in the order of the later run.
     pub contenders: Vec<ContenderComparison>,
-    /// Who or what is only in one of them.
+    /// Contenders and settings that only one of the runs has.
     pub differences: Vec<String>,
 }
 
@@ -42,18 +42,18 @@ pub struct ScenarioComparison {
 pub struct ContenderComparison {
     /// Its name.
     pub name: String,
-    /// It was compared by ratios to the baseline, not by its own numbers.
+    /// Whether it was compared by ratios to the baseline instead of its own numbers.
     pub by_ratio: bool,
-    /// What changed.
+    /// The changes by figure.
     pub changes: BTreeMap<Figure, Change>,
 }
 
 /// One figure of both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// As it was measured.
+    /// The figure in the earlier run.
     pub before: Spread,
-    /// Likewise.
+    /// The figure in the later run.
     pub after: Spread,
     /// After over before.
     pub ratio: Ratio,
@@ -73,13 +73,13 @@ pub fn of(before: &Report, after: &Report) -> Comparison {
 }
 
 impl Comparison {
-    /// How many figures were judged: of a hundred that did not change, one is told as changed.
+    /// How many figures were judged; of a hundred unchanged ones, one is reported as changed.
     pub fn judged(&self) -> usize {
         self.changes().filter(|(.., change)| change.ratio.verdict != Verdict::TooFewRounds).count()
     }
 
-    /// Scenario, contender and figure of what became slower, of the contenders named. The baseline never does: its own
-    /// numbers tell of the machine.
+    /// Scenario, contender and figure of each change to slower, of the named contenders. The baseline is never listed,
+    /// because its own numbers depend on the machine.
     pub fn slower(&self, contenders: &[String]) -> Vec<(&str, &str, Figure)> {
         let wanted = |name: &str| contenders.iter().any(|contender| contender == name);
         self.changes()
@@ -93,7 +93,7 @@ impl Comparison {
             .collect()
     }
 
-    /// As a table for a terminal.
+    /// The comparison as a table for a terminal.
     pub fn table(&self, paint: Paint) -> String {
         let mut out = String::new();
         for sentence in &self.differences {
@@ -188,7 +188,7 @@ fn of_contenders(
     ContenderComparison { name: after.name.clone(), by_ratio: baselines.is_some(), changes }
 }
 
-/// What makes two runs hard to compare.
+/// Differences that make two runs hard to compare.
 fn differences(before: &Report, after: &Report) -> Vec<String> {
     let mut out = Vec::new();
     let mut told = |what: &str, one: &str, other: &str| {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_machine_is_no_slower_contender() {
+    fn slower_machine_is_no_slower_contender() {
         let before = sample::small(1, 15, 1.0);
         let mut after = sample::small(2, 15, 1.0);
         for run in after.scenarios[0].contenders.iter_mut().flat_map(|contender| &mut contender.runs) {
@@ -299,14 +299,14 @@ mod tests {
         assert!(told.slower(&["weir".to_owned(), "haproxy".to_owned(), "nginx".to_owned()]).is_empty());
         let nginx = told.scenarios[0].contenders.iter().find(|one| one.name == "nginx").unwrap();
         assert_eq!((nginx.by_ratio, nginx.changes[&Figure::CpuUs].ratio.verdict), (false, Verdict::Above));
-        // Without a shared baseline only the numbers themselves are left.
+        // Without a shared baseline only the numbers themselves can be compared.
         let mut other = after.clone();
         other.scenarios[0].baseline = Some("haproxy".to_owned());
         assert!(of(&before, &other).slower(&weir()).contains(&("small", "weir", Figure::CpuUs)));
     }
 
     #[test]
-    fn what_makes_two_runs_hard_to_compare_is_said() {
+    fn differences_between_runs_are_listed() {
         let before = sample::report();
         let mut after = sample::report();
         after.machine.cpu = "Another".to_owned();

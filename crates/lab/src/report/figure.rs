@@ -1,5 +1,5 @@
-//! The figures that a run has, each by one name everywhere: how it is read from a run, in which unit it is shown, and
-//! which direction is good. It knows no medians.
+//! The figures of a run, each under one name everywhere: how it is read from a run, its unit, and which direction is
+//! good. It knows no medians.
 
 use serde::Serialize;
 
@@ -11,19 +11,19 @@ use crate::result::Run;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// Answers in a second.
+    /// Responses per second.
     RequestsPerSecond,
     /// Latency that half of all are below, in milliseconds.
     P50Ms,
-    /// Likewise for 90 of a hundred.
+    /// Latency that 90 % are below, in milliseconds.
     P90Ms,
-    /// Likewise for 99 of a hundred.
+    /// Latency that 99 % are below, in milliseconds.
     P99Ms,
-    /// Likewise for 999 of a thousand.
+    /// Latency that 99.9 % are below, in milliseconds.
     P999Ms,
     /// The longest latency in milliseconds.
     MaxMs,
-    /// CPU per answer in microseconds.
+    /// CPU per response in microseconds.
     CpuUs,
     /// Its part in user space.
     UserUs,
@@ -36,7 +36,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All of them.
+    /// All figures.
     pub const ALL: [Self; 11] = [
         Self::RequestsPerSecond,
         Self::P50Ms,
@@ -51,11 +51,11 @@ impl Figure {
         Self::MemoryBytes,
     ];
 
-    /// Reads it from one run; `None` where that does not tell it, or tells nonsense.
+    /// Reads the figure from one run; `None` if the run does not have it, or has an impossible value.
     pub fn of(self, run: &Run) -> Option<f64> {
         let (load, usage) = (&run.load, &run.usage);
-        // A process tree that took no CPU at all was not accounted: the origin alone has none. Where nothing was
-        // answered there is no share of it either.
+        // A process tree without any CPU was not accounted: the origin alone has none. Without responses there is no
+        // CPU per response either.
         let accounted = load.requests > 0 && usage.cpu_us_per_request() > 0.0;
         let value = match self {
             Self::RequestsPerSecond => run.turn_ms.is_none().then_some(load.requests_per_second),
@@ -74,7 +74,7 @@ impl Figure {
         value.filter(|value| value.is_finite() && *value >= 0.0)
     }
 
-    /// For headings, with the unit.
+    /// The heading, with the unit.
     pub fn title(self) -> &'static str {
         match self {
             Self::RequestsPerSecond => "requests/s",
@@ -99,7 +99,7 @@ impl Figure {
         }
     }
 
-    /// What a verdict about this figure's ratio means for the one that is compared.
+    /// The word for a verdict about this figure's ratio.
     pub fn word(self, verdict: Verdict) -> &'static str {
         let more_is_better = self == Self::RequestsPerSecond;
         match (verdict, self) {
@@ -130,25 +130,25 @@ mod tests {
     use crate::result::{Latency, LoadOutcome, Usage};
 
     #[test]
-    fn what_a_run_does_not_tell_is_not_zero() {
+    fn missing_figure_is_not_zero() {
         let bare = Run { round: 0, load: LoadOutcome::default(), usage: Usage::default(), turn_ms: None };
         for figure in Figure::ALL {
             let expected = (figure == Figure::RequestsPerSecond).then_some(0.0);
             assert_eq!(figure.of(&bare), expected, "{figure:?}");
         }
-        // In turns nothing is told of what a clock measures.
+        // A run in turns reports nothing that a clock measures.
         assert_eq!(Figure::RequestsPerSecond.of(&Run { turn_ms: Some(20), ..bare.clone() }), None);
         let latency = Latency { p99_ms: Some(f64::NAN), p50_ms: Some(-1.0), ..Latency::default() };
         let broken = Run { load: LoadOutcome { latency, ..LoadOutcome::default() }, ..bare };
         assert_eq!((Figure::P99Ms.of(&broken), Figure::P50Ms.of(&broken)), (None, None));
-        // One that took CPU and answered nothing has no CPU per request.
+        // A contender that used CPU and answered nothing has no CPU per request.
         let usage = Usage { user_us_per_request: 580_000.0, ..Usage::default() };
         let mute = Run { round: 0, load: LoadOutcome::default(), usage, turn_ms: None };
         assert_eq!((Figure::CpuUs.of(&mute), Figure::UserUs.of(&mute)), (None, None));
     }
 
     #[test]
-    fn words_follow_the_direction_that_is_good() {
+    fn words_follow_the_good_direction() {
         let rows = [
             (Figure::RequestsPerSecond, Verdict::Above, "faster", Some(true)),
             (Figure::RequestsPerSecond, Verdict::Below, "slower", Some(false)),

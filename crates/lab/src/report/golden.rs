@@ -1,4 +1,4 @@
-//! Texts that are compared with a kept file, which `UPDATE=1 cargo test -p lab` writes anew.
+//! Texts that are compared with a stored file, which `UPDATE=1 cargo test -p lab` rewrites.
 
 use std::fs;
 use std::path::Path;

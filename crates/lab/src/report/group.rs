@@ -1,5 +1,5 @@
-//! Which scenarios belong together on a page. A kept run says nothing of it, so the group follows from what a scenario
-//! asks; the name of a scenario decides nothing.
+//! Groups of scenarios on a page. A stored run has no groups, so the group follows from the load of a scenario; the
+//! name of a scenario decides nothing.
 
 use crate::result::{Report, ScenarioResult};
 use crate::scenario::{Protocol, Scenario, Tool};
@@ -27,11 +27,11 @@ pub enum Group {
     Changes,
     /// Idle or slow clients beside the load.
     Beside,
-    /// The origin waits or fails.
+    /// The origin delays or fails.
     Origins,
     /// Requests are due at a given rate.
     Rate,
-    /// Asked as published articles did.
+    /// Loads of published articles.
     Published,
     /// All contenders at the same time.
     Together,
@@ -104,7 +104,7 @@ pub fn groups(report: &Report) -> Vec<(Group, Vec<usize>)> {
     groups
 }
 
-/// An answer of so many bytes is a download; less costs about as much as an empty one.
+/// A response of this size or more is a download; a smaller one costs about as much as an empty one.
 const DOWNLOAD_LEAST_BYTES: u64 = 1000;
 
 #[cfg(test)]

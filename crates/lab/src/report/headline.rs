@@ -1,5 +1,5 @@
-//! What a run says about one contender at a glance: its place in every scenario, and where it is not first. It leaves
-//! out who is a variant of it, and the origin alone.
+//! A summary of one contender in a run: its place in every scenario, and where it is not first. Variants of it and the
+//! origin alone are left out.
 
 use super::figure::Figure;
 use super::statistics::{Ratio, Verdict, spread};
@@ -7,23 +7,23 @@ use super::summary::{self, DIRECT, Summary};
 use crate::contender::Definition;
 use crate::result::{Report, ScenarioResult};
 
-/// Whom a run is about, where it took part.
+/// The contender that a run is about, if it took part.
 pub const SUBJECT: &str = "weir";
 
-/// How the subject did in one scenario, by CPU per request.
+/// The subject's place in one scenario, by CPU per request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing<'a> {
     /// The scenario's name.
     pub scenario: &'a str,
     /// 1 for the least CPU per request.
     pub place: usize,
-    /// Among so many, itself included.
+    /// Number of contenders, itself included.
     pub of: usize,
-    /// Who has the least.
+    /// The contender with the least.
     pub first: &'a str,
-    /// The subject's CPU over the first one's, from the medians.
+    /// The subject's CPU over that of the first, from the medians.
     pub over_first: f64,
-    /// Whom the scenario compares with.
+    /// The baseline of the scenario.
     pub baseline: Option<&'a str>,
     /// CPU over the baseline's.
     pub ratio: Option<Ratio>,
@@ -45,7 +45,7 @@ pub fn sentences(report: &Report) -> Vec<String> {
     let Some(baseline) = report.scenarios.iter().find_map(|result| result.baseline.as_deref()) else {
         return out;
     };
-    // A study may compare with somebody else, the origin alone for one.
+    // A study may have another baseline, for example the origin alone.
     let ratios: Vec<Ratio> =
         standings.iter().filter(|one| one.baseline == Some(baseline)).filter_map(|one| one.ratio).collect();
     let Some(cpu) = spread(ratios.iter().map(|ratio| ratio.median)) else { return out };
@@ -74,7 +74,7 @@ fn standing<'a>(report: &Report, result: &'a ScenarioResult) -> Option<Standing<
     let peer = |summary: &&Summary<'_>| {
         let usual = report.contenders.iter().find(|facts| facts.definition.name == summary.name);
         let own = summary.name.starts_with(SUBJECT) && summary.name != SUBJECT;
-        // Who forwards bytes without reading them does another work.
+        // A contender that forwards bytes without parsing them does different work.
         let gateway = |definition: &Definition| {
             definition.usual && definition.environment.get("LAYER").is_none_or(|layer| layer != "4")
         };
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ratios_to_the_same_baseline_are_added_up() {
+    fn only_ratios_to_same_baseline_are_summed() {
         let mut report = sample::report();
         for contender in &mut report.scenarios[1].contenders {
             contender.runs.iter_mut().filter(|_| contender.name == SUBJECT).for_each(|run| {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_first_is_told() {
+    fn scenarios_where_not_first_are_listed() {
         let report = sample::small(1, 5, 1.3);
         let standings = standings(&report);
         assert_eq!((standings[0].place, standings[0].first), (2, "nginx"));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_subject_nothing_is_said() {
+    fn run_without_subject_has_no_headline() {
         let mut report = sample::small(1, 5, 1.0);
         report.scenarios[0].contenders.retain(|contender| contender.name != SUBJECT);
         assert_eq!((standings(&report).len(), sentences(&report).len()), (0, 0));

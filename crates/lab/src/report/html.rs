@@ -1,6 +1,5 @@
-//! A run as one page that needs nothing but itself: no network, no file beside it. Charts are drawn here, as SVG; the
-//! script on the page only points, sorts, folds and copies. What comes from files and programs is escaped wherever it
-//! is written.
+//! A run as one page that needs no network and no other file. Charts are drawn here, as SVG; the script on the page
+//! only points, sorts, folds and copies. Texts of files and programs are escaped wherever they are written.
 
 #[cfg(test)]
 mod browser;
@@ -98,7 +97,7 @@ fn index_entries(report: &Report, group: Group, members: &[usize], anchors: &[St
 }
 
 /// The anchor of every scenario: its name, so that a link to a scenario finds it in another run's page as well. A name
-/// that the page uses itself, or a second scenario with the same letters, gets a number.
+/// that the page uses itself, or a repeated name, gets a number.
 fn anchors(report: &Report) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for result in &report.scenarios {
@@ -113,10 +112,10 @@ fn anchors(report: &Report) -> Vec<String> {
     anchors
 }
 
-/// Anchors of the page that are no scenarios.
+/// Anchors of the page that are not scenarios.
 const OWN_ANCHORS: [&str; 6] = ["top", "scenarios", "facts", "data", "theme", "tip"];
 
-/// Who is on the page: each has a number, a title and a colour, the same everywhere.
+/// The contenders on the page: each has a number, a title and a colour, the same everywhere.
 struct People<'a> {
     names: Vec<(&'a str, &'a str)>,
 }
@@ -128,7 +127,7 @@ impl<'a> People<'a> {
             .iter()
             .map(|facts| (facts.definition.name.as_str(), facts.definition.title.as_str()))
             .collect();
-        // A report written by hand may measure somebody whom its list of contenders lacks.
+        // A report written by hand may measure a contender that its list lacks.
         for contender in report.scenarios.iter().flat_map(|result| &result.contenders) {
             if !names.iter().any(|(name, _)| *name == contender.name) {
                 names.push((&contender.name, &contender.name));
@@ -215,7 +214,7 @@ fn html_table(table: &Table) -> String {
     )
 }
 
-/// How ratios are judged, for captions.
+/// The rule by which ratios are judged, for captions.
 fn rule() -> String {
     format!(
         "{CONFIDENCE_PERCENT:.0} % interval of the rounds' ratios; under {:.0} % is called noise",
@@ -223,9 +222,9 @@ fn rule() -> String {
     )
 }
 
-/// Scripts and styles without it do not run: what a program's version says is text, even if escaping failed.
+/// Scripts and styles without this nonce do not run, so that a program's version stays text even if escaping failed.
 const NONCE: &str = "weir-laboratory";
-/// What charts look like, also outside of the page.
+/// The style of charts, also outside of the page.
 const CHART_STYLE: &str = include_str!("html/chart.css");
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
@@ -236,7 +235,7 @@ mod tests {
     use crate::report::sample;
 
     #[test]
-    fn what_comes_from_files_and_programs_is_text() {
+    fn text_of_files_and_programs_is_escaped() {
         let page = page(&sample::report());
         assert_eq!(page.matches("<script").count(), 1, "the page's own");
         assert!(
@@ -246,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn the_page_asks_nobody() {
+    fn page_makes_no_request() {
         let page = page(&sample::report());
         for outside in ["http://", "https://", "url(", "@import", "fetch(", "XMLHttpRequest"] {
             assert!(!page.contains(outside), "{outside}");
         }
     }
 
-    /// For looking at it: `LOOK=FILE cargo test -p lab a_page_to_look_at`.
+    /// Writes a page to look at: `LOOK=FILE cargo test -p lab a_page_to_look_at`.
     #[test]
     fn a_page_to_look_at() {
         let page = page(&sample::report());

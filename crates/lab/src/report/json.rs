@@ -1,5 +1,5 @@
-//! The kept form of a run: the measured numbers, and beside them medians and verdicts for readers with a JSON tool. What
-//! is read back are the measured numbers alone.
+//! The stored form of a run: the measured numbers, and beside them medians and verdicts for users of JSON tools. Only
+//! the measured numbers are read back.
 
 use std::fs;
 use std::path::Path;
@@ -12,13 +12,13 @@ use super::statistics::{CONFIDENCE_PERCENT, Ratio, Spread};
 use super::summary::{self, Summary};
 use crate::result::{FORMAT, Report, ScenarioResult};
 
-/// Reads a kept run. Fails on what is no report, and on one of another format.
+/// Reads a stored run. Fails on other files, and on another format.
 pub fn read(path: &Path) -> anyhow::Result<Report> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     parse(&text).with_context(|| format!("{} is no result that this program reads", path.display()))
 }
 
-/// Likewise from its text.
+/// Reads a stored run from its text.
 pub fn parse(text: &str) -> anyhow::Result<Report> {
     let value: Value = serde_json::from_str(text).context("it is no JSON")?;
     match value.get("format").and_then(Value::as_u64) {
@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> anyhow::Result<Report> {
     serde_json::from_value(value).context("it is damaged or was changed by hand")
 }
 
-/// Writes a run, whole or not at all: a reader never finds half of one.
+/// Writes a run completely or not at all, so that a reader never finds a part of one.
 pub fn write(report: &Report, path: &Path) -> anyhow::Result<()> {
     let name = path.file_name().with_context(|| format!("{} is no file name", path.display()))?;
     let mut beside = name.to_owned();
@@ -124,12 +124,12 @@ mod tests {
     use crate::report::sample;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_report_is_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("result.json");
         let report = sample::report();
         write(&report, &path).unwrap();
-        // Once more over the first, as a growing run does.
+        // Written again over the first, as during a run.
         write(&report, &path).unwrap();
         assert!(read(&path).unwrap() == report);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
@@ -160,9 +160,9 @@ mod tests {
         assert!(missing.starts_with("cannot read /nowhere/result.json"), "{missing}");
     }
 
-    /// The statement of `lab/README.md` about the kept results.
+    /// Checks the statement of `lab/README.md` about the stored results.
     #[test]
-    fn kept_results_are_readable_where_told() {
+    fn kept_results_are_readable_as_documented() {
         let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab");
         let page = fs::read_to_string(lab.join("README.md")).unwrap();
         let row =
@@ -171,7 +171,7 @@ mod tests {
         for entry in fs::read_dir(lab.join("results")).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
-            // Results of the day, which git ignores, begin with the name of their program.
+            // Results that git ignores begin with the name of their program.
             if !name.starts_with(|first: char| first.is_ascii_digit()) {
                 continue;
             }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_is_for_other_readers() {
+    fn json_has_a_summary() {
         let report = sample::small(1, 5, 2.0);
         let value: Value = serde_json::from_str(&text(&report).unwrap()).unwrap();
         let weir = &value["summary"]["small"]["contenders"]["weir"];

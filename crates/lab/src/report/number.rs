@@ -1,6 +1,6 @@
-//! Numbers as people read them: the same rules in the terminal and on the page. It rounds and computes nothing.
+//! Numbers as text for people: the same rules in the terminal and on the page. It rounds and computes nothing.
 
-/// With as many digits as are worth reading: three, more only before the point; thousands set apart.
+/// A number with three digits, more only before the point; thousands are separated.
 pub fn plain(value: f64) -> String {
     if !value.is_finite() {
         return MISSING.to_owned();
@@ -14,24 +14,24 @@ pub fn plain(value: f64) -> String {
     grouped(&format!("{value:.decimals$}"))
 }
 
-/// A round number beside an axis, without digits that say nothing.
+/// A round number beside an axis, without needless digits.
 pub fn axis(value: f64) -> String {
     let text = if value >= 1.0 { format!("{value:.1}") } else { format!("{value:.6}") };
     let short = text.trim_end_matches('0').trim_end_matches('.');
     grouped(short)
 }
 
-/// A whole number, thousands set apart.
+/// A whole number, thousands separated.
 pub fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
-/// Likewise, or [`MISSING`].
+/// As [`plain`], or [`MISSING`].
 pub fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| MISSING.to_owned(), plain)
 }
 
-/// A ratio: two decimals, fewer where they are not worth reading.
+/// A ratio: two decimals, fewer for large ratios.
 pub fn ratio(value: f64) -> String {
     match value {
         small if small < 0.095 => format!("{value:.3}"),
@@ -41,7 +41,7 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
-/// A percentage with its sign left to the number.
+/// A percentage with its sign.
 pub fn percent(value: f64) -> String {
     if !value.is_finite() {
         return MISSING.to_owned();
@@ -51,7 +51,7 @@ pub fn percent(value: f64) -> String {
     if text == "-0.0" { "0.0".to_owned() } else { text }
 }
 
-/// Likewise, or [`MISSING`].
+/// As [`percent`], or [`MISSING`].
 pub fn optional_percent(value: Option<f64>) -> String {
     value.map_or_else(|| MISSING.to_owned(), percent)
 }
@@ -72,7 +72,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// A time of RFC 3339 in UTC as people write it: `22 November 2026, 09:07 UTC`. Any other text stays as it is.
+/// A time of RFC 3339 in UTC in words: `22 November 2026, 09:07 UTC`. Any other text stays unchanged.
 pub fn moment(rfc3339: &str) -> String {
     let written = || {
         let (date, time) = rfc3339.strip_suffix('Z')?.split_once('T')?;
@@ -102,7 +102,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Stands for a number that there is not.
+/// Stands for a missing number.
 pub const MISSING: &str = "-";
 
 fn grouped(digits: &str) -> String {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_the_digits_that_are_worth_reading() {
+    fn numbers_have_significant_digits() {
         let rows = [
             (0.0, "0"),
             (0.0004, "0.000"),

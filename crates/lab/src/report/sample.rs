@@ -1,5 +1,5 @@
-//! A whole run made up for tests: everything that a real one may have at once, and the same every time. Nothing in it
-//! was measured.
+//! An invented run for tests, with all conditions that a real one may have, the same every time. Nothing in it was
+//! measured.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
 /// Rounds of the made-up run.
 const ROUNDS: u32 = 5;
 
-/// The whole of it.
+/// The whole report.
 pub(crate) fn report() -> Report {
     let mut random = fastrand::Rng::with_seed(7);
     let mut contenders: Vec<ContenderFacts> =
@@ -205,7 +205,7 @@ fn scenario(&(name, title, rest): &(&str, &str, &str), random: &mut fastrand::Rn
     }
 }
 
-/// What goes wrong in a long run.
+/// Adds the disturbances of a long run.
 fn disturb(scenario: &str, contenders: &mut [ContenderResult]) {
     let mut of = |name: &str, change: &dyn Fn(&mut ContenderResult)| {
         if let Some(result) = contenders.iter_mut().find(|result| result.name == name) {
@@ -218,7 +218,7 @@ fn disturb(scenario: &str, contenders: &mut [ContenderResult]) {
         traefik.warm_up = None;
     });
     match scenario {
-        // Dropped out after two rounds.
+        // It dropped out after two rounds.
         "ab-page" => of("zuul1", &|zuul| {
             zuul.absent = Some("died in round 3: java.lang.OutOfMemoryError".to_owned());
             zuul.runs.truncate(2);
@@ -226,7 +226,7 @@ fn disturb(scenario: &str, contenders: &mut [ContenderResult]) {
             zuul.runs[1].load.failures =
                 Failures { connect: 3, broken: 12, timeout: 2, status: 990, content: 1 };
         }),
-        // Took part and has no round: the run was interrupted.
+        // It took part and has no round, because the run was interrupted.
         "together" => of("scg", &|scg| scg.runs.clear()),
         "http2" => of("h2o", &|h2o| {
             h2o.absent = Some("does not speak http2 here".to_owned());
@@ -235,7 +235,7 @@ fn disturb(scenario: &str, contenders: &mut [ContenderResult]) {
         "idle-10k" => of("caddy", &|caddy| {
             caddy.runs.iter_mut().for_each(|run| run.usage.cores_busy_percent = Some(62.0));
         }),
-        // Tiny and huge.
+        // Very small and very large numbers.
         "body-10m" => of("zuul1", &|zuul| {
             for run in &mut zuul.runs {
                 run.load.requests_per_second = 0.04;
@@ -316,7 +316,7 @@ fn run(round: u32, cpu_us: f64, bytes: u64, scenario: &Scenario, random: &mut fa
     }
 }
 
-/// With so few digits that reading it back gives the same number.
+/// Rounded to so few digits that reading it back gives the same number.
 fn short(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

@@ -18,7 +18,7 @@ mod power;
 #[cfg(test)]
 mod tests;
 
-/// With fewer rounds nothing is said about a difference: the scatter itself is not known.
+/// With fewer rounds no verdict is given, because the scatter itself is unknown.
 pub const LEAST_ROUNDS: usize = 3;
 
 /// A smaller difference is called noise, however steady it is: the order of the contenders in a round, the place of a
@@ -26,11 +26,11 @@ pub const LEAST_ROUNDS: usize = 3;
 /// without doing anything obviously wrong", ASPLOS 2009).
 pub const LEAST_EFFECT: f64 = 0.01;
 
-/// From here on the rounds of one figure are called scattered. The machine was then half or twice as fast in some of
-/// them, which is more than any two gateways of one kind differ by.
+/// From this share on the rounds of one figure count as scattered. The machine was then half or twice as fast in some
+/// of them, which is more than any difference between two gateways of one kind.
 pub const SCATTERED_SHARE: f64 = 0.5;
 
-/// How often the interval holds the true ratio.
+/// How often the interval contains the true ratio.
 pub const CONFIDENCE_PERCENT: f64 = 99.0;
 
 /// One figure over the rounds.
@@ -42,37 +42,38 @@ pub struct Spread {
     pub min: f64,
     /// The greatest.
     pub max: f64,
-    /// The median distance from the median, as it is (not scaled to a standard deviation).
+    /// The median distance from the median, not scaled to a standard deviation.
     pub median_deviation: f64,
     /// How many rounds had the figure.
     pub rounds: usize,
 }
 
 impl Spread {
-    /// How far the outermost round is from the median, as a share of that.
+    /// The distance of the outermost round from the median, as a share of the median.
     pub fn farthest(&self) -> f64 {
         let farthest = (self.max - self.median).max(self.median - self.min);
         if self.median > 0.0 { farthest / self.median } else { 0.0 }
     }
 
-    /// The rounds differ so much that their median describes none of them: only ratios within a round can be used.
+    /// Whether the rounds differ so much that their median describes none of them; then only ratios within a round can
+    /// be used.
     pub fn is_scattered(&self) -> bool {
         self.farthest() > SCATTERED_SHARE
     }
 }
 
-/// How a figure stands to another one.
+/// The ratio of a figure to another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// The median of the rounds' ratios.
     pub median: f64,
-    /// The least round's.
+    /// The smallest ratio of a round.
     pub min: f64,
-    /// The greatest round's.
+    /// The greatest ratio of a round.
     pub max: f64,
-    /// Where the true ratio lies at [`CONFIDENCE_PERCENT`]; `None` with fewer than [`LEAST_ROUNDS`] rounds.
+    /// The interval of the true ratio at [`CONFIDENCE_PERCENT`]; `None` with fewer than [`LEAST_ROUNDS`] rounds.
     pub interval: Option<(f64, f64)>,
-    /// Whether that differs from one.
+    /// Whether the ratio differs from one.
     pub verdict: Verdict,
 }
 
@@ -83,13 +84,13 @@ pub enum Verdict {
     Above,
     /// It is below one.
     Below,
-    /// It cannot be told from one, or is within [`LEAST_EFFECT`] of it.
+    /// It does not differ from one significantly, or is within [`LEAST_EFFECT`] of it.
     WithinNoise,
     /// There are fewer than [`LEAST_ROUNDS`] rounds.
     TooFewRounds,
 }
 
-/// Median and scatter of what is finite in `values`; `None` where nothing is.
+/// Median and scatter of the finite numbers in `values`; `None` if there are none.
 pub fn spread(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
     let sorted = sorted(values);
     let median = middle(&sorted)?;
@@ -103,8 +104,8 @@ pub fn spread(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
     })
 }
 
-/// Judges ratios that were each taken within one round. What is not finite and above zero is left out; `None` where
-/// nothing is left.
+/// Judges ratios that were each taken within one round. Ratios that are not finite and above zero are left out; `None`
+/// if none is left.
 pub fn paired(ratios: impl IntoIterator<Item = f64>) -> Option<Ratio> {
     let logarithms = logarithms(ratios);
     let center = Center::of(&logarithms);
@@ -112,7 +113,7 @@ pub fn paired(ratios: impl IntoIterator<Item = f64>) -> Option<Ratio> {
     from_logarithms(&logarithms, interval)
 }
 
-/// Judges `after` over `before` where the two share no rounds: figures of two runs.
+/// Judges `after` over `before` if the two share no rounds: figures of two runs.
 pub fn unpaired(
     before: impl IntoIterator<Item = f64>,
     after: impl IntoIterator<Item = f64>,
@@ -133,7 +134,7 @@ pub fn unpaired(
     from_logarithms(&shifted, interval)
 }
 
-/// The middle of logarithms, and how well it is known.
+/// The middle of logarithms, and its standard error.
 #[derive(Clone, Copy)]
 struct Center {
     mean: f64,
@@ -142,8 +143,8 @@ struct Center {
 }
 
 impl Center {
-    /// The trimmed mean of what is sorted, with the standard error that Tukey and McLaughlin give it: from the
-    /// deviation of the values after those that are trimmed were set to the outermost that are not.
+    /// The trimmed mean of sorted values, with the standard error of Tukey and McLaughlin: from the deviation of the
+    /// values after the trimmed ones were set to the outermost that are not trimmed.
     fn of(sorted: &[f64]) -> Option<Self> {
         let rounds = sorted.len();
         if rounds < LEAST_ROUNDS {
@@ -181,8 +182,8 @@ fn from_logarithms(sorted: &[f64], interval: Option<(f64, f64)>) -> Option<Ratio
     Some(Ratio { median, min: sorted[0].exp(), max: sorted[sorted.len() - 1].exp(), interval, verdict })
 }
 
-/// What Student's t exceeds in one of two hundred cases (99 % between the signs) at so many degrees of freedom. A
-/// fraction is rounded down, which makes the interval wider.
+/// The quantile of Student's t that is exceeded in one of two hundred cases (99 % between the signs), for these degrees
+/// of freedom. A fraction is rounded down, which makes the interval wider.
 fn t_quantile(freedom: f64) -> f64 {
     let whole = freedom.max(1.0) as usize;
     match T_QUANTILES.get(whole - 1) {
@@ -220,14 +221,14 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// One round in so many is trimmed at either end. More would cost power on a quiet machine: with a fifth, a figure
-/// that scatters by 2.5 % takes fifteen rounds instead of thirteen to see 5 %.
+/// One round in this many is trimmed at either end. Trimming more would cost power on a quiet machine: with a fifth, a
+/// figure that scatters by 2.5 % takes fifteen rounds instead of thirteen to show 5 %.
 const TRIMMED_ONE_IN: usize = 10;
 
-/// What a normal value exceeds in one of two hundred cases.
+/// The quantile of the normal distribution that is exceeded in one of two hundred cases.
 const NORMAL_QUANTILE: f64 = 2.575_829;
 
-/// Likewise Student's t with 1, 2, ... degrees of freedom; `tests.rs` integrates its density.
+/// The same quantiles of Student's t with 1, 2, ... degrees of freedom; `tests.rs` integrates its density.
 const T_QUANTILES: [f64; 30] = [
     63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947,
     2.921, 2.898, 2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797, 2.787, 2.779, 2.771, 2.763, 2.756, 2.750,

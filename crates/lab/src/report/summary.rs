@@ -1,4 +1,4 @@
-//! One contender of one scenario in medians: what every table, chart and page shows. It formats nothing.
+//! The medians of one contender in one scenario, for every table, chart and page. It formats nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +6,17 @@ use super::figure::Figure;
 use super::statistics::{self, Ratio, Spread};
 use crate::result::{ContenderResult, Failures, Run, ScenarioResult};
 
-/// The origin without a gateway: what losses are counted from.
+/// The origin without a gateway, the reference for losses.
 pub const DIRECT: &str = "direct";
 
-/// Below this a gateway was not what limited the run, and its figures flatter or wrong it.
+/// Below this share of busy cores the gateway was not the limit of the run, and its figures are misleading.
 pub const SATURATED_PERCENT: f64 = 95.0;
 
-/// Below this share of its busy cores a contender was not alone on them: its CPU per request still stands, its requests
-/// per second and latencies do not. Interrupts, which count as nobody's, take a part of the rest.
+/// Below this share of its busy cores a contender was not alone on them: its CPU per request is valid, its requests per
+/// second and latencies are not. Interrupts, which are counted for no process, take a part of the rest.
 pub const OWN_PERCENT: f64 = 80.0;
 
-/// Notes of one contender that are shown: the rest says the same in other words.
+/// Most notes of one contender that are shown; further ones repeat them.
 const MOST_NOTES: usize = 4;
 
 /// One contender of one scenario.
@@ -24,30 +24,29 @@ const MOST_NOTES: usize = 4;
 pub struct Summary<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Why it did not take part, or with which error it dropped out.
+    /// Why it did not take part, or the error with which it dropped out.
     pub absent: Option<&'a str>,
     /// Measured rounds.
     pub rounds: usize,
     /// Every figure that at least one round had.
     pub figures: BTreeMap<Figure, Spread>,
-    /// Every figure over the baseline's of the same round. The baseline itself has none.
+    /// Every figure over the baseline's of the same round; empty for the baseline itself.
     pub ratios: BTreeMap<Figure, Ratio>,
-    /// How many of a hundred requests in a second it loses against the origin alone, within a round. Nothing is lost or
-    /// won where a rate was given.
+    /// Percentage of requests per second lost against the origin alone, within a round. `None` if a rate was given.
     pub loss_percent: Option<Spread>,
-    /// Answers of all rounds.
+    /// Responses of all rounds.
     pub requests: u64,
-    /// What went wrong in all rounds.
+    /// Failures in all rounds.
     pub failures: Failures,
-    /// What went wrong while warming up.
+    /// Failures during the warm-up.
     pub warm_up_failures: u64,
     /// Requests that were due and never sent, in all rounds.
     pub unsent: u64,
-    /// What the load generator said of failures and of itself, each once.
+    /// The load generator's notes on failures and on itself, without repetitions.
     pub notes: Vec<&'a str>,
-    /// How busy the gateway's cores were, in percent of what was pinned; `None` where nothing was.
+    /// Busy share of the gateway's cores, in percent; `None` if nothing was pinned.
     pub busy_percent: Option<f64>,
-    /// How much of the busy time was the contender's own, in percent.
+    /// The contender's own share of the busy time, in percent.
     pub own_percent: Option<f64>,
 }
 
@@ -57,12 +56,12 @@ impl Summary<'_> {
         self.figures.get(&figure).map(|spread| spread.median)
     }
 
-    /// Something else than the gateway was the limit: the row did not measure it alone.
+    /// Whether something else than the gateway was the limit, so that the row did not measure it alone.
     pub fn unsaturated(&self) -> bool {
         self.busy_percent.is_some_and(|busy| busy < SATURATED_PERCENT)
     }
 
-    /// Something else ran on its cores.
+    /// Whether another program ran on its cores.
     pub fn disturbed(&self) -> bool {
         !self.unsaturated() && self.own_percent.is_some_and(|own| own < OWN_PERCENT)
     }
@@ -76,7 +75,7 @@ pub fn of_scenario(result: &ScenarioResult) -> Vec<Summary<'_>> {
     result.contenders.iter().map(|contender| of_contender(contender, baseline, direct)).collect()
 }
 
-/// Requests are due at a given rate: how many are answered says nothing about a contender that keeps up.
+/// Whether requests are due at a given rate, so that their number says nothing about a contender that keeps up.
 pub fn paced(result: &ScenarioResult) -> bool {
     result.scenario.load.rate.is_some() || result.scenario.load.rate_share.is_some()
 }
@@ -160,7 +159,7 @@ mod tests {
     fn losses_and_ratios_are_taken_within_a_round() {
         let mut report = sample::small(3, 5, 1.0);
         let result = &mut report.scenarios[0];
-        // The machine is three times as slow in every other round: for all of them, so that nothing comes of it.
+        // The machine is three times as slow in every other round, for all contenders, so the ratios stay the same.
         for contender in &mut result.contenders {
             for run in contender.runs.iter_mut().filter(|run| run.round % 2 == 1) {
                 run.load.requests_per_second /= 3.0;
@@ -192,8 +191,8 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_measure_the_gateway_alone_is_known() {
-        // Busy and own in percent of one core, cores, then: unsaturated, disturbed.
+    fn unsaturated_and_disturbed_rows_are_known() {
+        // Busy and own percent of one core, cores, then: unsaturated, disturbed.
         let rows = [
             (Some(99.0), 95.0, 1, (false, false)),
             (Some(94.0), 90.0, 1, (true, false)),

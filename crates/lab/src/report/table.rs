@@ -1,4 +1,4 @@
-//! A table of cells with a weight, and its aligned form. It does not know what the cells mean.
+//! A table of cells with a tone, and its aligned form. It does not know the meaning of the cells.
 
 use crate::terminal::Paint;
 
@@ -11,51 +11,51 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// What stands above a column.
+/// A column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Its heading.
     pub heading: String,
-    /// Its cells are numbers, which stand at the right.
+    /// Whether its cells are numbers, which are aligned to the right.
     pub numeric: bool,
 }
 
 /// One cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// What stands there.
+    /// Its text.
     pub text: String,
-    /// How it is marked.
+    /// Its tone.
     pub tone: Tone,
-    /// What it is sorted by, where that is not its text.
+    /// The number that it is sorted by, if that is not its text.
     pub number: Option<f64>,
 }
 
-/// How a cell is marked, where there is colour. Nothing is said by colour alone.
+/// The tone of a cell, shown by colour. Colour never carries information alone.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Tone {
-    /// As any other.
+    /// No mark.
     #[default]
     Usual,
-    /// It is good.
+    /// A good value.
     Good,
-    /// It is bad.
+    /// A bad value.
     Bad,
-    /// It is to be looked at.
+    /// A value to look at.
     Noted,
-    /// It has less weight.
+    /// A less important value.
     Faint,
 }
 
 impl Table {
-    /// An empty one with these headings; those of numbers follow the first.
+    /// An empty table with these headings; all columns after the first hold numbers.
     pub fn with_numbers<T: Into<String>>(headings: impl IntoIterator<Item = T>) -> Self {
         let column = |(index, heading): (usize, T)| Column { heading: heading.into(), numeric: index > 0 };
         Self { columns: headings.into_iter().enumerate().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Aligned lines of at most `width` columns as long as all but the first column leave room: gaps shrink first, then
-    /// names are cut.
+    /// Lines of at most `width` columns, if all but the first column leave enough: first gaps shrink, then names are
+    /// cut.
     pub fn aligned(&self, paint: Paint, width: usize) -> String {
         let mut widths: Vec<usize> = (0..self.columns.len()).map(|index| self.column_width(index)).collect();
         let whole = |widths: &[usize], gap: usize| widths.iter().sum::<usize>() + gap * widths.len();
@@ -92,12 +92,12 @@ impl Cell {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A number as it is shown, and what it is sorted by.
+    /// A number as text, and its value for sorting.
     pub fn number(text: impl Into<String>, number: Option<f64>) -> Self {
         Self { text: text.into(), number, ..Self::default() }
     }
 
-    /// The same, marked.
+    /// The same cell with a tone.
     #[must_use]
     pub fn toned(self, tone: Tone) -> Self {
         Self { tone, ..self }
@@ -136,7 +136,7 @@ fn padded(cell: &Cell, width: usize, right: bool, paint: Paint) -> String {
     if right { room + &marked } else { marked + &room }
 }
 
-/// Cut to so many columns, with a mark where something is missing. What would move the cursor is left out.
+/// Cut to `width` columns, with a mark at the cut. Control characters are removed.
 fn shortened(text: &str, width: usize) -> String {
     let clean: String = text.chars().filter(|character| !character.is_control()).collect();
     if columns_of(&clean) <= width {
@@ -145,12 +145,12 @@ fn shortened(text: &str, width: usize) -> String {
     clean.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// How many columns text takes; names and figures have no wide characters.
+/// Number of columns of a text; names and figures have no wide characters.
 fn columns_of(text: &str) -> usize {
     text.chars().filter(|character| !character.is_control()).count()
 }
 
-/// A name keeps at least so much of itself.
+/// Shortest length of a cut name.
 const LEAST_NAME: usize = 10;
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_wide_loses_gaps_first_and_then_names() {
+    fn wide_table_loses_gaps_then_cuts_names() {
         let name = "a-contender-with-a-long-name";
         let rows = [
             (44, "  a-contender-with-a-long-name  12,345  1.00"),

@@ -1,5 +1,5 @@
-//! A run as a person reads it in a terminal. It decides what is shown of a row; the numbers are made elsewhere, and it
-//! prints nothing itself.
+//! A run as text for a terminal. It chooses the parts of a row that are shown; other modules compute the numbers, and
+//! it prints nothing itself.
 
 use super::figure::Figure;
 use super::number;
@@ -19,7 +19,7 @@ pub fn whole(report: &Report) -> String {
     whole_painted(report, Paint::for_stdout())
 }
 
-/// One scenario: heading, table, what is to be known of it, who is missing.
+/// One scenario: heading, table, notes, absent contenders.
 pub fn painted(report: &Report, result: &ScenarioResult, paint: Paint) -> String {
     let asked = &result.scenario;
     let mut out = format!("{}  {}\n", paint.strong(&asked.name), asked.title);
@@ -36,7 +36,7 @@ pub fn painted(report: &Report, result: &ScenarioResult, paint: Paint) -> String
     for note in &result.notes {
         out += &line(note);
     }
-    // Whoever is absent from the whole run is only named: the reasons stand at its end.
+    // A contender that is absent from the whole run is only named here; the reasons are at the end of the run.
     let everywhere = |name: &str| {
         report.contenders.iter().any(|facts| facts.definition.name == name && facts.absent.is_some())
     };
@@ -53,7 +53,7 @@ pub fn painted(report: &Report, result: &ScenarioResult, paint: Paint) -> String
     out
 }
 
-/// The machine, every scenario, and who was absent throughout.
+/// The machine, every scenario, and the contenders that were absent throughout.
 pub fn whole_painted(report: &Report, paint: Paint) -> String {
     let machine = &report.machine;
     let mut out = format!(
@@ -138,8 +138,8 @@ fn row(summary: &Summary<'_>) -> Vec<Cell> {
     ]
 }
 
-/// How far the outermost round is from the median, in percent of that. A larger percentage would look like a precision
-/// that the number does not have, so scattered rounds have a mark instead.
+/// The distance of the outermost round from the median, in percent. A large percentage would suggest a precision that
+/// the number does not have, so scattered rounds have a mark instead.
 fn around(spread: &Spread) -> String {
     if spread.is_scattered() { SCATTERED.to_owned() } else { format!("±{:.0}%", spread.farthest() * 100.0) }
 }
@@ -171,7 +171,7 @@ fn core(summary: &Summary<'_>) -> Cell {
     }
 }
 
-/// What the marks mean, where there are any, and what went wrong beside the numbers.
+/// The meaning of the marks, if there are any, and the failures beside the numbers.
 pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> Vec<String> {
     let mut out = Vec::new();
     let verdict = |wanted| {
@@ -231,7 +231,7 @@ pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> V
     out
 }
 
-/// What went wrong, by kind.
+/// Failures by kind.
 pub(super) fn failures(summary: &Summary<'_>) -> String {
     let failures = &summary.failures;
     let kinds = [
@@ -250,7 +250,7 @@ pub(super) fn failures(summary: &Summary<'_>) -> String {
     format!("{}, of {} answers", told.join(", "), number::count(summary.requests))
 }
 
-/// Who has no row, or not all rounds, and why.
+/// Contenders without a row, or without all rounds, and the reasons.
 pub(super) fn missing(summaries: &[Summary<'_>]) -> Vec<String> {
     let told = |summary: &Summary<'_>| match (summary.absent, summary.rounds) {
         (Some(reason), 0) => Some(format!("{}: absent: {reason}", summary.name)),
@@ -268,7 +268,7 @@ fn line(sentence: &str) -> String {
     format!("  {}\n", wrapped(&clean, WIDTH - 2, 4))
 }
 
-/// Stands behind a median whose rounds are scattered.
+/// The mark after a median of scattered rounds.
 pub(super) const SCATTERED: &str = "~";
 
 /// Columns of a terminal that tables may take.

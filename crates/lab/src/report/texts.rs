@@ -1,8 +1,8 @@
-//! The tables of the published texts, set beside what a run measured for the same way of asking, row by row. Their
-//! numbers are their authors', taken on their machines: only losses and ratios can be held against ours.
+//! The tables of the published texts beside the results of a run with the same load, row by row. Their numbers were
+//! measured by their authors, on their machines: only losses and ratios can be compared with ours.
 //!
-//! A row belongs to a scenario by what is asked (program, connections, requests, kept or not, bytes, workers), not by
-//! its name.
+//! A row belongs to a scenario by its load (program, connections, requests, kept or not, bytes, workers), not by its
+//! name.
 
 mod published;
 
@@ -15,10 +15,10 @@ use crate::result::{Report, ScenarioResult};
 use crate::scenario::Load;
 use crate::terminal::Paint;
 
-/// Whom we show beside the contenders of a text, since a reader asks for them.
+/// Contenders that are shown beside those of a text.
 const OURS: &[&str] = &["nginx", "haproxy", "weir"];
 
-/// All of them as text.
+/// All tables as text.
 pub fn page(report: &Report) -> String {
     let mut out = "The published tables beside ours\n\n".to_owned();
     out += &paragraph(&format!(
@@ -80,7 +80,7 @@ fn heading(title: &str) -> String {
     format!("\n{title}\n{}\n\n", "-".repeat(title.chars().count()))
 }
 
-/// Broken into lines. Control characters are left out, because a result may come from another machine.
+/// A paragraph broken into lines. Control characters are removed, because a result may come from another machine.
 fn paragraph(text: &str) -> String {
     let clean: String = text.chars().filter(|character| !character.is_control()).collect();
     format!("{}\n", wrapped(&clean, WIDTH, 0))
@@ -122,7 +122,7 @@ fn cells(
     .into()
 }
 
-/// Which rows of the text this run has nothing beside, and why.
+/// The rows of the text without a counterpart in this run, and the reasons.
 fn lacking(text: &Text, summaries: Option<&[Summary<'_>]>) -> String {
     let Some(summaries) = summaries else { return String::new() };
     let mut names: Vec<&str> = text.rows.iter().map(|row| row.ours).chain(OURS.iter().copied()).collect();
@@ -140,7 +140,7 @@ fn lacking(text: &Text, summaries: Option<&[Summary<'_>]>) -> String {
     out
 }
 
-/// The scenario that asks as the text does: of several the one that asked most of the text's contenders, the first of
+/// The scenario with the load of the text: of several the one with the most of the text's contenders, the first of
 /// equals.
 fn repeating<'r>(report: &'r Report, text: &Text) -> Option<&'r ScenarioResult> {
     let shared = |result: &&ScenarioResult| {
@@ -150,7 +150,7 @@ fn repeating<'r>(report: &'r Report, text: &Text) -> Option<&'r ScenarioResult> 
     report.scenarios.iter().filter(|result| repeats(result, &text.ask)).rev().max_by_key(shared)
 }
 
-/// Whether a scenario asks as a text did.
+/// Whether a scenario has the load of a text.
 fn repeats(result: &ScenarioResult, ask: &Ask) -> bool {
     let asked = &result.scenario;
     let load: &Load = &asked.load;
@@ -168,8 +168,8 @@ fn repeats(result: &ScenarioResult, ask: &Ask) -> bool {
         && asked.workers == ask.workers
 }
 
-/// The study of thread models: what it found, and what this run finds. Its absolute numbers are not told, but for the
-/// origin's.
+/// The study of thread models: its findings, and those of this run. Its absolute numbers are not shown, except those of
+/// the origin.
 fn thread_models(report: &Report) -> String {
     let mut out = heading("A Netty forwarder: layers, thread models, buffers");
     out += &paragraph(
@@ -188,7 +188,7 @@ fn thread_models(report: &Report) -> String {
         let part =
             |summary: &&Summary<'_>| variable(summary.name, "THREAD_MODEL").is_some() && summary.rounds > 0;
         let measured: Vec<&Summary<'_>> = summaries.iter().filter(part).collect();
-        // The study itself, not another scenario in which one of its contenders takes part.
+        // The study itself, and not another scenario with one of its contenders.
         if measured.len() < STUDY_LEAST {
             continue;
         }
@@ -222,7 +222,7 @@ fn thread_models(report: &Report) -> String {
 const WIDTH: usize = 120;
 /// Length of the texts' big page.
 const BIG_BYTES: u64 = 26_650;
-/// The study has twelve variants of a program; fewer than this are guests in another scenario.
+/// The study has twelve variants of a program; a scenario with fewer is about something else.
 const STUDY_LEAST: usize = 4;
 
 #[cfg(test)]
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_that_the_texts_left_out_are_worked_out() {
+    fn missing_losses_of_texts_are_computed() {
         let page = page(&sample::report()).split_whitespace().collect::<Vec<_>>().join(" ");
         for expected in [
             // (6519.68 - 950.57) / 6519.68
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_lacks_is_said() {
+    fn missing_rows_of_texts_are_listed() {
         let mut report = sample::small(1, 3, 1.0);
         assert_eq!(page(&report).matches("This run has no scenario that asks so.").count(), TEXTS.len());
         let load = &mut report.scenarios[0].scenario.load;
@@ -269,7 +269,7 @@ mod tests {
         second.contenders[1].name = "zuul1".to_owned();
         report.scenarios.push(second);
         assert!(page(&report).contains("Here: scenario like-the-text."), "{}", page(&report));
-        // Of equals the first.
+        // The first of equals.
         report.scenarios[1].contenders[1].name = "somebody".to_owned();
         assert!(page(&report).contains("Here: scenario small."));
     }

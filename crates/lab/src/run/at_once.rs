@@ -1,10 +1,10 @@
-//! Rounds in which the load generators of all contenders are there at the same time: competing for the machine, or in
-//! turns. Everything else about a round, it does not know.
+//! Rounds with the load generators of all contenders at the same time: competing for the machine, or in turns. It knows
+//! nothing else about a round.
 //!
-//! **Turns.** A shared machine is slower for some tenths of a second now and then; two contenders that are measured one
-//! after the other meet different machines. Here one load generator goes on for a few milliseconds while the others are
-//! held up (`SIGSTOP`), so that all meet the same. Where rounds of a second scattered by 13 %, rounds in turns of 20 ms did
-//! by about 2 %. What a clock measures is spoilt by it, so only CPU per answer is told.
+//! **Turns.** A shared machine is slower for some tenths of a second now and then, so two contenders that are measured
+//! one after the other have different conditions. Here one load generator runs for a few milliseconds while the others
+//! are stopped (`SIGSTOP`), so that all have the same conditions. Rounds of a second scattered by 13 %, rounds in turns
+//! of 20 ms by about 2 %. Figures of the clock become invalid, so only CPU per response is reported.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use super::stage::Stage;
 use crate::result::ScenarioResult;
 use crate::scenario::Scenario;
 
-/// A load generator is not held up longer: wrk's answers are late after two seconds.
+/// A load generator is stopped no longer than this, because wrk gives up responses after two seconds.
 const LONGEST_HOLD_MS: u64 = 1000;
 
-/// One round of all that take part.
+/// One round of all participants.
 pub(super) fn round(
     stage: &mut Stage,
     step: &Step,
@@ -40,7 +40,7 @@ pub(super) fn round(
         }
         let begun = match step.turn_ms {
             None => Measurement::begin(stage, scenario, &contender.name, step.seconds),
-            // Each has the time of a run for itself.
+            // Each has the time of a whole run for itself.
             Some(turn_ms) => {
                 let scenario = bounded(scenario, contender, step.seconds);
                 let seconds = step.seconds * present as f64;
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_longer_than_a_load_generator_can() {
+    fn no_hold_exceeds_load_generator_limit() {
         for (turn_ms, contenders, fits) in
             [(None, 100, true), (Some(20), 0, true), (Some(20), 51, true), (Some(20), 52, false)]
         {

@@ -1,5 +1,4 @@
-//! What goes on beside the load: connections that are idle, clients that are slow, changes of the configuration. It
-//! measures nothing.
+//! Activity beside the load: idle connections, slow clients, changes of the configuration. It measures nothing.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use super::stage::Running;
 use crate::process::{Group, Start};
 use crate::scenario::Scenario;
 
-/// All of it; ended when dropped.
+/// All activity beside the load; ended when dropped.
 #[derive(Debug)]
 pub(super) struct Beside {
     crowds: Vec<Group>,
@@ -30,11 +29,11 @@ struct Changes {
     last_failure: String,
 }
 
-/// Ten thousand connections are open well before.
+/// Ten thousand connections are established long before.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
 impl Beside {
-    /// Starts it, and waits until all connections stand.
+    /// Starts it, and waits until all connections are established.
     pub(super) fn begin(
         scenario: &Scenario,
         running: &Running,
@@ -93,7 +92,7 @@ impl Beside {
         }
     }
 
-    /// What a reader should know of it.
+    /// Notes about it for the user.
     pub(super) fn notes(&self, name: &str) -> Vec<String> {
         let Some(changes) = &self.changes else { return Vec::new() };
         let mut notes = Vec::new();
@@ -122,7 +121,7 @@ impl Changes {
             self.under_way = None;
         }
         if Instant::now() >= self.next {
-            // One that takes longer than the time between two puts the others off: they never pile up.
+            // A change that takes longer than the interval delays the following ones, so that they never pile up.
             self.next = Instant::now() + self.every;
             self.under_way = Some(running.change(&self.program, &self.cores)?);
         }
@@ -133,5 +132,5 @@ impl Changes {
     }
 }
 
-/// Where every one of so many changes failed, the scenario is not what it says.
+/// If this many changes fail and none succeeds, the scenario is not what it claims to be.
 const MOST_FAILURES: u64 = 3;

@@ -1,4 +1,4 @@
-//! Ctrl-C and TERM: noticed at once, acted upon where a run can be left. It ends nothing itself.
+//! Ctrl-C and TERM: noticed at once, handled where a run can be left. It ends nothing itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Whether somebody wants the run to end.
+/// Whether the user wants the run to end.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
-/// The run was left because somebody wanted it to end.
+/// The run was left because the user wanted it to end.
 #[derive(Debug)]
 pub struct Interrupted;
 
@@ -24,11 +24,11 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// How often waiting looks whether it shall end.
+/// Interval at which a wait checks for an interrupt.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Interrupt {
-    /// From now on the two signals are noticed instead of ending this process.
+    /// From now on the two signals are recorded instead of ending this process.
     pub fn listen() -> anyhow::Result<Self> {
         let interrupt = Self::default();
         for signal in [SIGINT, SIGTERM] {
@@ -37,12 +37,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// An error, [`Interrupted`], once one of them came.
+    /// An error, [`Interrupted`], after one of the signals.
     pub fn check(&self) -> anyhow::Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
     }
 
-    /// Looks at `probe` until it gives something; `None` when the time is over.
+    /// Calls `probe` until it returns a value; `None` when the time is over.
     pub fn wait<T>(
         &self,
         limit: Duration,
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_ends_with_a_value_its_time_or_an_interrupt() {
+    fn wait_ends_by_value_deadline_or_interrupt() {
         let interrupt = Interrupt::default();
         let mut left = 3;
         let counted = interrupt.wait(Duration::from_secs(60), || {

@@ -1,5 +1,5 @@
-//! One measured run: a load generator against one contender, with what the contender takes meanwhile. It knows no rounds
-//! and no other contender.
+//! One measured run: a load generator against one contender, with the contender's resources. It knows no rounds and no
+//! other contender.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,12 +14,12 @@ use crate::process::{Cpu, Group, Memory, Start, Switches, Tree};
 use crate::result::{LoadOutcome, Run, Usage};
 use crate::scenario::Scenario;
 
-/// The beginning and the end of a run, when connections are opened and closed, say nothing of how busy cores are.
+/// The beginning and the end of a run, when connections are opened and closed, are left out of the busy share.
 const EDGE_SECONDS: f64 = 0.3;
-/// A load generator that is this much behind its time hangs: some gateways never answer `ab`'s HTTP/1.0.
+/// A load generator that is late by this much counts as hung: some gateways never answer `ab`'s HTTP/1.0.
 const LATE_SECONDS: f64 = 20.0;
 
-/// A run that is under way.
+/// A run in progress.
 #[derive(Debug)]
 pub(super) struct Measurement {
     scenario: Scenario,
@@ -28,7 +28,7 @@ pub(super) struct Measurement {
     tree: Tree,
     cores: Vec<usize>,
     began: Instant,
-    /// How long it is meant to take at most.
+    /// Its planned length at most.
     seconds: f64,
     cpu_before: Cpu,
     switches_before: Switches,
@@ -38,7 +38,7 @@ pub(super) struct Measurement {
 }
 
 impl Measurement {
-    /// Starts the load, and before it what the scenario wants beside it.
+    /// Starts the load, after the scenario's activity beside it.
     pub(super) fn begin(
         stage: &mut Stage,
         scenario: &Scenario,
@@ -77,20 +77,20 @@ impl Measurement {
         })
     }
 
-    /// From now on it goes on in its turns only.
+    /// From now on it runs in its turns only.
     pub(super) fn take_turns(&mut self, turn_ms: u64) {
         self.turn_ms = Some(turn_ms);
         self.load.hold();
     }
 
-    /// Its turn: it goes on for this time, and is held up again.
+    /// Its turn: runs for this time and is stopped again.
     pub(super) fn turn(&mut self, length: Duration) {
         self.load.go_on();
         std::thread::sleep(length);
         self.load.hold();
     }
 
-    /// Looks at it; its result once the load has ended. To be called every few hundredths of a second.
+    /// Checks it; returns its result once the load has ended. To be called every few hundredths of a second.
     pub(super) fn look(&mut self, running: &mut Running, round: u32) -> anyhow::Result<Option<Run>> {
         let at = self.began.elapsed().as_secs_f64();
         self.ticks.push((at, Ticks::read(&self.cores)));
@@ -128,16 +128,16 @@ impl Measurement {
         Ok(Some(Run { round, load, usage, turn_ms: self.turn_ms }))
     }
 
-    /// What was going on beside it, for a reader; once it has ended.
+    /// Notes for the user about the activity beside it; once it has ended.
     pub(super) fn notes(&self, name: &str) -> Vec<String> {
         self.beside.notes(name)
     }
 
-    /// CPU and switches are of the whole run, as the answers are; the busy share is without its edges.
+    /// CPU and switches are those of the whole run, like the responses; the busy share is without its edges.
     fn usage(&mut self, cpu: Cpu, switches: Switches, load: &LoadOutcome, seconds: f64) -> Usage {
         let requests = load.requests.max(1) as f64;
         let before = self.switches_before;
-        // Threads that ended took their counts with them.
+        // Threads that ended took their counts with them, so the difference may be negative.
         let voluntary = switches.voluntary.saturating_sub(before.voluntary);
         let involuntary = switches.involuntary.saturating_sub(before.involuntary);
         let memory = self.memory.unwrap_or_else(|| self.tree.memory());
@@ -150,7 +150,7 @@ impl Measurement {
             pss_bytes: memory.pss_bytes,
             rss_bytes: memory.rss_bytes,
             cores: self.cores.len(),
-            // In turns others keep them busy as well.
+            // In turns, other contenders use the cores as well.
             cores_busy_percent: busy_percent(&self.ticks, self.cores.len())
                 .filter(|_| self.turn_ms.is_none()),
             own_percent: 100.0 * cpu.seconds() / load.seconds.max(1e-9),
@@ -158,7 +158,7 @@ impl Measurement {
     }
 }
 
-/// How busy so many cores were between the edges, in percent of one; `None` where there are none or the run was too short.
+/// Busy time of the cores between the edges, in percent of one; `None` if there are no cores or the run was too short.
 fn busy_percent(ticks: &[(f64, Ticks)], cores: usize) -> Option<f64> {
     let end = ticks.last()?.0 - EDGE_SECONDS;
     let mut inner = ticks.iter().filter(|(at, _)| (EDGE_SECONDS..=end).contains(at));
@@ -181,7 +181,7 @@ fn command(
     })
 }
 
-/// How often a run is looked at: often enough for its edges, seldom enough to cost nothing.
+/// Interval at which a run is checked: often enough for its edges, seldom enough to cost nothing.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a run will do: which contenders take part in which scenario, in which order, how often and how long. It starts
+//! The plan of a run: which contenders take part in which scenario, in which order, how often and how long. It starts
 //! nothing.
 
 use std::collections::BTreeMap;
@@ -8,61 +8,62 @@ use crate::contender::Definition;
 use crate::result::ContenderResult;
 use crate::scenario::Scenario;
 
-/// What the command line says of all scenarios.
+/// The choices of the command line for all scenarios.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
     /// Rounds of every scenario, whatever its file says.
     pub rounds: Option<u32>,
-    /// Seconds of every run, likewise.
+    /// Seconds of every run, whatever the scenario's file says.
     pub seconds: Option<f64>,
-    /// Compared with this contender, likewise.
+    /// The baseline, whatever the scenario's file says.
     pub baseline: Option<String>,
-    /// Contenders were named: also those that are not usual take part.
+    /// Whether contenders were named; then contenders that are not usual take part too.
     pub named: bool,
-    /// A look of few minutes.
+    /// Whether the run is a short one of a few minutes.
     pub quick: bool,
-    /// Scenarios of a number of requests send all of them, however long that takes.
+    /// Whether scenarios with a number of requests send all of them, however long that takes.
     pub full_counts: bool,
-    /// Contenders take turns of so many milliseconds, in scenarios that allow it.
+    /// Length of the contenders' turns in milliseconds, in scenarios that allow them.
     pub turn_ms: Option<u64>,
 }
 
 /// One scenario of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// What is asked, with the rounds and seconds of this run.
+    /// The scenario, with the rounds and seconds of this run.
     pub scenario: Scenario,
-    /// Who takes part, in the order of the first round.
+    /// The contenders that take part, in the order of the first round.
     pub contenders: Vec<Definition>,
-    /// Who does not, and why.
+    /// The contenders that do not take part, and why.
     pub absent: Vec<ContenderResult>,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u32,
     /// Length of one run.
     pub seconds: f64,
-    /// Length of a turn in milliseconds, where they are taken.
+    /// Length of a turn in milliseconds, if turns are taken.
     pub turn_ms: Option<u64>,
 }
 
-/// Rounds where neither the command line nor the file says so.
+/// Rounds if neither the command line nor the file says so.
 const ROUNDS: u32 = 5;
 /// Rounds of `--quick`: enough for a verdict.
 const QUICK_ROUNDS: u32 = 5;
-/// Seconds of a run, likewise.
+/// Seconds of a run if neither the command line nor the file says so.
 const SECONDS: f64 = 1.5;
-/// A run that has to send all of its requests may take so long.
+/// Longest time of a run that has to send all of its requests.
 const LONGEST_COUNT_SECONDS: f64 = 600.0;
-/// Where a request count decides, the time is estimated at this rate.
+/// Rate for the estimate of scenarios with a number of requests.
 const ESTIMATED_PER_SECOND: f64 = 8000.0;
-/// Warming up where a contender asks for nothing else, and again in later scenarios.
+/// Length of a warm-up if a contender asks for nothing else, and of repeated warm-ups in later scenarios.
 const WARM_UP_SECONDS: f64 = 1.0;
-/// What a run takes beside its load: starting it, reading counters.
+/// Time of a run besides its load: starting it, reading counters.
 const RUN_OVERHEAD_SECONDS: f64 = 0.25;
-/// What starting a contender takes; virtual machines take longer.
+/// Time to start a contender; virtual machines take longer.
 const START_SECONDS: f64 = 1.0;
 
 impl Step {
-    /// Who of `all` takes part in a scenario. `also` are further builds of Weir, which take part where it does.
+    /// Selects the contenders of `all` for a scenario. `also` are further builds of Weir, which take part where it
+    /// does.
     pub(super) fn new(scenario: &Scenario, all: &[Definition], also: &[String], wishes: &Wishes) -> Self {
         let mut scenario = scenario.clone();
         let rounds = wishes.rounds.or(if wishes.quick { Some(QUICK_ROUNDS) } else { scenario.rounds });
@@ -88,28 +89,28 @@ impl Step {
         Self { scenario, contenders, absent, rounds, seconds, turn_ms }
     }
 
-    /// How long warming a contender up takes.
+    /// Length of a contender's warm-up.
     pub(super) fn warm_up_seconds(&self, definition: &Definition, is_warm: bool) -> f64 {
         match definition.warm_up_seconds {
             Some(seconds) if !is_warm => seconds,
-            // What a virtual machine has compiled for one way of asking does for the next to a part.
+            // Code that a virtual machine has compiled for one load serves the next one in part.
             Some(seconds) => (seconds / 4.0).max(WARM_UP_SECONDS),
             None => WARM_UP_SECONDS,
         }
     }
 
-    /// Whether a contender is started anew for every round.
+    /// Whether a contender is restarted for every round.
     pub(super) fn starts_anew(&self, definition: &Definition) -> bool {
         self.turn_ms.is_some() && definition.warm_up_seconds.is_none()
     }
 
-    /// About how long one run takes.
+    /// Approximate time of one run.
     pub(super) fn run_seconds(&self) -> f64 {
         let counted = self.scenario.load.requests.map(|requests| requests as f64 / ESTIMATED_PER_SECOND);
         counted.map_or(self.seconds, |seconds| seconds.min(self.seconds)) + RUN_OVERHEAD_SECONDS
     }
 
-    /// About how long all of it takes, starting contenders included where they do not run.
+    /// Approximate time of the step, with the start of contenders that do not run yet.
     pub(super) fn estimated_seconds(&self, before: Option<Setup>) -> f64 {
         let starts = before != Some(Setup::of(&self.scenario));
         let each = |definition: &Definition| {
@@ -128,8 +129,8 @@ impl Step {
         self.contenders.iter().map(each).sum::<f64>() + together
     }
 
-    /// The order of a round: another one comes first each time, and every other round goes backwards, so that nobody
-    /// follows the same one always.
+    /// The order of a round: each begins with another contender, and every other round is reversed, so that no
+    /// contender always follows the same one.
     pub(super) fn order(&self, round: u32) -> Vec<usize> {
         let count = self.contenders.len().max(1);
         let mut order: Vec<usize> = (0..self.contenders.len()).collect();
@@ -140,7 +141,7 @@ impl Step {
         order
     }
 
-    /// What a reader should know where turns were asked for.
+    /// A note for the user if turns were requested.
     pub(super) fn turns_told(&self, wishes: &Wishes) -> Option<String> {
         let asked_ms = wishes.turn_ms?;
         Some(match self.turn_ms {
@@ -153,7 +154,7 @@ impl Step {
         })
     }
 
-    /// The contender that the others are compared with, where it takes part.
+    /// The contender that the others are compared with, if it takes part.
     pub(super) fn baseline(&self, wishes: &Wishes) -> Option<String> {
         let name =
             wishes.baseline.as_ref().or(self.scenario.baseline.as_ref()).map_or("nginx", String::as_str);
@@ -161,12 +162,12 @@ impl Step {
     }
 }
 
-/// Scenarios that agree in what contenders are started with stand together, the plain ones first.
+/// Sorts scenarios with the same setup together, the plain ones first.
 pub(super) fn sort(steps: &mut [Step]) {
     steps.sort_by_key(|step| (Setup::of(&step.scenario), step.scenario.together));
 }
 
-/// About how long they take in this order, in seconds.
+/// Approximate time in this order, in seconds.
 pub(super) fn estimated_seconds(steps: &[Step]) -> f64 {
     let mut before = None;
     let mut sum = 0.0;
@@ -187,7 +188,7 @@ fn is_meant(scenario: &Scenario, definition: &Definition, also: &[String], wishe
     }
 }
 
-/// Paths behind the route that takes its prefix off.
+/// Paths of the route that removes its prefix.
 const PREFIX: &str = "/sodik/";
 
 /// Why a contender cannot take part in a scenario.
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_part_and_who_cannot() {
+    fn contenders_that_cannot_take_part_are_absent() {
         let all = [
             contender("nginx", "protocols: [http, https]\nroutes: true\nchanges: true\n"),
             contender("netty", ""),
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_differ_in_order_and_hold_everyone_once() {
+    fn rounds_differ_in_order_and_hold_each_once() {
         let all = [contender("a", ""), contender("b", ""), contender("c", "")];
         let step = Step::new(&scenario(""), &all, &[], &Wishes::default());
         assert_eq!(step.order(0), [0, 1, 2]);
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_taken_where_nothing_depends_on_the_clock() {
+    fn turns_are_taken_unless_clock_matters() {
         let wishes = Wishes { turn_ms: Some(20), ..Wishes::default() };
         let paced = "load: {tool: weir, connections: 3, rate: 5}\n";
         for (more, turns) in [

@@ -1,5 +1,5 @@
-//! One request through a gateway, to see that it is up and passes on what the origin says. It measures nothing: curl
-//! asks, which speaks every protocol and is nobody's own code.
+//! One request through a gateway, to check that it is up and forwards the origin's response. It measures nothing. It
+//! uses curl, which speaks every protocol and shares no code with the contenders.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 
 use crate::scenario::Protocol;
 
-/// An answer that takes longer is none.
+/// Time limit of the response.
 const LIMIT_SECONDS: &str = "5";
 
-/// Asks once. Fails unless a 200 comes back; its body.
+/// Sends one request; returns the body. Fails unless the response is a 200.
 pub(super) fn ask(protocol: Protocol, address: SocketAddr, path: &str) -> anyhow::Result<Vec<u8>> {
     let (scheme, version) = match protocol {
         Protocol::Http | Protocol::Websocket => ("http", "--http1.1"),

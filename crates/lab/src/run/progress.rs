@@ -1,4 +1,4 @@
-//! How far a run is: a bar with the time left for a person at a terminal, a line for each step otherwise. It keeps no
+//! Progress of a run: a bar with the remaining time on a terminal, a line for each step otherwise. It stores no
 //! results.
 
 use std::fmt::Display;
@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(250);
 const STEPS: f64 = 1000.0;
 
 impl Progress {
-    /// For so many seconds in all.
+    /// A progress display for this many seconds in all.
     pub(super) fn new(seconds: f64) -> Self {
         let bar = progress_is_seen().then(|| {
             let bar = ProgressBar::new((seconds * STEPS) as u64);
@@ -34,7 +34,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// What is done now; a line of its own where nobody sees the bar and it is worth one.
+    /// Shows the present step; printed as a line if there is no bar and `worth_a_line`.
     pub(super) fn say(&self, what: impl Display, worth_a_line: bool) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_string()),
@@ -43,14 +43,14 @@ impl Progress {
         }
     }
 
-    /// So many of the estimated seconds are over.
+    /// Advances by this many of the estimated seconds.
     pub(super) fn advance(&self, seconds: f64) {
         if let Some(bar) = &self.bar {
             bar.inc((seconds * STEPS) as u64);
         }
     }
 
-    /// Prints to standard output, the bar out of the way.
+    /// Prints to standard output without disturbing the bar.
     pub(super) fn print(&self, text: impl Display) {
         match &self.bar {
             Some(bar) => bar.suspend(|| print(text)),

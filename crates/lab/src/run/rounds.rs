@@ -1,5 +1,5 @@
-//! One scenario: everybody is started and warmed up, then come the measured rounds. What is measured is put into the
-//! result at once, so that a run that is left in the middle has what it has. It prints nothing but progress.
+//! One scenario: all contenders are started and warmed up, then the measured rounds follow. Measured runs are put into
+//! the result at once, so that an interrupted run keeps them. It prints nothing but progress.
 
 use anyhow::anyhow;
 
@@ -62,7 +62,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Starts a contender if need be and warms it up; one that cannot is absent.
+/// Starts a contender if necessary and warms it up; one that cannot start is absent.
 fn warm_up(
     stage: &mut Stage,
     step: &Step,
@@ -78,7 +78,7 @@ fn warm_up(
         Ok(is_warm) => {
             let seconds = step.warm_up_seconds(definition, is_warm);
             let mut scenario = step.scenario.clone();
-            // As fast as it can, so that a rate can be taken from it; nothing goes on beside it.
+            // Without a rate, so that the rate can be derived from the warm-up; nothing runs beside it.
             (scenario.load.rate, scenario.load.rate_share, scenario.load.requests) = (None, None, None);
             (scenario.idle_connections, scenario.slow_clients, scenario.changes_per_second) = (0, 0, 0.0);
             let run = one(stage, &scenario, &definition.name, seconds, 0, result, interrupt);
@@ -98,8 +98,8 @@ fn warm_up(
     }
 }
 
-/// A new process for each round: two processes of one program differ by up to three percent for as long as they run, which
-/// is not the program's own. Virtual machines, which take seconds to warm up, stay.
+/// A new process for each round, because two processes of one program differ by up to three percent for their lifetime,
+/// which is not a property of the program. Virtual machines, which take seconds to warm up, are kept.
 fn start_anew(
     stage: &mut Stage,
     step: &Step,
@@ -138,7 +138,7 @@ fn one(
     }
 }
 
-/// Puts a run into the result, or takes its contender out.
+/// Puts a run into the result, or removes its contender from the scenario.
 pub(super) fn keep(
     stage: &mut Stage,
     name: &str,
@@ -164,7 +164,7 @@ pub(super) fn keep(
     }
 }
 
-/// A contender that cannot go on is absent from here on; only an interrupt ends the run.
+/// A contender that cannot continue is absent from now on; only an interrupt ends the run.
 pub(super) fn drop_out(
     stage: &mut Stage,
     contender: &mut ContenderResult,
@@ -178,7 +178,7 @@ pub(super) fn drop_out(
     Ok(())
 }
 
-/// A number of requests that would take longer than a run may gives way to the run's length.
+/// A number of requests that would take longer than a run may is replaced by the run's length.
 pub(super) fn bounded(scenario: &Scenario, contender: &ContenderResult, seconds: f64) -> Scenario {
     let mut scenario = scenario.clone();
     let speed = contender.warm_up.as_ref().map_or(0.0, |one| one.requests as f64 / one.seconds.max(1e-9));
@@ -186,7 +186,7 @@ pub(super) fn bounded(scenario: &Scenario, contender: &ContenderResult, seconds:
     scenario
 }
 
-/// Turns a share of what the slowest contender can do into a rate, the same for all.
+/// Converts a share of the slowest contender's throughput into a rate, the same for all.
 fn pace(scenario: &mut Scenario, result: &mut ScenarioResult) {
     let Some(share) = scenario.load.rate_share.take() else { return };
     let speeds =

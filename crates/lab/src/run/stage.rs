@@ -1,5 +1,5 @@
-//! Who runs during a scenario: the origin and the contenders, each started with its script, asked once before anything is
-//! measured, and ended with the stage. It measures nothing.
+//! The running programs of a scenario: the origin and the contenders, each started with its script, probed once before
+//! anything is measured, and ended with the stage. It measures nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,10 +21,10 @@ use crate::ports::Ports;
 use crate::process::{Group, Start};
 use crate::scenario::{Protocol, Scenario};
 
-/// What contenders are started with; scenarios that agree in it share the running ones.
+/// Parameters with which contenders are started; scenarios with the same setup share the running ones.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Setup {
-    /// What clients speak.
+    /// The protocol of clients.
     pub protocol: Protocol,
     /// Workers of each gateway.
     pub workers: u16,
@@ -33,22 +33,22 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// What this scenario asks for.
+    /// The setup of this scenario.
     pub fn of(scenario: &Scenario) -> Self {
         Self { protocol: scenario.protocol, workers: scenario.workers, routes: scenario.routes }
     }
 }
 
-/// A contender that is up.
+/// A running contender.
 #[derive(Debug)]
 pub struct Running {
-    /// Who it is.
+    /// Its name.
     pub name: String,
     /// Its processes.
     pub group: Group,
-    /// Where it is asked.
+    /// Its address.
     pub address: SocketAddr,
-    /// It has been asked for a while since it was started.
+    /// Whether it has had load for a while since its start.
     pub is_warm: bool,
     is_usual: bool,
     script: PathBuf,
@@ -57,7 +57,7 @@ pub struct Running {
     changes: u64,
 }
 
-/// Everything that runs.
+/// All running programs.
 #[derive(Debug)]
 pub struct Stage {
     program: PathBuf,
@@ -66,7 +66,7 @@ pub struct Stage {
     scratch: TempDir,
     certificate: Certificate,
     ports: Ports,
-    /// Those that everybody is pinned to; empty where nobody is.
+    /// Cores to which all programs are pinned; empty if nothing is pinned.
     cores: Vec<usize>,
     interrupt: Interrupt,
     setup: Option<Setup>,
@@ -76,20 +76,20 @@ pub struct Stage {
     started: u64,
 }
 
-/// A gateway with a hundred thousand routes on a virtual machine is up well before.
+/// A gateway with a hundred thousand routes on a virtual machine is up long before.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// What a gateway must pass on unchanged before it is measured.
+/// Responses that a gateway must forward unchanged before it is measured.
 const PROBES: [&str; 2] = ["/checked-out", "/sample.html"];
-/// What a shell reports of a program whose reader went away.
+/// The exit code of a program that was ended by SIGPIPE.
 const PIPE_CLOSED: i32 = 128 + 13;
-/// Idle connections to the origin that a gateway may keep: more than any scenario has busy ones.
+/// Idle connections to the origin that a gateway may keep: more than any scenario uses.
 const KEEPALIVE: &str = "1024";
 /// Client connections that a gateway must take: 10,000 idle ones and those of the load.
 const CONNECTIONS: &str = "12000";
 
 impl Stage {
-    /// An empty one. `measured` names the binaries of Weir that contenders of these names run, `program` the one that
-    /// is the origin, the guard and a load generator; `cores` are those that all of them are pinned to, if any.
+    /// An empty stage. `measured` names the binaries of Weir that these contenders run, `program` is the origin, the
+    /// guard and a load generator; `cores` are those that all of them are pinned to, if any.
     pub fn new(
         program: PathBuf,
         files: Files,
@@ -129,7 +129,7 @@ impl Stage {
         &self.program
     }
 
-    /// Clears the stage for another setup and starts the origin; nothing happens where it is the present one.
+    /// Clears the stage for another setup and starts the origin; without effect if it is the present setup.
     pub fn set(&mut self, setup: Setup) -> anyhow::Result<()> {
         if self.setup == Some(setup) && self.origin.as_ref().is_some_and(|(origin, _)| origin.is_running()) {
             return Ok(());
@@ -157,7 +157,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The contender, up and answering; started if it is not. Fails with the reason and the end of what it said.
+    /// The contender, running and answering; starts it if necessary. Fails with the reason and the end of its output.
     pub fn contender(&mut self, definition: &Definition) -> anyhow::Result<()> {
         if let Some(running) = self.running.get(&definition.name) {
             if running.group.is_running() {
@@ -210,7 +210,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Ends those that only a study has and the next scenario has not: each may hold a gigabyte.
+    /// Ends contenders of a study that the next scenario does not use, because each may hold a gigabyte.
     pub fn end_unusual(&mut self, next: &[Definition]) {
         self.running.retain(|name, running| running.is_usual || next.iter().any(|one| &one.name == name));
     }
@@ -220,19 +220,19 @@ impl Stage {
         self.running.get_mut(name).with_context(|| format!("{name} does not run"))
     }
 
-    /// Ends one.
+    /// Ends one contender.
     pub fn end(&mut self, name: &str) {
         self.running.remove(name);
     }
 
-    /// Ends everybody.
+    /// Ends all programs.
     pub fn clear(&mut self) {
         self.running.clear();
         self.origin = None;
         self.setup = None;
     }
 
-    /// The contender's script with one of the words that end by themselves; what it printed.
+    /// Runs the contender's script with one of the verbs that end by themselves; returns its output.
     pub fn script(&self, definition: &Definition, word: &str, limit: Duration) -> anyhow::Result<String> {
         let directory = self.scratch.path().join("scripts");
         fs::create_dir_all(&directory)?;
@@ -252,13 +252,13 @@ impl Stage {
             bail!("`start.sh {word}` takes longer than {} s", limit.as_secs());
         };
         match ended.code {
-            // A reader within the script that had enough (`… | head -n 1`) is no failure.
+            // A reader within the script that stopped early (`… | head -n 1`) is no failure.
             0 | PIPE_CLOSED if ended.code == 0 || !group.output().is_empty() => Ok(group.output()),
             code => bail!("`start.sh {word}` ended with status {code}: {}", group.last_lines()),
         }
     }
 
-    /// A folder of this run that nobody else has.
+    /// A new folder of this run.
     pub fn fresh_directory(&mut self, name: &str) -> anyhow::Result<PathBuf> {
         self.started += 1;
         let directory = self.scratch.path().join(format!("{name}-{}", self.started));
@@ -291,7 +291,7 @@ impl Stage {
         if answered.is_none() {
             bail!("no answer within {} s ({last}): {}", START_LIMIT.as_secs(), group.last_lines());
         }
-        // What listens may be somebody else's; ours would have ended then.
+        // Another program may listen at the address; then the contender has ended.
         group.check_running()
     }
 
@@ -307,7 +307,7 @@ impl Stage {
 }
 
 impl Running {
-    /// Puts the next form of its configuration in force: a process of its own, beside the load.
+    /// Brings the next form of its configuration into force: a process of its own, beside the load.
     pub fn change(&mut self, program: &Path, cores: &[usize]) -> anyhow::Result<Group> {
         self.changes += 1;
         Group::start(&Start {
@@ -320,13 +320,13 @@ impl Running {
         })
     }
 
-    /// Where its files are, and those of what runs beside it.
+    /// The folder of its files, and of those of programs beside it.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 }
 
-/// A script's command. Whether its file may be run does not matter: not every way of copying files keeps that.
+/// A script's command. It does not need the file's executable bit, which some ways of copying lose.
 fn shell(script: &Path, words: &[&str]) -> Vec<String> {
     let mut command = vec!["bash".to_owned(), script.display().to_string()];
     command.extend(words.iter().map(|&word| word.to_owned()));

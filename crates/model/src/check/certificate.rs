@@ -39,7 +39,7 @@ pub(super) fn alone(cert: &str) -> Result<(), String> {
 /// Checks lists of revoked certificates.
 ///
 /// # Errors
-/// What is wrong, as a sentence.
+/// The fault, as a sentence.
 pub(super) fn revocation_list(text: &str) -> Result<(), String> {
     if is_reference(text) {
         return Ok(());

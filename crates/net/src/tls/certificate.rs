@@ -1,4 +1,4 @@
-//! What a certificate says, in the forms that users of nginx and OpenSSL know from `$ssl_client_…`. It judges nothing.
+//! The content of a certificate in the forms that users of nginx and OpenSSL know from `$ssl_client_…`. It judges nothing.
 
 use std::fmt::Write;
 

@@ -34,7 +34,7 @@ pub enum Roots<'a> {
 /// The settings of connections to servers.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientSettings<'a> {
-    /// What to trust.
+    /// The certificates to trust.
     pub roots: Roots<'a>,
     /// The own certificate chain and its key in PEM, for servers that ask for one.
     pub certificate: Option<(&'a str, &'a str)>,

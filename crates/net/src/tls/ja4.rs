@@ -17,7 +17,7 @@ const SUPPORTED_VERSIONS: u16 = 43;
 /// Counts have two digits.
 const COUNT_MAX: usize = 99;
 
-/// What of a ClientHello the fingerprint is made of.
+/// The parts of a ClientHello that the fingerprint is made of.
 #[derive(Default)]
 struct Hello {
     version: u16,

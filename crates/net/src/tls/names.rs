@@ -99,7 +99,7 @@ pub(crate) fn curves(
     let mut named = Vec::new();
     for name in list.split([':', ',', ' ']).filter(|name| !name.is_empty()) {
         let is_it = |known: &&str| known.eq_ignore_ascii_case(name);
-        let found = CURVES.iter().find(|(_, names)| names.iter().any(|known| is_it(&known)));
+        let found = CURVES.iter().find(|(_, names)| names.iter().any(is_it));
         let found = found.and_then(|(id, _)| provider.kx_groups.iter().find(|group| group.name() == *id));
         let known = || CURVES.map(|(_, names)| names[0]).join(", ");
         named.push(*found.ok_or_else(|| format!("{name} is no curve that can be used: {}", known()))?);

@@ -29,6 +29,8 @@ pub use tickets::TicketSecret;
 /// Most bytes of a ClientHello with its records. Browsers send 2 KiB with post-quantum key shares; a client that sends more
 /// than this makes the gateway hold memory before anything is known of it.
 const CLIENT_HELLO_MAX_BYTES: usize = 16 * 1024;
+/// Reads of bytes behind a refused ClientHello, each of as many bytes as one may have.
+const UNREAD_READS: usize = 4;
 /// The first byte of a TLS connection: a record of the handshake.
 const HANDSHAKE_RECORD: u8 = 22;
 /// Fatal alerts of RFC 8446 section 6 that are sent before rustls has a connection.
@@ -59,7 +61,7 @@ impl Alpn {
 pub struct Accepted {
     /// The connection.
     pub stream: TlsStream,
-    /// What was agreed, and the verdict over the client.
+    /// The agreed parameters, and the verdict over the client.
     pub facts: Facts,
     /// The site that it was made with.
     pub site: Arc<Site>,
@@ -178,7 +180,9 @@ impl HelloReader {
             let read = self.acceptor.read_tls(&mut bytes);
             let accepted = match read {
                 Ok(_) => self.acceptor.accept(),
-                Err(error) => return Err(self.refuse(cx, error.to_string())),
+                Err(error) => {
+                    return Err(self.refuse(cx, &alert_record(ALERT_DECODE_ERROR), error.to_string()));
+                }
             };
             match accepted {
                 Ok(Some(hello)) => {
@@ -189,21 +193,31 @@ impl HelloReader {
                 Err((error, mut alert)) => {
                     let mut record = Vec::new();
                     let _ = alert.write_all(&mut record);
-                    // A socket that has carried nothing yet has room for an alert.
-                    let _ = self.stream.poll_write(cx, &record);
-                    return Err(AcceptFault::Refused(error.to_string()));
+                    if record.is_empty() {
+                        record.extend(alert_record(ALERT_DECODE_ERROR));
+                    }
+                    return Err(self.refuse(cx, &record, error.to_string()));
                 }
             }
         }
         if self.received.len() >= CLIENT_HELLO_MAX_BYTES {
             let reason = format!("the ClientHello is longer than {CLIENT_HELLO_MAX_BYTES} bytes");
-            return Err(self.refuse(cx, reason));
+            return Err(self.refuse(cx, &alert_record(ALERT_DECODE_ERROR), reason));
         }
         Ok(None)
     }
 
-    fn refuse(&mut self, cx: &mut Context<'_>, reason: String) -> AcceptFault {
-        let _ = self.stream.poll_write(cx, &alert_record(ALERT_DECODE_ERROR));
+    fn refuse(&mut self, cx: &mut Context<'_>, alert: &[u8], reason: String) -> AcceptFault {
+        // A socket that has carried nothing yet has room for an alert.
+        let _ = self.stream.poll_write(cx, alert);
+        let _ = self.stream.poll_shutdown(cx);
+        // A close with unread bytes is a reset, which could destroy the alert. What comes later is not waited for.
+        let mut left = vec![0; CLIENT_HELLO_MAX_BYTES];
+        for _ in 0..UNREAD_READS {
+            if self.stream.read_arrived(&mut left) == 0 {
+                break;
+            }
+        }
         AcceptFault::Refused(reason)
     }
 }

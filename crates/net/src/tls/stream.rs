@@ -65,7 +65,7 @@ impl TlsStream {
         stream
     }
 
-    /// What was agreed in the handshake.
+    /// The agreed parameters of the handshake.
     pub fn facts(&self) -> Facts {
         Facts::of(&self.tls)
     }

@@ -1,4 +1,4 @@
-//! Configurations, and what is asked and decided without a server; the rest is tried with real ones beside the binary.
+//! Configurations, and requests and decisions that need no server; tests of the binary use real servers.
 
 use exchange::testing::{Scene, accepts, consumer, lines};
 use model::catalog::SchemaType;
@@ -50,7 +50,7 @@ fn secret_reference_is_read_when_resolved() {
     assert_eq!(check(&json!({"uri": "$env://AUTH_SERVER"})), Ok(()));
 }
 
-/// The plugin itself, for what needs no server.
+/// The compiled plugin, for tests that need no server.
 fn compiled(config: &Value) -> ForwardAuth {
     let services = exchange::testing::services();
     let config: Config = config::parse(config).unwrap();

@@ -1,4 +1,4 @@
-//! The log server: puts batches together and posts them. It knows neither requests nor formats.
+//! The log server: joins entries into batches and posts them. It knows neither requests nor formats.
 
 use exchange::plugin::batch::{Delivery, Entry, Sink};
 use exchange::plugin::outbound::{Destination, HttpClient, OutboundLimits, OutboundRequest};
@@ -7,29 +7,29 @@ use message::{Headers, Method};
 use net::endpoint::KeepAlive;
 use serde::Deserialize;
 
-/// The longest answer that is read: it only says that a batch has arrived.
+/// The longest response that is read; it only confirms that a batch has arrived.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
-/// How much of a refusal is told in the log.
+/// How many bytes of a refusal are logged.
 const TOLD_MAX_BYTES: usize = 200;
 
-/// How the entries of a batch are put together.
+/// How the entries of a batch are joined.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ConcatMethod {
     /// A JSON list.
     #[default]
     Json,
-    /// A line each.
+    /// One line for each entry.
     NewLine,
 }
 
-/// See the module.
+/// The log server of one plugin instance.
 pub(super) struct LogServer {
     destination: Destination,
     headers: Headers,
     limits: OutboundLimits,
     concat_method: ConcatMethod,
-    /// An entry is sent alone, without the list around it.
+    /// A batch is one entry, sent without a list around it.
     is_single: bool,
 }
 
@@ -37,7 +37,7 @@ impl LogServer {
     /// The server at `uri`.
     ///
     /// # Errors
-    /// Why it cannot be reached, or what cannot stand in `Authorization`.
+    /// Why it cannot be reached, or why the value is not valid in `Authorization`.
     pub(super) fn new(
         services: &Services,
         uri: &str,

@@ -1,4 +1,4 @@
-//! Configurations, and which entry they make; sending is tried with real servers beside the binary.
+//! Configurations and the entries that they make; tests of the binary send to real servers.
 
 use exchange::testing::{Scene, accepts, respond, route};
 use model::catalog::SchemaType;
@@ -96,7 +96,7 @@ fn plugin_format_wins_over_metadata_format() {
 }
 
 #[test]
-fn bodies_are_asked_for_only_where_they_are_logged() {
+fn bodies_are_buffered_only_if_logged() {
     let check = |config: Value, request: usize, response: usize| {
         let mut scene = Scene::new();
         let plugin = scene.build(&KIND, &with(config.clone()));
@@ -122,7 +122,7 @@ fn bodies_are_asked_for_only_where_they_are_logged() {
 }
 
 #[test]
-fn a_queue_is_kept_as_long_as_its_configuration_stays() {
+fn queue_is_kept_while_configuration_stays() {
     let (services, states) =
         (exchange::testing::services(), exchange::plugin::state::StateRegistry::default());
     let queue = |owner: &str, config: Value, metadata: Option<Value>| {

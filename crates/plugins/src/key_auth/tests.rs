@@ -48,7 +48,7 @@ fn scene() -> Scene {
         .with_named_consumer(consumer("guest"))
 }
 
-/// The consumer of the request, or the message it is refused with.
+/// Checks the consumer of the request, or the message of its refusal.
 fn check(config: Value, target: &str, fields: &str, expected: Result<&str, &str>) -> Box<Exchange> {
     let mut scene = scene();
     let plugin = scene.build(&KIND, &config);
@@ -88,7 +88,7 @@ fn keys_are_found_in_field_or_query() {
     check(json!({}), "/?apikey=%ff", "", unknown);
     check(json!({}), "/", "apikey: $env://KEY\r\n", unknown);
     check(json!({}), "/?apikey=$Secret://vault/1/joan/key", "", unknown);
-    // The field decides where there is one.
+    // The field takes precedence over the query.
     check(json!({}), "/?apikey=k-jack", "apikey: wrong\r\n", unknown);
 }
 
@@ -121,7 +121,7 @@ fn anonymous_requests_count_as_their_consumer() {
 }
 
 #[test]
-fn the_node_learns_who_it_was_and_not_the_key() {
+fn node_receives_consumer_and_not_the_key() {
     let forged = "X-Consumer-Username: root\r\nX-Credential-Identifier: x\r\nX-Consumer-Custom-ID: 1\r\n";
     let node = |config: Value, target: &str, fields: &str, expected: Result<&str, &str>| {
         let exchange = check(config, target, &format!("{forged}{fields}"), expected);

@@ -1,4 +1,4 @@
-//! One limit of a configuration, compiled: how much, in what time, counted by what. It counts nothing itself.
+//! One compiled limit of a configuration: the number of requests, the window and the key. It counts nothing itself.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ pub(super) struct Rule {
     pub(super) count: Amount,
     /// Its length in seconds.
     pub(super) time_window: Amount,
-    /// The requests that are counted together.
+    /// The key; requests with the same value are counted together.
     pub(super) key: Key,
     /// The response fields for limit, remaining, reset.
     pub(super) names: [Box<str>; 3],
@@ -31,9 +31,9 @@ pub(super) enum Amount {
 pub(super) enum Key {
     ClientAddress,
     Constant,
-    /// With the client's address where nothing in it has a value.
+    /// Replaced by the client's address if no variable in it has a value.
     Rendered(Template),
-    /// Of one of several rules: the rule does not apply where nothing in it has a value.
+    /// The key of one of several rules: the rule does not apply if no variable in it has a value.
     RenderedOrSkip(Template),
 }
 
@@ -48,7 +48,7 @@ pub(super) enum WrittenAmount {
 /// Compiles the limits of a configuration; `names` are those of the response fields.
 ///
 /// # Errors
-/// What is wrong with one of them.
+/// The fault of one of them.
 pub(super) fn rules_of(config: &Config, names: [String; 3]) -> Result<Box<[Rule]>, String> {
     let Some(rules) = &config.rules else {
         let (Some(count), Some(time_window)) = (&config.count, &config.time_window) else {
@@ -111,7 +111,7 @@ fn whole(number: f64) -> Option<u64> {
 }
 
 impl Amount {
-    /// The number for this exchange; nothing if it does not come out as one.
+    /// The number for this exchange; `None` if the text yields no number.
     pub(super) fn of(&self, exchange: &Exchange) -> Option<u64> {
         match self {
             Amount::Fixed(number) => Some(*number),
@@ -124,7 +124,7 @@ impl Amount {
     }
 }
 
-/// The address as a key, tagged so that it is no other key's beginning.
+/// The address as a key, tagged so that it is no prefix of another key.
 pub(super) fn octets(address: IpAddr, room: &mut [u8; 17]) -> &[u8] {
     match address {
         IpAddr::V4(address) => {

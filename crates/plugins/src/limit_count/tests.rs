@@ -60,7 +60,7 @@ fn configurations() {
     );
 }
 
-/// Lets a request through `plugin`; gives the status (0 for one that passed) and the response's fields.
+/// Sends a request through `plugin`; returns the status (0 for one that passed) and the response's fields.
 fn send(scene: &mut Scene, plugin: &dyn Plugin, head: &str) -> (u16, Vec<String>, Vec<u8>) {
     let mut exchange = scene.exchange(format!("{head}Host: h\r\n\r\n").as_bytes());
     let reply = decide(plugin.access(&mut exchange));
@@ -86,7 +86,7 @@ fn requests_pass_until_limit_with_quota_fields() {
 }
 
 #[test]
-fn what_is_counted_apart() {
+fn keys_are_counted_separately() {
     let mut scene = Scene::new();
     let mut check = |key_type: &str, key: &str, heads: &[(&str, u16)]| {
         let config = json!({
@@ -99,7 +99,7 @@ fn what_is_counted_apart() {
         }
     };
     check("var", "remote_addr", &[("", 0), ("A: 1\r\n", 503)]);
-    // Without a value the address counts.
+    // Without a value the address is the key.
     check(
         "var",
         "http_a",
@@ -114,7 +114,7 @@ fn what_is_counted_apart() {
 }
 
 #[test]
-fn limits_may_come_with_the_request() {
+fn limits_can_be_request_variables() {
     let mut scene = Scene::new();
     let mut check = |allow: bool, fields: &str, want: u16| {
         let config = json!({ "count": "${http_count}", "time_window": "60", "allow_degradation": allow });
@@ -151,7 +151,7 @@ fn rules_count_each_for_itself() {
 }
 
 #[test]
-fn counters_outlive_changes_that_do_not_concern_them() {
+fn counters_survive_unrelated_changes() {
     let mut scene = Scene::new();
     let config = json!({ "count": 1, "time_window": 60 });
     let first = scene.build(&KIND, &config);
@@ -164,7 +164,7 @@ fn counters_outlive_changes_that_do_not_concern_them() {
 }
 
 #[test]
-fn a_group_counts_together_and_has_one_configuration() {
+fn group_shares_counters_and_configuration() {
     let (mut one, mut other) = (Scene::new(), Scene::new());
     let config = json!({ "count": 1, "time_window": 60, "group": "a_group_counts_together" });
     let first = one.build(&KIND, &config);

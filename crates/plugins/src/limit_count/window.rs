@@ -1,30 +1,31 @@
 //! Counters of requests in windows of time, shared by all workers. Keys are hashes and times are passed in; the plugin
 //! decides which requests a key counts.
 //!
-//! The table is split into shards, each behind a lock of its own that is held for a look-up and an addition. Windows
-//! that have ended are swept out as the table grows, and its size is bounded.
+//! The table is split into shards, each behind a lock of its own that is held for a look-up and an addition. Ended
+//! windows are removed as the table grows, and its size is limited.
 
 use parking_lot::Mutex;
 use stdx::hash::{FastMap, hash_bytes};
 
 /// Locks of a table: workers rarely meet at one.
 const SHARDS: usize = 16;
-/// Keys in all: what APISIX's shared dictionary of 10 MiB holds, roughly. Beyond it new keys take the place of the least
-/// important ones (`Standing`), so that memory stays bounded whatever clients make up.
+/// Keys in all: what APISIX's shared dictionary of 10 MiB holds, roughly. Beyond that new keys replace the least
+/// important ones (`Standing`), so that clients that invent keys cannot take unlimited memory.
 const KEYS_MAX: usize = 128 * 1024;
 const SHARD_KEYS_MAX: usize = KEYS_MAX / SHARDS;
-/// Keys that give way at once in a full shard. To find them takes some hundred microseconds under the shard's lock, which
-/// so is less than one for each new key.
+/// Keys that are removed at once from a full shard. Finding them takes some hundred microseconds under the shard's
+/// lock, which is less than one microsecond per new key.
 const GIVE_WAY: usize = SHARD_KEYS_MAX / 16;
 /// A shard smaller than this is not worth a sweep.
 const SWEEP_MIN: usize = 64;
 
-/// How time is cut into windows.
+/// How time is divided into windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WindowType {
     /// A window begins with the first request after the last one ended.
     Fixed,
-    /// Windows follow the clock; what the last one counted weighs on this one by the share that still overlaps.
+    /// Windows follow the clock; the count of the last window weighs on the present one by the share that still
+    /// overlaps.
     Sliding,
 }
 
@@ -62,11 +63,12 @@ type KeyHash = [u64; 2];
 #[derive(Default)]
 struct Shard {
     windows: FastMap<KeyHash, Window>,
-    /// The size at which windows that have ended are looked for.
+    /// The size at which ended windows are removed next.
     sweep_at: usize,
 }
 
-/// The loss if a window is forgotten: the order in which windows give way. Within a standing the oldest goes first.
+/// How much is lost if a window is forgotten: windows are removed in this order, and the oldest first within a
+/// standing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     /// Requests are left in it.
@@ -74,7 +76,7 @@ enum Standing {
     Open,
     /// It is exhausted; no request was refused yet.
     Exhausted,
-    /// It is exhausted, and its client asks on. Clients that make up keys use each of them once.
+    /// It is exhausted, and its client sends more requests. Clients that invent keys use each key once.
     Refusing,
 }
 
@@ -82,10 +84,10 @@ enum Standing {
 struct Window {
     /// When it began, in milliseconds.
     began_ms: u64,
-    /// When it no longer matters.
+    /// When the window no longer affects a request.
     ends_ms: u64,
     used: u64,
-    /// The use of the window before it; for sliding ones.
+    /// Requests counted in the window before; for sliding windows.
     used_before: u64,
     standing: Standing,
 }
@@ -127,8 +129,8 @@ impl Shard {
         self.windows.entry(hash).or_insert(Window::starting(now_ms, 0))
     }
 
-    /// Sweeps when the shard has doubled since the last time, so that a sweep costs each new key a constant; a full one
-    /// lets those go that matter least.
+    /// Removes ended windows when the shard has doubled since the last time, so that the cost per new key is constant;
+    /// a full shard also loses its least important keys.
     fn make_room(&mut self, now_ms: u64) {
         if self.windows.len() >= self.sweep_at.clamp(SWEEP_MIN, SHARD_KEYS_MAX) {
             self.windows.retain(|_, window| window.ends_ms > now_ms);
@@ -147,7 +149,7 @@ impl Shard {
 }
 
 impl Window {
-    /// One that begins now.
+    /// A window that begins at `began_ms`.
     fn starting(began_ms: u64, ends_ms: u64) -> Window {
         Window { began_ms, ends_ms, used: 0, used_before: 0, standing: Standing::Open }
     }
@@ -179,7 +181,7 @@ fn sliding(window: &mut Window, quota: Quota, now_ms: u64) -> Taken {
         return Taken { allowed: false, remaining: 0, reset_ms: left_ms };
     }
     if window.used + weighs >= quota.limit {
-        // Until so much of the last window has slid out that one request fits.
+        // The time until enough of the last window has slid out for one request.
         let room = u128::from(quota.limit - window.used) * u128::from(length) / u128::from(before);
         return Taken { allowed: false, remaining: 0, reset_ms: left_ms.saturating_sub(room as u64) };
     }
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_windows_are_reclaimed_and_live_ones_bounded() {
+    fn ended_windows_are_removed_live_ones_limited() {
         let counters = Counters::new();
         let quota = quota(1, 10, WindowType::Fixed);
         for number in 0..100_000_u64 {

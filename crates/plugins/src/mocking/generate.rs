@@ -1,12 +1,12 @@
-//! Data made up by a JSON Schema, and its form as XML. It knows the few words of JSON Schema that say what a value looks
-//! like, and no HTTP.
+//! Generates data from a JSON Schema, also as XML. It knows the few keywords of JSON Schema that describe a value, and
+//! no HTTP.
 
 use router::vars::{Template, VariableSource};
 use serde_json::{Map, Number, Value};
 
-/// Levels of nesting: more than an API has, and making data up recurses.
+/// Levels of nesting, limited because generation recurses; more than an API has.
 const DEPTH_MAX: usize = 32;
-/// Values in one body; beyond it arrays have a single item, since nested ones grow by powers of three.
+/// Values in one body; beyond that arrays have a single item, because nested arrays grow by powers of three.
 const VALUES_MAX: usize = 10_000;
 
 /// A compiled schema of an object.
@@ -30,12 +30,12 @@ impl Generator {
     /// Compiles the schema of an object.
     ///
     /// # Errors
-    /// A property without a type that is known, or nesting beyond reason.
+    /// A property without a known type, or nesting beyond `DEPTH_MAX`.
     pub(super) fn compile(schema: &Value) -> Result<Generator, String> {
         object(schema, 0)
     }
 
-    /// Makes an object up.
+    /// Generates an object.
     pub(super) fn generate<S: VariableSource + ?Sized>(&self, source: &S) -> Value {
         let mut left = VALUES_MAX;
         self.make(source, &mut left)
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_has_its_type() {
+    fn generated_values_have_their_type() {
         for _ in 0..50 {
             let value = generate(json!({ "type": "object", "properties": {
                 "s": { "type": "string", "example": 7 }, "n": { "type": "number" }, "i": { "type": "integer" },

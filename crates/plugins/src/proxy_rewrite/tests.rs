@@ -96,13 +96,13 @@ fn targets() {
     check(json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%252Fy", "/x%252Fy");
     let keeping = PathOptions { match_uri_encoded_slash: true, ..PathOptions::default() };
     assert_eq!(target_with(keeping, json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%2Fy"), "/x%2Fy");
-    // A pattern that cuts the slash off.
+    // A pattern that removes the leading slash.
     check(json!({ "regex_uri": ["^/a(.*)", "$1"] }), "/a", "/");
     check(json!({ "regex_uri": ["^/a/(.*)", "$1"] }), "/a/b", "/b");
 }
 
 #[test]
-fn no_client_climbs_out_or_breaks_the_line() {
+fn client_text_cannot_leave_path_or_split_line() {
     let check = |config: Value, asked: &str, want: &str| {
         assert_eq!(target(config.clone(), asked), want, "{config} {asked}");
     };
@@ -116,7 +116,7 @@ fn no_client_climbs_out_or_breaks_the_line() {
 }
 
 #[test]
-fn the_raw_target_is_the_clients() {
+fn raw_target_is_as_client_sent_it() {
     let raw = |extra: Value| {
         let mut config = json!({ "use_real_request_uri_unsafe": true });
         config.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());

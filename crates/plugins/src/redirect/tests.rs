@@ -31,7 +31,7 @@ fn configurations() {
     check(json!({ "uri": "/a", "unknown": 1 }), Err("unknown"));
 }
 
-/// The status and the `Location` of the answer; nothing if the request goes on.
+/// The status and the `Location` of the reply; `None` if the request is forwarded.
 fn ask(config: &Value, metadata: Option<&Value>, line: &str) -> Option<(u16, String)> {
     let mut scene = Scene::new();
     let plugin = scene.build_with(&KIND, config, metadata);
@@ -102,7 +102,7 @@ fn https_without_a_host_is_refused() {
 }
 
 #[test]
-fn what_came_over_https_goes_on() {
+fn https_request_is_not_redirected() {
     let mut scene = Scene::new();
     let plugin = scene.build(&KIND, &json!({ "http_to_https": true }));
     let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Proto: https\r\n\r\n");

@@ -123,7 +123,7 @@ fn filters_take_bodies_up_to_their_limit() {
 }
 
 #[test]
-fn reference_as_body_is_decoded_when_it_is_resolved() {
+fn base64_reference_is_decoded_when_resolved() {
     let config = json!({ "body": "$env://BODY", "body_base64": true });
     assert_eq!((KIND.check)(&config), Ok(()));
     assert!(compile(&config).is_err(), "the text of the reference is no Base64");

@@ -50,10 +50,10 @@ pub(crate) fn max_pending_schema() -> Value {
     })
 }
 
-/// Takes the settings out of a logger's configuration and leaves the rest.
+/// Removes the settings from a logger's configuration and returns them.
 ///
 /// # Errors
-/// What does not fit, as a sentence.
+/// The fault, as a sentence.
 pub(crate) fn take(config: &mut Map<String, Value>) -> Result<BatchFields, String> {
     let fields: Map<String, Value> =
         NAMES.iter().filter_map(|name| config.shift_remove_entry(*name)).collect();
@@ -84,7 +84,7 @@ const BATCH_MAX_SIZE: usize = 1_000;
 const INACTIVE_TIMEOUT_S: u64 = 5;
 const BUFFER_DURATION_S: u64 = 60;
 const RETRY_DELAY_S: u64 = 1;
-/// As in the contract's data plane since it bounds its queues at all.
+/// The default of APISIX, since it limits its queues.
 const MAX_PENDING_ENTRIES: usize = 8_192;
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_become_milliseconds_and_the_rest_stays() {
+    fn settings_convert_seconds_and_leave_the_rest() {
         let mut config = json!({"uri": "u", "batch_max_size": 2, "buffer_duration": 3, "retry_delay": 0});
         let config = config.as_object_mut().unwrap();
         let settings = take(config).unwrap().settings("x logger", "/routes/1", None);

@@ -1,10 +1,10 @@
-//! Reading a plugin's configuration into its Rust type. It knows no plugin; schemas have had their say before.
+//! Parses a plugin's configuration into its Rust type, after the schema has checked it. It knows no plugin.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use stdx::nearest::nearest;
 
-/// The configuration as `T`, without what every plugin may have (`_meta`).
+/// The configuration as `T`, without `_meta`, which every plugin may have.
 ///
 /// # Errors
 /// What does not fit, as a sentence.
@@ -12,7 +12,7 @@ pub(crate) fn parse<T: DeserializeOwned>(config: &Value) -> Result<T, String> {
     parse_among(config, &[])
 }
 
-/// As [`parse`], of a configuration that had fields of these names too, which were read before.
+/// As [`parse`], for a configuration from which the fields `others` were taken before; the messages list them too.
 ///
 /// # Errors
 /// What does not fit, as a sentence.
@@ -24,7 +24,7 @@ pub(crate) fn parse_among<T: DeserializeOwned>(config: &Value, others: &[&str]) 
     serde_json::from_value(config).map_err(|error| with_hint(&error.to_string(), others))
 }
 
-/// The words for an unknown field, which list all that are known, with the one that was probably meant.
+/// The message for an unknown field, which lists the known fields, with the nearest one added.
 fn with_hint(reason: &str, others: &[&str]) -> String {
     let mut quoted = reason.split('`').skip(1).step_by(2);
     let near = match (reason.starts_with("unknown field"), quoted.next()) {
@@ -44,16 +44,16 @@ pub(crate) fn identity(config: &Value) -> String {
     config.to_string()
 }
 
-/// Whether a text is written as a reference to a secret (contract section 2.3), in any case. What it stands for is not
-/// known before it is resolved; one that could not be stands as it was written.
+/// Whether a text is a reference to a secret (contract section 2.3), in upper or lower case. Its value is unknown until
+/// it is resolved; one that cannot be resolved keeps its text.
 pub(crate) fn is_reference(text: &str) -> bool {
     let begins =
         |scheme: &str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     REFERENCE_SCHEMES.iter().any(|scheme| begins(scheme))
 }
 
-/// A pattern and its template as they can be checked before they are used: a reference stands for a text that is not known
-/// yet, so that another one takes its place.
+/// A pattern and its template in a form that can be checked before use: a reference has an unknown value, so another
+/// text replaces it.
 pub(crate) fn checkable_pair<'a>(pattern: &'a str, template: &'a str) -> Option<(&'a str, &'a str)> {
     match (is_reference(pattern), is_reference(template)) {
         (true, _) => None,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_field_is_told_with_what_was_meant() {
+    fn unknown_field_is_refused_with_nearest() {
         let check = |config: Value, expected: &str| {
             assert_eq!(parse::<Config>(&config).unwrap_err(), expected);
         };

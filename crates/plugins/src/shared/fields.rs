@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::substitution::Groups;
 
-/// A field's value with variables, and groups of a match (`$1`) where there was one.
+/// A field's value with variables, and groups of a match (`$1`) if there was one.
 pub(crate) struct FieldValue {
     pieces: Vec<Piece>,
 }
@@ -21,11 +21,11 @@ enum Piece {
 /// The operations on a message's fields.
 #[derive(Default)]
 pub(crate) struct FieldOperations {
-    /// Appended behind fields of the same name.
+    /// Values appended after fields of the same name.
     pub(crate) add: Vec<(Box<str>, FieldValue)>,
-    /// Put in the place of fields of the same name.
+    /// Values that replace fields of the same name.
     pub(crate) set: Vec<(Box<str>, FieldValues)>,
-    /// Taken away.
+    /// Fields that are removed.
     pub(crate) remove: Vec<Box<str>>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum FieldValues {
     Several(Vec<FieldValue>),
 }
 
-/// One operation with its value of now. An empty value to set takes the field away, as in nginx.
+/// One operation with its rendered value. Setting an empty value removes the field, as in nginx.
 pub(crate) enum Operation<'a> {
     /// Append.
     Add(&'a str, Vec<u8>),
@@ -100,7 +100,7 @@ fn compile_all(values: &[Value]) -> Result<Vec<FieldValue>, String> {
 /// A field's name.
 ///
 /// # Errors
-/// It is none.
+/// The text is no field name.
 pub(crate) fn name(field: &str) -> Result<Box<str>, String> {
     match is_token(field) {
         true => Ok(field.into()),
@@ -129,7 +129,7 @@ impl FieldValue {
     /// Compiles a value.
     ///
     /// # Errors
-    /// A template that cannot be one.
+    /// The template is malformed.
     pub(crate) fn compile(text: &str) -> Result<FieldValue, String> {
         let mut pieces = Vec::new();
         let (mut start, mut at) = (0, 0);
@@ -152,7 +152,7 @@ impl FieldValue {
         Ok(FieldValue { pieces })
     }
 
-    /// The value now; `matched` is a match and the text it was found in.
+    /// The rendered value; `matched` is a match and the text it was found in.
     pub(crate) fn render(&self, exchange: &Exchange, matched: Option<(&Groups, &[u8])>) -> Vec<u8> {
         let mut out = Vec::new();
         for piece in &self.pieces {
@@ -184,7 +184,7 @@ fn group_at(rest: &str) -> Option<(usize, usize)> {
 }
 
 impl FieldOperations {
-    /// The operations with their values of now, in the order in which they are carried out.
+    /// The operations with their rendered values, in the order of execution.
     pub(crate) fn render<'a>(
         &'a self,
         exchange: &Exchange,

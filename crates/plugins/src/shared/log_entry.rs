@@ -1,4 +1,4 @@
-//! A logger's entry for one request: the fields a user chose, or everything (contract: APISIX's log utilities). It
+//! A logger's entry for one request: the fields that a user chose, or all fields (contract: APISIX's log utilities). It
 //! knows no logger and sends nothing.
 
 use std::sync::LazyLock;
@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::query::{arguments, decode};
 
-/// Objects inside a format are followed so deep; what is deeper is left out.
+/// Levels of objects inside a format; deeper ones are left out.
 const DEPTH_MAX: usize = 5;
-/// Arguments of a query that are told apart, as many as nginx does.
+/// Most arguments of a query that are logged separately, as in nginx.
 const ARGUMENTS_MAX: usize = 100;
 
 /// The fields a user chose: names, and texts, variables or objects of such.
@@ -30,9 +30,9 @@ enum Field {
 
 /// Which parts of the bodies an entry holds.
 pub(crate) struct Bodies {
-    /// The request's, where its expression holds.
+    /// The request body, if its expression holds.
     pub(crate) request: Option<BodyPart>,
-    /// The response's, where its expression holds.
+    /// The response body, if its expression holds.
     pub(crate) response: Option<BodyPart>,
 }
 
@@ -43,10 +43,10 @@ pub(crate) struct BodyPart {
 }
 
 impl LogFormat {
-    /// Compiles a format. A text that begins with `$` holds variables, any other is itself.
+    /// Compiles a format. A text that begins with `$` holds variables, any other is constant.
     ///
     /// # Errors
-    /// A variable that cannot be one.
+    /// A malformed variable.
     pub(crate) fn compile(written: &Map<String, Value>) -> Result<LogFormat, String> {
         LogFormat::compile_at(written, 1)
     }
@@ -65,13 +65,13 @@ impl LogFormat {
         Ok(LogFormat { fields })
     }
 
-    /// The fields with their values of now; an unset variable leaves its field out.
+    /// The rendered fields; an unset variable leaves its field out.
     pub(crate) fn render(&self, exchange: &Exchange) -> Map<String, Value> {
         let value = |(name, field): &(String, Field)| Some((name.clone(), field.value(exchange)?));
         self.fields.iter().filter_map(value).collect()
     }
 
-    /// Whether a field may look into the request's body.
+    /// Whether a field may read the request's body.
     pub(crate) fn uses_request_body(&self) -> bool {
         self.fields.iter().any(|(_, field)| match field {
             Field::Variable(variable) => {
@@ -98,7 +98,7 @@ fn is_body(variable: &Variable, body: Builtin) -> bool {
     *variable == Variable::Builtin(body)
 }
 
-/// A single variable keeps its type, and is left out where it is unset; more text around it makes it a text.
+/// A single variable keeps its type, and is left out if it is unset; with other text around it the value is a text.
 fn variables(name: &str, text: &str) -> Result<Field, String> {
     let template = Template::compile(text).map_err(|error| format!("log_format.{name}: {error}"))?;
     let inside = text.strip_prefix("${").and_then(|inside| inside.strip_suffix('}'));
@@ -145,7 +145,7 @@ fn lossy(bytes: &[u8]) -> Value {
     Value::String(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Everything about a request, as the contract's data plane says it when no format was chosen.
+/// All fields of a request, as APISIX logs them if no format was chosen.
 pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
     let text = |builtin: Builtin| {
         exchange.variable(&Variable::Builtin(builtin)).map(|value| lossy(&value.text())).unwrap_or_default()
@@ -202,7 +202,7 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
     entry
 }
 
-/// Says which route it was, and which service.
+/// Adds the ids of the route and the service.
 pub(crate) fn add_route(entry: &mut Map<String, Value>, exchange: &Exchange, is_full: bool) {
     let service = exchange.route().map(|route| route.service.as_ref().map(|service| &*service.id));
     let service = match service {

@@ -12,7 +12,7 @@ const PROGRAM_BYTES_MAX: usize = 1 << 20;
 /// Cache of the lazy automaton, per pattern and thread.
 const CACHE_BYTES_MAX: usize = 1 << 20;
 
-/// Matches that are replaced between two looks at the clock: in a body of 64 MiB a costly one takes some 50 ms.
+/// Matches that are replaced between two readings of the clock: in a body of 64 MiB a costly one takes some 50 ms.
 const MATCHES_BETWEEN_LOOKS: usize = 8;
 
 /// A compiled pattern that remembers what its groups matched.
@@ -41,11 +41,11 @@ pub(crate) struct PatternOptions {
 }
 
 impl PatternOptions {
-    /// From letters such as `jo`. `j`, `o`, `d`, `D`, `J`, `u` and `U` concern PCRE's engine alone. `a` (anchored)
-    /// is refused: write `^`.
+    /// Parses letters such as `jo`. `j`, `o`, `d`, `D`, `J`, `u` and `U` concern PCRE's engine alone. `a` (anchored) is
+    /// refused: write `^`.
     ///
     /// # Errors
-    /// Names the letter that is none.
+    /// Names the unknown letter.
     pub(crate) fn parse(letters: &str) -> Result<PatternOptions, String> {
         let mut options = PatternOptions::default();
         for letter in letters.chars() {
@@ -93,7 +93,7 @@ impl Matcher {
         Ok(Matcher { engine: Engine::Backtracking(Box::new(regex)) })
     }
 
-    /// Refuses a pattern for texts as long as a body.
+    /// Refuses a pattern that is too costly for a whole body.
     ///
     /// # Errors
     /// The pattern needs the backtracking engine.
@@ -110,7 +110,7 @@ impl Matcher {
     /// The first match at or after byte `from`.
     ///
     /// # Errors
-    /// The search was given up: whether there is a match is not known.
+    /// The search was given up, so that it is unknown whether there is a match.
     pub(crate) fn find(&self, text: &[u8], from: usize) -> Result<Option<Groups>, GaveUp> {
         let spans = match &self.engine {
             Engine::Linear(regex) => {
@@ -125,13 +125,12 @@ impl Matcher {
 }
 
 impl Groups {
-    /// Where the whole match lies.
+    /// Start and end of the whole match.
     pub(crate) fn whole(&self) -> (usize, usize) {
         self.spans.first().copied().flatten().expect("a match has a place")
     }
 
-    /// The text that group `index` matched in `text`, the text that was searched; nothing for a group that took no
-    /// part.
+    /// The text that group `index` matched in `text`, the text that was searched; empty for a group that took no part.
     pub(crate) fn text<'t>(&self, index: usize, text: &'t [u8]) -> &'t [u8] {
         self.spans.get(index).copied().flatten().map_or(b"", |(start, end)| &text[start..end])
     }
@@ -153,7 +152,7 @@ impl Replacement {
     /// Compiles a template.
     ///
     /// # Errors
-    /// A dollar sign that begins no group's number: `$$` is one that stands for itself.
+    /// A dollar sign without a group's number: write `$$` for a dollar sign.
     pub(crate) fn compile(template: &str) -> Result<Replacement, String> {
         let mut pieces = Vec::new();
         let mut plain = String::new();
@@ -182,7 +181,7 @@ impl Replacement {
         Ok(Replacement { pieces })
     }
 
-    /// Appends the template with what the groups matched of `text`.
+    /// Appends the template with the texts that the groups matched in `text`.
     pub(crate) fn expand(&self, groups: &Groups, text: &[u8], out: &mut Vec<u8>) {
         for piece in &self.pieces {
             match piece {
@@ -193,7 +192,7 @@ impl Replacement {
     }
 }
 
-/// The number at the start of `rest`, plain or in braces, and what comes behind it.
+/// The number at the start of `rest`, plain or in braces, and the rest after it.
 fn group_number(rest: &str) -> Option<(usize, &str)> {
     let (digits, after) = match rest.strip_prefix('{') {
         Some(inside) => inside.split_once('}')?,
@@ -214,7 +213,7 @@ pub(crate) struct Substitution {
 }
 
 impl Substitution {
-    /// Compiles both.
+    /// Compiles a pattern and its replacement.
     ///
     /// # Errors
     /// As [`Matcher::compile`] and [`Replacement::compile`].
@@ -229,7 +228,7 @@ impl Substitution {
         })
     }
 
-    /// `text` with its first match replaced, and the groups of that match; nothing without a match.
+    /// `text` with its first match replaced, and the groups of that match; `None` without a match.
     ///
     /// # Errors
     /// As [`Matcher::find`].
@@ -243,8 +242,9 @@ impl Substitution {
         Ok(Some((out, groups)))
     }
 
-    /// `text` with every match replaced; nothing without a match. A match may take a look at all that follows, so that
-    /// many of them are quadratic in the text even on the linear engine; `is_late` is asked now and then whether to give up.
+    /// `text` with every match replaced; `None` without a match. A search may read all of the following text, so that
+    /// many matches are quadratic in the text even on the linear engine; `is_late` says now and then whether to give
+    /// up.
     ///
     /// # Errors
     /// As [`Matcher::find`], or because it was late.
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn search_that_is_given_up_is_no_miss() {
+    fn abandoned_search_is_no_miss() {
         let matcher = Matcher::compile("(?<!q)[a-z]+Z$", PatternOptions::default()).unwrap();
         assert_eq!(matcher.find(&[b'a'; 4_000], 0), Err(GaveUp::TooManySteps));
         assert_eq!(matcher.find(&[b'a'; 8_000], 0), Err(GaveUp::TextTooLong));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_all_gives_up_when_it_is_late() {
+    fn late_replacement_is_given_up() {
         let substitution = Substitution::compile("[a-z]+Z|a", "b", PatternOptions::default()).unwrap();
         let mut looks = 0;
         let late = substitution.all(&[b'a'; 1_000], || {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_for_linear_patterns() {
+    fn whole_body_needs_linear_pattern() {
         let check = |pattern: &str, linear: bool| {
             let matcher = Matcher::compile(pattern, PatternOptions::default()).unwrap();
             assert_eq!(matcher.require_linear().is_ok(), linear, "{pattern}");

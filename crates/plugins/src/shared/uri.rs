@@ -1,10 +1,10 @@
-//! Percent-encoding of what plugins put into targets and `Location`.
+//! Percent-encoding of texts that plugins write into targets and `Location`.
 
 use exchange::Exchange;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
-/// The bytes that nginx escapes in a path (its `ngx_escape_uri` of type 0, which APISIX calls): all that may not stand
-/// in one.
+/// The bytes that nginx escapes in a path (`ngx_escape_uri` of type 0, which APISIX calls): all that are not allowed in
+/// one.
 const PATH: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -20,7 +20,7 @@ const PATH: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// The bytes that cannot stand in a field that holds a URI reference.
+/// The bytes that are not allowed in a field with a URI reference.
 const LOCATION: &AsciiSet = &CONTROLS.add(b' ');
 
 /// Appends a decoded path in encoded form, as the path of `exchange` was decoded.
@@ -28,8 +28,8 @@ pub(crate) fn encode_path(exchange: &Exchange, decoded: &[u8], out: &mut Vec<u8>
     encode(decoded, exchange.local().options.path.match_uri_encoded_slash, out);
 }
 
-/// Appends a decoded path in encoded form. With `keeps_encoded_slash` the decoded form of a path keeps encoded slashes, so
-/// that `%2F` is one and stays as it is; otherwise its percent sign is text and is encoded.
+/// Appends a decoded path in encoded form. With `keeps_encoded_slash` the decoded form keeps encoded slashes, so that
+/// `%2F` stays unchanged; otherwise its percent sign is text and is encoded.
 fn encode(decoded: &[u8], keeps_encoded_slash: bool, out: &mut Vec<u8>) {
     if !keeps_encoded_slash {
         return push(decoded, PATH, out);
@@ -43,8 +43,8 @@ fn encode(decoded: &[u8], keeps_encoded_slash: bool, out: &mut Vec<u8>) {
     push(rest, PATH, out);
 }
 
-/// The text as it may stand in a `Location` field or a request line: bytes no URI holds are encoded, the rest is left to
-/// its author.
+/// The text in a form that is allowed in a `Location` field or a request line: bytes that no URI may hold are encoded,
+/// all others stay unchanged.
 pub(crate) fn location(text: &[u8]) -> String {
     percent_encode(text, LOCATION).to_string()
 }

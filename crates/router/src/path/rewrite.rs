@@ -1,8 +1,7 @@
-//! The slow path of canonicalisation, for paths with something to change or to refuse.
+//! The complete canonicalisation, for paths that need a change or are refused.
 //!
-//! Refuses to know why it was called: it gives the right answer for every path, the fast path only saves it work.
-//! Three passes over two buffers: escapes, then segments, then decoding; each later pass reads what the earlier
-//! one made unambiguous.
+//! Its result is right for every path; the fast check in `path` only avoids the cost. It makes three passes over two
+//! buffers: escapes, then segments, then decoding; each pass relies on the normalisation of the one before.
 
 use super::{PathError, PathOptions};
 
@@ -67,7 +66,7 @@ fn resolve_segments(path: &[u8], merge: bool, out: &mut Vec<u8>) -> Result<(), P
                     out.push(b'/');
                 }
             }
-            // A merged slash still ends the path with one: `/a//` is `/a/`.
+            // The path still ends with a slash after merging: `/a//` is `/a/`.
             b"" if merge && !last => {}
             _ => {
                 if hides_dot_segment(segment) {
@@ -81,7 +80,7 @@ fn resolve_segments(path: &[u8], merge: bool, out: &mut Vec<u8>) -> Result<(), P
     Ok(())
 }
 
-/// Pass three: the decoded form, with what only matching leaves out taken off.
+/// Pass three: decodes, and removes the parts that only matching ignores.
 fn decode(forward: &[u8], options: &PathOptions, out: &mut Vec<u8>) -> Result<(), PathError> {
     out.clear();
     let mut index = 0;
@@ -120,15 +119,15 @@ fn decode(forward: &[u8], options: &PathOptions, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Appends a slash of the decoded form. A merged one may come from an escape beside another slash, so that pass two has
-/// not seen it.
+/// Appends a slash of the decoded form. Merging is needed here too, because a slash may come from an escape, which pass
+/// two has not seen.
 fn push_slash(options: &PathOptions, out: &mut Vec<u8>) {
     if !(options.merge_slashes && out.last() == Some(&b'/')) {
         out.push(b'/');
     }
 }
 
-/// Whether some origin would find `.` or `..` here: between encoded slashes, or before `;` or `%3B`.
+/// Whether some origin would read `.` or `..` in the segment: between encoded slashes, or before `;` or `%3B`.
 fn hides_dot_segment(segment: &[u8]) -> bool {
     let mut rest = segment;
     loop {
@@ -170,7 +169,7 @@ fn escape_at(path: &[u8], index: usize) -> Option<u8> {
     u8::try_from(high * 16 + low).ok()
 }
 
-/// RFC 3986 section 2.3.
+/// Unreserved characters of RFC 3986 section 2.3.
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }

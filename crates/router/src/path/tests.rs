@@ -44,7 +44,7 @@ fn an_ordinary_path_is_borrowed() {
 }
 
 #[test]
-fn every_spelling_of_a_denied_path_is_that_path() {
+fn every_spelling_of_denied_path_matches_it() {
     for raw in [
         "/admin/x",
         "//admin/x",
@@ -119,7 +119,7 @@ fn ambiguous_path_spelling_is_refused() {
 }
 
 #[test]
-fn the_rest_is_kept_as_sent() {
+fn other_bytes_are_kept_as_sent() {
     check("/a%20b/%e4%b8%ad", "/a%20b/%E4%B8%AD", "/a b/中");
     check("/%252e%252e/a", "/%252e%252e/a", "/%2e%2e/a");
     check("/a%3Bb;c", "/a%3Bb;c", "/a;b;c");
@@ -140,7 +140,7 @@ fn encoded_slash_is_matched_as_a_slash() {
     check("/admin%2f", "/admin%2F", "/admin/");
     check("/admin%2f/x", "/admin%2F/x", "/admin/x");
     check("/https%3A%2F%2Fx.y", "/https%3A%2F%2Fx.y", "/https:/x.y");
-    // Decoding once is enough: what is left is text.
+    // A path is decoded once; the result is text.
     check("/a%252Fb", "/a%252Fb", "/a%2Fb");
     let tailless = PathOptions { delete_uri_tail_slash: true, ..PathOptions::default() };
     check_with(tailless, "/a%2f", "/a%2F", "/a");

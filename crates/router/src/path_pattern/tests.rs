@@ -1,4 +1,4 @@
-//! Which paths fit which patterns, with and without parameters, and what the parameters take.
+//! Which paths match which patterns, with and without parameters, and the values of the parameters.
 
 use super::PathPattern;
 use crate::params::Params;

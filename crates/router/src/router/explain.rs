@@ -1,14 +1,14 @@
 //! Why a route matched and why the others did not.
 //!
-//! Not built for speed: it is for people who ask, not for traffic. It walks the candidates as a lookup does, so that
-//! both always agree.
+//! It is for `weir explain` and not built for speed. It visits the candidates as a lookup does, so that both always
+//! agree.
 
 use std::fmt;
 
 use super::{RequestView, Router};
 use crate::vars::GaveUp;
 
-/// One candidate and what became of it.
+/// One candidate and its verdict.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Considered {
     /// The caller's slot.
@@ -36,9 +36,9 @@ pub enum Verdict {
     LostVars,
     /// Whether `vars` hold is not known; a lookup ends here without a route.
     Undecided(GaveUp),
-    /// The path begins right but does not fit after its first wildcard or parameter.
+    /// The path begins with the literal but does not match after its first wildcard or parameter.
     LostParameter,
-    /// It fits, but the route in this slot was tried before it.
+    /// It matches, but the route in this slot was tried before it.
     OutrankedBy(u32),
 }
 
@@ -117,5 +117,5 @@ impl Router {
     }
 }
 
-/// More than a person reads; a catch-all path under 100,000 hosts must not become an answer of megabytes.
+/// A limit, because a catch-all path under 100,000 hosts must not become a response of megabytes.
 const CONSIDERED_MAX: usize = 1000;

@@ -1,6 +1,6 @@
 //! The tables of `HostUri` mode: one per host pattern, found from the most specific to the least.
 //!
-//! Refuses to know what is in a table.
+//! It does not know the contents of a table.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) struct HostTable {
 }
 
 impl HostTables {
-    /// Changes the table of a host, which is made when it has none and dropped when it is left empty.
+    /// Changes the table of a host; makes the table if it is missing and drops it if it becomes empty.
     pub(super) fn update(&mut self, host: &HostPattern, change: impl FnOnce(&mut Table)) {
         let tables = if host.has_port() { &mut self.with_port } else { &mut self.plain };
         match host.suffix() {
@@ -42,7 +42,7 @@ impl HostTables {
         }
     }
 
-    /// Shows the tables a request may match in, in order, until one gives a result.
+    /// Calls `visit` with the tables that a request may match in, in order, until it returns a result.
     pub(super) fn visit<'t, R>(
         &'t self,
         host: &[u8],
@@ -53,7 +53,7 @@ impl HostTables {
             return self.plain.visit_exact(host, visit).or_else(|| self.plain.visit_wildcards(host, visit));
         }
         let mut lower = [0; HOST_BYTES_MAX];
-        // A longer host matches no pattern with a port: patterns are not longer, and DNS names are shorter.
+        // A host longer than the array matches no pattern with a port, because no pattern is longer.
         let with_port = lower.get_mut(..raw_host.len()).map(|lower| {
             lower.copy_from_slice(raw_host);
             lower.make_ascii_lowercase();
@@ -66,7 +66,7 @@ impl HostTables {
             .or_else(|| self.plain.visit_wildcards(host, visit))
     }
 
-    /// Shows every table, in no order that means anything, until told to stop.
+    /// Calls `visit` with every table, in no particular order, until it returns false.
     pub(super) fn for_each<'t>(&'t self, visit: &mut dyn FnMut(&'t HostTable) -> bool) {
         for tables in [&self.plain, &self.with_port] {
             tables.exact.for_each(visit);
@@ -84,7 +84,7 @@ impl Tables {
         let found = self.exact.get(host.as_str().as_bytes()).next().cloned();
         let known = found.is_some();
         let mut entry = found.unwrap_or_else(|| HostTable::new(host));
-        // While the trie holds the table too, changing it would copy it: it goes out first.
+        // The table is taken out first, because a change would copy it while the trie shares it.
         if known {
             self.exact.remove(&entry);
         }
@@ -128,7 +128,7 @@ impl Tables {
         if self.wildcard_tables == 0 {
             return None;
         }
-        // Only the end of an overlong host can decide: no suffix is longer than the array.
+        // Only the end of an overlong host matters, because no suffix is longer than the array.
         let mut reversed = [0; HOST_BYTES_MAX];
         let length = host.len().min(HOST_BYTES_MAX);
         for (to, from) in reversed.iter_mut().zip(host.iter().rev()) {

@@ -1,9 +1,9 @@
-//! The backtracking engine, for patterns with look-around or back-references. Refuses to run without bounds: it takes
-//! texts of at most [`TEXT_BYTES_MAX`] and gives up after `WALK_BYTES_MAX` bytes walked.
+//! The backtracking engine, for patterns with look-around or back-references. It always has bounds: it takes texts of
+//! at most [`TEXT_BYTES_MAX`] and gives up after `WALK_BYTES_MAX` bytes walked.
 //!
 //! fancy-regex counts only its own steps back. Parts of a pattern that need no backtracking go to a linear engine
-//! inside it; its walk over the text is not counted, so that time is quadratic and more while the limit is never reached.
-//! Here the text that it searches counts each access to itself, and the cost of that access.
+//! inside it; its walk over the text is not counted, so that the time can be quadratic or worse below the limit. This
+//! module passes it a text that counts each access, and the cost of that access.
 
 use std::cell::Cell;
 use std::fmt;
@@ -18,9 +18,10 @@ pub const TEXT_BYTES_MAX: usize = 4096;
 const WALK_BYTES_MAX: u64 = 2 << 20;
 /// The cost of one step of the engine, in bytes walked, each of which takes 2 to 3 ns.
 const STEP_BYTES: u64 = 8;
-/// A walk that notes groups runs on a slower engine, which takes 7 to 10 ns for a byte, and more for a longer pattern.
+/// Weight of a walk that records groups: it runs on a slower engine, which takes 7 to 10 ns for a byte, and more for a
+/// longer pattern.
 const GROUPS_WEIGHT: u64 = 4;
-/// So many bytes of such a pattern add one to its weight.
+/// Bytes of such a pattern that add one to its weight.
 const PATTERN_BYTES_A_WEIGHT: usize = 32;
 /// Steps back before a search is given up; 2 ms of a core.
 const BACKTRACKS_MAX: usize = 100_000;
@@ -34,7 +35,7 @@ pub struct BacktrackingRegex {
     weight: u64,
 }
 
-/// Where each group of a match lies, as start and end; nothing for a group that took no part.
+/// Start and end of each group of a match; `None` for a group that took no part.
 pub type GroupPlaces = Vec<Option<(usize, usize)>>;
 
 /// Options of a pattern: PCRE's letters `i`, `m`, `s` and `x`.
@@ -46,11 +47,11 @@ pub struct BacktrackingOptions {
     pub multi_line: bool,
     /// `.` matches a line break.
     pub dot_all: bool,
-    /// White space in the pattern means nothing.
+    /// White space in the pattern is ignored.
     pub extended: bool,
 }
 
-/// Why a search was given up: whether the pattern is found is not known.
+/// Why a search was given up, so that it is unknown whether the pattern matches.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum GaveUp {
     /// The text is longer than [`TEXT_BYTES_MAX`].
@@ -139,8 +140,8 @@ impl BacktrackingRegex {
         if self.cost != Cost::Linear && text.len() > TEXT_BYTES_MAX {
             return Err(GaveUp::TextTooLong);
         }
-        // The engine has no other way out than its own limit, so its text unwinds it; nothing is printed, and the
-        // engine's working memory is cleared before each search.
+        // The engine can only be stopped by its own limit, so the counting text unwinds it; no message is printed, and
+        // the engine's working memory is cleared before each search.
         match catch_unwind(AssertUnwindSafe(|| search(&metered))) {
             Ok(found) => found.map_err(|_| GaveUp::TooManySteps),
             Err(payload) if payload.is::<BudgetSpent>() => Err(GaveUp::TooManySteps),
@@ -156,8 +157,8 @@ impl fmt::Debug for BacktrackingRegex {
 }
 
 impl Cost {
-    /// From the program's listing, one instruction a line. An instruction that is not listed here, say of a later
-    /// version of the engine, is taken for a costly one.
+    /// Reads the cost from the program's listing, one instruction per line. An unknown instruction, for example of a
+    /// later version of the engine, counts as a costly one.
     fn of(listing: &str) -> Cost {
         if listing.starts_with("wrapped Regex") {
             return Cost::Linear;
@@ -176,10 +177,10 @@ impl Cost {
     fn of_instruction(line: &str) -> Cost {
         let name = line.split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or("");
         match name {
-            // A pattern without a repetition looks at no more bytes than it has itself.
+            // A pattern without a repetition reads no more bytes than it has itself.
             "Delegate" if !line.contains(['*', '+', '{', '?']) || is_bounded_delegate(line) => Cost::Step,
             "Delegate" | "AbsentRepeater" => Cost::Delegated,
-            // The end of the text behind line breaks, and a back-reference without regard to case, walk on.
+            // The end of the text after line breaks, and a case-insensitive back-reference, may walk on.
             "Assertion" if line.contains("EndTextIgnoreTrailingNewlines") => Cost::Unknown,
             "Backref" if line.contains("casei: true") => Cost::Unknown,
             "End"
@@ -215,15 +216,15 @@ impl Cost {
     }
 }
 
-/// Whether the listed `Delegate { pattern: "…", … }` holds no repetition; its own braces and the `?` of groups without a
-/// capture are none.
+/// Whether the listed `Delegate { pattern: "…", … }` holds no repetition; its own braces and the `?` of groups without
+/// a capture do not count.
 fn is_bounded_delegate(line: &str) -> bool {
     let Some((_, rest)) = line.split_once("pattern: \"") else { return false };
     let Some((pattern, _)) = rest.rsplit_once("\", capture_groups") else { return false };
     !pattern.replace("(?", "(").contains(['*', '+', '{', '?'])
 }
 
-/// The cost of a byte of a walk in a listed program: the most of its instructions.
+/// The cost of a byte of a walk in a listed program: the maximum over its instructions.
 fn weight(listing: &str) -> u64 {
     let with_groups = listing.lines().filter(|line| line.contains("capture_groups: Some("));
     with_groups.map(|line| GROUPS_WEIGHT + (line.len() / PATTERN_BYTES_A_WEIGHT) as u64).max().unwrap_or(1)
@@ -341,7 +342,7 @@ mod tests {
         check("(?i)([a-z])\\1", Cost::Unknown);
     }
 
-    /// The patterns of a finding: without the count of bytes, 4 KiB cost 20 ms to 1.2 s.
+    /// Patterns that were found by fuzzing: without the count of bytes, 4 KiB cost 20 ms to 1.2 s.
     #[test]
     fn costly_search_is_given_up_within_budget() {
         let text = vec![b'a'; TEXT_BYTES_MAX];
@@ -359,7 +360,7 @@ mod tests {
             let regex = compile(source);
             assert_eq!(regex.is_match(&text), Err(GaveUp::TooManySteps), "{source}");
             assert_eq!(regex.groups_from(&text, 0), Err(GaveUp::TooManySteps), "{source}");
-            // The engine is as good as new.
+            // The engine still works after the unwind.
             assert_eq!(regex.is_match(b""), Ok(source.starts_with('^')), "{source}");
         }
     }
@@ -371,7 +372,7 @@ mod tests {
         let metered = Metered::new(&text, regex.cost, regex.weight);
         let caught = catch_unwind(AssertUnwindSafe(|| regex.regex.is_match(&metered)));
         assert!(caught.is_err_and(|payload| payload.is::<BudgetSpent>()));
-        // Each start walks the rest of the text once: far fewer starts than the limit of steps back.
+        // Each start walks the rest of the text once, and there are far fewer starts than the limit of steps back.
         assert!(metered.left_bytes.get() < TEXT_BYTES_MAX as u64);
     }
 

@@ -1,8 +1,8 @@
 //! The variables that exist without a plugin and without a part of the request in their name.
 //!
-//! Refuses to know their values. The names are those of nginx and APISIX, see section 2.4 of the contract.
+//! It does not know their values. The names are those of nginx and APISIX, see section 2.4 of the contract.
 
-/// Makes the enum, its names and the list of all from one table.
+/// Makes the enum, its names and the list of all variants from one table.
 macro_rules! builtin_variables {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)+) => {
         /// A variable known by its whole name.
@@ -12,7 +12,7 @@ macro_rules! builtin_variables {
         }
 
         impl BuiltinVariable {
-            /// All of them.
+            /// All variables.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
             /// The name as configurations write it.
@@ -103,7 +103,7 @@ builtin_variables! {
     RemoteUser = "remote_user",
     /// The request line as sent.
     Request = "request",
-    /// The request body, where it is held in memory.
+    /// The request body, if it is held in memory.
     RequestBody = "request_body",
     /// The id of the request, 32 hexadecimal digits unless a plugin set another.
     RequestId = "request_id",
@@ -201,13 +201,13 @@ builtin_variables! {
     UpstreamStatus = "upstream_status",
     /// The node's host before it was resolved.
     UpstreamUnresolvedHost = "upstream_unresolved_host",
-    /// The path and query sent to the node, where a plugin rewrote them; unset where none did.
+    /// The path and query sent to the node, if a plugin rewrote them; otherwise unset.
     UpstreamUri = "upstream_uri",
     /// The canonical path, decoded.
     Uri = "uri",
-    /// The side that has to act so that the failure does not happen again: `client`, `gateway` or `origin`.
+    /// The side at fault: `client`, `gateway` or `origin`.
     WeirBlame = "weir_blame",
-    /// Why the request failed, a code from the table of causes; unset when it did not.
+    /// Why the request failed, a code from the table of causes; unset if it did not fail.
     WeirCause = "weir_cause",
     /// More about that cause, in words.
     WeirDetail = "weir_detail",

@@ -1,8 +1,8 @@
-//! From the JSON of an expression to the compiled form: the notation of lua-resty-expr.
+//! Compiles the JSON of an expression, in the notation of lua-resty-expr.
 //!
-//! Refuses what cannot mean anything and says where. Two things differ from the Lua library: a comparison without
-//! operator (`["arg_a", "V"]`) compares with the value as written, not in lower case, and a fifth element is an
-//! error, not ignored.
+//! Malformed expressions are refused with their place. Two rules differ from the Lua library: a comparison without
+//! operator (`["arg_a", "V"]`) compares with the value as written, not in lower case, and a fifth element is an error,
+//! not ignored.
 
 use serde_json::Value as Json;
 
@@ -42,7 +42,7 @@ impl Expression {
     }
 }
 
-/// The indexes that lead to where the compiler is.
+/// The indexes that lead to the compiler's present position.
 struct Place(Vec<usize>);
 
 impl Place {
@@ -156,7 +156,7 @@ fn condition(operator: &str, value: &Json) -> Result<Condition, String> {
         "~~" => Condition::Matches(pattern(value, false)?),
         "~*" => Condition::Matches(pattern(value, true)?),
         "has" => Condition::Has(operand(value)),
-        // A single value is in no list; the Lua library finds nothing in it either.
+        // A single value is no list, so no value is in it, as in the Lua library.
         "in" => Condition::In(value.as_array().into_iter().flatten().map(operand).collect()),
         "ipmatch" => Condition::InNetwork(networks(value)?),
         _ => return Err(format!("invalid operator '{operator}'")),
@@ -207,7 +207,7 @@ fn operand(value: &Json) -> Operand {
 
 /// The operators, in any case.
 const OPERATORS: [&str; 11] = ["==", "~=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch"];
-/// Levels of nesting: more than anyone writes, and evaluation recurses.
+/// Levels of nesting, limited because evaluation recurses.
 const DEPTH_MAX: usize = 32;
 
 #[cfg(test)]

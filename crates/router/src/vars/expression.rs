@@ -1,6 +1,6 @@
 //! A compiled expression and its evaluation.
 //!
-//! Refuses to know the JSON it was written in; `compile.rs` does.
+//! It does not know the JSON form, which `compile.rs` reads.
 
 use super::{GaveUp, Pattern, Value, Variable, VariableSource};
 use crate::cidr::CidrSet;
@@ -62,8 +62,8 @@ pub(super) enum Order {
 }
 
 impl Expression {
-    /// Whether it holds. If that cannot be known, because the search for a pattern was given up, it does not, and
-    /// neither does its negation; the source is told by [`VariableSource::search_gave_up`].
+    /// Whether the expression holds. If that is undecided, because the search for a pattern was given up, neither it
+    /// nor its negation holds, and the source is told by [`VariableSource::search_gave_up`].
     pub fn evaluate<S: VariableSource + ?Sized>(&self, source: &S) -> bool {
         self.verdict(source).unwrap_or_else(|reason| {
             source.search_gave_up(reason);
@@ -87,7 +87,7 @@ impl Expression {
         uses
     }
 
-    /// The patterns in it, with the engine each got.
+    /// The patterns in the expression, with their engines.
     #[must_use]
     pub fn patterns(&self) -> Vec<&Pattern> {
         let mut patterns = Vec::new();
@@ -122,7 +122,7 @@ impl Node {
     }
 }
 
-/// Whether the verdict of any of `nodes` is `wanted`. One that is not known matters only if no other is.
+/// Whether the verdict of any of `nodes` is `wanted`. An undecided node matters only if no other node is `wanted`.
 fn any<S: VariableSource + ?Sized>(nodes: &[Node], wanted: bool, source: &S) -> Result<bool, GaveUp> {
     let mut unknown = None;
     for node in nodes {
@@ -161,7 +161,7 @@ impl Condition {
 }
 
 impl Operand {
-    /// As `==` has it: a number on the right makes a number of the left.
+    /// Equality of `==`: a number on the right converts the left side to a number.
     fn equals_coerced(&self, value: Option<&Value<'_>>) -> bool {
         match self {
             Self::Number(number) => value.and_then(Value::as_number) == Some(*number),
@@ -169,7 +169,7 @@ impl Operand {
         }
     }
 
-    /// As `in` and `has` have it: text is not a number.
+    /// Equality of `in` and `has`: text is not converted to a number.
     fn equals(&self, value: Option<&Value<'_>>) -> bool {
         match (self, value) {
             (Self::Boolean(right), Some(Value::Boolean(left))) => left == right,

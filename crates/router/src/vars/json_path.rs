@@ -1,6 +1,6 @@
 //! Paths into a JSON body: `a.b`, `a[0].b`, `a[*].b`, `a.*`, `['odd key']`, optionally behind `$`.
 //!
-//! Refuses filters, slices and recursive descent: those make the work depend on the whole body.
+//! Filters, slices and recursive descent are refused, because their cost depends on the whole body.
 
 /// A path, parsed.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -19,9 +19,9 @@ enum Step {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("at byte {offset} of the JSON path: {reason}")]
 pub struct JsonPathError {
-    /// Where, from 0.
+    /// Byte offset of the fault, from 0.
     pub offset: usize,
-    /// Why.
+    /// The fault.
     pub reason: &'static str,
 }
 
@@ -65,7 +65,7 @@ impl JsonPath {
         Ok(Self { steps: steps.into_boxed_slice() })
     }
 
-    /// The values the path leads to, at most 256 of them, with at most 65,536 values looked at.
+    /// The values that the path leads to: at most 256, found by visiting at most 65,536 values.
     #[must_use]
     pub fn select<'j>(&self, root: &'j serde_json::Value) -> Vec<&'j serde_json::Value> {
         let mut found = Vec::new();
@@ -74,7 +74,7 @@ impl JsonPath {
         found
     }
 
-    /// The value of a variable for it: the only value, or a list of several.
+    /// The value of a variable with this path: the only value, or a list of several.
     #[must_use]
     pub fn value<'j>(&self, root: &'j serde_json::Value) -> Option<super::Value<'j>> {
         let found = self.select(root);
@@ -134,11 +134,11 @@ fn follow<'j>(
     }
 }
 
-/// Deeper than any body one filters on; bounds the recursion.
+/// Most steps of a path, because selection recurses; deeper than usual bodies.
 const STEPS_MAX: usize = 32;
 /// Values one variable may have.
 const FOUND_MAX: usize = 256;
-/// Values looked at: with several `[*]` the work would otherwise grow with their product.
+/// Values visited, limited because with several `[*]` the work would grow with their product.
 const VISITED_MAX: usize = 65_536;
 
 #[cfg(test)]

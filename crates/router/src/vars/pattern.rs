@@ -1,8 +1,8 @@
 //! Regular expressions from configurations, written for PCRE.
 //!
-//! Refuses to run without bounds: a pattern goes to the linear-time engine, and only one that needs look-around or
-//! back-references goes to the backtracking engine, which gives up on long texts and after a number of bytes walked.
-//! A search that was given up is neither a match nor a miss.
+//! Every search is bounded: a pattern runs on the linear-time engine, and only one that needs look-around or
+//! back-references runs on the backtracking engine, which gives up on long texts and after a number of bytes walked. A
+//! search that was given up is neither a match nor a miss.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Pattern {
     source: Box<str>,
 }
 
-/// Which engine a pattern got; reported when a configuration is checked.
+/// The engine of a pattern; reported when a configuration is checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PatternEngine {
     /// Bounded by the length of the text and by bytes walked; for look-around and back-references.
@@ -30,7 +30,7 @@ pub enum PatternEngine {
 pub struct PatternError {
     /// The pattern.
     pub source_text: String,
-    /// The engine's words, or the limit that was reached.
+    /// The engine's message, or the limit that was reached.
     pub reason: String,
 }
 
@@ -62,7 +62,7 @@ impl Pattern {
     /// Whether the pattern is found anywhere in `text`.
     ///
     /// # Errors
-    /// The search was given up: whether the pattern is there is not known.
+    /// The search was given up, so that it is unknown whether the pattern matches.
     pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
         match &self.engine {
             Engine::Backtracking(regex) => regex.is_match(text),
@@ -101,7 +101,7 @@ fn linear(source: &str, ignore_case: bool, unicode: bool) -> Result<regex::bytes
         .build()
 }
 
-/// Compiled size of one pattern. A thousand alternatives fit; repeated repetitions of repetitions do not.
+/// Compiled size of one pattern. A thousand alternatives fit; nested repetitions do not.
 const PROGRAM_BYTES_MAX: usize = 1 << 20;
 /// Cache of the lazy automaton, per pattern and thread.
 const CACHE_BYTES_MAX: usize = 1 << 20;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn search_that_is_given_up_is_neither_match_nor_miss() {
+    fn abandoned_search_is_neither_match_nor_miss() {
         let pattern = Pattern::compile("(?<!q)[a-z]+Z$", false).unwrap();
         assert_eq!(pattern.is_match(&[b'a'; 60_000]), Err(GaveUp::TextTooLong));
         assert_eq!(pattern.is_match(&[b'a'; 4_000]), Err(GaveUp::TooManySteps));

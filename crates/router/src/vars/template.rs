@@ -1,6 +1,6 @@
 //! Text with variables in it: `$remote_addr $host`, `${http_x_id}`, `${arg_size ?? 10}`.
 //!
-//! Refuses to know what the text is for: log lines, hash keys and plugin headers all come from here.
+//! It is used for log lines, hash keys and plugin headers alike, and does not know the use of the text.
 
 use super::{Value, Variable, VariableError, VariableSource};
 
@@ -13,7 +13,7 @@ pub struct Template {
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Piece {
     Text(Box<str>),
-    /// A variable, and the text that takes its place where it is unset.
+    /// A variable, and the text that replaces it if it is unset.
     Variable(Variable, Option<Box<str>>),
 }
 
@@ -21,15 +21,16 @@ enum Piece {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("at byte {offset} of the template: {reason}")]
 pub struct TemplateError {
-    /// Where, from 0.
+    /// Byte offset of the fault, from 0.
     pub offset: usize,
-    /// Why.
+    /// The fault.
     pub reason: String,
 }
 
 impl Template {
-    /// Compiles a template. A name is letters, digits and `_`; in braces anything but `}`, and there `??` and a text may
-    /// follow, which takes the variable's place where it is unset. `\$` is a dollar sign, as is one that no name follows.
+    /// Compiles a template. A name is letters, digits and `_`; in braces any character except `}`, and there `??` and a
+    /// text may follow, which replaces the variable if it is unset. `\$` is a dollar sign, and so is one without a name
+    /// after it.
     ///
     /// # Errors
     /// An unclosed brace, an empty name, a bad JSON path in a name.
@@ -75,7 +76,7 @@ impl Template {
         Ok(Self { pieces: pieces.into_boxed_slice() })
     }
 
-    /// Appends the text with the values of now; an unset variable leaves its default, or else nothing. Gives how many were
+    /// Appends the rendered text; an unset variable is replaced by its default, or by nothing. Returns how many were
     /// set or have a default.
     pub fn render<S: VariableSource + ?Sized>(&self, source: &S, out: &mut Vec<u8>) -> usize {
         self.render_with(source, out, b"", |value, out| value.write_to(out))
@@ -116,7 +117,7 @@ impl Template {
         })
     }
 
-    /// The text in place of each of [`Self::variables`] where it is unset.
+    /// The default of each of [`Self::variables`].
     pub fn defaults(&self) -> impl Iterator<Item = Option<&str>> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Text(_) => None,
@@ -124,7 +125,7 @@ impl Template {
         })
     }
 
-    /// The text, if there is no variable in it.
+    /// The text, if it has no variable.
     #[must_use]
     pub fn as_constant(&self) -> Option<&str> {
         match &*self.pieces {

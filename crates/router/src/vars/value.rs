@@ -1,7 +1,7 @@
-//! The value of a variable, and how it compares with what a configuration wrote.
+//! The value of a variable, and its comparison with a value of a configuration.
 //!
-//! Refuses to know variables and operators. The rules are Lua's, because expressions were written for Lua: text
-//! never equals a number unless the number stands on the right, where it coerces the left.
+//! It knows neither variables nor operators. The rules are Lua's, because expressions were written for Lua: text never
+//! equals a number unless the number is on the right side, which then converts the left side.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::io::Write;
 pub enum Value<'a> {
     /// True or false, from a JSON body.
     Boolean(bool),
-    /// Text, in whatever encoding it came.
+    /// Text, in the encoding in which it was received.
     Bytes(Cow<'a, [u8]>),
     /// Several values, for `has`.
     List(Vec<Value<'a>>),
@@ -26,7 +26,7 @@ impl<'a> Value<'a> {
         Self::Bytes(Cow::Borrowed(bytes))
     }
 
-    /// Text made for the occasion.
+    /// Owned text.
     #[must_use]
     pub fn owned(bytes: Vec<u8>) -> Self {
         Self::Bytes(Cow::Owned(bytes))
@@ -46,7 +46,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The number this is or spells, as Lua's `tonumber` has it.
+    /// The value as a number, as by Lua's `tonumber`.
     #[must_use]
     pub fn as_number(&self) -> Option<f64> {
         match self {
@@ -56,8 +56,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether its text is this. A number has the text it is written as, so that a source may give numbers where
-    /// nginx has text.
+    /// Whether the value's text is `text`. A number counts as its decimal text, so that a source may return numbers
+    /// where nginx has text.
     #[must_use]
     pub fn is_text(&self, text: &[u8]) -> bool {
         match self {
@@ -67,7 +67,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text, as logs and patterns see it; a list's items are joined by commas.
+    /// The text for logs and patterns; a list's items are joined by commas.
     #[must_use]
     pub fn text(&self) -> Cow<'_, [u8]> {
         match self {
@@ -99,8 +99,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The number that `text` spells: decimal with fraction and exponent, or `0x` and hexadecimal digits, within white
-/// space. Names such as `inf` are no numbers here.
+/// Parses a number: decimal with fraction and exponent, or `0x` and hexadecimal digits, within white space. Names such
+/// as `inf` are not numbers.
 #[must_use]
 pub fn to_number(text: &[u8]) -> Option<f64> {
     let text = text.trim_ascii();
@@ -110,7 +110,7 @@ pub fn to_number(text: &[u8]) -> Option<f64> {
             return None;
         }
         let digits = std::str::from_utf8(digits).ok()?;
-        // Lua's numbers are doubles too, and lose the same bits.
+        // The loss of bits is intended, because Lua's numbers are doubles too.
         let value = u64::from_str_radix(digits, 16).ok()? as f64;
         return Some(if text.starts_with(b"-") { -value } else { value });
     }
@@ -142,7 +142,7 @@ impl From<f64> for Value<'_> {
 }
 
 impl From<u64> for Value<'_> {
-    /// Exact up to 2^53, as every number in an expression.
+    /// Exact up to 2^53, like every number in an expression.
     fn from(number: u64) -> Self {
         Self::Number(number as f64)
     }

@@ -1,10 +1,10 @@
 //! Variables by their names.
 //!
-//! Refuses to know values.
+//! It does not know their values.
 
 use super::{BuiltinVariable, JsonPath, JsonPathError, ProxyTlv};
 
-/// A variable, by where its value comes from.
+/// A variable, by the source of its value.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Variable {
     /// `arg_x`: the first query argument of this name.
@@ -47,7 +47,7 @@ pub enum GraphqlVariable {
 /// A name that cannot be a variable.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum VariableError {
-    /// No name at all.
+    /// The name is empty.
     #[error("a variable needs a name")]
     Empty,
     /// The part after `post_arg.`.
@@ -61,7 +61,7 @@ pub enum VariableError {
 }
 
 impl Variable {
-    /// The variable a configuration means by `name` (without `$`).
+    /// The variable of this `name` (without `$`).
     ///
     /// # Errors
     /// The name is empty or has a bad JSON path. An unknown name is no error: it is a variable that is never set.
@@ -114,7 +114,7 @@ fn header(name: &str) -> Box<str> {
     name.to_ascii_lowercase().replace('_', "-").into_boxed_str()
 }
 
-/// The families of variables, by what their names begin with.
+/// A family of variables: the prefix of their names, and the constructor.
 type Family = (&'static str, fn(&str) -> Variable);
 const PREFIXES: [Family; 7] = [
     ("arg_", |rest| Variable::Arg(rest.into())),

@@ -1,4 +1,4 @@
-//! The corpora of the fuzz targets for paths, routes and variables hold in an ordinary test run, too.
+//! Runs the corpora of the fuzz targets for paths, routes and variables in an ordinary test.
 
 use crate::oracles::{corpus, path, router, vars};
 

@@ -1,4 +1,4 @@
-//! The router seen from outside: tables of its semantics and a naive twin.
+//! Tests of the router through its public interface: tables of its semantics and a naive twin.
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing fails, which is its job")]
 
 mod corpora;

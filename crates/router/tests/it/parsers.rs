@@ -6,7 +6,7 @@ use router::vars::{Expression, JsonPath, Template, Variable, to_number};
 use router::{CidrSet, Rule, RuleInput};
 use serde_json::{Value, json};
 
-/// JSON like expressions and unlike them.
+/// JSON that is similar to expressions, and other JSON.
 fn expression() -> impl Strategy<Value = Value> {
     let words = ["AND", "!or", "arg_a", "post_arg.a", "==", "~~", "in", "ipmatch", "!", "1.2.3.4", "(", ""];
     let leaf = prop_oneof![
@@ -19,7 +19,7 @@ fn expression() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 40, 5, |inner| prop::collection::vec(inner, 0..5).prop_map(Value::Array))
 }
 
-/// Text with many of the characters that mean something somewhere.
+/// Text with many of the characters that have a meaning in some notation.
 const TEXT: &str = "[a-z$\\{}.\\[\\]*:/%0-9é'\" ]{0,24}";
 
 proptest! {

@@ -1,4 +1,4 @@
-//! The canonical path against its naive twin, for paths made of the pieces that matter and for any bytes.
+//! The canonical path against its naive twin, for paths composed of significant pieces and for any bytes.
 
 use proptest::prelude::*;
 use router::path::PathOptions;
@@ -24,7 +24,7 @@ fn options() -> impl Strategy<Value = PathOptions> {
 
 proptest! {
     #[test]
-    fn paths_of_telling_pieces_agree_with_the_twin(
+    fn composed_paths_agree_with_the_twin(
         pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..12), options in options()) {
         check_with(format!("/{}", pieces.concat()).as_bytes(), &options);
     }

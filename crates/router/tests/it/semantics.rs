@@ -9,7 +9,7 @@ use crate::request::{Request, With, find, paths, router};
 
 const ALL_MODES: [Mode; 3] = [Mode::HostUri, Mode::Uri, Mode::UriWithParameter];
 
-/// In each mode the rules give these slots for these paths, without a host to speak of.
+/// Checks that in each mode the rules give these slots for these paths, with a host that does not matter.
 fn check(modes: &[Mode], rules: &[RuleInput], expected: &[(&str, Option<u32>)]) {
     for &mode in modes {
         let router = router(mode, rules);
@@ -19,7 +19,7 @@ fn check(modes: &[Mode], rules: &[RuleInput], expected: &[(&str, Option<u32>)]) 
     }
 }
 
-/// As `check`, by host.
+/// As `check`, with a host for each path.
 fn check_hosts(modes: &[Mode], rules: &[RuleInput], expected: &[(&str, &str, Option<u32>)]) {
     for &mode in modes {
         let router = router(mode, rules);
@@ -30,7 +30,7 @@ fn check_hosts(modes: &[Mode], rules: &[RuleInput], expected: &[(&str, &str, Opt
 }
 
 #[test]
-fn exact_paths_beat_prefixes_whatever_the_priority() {
+fn exact_path_beats_prefix_of_any_priority() {
     let rules = [paths(&["/a/b"]), paths(&["/a/*"]).priority(100), paths(&["/a*"]).priority(1000)];
     check(
         &ALL_MODES,
@@ -74,7 +74,7 @@ fn inner_wildcards_match_any_bytes() {
 }
 
 #[test]
-fn a_failed_candidate_gives_way_to_the_next() {
+fn failed_candidate_is_followed_by_the_next() {
     let rules = [
         paths(&["/a/b"]).methods(&["POST"]),
         paths(&["/a/*"]).from(&["10.0.0.0/8"]).priority(2),
@@ -135,7 +135,7 @@ fn path_modes_only_filter_by_host() {
 }
 
 #[test]
-fn a_host_pattern_with_a_port_compares_the_raw_host() {
+fn host_pattern_with_port_compares_raw_host() {
     let rules = [paths(&["/*"]).hosts(&["a.com"]), paths(&["/x"]).hosts(&["a.com:81", "*.a.com:81"])];
     let expected = [
         ("a.com", "/x", Some(0)),
@@ -171,14 +171,14 @@ fn parameters_need_their_mode() {
 }
 
 #[test]
-fn a_match_names_its_patterns() {
+fn match_names_its_path_and_host() {
     let router = router(Mode::HostUri, &[paths(&["/a", "/b*"]).hosts(&["*.X.com"])]);
     let found = router.find_match(&Request::get("y.x.com", "/bc"), &mut Params::new()).unwrap();
     assert_eq!((found.slot, found.path, found.host), (0, "/b*", Some("*.x.com")));
 }
 
 #[test]
-fn a_clone_is_not_affected_and_removal_is_complete() {
+fn clone_is_unaffected_and_removal_is_complete() {
     for mode in ALL_MODES {
         let rules: Vec<Arc<Rule>> = (0..300)
             .map(|n| {

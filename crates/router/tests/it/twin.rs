@@ -39,7 +39,7 @@ fn rule() -> impl Strategy<Value = RuleInput> {
     )
 }
 
-/// Puts a rule into the slot, or empties it.
+/// Steps that put a rule into a slot, or empty it.
 fn steps() -> impl Strategy<Value = Vec<(u32, Option<RuleInput>)>> {
     prop::collection::vec((0..24u32, prop::option::weighted(0.75, rule())), 1..60)
 }

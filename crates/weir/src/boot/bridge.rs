@@ -1,5 +1,5 @@
-//! Between the control side and the engine: what one publishes is compiled and handed to the other, and what control
-//! wants to know of the running gateway is asked of the engine.
+//! Connects the control side and the engine: compiles each configuration that control publishes and passes it to the
+//! engine, and answers control's questions about the running gateway.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::metrics;
 use crate::log::LogControl;
 
-/// The engine, once it runs, and the generation to start it with.
+/// The engine after its start, and the generation to start it with.
 #[derive(Default)]
 pub(super) struct Gateway {
     engine: OnceLock<Engine>,
@@ -32,9 +32,9 @@ impl Gateway {
     /// Starts the engine with the generation published last.
     ///
     /// # Errors
-    /// When a worker's thread cannot be made.
+    /// The thread of a worker cannot be started.
     pub(super) fn start(&self, config: impl FnOnce(Arc<Runtime>) -> EngineConfig) -> anyhow::Result<&Engine> {
-        // Held until the engine can be published to: a change in between would otherwise be lost.
+        // Held until the engine can be published to, because a change in between would otherwise be lost.
         let latest = self.latest();
         let runtime = latest.clone().expect("control publishes a configuration before it is started");
         let engine = Engine::start(config(runtime))?;
@@ -61,8 +61,8 @@ impl Gateway {
     }
 }
 
-/// Whoever is told that the node is ready may ask its status at once, so the workers get a moment to take up their
-/// configuration. One that cannot is told by the status, not by a start that hangs.
+/// Waits a moment until the workers have taken up their configuration, because a supervisor may ask for the status as
+/// soon as the instance prints `ready`. A worker that fails shows in the status; the start does not hang.
 fn await_workers(engine: &Engine) {
     let deadline = Instant::now() + WORKERS_START_WITHIN;
     while engine.ready().is_err() && Instant::now() < deadline {
@@ -72,10 +72,10 @@ fn await_workers(engine: &Engine) {
 
 /// A worker's thread starts within milliseconds, on a busy machine within some hundred.
 const WORKERS_START_WITHIN: Duration = Duration::from_secs(2);
-/// How often a start looks whether it is done.
+/// How often the start checks the workers.
 const WORKERS_POLL: Duration = Duration::from_millis(1);
 
-/// The way from a snapshot to the workers.
+/// Compiles snapshots and publishes them to the workers.
 pub(super) struct Bridge {
     compiler: Compiler,
     gateway: Arc<Gateway>,
@@ -101,7 +101,7 @@ impl Publisher for Bridge {
     }
 }
 
-/// What control may ask.
+/// The reports that control may ask for.
 pub(super) fn reports(
     gateway: &Arc<Gateway>,
     options: &Arc<Options>,
@@ -129,7 +129,7 @@ struct Report {
     log: LogControl,
     access_log: Option<LogWriter>,
     secrets: Arc<Secrets>,
-    /// The control side's.
+    /// The listeners of the control side; those of the proxy come from the engine.
     listeners: Vec<ListenerReport>,
 }
 
@@ -155,7 +155,7 @@ impl MetricsText for Report {
 }
 
 impl NodeHealth for Report {
-    /// No upstream is checked: health checks are refused until they exist.
+    /// Always empty, because health checks are refused until they exist.
     fn health(&self) -> Vec<UpstreamHealth> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! The gateway's plugin kinds as the control side sees them: data, and no way to run them.
+//! The gateway's plugin kinds as the control side sees them: data, without the code that runs them.
 
 use exchange::plugin::PluginKind;
 use model::Catalog;
@@ -17,14 +17,14 @@ pub(crate) fn catalog_with(settings: &Settings, options: CheckOptions) -> Catalo
     if settings.admin_stream_routes { catalog } else { catalog.without_stream_routes() }
 }
 
-/// The catalog of the plugins that may be used, those of these names or all, with the settings that checks depend on.
+/// The catalog of the usable plugins, those with these names or all, with the settings that checks depend on.
 pub(crate) fn catalog(usable: Option<&[String]>, options: CheckOptions) -> Catalog {
     let is_usable = |kind: &PluginKind| usable.is_none_or(|names| names.iter().any(|name| name == kind.name));
     let (usable, off): (Vec<&PluginKind>, Vec<&PluginKind>) =
         plugins::ALL.iter().copied().partition(|kind| is_usable(kind));
     let switched_off = off.into_iter().map(|kind| kind.name.into()).collect();
     let infos = usable.into_iter().map(PluginKind::info).collect();
-    // A test of the plugins' crate makes the same catalog, so a faulty schema never leaves the workshop.
+    // A test of the crate `plugins` makes the same catalog, so that a faulty schema fails there.
     let catalog = Catalog::new(infos).expect("the plugins' schemas compile and their names are unique");
     catalog.with_options(CheckOptions { switched_off, ..options })
 }
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_document_are_what_a_node_takes() {
+    fn openapi_examples_are_accepted() {
         let catalog = catalog(None, CheckOptions::default());
         let document = control::admin::openapi::document(&catalog);
         let mut seen = 0;

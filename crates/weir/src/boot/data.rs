@@ -1,14 +1,14 @@
-//! Who holds the data folder. Knows nothing of what lies in it.
+//! The lock of the data folder. Knows nothing of the folder's content.
 
 use control::source::store::DirectoryLock;
 
 use crate::settings::Settings;
 
-/// Takes the lock of the data folder. In declarative mode the folder is nobody's alone: there the lock only serves to
-/// find this node, and does without where it cannot be had.
+/// Takes the lock of the data folder. In declarative mode several instances may share the folder: the lock then only
+/// serves to find this instance, and a start without the lock is allowed.
 ///
 /// # Errors
-/// Another process has the folder, or it cannot be made.
+/// Another process has locked the folder, or the folder cannot be made.
 pub(super) fn lock(settings: &Settings) -> anyhow::Result<Option<DirectoryLock>> {
     if settings.resources.is_none() {
         return Ok(Some(DirectoryLock::take(&settings.data)?));

@@ -1,5 +1,5 @@
-//! What of the settings changes while the node runs. HUP reads them again: another `proxy` list comes into force at once,
-//! everything else is named as waiting for a restart. Faulty settings change nothing.
+//! The settings that change while the instance runs. HUP reads the settings again: a changed `proxy` list comes into
+//! force at once, and a log line names all other changes as waiting for a restart. Faulty settings change nothing.
 
 use net::listener::{ListenerSet, Wanted};
 
@@ -8,7 +8,7 @@ use super::sockets::{listening_line, name_of, wanted};
 use crate::settings::{Settings, SettingsSource};
 use crate::terminal::print_bounded;
 
-/// The settings in force, and where to read them again.
+/// The settings in force, and their source for HUP.
 pub(super) struct LiveSettings {
     source: SettingsSource,
     started_with: Settings,
@@ -24,7 +24,7 @@ impl LiveSettings {
         LiveSettings { source, started_with, listeners }
     }
 
-    /// Reads the settings again and brings into force what can be.
+    /// Reads the settings again and brings those into force that can change.
     pub(super) fn reload(&mut self, gateway: &Gateway) {
         let settings = match self.source.load() {
             Ok(loaded) => {
@@ -63,7 +63,7 @@ impl LiveSettings {
     }
 }
 
-/// Tells of each listener that came or went, as the start tells of the first ones.
+/// Logs and prints each listener that was added or removed, as the start does for the first ones.
 fn announce(before: &ListenerSet, after: &ListenerSet) {
     let is_in = |set: &ListenerSet, id: u64| set.iter().any(|listener| listener.id() == id);
     for listener in after.iter().filter(|listener| !is_in(before, listener.id())) {

@@ -1,5 +1,4 @@
-//! Metrics of this instance that neither the gateway nor the control side knows alone. The request counters are the
-//! gateway's.
+//! Metrics of this instance that need both the gateway and the control side. The request counters are the gateway's.
 
 use gateway::engine::Engine;
 use gateway::observe::log_writer::LogWriter;

@@ -1,5 +1,5 @@
-//! A node from its settings to the moment it serves: alone, or in the place of a predecessor, whose sockets and store it
-//! takes over step by step. What ends it is `signals`' business.
+//! The start of an instance, from its settings until it serves: alone, or as the successor of a process, from which it
+//! takes sockets and store over step by step. Its end is in `signals`.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::{admin_keys, catalog_for, compiler, data, options, sealer, secrets, s
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
 
-/// How often it is looked whether the workers run.
+/// How often a successor checks whether its workers run.
 const RUNNING_POLL: Duration = Duration::from_millis(2);
 
-/// A node that serves.
+/// An instance that serves.
 pub(super) struct Node {
     pub(super) settings: Settings,
     pub(super) live: LiveSettings,
@@ -31,21 +31,21 @@ pub(super) struct Node {
     tls: Arc<ServerTls>,
     pub(super) log: LogControl,
     pub(super) access_log: Option<LogWriter>,
-    /// The lines that announce it.
+    /// The lines that announce its listeners on standard output.
     pub(super) lines: Vec<String>,
-    /// It serves in the place of a predecessor.
+    /// True if it replaces a predecessor.
     pub(super) is_successor: bool,
     executable: Option<Executable>,
     lock: Option<DirectoryLock>,
-    /// The control side's sockets once more.
+    /// Duplicates of the control side's sockets, for a successor.
     spare: Vec<(&'static str, SocketAddr, TcpListener)>,
 }
 
 impl Node {
-    /// Starts everything, in the order in which it can be undone.
+    /// Starts every part, in an order in which a failed start can be undone.
     ///
     /// # Errors
-    /// Whatever keeps it from starting.
+    /// A failed start, with its reason.
     pub(super) fn start(
         settings_source: SettingsSource,
         executable: Option<Executable>,
@@ -148,10 +148,10 @@ impl Node {
         })
     }
 
-    /// What a successor is offered.
+    /// The sockets, folder, lock and program to offer a successor.
     ///
     /// # Errors
-    /// No descriptor is left, or it is not known what to start.
+    /// Out of descriptors, or the program of this process is not known.
     pub(super) fn offer(&self) -> anyhow::Result<Offer> {
         let executable = self
             .executable
@@ -177,7 +177,7 @@ impl Node {
         })
     }
 
-    /// Says anew that this process is the one of the data folder, and where it listens.
+    /// Writes into the lock that this process runs on the data folder, and the addresses it listens on.
     ///
     /// # Errors
     /// The lock cannot be written to.
@@ -188,11 +188,11 @@ impl Node {
         Ok(())
     }
 
-    /// Gives what goes on after a hand-over: the data plane, and the control side, which follows a file or etcd for a
-    /// while. The lock of the data folder and the spare sockets are closed; the successor has its own descriptors of both,
-    /// and the files in the folder are its own by then.
+    /// Keeps the parts that go on after a hand-over: the data plane, and the control side, which follows a file or etcd
+    /// for a while. Closes the lock of the data folder and the spare sockets; the successor has its own descriptors of
+    /// both, and the files in the folder are its own by then.
     pub(super) fn let_go(self) -> (Arc<Gateway>, Control) {
-        // What is not named here is dropped when this returns.
+        // All other fields are dropped when this returns.
         (self.gateway, self.control)
     }
 
@@ -202,7 +202,7 @@ impl Node {
     }
 }
 
-/// Writes down where the control side listens, for commands that look for this instance.
+/// Writes the addresses of the control side into the lock, for commands that look for this instance.
 fn tell_where(lock: &DirectoryLock, sockets: &[(&'static str, SocketAddr, TcpListener)]) {
     let listener = |(name, _, socket): &(&'static str, SocketAddr, TcpListener)| {
         Some(InstanceListener { name: (*name).to_owned(), address: socket.local_addr().ok()? })
@@ -212,7 +212,8 @@ fn tell_where(lock: &DirectoryLock, sockets: &[(&'static str, SocketAddr, TcpLis
     }
 }
 
-/// A worker that does not start is a failed start, and the predecessor has a deadline for that.
+/// Waits without a limit of its own, because the predecessor has a deadline, after which it ends a start without
+/// running workers.
 fn wait_until_running(engine: &Engine) {
     while engine.ready().is_err() {
         std::thread::sleep(RUNNING_POLL);

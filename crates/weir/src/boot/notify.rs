@@ -1,21 +1,21 @@
-//! Telling a service manager how the node is, where one wants to know (`NOTIFY_SOCKET`, sd_notify(3)). Waits for nobody.
+//! Messages to a service manager that set `NOTIFY_SOCKET` (sd_notify(3)). Never blocks.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// It serves.
+/// The instance serves.
 pub(super) const READY: &str = "READY=1";
-/// It drains.
+/// The instance drains.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
-/// Another process is the one to watch from now on.
+/// Names the successor as the process to watch from now on.
 pub(super) fn main_process(process: u32) -> String {
     format!("MAINPID={process}")
 }
 
-/// Tells `state`; does nothing where nobody asked.
+/// Sends `state`; does nothing without `NOTIFY_SOCKET`.
 pub(super) fn tell(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return };
     if let Err(error) = send(&name, state) {
@@ -29,7 +29,7 @@ fn send(name: &OsStr, state: &str) -> std::io::Result<()> {
         _ => SocketAddr::from_pathname(name)?,
     };
     let socket = UnixDatagram::unbound()?;
-    // A manager that does not read is not waited for.
+    // Non-blocking, so that a manager that does not read cannot block this process.
     socket.set_nonblocking(true)?;
     socket.send_to_addr(state.as_bytes(), &address)?;
     Ok(())
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_of_address_are_reached() {
+    fn path_and_abstract_sockets_are_reached() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let name = format!("weir-notify-{}", std::process::id());

@@ -1,4 +1,4 @@
-//! Settings, translated into what the engine, the Admin API and the access log are started with. Decides nothing.
+//! Settings, translated into the options of the engine, the Admin API and the access log. Decides nothing.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use router::vars::Template;
 
 use crate::settings::{AccessLogFormat, LogTarget, MemoryLimit, Overload, Settings};
 
-/// What the engine is told at start.
+/// The options of the engine.
 pub(super) fn engine(settings: &Settings) -> Options {
     Options {
         path: settings.shared().path.into(),
@@ -48,7 +48,7 @@ pub(super) fn engine(settings: &Settings) -> Options {
 /// The port of HTTPS where nothing listens for TLS here: another gateway may end TLS in front.
 const HTTPS_PORT: u16 = 9443;
 
-/// What clients' handshakes are made under.
+/// The settings of clients' handshakes.
 pub(super) fn tls(settings: &Settings) -> ServerSettings {
     ServerSettings {
         versions: settings.ssl_protocols,
@@ -88,7 +88,7 @@ fn limits(settings: &Settings) -> Limits {
     }
 }
 
-/// How much memory the process may use; 0 is without limit.
+/// The memory limit of the process in bytes; 0 is no limit.
 fn memory_limit_bytes(settings: &Settings) -> u64 {
     match settings.memory_limit {
         MemoryLimit::Bytes(bytes) => bytes,
@@ -97,12 +97,12 @@ fn memory_limit_bytes(settings: &Settings) -> u64 {
     }
 }
 
-/// The memory limit of the cgroup (v2), in the process's own view of it.
+/// The memory limit of the cgroup (v2) in bytes, as the process sees it.
 pub(crate) fn cgroup_memory_bytes() -> Option<u64> {
     std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?.trim().parse().ok()
 }
 
-/// The Admin API's rules.
+/// The access rules of the Admin API.
 pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
     AdminConfig {
         keys,
@@ -118,7 +118,7 @@ pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
 /// The access log, if it is on.
 ///
 /// # Errors
-/// A format that does not compile, or a file that cannot be opened.
+/// The format does not compile, or the file cannot be opened.
 pub(super) fn access_log(settings: &Settings) -> anyhow::Result<Option<(AccessLog, LogWriter)>> {
     let target = match &settings.access_log {
         LogTarget::Off => return Ok(None),

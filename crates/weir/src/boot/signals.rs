@@ -1,5 +1,5 @@
-//! What the node does when it is sent a signal, from its start to its end: HUP reloads, USR1 opens the logs anew, USR2 has
-//! another process take over, TERM and QUIT drain, INT or a second TERM end it at once.
+//! The signals of an instance, from its start to its end: HUP reloads, USR1 reopens the logs, USR2 starts a successor,
+//! TERM and QUIT drain, INT or a second TERM ends the process at once.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,25 +19,26 @@ use super::upgrade::{OldSide, Outcome, Successor, start_successor, write_outcome
 use crate::log::{self, LogControl};
 use crate::terminal::print_bounded;
 
-/// How long the end of the process waits until the last lines of the access log are written. A disk or collector that works
-/// takes milliseconds.
+/// How long the end of the process waits until the last lines of the access log are written. A working disk or
+/// collector takes milliseconds.
 const ACCESS_LOG_FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
-/// Exit code after an end without draining, as shells report a process that INT ended.
+/// Exit code after an end without draining; shells report the same code for a process that INT ended.
 const INTERRUPTED: u8 = 130;
 
-/// Receives signals from now on. Those that ask something of a node wait for it while it starts; those that end a process
-/// end its start.
+/// Receives signals from now on. HUP, USR1 and USR2 wait until the instance has started; INT, QUIT and TERM end the
+/// process also during its start.
 pub(super) struct Watch {
     runtime: tokio::runtime::Runtime,
     requests: Requests,
 }
 
 impl Watch {
-    /// Before the lock of the data folder tells anybody whom to send signals to.
+    /// Installs the handlers. To be called before the data folder is locked, because the lock tells other processes
+    /// where to send signals.
     ///
     /// # Errors
-    /// When the handlers cannot be installed.
+    /// The handlers cannot be installed.
     pub(super) fn start() -> anyhow::Result<Watch> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter();
@@ -46,18 +47,18 @@ impl Watch {
         Ok(Watch { runtime, requests })
     }
 
-    /// Announces the node and obeys signals until one of them ends it.
+    /// Announces the instance and handles signals until one of them ends it.
     ///
     /// # Errors
-    /// When the handlers cannot be installed.
+    /// The handlers cannot be installed.
     pub(super) fn serve(self, node: Node) -> anyhow::Result<ExitCode> {
         let Watch { runtime, requests } = self;
         runtime.block_on(async {
             let ends = Ends::install().context(CANNOT_INSTALL)?;
-            // Messages of the start are written before the line that says that it serves.
+            // Flushed first, so that messages of the start appear before the line `ready`.
             log::flush();
             print_bounded(format_args!("{}\nready", node.lines.join("\n")));
-            // A service manager listens to its main process only, and that tells of a successor.
+            // A service manager accepts messages from its main process only, and that process announces the successor.
             if !node.is_successor {
                 notify::tell(notify::READY);
             }
@@ -113,14 +114,14 @@ async fn obey(mut node: Node, mut signals: Signals) -> ExitCode {
 fn reload(node: &mut Node, upgrade: &Upgrade) {
     node.control.reload();
     if upgrade.is_under_way() {
-        // The listeners are being handed over as they are.
+        // Not read, because the listeners are being handed over as they are.
         tracing::warn!("the settings are not read while an upgrade is under way");
     } else {
         node.live.reload(&node.gateway);
     }
 }
 
-/// The files that USR1 opens anew.
+/// The files that USR1 reopens.
 struct Logs {
     errors: LogControl,
     access: Option<LogWriter>,
@@ -139,7 +140,7 @@ impl Logs {
     }
 }
 
-/// Ends the node after TERM or QUIT.
+/// Ends the instance after TERM or QUIT.
 async fn end(node: Node, signals: &mut Signals) -> ExitCode {
     let grace = Duration::from_secs(node.settings.grace_seconds);
     notify::tell(notify::STOPPING);
@@ -153,8 +154,8 @@ async fn end(node: Node, signals: &mut Signals) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Ends the node after another process has taken over: what is open may go on for `grace`, and for `after_term` once TERM
-/// has come.
+/// Ends the instance after another process has taken over: open requests and connections may go on for `grace`, and for
+/// `after_term` once TERM has come.
 async fn give_way(
     node: Node,
     successor: Successor,
@@ -169,7 +170,8 @@ async fn give_way(
     tell(&node, &Outcome::HandedOver { to: process, version });
     released.for_good();
     let logs = Logs::of(&node);
-    // The lock and the control side's sockets are closed here: this process would hold them until its last tunnel ends.
+    // The lock and the control side's sockets are closed here, because this process would otherwise hold them until its
+    // last tunnel ends.
     let (gateway, control) = node.let_go();
     control.stop_listening();
     let is_drained = Arc::new(AtomicBool::new(false));
@@ -179,14 +181,14 @@ async fn give_way(
     let how = move |engine: &Engine, abandon: &dyn Fn() -> bool| engine.hand_over(grace, abandon);
     let drained = drain(gateway, signals, &logs, after_term, how).await;
     is_drained.store(true, Ordering::Relaxed);
-    // A process that was told to end at once does not wait for the one before it.
+    // Not awaited after a second TERM or INT, because the process then has to end at once.
     if drained == Drained::InTime && changeover.await.is_err() {
         tracing::error!("the control side panicked at its end");
     }
     ExitCode::SUCCESS
 }
 
-/// Ends the control side, which waits for its threads, and lets go of all that belongs to the node but the data plane.
+/// Ends the control side, waits for its threads, and drops all other parts of the instance except the data plane.
 async fn shut_down(node: Node) {
     if tokio::task::spawn_blocking(move || {
         let node = node;
@@ -199,9 +201,9 @@ async fn shut_down(node: Node) {
     }
 }
 
-/// Writes down what became of an upgrade, for who asked for it.
+/// Writes the outcome of an upgrade into the data folder, where `weir upgrade` waits for it.
 fn tell(node: &Node, outcome: &Outcome) {
-    // Without the lock nobody can find this node by its folder, and so nobody waits there.
+    // Without the lock, `weir upgrade` cannot find this instance by its folder and does not wait there.
     if node.lock().is_some()
         && let Err(error) = write_outcome(&node.settings.data, outcome)
     {
@@ -212,13 +214,14 @@ fn tell(node: &Node, outcome: &Outcome) {
 /// How a drain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drained {
-    /// Everything has ended by itself.
+    /// Everything ended by itself.
     InTime,
-    /// Something was cut.
+    /// Open requests or connections were cut.
     Cut,
 }
 
-/// Drains the data plane. The first TERM or QUIT leaves it `after_term`, the second one and INT nothing.
+/// Drains the data plane. The first TERM or QUIT shortens the time that is left to `after_term`; the second one, or
+/// INT, ends it at once.
 async fn drain(
     gateway: Arc<Gateway>,
     signals: &mut Signals,
@@ -257,7 +260,7 @@ async fn drain(
     }
 }
 
-/// An upgrade that may be under way.
+/// The upgrade in progress, if there is one.
 #[derive(Default)]
 struct Upgrade {
     running: Option<JoinHandle<anyhow::Result<Successor>>>,
@@ -283,7 +286,7 @@ impl Upgrade {
         }
     }
 
-    /// The process that has taken over, once one has; none if it could not, which is told.
+    /// The process that has taken over; none if the upgrade failed, which is logged and reported.
     async fn finished(&mut self, node: &Node) -> Option<Successor> {
         let Some(running) = &mut self.running else { return std::future::pending().await };
         let ended = running.await;
@@ -301,7 +304,7 @@ impl Upgrade {
         }
     }
 
-    /// Ends an upgrade that is under way; gives the process that has taken over if it was too late for that.
+    /// Cancels the upgrade in progress; gives the successor if it serves already.
     async fn abandon(&mut self, node: &Node) -> Option<Successor> {
         self.abandoned.store(true, Ordering::Relaxed);
         if self.is_under_way() { self.finished(node).await } else { None }
@@ -330,14 +333,14 @@ struct Signals {
     ends: Ends,
 }
 
-/// What asks something of the node.
+/// The signals that ask a running instance for something.
 struct Requests {
     hangup: Signal,
     user1: Signal,
     user2: Signal,
 }
 
-/// What ends it.
+/// The signals that end the process.
 struct Ends {
     interrupt: Signal,
     quit: Signal,

@@ -1,5 +1,6 @@
-//! Every listening socket of the node, bound before anything else starts: an address in use is found while there is
-//! nothing to undo. Sockets of a predecessor are taken over. Knows addresses, not what is served on them.
+//! Every listening socket of the instance. All are bound before anything else starts, so that an address in use is
+//! found while there is nothing to undo. Sockets of a predecessor are taken over. Knows addresses, not the protocols
+//! served on them.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -12,20 +13,20 @@ use net::listener::{self, Listener, ListenerSet, Protocols, Wanted};
 use super::upgrade::Socket;
 use crate::settings::Settings;
 
-/// Bound sockets, and what they are to others.
+/// Bound sockets, and their descriptions for the control side and a successor.
 pub(super) struct Sockets {
-    /// The workers'.
+    /// The sockets of the proxy, for the workers.
     pub(super) proxy: ListenerSet,
-    /// The control side's.
+    /// The sockets of the control side.
     pub(super) control: Listeners,
-    /// What the control side listens on.
+    /// Name and address of each listener of the control side.
     pub(super) reports: Vec<ListenerReport>,
-    /// The control side's once more, under their settings and the addresses these name, to be handed to a successor.
+    /// Duplicates of the control side's sockets for a successor, each with its setting and the address written there.
     pub(super) spare: Vec<(&'static str, SocketAddr, TcpListener)>,
 }
 
 impl Sockets {
-    /// `listening NAME ADDR`, in the documented order.
+    /// The lines `listening NAME ADDR`, in the documented order.
     pub(super) fn lines(&self) -> Vec<String> {
         let proxy = self.proxy.iter().map(|listener| listening_line(name_of(listener), listener.address()));
         let control = self.reports.iter().map(|report| listening_line(report.name, report.address));
@@ -38,7 +39,7 @@ pub(super) fn listening_line(name: &str, address: SocketAddr) -> String {
     format!("listening {name} {address}")
 }
 
-/// The proxy's listeners, as the settings ask for them.
+/// The listeners of the proxy in the settings.
 pub(super) fn wanted(settings: &Settings) -> Vec<Wanted> {
     let of_setting = |((_, addresses), (_, protocols)): ((_, &[SocketAddr]), (_, Protocols))| {
         addresses.iter().map(move |address| Wanted { address: *address, protocols }).collect::<Vec<_>>()
@@ -61,10 +62,11 @@ pub(super) fn name_of(listener: &Listener) -> &'static str {
     PROXY_LISTENERS.iter().find(|(_, known)| *known == protocols).map_or("proxy", |(name, _)| name)
 }
 
-/// Binds what the settings ask for and was not `inherited`. Of that, what they do not ask for is let go of.
+/// Binds the addresses of the settings that are not among the `inherited` sockets. Inherited sockets that the settings
+/// do not name are closed.
 ///
 /// # Errors
-/// The listener's name, its address and the system's reason.
+/// The listener's name, its address and the error of the system.
 pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::Result<Sockets> {
     let adopted = adopt(&mut inherited, settings.workers)?;
     let proxy = listener::bind_all(&adopted, &wanted(settings), settings.workers);
@@ -97,7 +99,7 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::R
     Ok(Sockets { proxy, control, reports, spare })
 }
 
-/// The proxy's listeners among the sockets that were handed over.
+/// The proxy's listeners among the inherited sockets.
 fn adopt(inherited: &mut Vec<Socket>, workers: usize) -> anyhow::Result<ListenerSet> {
     let mut of_address: Vec<(SocketAddr, Wanted, Vec<TcpListener>)> = Vec::new();
     for (name, protocols) in PROXY_LISTENERS {
@@ -120,7 +122,7 @@ fn adopt(inherited: &mut Vec<Socket>, workers: usize) -> anyhow::Result<Listener
     of_address.into_iter().map(listener).collect()
 }
 
-/// The socket of the setting `name` that was handed over, if it is the one that is wanted.
+/// The inherited socket of the setting `name`, if it has this address.
 fn take(inherited: &mut Vec<Socket>, name: &str, address: SocketAddr) -> Option<TcpListener> {
     let is_it = |socket: &Socket| {
         let real = socket.listener.local_addr().ok();

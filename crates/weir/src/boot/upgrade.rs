@@ -1,21 +1,21 @@
-//! Replacing the running binary: a node starts its successor, hands it the listening sockets and the data folder, and
-//! ends once the successor serves; until then it goes on as if nothing were happening. Refuses to know what is served.
+//! Replaces the running binary: an instance starts its successor, hands it the listening sockets and the data folder,
+//! and ends once the successor serves. Until then the instance serves as before. Knows nothing of the traffic.
 //!
-//! The two talk over a socket that is the successor's standard input. In order:
+//! The two processes talk over a socket that is the successor's standard input. In order:
 //!
-//! | who | says | by then |
+//! | sender | message | state after it |
 //! |---|---|---|
-//! | old | `Sockets`, as often as needed | every listening socket is shared: who is queued by the kernel is lost by neither |
-//! | new | `Prepared` | its settings are good, and what they ask for and was not inherited is bound |
+//! | old | `Sockets`, as often as needed | both hold every listening socket: no connection in a kernel queue is lost |
+//! | new | `Prepared` | its settings are good; it has bound the addresses in them that were not inherited |
 //! | old | `Data` with the folder's lock | the store is closed; writes wait, requests go on |
 //! | new | `Ready` | the configuration is loaded, the workers run and accept nothing |
 //! | old | `Commit` | from here on the successor decides about writes |
-//! | new | `Serving` | both accept; the old one stops to and drains |
-//! | new | `Hurry`, if a write comes | the old one tells all kept connections to close |
-//! | old | the end of the line | it begins no request any more; the new one does the writes that wait |
+//! | new | `Serving` | both accept; the old process stops accepting and drains |
+//! | new | `Hurry`, if a write comes | the old process tells all kept connections to close |
+//! | old | closes the socket | the old process begins no further request; the new one does the writes that wait |
 //!
-//! Before `Serving` the old node can take everything back by killing the new one, which dies with the process between
-//! the two. What the new one may have written by then is read from the store.
+//! Before `Serving` the old process can take everything back by killing the new one, which dies with the go-between
+//! process. Data that the new process may have written by then is read from the store.
 
 mod changeover;
 mod channel;

@@ -1,4 +1,4 @@
-//! `weir apply`: brings a resource file into force on the running node, all of it or nothing.
+//! `weir apply`: brings a resource file into force on the running instance, all of it or nothing.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ pub(crate) struct ApplyArguments {
     node: NodeArguments,
 }
 
-/// Plans, shows, applies.
+/// Plans, shows the plan, applies it.
 pub(crate) fn run(arguments: &ApplyArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let set = match WholeSet::read(&arguments.file, arguments.keep_others) {
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &ApplyArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells the version that was made, and the one to go back to.
+/// Prints the revision that was made, and the one to go back to.
 pub(super) fn done(what: &str, outcome: &Value) {
     let [version, before] = ["revision", "before"].map(|name| outcome[name].as_u64().unwrap_or_default());
     let told = format!("{what} as version {version}");

@@ -1,4 +1,4 @@
-//! `weir check`: every fault of a settings file or a resources file, touching neither a running node nor a store.
+//! `weir check`: every fault of a settings file or a resources file. Touches neither a running instance nor a store.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! `weir explain`: which route a request would take and why the others lost. Decides nothing itself: the running node
-//! answers, or, where none runs, the same code over the store or the resources file.
+//! `weir explain`: the route that a request would take, and why the other routes lost. Decides nothing itself: the
+//! running instance answers; without one, the same code reads the store or the resources file.
 
 mod ask;
 mod record;
@@ -57,10 +57,9 @@ pub(crate) struct ExplainArguments {
     resources: Option<String>,
 }
 
-/// The request that is asked about; its JSON is the body of `POST /v1/weir/explain`.
+/// The request to explain; its JSON is the body of `POST /v1/weir/explain`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Question {
-    /// The method.
     pub(crate) method: String,
     /// An absolute URL, or a path with its query.
     pub(crate) url: String,
@@ -70,12 +69,12 @@ pub(crate) struct Question {
     pub(crate) remote_addr: IpAddr,
 }
 
-/// Asks, and prints the answer. Ends with 0 also when no route matches: that is an answer.
+/// Asks, and prints the answer. The exit code is 0 also when no route matches, because that is an answer.
 pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     let settings = settings(&arguments)?;
     let is_given = arguments.control.is_some() || arguments.data.is_none() && is_in_environment("control");
     let running = if is_given { None } else { running_on(&settings.data) };
-    // The store of a running instance can only be read by it.
+    // Offline only without a running instance, because that one has locked its store.
     let is_offline = arguments.resources.is_some() || arguments.data.is_some() && running.is_none();
     let question = Question {
         method: arguments.method,
@@ -98,7 +97,7 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The running instance's answer; where none runs and none was named, that of the configuration on disk.
+/// The running instance's answer; if none runs and none was named, the answer from the configuration on disk.
 fn answer(
     settings: &Settings,
     question: &Question,
@@ -130,7 +129,7 @@ fn answer(
     }
 }
 
-/// The node's settings, with those given here on top.
+/// The instance's settings, with the arguments of this command on top.
 fn settings(arguments: &ExplainArguments) -> anyhow::Result<Settings> {
     let config = settings_file(arguments.config.clone());
     let mut flags = Written::default();
@@ -144,7 +143,7 @@ fn settings(arguments: &ExplainArguments) -> anyhow::Result<Settings> {
     }
     let mut settings = Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings;
     if arguments.data.is_some() {
-        // The folder was named: the settings file's declarative mode does not count.
+        // Cleared, because the named folder is asked for even if the settings file has a declarative mode.
         settings.resources = None;
     }
     Ok(settings)

@@ -1,4 +1,4 @@
-//! `weir history`: which versions of the configuration there are, and what one of them changed.
+//! `weir history`: the revisions of the configuration, and the changes of one of them.
 
 use std::process::ExitCode;
 
@@ -14,8 +14,8 @@ use crate::terminal::{Paint, print, print_error};
 
 /// List the versions of the configuration, or show what one changed
 ///
-/// Every change of the configuration is a version: a write of the Admin API, `weir apply`, `weir rollback`, a whole set by
-/// another tool, objects whose time was up. The newest comes first. Where no instance runs, the data folder is read.
+/// Every change of the configuration is a version: a write of the Admin API, `weir apply`, `weir rollback`, a whole set
+/// by another tool, objects that expired. The newest comes first. Where no instance runs, the data folder is read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct HistoryArguments {
     /// Show what this version changed
@@ -31,7 +31,7 @@ pub(crate) struct HistoryArguments {
     node: NodeArguments,
 }
 
-/// The answer to `GET weir/versions`.
+/// The JSON of `GET weir/versions`.
 #[derive(Debug, Deserialize)]
 struct Listed {
     revision: u64,
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
 fn line(version: &Version) -> String {
     let Version { version, at_ms, source, by, objects, .. } = version;
     let mut date = HttpDate::new();
-    // Without the name of the day.
+    // The first five bytes are the name of the day.
     let when = String::from_utf8_lossy(&date.at(at_ms / 1000)[5..]).into_owned();
     format!("{version:>9}  {when:<24}  {source:<8}  {objects:>7}  {by}").trim_end().to_owned()
 }

@@ -1,4 +1,4 @@
-//! `weir man`: manual pages, made from the command line's own definition. It installs nothing.
+//! `weir man`: manual pages, made from the command line's own definition. Installs nothing.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -73,7 +73,7 @@ fn collect(command: &clap::Command, pages: &mut Vec<Page>) -> io::Result<()> {
     Ok(())
 }
 
-/// What the definition of the command line does not hold.
+/// The sections of `weir.1` that the definition of the command line does not have.
 const PROGRAM_SECTIONS: &str = r#".SH "EXIT STATUS"
 .TP
 \fB0\fR

@@ -1,8 +1,8 @@
-//! `weir origin`: an echo origin to try the gateway with, and light enough to be measured against.
+//! `weir origin`: an echo origin to try the gateway with, light enough for measurements of gateways in front of it.
 //!
-//! One thread per worker with a listener of its own, and per request no more than one read and one write: in front
-//! of it, it is the proxy that saturates. It shares no code with the data plane, so that neither hides the other's
-//! mistakes, and it is not a web server: it keeps no files, no limits per client and no log.
+//! One thread per worker with a listener of its own, and per request at most one read and one write, so that a proxy in
+//! front of it saturates first. Shares no code with the data plane, so that neither hides the other's mistakes. It is
+//! not a web server: it has no files, no limits per client and no log.
 
 mod answer;
 mod frames;
@@ -22,7 +22,7 @@ use frames::Frames;
 use peer::body::{Body, Part};
 use request::parse_head;
 
-/// What `weir origin` takes.
+/// The arguments of `weir origin`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct OriginArguments {
     /// Where to listen; port 0 takes a free one
@@ -33,7 +33,7 @@ pub(crate) struct OriginArguments {
     workers: u16,
 }
 
-/// Serves until the process is stopped. Fails when the address cannot be listened on.
+/// Serves until the process is stopped. Fails if the address cannot be bound.
 pub(crate) fn run(arguments: OriginArguments) -> anyhow::Result<()> {
     let first = listen(arguments.listen, arguments.workers > 1)
         .with_context(|| format!("cannot listen on {}: choose another with --listen", arguments.listen))?;
@@ -69,16 +69,16 @@ fn listen(address: SocketAddr, shared: bool) -> io::Result<std::net::TcpListener
     Ok(socket.into())
 }
 
-/// One worker: accepts for ever, each connection a task on this thread.
+/// One worker: accepts without end; each connection is a task on this thread.
 fn work(listener: std::net::TcpListener) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     runtime.block_on(async {
         let listener = TcpListener::from_std(listener)?;
         loop {
-            // Out of descriptors or a connection gone before it was taken: the others go on.
+            // An error means no descriptors, or a connection reset in the queue. Either way accepting goes on.
             if let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(async move {
-                    // The peer left or spoke no HTTP: either way the connection is over and nobody to tell.
+                    // Ignored, because an error means that the client left or sent no HTTP, and the connection is over.
                     let _ = Connection::new(stream).serve().await;
                 });
             } else {
@@ -88,7 +88,7 @@ fn work(listener: std::net::TcpListener) -> anyhow::Result<()> {
     })
 }
 
-/// One client: bytes read and not yet used, and answers not yet written.
+/// One client: bytes that were read and not yet used, and responses that were not yet written.
 struct Connection {
     stream: TcpStream,
     input: Vec<u8>,
@@ -100,7 +100,8 @@ struct Connection {
 
 impl Connection {
     fn new(stream: TcpStream) -> Connection {
-        // Without it answers in two writes wait for the client's acknowledgement; worth no failed connection.
+        // Without TCP_NODELAY, a response in two writes waits for the client's acknowledgement. A failure is ignored,
+        // because it only costs time.
         let _ = stream.set_nodelay(true);
         let input = vec![0; INPUT_BYTES];
         Connection { stream, input, start: 0, end: 0, output: Vec::new() }
@@ -111,7 +112,7 @@ impl Connection {
             let head = match parse_head(&self.input[self.start..self.end]) {
                 Ok(Some(head)) => head,
                 Ok(None) => {
-                    // Everything that came is answered in one write before waiting for more.
+                    // All requests read so far are answered with one write before the next read.
                     self.flush().await?;
                     if !self.fill().await? {
                         return Ok(());
@@ -146,7 +147,7 @@ impl Connection {
         }
     }
 
-    /// Drops a body, the head before it included; its length without framing.
+    /// Reads and drops a body, after its head; gives its length without framing.
     async fn read_body(&mut self, head_bytes: usize, mut body: Body, continues: bool) -> io::Result<u64> {
         self.start += head_bytes;
         if continues && self.start == self.end {
@@ -171,7 +172,7 @@ impl Connection {
         }
     }
 
-    /// Says back what it hears until the client closes, or breaks the rules.
+    /// Echoes WebSocket frames until the client closes or sends an invalid frame.
     async fn echo_frames(&mut self) -> io::Result<()> {
         let mut frames = Frames::default();
         while frames.take(&self.input[self.start..self.end], &mut self.output) {
@@ -185,7 +186,7 @@ impl Connection {
         self.stream.shutdown().await
     }
 
-    /// Does what of an answer does not fit into the output buffer.
+    /// Sends the rest of a response that does not fit into the output buffer.
     async fn finish(&mut self, answer: Answer) -> io::Result<()> {
         match answer {
             Answer::Written | Answer::Frames => Ok(()),
@@ -218,7 +219,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads once behind what is there; false when the client closed.
+    /// Reads once, after the unused bytes; false if the client closed.
     async fn fill(&mut self) -> io::Result<bool> {
         self.input.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -228,9 +229,9 @@ impl Connection {
     }
 }
 
-/// The longest head, and how much is read or collected for a write at once.
+/// The longest head, the largest read, and the output collected for one write.
 const INPUT_BYTES: usize = 16 * 1024;
-/// Beyond what a load generator opens at once; the kernel cuts it to its own limit.
+/// More connections than a load generator opens at once; the kernel lowers it to `somaxconn`.
 const BACKLOG: i32 = 4096;
-/// How long accepting rests when the process is out of descriptors.
+/// Pause of accepting when the process is out of descriptors.
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! `weir plan`: what a resource file would change. Changes nothing.
+//! `weir plan`: the changes that a resource file would make. Changes nothing.
 
 mod set;
 
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
     Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
 }
 
-/// Prints a plan for a person.
+/// Prints a plan as text.
 pub(super) fn show(plan: &Plan) {
     if plan.is_empty() {
         print(Paint::for_stdout().good("no difference"));
@@ -73,11 +73,11 @@ pub(super) fn show(plan: &Plan) {
     print(changes::counts(plan, ["to create", "to change", "to delete"]));
 }
 
-/// Prints faults, one a line, as editors read them.
+/// Prints faults, one per line, in the form that editors parse.
 pub(super) fn faulty(faults: &[String]) -> ExitCode {
     faults.iter().for_each(print_error);
     ExitCode::FAILURE
 }
 
-/// There is a difference; neither a failure (1) nor a wrong command line (2).
+/// Exit code of a difference; distinct from a failure (1) and a wrong command line (2).
 const DIFFERS: u8 = 3;

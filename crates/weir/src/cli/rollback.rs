@@ -1,4 +1,4 @@
-//! `weir rollback`: brings an older version into force on the running node, as a new version.
+//! `weir rollback`: brings an older revision into force on the running instance, as a new revision.
 
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ pub(crate) struct RollbackArguments {
     node: NodeArguments,
 }
 
-/// Plans, shows, goes back.
+/// Plans, shows the plan, goes back.
 pub(crate) fn run(arguments: &RollbackArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let version = arguments.version;

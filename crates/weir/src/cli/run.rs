@@ -1,4 +1,4 @@
-//! `weir run`: gathers the settings and starts the node. The node itself is `boot`'s.
+//! `weir run`: gathers the settings and starts an instance. The instance itself is in `boot`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,13 +22,13 @@ pub(crate) struct RunArguments {
     settings: SettingsArguments,
 }
 
-/// Runs until the node has stopped.
+/// Runs until the instance has stopped.
 pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     let config = settings_file(arguments.config);
     boot::run(SettingsSource { config, flags: arguments.settings.written })
 }
 
-/// The settings file that was named. An empty name is none: an empty variable counts as not set.
+/// The settings file of the argument. An empty name counts as none, because an empty variable counts as not set.
 pub(crate) fn settings_file(name: Option<OsString>) -> Option<PathBuf> {
     name.filter(|name| !name.is_empty()).map(PathBuf::from)
 }

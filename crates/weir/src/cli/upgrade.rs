@@ -1,5 +1,5 @@
-//! `weir upgrade`: has the node that runs on a data folder replaced by the binary that lies in its place now, and tells what
-//! came of it. The two nodes do it between themselves.
+//! `weir upgrade`: has the instance on a data folder replaced by the binary that is at its path now, and prints the
+//! outcome. The two processes do the upgrade themselves.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &UpgradeArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The node's settings, with the folder that was given here on top.
+/// The instance's settings, with the folder argument on top.
 fn settings(arguments: &UpgradeArguments) -> anyhow::Result<Settings> {
     let config = settings_file(arguments.config.clone());
     let mut flags = Written::default();
@@ -53,5 +53,5 @@ fn settings(arguments: &UpgradeArguments) -> anyhow::Result<Settings> {
     Ok(Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings)
 }
 
-/// What a node needs to end a successor that was too slow, and to tell so.
+/// Time for an instance to end a successor that was too slow, and to write the outcome.
 const TELLING_SECONDS: u64 = 10;

@@ -1,4 +1,5 @@
-//! `weir version`: the version, and what this machine offers a gateway. Reads `/proc` and `/sys`; changes nothing.
+//! `weir version`: the version, and the features and limits of this machine that matter to a gateway. Reads `/proc` and
+//! `/sys`; changes nothing.
 
 use std::fs;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use crate::terminal::{Paint, print};
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct VersionArguments {}
 
-/// Prints one line each.
+/// Prints each in a line.
 pub(crate) fn run(_: &VersionArguments) -> anyhow::Result<ExitCode> {
     let paint = Paint::for_stdout();
     print(format_args!("weir {}", env!("CARGO_PKG_VERSION")));
@@ -23,7 +24,7 @@ pub(crate) fn run(_: &VersionArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the machine offers, by name.
+/// The features and limits of the machine, by name.
 fn offers() -> Vec<(&'static str, String)> {
     vec![
         ("cores", available_cores().to_string()),
@@ -59,7 +60,7 @@ fn open_files() -> String {
     format!("{} (may be raised to {})", text(limit.current), text(limit.maximum))
 }
 
-/// What the kernel's switch says (Documentation/admin-guide/sysctl/kernel.rst, `io_uring_disabled`, since 6.6).
+/// The kernel's switch in words (Documentation/admin-guide/sysctl/kernel.rst, `io_uring_disabled`, since 6.6).
 fn io_uring(disabled: Option<&str>) -> String {
     let text = match disabled {
         Some("0") => "allowed by the kernel (a container's filter may still refuse it)",

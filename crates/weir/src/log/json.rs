@@ -1,5 +1,4 @@
-//! Messages as JSON: one object a line with `time`, `level`, `target`, `message` and, where there are any, `fields`.
-//! Knows no message.
+//! Messages as JSON: one object per line with `time`, `level`, `target`, `message` and, if there are any, `fields`.
 
 use std::fmt;
 
@@ -11,7 +10,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// See the module.
+/// Formats each event as a JSON object.
 pub(super) struct JsonEvents;
 
 impl<S, N> FormatEvent<S, N> for JsonEvents

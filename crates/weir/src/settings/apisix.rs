@@ -1,5 +1,5 @@
-//! A `config.yaml` of APISIX, read as settings. What is here goes through the file key by key; what a key means is told by
-//! the files beneath, and whether a value is any good by the settings' own parsers.
+//! A `config.yaml` of APISIX, read as settings. This file goes through the keys; the modules under it know the meaning
+//! of each key, and the parsers of the settings check the values.
 
 mod admin;
 mod deployment;
@@ -31,7 +31,7 @@ use keys::{Act, KEYS, Key};
 pub(super) use profile::of_profile;
 use tree::{Content, Node};
 
-/// What the text of the file `path` writes as settings, and what it has that means nothing here.
+/// The settings in the text of the file `path`, and its keys that have no effect here.
 pub(super) fn parse(
     path: &Path,
     text: &str,
@@ -69,7 +69,7 @@ pub(super) fn parse(
     draft.finish()
 }
 
-/// Goes through a map whose keys lie beneath `prefix`.
+/// Reads a map of keys with the prefix `prefix`.
 fn section(draft: &mut Draft<'_>, prefix: &str, node: &Node) {
     let entries = match &node.content {
         Content::Map(entries) => entries,
@@ -89,7 +89,7 @@ fn section(draft: &mut Draft<'_>, prefix: &str, node: &Node) {
 }
 
 fn apply(draft: &mut Draft<'_>, key: &Key, spot: &Spot<'_>) {
-    // Nothing behind a key takes APISIX's default away, which is of interest at one key only.
+    // Skipped, because an empty value only removes APISIX's default, which matters for one key only.
     if matches!(spot.node.content, Content::Null) && !key.takes_null {
         return;
     }
@@ -104,19 +104,19 @@ fn apply(draft: &mut Draft<'_>, key: &Key, spot: &Spot<'_>) {
     }
 }
 
-/// The row of a key: its own, or the one that stands for all of its section.
+/// The row of a key: its own, or the row `SECTION.*` of its section.
 fn known(prefix: &str, full: &str) -> Option<&'static Key> {
     let is_any = |path: &str| path.strip_suffix(".*").is_some_and(|section| section == prefix);
     let own = KEYS.iter().find(|key| key.path == full);
     own.or_else(|| KEYS.iter().find(|key| is_any(key.path) && !is_section(full)))
 }
 
-/// Whether keys lie beneath this one.
+/// Whether the table has keys under this one.
 fn is_section(full: &str) -> bool {
     KEYS.iter().any(|key| key.path.strip_prefix(full).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// What is said of a key that APISIX does not have either, or had elsewhere.
+/// The remark on a key that APISIX does not have, or has elsewhere.
 fn unknown(prefix: &str, name: &str) -> String {
     let children = KEYS.iter().filter_map(|key| {
         let rest = match prefix {

@@ -1,4 +1,4 @@
-//! Settings as flags: built from the table, so that a setting cannot lack its flag. Parses no value.
+//! Settings as flags, made from the table, so that every setting has its flag. Parses no value.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
@@ -7,7 +7,7 @@ use super::fault::Place;
 use super::table::Setting;
 use super::written::Written;
 
-/// All settings as flags of a command; what was typed, unparsed.
+/// All settings as flags of a command, with unparsed values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SettingsArguments {
     /// The flags that were given.
@@ -41,7 +41,7 @@ impl FromArgMatches for SettingsArguments {
     }
 }
 
-/// The flag of one setting. Values stay texts: every source then has the same parser and the same messages.
+/// The flag of one setting. Values stay texts, so that every source has the same parser and the same messages.
 fn argument(setting: &'static Setting) -> Arg {
     let argument = Arg::new(setting.name)
         .long(setting.flag())

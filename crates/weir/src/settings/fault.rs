@@ -1,4 +1,4 @@
-//! What is wrong with a setting and where it was written. Prints nothing itself.
+//! A fault of a setting, with its place. Prints nothing itself.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Where a value was written.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Place {
-    /// Nowhere: it is the default.
+    /// Not written: the default.
     Default,
     /// In a settings file, at a line counted from 1; 0 is the file as a whole.
     File {
@@ -15,7 +15,7 @@ pub(crate) enum Place {
         /// The line, from 1.
         line: usize,
     },
-    /// In a file of another form, under a key of its own.
+    /// In a file of another format (APISIX), under a key of that format.
     Translated {
         /// The file as it was named.
         path: PathBuf,
@@ -30,23 +30,23 @@ pub(crate) enum Place {
     Flag,
 }
 
-/// One thing that is wrong.
+/// One fault of the settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Fault {
-    /// Where.
+    /// The source of the value.
     pub(crate) place: Place,
     /// The name as written there: `proxy`, `WEIR_PROXY`, `--proxy`; empty where the place as a whole is wrong.
     pub(crate) name: String,
-    /// What is wrong and what to do.
+    /// The fault, and how to correct it.
     pub(crate) reason: String,
 }
 
-/// Everything that is wrong with the settings; never empty.
+/// All faults of the settings; never empty.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Faults(pub Vec<Fault>);
 
 impl Faults {
-    /// Whether the command line itself is at fault, which is a usage error.
+    /// Whether a flag is faulty, which is a usage error.
     #[must_use]
     pub(crate) fn blames_flags(&self) -> bool {
         self.0.iter().any(|fault| fault.place == Place::Flag)

@@ -1,4 +1,4 @@
-//! The settings file: YAML with a line for every key. Parses no value; says when a file is of another kind.
+//! The settings file: YAML with a line number for every key. Parses no value; recognises files of another kind.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use super::table::Setting;
 use super::written::Written;
 use super::{Environment, SETTINGS, apisix};
 
-/// What a YAML or JSON file is, by its top-level keys.
+/// The kind of a YAML or JSON file, by its top-level keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FileKind {
     /// A `config.yaml` of APISIX.
     ApisixConfig,
     /// Routes, upstreams and other resources.
     Resources,
-    /// A settings file, or nothing that is known.
+    /// A settings file, or an unknown file.
     Settings,
 }
 
@@ -47,7 +47,8 @@ fn names_misspelt_resource(keys: &[String]) -> bool {
     !keys.iter().any(|key| is_setting(key)) && keys.iter().any(|key| is_resource(key))
 }
 
-/// Reads and parses the file at `path`, or the one that `APISIX_PROFILE` names in its place where it is one of APISIX.
+/// Reads and parses the file at `path`. If that is a file of APISIX, reads the file that `APISIX_PROFILE` selects
+/// instead.
 pub(super) fn read(
     path: &Path,
     environment: &Environment<'_>,
@@ -71,7 +72,7 @@ pub(super) fn read(
     }
 }
 
-/// Parses the text of the file `path`, which gives places and relative paths their base.
+/// Parses the text of the file `path`, which is the place in faults and the base of relative paths.
 pub(super) fn parse(
     path: &Path,
     text: &str,
@@ -134,7 +135,7 @@ fn entry(name: &str, value: &MarkedYaml<'_>) -> Result<(&'static Setting, Vec<St
     Ok((setting, texts(setting, value)?))
 }
 
-/// The texts of a value: one for a scalar, one for each item of a list, JSON for a map where one is welcome.
+/// The texts of a value: one for a scalar, one for each item of a list, JSON for a map where the setting takes one.
 fn texts(setting: &Setting, value: &MarkedYaml<'_>) -> Result<Vec<String>, String> {
     let item = |node: &MarkedYaml<'_>| scalar_text(node).ok_or("a list holds plain values only".to_owned());
     match &value.data {
@@ -170,7 +171,7 @@ fn scalar_text(node: &MarkedYaml<'_>) -> Option<String> {
     }
 }
 
-/// Why `name` is refused, with what was probably meant.
+/// The reason to refuse `name`, with the nearest known setting.
 fn unknown(name: &str) -> String {
     if RESOURCE_KEYS.contains(&name) {
         return "is a resource, not a setting; put it in a file of its own and name that file with `resources: FILE`"
@@ -191,8 +192,9 @@ fn place(path: &Path, line: usize) -> Place {
     Place::File { path: path.to_owned(), line }
 }
 
-/// The keys of the outermost map. Of a text that is not YAML (yet: `${{VAR}}` may stand anywhere in a resources file)
-/// the words before a colon at the start of a line, so that its faults are reported as those of what it was meant to be.
+/// The keys of the outermost map. For a text that is not YAML, the words before a colon at the start of a line, so that
+/// its faults are reported for the kind of file that was meant. A resources file may not be YAML before `${{VAR}}` is
+/// replaced.
 fn top_level_keys(text: &str) -> Vec<String> {
     if let Ok(documents) = MarkedYaml::load_from_str(text) {
         let map = documents.first().and_then(|document| document.data.as_mapping());
@@ -203,7 +205,8 @@ fn top_level_keys(text: &str) -> Vec<String> {
     before_colon.map(|key| key.trim_matches(['{', '"', '\'', ' ', '\t', '\u{feff}']).to_owned()).collect()
 }
 
-/// Longest settings file. A `config.yaml` of APISIX with all its comments has 35 KiB; a larger file is a mistake.
+/// Largest settings file in bytes. A `config.yaml` of APISIX with all its comments has 35 KiB; a larger file is a
+/// mistake.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Top-level keys that only a `config.yaml` of APISIX has (contract 2.2).

@@ -1,4 +1,4 @@
-//! From written texts to values: one function for each kind of setting. Reads no file and resolves no name but
+//! Parsers from written texts to values: one function for each kind of setting. Reads no file and resolves no name but
 //! `localhost`.
 
 mod access_log_format;
@@ -64,7 +64,7 @@ fn named_list(given: &Given, check: fn(&str) -> Result<(), String>) -> Result<Op
     check(&list).map(|()| Some(list))
 }
 
-/// Addresses and networks; an address is the network of itself alone.
+/// Addresses and networks; an address becomes a network with one address.
 pub(super) fn networks(given: &Given) -> Result<Vec<IpNet>, String> {
     let network = |text: &&str| {
         router::cidr::network(text).ok_or_else(|| {
@@ -74,7 +74,7 @@ pub(super) fn networks(given: &Given) -> Result<Vec<IpNet>, String> {
     items(given).iter().map(network).collect()
 }
 
-/// Name servers; without a port, at the one of DNS.
+/// Name servers; port 53 where none is written.
 pub(super) fn name_servers(given: &Given) -> Result<Vec<SocketAddr>, String> {
     let server = |text: &&str| {
         let plain = text.trim_matches(['[', ']']).parse::<IpAddr>();
@@ -103,11 +103,11 @@ pub(super) fn optional_text(given: &Given) -> Result<Option<String>, String> {
 
 /// A secret text, or nothing.
 pub(super) fn secret(given: &Given) -> Result<Option<Secret>, String> {
-    // Not trimmed: a space may be part of it.
+    // Not trimmed, because a secret may begin or end with a space.
     Ok(given.values.first().filter(|text| !text.is_empty()).cloned().map(Secret::new))
 }
 
-/// Where resources come from.
+/// The source of resources.
 pub(super) fn source(given: &Given) -> Result<Source, String> {
     match single(given)? {
         "auto" => Ok(Source::Auto),
@@ -128,7 +128,7 @@ pub(super) fn unknown_fields(given: &Given) -> Result<UnknownFields, String> {
     }
 }
 
-/// Endpoints of one service: all over TLS or none, so that one setting of certificates fits them.
+/// Endpoints of one service: all with TLS or none, because they share the settings of certificates.
 pub(super) fn endpoints(given: &Given) -> Result<Vec<String>, String> {
     let endpoint = |text: &str| {
         let (scheme, authority) = text.split_once("://").ok_or(())?;
@@ -150,7 +150,7 @@ pub(super) fn endpoints(given: &Given) -> Result<Vec<String>, String> {
     }
 }
 
-/// What keys in etcd begin with: a path without a slash at its end.
+/// A prefix of keys in etcd: a path that begins with a slash and does not end with one.
 pub(super) fn etcd_prefix(given: &Given) -> Result<String, String> {
     let text = single(given)?;
     let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -170,7 +170,7 @@ pub(super) fn switch(given: &Given) -> Result<bool, String> {
     }
 }
 
-/// A whole number within its bounds.
+/// A whole number from `LEAST` to `MOST`.
 pub(super) fn number<const LEAST: u64, const MOST: u64>(given: &Given) -> Result<u64, String> {
     let text = single(given)?;
     let plain = text.replace('_', "");
@@ -181,12 +181,12 @@ pub(super) fn number<const LEAST: u64, const MOST: u64>(given: &Given) -> Result
     }
 }
 
-/// A whole number within its bounds, as a count of things in memory.
+/// As [`number`], as a `usize`.
 pub(super) fn size<const LEAST: u64, const MOST: u64>(given: &Given) -> Result<usize, String> {
     number::<LEAST, MOST>(given).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
-/// A whole number within its bounds, as a count of things.
+/// As [`number`], as a `u32`.
 pub(super) fn count<const LEAST: u64, const MOST: u64>(given: &Given) -> Result<u32, String> {
     number::<LEAST, MOST>(given).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
@@ -213,7 +213,7 @@ pub(super) fn memory_limit(given: &Given) -> Result<MemoryLimit, String> {
     }
 }
 
-/// What is done about slow nodes.
+/// The reaction to slow nodes.
 pub(super) fn overload(given: &Given) -> Result<Overload, String> {
     match single(given)? {
         "off" => Ok(Overload::Off),
@@ -230,7 +230,7 @@ pub(super) fn workers(given: &Given) -> Result<usize, String> {
     }
 }
 
-/// Cores this process may use: its affinity and the quota of its cgroup (v1 or v2) counted; at least 1.
+/// The cores that this process may use, within its affinity and the quota of its cgroup (v1 or v2); at least 1.
 pub(crate) fn available_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -271,7 +271,7 @@ pub(super) fn field_name(given: &Given) -> Result<String, String> {
     }
 }
 
-/// Keys that secrets are encrypted with, separated by commas. What is wrong with one is told without it.
+/// The keys that secrets are encrypted with, separated by commas. A message about a faulty key does not show the key.
 pub(super) fn keyring(given: &Given) -> Result<Keyring, String> {
     let keys: Vec<String> =
         given.values.iter().flat_map(|text| text.split(',')).map(|key| key.trim().to_owned()).collect();
@@ -288,7 +288,7 @@ pub(super) fn keyring(given: &Given) -> Result<Keyring, String> {
     }
 }
 
-/// The Admin key: visible ASCII without spaces, since it travels in a header and a query.
+/// The Admin key: visible ASCII without spaces, because it is sent in a header and in a query.
 pub(super) fn admin_key(given: &Given) -> Result<Option<AdminKey>, String> {
     let Some(text) = given.values.first() else { return Ok(None) };
     if text.len() < ADMIN_KEY_LENGTH_MIN {
@@ -300,7 +300,7 @@ pub(super) fn admin_key(given: &Given) -> Result<Option<AdminKey>, String> {
     Ok(Some(AdminKey::new(text.clone())))
 }
 
-/// Admin keys with roles. In the environment they are one text with commas; a file has one text for each.
+/// Admin keys with roles. In the environment they are one text with commas; a file gives one text for each.
 pub(super) fn admin_keys(given: &Given) -> Result<Vec<RoleKey>, String> {
     let from_environment = given.place == Place::Environment;
     let parts =
@@ -339,7 +339,7 @@ pub(super) fn version(given: &Given) -> Result<Option<String>, String> {
     }
 }
 
-/// Names of plugins that are built in; nothing for all of them.
+/// Names of built-in plugins; none for `all`.
 pub(super) fn plugins(given: &Given) -> Result<Option<Vec<String>>, String> {
     let names = items(given);
     if names == ["all"] {
@@ -356,7 +356,7 @@ pub(super) fn plugins(given: &Given) -> Result<Option<Vec<String>>, String> {
     names.iter().map(name).collect::<Result<_, _>>().map(Some)
 }
 
-/// Names of plugins, built in or not.
+/// Names of plugins, also of those that are not built in.
 pub(super) fn names(given: &Given) -> Result<Vec<String>, String> {
     let is_name =
         |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
@@ -367,7 +367,7 @@ pub(super) fn names(given: &Given) -> Result<Vec<String>, String> {
     items(given).into_iter().map(name).collect()
 }
 
-/// Where finished requests are logged.
+/// The target of the access log.
 pub(super) fn access_log(given: &Given) -> Result<LogTarget, String> {
     match single(given)? {
         "off" => Ok(LogTarget::Off),
@@ -377,7 +377,7 @@ pub(super) fn access_log(given: &Given) -> Result<LogTarget, String> {
     }
 }
 
-/// Where the node's own messages go.
+/// The target of the error log.
 pub(super) fn error_log(given: &Given) -> Result<ErrorLog, String> {
     match single(given)? {
         "stderr" => Ok(ErrorLog::Stderr),
@@ -386,7 +386,7 @@ pub(super) fn error_log(given: &Given) -> Result<ErrorLog, String> {
     }
 }
 
-/// How lines of the error log are written.
+/// The format of the error log.
 pub(super) fn error_log_format(given: &Given) -> Result<ErrorLogFormat, String> {
     match single(given)? {
         "text" => Ok(ErrorLogFormat::Text),
@@ -395,16 +395,16 @@ pub(super) fn error_log_format(given: &Given) -> Result<ErrorLogFormat, String> 
     }
 }
 
-/// A level, or levels by part; kept as text, since the log takes it as text when it is changed at run time too.
+/// A level, or levels by part. Kept as text, because the log also takes a text when its level is changed at run time.
 pub(super) fn log_level(given: &Given) -> Result<String, String> {
     let text = items(given).join(",");
     log_filter(&text).map(|_| text)
 }
 
-/// The filter that a `log_level` text means.
+/// The filter for a `log_level` text.
 ///
 /// # Errors
-/// What is wrong with the text and what to write.
+/// The fault of the text, with the allowed values.
 pub(crate) fn log_filter(text: &str) -> Result<Targets, String> {
     let known = |level: &str| LEVELS.contains(&level.to_ascii_lowercase().as_str());
     for part in text.split(',').map(str::trim) {
@@ -445,7 +445,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     Err(format!("{}: {advice}", hint()))
 }
 
-/// The only value; several are refused rather than the first ones ignored.
+/// The only value. Several values are refused, because ignoring the first ones would hide a mistake.
 fn single(given: &Given) -> Result<&str, String> {
     match &given.values[..] {
         [] => Ok(""),
@@ -454,19 +454,20 @@ fn single(given: &Given) -> Result<&str, String> {
     }
 }
 
-/// The values of a list: repeated, or separated by commas.
+/// The values of a list: repeated flags, or one text with commas.
 fn items(given: &Given) -> Vec<&str> {
     let parts = given.values.iter().flat_map(|value| value.split(','));
     parts.map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
-/// 16 characters of a key made at random hold at least 64 bits even in hexadecimal; shorter ones can be guessed.
+/// 16 characters of a random key hold at least 64 bits even in hexadecimal; shorter ones can be guessed.
 const ADMIN_KEY_LENGTH_MIN: usize = 16;
 
-/// An idle node with some routes holds about 20 MiB, and each worker keeps up to 12 MiB of buffers for reuse.
+/// Least memory limit: an idle instance with some routes holds about 20 MiB, and each worker keeps up to 12 MiB of
+/// buffers for reuse.
 const MEMORY_BYTES_MIN: u64 = 48 << 20;
 
-/// Where name servers listen (RFC 1035, 4.2).
+/// The port of name servers (RFC 1035, 4.2).
 const DNS_PORT: u16 = 53;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

@@ -77,10 +77,10 @@ fn find(name: &str) -> &'static Setting {
     SETTINGS.iter().find(|setting| setting.is_called(name)).unwrap_or_else(|| panic!("no setting {name}"))
 }
 
-/// A longer default stands only where its setting is described.
+/// Longer defaults are shown only in the description of their setting, in characters.
 const LONGEST_DEFAULT: usize = 40;
 
-/// The first settings that a new installation needs, and for what. `examples/weir.yaml` shows all of them.
+/// The settings that a new installation needs first, each with its purpose. `examples/weir.yaml` shows all of them.
 const MOST_USED: [(&str, &str); 20] = [
     ("listen for clients", "proxy"),
     ("move the Admin API, or turn it off", "admin"),

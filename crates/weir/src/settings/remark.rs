@@ -1,4 +1,4 @@
-//! What a file says that has no effect here: told in one warning, or a line each. Decides nothing.
+//! Keys of a file that have no effect here: reported in one warning, or a line each. Decides nothing.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,18 +8,17 @@ use std::path::PathBuf;
 pub(crate) struct Remark {
     /// Its line, from 1.
     pub(crate) line: usize,
-    /// The key with all that it lies beneath: `apisix.router.ssl`.
+    /// The full key: `apisix.router.ssl`.
     pub(crate) key: String,
-    /// Why it has none, or what happens instead.
+    /// The reason, or the effect that it has instead.
     pub(crate) reason: String,
 }
 
-/// All of a file, in the order of lines.
+/// All remarks on a file, in the order of lines.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Remarks {
     /// The file as it was named.
     pub(crate) path: PathBuf,
-    /// What there is to say.
     pub(crate) remarks: Vec<Remark>,
 }
 
@@ -32,7 +31,7 @@ impl Remarks {
         })
     }
 
-    /// Writes all of them into the log as one warning, if there are any.
+    /// Logs all remarks as one warning, if there are any.
     pub(crate) fn warn(&self) {
         if !self.remarks.is_empty() {
             tracing::warn!("{self}");

@@ -1,25 +1,25 @@
-//! How the list of settings becomes a struct, a table of descriptions and a reader. Knows no setting by name but
-//! the secrets.
+//! The macro that makes a struct, a table of descriptions and a reader from the list of settings. Knows no setting by
+//! name but the secrets.
 
-/// One setting, as help and the reference page describe it.
+/// One setting, as the help and the reference page describe it.
 #[derive(Debug)]
 pub(crate) struct Setting {
     /// Name in the settings file, `snake_case`.
     pub(crate) name: &'static str,
-    /// A shorter name, accepted wherever `name` is, and the one that help shows.
+    /// A shorter name, accepted wherever `name` is; the help shows this one.
     pub(crate) short_name: Option<&'static str>,
-    /// Heading under which help and reference list it.
+    /// The heading in the help and the reference page.
     pub(crate) section: &'static str,
-    /// What it means, one or more lines.
+    /// Its documentation, one or more lines.
     pub(crate) documentation: &'static str,
-    /// What its value looks like.
+    /// The form of its value, for the help.
     pub(crate) value_name: &'static str,
-    /// Its default, as a user would write it; empty is none.
+    /// Its default, in the form that a user writes; empty for none.
     pub(crate) default: &'static str,
 }
 
 impl Setting {
-    /// The name that is shown: the short one where there is one.
+    /// The name in the help: the short one if there is one.
     #[must_use]
     pub(crate) fn shown_name(&self) -> &'static str {
         self.short_name.unwrap_or(self.name)
@@ -37,7 +37,7 @@ impl Setting {
         variable_of(self.shown_name())
     }
 
-    /// Whether `name` (file spelling) is this setting.
+    /// Whether `name`, in the spelling of the file, is this setting.
     #[must_use]
     pub(crate) fn is_called(&self, name: &str) -> bool {
         self.name == name || self.short_name == Some(name)
@@ -49,14 +49,14 @@ impl Setting {
         self.value_name == "true|false"
     }
 
-    /// Whether the settings file may give a map.
+    /// Whether the settings file may have a map as its value.
     #[must_use]
     pub(crate) fn takes_map(&self) -> bool {
         self.value_name == "FORMAT"
     }
 
-    /// Whether it is a secret: taken from the environment only (keys with roles from a file of APISIX too, which has no
-    /// other place for them), never printed.
+    /// Whether it is a secret: read only from the environment and never printed. Keys with roles are also read from a
+    /// file of APISIX, which has no other place for them.
     #[must_use]
     pub(crate) fn is_secret(&self) -> bool {
         ["admin_key", "admin_keys", "encryption_keyring", "etcd_password"].contains(&self.name)
@@ -70,8 +70,8 @@ pub(super) fn variable_of(name: &str) -> String {
 
 /// Defines `Settings`, `SETTINGS` and `Settings::resolve` from one list.
 ///
-/// An entry is `name ("short"): Type = parser("VALUE NAME", "default")`; its doc comment is the documentation. A
-/// parser is `fn(&Given) -> Result<Type, String>`.
+/// An entry is `name ("short"): Type = parser("VALUE NAME", "default")`; its doc comment is the documentation. A parser
+/// is `fn(&Given) -> Result<Type, String>`.
 macro_rules! settings {
     ($(section $section:literal { $(
         $(#[doc = $line:literal])+
@@ -93,7 +93,7 @@ macro_rules! settings {
         }, )+)+ ];
 
         impl Settings {
-            /// Parses every written value; adds the faults and gives nothing if there is one.
+            /// Parses every written value; adds all faults, and gives none if there is a fault.
             fn resolve(written: &Written, faults: &mut Vec<Fault>) -> Option<Self> {
                 $($( let $name = written.read(
                     stringify!($name),
@@ -103,7 +103,7 @@ macro_rules! settings {
                 Some(Self { $($( $name: $name?, )+)+ })
             }
 
-            /// The names of the settings that have another value in `other`, as users write them.
+            /// The settings with another value in `other`, by the names that users write.
             pub(crate) fn differing(&self, other: &Self) -> Vec<&'static str> {
                 let equal = [ $($( (stringify!($name), self.$name == other.$name), )+)+ ];
                 let differing = equal.into_iter().filter(|(_, equal)| !equal);

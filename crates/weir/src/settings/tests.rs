@@ -1,4 +1,4 @@
-//! Settings as a whole: which source wins, what every fault says, and what no output may show.
+//! Settings as a whole: the precedence of sources, the text of faults, and secrets that no output may show.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -105,7 +105,7 @@ fn relative_paths_of_a_file_start_at_it() {
 }
 
 #[test]
-fn every_fault_of_a_file_is_told_with_its_line() {
+fn every_fault_of_a_file_has_its_line() {
     let check = |file: &str, expected: &[&str]| {
         let faults = Settings::from_file_text(Path::new("weir.yaml"), file).unwrap_err();
         let lines: Vec<String> = faults.0.iter().map(ToString::to_string).collect();
@@ -126,7 +126,9 @@ fn every_fault_of_a_file_is_told_with_its_line() {
     check("colour: blue", &["weir.yaml:1: colour: no such setting; `weir run --help` lists them"]);
     check(
         "ssl_protocols: TLSv1.1",
-        &["weir.yaml:1: ssl_protocols: TLSv1.1 is not supported because its protection is broken"],
+        &[
+            "weir.yaml:1: ssl_protocols: TLSv1.1 is not supported because its protection is broken (RFC 8996): write TLSv1.2, TLSv1.3",
+        ],
     );
     check(
         "admin_key: abc",
@@ -165,7 +167,7 @@ fn every_fault_of_a_file_is_told_with_its_line() {
 }
 
 #[test]
-fn text_that_is_not_yaml_is_told_with_its_line() {
+fn text_that_is_not_yaml_has_a_faulty_line() {
     let check = |file: &str, line: &str| {
         let fault = Settings::from_file_text(Path::new("weir.yaml"), file).unwrap_err().to_string();
         assert!(fault.starts_with(&format!("weir.yaml:{line}: not YAML: ")), "{fault}");
@@ -200,19 +202,19 @@ fn faults_of_environment_and_flags_name_source() {
     );
     check(
         &[],
-        &["--ssl-ciphers", "RC4-MD5"],
-        &["--ssl-ciphers: RC4-MD5 is no cipher suite that can be used"],
+        &["--ssl-curves", "P-521"],
+        &["--ssl-curves: P-521 is no curve that can be used: X25519MLKEM768, X25519, prime256v1, secp384r1"],
     );
     check(&[], &["--admin", "off", "--admin", "off"], &["--admin: takes one value, 2 were given"]);
 }
 
 #[test]
-fn variables_of_others_are_left_alone() {
+fn foreign_variables_are_ignored() {
     let others = [
         ("WEIR_SERVICE_HOST", "10.0.0.1"),
         ("WEIR_PORT", "tcp://10.0.0.1:9080"),
         ("WEIR_PORT_9080_TCP_ADDR", "10.0.0.1"),
-        // The Services `weir-admin` and `weir-etcd`; the names are near `WEIR_ADMIN_CORS` and `WEIR_ETCD_CERT`.
+        // From the Services `weir-admin` and `weir-etcd`; the names are near `WEIR_ADMIN_CORS` and `WEIR_ETCD_CERT`.
         ("WEIR_ADMIN_PORT", "tcp://10.96.0.12:9180"),
         ("WEIR_ADMIN_SERVICE_PORT", "9180"),
         ("WEIR_ETCD_PORT", "tcp://10.96.0.13:2379"),
@@ -235,7 +237,7 @@ fn the_admin_key_is_never_printed() {
 fn sample_settings_file_is_usable() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/weir.yaml");
     let sample = std::fs::read_to_string(path).unwrap();
-    // As it is, and with what is commented out, but that a source is named once.
+    // Checked as it is, and with the commented lines, but with only one source.
     let with = |left_out: &[&str]| -> String {
         let uncommented = |line: &str| {
             let rest = line
@@ -274,7 +276,7 @@ fn names_are_unique_and_flags_are_theirs() {
 }
 
 #[test]
-fn files_are_told_apart_by_their_content() {
+fn file_kinds_are_recognised_by_content() {
     let check = |text: &str, expected: FileKind| assert_eq!(kind_of(text), expected, "{text}");
     check("", FileKind::Settings);
     check("proxy: 127.0.0.1:1\n", FileKind::Settings);

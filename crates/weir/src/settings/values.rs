@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where finished requests are logged.
+/// The target of the access log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum LogTarget {
     /// To a file, opened for appending; USR1 opens it again.
@@ -14,7 +14,7 @@ pub(crate) enum LogTarget {
     Stdout,
 }
 
-/// Where the node's own messages go.
+/// The target of the error log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum ErrorLog {
     /// To a file, opened for appending; USR1 opens it again.
@@ -23,50 +23,50 @@ pub(crate) enum ErrorLog {
     Stderr,
 }
 
-/// How a line of the error log is written.
+/// The format of a line of the error log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ErrorLogFormat {
     /// A JSON object.
     Json,
-    /// For people.
+    /// A text to read in a terminal.
     Text,
 }
 
-/// What a line of the access log holds.
+/// The format of a line of the access log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum AccessLogFormat {
-    /// A JSON object: fields in order, each with a template of its own.
+    /// A JSON object: fields in order, each with its template.
     Json(Vec<(String, String)>),
     /// A text with `$variables`.
     Template(String),
 }
 
-/// What this process may hold of the machine's memory.
+/// The limit of this process's memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MemoryLimit {
-    /// A share of its cgroup's limit, where there is one.
+    /// Four fifths of the cgroup's limit; no limit without one.
     Auto,
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// As much as it likes.
+    /// No limit.
     Off,
 }
 
-/// What is done about nodes that become slow.
+/// The reaction to nodes that become slow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Overload {
-    /// As many requests wait for an upstream as it answers in about the usual time.
+    /// Limits the requests that wait for an upstream to as many as it answers in about the usual time.
     Adaptive,
-    /// Nothing.
+    /// No reaction.
     Off,
 }
 
-/// Where resources come from.
+/// The source of resources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Source {
-    /// The file if one is named, else the store.
+    /// The file if `resources` names one, else the store.
     Auto,
-    /// What a cluster shares.
+    /// The keys in etcd that a cluster of instances shares.
     Etcd,
     /// A declarative file.
     File,
@@ -74,7 +74,7 @@ pub(crate) enum Source {
     Store,
 }
 
-/// A text that is shown to nobody: `Debug` only says that it is set.
+/// A secret text: `Debug` only shows that it is set.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) struct Secret(String);
 
@@ -83,7 +83,7 @@ impl Secret {
         Self(text)
     }
 
-    /// The text, for the one place that needs it.
+    /// The text. To be called only by the code that uses it.
     #[must_use]
     pub(crate) fn reveal(&self) -> &str {
         &self.0
@@ -96,7 +96,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The Admin key. Its text is never part of `Debug` output.
+/// The Admin key. `Debug` does not show it.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) struct AdminKey(String);
 
@@ -105,19 +105,17 @@ impl AdminKey {
         Self(text)
     }
 
-    /// The key itself, for the one place that compares it.
+    /// The key. To be called only by the code that compares it.
     #[must_use]
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// An Admin key and what it allows.
+/// An Admin key and its role.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct RoleKey {
-    /// The key.
     pub(crate) key: AdminKey,
-    /// What it allows.
     pub(crate) role: control::Role,
 }
 
@@ -127,7 +125,7 @@ impl fmt::Debug for AdminKey {
     }
 }
 
-/// The keys that secrets are encrypted with, the first one first. Their texts are never part of `Debug` output.
+/// The keys that secrets are encrypted with; the first one encrypts. `Debug` does not show them.
 #[derive(Clone, Default, Eq, PartialEq)]
 pub(crate) struct Keyring(Vec<String>);
 
@@ -136,7 +134,7 @@ impl Keyring {
         Self(keys)
     }
 
-    /// The keys themselves, for the one place that makes ciphers of them.
+    /// The keys. To be called only by the code that makes ciphers of them.
     #[must_use]
     pub(crate) fn reveal(&self) -> &[String] {
         &self.0

@@ -1,4 +1,4 @@
-//! Settings as written: texts with their places, one source laid over another. Knows no value's syntax.
+//! Settings as written: texts with their places, with the precedence of sources. Knows the syntax of no value.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,10 +11,10 @@ use super::service_variable::is_service_variable;
 use super::table::{Setting, variable_of};
 use super::{SETTINGS, shown_name};
 
-/// What one source wrote for one setting.
+/// The texts that one source has for one setting.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
-    /// The texts in order: one, or more where a list or a repeated flag gave them; empty is an empty default.
+    /// The texts in order: one, or several from a list or a repeated flag; no text is an empty default.
     pub(crate) values: Vec<String>,
     /// Where they were written.
     pub(crate) place: Place,
@@ -36,10 +36,11 @@ impl Written {
         written
     }
 
-    /// The `WEIR_<NAME>` variables. An empty one counts as not set, as compose files write it.
+    /// The `WEIR_<NAME>` variables. An empty one counts as not set, because compose files pass unset variables as empty
+    /// ones.
     ///
-    /// Other `WEIR_` variables are left alone (resource files may use them) unless they are a near miss of a setting: that
-    /// is a fault, except for variables that Kubernetes makes for its services.
+    /// Other `WEIR_` variables are ignored, because resource files may use them. A near miss of a setting is a fault,
+    /// except for variables that Kubernetes sets for its Services.
     pub(crate) fn from_environment(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         faults: &mut Vec<Fault>,
@@ -62,12 +63,12 @@ impl Written {
         written
     }
 
-    /// Writes one setting, instead of what was written before.
+    /// Writes one setting; replaces an earlier value.
     pub(crate) fn insert(&mut self, setting: &'static Setting, values: Vec<String>, place: Place) {
         self.0.insert(setting.name, Given { values, place });
     }
 
-    /// Takes everything `other` wrote instead of what is here.
+    /// Takes all settings of `other`; they replace those that are here.
     pub(crate) fn override_with(&mut self, other: Self) {
         self.0.extend(other.0);
     }
@@ -83,7 +84,7 @@ impl Written {
         parser(given).map_err(|reason| faults.push(self.fault(name, reason))).ok()
     }
 
-    /// A fault of two settings together, at the one that was written later or in the higher source.
+    /// A fault of two settings together, reported at the one with the later line or the higher source.
     pub(super) fn fault_of_pair(&self, names: [&'static str; 2], reason: String) -> Fault {
         let rank = |name: &&str| match self.0.get(*name).map(|given| &given.place) {
             None | Some(Place::Default) => (0, 0),
@@ -94,7 +95,7 @@ impl Written {
         self.fault(names.into_iter().max_by_key(rank).expect("two names"), reason)
     }
 
-    /// A fault of the setting `name` where it was written.
+    /// A fault of the setting `name`, at the place where it was written.
     pub(super) fn fault(&self, name: &'static str, reason: String) -> Fault {
         let place = self.0.get(name).map_or(Place::Default, |given| given.place.clone());
         let shown = shown_name(name);
@@ -109,7 +110,8 @@ impl Written {
 }
 
 impl Given {
-    /// A path as written: a relative one in a settings file is relative to that file.
+    /// A path in absolute form or relative to the working folder: a relative one in a settings file is relative to that
+    /// file.
     pub(super) fn resolve(&self, path: &str) -> PathBuf {
         match &self.place {
             Place::File { path: file, .. } | Place::Translated { path: file, .. } => {
@@ -137,8 +139,8 @@ fn environment_fault(variable: &str, reason: String) -> Fault {
     Fault { place: Place::Environment, name: variable.to_owned(), reason }
 }
 
-/// Tells a process which one it is to replace: set by that one, and by nobody else.
+/// Marks a process that is started for an upgrade, with the id of its parent. Only the upgrade sets it.
 pub(crate) const UPGRADE_VARIABLE: &str = "WEIR_UPGRADE_FROM";
 
-/// Names the settings file; the command line reads it.
+/// Names the settings file; the command line reads the variable.
 pub(super) const CONFIG_VARIABLE: &str = "WEIR_CONFIG";

@@ -1,5 +1,6 @@
-//! The Admin API through its real port: what users of APISIX's tools see, byte for byte where tools look. The rules of
-//! each kind have their own tests beside the code; here every kind goes its whole way once.
+//! The Admin API through its real port: responses as users of APISIX's tools get them, byte for byte where tools
+//! compare bytes. The rules of each kind have their own tests beside the code; here every kind goes through its life
+//! once.
 
 mod rules;
 
@@ -8,7 +9,7 @@ use testkit::{ADMIN_KEY, Client, Origin, Response, Weir, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
-/// Asks and compares status and body; the times that the clock gives are left out.
+/// Sends a request and compares status and body, without the times that the clock gives.
 #[track_caller]
 fn check(weir: &Weir, request: (&str, &str), body: Value, status: u16, expected: Value) {
     let (found_status, mut found) = weir.admin(request.0, request.1, body.clone());
@@ -39,7 +40,7 @@ fn header<'a>(response: &'a Response, name: &str) -> &'a str {
     response.header(name).unwrap_or_default()
 }
 
-/// One object of each kind that the Admin API holds, in an order in which each finds what it refers to.
+/// One object of each kind that the Admin API holds; each refers only to objects before it.
 fn one_of_each() -> Vec<(&'static str, &'static str, Value)> {
     vec![
         ("upstreams", "u1", json!({"type": "roundrobin", "nodes": nodes()})),
@@ -220,7 +221,7 @@ fn identifiers_are_given_or_counted() {
 }
 
 #[test]
-fn what_is_in_use_is_kept_unless_forced() {
+fn object_in_use_is_deleted_only_by_force() {
     let weir = Weir::start(BINARY);
     weir.put("upstreams/u", json!({"nodes": nodes()}));
     weir.put("plugin_configs/p", json!({"plugins": {"cors": {}}}));
@@ -260,7 +261,7 @@ fn an_object_with_a_time_to_live_ends() {
 }
 
 #[test]
-fn keys_are_asked_for_before_anything_else() {
+fn key_is_checked_before_the_request() {
     let weir = Weir::start(BINARY);
     let refused = |method: &str, target: &str, headers: &[(&str, &str)], description: &str| {
         let response = weir.admin_raw(method, target, headers, b"");
@@ -306,13 +307,13 @@ fn heads_options_and_the_headers_of_every_answer() {
     );
     assert_eq!(seen("GET", "/apisix/admin/teapots", 404).json(), error("Unsupported resource type: teapots"));
     assert_eq!(seen("GET", "/apisix/admin", 404).json(), error("not found"));
-    // No key, but nothing to see either.
+    // Answered without a key, because these responses hold no data.
     assert_eq!(weir.admin_raw("HEAD", "/apisix/admin", &[], b"").status, 200);
     assert_eq!(weir.admin_raw("OPTIONS", "/apisix/admin/routes", &[], b"").status, 200);
 }
 
 #[test]
-fn the_revision_only_grows_and_is_told() {
+fn revision_grows_and_is_in_every_answer() {
     let weir = Weir::start(BINARY);
     let revision = |response: &Response| header(response, "x-weir-revision").parse::<u64>().unwrap();
     let mut last = 0;
@@ -332,7 +333,7 @@ fn the_revision_only_grows_and_is_told() {
 }
 
 #[test]
-fn bodies_that_cannot_be_taken() {
+fn invalid_bodies_are_refused() {
     let weir = Weir::start(BINARY);
     let refused = |body: &[u8], expected: &str| {
         let response = weir.admin_raw("PUT", "routes/1", &[KEY], body);
@@ -427,7 +428,7 @@ fn every_refusal_says_which_field_and_why() {
         json!({"nodes": nodes(), "timeout": {"connect": 0, "send": 1, "read": 1}}),
         &["timeout"],
     );
-    // What this version cannot do is refused with the reason, never ignored.
+    // Features that this version lacks are refused with the reason, never ignored.
     refused(
         "routes",
         route(json!({"filter_func": "function(vars) return true end"})),

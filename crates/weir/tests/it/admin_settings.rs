@@ -1,5 +1,5 @@
-//! Settings of the Admin API and of what may be used, through the real binary: roles of keys, no key at all, CORS, the
-//! version it names itself by, the plugins there are, the statuses that a response names.
+//! Settings of the Admin API, through the real binary: roles of keys, no key at all, CORS, the version in `Server`, the
+//! list of plugins, and the header with the statuses of all attempts.
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Origin, Reply, Weir, wait_until};
@@ -9,7 +9,7 @@ use crate::support::{BINARY, gateway, in_front_of, in_front_of_with, route, upst
 const BOSS: &str = "boss-key-0123456789abcdef";
 const GUEST: &str = "guest-key-0123456789abcdef";
 
-/// What the Admin API answers to a request with this key: the status, and the description of a refusal.
+/// The response of the Admin API to a request with this key: the status, and the description of a refusal.
 fn answer(weir: &Weir, method: &str, target: &str, key: &str) -> (u16, Value) {
     let body = if method == "PUT" {
         json!({"uri": "/a", "plugins": {"cors": {}}}).to_string()
@@ -86,7 +86,7 @@ fn single_key_replaces_every_other_admin() {
 }
 
 #[test]
-fn without_keys_everybody_on_the_list_may_write() {
+fn allowed_address_writes_without_a_key() {
     let weir = Weir::builder(BINARY).own_admin_key().arguments(&["--admin-key-required=false"]).start();
     assert_eq!(weir.admin_raw("PUT", "routes/1", &[], br#"{"uri":"/a","plugins":{"cors":{}}}"#).status, 201);
     wait_until("it is told", || weir.stderr().iter().any(|line| line.contains("asks for no key")));

@@ -1,4 +1,4 @@
-//! A `config.yaml` of APISIX in the place of a settings file, through the real binary.
+//! A `config.yaml` of APISIX as the settings file, through the real binary.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,14 +12,14 @@ use crate::support::BINARY;
 const BOSS: &str = "boss-key-0123456789abcdef";
 const GUEST: &str = "guest-key-0123456789abcdef";
 
-/// A gateway that is told nothing but its configuration file.
+/// A gateway that gets only its configuration file.
 struct Node {
     child: Child,
     directory: tempfile::TempDir,
 }
 
 impl Node {
-    /// Starts in a fresh folder with these files, of which `conf/config.yaml` configures it.
+    /// Starts in a fresh folder with these files; `conf/config.yaml` is the configuration.
     fn start(files: &[(&str, &str)], environment: &[(&str, &str)], arguments: &[&str]) -> Node {
         let directory = tempfile::tempdir().unwrap();
         for folder in ["conf", "logs"] {
@@ -59,7 +59,7 @@ impl Node {
         std::fs::read_to_string(self.directory.path().join(name)).unwrap_or_default()
     }
 
-    /// Where the listeners of this name are, as announced.
+    /// The announced addresses of the listeners with this name.
     fn addresses(&self, name: &str) -> Vec<std::net::SocketAddr> {
         let announced = self.read("stdout");
         let of = |line: &str| line.strip_prefix(&format!("listening {name} "))?.parse().ok();
@@ -78,7 +78,7 @@ impl Node {
         Client::connect(self.addresses("proxy")[0]).get(path)
     }
 
-    /// What the warning about the file says.
+    /// The one warning about the file; empty without a warning.
     fn warning(&self) -> String {
         let log = self.read("stderr") + &self.read("logs/error.log");
         let lines: Vec<&str> = log.lines().filter(|line| line.contains("these keys do nothing")).collect();
@@ -95,7 +95,7 @@ impl Drop for Node {
     }
 }
 
-/// A configuration as one finds it on a machine, but for its ports: 0 takes any.
+/// A configuration as users have it, but with port 0, which takes any free port.
 fn realistic(more: &str) -> String {
     format!(
         "apisix:

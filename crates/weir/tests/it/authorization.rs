@@ -1,12 +1,12 @@
-//! forward-auth through the real gateway, with a real server that is asked: what it is told, what its answer does, and
-//! what happens while it is slow, broken or gone.
+//! forward-auth through the real gateway with a real authorization server: the request that the server gets, the effect
+//! of its response, and a server that is slow, broken or not running.
 
 use serde_json::{Value, json};
 use testkit::{Origin, Reply, Request, Response, Signal, Step, Weir, wait_until};
 
 use crate::support::BINARY;
 
-/// A gateway between an origin that answers with the head it saw, and a server that is asked.
+/// A gateway, an origin that echoes the request head, and no authorization server yet.
 struct Stage {
     weir: Weir,
     origin: Origin,
@@ -17,7 +17,7 @@ impl Stage {
         Stage { weir: Weir::start(BINARY), origin: Origin::echoing() }
     }
 
-    /// Puts a route for everything whose requests `server` is asked about.
+    /// Puts a route for every path that asks `server` about its requests.
     fn ask(&self, server: &str, more: Value) {
         let mut auth = json!({"uri": server});
         auth.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -37,7 +37,7 @@ fn uri(server: &Origin) -> String {
     format!("http://{}/auth?from=weir", server.address())
 }
 
-/// Lets the user `jack` pass and sends all others to a login.
+/// Admits the user `jack`; answers 401 with the address of a login to all others.
 fn jack_passes(request: &Request) -> Reply {
     match request.header("authorization") {
         Some("jack") => Reply::with(200, &[("X-User-ID", "jack"), ("X-Other", "no")], b""),
@@ -46,7 +46,7 @@ fn jack_passes(request: &Request) -> Reply {
 }
 
 #[test]
-fn the_answer_decides() {
+fn auth_answer_admits_or_refuses() {
     let (stage, server) = (Stage::new(), Origin::start(jack_passes));
     stage.ask(
         &uri(&server),
@@ -101,7 +101,7 @@ fn post_body_reaches_auth_server_and_origin() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_the_settings_case() {
+fn failed_auth_server_follows_the_settings() {
     let stage = Stage::new();
     let never = Signal::new();
     let waiting = never.clone();
@@ -109,7 +109,7 @@ fn a_server_that_does_not_answer_is_the_settings_case() {
     let broken = Origin::start(|_| Reply::raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut").close());
     let endless = Origin::start(|_| Reply::ok(&"x".repeat(2 * 1024 * 1024)));
     let gone = format!("http://{}/", Origin::nowhere());
-    // The others fail by themselves, however slow this machine is.
+    // Servers other than the slow one get a long timeout, because they fail by themselves however slow the machine is.
     let check = |server: &str, timeout: u64| {
         stage.ask(server, json!({"timeout": timeout}));
         let refused = stage.get("/", &[]);
@@ -140,7 +140,7 @@ fn a_server_that_does_not_answer_is_the_settings_case() {
 }
 
 #[test]
-fn a_slow_server_holds_up_nobody_else() {
+fn slow_auth_server_delays_no_other_request() {
     let stage = Stage::new();
     let gate = Signal::new();
     let waiting = gate.clone();
@@ -160,7 +160,7 @@ fn a_slow_server_holds_up_nobody_else() {
 }
 
 #[test]
-fn the_server_names_the_consumer_whose_plugins_join() {
+fn consumer_of_auth_answer_adds_its_plugins() {
     let stage = Stage::new();
     let server = Origin::start(|request| {
         let user = request.header("authorization").unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
-//! The binary is replaced while it serves: another process takes sockets and store over, nobody is refused, nothing that
-//! was acknowledged is lost, and what cannot take over leaves everything as it was.
+//! Binary upgrades under traffic: a new process takes over sockets and store, no connection is refused, no acknowledged
+//! write is lost, and a failed upgrade leaves everything as it was.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ use crate::support::{TUNNEL, lasting_origin};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
-/// A gateway on its store whose settings file holds `settings`.
+/// A gateway on its store, with `settings` as the text of its settings file.
 fn gateway(settings: &str, arguments: &[&str]) -> Weir {
     Weir::builder(BINARY).settings(settings).arguments(arguments).start()
 }
@@ -108,7 +108,7 @@ fn acknowledged_writes_stay_and_revisions_grow() {
                         let revision = answer.header("x-weir-revision").unwrap().parse().unwrap();
                         acknowledged.push((number, revision));
                     }
-                    // Not done, or not known to be: nothing was promised.
+                    // Not done, or its outcome is unknown: the write was not acknowledged.
                     Ok(answer) => assert_eq!(answer.status, 503, "{}", answer.text()),
                     Err(_) => {}
                 }
@@ -152,7 +152,7 @@ fn write_on_new_connection_survives_the_upgrade() {
     let mut heirs: Vec<Successor> = Vec::new();
     for _ in 0..3 {
         let old = heirs.last().map_or(weir.pid(), Successor::pid);
-        // The second signal arrives while the first one is obeyed.
+        // The second signal arrives while the first upgrade is in progress.
         for _ in 0..2 {
             heirs.last().map_or_else(|| weir.upgrade(), Successor::upgrade);
         }
@@ -167,7 +167,7 @@ fn write_on_new_connection_survives_the_upgrade() {
 }
 
 #[test]
-fn the_command_tells_what_came_of_it() {
+fn upgrade_command_prints_the_outcome() {
     let mut weir = gateway("workers: 1\n", &["--upgrade-grace", "1"]);
     let outcome = told_to_upgrade(&weir);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{outcome:?}");
@@ -187,7 +187,7 @@ fn the_command_tells_what_came_of_it() {
     assert!(outcome.stderr.contains("no node runs on the data folder"), "{outcome:?}");
 }
 
-/// The binary in a folder of its own, where it can be replaced.
+/// The binary in a folder of its own, where a test can replace it.
 fn own_binary(folder: &Path) -> PathBuf {
     let path = folder.join("weir");
     if fs::hard_link(BINARY, &path).is_err() {
@@ -196,7 +196,7 @@ fn own_binary(folder: &Path) -> PathBuf {
     path
 }
 
-/// Puts another file in the place of the binary, as a package manager does.
+/// Replaces the binary by another file, as a package manager does.
 fn replace(binary: &Path, text: &str, mode: u32) {
     let beside = binary.with_extension("new");
     fs::write(&beside, text).unwrap();
@@ -205,7 +205,7 @@ fn replace(binary: &Path, text: &str, mode: u32) {
 }
 
 #[test]
-fn what_cannot_take_over_leaves_the_old_one_serving() {
+fn failed_upgrade_leaves_old_process_serving() {
     let origin = Origin::answering("served");
     let folder = tempfile::tempdir().unwrap();
     let binary = own_binary(folder.path());
@@ -237,12 +237,12 @@ fn what_cannot_take_over_leaves_the_old_one_serving() {
     own_binary(folder.path());
     weir.rewrite_settings("workers: none\nadmin: 127.0.0.1:0\n");
     check("weir.yaml:1: workers: `none`");
-    // An address that is taken, by a stranger.
+    // An address that another process has taken.
     let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = stranger.local_addr().unwrap();
     weir.rewrite_settings(&format!("workers: 2\nadmin: {taken}\n"));
     check(&format!("cannot listen on {taken}"));
-    // With everything in order it is as if nothing had happened.
+    // Once the cause is removed, the upgrade succeeds.
     weir.rewrite_settings("workers: 2\nadmin: 127.0.0.1:0\n");
     assert_eq!(told_to_upgrade(&weir).code, 0);
     let _heir = weir.wait_for_successor(weir.pid());
@@ -285,12 +285,13 @@ fn old_process_ends_within_its_upgrade_grace() {
     assert_eq!(weir.get("/").text(), "served");
     tunnel.send(b"still here");
     assert_eq!(tunnel.read_bytes(10), b"still here");
-    // The new process serves a moment before the old one knows that it ends.
+    // The new process serves for a moment before the old one learns of it.
     wait_until("the old process ends its connections", || {
         let answer = probe.try_request("GET", "/", &[], b"");
         answer.map_or(true, |response| response.header("connection") == Some("close"))
     });
-    // The old process may begin to end a moment after the new one serves: this says that it has.
+    // The old process may begin to drain a moment after the new one serves; the closed idle connection shows that it
+    // has.
     assert!(idle.closes_cleanly(), "an idle connection of the old process ends");
     go.set();
     let response = busy.read_response(false).unwrap();
@@ -312,7 +313,7 @@ fn old_tunnel_does_not_keep_data_and_ports() {
         assert_eq!(tunnel.request("GET", "/chat", &TUNNEL, b"").status, 101);
         weir.upgrade();
         let heir = weir.wait_for_successor(weir.pid());
-        // A write is answered when the old process begins no request any more.
+        // The Admin API answers a write only when the old process begins no further request.
         route_to(&weir, &origin);
         let pid = rustix::process::Pid::from_raw(heir.pid().cast_signed()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
@@ -355,7 +356,7 @@ fn upgrade_keeps_live_listeners_and_new_settings() {
     for address in [first, second] {
         assert_eq!(Client::connect(address).get("/").header("server"), Some("second"), "{address}");
     }
-    // The successor goes on changing them.
+    // The successor applies further changes of the list.
     weir.rewrite_settings(&format!("proxy: '{second}'\nworkers: 2\nserver_header: second\n"));
     rustix::process::kill_process(
         rustix::process::Pid::from_raw(i32::try_from(heir.pid()).unwrap()).unwrap(),
@@ -366,7 +367,7 @@ fn upgrade_keeps_live_listeners_and_new_settings() {
     assert_eq!(Client::connect(second).get("/").status, 404);
 }
 
-/// Whose child a process is.
+/// The parent of a process.
 fn parent_of(process: u32) -> u32 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
@@ -374,7 +375,7 @@ fn parent_of(process: u32) -> u32 {
 }
 
 #[test]
-fn a_service_manager_is_told_who_serves() {
+fn service_manager_gets_the_main_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
@@ -384,7 +385,7 @@ fn a_service_manager_is_told_who_serves() {
         let length = manager.recv(&mut room).unwrap();
         String::from_utf8_lossy(&room[..length]).into_owned()
     };
-    // A request that is open keeps the old process for as long as is wanted here.
+    // An open request keeps the old process running until the test ends it.
     let answer = Signal::new();
     let may = answer.clone();
     let origin =
@@ -401,7 +402,7 @@ fn a_service_manager_is_told_who_serves() {
     weir.upgrade();
     let heir = weir.wait_for_successor(weir.pid());
     assert_eq!(told(), format!("MAINPID={}", heir.pid()));
-    // A manager watches its own children only: what it is told of must not be the old process's.
+    // Checked, because a service manager watches only its own children.
     let parent = parent_of(heir.pid());
     assert_ne!(parent, weir.pid(), "{} is the old process's child", heir.pid());
     assert!(Path::new(&format!("/proc/{}", weir.pid())).exists(), "the old process has not ended yet");
@@ -409,13 +410,14 @@ fn a_service_manager_is_told_who_serves() {
     assert_eq!(client.read_response(false).unwrap().status, 200);
     assert!(weir.wait_until_gone().success());
     heir.terminate();
-    // systemd hears its main process only: the heir has told nothing before, and its predecessor nothing since.
+    // systemd accepts messages of the main process only: the successor has sent none before, and its predecessor none
+    // since.
     assert_eq!(told(), "STOPPING=1");
     heir.wait_until_gone();
 }
 
 #[test]
-fn a_declarative_node_is_upgraded_too() {
+fn declarative_instance_is_upgraded() {
     let origin = Origin::answering("served");
     let resources = crate::support::everything_to(origin.address(), "");
     let mut weir =

@@ -1,4 +1,4 @@
-//! Bodies on their way both ways: framings, trailers, back-pressure, and what each side sees when the other goes away.
+//! Bodies in both directions: framings, trailers, backpressure, and the result for one side when the other one closes.
 
 mod cuts;
 
@@ -47,7 +47,7 @@ fn every_framing_of_a_response_arrives() {
             assert_eq!(response.header(framing.0), Some(framing.1), "{shown:?}");
         }
         assert_eq!(origin.connections(), origin_connections, "{shown:?}");
-        // A client of version 1.0 knows no chunks: the end of the connection is the end of the body.
+        // An HTTP/1.0 client knows no chunks, so that the end of the connection ends the body.
         let old = String::from_utf8(raw_exchange(weir.proxy(), b"GET / HTTP/1.0\r\n\r\n")).unwrap();
         assert!(old.ends_with("\r\n\r\nhello") && !old.contains("chunked"), "{shown:?}: {old}");
     };
@@ -181,7 +181,7 @@ fn a_body_beyond_the_limit_is_refused() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_given_up() {
+fn client_that_does_not_read_is_cut_off() {
     let piece = vec![b'x'; 64 * 1024];
     let origin = Origin::start(move |_| {
         Reply::raw(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE_BYTES}\r\n\r\n").as_bytes())
@@ -251,7 +251,7 @@ fn an_upload_is_passed_on_as_it_comes() {
 }
 
 #[test]
-fn a_conversation_in_chunks_waits_for_nothing() {
+fn chunked_body_is_passed_on_at_once() {
     let origin = Origin::on_head(|_| {
         Reply::raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nwho?\r\n")
             .then(Step::ReadBody)
@@ -269,7 +269,7 @@ fn a_conversation_in_chunks_waits_for_nothing() {
     assert_eq!(origin.wait_for_requests(1)[0].text(), "me");
 }
 
-/// Waits until `value` no longer changes over a number of looks, and returns it.
+/// Waits until `value` stays the same over [`STEADY_LOOKS`] reads, and returns it.
 fn settled(value: impl Fn() -> u64) -> u64 {
     let (mut last, mut same) = (value(), 0);
     testkit::wait_until("the value has settled", || {
@@ -281,9 +281,9 @@ fn settled(value: impl Fn() -> u64) -> u64 {
     last
 }
 
-/// What has to come of a body before a node is asked.
+/// The part of a body that has to arrive before a node is asked (`wait_for_body_bytes`).
 const BEGINNING: &[u8] = &[b'a'; 2_048];
-/// More than the sockets' buffers between two peers hold, less than a test's patience.
+/// More than the socket buffers between two peers hold, and small enough for a test.
 const LARGE_BYTES: usize = 20 * 1024 * 1024;
-/// Looks without a change, some 10 ms apart, after which nothing moves any more.
+/// Reads without a change, about 10 ms apart, after which the value counts as settled.
 const STEADY_LOOKS: u32 = 15;

@@ -1,5 +1,5 @@
-//! Variables that lie in the request body: routes, filters and templates that look into it, and what of it the node
-//! gets all the same.
+//! Variables that are read from the request body, in routes, filters and templates, and the body that the node then
+//! gets.
 
 use std::fmt::Write;
 
@@ -7,7 +7,8 @@ use testkit::{Client, Origin, Reply, Weir};
 
 use crate::support::builder;
 
-/// Routes of every path, or of the one before ` with `, tried in this order; each tells the node its name in the Host. Then one that takes the rest.
+/// Routes of every path, or of the path after ` with ` in their fields, tried in this order; each sends its name to the
+/// node as the Host. A route for all other requests follows.
 fn gateway(origin: &Origin, routes: &[(&str, &str)], arguments: &[&str]) -> Weir {
     let mut text = "routes:\n".to_owned();
     let all = routes.iter().chain([&("rest", "status: 1")]);
@@ -24,7 +25,7 @@ fn gateway(origin: &Origin, routes: &[(&str, &str)], arguments: &[&str]) -> Weir
     builder(&text).arguments(arguments).start()
 }
 
-/// The route that `body` with this type takes; what the node got is what was sent.
+/// The route that `body` with this type takes; checks that the node got the body as it was sent.
 fn ask(weir: &Weir, origin: &Origin, content_type: &str, body: &str) -> String {
     let response = weir.client().request("POST", "/x", &[("Content-Type", content_type)], body.as_bytes());
     assert_eq!(response.status, 200, "{}", response.text());
@@ -75,7 +76,7 @@ fn graphql_decides_the_route() {
 }
 
 #[test]
-fn explain_says_where_it_cannot_know() {
+fn explain_reports_undecided_routes() {
     let origin = Origin::answering("ok");
     let weir = gateway(&origin, &[("body", "vars: [[graphql_operation, '==', mutation]]")], &[]);
     let question = r#"{"method": "POST", "url": "/x", "headers": [], "remote_addr": "127.0.0.1"}"#;
@@ -140,7 +141,7 @@ fn body_too_long_for_variables_is_streamed() {
 }
 
 #[test]
-fn nobody_reads_a_body_that_no_candidate_looks_into() {
+fn body_is_not_read_without_body_variables() {
     let origin = Origin::on_head(|_| Reply::ok("early"));
     let weir = gateway(
         &origin,
@@ -153,13 +154,13 @@ fn nobody_reads_a_body_that_no_candidate_looks_into() {
             "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: {content_type}\r\nContent-Length: 9\r\n\r\n"
         );
         client.send(head.as_bytes());
-        // The answer comes although not a byte of the body was sent.
+        // The response comes before any byte of the body was sent.
         assert_eq!(client.read_response(false).unwrap().text(), "early", "{path}");
     }
 }
 
 #[test]
-fn bombs_are_no_requests_and_hurt_nobody() {
+fn deeply_nested_bodies_harm_no_request() {
     let origin = Origin::answering("ok");
     let routes =
         [("graphql", "vars: [[graphql_operation, '~=', null]]"), ("json", "vars: [[post_arg.a, '==', '1']]")];

@@ -1,5 +1,5 @@
-//! The time after an upgrade in which the old process still serves its connections: what goes on there and for how long,
-//! and by which configuration its last requests are answered.
+//! The time after an upgrade in which the old process still serves its connections: which connections go on and for how
+//! long, and which configuration answers its last requests.
 
 use serde_json::json;
 use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_until};
@@ -17,7 +17,7 @@ fn route_to(weir: &Weir, origin: &Origin) {
     weir.put("routes/1", json!({"uri": "/*", "enable_websocket": true, "upstream": upstream}));
 }
 
-/// An origin with an echoing tunnel, and a response whose second half waits for `go`.
+/// An origin with an echoing tunnel, and with a response that sends its second half after `go`.
 fn origin(go: &Signal) -> Origin {
     let go = go.clone();
     Origin::start(move |request| {
@@ -40,7 +40,7 @@ fn echoes(tunnel: &mut Client) {
 fn tunnel_and_download_outlive_an_upgrade() {
     let go = Signal::new();
     let origin = origin(&go);
-    // After TERM nothing would be left in time: the old process must not apply that to an upgrade.
+    // A grace of 0 would end connections at TERM at once; an upgrade must not use it.
     let mut weir = gateway(&["--grace", "0"]);
     route_to(&weir, &origin);
     let (mut tunnel, mut download) = (weir.client(), weir.client());
@@ -49,7 +49,8 @@ fn tunnel_and_download_outlive_an_upgrade() {
     origin.wait_for_requests(2);
     weir.upgrade();
     let heir = weir.wait_for_successor(weir.pid());
-    // A write is answered when the old process begins no request any more, so that is over.
+    // The Admin API answers a write only when the old process begins no further request, so kept connections are closed
+    // by now.
     route_to(&weir, &origin);
     assert!(weir.is_running(), "the old process serves what is open");
     echoes(&mut tunnel);
@@ -101,7 +102,7 @@ fn acknowledged_write_holds_for_kept_connections() {
     let _heir = weir.wait_for_successor(weir.pid());
     route_to(&weir, &after);
     for client in &mut kept {
-        // The old process has closed most of them by now; an answer has to be by the new configuration.
+        // The old process has closed most connections by now; a response must come from the new configuration.
         if let Ok(response) = client.try_request("GET", "/", &[], b"") {
             assert_eq!(response.text(), "after");
         }
@@ -145,7 +146,7 @@ fn old_process_follows_the_resources_file() {
         weir.stderr().iter().any(|line| line.contains("another process serves"))
     });
     weir.rewrite_resources(&to(&after));
-    // The file is looked at each second, and the last of these connections is told to close after ten.
+    // The file is checked each second, and the last of these connections is told to close after ten seconds.
     wait_until("a kept connection is answered by the new file", || {
         kept.iter_mut().any(|client| {
             client.try_request("GET", "/", &[], b"").is_ok_and(|response| response.text() == "after")

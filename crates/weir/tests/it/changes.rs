@@ -1,5 +1,5 @@
-//! Changes through the Admin API while traffic flows: every answer is of one form, the old or the new; after the Admin
-//! API has answered only the new; and what a change does not concern does not notice it.
+//! Changes through the Admin API under traffic: every response is entirely of the old or entirely of the new form; once
+//! the Admin API has answered, only of the new one. Objects that a change does not concern keep their state.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ fn started_with_workers(workers: &str) -> Weir {
     Weir::builder(BINARY).arguments(&["--workers", workers]).start()
 }
 
-/// The route in its `version`: what the origin is asked for, what it is told and what the client is told agree.
+/// The route in its `version`, with the same number in the request to the origin and in the response to the client.
 fn route(origin: &Origin, version: u64) -> Value {
     json!({
         "uri": "/changed",
@@ -28,7 +28,7 @@ fn route(origin: &Origin, version: u64) -> Value {
     })
 }
 
-/// The one version that all parts of an answer are of.
+/// The version of a response; fails if its parts have different ones.
 fn version_of(client: &mut Client) -> u64 {
     let response = client.get("/changed");
     assert_eq!(response.status, 200, "{}", response.text());
@@ -60,7 +60,7 @@ fn route_change_is_atomic_on_every_worker() {
             thread::spawn(move || {
                 let mut client = Client::connect(proxy);
                 while !stop.load(Ordering::SeqCst) {
-                    // Some connections live for one request, so that every worker accepts during changes too.
+                    // Some clients use a fresh connection, so that every worker accepts during changes too.
                     if number % 4 == 0 {
                         client = Client::connect(proxy);
                     }
@@ -96,7 +96,7 @@ fn route_change_is_atomic_on_every_worker() {
 }
 
 #[test]
-fn objects_that_a_route_leans_on_change_under_it() {
+fn change_of_a_referenced_object_reaches_routes() {
     let (one, other) = (Origin::answering("one"), Origin::answering("other"));
     let weir = started_with_workers("2");
     let upstream = |origin: &Origin| json!({"nodes": {origin.address().to_string(): 1}});
@@ -161,7 +161,7 @@ fn tunnels_and_kept_connections_outlive_changes() {
         assert_eq!(kept.get("/").text(), "plain");
     }
     assert_eq!(origin.connections(), before, "no connection to the origin was opened anew");
-    // Not even a change to its own route cuts what is already flowing.
+    // A change of the tunnel's own route does not cut the tunnel either.
     let mut changed = route;
     changed["desc"] = json!("changed");
     weir.put("routes/1", changed);
@@ -192,7 +192,7 @@ fn unrelated_change_keeps_turns_and_pools() {
 }
 
 #[test]
-fn limits_are_not_reset_by_what_does_not_concern_them() {
+fn unrelated_change_resets_no_limit() {
     let origin = Origin::answering("served");
     let weir = started_with_workers("2");
     let limited = json!({
@@ -237,7 +237,7 @@ fn node_changes_fail_no_request() {
     assert!(served > 0);
 }
 
-/// Asks until it is told to stop; gives back how many requests were served.
+/// Sends requests until `stop` is set; returns how many were served.
 fn call_until(proxy: SocketAddr, stop: Arc<AtomicBool>) -> impl FnOnce() -> u64 + Send {
     move || {
         let mut client = Client::connect(proxy);
@@ -251,12 +251,12 @@ fn call_until(proxy: SocketAddr, stop: Arc<AtomicBool>) -> impl FnOnce() -> u64 
     }
 }
 
-/// A route that no test asks for.
+/// A route that no test requests.
 fn unrelated(number: u64) -> Value {
     json!({"uri": format!("/unrelated/{number}"), "plugins": {"mocking": {"response_example": "x"}}})
 }
 
-/// Connections that ask all the time: several for each worker.
+/// Connections that send requests without a pause: several for each worker.
 const CONNECTIONS: usize = 12;
-/// Changes while they ask.
+/// Changes during the requests.
 const CHANGES: u64 = 60;

@@ -1,4 +1,4 @@
-//! The first line of `weir check` for common mistakes: each row is a mistake and the first line of the answer.
+//! The first line of `weir check` for common mistakes: each row is a mistake and the first line of the output.
 
 use crate::command::weir_with;
 
@@ -14,7 +14,7 @@ fn fault(text: &str, expected: &str) {
     check(text, 1, expected);
 }
 
-/// A warning leaves the exit code 0 and the last line `ok`.
+/// Checks a warning: the exit code is 0 and the last line is `ok`.
 fn warning(text: &str, expected: &str) {
     check(text, 0, expected);
     let outcome = weir_with(&[("f.yaml", text)], &["check", "f.yaml"], &[]);
@@ -134,7 +134,7 @@ fn nodes_and_upstreams() {
 }
 
 #[test]
-fn references_that_lead_nowhere() {
+fn references_to_missing_objects() {
     for (field, words) in
         [("upstream_id", "upstream"), ("service_id", "service"), ("plugin_config_id", "plugin config")]
     {

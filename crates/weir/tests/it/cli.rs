@@ -1,4 +1,4 @@
-//! The command line as a user meets it: exit codes, what goes to which stream, and errors that name the place.
+//! The command line: exit codes, the stream of each output, and errors that name the place.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -164,7 +164,7 @@ fn explain_says_why_it_cannot() {
     );
 }
 
-/// A control API that answers one request, and what it was asked.
+/// A control API that answers one request; the thread returns that request.
 fn answer_once(status: &str, body: &str) -> (SocketAddr, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,5 @@
-//! Who the client is where a proxy stands in front: whose word counts, and that the one address is used everywhere.
+//! The client address behind a proxy: which peers may name the client, and that all parts of the gateway use the same
+//! address.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use testkit::{Origin, Request, Weir, wait_for};
 
 use crate::support::builder;
 
-/// A gateway with a route for a network, one that refuses a network, and one for everybody.
+/// A gateway with a route for one network, one that refuses a network, and one for every client.
 fn gateway(origin: &Origin, arguments: &[&str]) -> Weir {
     let upstream = format!("{{nodes: {{'{}': 1}}}}", origin.address());
     let seen = "proxy-rewrite: {headers: {set: {X-Remote: '$remote_addr $remote_port', X-Peer: '$realip_remote_addr'}}}";
@@ -20,7 +21,7 @@ fn gateway(origin: &Origin, arguments: &[&str]) -> Weir {
     builder(&text).arguments(arguments).start()
 }
 
-/// What the node gets of a request with these fields.
+/// The request that the node gets for a request with these fields.
 fn forwarded(weir: &Weir, origin: &Origin, fields: &[(&str, &str)]) -> Request {
     assert_eq!(weir.client().request("GET", "/x", fields, b"").status, 200);
     origin.last_request()
@@ -34,7 +35,7 @@ fn check(weir: &Weir, origin: &Origin, fields: &[(&str, &str)], expected: &[(&st
 }
 
 #[test]
-fn by_default_nobody_is_believed() {
+fn client_fields_are_ignored_by_default() {
     let origin = Origin::answering("ok");
     let weir = gateway(&origin, &[]);
     let claims = [("X-Real-IP", "10.1.1.1"), ("X-Forwarded-For", "10.1.1.1"), ("Forwarded", "for=10.1.1.1")];
@@ -47,7 +48,7 @@ fn by_default_nobody_is_believed() {
 }
 
 #[test]
-fn a_believed_peer_names_the_client_for_everyone() {
+fn trusted_peer_names_the_client_everywhere() {
     let origin = Origin::answering("ok");
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
@@ -78,7 +79,7 @@ fn a_believed_peer_names_the_client_for_everyone() {
     assert_eq!(weir.client().request("GET", "/refusing", &inside, b"").status, 403);
     assert_eq!(weir.client().request("GET", "/refusing", &[("X-Real-IP", "nonsense")], b"").status, 200);
     check(&weir, &origin, &[("X-Real-IP", "192.0.2.7")], &[("x-remote", Some("192.0.2.7"))]);
-    // Nobody said that this field counts.
+    // Ignored, because `real_ip_header` does not name this field.
     let other = forwarded(&weir, &origin, &[("X-Forwarded-For", "10.1.1.1")]);
     assert!(other.header("x-remote").unwrap().starts_with("127.0.0.1 "), "{other:?}");
     let lines = wait_for("five lines", || {
@@ -94,7 +95,7 @@ fn a_list_is_read_from_its_end() {
     let from = ["--real-ip-from", "127.0.0.1,10.0.0.0/8", "--real-ip-header", "X-Forwarded-For"];
     let last = gateway(&origin, &from);
     let recursive = gateway(&origin, &[&from[..], &["--real-ip-recursive"]].concat());
-    // Whoever stands in front appended 192.0.2.7; what the client itself had written comes before.
+    // The proxy in front appended 192.0.2.7; the entries before it are the client's own.
     let spoofed = [("X-Forwarded-For", "10.6.6.6, 192.0.2.7, 10.2.2.2")];
     check(&last, &origin, &spoofed, &[("x-remote", Some("10.2.2.2"))]);
     check(
@@ -110,7 +111,7 @@ fn a_list_is_read_from_its_end() {
 }
 
 #[test]
-fn a_peer_that_is_not_believed_changes_nothing() {
+fn untrusted_peer_cannot_name_the_client() {
     let origin = Origin::answering("ok");
     let weir = gateway(&origin, &["--real-ip-from", "192.0.2.0/24", "--trusted-addresses", "192.0.2.0/24"]);
     let claims = [
@@ -127,7 +128,7 @@ fn a_peer_that_is_not_believed_changes_nothing() {
         &[
             ("x-peer", Some("127.0.0.1")),
             ("x-real-ip", Some("127.0.0.1")),
-            // With a boundary declared, what comes from outside is not continued.
+            // Dropped rather than continued, because `trusted_addresses` is set and does not have this peer.
             ("x-forwarded-for", Some("127.0.0.1")),
             ("forwarded", None),
             ("x-forwarded-proto", Some("http")),
@@ -138,7 +139,7 @@ fn a_peer_that_is_not_believed_changes_nothing() {
 }
 
 #[test]
-fn conditions_do_not_see_what_strangers_say_either() {
+fn conditions_ignore_fields_of_untrusted_peers() {
     let origin = Origin::answering("ok");
     let upstream = format!("{{nodes: {{'{}': 1}}}}", origin.address());
     let text = format!(
@@ -177,7 +178,7 @@ fn forwarded_host_and_port_are_those_of_host() {
 }
 
 #[test]
-fn empty_words_of_a_trusted_peer_are_replaced() {
+fn empty_fields_of_a_trusted_peer_are_replaced() {
     let origin = Origin::answering("ok");
     let weir = gateway(&origin, &["--trusted-addresses", "127.0.0.1"]);
     let host = ("Host", "shop.example:81");

@@ -1,5 +1,5 @@
-//! Clients that others wrote for APISIX's Admin API, as they are on PyPI, drive the real binary. `lab/install.sh test`
-//! puts them under `target/`.
+//! Independent clients of APISIX's Admin API, as released on PyPI, drive the real binary. `lab/install.sh test`
+//! installs them under `target/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use testkit::{ADMIN_KEY, Origin, Weir};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
-/// The Python that has the clients.
+/// The Python interpreter with the clients.
 pub(crate) fn python() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let python = root.join("target/test-python/bin/python");

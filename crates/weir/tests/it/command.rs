@@ -1,10 +1,10 @@
-//! Runs the binary as a command that ends by itself; knows nothing of gateways that are meant to go on running.
+//! Runs the binary as a command that ends by itself; for gateways that go on running there is `testkit::Weir`.
 
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What one call of the binary did.
+/// The exit code and the output of one run of the binary.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: i32,
@@ -12,8 +12,8 @@ pub(crate) struct Outcome {
     pub(crate) stderr: String,
 }
 
-/// Runs the binary with these arguments in `folder`, with these variables and no others of its own. One that does not
-/// end is killed and fails the test: a start that should have been refused.
+/// Runs the binary in `folder` with these arguments, and with these `WEIR_` variables only. A command that does not end
+/// is killed and fails the test, because it is a start that should have been refused.
 pub(crate) fn weir(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     for (name, _) in std::env::vars_os() {
@@ -22,7 +22,7 @@ pub(crate) fn weir(folder: &Path, arguments: &[&str], environment: &[(&str, &str
         }
     }
     command.current_dir(folder).args(arguments).envs(environment.iter().copied()).stdin(Stdio::null());
-    // Files take any amount of output while nobody reads.
+    // Files, because a pipe that is not read would block the command.
     let output = tempfile::tempdir().unwrap();
     let (stdout, stderr) = (output.path().join("stdout"), output.path().join("stderr"));
     command.stdout(File::create(&stdout).unwrap()).stderr(File::create(&stderr).unwrap());
@@ -35,7 +35,7 @@ pub(crate) fn weir(folder: &Path, arguments: &[&str], environment: &[(&str, &str
     }
 }
 
-/// Runs it in a fresh folder that holds `files`.
+/// Runs the binary in a fresh folder with `files`.
 pub(crate) fn weir_with(files: &[(&str, &str)], arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -44,7 +44,7 @@ pub(crate) fn weir_with(files: &[(&str, &str)], arguments: &[&str], environment:
     weir(folder.path(), arguments, environment)
 }
 
-/// The flags that keep every listener off the usual ports.
+/// The flags that put every listener on a free port.
 pub(crate) const FREE_PORTS: [&str; 12] = [
     "--proxy",
     "127.0.0.1:0",
@@ -60,12 +60,12 @@ pub(crate) const FREE_PORTS: [&str; 12] = [
     "127.0.0.1:0",
 ];
 
-/// A child that is killed when the test gives up on it.
+/// A child process that is killed when it is dropped.
 struct Ended(std::process::Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Both fail only if the process has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

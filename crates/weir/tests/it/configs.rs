@@ -1,5 +1,5 @@
-//! `/apisix/admin/configs` through the real binary, as ADC and the ingress controller talk to it: a whole set by digest,
-//! versions and indices, with the traffic that follows.
+//! `/apisix/admin/configs` through the real binary, with the requests of ADC and the ingress controller: a whole set by
+//! digest, versions and indices, and the traffic after it.
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Response, Weir};
@@ -17,7 +17,7 @@ fn read(weir: &Weir, method: &str, headers: &[(&str, &str)]) -> Response {
     weir.admin_raw(method, "configs", &headers, b"")
 }
 
-/// A route whose answer is `text`.
+/// A route that answers `text`.
 fn route(id: &str, uri: &str, text: &str) -> Value {
     json!({"id": id, "uri": uri, "plugins": {"mocking": {"response_example": text, "content_type": "text/plain"}}})
 }
@@ -91,7 +91,7 @@ fn consumers_come_with_their_credentials() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn refused_set_changes_nothing() {
     let weir = Weir::start(BINARY);
     assert_eq!(put(&weir, "a", &json!({"routes": [route("r1", "/1", "text")]})).0, 202);
     let before = read(&weir, "GET", &[]).text();
@@ -115,7 +115,7 @@ fn what_is_refused_changes_nothing() {
     check(json!({"routes_conf_version": "x"}), "routes_conf_version must be a number");
     assert_eq!(weir.admin_raw("PUT", "configs", &[("X-Digest", "x")], b"{}").status, 401);
     assert_eq!(read(&weir, "GET", &[]).text(), before);
-    // A set may be larger than an object.
+    // A set may be larger than the limit of one object.
     let many: Vec<Value> =
         (0..1_000).map(|n| route(&n.to_string(), &format!("/{n}"), &"x".repeat(2_000))).collect();
     assert_eq!(put(&weir, "large", &json!({"routes": many})).0, 202);
@@ -123,7 +123,7 @@ fn what_is_refused_changes_nothing() {
 }
 
 #[test]
-fn with_a_file_as_the_source_it_is_read_and_not_put() {
+fn configs_are_read_only_with_a_file_source() {
     let weir = Weir::builder(BINARY).resources("routes: [{id: r, uri: /, plugins: {cors: {}}}]\n").start();
     assert_eq!(read(&weir, "GET", &[]).json()["routes"][0]["id"], "r");
     let (status, text) = put(&weir, "a", &json!({}));

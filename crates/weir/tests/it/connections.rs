@@ -1,4 +1,5 @@
-//! Connections to origins and the end of the node: pools, stale connections, retries, timeouts, lying origins, signals.
+//! Connections to origins: pools, stale connections, retries, timeouts, origins that break the protocol, and the
+//! shutdown.
 
 mod draining;
 mod leaving_clients;
@@ -12,7 +13,7 @@ use testkit::{Origin, Reply, Signal, Step};
 
 use crate::support::{everything_to, gateway, in_front_of, route, upstream};
 
-/// Closes without an answer when a connection that has served before is asked again, as if both had crossed.
+/// An origin that closes a connection without a response at its second request, as if request and close had crossed.
 fn serving_once_a_connection() -> Origin {
     let served = std::sync::Mutex::new(std::collections::HashSet::new());
     Origin::start(move |request| {
@@ -73,7 +74,7 @@ fn connections_closed_meanwhile_are_not_used() {
 }
 
 #[test]
-fn stray_bytes_after_an_answer_reach_nobody() {
+fn stray_bytes_after_a_response_are_dropped() {
     let stray = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray";
     for first in [
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -97,7 +98,7 @@ fn stray_bytes_after_an_answer_reach_nobody() {
 }
 
 #[test]
-fn late_stray_bytes_reach_nobody() {
+fn late_stray_bytes_are_dropped() {
     let go = Signal::new();
     let sent = Signal::new();
     let origin = Origin::start({
@@ -123,7 +124,7 @@ fn late_stray_bytes_reach_nobody() {
 
 #[test]
 fn bytes_after_edited_response_are_dropped() {
-    // It comes with its head, and a plugin makes more of it than the sockets to the client take.
+    // The body comes with its head, and a plugin makes more of it than the sockets to the client hold.
     const BYTES: usize = 4_000;
     const TIMES: usize = 4_000;
     let (go, sent) = (Signal::new(), Signal::new());
@@ -142,10 +143,10 @@ fn bytes_after_edited_response_are_dropped() {
     let plugins = format!("plugins: {{response-rewrite: {{filters: [{filter}]}}}}");
     let weir = gateway(&route(&format!("uri: /*, {plugins}"), &upstream(&[origin.address()], "")));
     let mut client = weir.client();
-    // Behind a long answer the next one is only looked at.
+    // After a long response, the gateway peeks at the bytes of the next one.
     assert_eq!(client.get("/long").body.len(), 100_000);
     client.send(b"GET /first HTTP/1.1\r\nHost: h\r\n\r\n");
-    // Some of it is there, so the gateway has all that the node sent.
+    // Some of the response has arrived, so that the gateway has all that the origin sent.
     client.stream().peek(&mut [0]).unwrap();
     go.set();
     assert!(sent.wait());
@@ -155,8 +156,8 @@ fn bytes_after_edited_response_are_dropped() {
 }
 
 #[test]
-fn more_than_a_last_request_costs_no_answer() {
-    // A reset, which is what a close makes of unread bytes, would destroy the answer before it was read.
+fn bytes_after_the_last_request_lose_no_response() {
+    // Closing a socket with unread bytes sends a reset, which would destroy the response before the client reads it.
     for last in ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"] {
         for more in ["\r\n", last] {
             let go = Signal::new();
@@ -179,7 +180,7 @@ fn more_than_a_last_request_costs_no_answer() {
 }
 
 #[test]
-fn a_pool_keeps_no_more_than_it_may() {
+fn pool_keeps_at_most_its_size() {
     let go = Signal::new();
     let origin = Origin::start({
         let go = go.clone();
@@ -243,7 +244,8 @@ fn another_node_is_tried_when_one_refuses() {
     };
     let large = vec![b'x'; 1024 * 1024];
     check("", "GET", &[b""], &[200, 200, 200]);
-    // Nothing was sent to the node that refused, so any method, and a body of which nothing was taken yet, goes on.
+    // Nothing was sent to the node that refused, so that any method is retried, and a body that was not read yet as
+    // well.
     check("", "POST", &[b"small", &large], &[200, 200, 200]);
     check("retries: 2", "GET", &[b""], &[200, 200, 200]);
     check("retries: 0", "GET", &[b""], &[200, 502, 502]);
@@ -299,7 +301,7 @@ fn failures_have_their_statuses() {
     check("{nodes: {}}", 503, "no_usable_node");
 }
 
-/// A node whose queue of connections is full, so that the kernel answers no further handshake.
+/// A node with a full accept queue, so that the kernel answers no further handshake.
 struct FullQueue {
     address: SocketAddr,
     _listener: TcpListener,

@@ -1,5 +1,5 @@
-//! `docs/reference/apisix-contract.md` is held to the tests: each sentence names tests that exist, or says that it is not
-//! met and why. Knows nothing of what the tests do.
+//! Checks `docs/reference/apisix-contract.md` against the tests: each sentence names tests that exist, or says that it
+//! is not met and why. Does not run these tests.
 
 use crate::hardening::pages::{read, tests_of};
 

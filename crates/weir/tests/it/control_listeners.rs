@@ -1,5 +1,5 @@
-//! The listeners of the control side under clients that say nothing, clients that may not ask, and browsers that ask on
-//! behalf of other sites.
+//! The listeners of the control side with clients that send nothing, clients outside the allow list, and browsers that
+//! send requests on behalf of other sites.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -11,11 +11,11 @@ use testkit::{ADMIN_KEY, Client, Weir, wait_until};
 
 use crate::support::BINARY;
 
-/// More than a listener has seats.
+/// More connections than a listener has seats.
 const CROWD: usize = 600;
 const KEY: (&str, &str) = ("X-API-KEY", ADMIN_KEY);
 
-/// Connections that say nothing.
+/// Connections that send nothing.
 fn silent(address: SocketAddr) -> Vec<TcpStream> {
     (0..CROWD).map(|_| TcpStream::connect(address).unwrap()).collect()
 }
@@ -29,7 +29,7 @@ fn is_closed(mut stream: &TcpStream) -> bool {
     }
 }
 
-/// A connection from that address of this machine.
+/// A connection from that address of the loopback network.
 fn connect_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let SocketAddr::V4(to) = to else { panic!("{to} is no IPv4 address") };
     let descriptor = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -38,7 +38,7 @@ fn connect_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
     TcpStream::from(descriptor)
 }
 
-/// The status of a GET on a connection that is there already.
+/// The status of a GET on an open connection.
 fn get(mut stream: TcpStream, path: &str) -> String {
     let request =
         format!("GET {path} HTTP/1.1\r\nHost: weir\r\nX-API-KEY: {ADMIN_KEY}\r\nConnection: close\r\n\r\n");
@@ -58,7 +58,7 @@ fn silent_connections_keep_no_client_out() {
         ("metrics", "/apisix/prometheus/metrics"),
     ] {
         let address = weir.address(listener);
-        // This one has asked and stays: it is no silent one.
+        // Has sent a request, so that it does not count as silent.
         let mut kept = Client::connect(address);
         assert_eq!(kept.request("GET", path, &[KEY], b"").status, 200, "{listener}");
         let crowd = silent(address);
@@ -68,7 +68,7 @@ fn silent_connections_keep_no_client_out() {
         }
         assert!(is_closed(&crowd[0]), "{listener}: the longest silent connection gave way");
         assert_eq!(kept.request("GET", path, &[KEY], b"").status, 200, "{listener}: the kept one did not");
-        // Another address finds room whatever the first one holds.
+        // Another source address gets a seat, however many the first one holds.
         assert_eq!(get(connect_from(Ipv4Addr::new(127, 0, 0, 2), address), path), "200", "{listener}");
     }
 }

@@ -1,5 +1,5 @@
-//! What documents promise of their own form and of names that the program has: tables that render, links that lead
-//! somewhere, metrics that exist, plugins that are counted right.
+//! The form of the documents, and names in them that the program has: tables that render, links that lead to files,
+//! metrics that exist, plugins that are counted right.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use testkit::{Client, Weir};
 
 use crate::hardening::pages::{read, repository};
 
-/// Every Markdown page of the repository, but what builds and tools leave in it.
+/// Every Markdown page of the repository, without the folders that builds and tools make.
 fn pages() -> Vec<PathBuf> {
     let mut folders = vec![repository()];
     let mut pages = Vec::new();
@@ -43,12 +43,13 @@ fn lines(text: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// The cells of a table's row. A bar in code or behind a backslash is written `\|` in Markdown.
+/// The number of bars between the cells of a table's row. A bar in code or after a backslash is written `\|` in
+/// Markdown.
 fn cells(row: &str) -> usize {
     row.replace("\\\\", "").replace("\\|", "").matches('|').count()
 }
 
-/// Why the tables of a text do not render; nothing where they do.
+/// The faults because of which the tables of a text do not render.
 fn table_faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let lines = lines(text);
@@ -122,7 +123,7 @@ fn documented(page: &str) -> BTreeSet<String> {
     names.filter_map(name).collect()
 }
 
-/// The families that the sources announce: behind `# TYPE`, or given to the function that writes it.
+/// The metric families that the sources announce: after `# TYPE`, or as an argument of the function that writes it.
 fn announced() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut folders: Vec<PathBuf> = ["control", "exchange", "gateway", "weir"]
@@ -148,7 +149,7 @@ fn families(code: &str) -> impl Iterator<Item = String> {
         let end = rest.find(|sign| !is_letter(sign)).unwrap_or(rest.len());
         rest[..end].to_owned()
     });
-    // `"name", "gauge"`: name and kind are arguments beside each other, or the name is bound just before.
+    // `"name", "gauge"`: name and kind are adjacent arguments, or the name is bound just before.
     let quoted: Vec<&str> = code.split('"').collect();
     let mut given = Vec::new();
     for (index, _) in
@@ -177,7 +178,7 @@ fn every_metric_is_documented_and_exists() {
     assert!(lacking.is_empty(), "docs/guide/observability.md lacks {lacking:?}");
     let invented: Vec<_> = documented.difference(&announced).collect();
     assert!(invented.is_empty(), "docs/guide/observability.md names {invented:?}, which do not exist");
-    // What an instance shows is among them: no name is made in a way that the sources do not show.
+    // Compares with a running instance too, so that no name is composed in a way that this test does not find.
     let weir = Weir::start(env!("CARGO_BIN_EXE_weir"));
     let page = Client::connect(weir.address("metrics")).get("/apisix/prometheus/metrics");
     let text = String::from_utf8_lossy(&page.body).into_owned();
@@ -189,7 +190,7 @@ fn every_metric_is_documented_and_exists() {
     }
 }
 
-/// Which plugins of APISIX there are here, as the page of the migration says.
+/// Checks the list of APISIX's plugins in the migration guide.
 #[test]
 fn plugins_of_apisix_are_counted_right() {
     let page = read("docs/guide/migrating-from-apisix.md");

@@ -1,5 +1,5 @@
-//! A cluster on a real etcd: what one node writes the others serve, whoever else writes there too, and objects that cannot
-//! be used harm nobody. What happens when etcd fails is in `etcd/faults.rs`.
+//! A cluster on a real etcd: every instance serves the writes of another instance or of another program, and unusable
+//! objects harm no other object. Failures of etcd are in `etcd/faults.rs`.
 
 mod access;
 mod disk;
@@ -13,7 +13,7 @@ use testkit::{ADMIN_KEY, Etcd, Origin, Weir, WeirBuilder, wait_for, wait_until};
 
 use crate::support::BINARY;
 
-/// A node of the cluster at those endpoints.
+/// An instance of the cluster at those endpoints.
 fn node_at(endpoints: &str) -> WeirBuilder {
     Weir::builder(BINARY).arguments(&[
         "--source",
@@ -34,12 +34,12 @@ fn route(id: &str, origin: &Origin) -> Value {
     json!({"uri": format!("/{id}"), "upstream": {"nodes": {origin.address().to_string(): 1}}})
 }
 
-/// Waits until a node answers `GET path` so.
+/// Waits until an instance answers `GET path` with `status`.
 fn serves(node: &Weir, path: &str, status: u16) {
     wait_until(&format!("{path} is answered {status}"), || node.get(path).status == status);
 }
 
-/// What a node says of etcd.
+/// The state of etcd in the status of an instance.
 fn etcd_status(node: &Weir) -> Value {
     node.admin("GET", "weir/status", Value::Null).1["etcd"].clone()
 }
@@ -51,7 +51,7 @@ fn wait_for_state(node: &Weir, state: &str) -> Value {
     })
 }
 
-/// Keys and values of a collection, as the node has them.
+/// Keys and values of a collection, as the instance has them.
 fn listed(node: &Weir, collection: &str) -> Vec<(Value, Value)> {
     let (_, answer) = node.admin("GET", collection, Value::Null);
     let entries = answer["list"].as_array().unwrap_or_else(|| panic!("{answer}"));
@@ -59,11 +59,11 @@ fn listed(node: &Weir, collection: &str) -> Vec<(Value, Value)> {
 }
 
 #[test]
-fn what_one_node_writes_the_other_serves() {
+fn write_of_one_instance_is_served_by_another() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let (one, other) = (node(&etcd), node(&etcd));
     one.put("routes/a", route("a", &origin));
-    // The node that was asked has it in force with the answer.
+    // The write is in force on the instance that took it when it answers.
     assert_eq!(one.get("/a").text(), "served");
     serves(&other, "/a", 200);
     assert_eq!(etcd.keys("/apisix/routes"), ["/apisix/routes/a"]);
@@ -116,7 +116,7 @@ fn an_apisix_prefix_is_read_as_it_is() {
     assert_eq!(node.client().request("GET", "/a", &[("apikey", "jacks-key")], b"").status, 200);
     let (_, status) = node.admin("GET", "weir/status", Value::Null);
     assert_eq!(status["faults"], json!([]));
-    // Somebody else goes on writing there.
+    // Another program goes on writing there.
     let metrics = testkit::Client::connect(node.address("metrics")).get("/apisix/prometheus/metrics").text();
     assert!(metrics.contains("apisix_etcd_reachable 1\n"), "{metrics}");
     assert!(metrics.contains(&format!("{{key=\"x_etcd_index\"}} {}\n", etcd.revision())), "{metrics}");
@@ -127,7 +127,7 @@ fn an_apisix_prefix_is_read_as_it_is() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_and_harms_nobody() {
+fn unusable_keys_are_reported_and_harm_none() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let node = node(&etcd);
     node.put("routes/good", route("good", &origin));
@@ -142,7 +142,7 @@ fn what_cannot_be_used_is_told_and_harms_nobody() {
     for part in ["/routes/good", "not JSON", "/routes/bad", "colour", "colours/1 is skipped"] {
         assert!(faults.contains(part), "{part} in {faults}");
     }
-    // Mended, and gone.
+    // One object is corrected, and one unusable key deleted.
     etcd.put("/apisix/routes/good", &route("better", &origin).to_string());
     etcd.put("/apisix/routes/bad", &route("bad", &origin).to_string());
     etcd.ctl(&["del", "/apisix/colours/1"]);
@@ -162,7 +162,7 @@ fn no_change_of_two_writers_at_once_is_lost() {
             scope.spawn(move || {
                 for count in 0..CHANGES {
                     let label = format!("w{number}c{count}");
-                    // A conflict that does not resolve by itself is answered 503, and asked for again by whoever wants it.
+                    // A conflict that the instance cannot resolve is answered 503, and the client repeats the write.
                     wait_until("the change is taken", || {
                         let (status, answer) =
                             node.admin("PATCH", "routes/shared", json!({"labels": {&label: "x"}}));
@@ -207,7 +207,7 @@ fn concurrent_writes_of_one_object_keep_each_other() {
     one.put("routes/shared", route("shared", &origin));
     std::thread::scope(|scope| {
         for writer in 0..6 {
-            // Those of one node wait together; the other node gets between them.
+            // Writes of one instance queue up; the other instance writes between them.
             let node = if writer % 3 == 0 { &other } else { &one };
             scope.spawn(move || {
                 for count in 0..CHANGES / 3 {
@@ -234,7 +234,7 @@ fn objects_with_a_time_to_live_end_everywhere() {
     let lease = leases.lines().last().unwrap();
     let told = etcd.ctl(&["lease", "timetolive", lease, "--keys"]);
     assert!(told.contains("granted with TTL(60s)") && told.contains("/apisix/routes/brief"), "{told}");
-    // What etcd does when the time is up, without the wait.
+    // As etcd does at the end of the lease, without the wait.
     etcd.ctl(&["lease", "revoke", lease]);
     serves(&one, "/brief", 404);
     serves(&other, "/brief", 404);
@@ -253,7 +253,7 @@ fn the_rules_of_the_admin_api_hold() {
     node.put("consumers/jack/credentials/c", json!({"plugins": {"key-auth": {"key": "a-key-of-jacks"}}}));
     node.delete("consumers/jack");
     assert_eq!(etcd.keys("/apisix/consumers"), [""; 0]);
-    // Each write has the revision that etcd gave it.
+    // Each response has the revision that etcd gave the write.
     let response = node.admin_raw(
         "PUT",
         "routes/r",
@@ -264,5 +264,5 @@ fn the_rules_of_the_admin_api_hold() {
     assert_eq!(response.header("x-weir-revision"), Some(etcd.revision().to_string().as_str()));
 }
 
-/// Changes that each of two writers makes to the same object.
+/// Changes by each of two writers to the same object.
 const CHANGES: usize = 30;

@@ -1,5 +1,6 @@
-//! Nothing left: descriptors used up, nodes that have become slow; memory and ports in rooms of their own. What is under way goes on, new work
-//! waits or is refused, and all is well again once there is room. The limits are lowered from outside while it runs.
+//! Used-up descriptors and slow nodes; memory and ports are in modules of their own. Requests in flight go on, new work
+//! waits or is rejected, and everything recovers when capacity is back. The tests lower the limits from outside while
+//! the gateway runs.
 
 mod memory;
 mod ports;
@@ -16,17 +17,17 @@ use testkit::{Client, Origin, Reply, Signal, Weir, wait_for, wait_until};
 
 use crate::support::{TUNNEL, builder, gateway, in_front_of, lasting_origin, route, upstream};
 
-/// Lets a gateway open nothing more.
+/// Leaves a gateway no free descriptor.
 fn let_open_nothing(weir: &Weir) {
     let open = descriptors(weir);
-    // Numbers are given out from the lowest that is free.
+    // The kernel gives out the lowest free number.
     let_open(weir, (0..).find(|number| !open.contains(number)).unwrap());
 }
 
-/// Lowers or raises the descriptors a gateway may have.
+/// Lowers or raises the limit on a gateway's descriptors.
 fn let_open(weir: &Weir, descriptors: u64) {
     let pid = Pid::from_raw(weir.pid().cast_signed()).unwrap();
-    // The child has the hard limit of this process, and may come back to it.
+    // The hard limit stays, so that the limit can be raised again.
     let limit = Rlimit { current: Some(descriptors), ..getrlimit(Resource::Nofile) };
     prlimit(Some(pid), Resource::Nofile, limit).unwrap();
 }
@@ -45,7 +46,7 @@ fn cpu_ticks(weir: &Weir) -> u64 {
 
 #[test]
 fn without_descriptors_new_clients_wait_for_one() {
-    // A tunnel has something in flight, so that it does not give way.
+    // A tunnel counts as a request in flight, so that the connection is not evicted.
     let origin = lasting_origin(&Signal::new(), &Signal::new());
     let weir = gateway(&route("uri: /*, enable_websocket: true", &upstream(&[origin.address()], "")));
     let mut held = weir.client();
@@ -60,11 +61,11 @@ fn without_descriptors_new_clients_wait_for_one() {
     for _ in 0..50 {
         held.send(b"hello");
         assert_eq!(held.read_bytes(5), b"hello", "its connections to client and node are there");
-        // Ten rounds of the pause between two tries.
+        // Ten times the pause between two attempts to accept.
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(told("raise the limit on open files"), 1, "once, not with every try");
-    // Half a second: spinning would be 50 ticks of 10 ms.
+    // Half a second: a busy loop would use 50 ticks of 10 ms.
     assert!(cpu_ticks(&weir) - before < 25, "it spins: {} ticks", cpu_ticks(&weir) - before);
     let_open(&weir, 1_000);
     for client in &mut waiting {
@@ -88,12 +89,13 @@ fn without_a_descriptor_for_a_node_the_answer_is_503() {
     assert_eq!(client.get("/").status, 200);
 }
 
-/// A connection to read metrics from. One that stays: the descriptor of one that ended is free at any later time.
+/// A connection for reading metrics. It stays open, because another connection would take the descriptor of a closed
+/// one.
 fn metrics(weir: &Weir) -> Client {
     Client::connect(weir.address("metrics"))
 }
 
-/// How many connections of clients were taken over so far.
+/// The number of client connections accepted so far.
 fn accepted(metrics: &mut Client) -> u64 {
     metric(metrics, "apisix_nginx_http_current_connections{state=\"accepted\"}")
 }
@@ -127,7 +129,7 @@ fn slow_upstream_gets_less_until_it_recovers() {
         route("3", "/*", "default"),
     );
     let weir = builder(&resources).arguments(&["--overload", "adaptive"]).start();
-    // What is usual.
+    // Measures the usual latency.
     let mut quick = weir.client();
     for _ in 0..1_000 {
         assert_eq!(quick.get("/").status, 200);
@@ -150,7 +152,8 @@ fn slow_upstream_gets_less_until_it_recovers() {
     wait_until("it is counted", || {
         metric(&mut metrics(&weir), "weir_failures_total{cause=\"overloaded\",") > 0
     });
-    // So is whoever can wait more easily. A critical one passes, as soon as no more wait than twice the limit, and waits.
+    // A request with the priority `sheddable` is rejected too. A critical one is admitted as soon as at most twice the
+    // limit wait, and then waits.
     assert_eq!(shed("/sheddable").status, 503);
     let mut tries = 0;
     let mut critical = wait_for("the node was asked", || {

@@ -1,18 +1,18 @@
-//! A faulty object never opens what it should protect: its requests are answered 503 and fall through to nothing, its last
-//! good form outlives a restart, and the instance says that it is not ready. With a file and with etcd.
+//! Faulty objects never open the paths that they protect: their requests are answered 503 and match no other route, the
+//! last good form outlives a restart, and the instance reports that it is not ready. With a file and with etcd.
 
 use serde_json::{Value, json};
 use testkit::{Client, Etcd, Origin, Response, Weir, wait_until};
 
 use crate::support::{BINARY, builder, gateway};
 
-/// A route for everything, and further text of the file.
+/// A resources file with a route for every path, and `more`.
 fn beside_all(origin: &Origin, more: &str) -> String {
     let node = origin.address();
     format!("routes:\n  - {{id: all, uri: /*, upstream: {{nodes: {{'{node}': 1}}}}}}\n{more}")
 }
 
-/// A route, as a line of `routes`; `fields` is YAML flow.
+/// A route as a line of `routes`; `fields` is YAML in flow style.
 fn routed(id: &str, fields: &str, origin: &Origin) -> String {
     format!("  - {{id: {id}, {fields}, upstream: {{nodes: {{'{}': 1}}}}}}\n", origin.address())
 }
@@ -99,7 +99,7 @@ fn faulty_reference_closes_every_route_behind_it() {
     for id in ["service", "no-service", "upstream", "no-upstream", "behind", "config", "no-config"] {
         assert_eq!(weir.get(&format!("/{id}/a")).status, 503, "{id}");
     }
-    // The hosts of a faulty service can be read.
+    // The hosts of a faulty service are known, so that only these are closed.
     let on = |host: &str| weir.client().request("GET", "/hosted/a", &[("Host", host)], b"").status;
     assert_eq!((on("a.example"), on("b.example")), (503, 200));
     assert_eq!(weir.get("/other").status, 200);
@@ -117,7 +117,7 @@ fn consumer_of_a_faulty_group_is_answered_503() {
     let with = |key: &str| weir.client().request("GET", "/keyed", &[("apikey", key)], b"").status;
     assert_eq!((with("jacks"), with("janes"), with("nobodys")), (503, 401, 401));
     assert_eq!(ready(&weir).status, 200, "no route is out of force");
-    // Mended, it passes; the other copy of its key cannot take its place.
+    // Once corrected, the group admits; the other consumer with the same key does not replace it.
     weir.rewrite_resources(&text.replace("{id: g, plugins: {nope: {}}}", "{id: g, plugins: {}}"));
     wait_until("the group is good", || with("jacks") == 200);
 }
@@ -133,7 +133,7 @@ fn faulty_global_rule_answers_503_to_all() {
     weir.rewrite_resources(&text.replace(", jwt-auth: {}", ""));
     wait_until("the rule is good", || weir.get("/a").status == 403);
     assert_eq!(ready(&weir).status, 200);
-    // A rule that becomes faulty keeps its good form, and the instance stays ready.
+    // A rule that becomes faulty keeps its last good form, and the instance stays ready.
     weir.rewrite_resources(&text);
     wait_until("the fault is seen", || state(&weir, "global_rules/guard") == "last_good");
     assert_eq!((weir.get("/a").status, ready(&weir).status), (403, 200));
@@ -156,7 +156,7 @@ fn ignored_plugin_is_skipped_and_reported() {
         }])
     );
     assert!(metrics(&weir).contains("weir_config_skipped_plugins 1\n"));
-    // A form that runs the plugin goes before one without it.
+    // A good form with the plugin is preferred to a form without it.
     let guarded = builder(&text.replace(", jwt-auth: {}", ""))
         .arguments(&["--ignore-faulty-plugins", "ip-restriction"])
         .start();
@@ -164,7 +164,7 @@ fn ignored_plugin_is_skipped_and_reported() {
     guarded.rewrite_resources(&text.replace(", jwt-auth: {}", "").replace("whitelist", "whitelst"));
     wait_until("the fault is seen", || state(&guarded, "global_rules/guard") == "last_good");
     assert_eq!(guarded.get("/a").status, 403);
-    // Another faulty plugin is not named: the good form stays.
+    // The setting does not name this faulty plugin, so the good form stays.
     weir.rewrite_resources(&text.replace("jwt-auth: {}", "jwt-auth: {}, nope: {}"));
     wait_until("the fault is seen", || state(&weir, "global_rules/guard") == "last_good");
     assert_eq!(weir.get("/a").status, 403);
@@ -188,7 +188,7 @@ fn unreadable_match_is_reported_everywhere() {
     assert_eq!(ready(&eager).status, 200);
 }
 
-/// What the control API says would become of `GET path`.
+/// The answer of the control API about `GET path`.
 fn explain(weir: &Weir, path: &str) -> Value {
     let question = json!({"method": "GET", "url": path, "headers": [], "remote_addr": "127.0.0.1"});
     let mut client = Client::connect(weir.address("control"));
@@ -256,10 +256,10 @@ fn last_good_form_of_a_file_outlives_a_restart() {
     let weir = weir.restart();
     assert_eq!((weir.get("/admin/a").status, weir.get("/a").status), (401, 200));
     assert_eq!((state(&weir, "routes/admin"), ready(&weir).status), (json!("last_good"), 200));
-    // Again: the form that was read from disk is kept too.
+    // Restarted a second time, because the form read from disk has to be kept too.
     let weir = weir.restart();
     assert_eq!(weir.get("/admin/a").status, 401);
-    // Mended, nothing is kept any more; a new instance has no good form.
+    // Once the object is correct, no form is kept; a new instance then has no good form.
     weir.rewrite_resources(&good);
     wait_until("the route is good", || state(&weir, "routes/admin") == "in_force");
     let kept = || {
@@ -308,7 +308,7 @@ fn faulty_objects_of_etcd_answer_503() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("open"));
     etcd.put("/apisix/routes/all", &etcd_route("/*", &origin, json!({})));
     etcd.put("/apisix/routes/admin", &etcd_route("/admin/*", &origin, json!({"jwt-auth": {}})));
-    // APISIX overwrites an id by the key.
+    // APISIX takes the id from the key.
     let renamed = etcd_route("/renamed", &origin, json!({})).replacen('{', "{\"id\": \"other\", ", 1);
     etcd.put("/apisix/routes/renamed", &renamed);
     let node = node(&etcd);
@@ -317,8 +317,8 @@ fn faulty_objects_of_etcd_answer_503() {
     assert_eq!(ready(&node).status, 503);
     etcd.put("/apisix/routes/admin", &etcd_route("/admin/*", &origin, json!({"key-auth": {}})));
     wait_until("the route is good", || node.get("/admin/a").status == 401);
-    assert_eq!(ready(&node).status, 200);
-    // Faulty again, and what is no JSON: the last good form, also after a restart.
+    wait_until("the instance is ready", || ready(&node).status == 200);
+    // Faulty again, or no JSON: the last good form stays, also after a restart.
     etcd.put("/apisix/routes/admin", &etcd_route("/admin/*", &origin, json!({"jwt-auth": {}})));
     wait_until("the fault is seen", || state(&node, "routes/admin") == "last_good");
     let node = node.restart();

@@ -1,5 +1,5 @@
-//! The declarative mode through the real binary: a file is taken over when it changes or when the gateway is told, what
-//! is faulty in it harms nothing else, and the Admin API reads without writing.
+//! The declarative mode through the real binary: the file is applied when it changes or at HUP, faulty objects harm no
+//! other, and the Admin API reads but does not write.
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Origin, Reply, Weir, WeirBuilder, wait_for, wait_until};
@@ -10,7 +10,7 @@ fn started_with(resources: &str) -> Weir {
     Weir::builder(BINARY).resources(resources).start()
 }
 
-/// A file of routes to the origin, each `id: path`.
+/// A resources file with routes to the origin, each `id: path`.
 fn routes(origin: &Origin, routes: &[(&str, &str)]) -> String {
     let mut text = "routes:\n".to_owned();
     for (id, path) in routes {
@@ -22,7 +22,7 @@ fn routes(origin: &Origin, routes: &[(&str, &str)]) -> String {
     text
 }
 
-/// The faults of the last reading, as `weir/status` shows them.
+/// The faults of the last reload, as `weir/status` shows them.
 fn faults(weir: &Weir) -> Vec<String> {
     let (status, answer) = weir.admin("GET", "weir/status", Value::Null);
     assert_eq!(status, 200);
@@ -142,7 +142,7 @@ fn fifo_in_place_of_the_file_is_a_fault() {
     std::os::unix::fs::symlink("/dev/zero", &resources).unwrap();
     check("a device, not a regular file");
 
-    // The next good file is taken up, also behind a symbolic link, as Kubernetes mounts it.
+    // The next good file is applied, also through a symbolic link, as Kubernetes mounts it.
     let good = weir.directory().join("good.yaml");
     std::fs::write(&good, routes(&origin, &[("2", "/b")])).unwrap();
     std::fs::remove_file(&resources).unwrap();

@@ -1,14 +1,14 @@
-//! Requests that two readers could understand differently, or that are too large: each is refused, the connection is
-//! closed, and the origin sees nothing of it (RFC 9112; the numbers are those of the project's hardening list).
+//! Requests that two parsers could read differently, or that are too large: each is refused, the connection is closed,
+//! and the origin gets none of it (RFC 9112; the numbers are those of the project's hardening list).
 
 use testkit::{Client, Origin, Weir, raw_exchange};
 
 use crate::support::{in_front_of, in_front_of_with};
 
-/// What hides behind every refused request: it must never be answered, nor reach the origin.
+/// The request after every refused request: it must never be answered, nor reach the origin.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// Sends `request` with another one behind it; the gateway answers once, with `status`, and closes.
+/// Sends `request` followed by another one; the gateway must answer once, with `status`, and close.
 fn refused(weir: &Weir, request: &str, status: u16) {
     let answer = raw_exchange(weir.proxy(), format!("{request}{SMUGGLED}").as_bytes());
     let answer = String::from_utf8_lossy(&answer);
@@ -18,7 +18,7 @@ fn refused(weir: &Weir, request: &str, status: u16) {
     assert!(answer.contains("\r\nConnection: close\r\n"), "{shown:?}: {answer}");
 }
 
-/// Checks a table of requests that are refused with a status before the origin sees any of them.
+/// Checks a table of requests that are refused with a status before any of them reaches the origin.
 fn all_refused(cases: &[(&str, u16)]) {
     let origin = Origin::answering("");
     let weir = in_front_of(&origin);
@@ -89,7 +89,7 @@ fn a_refused_head_request_is_answered_without_a_body() {
 }
 
 #[test]
-fn methods_and_targets_that_are_served_for_nobody() {
+fn unsupported_methods_and_targets_are_refused() {
     all_refused(&[
         ("CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n", 405),
         ("CONNECT /a HTTP/1.1\r\nHost: h\r\n\r\n", 400),
@@ -180,7 +180,7 @@ fn lengths_and_codings() {
 #[test]
 fn field_lines() {
     let mut cases = Vec::new();
-    // Hardening 4 and 11: names and values that readers take apart in different ways.
+    // Hardening 4 and 11: names and values that parsers split in different ways.
     for line in [
         "Content-Length : 5",
         "Content-Length\t: 5",
@@ -303,7 +303,7 @@ fn a_head_without_end_is_cut_at_the_limit() {
     ] {
         let mut client = Client::connect(weir.proxy());
         client.send(start.as_bytes());
-        // The gateway stops reading long before this ends; the rest may be refused by its kernel.
+        // The gateway stops reading long before this ends, so that its kernel may refuse the rest.
         let _ = client.try_send(piece.repeat(1024 * 1024 / piece.len()).as_bytes());
         let answer = client.read_to_end();
         assert!(

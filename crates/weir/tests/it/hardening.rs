@@ -1,5 +1,5 @@
-//! The project's hardening list, spoken in raw bytes: what the client gets and what reaches the origin are judged
-//! together. Each test is named after the check it covers; `docs/reference/hardening.md` is the list of both.
+//! The project's hardening list, sent in raw bytes: each check judges both the responses to the client and the requests
+//! at the origin. Each test is named after its check; `docs/reference/hardening.md` lists both.
 
 mod chunks;
 mod corpus;

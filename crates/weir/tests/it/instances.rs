@@ -1,4 +1,4 @@
-//! Commands find the instance that runs on the data folder, whatever its ports are.
+//! Commands find the instance that runs on the data folder, at any port.
 
 use std::net::TcpListener;
 
@@ -47,7 +47,7 @@ fn dead_instance_is_not_asked() {
     let left = std::fs::read_to_string(instance.directory().join("weir-data/instance.json")).unwrap();
     let left: Value = serde_json::from_str(&left).unwrap();
     assert_eq!(left["process"], instance.pid());
-    // Both are bound at once, so that they differ.
+    // Both are bound at once, so that the two ports differ.
     let free = ["127.0.0.1:0", "127.0.0.1:0"].map(|address| TcpListener::bind(address).unwrap());
     let [admin, control] = free.each_ref().map(|listener| listener.local_addr().unwrap());
     drop(free);

@@ -1,5 +1,5 @@
-//! The laboratory as a person calls it: the real program, contenders that are origins in disguise, runs that are as short
-//! as runs can be. Nothing is said of speed.
+//! The laboratory as a user runs it: the real program, built-in origins as contenders, and the shortest possible runs.
+//! Tests nothing about speed.
 
 mod bad_input;
 mod processes;

@@ -1,5 +1,5 @@
-//! Listeners that come and go while the node runs: HUP reads the settings file again and brings its `proxy` list into
-//! force, all of it or nothing, without touching what stays.
+//! Listeners that are added and removed while the instance runs: HUP reads the settings file again and brings its
+//! `proxy` list into force, all of it or nothing, without an effect on the listeners that stay.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ use testkit::{Client, Origin, Signal, Weir, wait_for, wait_until};
 use crate::load::Load;
 use crate::support::{TUNNEL, builder, everything_to, lasting_origin, route, upstream};
 
-/// A gateway with two workers whose `proxy` setting is in its settings file.
+/// A gateway with two workers and with its `proxy` setting in the settings file.
 fn gateway_with(proxy: &str, resources: &str) -> Weir {
     builder(resources).settings(&format!("proxy: {proxy}\n")).arguments(&["--workers", "2"]).start()
 }
 
-/// Writes another list of addresses into the settings file and has it read.
+/// Writes another list of addresses into the settings file and sends HUP.
 fn set_proxy(weir: &Weir, proxy: &str) {
     weir.rewrite_settings(&format!("proxy: {proxy}\n"));
     weir.reload();
 }
 
-/// The addresses of the proxy that were announced, in order.
+/// The announced addresses of the proxy, in order.
 fn announced(weir: &Weir) -> Vec<SocketAddr> {
     let lines = weir.stdout();
     let addresses = lines.iter().filter_map(|line| line.strip_prefix("listening proxy "));
@@ -82,7 +82,7 @@ fn busy_clients_leave_removed_listener_without_loss() {
                 assert_eq!((response.status, response.header("connection")), (200, Some("close")));
                 assert!(client.closes_cleanly());
             }
-            // Only a machine that stood still for so long lets one be closed before it has asked.
+            // Only after a pause of the machine as long as this may a connection be closed before its request.
             Err(broken) => assert!(began.elapsed() >= FAREWELL, "{broken}"),
         }
     }
@@ -113,7 +113,7 @@ fn removed_listener_lets_requests_finish() {
 }
 
 #[test]
-fn a_set_that_cannot_be_had_changes_nothing() {
+fn listeners_that_cannot_be_bound_change_nothing() {
     let origin = Origin::answering("served");
     let weir = gateway_with("127.0.0.1:0", &everything_to(origin.address(), ""));
     let first = weir.proxy();
@@ -129,7 +129,7 @@ fn a_set_that_cannot_be_had_changes_nothing() {
     wait_for_message(&weir, &["WARN", "wait for a restart or an upgrade", "grace, log_level"]);
     assert_eq!(announced(&weir), [first], "nothing came");
     assert_eq!(Client::connect(first).get("/").status, 200, "nothing went");
-    // What is in the way goes first, then the whole machine's address can be had.
+    // The conflicting listener is removed first, then the address of the whole machine can be bound.
     set_proxy(&weir, "off");
     wait_for_closed(&weir, first);
     set_proxy(&weir, &format!("0.0.0.0:{}", first.port()));

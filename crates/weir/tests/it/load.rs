@@ -1,5 +1,5 @@
-//! Clients that ask all the time, on kept and on fresh connections, and count: any request that is not answered 200 fails
-//! the test. Knows nothing of what is done to the gateway meanwhile.
+//! Clients that send requests without a pause, on kept and on fresh connections, and count: a response other than 200
+//! fails the test. Knows nothing of the changes to the gateway meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use testkit::{Client, wait_until};
 
-/// Running clients of one address.
+/// The running clients of one address.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     served: Arc<AtomicU64>,
@@ -16,7 +16,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Starts to ask for `path`.
+    /// Starts clients that request `path`.
     pub(crate) fn start(address: SocketAddr, path: &'static str) -> Load {
         let (stop, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let callers = (0..CLIENTS)
@@ -30,7 +30,7 @@ impl Load {
         load
     }
 
-    /// Waits until every client may have been served once more.
+    /// Waits until every client has had time for another response.
     pub(crate) fn goes_on(&self) {
         let before = self.served.load(Ordering::SeqCst);
         wait_until("traffic went on", || {
@@ -40,7 +40,7 @@ impl Load {
         assert!(!self.callers.iter().any(JoinHandle::is_finished), "a request failed; see above");
     }
 
-    /// Ends it, and says how many requests were served.
+    /// Ends the clients, and returns the number of responses.
     pub(crate) fn stop(self) -> u64 {
         self.goes_on();
         self.stop.store(true, Ordering::SeqCst);
@@ -63,5 +63,5 @@ fn call(address: SocketAddr, path: &str, fresh: bool, stop: &AtomicBool, served:
     }
 }
 
-/// Several for each worker.
+/// Several clients for each worker.
 const CLIENTS: u64 = 12;

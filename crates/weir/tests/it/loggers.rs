@@ -1,5 +1,5 @@
-//! http-logger through the real gateway, with a real log server: what arrives and when, while the server is there, is
-//! gone, comes back, or does not keep up; and that nothing is forgotten when the node ends.
+//! http-logger through the real gateway with a real log server: the entries and their times while the server runs,
+//! stops, comes back or is too slow; and the delivery of queued entries at the end of the instance.
 
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_until};
@@ -17,7 +17,7 @@ impl Stage {
         Stage { weir: Weir::start(BINARY), origin: Origin::answering("hello") }
     }
 
-    /// Puts the route `id` at `/id` that reports to `server`.
+    /// Puts the route `id` at `/id` with a logger to `server`.
     fn log(&self, id: &str, server: &str, more: Value) {
         let mut logger = json!({"uri": server});
         logger.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -32,7 +32,7 @@ impl Stage {
         self.weir.client().request("POST", path, &[("X-A", "b")], body).status
     }
 
-    /// The value of a metric's line with this label.
+    /// The value of the sample of this metric with this label.
     fn metric(&self, name: &str, label: &str) -> Option<f64> {
         let text = Client::connect(self.weir.address("metrics")).get("/apisix/prometheus/metrics").text();
         let line = text.lines().find(|line| line.starts_with(name) && line.contains(label))?;
@@ -44,14 +44,14 @@ fn uri(server: &Origin) -> String {
     format!("http://{}/logs", server.address())
 }
 
-/// The entries of all batches that a log server got, in order.
+/// The entries of all batches that a log server received, in order.
 fn entries(server: &Origin) -> Vec<Value> {
     let batches = server.requests().into_iter().map(|request| serde_json::from_slice(&request.body).unwrap());
     batches.flat_map(|batch: Value| batch.as_array().cloned().unwrap_or_else(|| vec![batch])).collect()
 }
 
 #[test]
-fn an_entry_says_everything_or_what_was_chosen() {
+fn log_entry_has_all_or_chosen_fields() {
     let (stage, server) = (Stage::new(), Origin::answering(""));
     stage.log(
         "whole",
@@ -151,7 +151,7 @@ fn queue_survives_other_changes_and_flushes_last() {
 }
 
 #[test]
-fn a_server_that_comes_back_gets_what_was_kept() {
+fn returning_log_server_gets_kept_entries() {
     let (stage, address) = (Stage::new(), Origin::nowhere());
     let server = format!("http://{address}/logs");
     stage.log("kept", &server, json!({"batch_max_size": 1, "max_retry_count": 10_000, "retry_delay": 0}));
@@ -199,7 +199,7 @@ fn slow_log_server_costs_entries_only() {
         assert_eq!(client.get("/slow").status, 200);
     }
     let series = "weir_batch_entries_total{name=\"http logger\",route_id=\"slow\"";
-    // The last request is logged when it is over, which may be after its client has read the answer.
+    // The last request is logged when it ends, which may be after its client has read the response.
     wait_until("all are counted", || stage.metric(series, "result=\"dropped\"") == Some(30.0));
     assert_eq!(stage.metric("apisix_batch_process_entries", "route_id=\"slow\""), Some(20.0));
     let told = |weir: &Weir| weir.stderr().iter().filter(|line| line.contains("a queue is full")).count();
@@ -209,7 +209,7 @@ fn slow_log_server_costs_entries_only() {
 }
 
 #[test]
-fn the_end_of_the_node_delivers_what_is_queued() {
+fn shutdown_delivers_queued_entries() {
     let (mut stage, server) = (Stage::new(), Origin::answering(""));
     stage.log(
         "1",
@@ -226,7 +226,7 @@ fn the_end_of_the_node_delivers_what_is_queued() {
 }
 
 #[test]
-fn the_end_does_not_wait_for_a_server_that_is_stuck() {
+fn shutdown_does_not_wait_for_stuck_log_server() {
     let never = Signal::new();
     let waiting = never.clone();
     let server = Origin::start(move |_| Reply::new().wait(&waiting).then(Step::Close));

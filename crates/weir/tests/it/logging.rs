@@ -1,5 +1,5 @@
-//! The error log through the real binary: it never keeps the gateway from working, it tells of attempts that failed at
-//! an endpoint and of refused callers without flooding, and a line may be JSON.
+//! The error log through the real binary: it never blocks the gateway, it reports failed attempts at an endpoint and
+//! refused callers without flooding, and a line may be JSON.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use testkit::{Client, Origin, Weir, wait_for, wait_until};
 
 use crate::support::BINARY;
 
-/// Shortest time between two lines about the same thing.
+/// Shortest time between two lines about the same subject, in seconds.
 const INTERVAL_SECONDS: u64 = 10;
 
 /// An address at which nothing listens.
@@ -33,7 +33,7 @@ fn lines_with(weir: &Weir, part: &str) -> Vec<String> {
     weir.stderr().into_iter().filter(|line| line.contains(part)).collect()
 }
 
-/// The number behind `name=` in a line.
+/// The number after `name=` in a line.
 fn number(line: &str, name: &str) -> u64 {
     let (_, rest) = line.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("no {name} in {line}"));
     rest.split(' ').next().unwrap().parse().unwrap()
@@ -45,7 +45,7 @@ fn unread_stderr_stops_nothing() {
     let mut weir = Weir::builder(BINARY).unread_stderr().arguments(&["--workers", "2"]).start();
     put_route(&weir, "good", "/good", &origin.address().to_string());
     put_route(&weir, "dead", "/dead", &dead_address());
-    // Each of them is logged: by the control side, by both workers, and by a plugin.
+    // Each of these requests is logged: by the control side, by both workers, and by a plugin.
     for _ in 0..600 {
         let refused = weir.admin_raw("GET", "routes", &[("X-API-KEY", "wrong")], b"");
         assert_eq!(refused.status, 401);
@@ -83,7 +83,7 @@ fn unread_stderr_does_not_keep_it_from_ending() {
     let mut weir = Weir::builder(BINARY).unread_stderr().start();
     weir.interrupt();
     assert_eq!(weir.wait_for_exit().code(), Some(130));
-    // The reason of a start that fails is offered, too, and not waited for without end.
+    // The message of a failed start is written without waiting for its reader.
     let refused = Weir::builder(BINARY).unread_stderr().arguments(&["--resources", "gone.yaml"]).try_start();
     assert_eq!(refused.unwrap_err().status.code(), Some(1));
 }
@@ -91,7 +91,7 @@ fn unread_stderr_does_not_keep_it_from_ending() {
 #[test]
 fn lost_lines_are_counted_and_told() {
     let mut weir = Weir::builder(BINARY).unread_stderr().start();
-    // Each change of the level is a message with the level before and the level now.
+    // Each change of the level is a message with the levels before and after.
     let level = |part: u32| {
         let parts: Vec<String> = (0..2_000).map(|number| format!("part{part}x{number}=info")).collect();
         format!("info,{}", parts.join(","))

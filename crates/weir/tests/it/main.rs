@@ -1,4 +1,4 @@
-//! Integration tests.
+//! Integration tests: the real binary on free ports, between clients and origins of `testkit`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod admin;

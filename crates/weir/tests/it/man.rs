@@ -1,4 +1,4 @@
-//! The manual pages that `weir man` writes, and whether the programs that show manual pages accept them.
+//! The manual pages of `weir man`, and whether the programs that show manual pages accept them.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::command::{weir, weir_with};
 
-/// Runs a program of the system on a page; `None` where it is not installed.
+/// Runs a program of the system on a page; `None` if it is not installed.
 fn output(program: &str, arguments: &[&str], page: &Path) -> Option<(bool, String)> {
     let mut command = Command::new(program);
     command.args(arguments).arg(page).env("MANWIDTH", "100").env("MANROFFOPT", "").stdin(Stdio::null());

@@ -1,4 +1,5 @@
-//! Nodes that are written by name, with a scripted name server: followed by their TTL, and kept while DNS fails.
+//! Nodes with a name instead of an address, and a scripted name server: the gateway follows the TTL, and keeps the
+//! addresses while DNS fails.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,14 +11,14 @@ use testkit::{Origin, Reply, Weir, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
-/// What the name server says of every name.
+/// The response of the name server to every question.
 #[derive(Clone, Debug)]
 enum Says {
-    /// These addresses, for a second.
+    /// These addresses, with a TTL of one second.
     Addresses(Vec<Ipv4Addr>),
-    /// That it has failed.
+    /// The code SERVFAIL.
     Failure,
-    /// Nothing at all.
+    /// No response.
     Silence,
 }
 
@@ -40,7 +41,7 @@ impl NameServer {
                 count.fetch_add(1, Ordering::SeqCst);
                 let says = script.lock().unwrap().clone();
                 if let Some(answer) = answer(&question[..length], &says) {
-                    // A gateway that has ended is not waiting for it.
+                    // Ignored, because the gateway may have ended.
                     let _ = socket.send_to(&answer, peer);
                 }
             }
@@ -52,14 +53,14 @@ impl NameServer {
         *self.says.lock().unwrap() = says;
     }
 
-    /// Waits until it was asked again, often enough that the former answer is no longer in force for its TTL.
+    /// Waits for so many further questions that the former response is no longer in force.
     fn wait_for_questions(&self) {
         let before = self.asked.load(Ordering::SeqCst);
         wait_until("the name server is asked again", || self.asked.load(Ordering::SeqCst) >= before + 3);
     }
 }
 
-/// The message that answers `question` (RFC 1035, section 4).
+/// The response to `question` (RFC 1035, section 4).
 fn answer(question: &[u8], says: &Says) -> Option<Vec<u8>> {
     const HEADER_BYTES: usize = 12;
     const TYPE_A: [u8; 2] = [0, 1];
@@ -73,7 +74,7 @@ fn answer(question: &[u8], says: &Says) -> Option<Vec<u8>> {
         Says::Silence => return None,
     };
     let mut message = question[..2].to_vec();
-    // A response, recursion wanted and available; one question, the answers, nothing more.
+    // A response, with recursion wanted and available; one question, and only answers after it.
     message.extend([0x81, 0x80 | code, 0, 1, 0, addresses.len() as u8, 0, 0, 0, 0]);
     message.extend(asked);
     for address in addresses {
@@ -84,7 +85,7 @@ fn answer(question: &[u8], says: &Says) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Two origins at one port of two addresses, which answer with their own address.
+/// Two origins at one port of two addresses; each answers with its own text.
 fn pair() -> (Origin, Origin, u16) {
     let answering = |text: &'static str| move |_: &testkit::Request| Reply::ok(text);
     let one = Origin::start_at("127.0.0.1:0", answering("one"));
@@ -96,7 +97,7 @@ fn pair() -> (Origin, Origin, u16) {
 const ONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// A gateway that asks `server`, with a route to `origin.test`.
+/// A gateway that uses the name server `server`, with a route to `origin.test`.
 fn gateway(server: &NameServer, port: u16) -> Weir {
     gateway_with(server, port, &[])
 }
@@ -131,7 +132,7 @@ fn a_name_is_followed_and_kept_while_dns_fails() {
 }
 
 #[test]
-fn a_name_nobody_knows_is_503_and_harms_nothing_else() {
+fn unknown_name_is_503_and_harms_no_other() {
     let (one, _other, port) = pair();
     let server = NameServer::start(Says::Silence);
     let weir = gateway(&server, port);
@@ -151,7 +152,7 @@ fn bounds_and_timeout_of_lookups_are_settings() {
     assert_eq!(weir.get("/").status, 503);
     server.say(Says::Addresses(vec![ONE]));
     wait_until("the name is known", || weir.get("/").text() == "one");
-    // A second of TTL, cut to 20 ms: a hundred questions would take minutes otherwise.
+    // A TTL of one second, cut to 20 ms, because a hundred questions would otherwise take minutes.
     let before = server.asked.load(Ordering::SeqCst);
     wait_until("it is asked a hundred times", || server.asked.load(Ordering::SeqCst) >= before + 100);
 }

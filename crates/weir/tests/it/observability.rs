@@ -1,4 +1,5 @@
-//! What a node tells of itself: access log, error log, metrics, status and the control API, through the real binary.
+//! Output of an instance about itself: access log, error log, metrics, status and the control API, through the real
+//! binary.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,7 @@ fn start(origin: &Origin, adjust: impl FnOnce(WeirBuilder) -> WeirBuilder) -> We
     weir
 }
 
-/// The lines of a file once there are that many.
+/// The lines of a file, once it has `count` lines.
 fn lines(path: &Path, count: usize) -> Vec<String> {
     wait_for(&format!("{count} lines in {}", path.display()), || {
         let text = fs::read_to_string(path).ok()?;
@@ -120,7 +121,7 @@ fn metrics_count_what_happened() {
     }
     assert_eq!(weir.get("/none").status, 404);
     let node = origin.address().ip();
-    // A request is counted when it is over, which may be after its client has read the answer.
+    // A request is counted when it ends, which may be after its client has read the response.
     let counted = [
         format!(
             "apisix_http_status{{code=\"200\",route=\"a\",matched_uri=\"/a\",matched_host=\"\",service=\"\",consumer=\"\",node=\"{node}\"}} 5"
@@ -214,7 +215,7 @@ fn connections_are_counted_by_state() {
     expect("three have closed", state(5, 0, 0, 2));
 }
 
-/// Every sample has a type told before it, and every value is a number.
+/// Checks that every sample has a type before it, and that every value is a number.
 fn check_exposition(text: &str) {
     let mut typed: Vec<&str> = Vec::new();
     for line in text.lines() {
@@ -243,7 +244,7 @@ fn the_log_level_changes_while_it_runs() {
         let response = ask(&weir, "control", method, "/v1/weir/log_level", body);
         (response.status, response.json())
     };
-    // A change is logged at `info`, by the level that it sets.
+    // A change is logged at `info`, if the new level allows it.
     let changes = |count: usize| {
         wait_until(&format!("{count} changes are logged"), || {
             fs::read_to_string(&path).unwrap().matches("the log level was changed").count() == count

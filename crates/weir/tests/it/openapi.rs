@@ -1,6 +1,6 @@
-//! The OpenAPI document of the running node, in the hands of tools that others wrote: PyPI's `openapi-spec-validator`
-//! reads it, `schemathesis` asks whatever it describes and compares each answer with it. `lab/install.sh test` puts both
-//! under `target/`.
+//! The OpenAPI document of a running instance, checked by independent tools from PyPI: `openapi-spec-validator`
+//! validates it, and `schemathesis` sends the requests that it describes and compares each response with it.
+//! `lab/install.sh test` installs both under `target/`.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,8 +11,8 @@ use testkit::{ADMIN_KEY, Weir};
 use crate::clients::python;
 use crate::support::BINARY;
 
-/// A Python with the tools, in a folder of the node's own: what a tool remembers of earlier runs would make this one
-/// another.
+/// A Python with the tools, in the instance's folder, so that files that a tool keeps of earlier runs do not change
+/// this one.
 fn python_at(weir: &Weir) -> Command {
     let mut command = Command::new(python());
     command.current_dir(weir.directory());
@@ -42,7 +42,7 @@ fn committed_document_is_valid_and_served() {
     check(&python_at(&weir).arg(script).args([&address, ADMIN_KEY]).output().unwrap());
 }
 
-/// Has schemathesis ask this node, in phases and for operations that `more` names; the same run each time.
+/// Runs schemathesis against this instance, with the phases and operations in `more`; the same requests in each run.
 fn ask_everything(weir: &Weir, checks: &str, more: &[&str]) {
     let document = format!("http://{}/apisix/admin/openapi.json", weir.address("admin"));
     let run = python_at(weir)
@@ -80,9 +80,9 @@ fn every_answer_to_a_question_is_as_the_document_says() {
     assert!(weir.is_running());
 }
 
-/// What is held against every answer. Not `unsupported_method`: it wants 405 where APISIX answers 404. Not
-/// `positive_data_acceptance`: no schema can say what an object refers to. And `negative_data_rejection` of writes
-/// only: what is no page number is passed over by a listing, as APISIX does.
+/// The checks of every response. Not `unsupported_method`: it wants 405 where APISIX answers 404. Not
+/// `positive_data_acceptance`: no schema can describe the objects that an object refers to. And
+/// `negative_data_rejection` of writes only: a listing ignores an invalid page number, as APISIX does.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance,ignored_auth,use_after_free,\
                       ensure_resource_availability";

@@ -1,4 +1,4 @@
-//! The files that install Weir on a machine: the systemd unit with its drop-in, the sample of its environment, the
+//! The files that install Weir on a machine: the systemd unit with its drop-in, the sample of its environment file, the
 //! rotation of its logs. Programs of the system check them where they are installed.
 
 use std::fs;
@@ -13,12 +13,12 @@ use crate::hardening::pages::read;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
-/// The values of a key in a file of systemd, in order.
+/// The values of a key in a systemd unit, in order.
 fn values<'t>(unit: &'t str, key: &str) -> Vec<&'t str> {
     unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
 }
 
-/// Whether a program of the system is content with a file; `None` where it is not installed.
+/// Whether a program of the system accepts a file, and its output; `None` if it is not installed.
 fn verdict(program: &str, arguments: &[&str], folder: &Path) -> Option<(bool, String)> {
     let output = Command::new(program).args(arguments).current_dir(folder).output().ok()?;
     let text = [output.stdout, output.stderr].concat();
@@ -43,7 +43,7 @@ fn unit_takes_secrets_from_an_optional_file() {
     for secret in ["WEIR_ADMIN_KEY", "WEIR_ETCD_PASSWORD", "WEIR_ENCRYPTION_KEYRING"] {
         assert!(sample.lines().any(|line| line == format!("#{secret}=")), "{secret}");
     }
-    // Nothing is in force as the file is shipped.
+    // The shipped file sets no variable.
     assert!(sample.lines().all(|line| line.is_empty() || line.starts_with('#')), "{sample}");
 }
 
@@ -74,7 +74,7 @@ fn rotated_access_log_goes_on_in_a_new_file() {
     weir.put("routes/a", json!({"uri": "/a", "upstream": {"nodes": {origin.address().to_string(): 1}}}));
     weir.get("/a");
     wait_until("a line is written", || fs::read_to_string(&log).is_ok_and(|text| !text.is_empty()));
-    // The sample with the folder and the process of this test.
+    // The shipped sample, with the folder and the process of this test.
     let told = "systemctl kill --signal=USR1 --kill-whom=main weir.service";
     let sample = read("examples/logrotate/weir");
     assert!(sample.contains(told), "{sample}");
@@ -83,7 +83,7 @@ fn rotated_access_log_goes_on_in_a_new_file() {
         .replace(told, &format!("kill -USR1 {}", weir.pid()));
     let rules = folder.path().join("rules");
     fs::write(&rules, sample).unwrap();
-    // logrotate refuses rules that others may write.
+    // logrotate refuses a file with rules that other users may write.
     fs::set_permissions(&rules, fs::Permissions::from_mode(0o644)).unwrap();
     let arguments = ["--force", "--state", "state", "rules"];
     let Some((is_good, told)) = verdict("logrotate", &arguments, folder.path()) else { return };

@@ -1,11 +1,12 @@
-//! Patterns with look-around over long texts: they are given up, which opens no route, and are refused for whole bodies.
+//! Patterns with look-around over long texts: the search is given up without opening a route, and refused for whole
+//! bodies.
 
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Reply, Weir, wait_for};
 
 use crate::support::{BINARY, builder};
 
-/// The patterns of a finding: each made a worker stand for seconds.
+/// The patterns of a finding; each blocked a worker for seconds.
 const COSTLY: [&str; 2] = ["(?<!q)[a-z]+Z$", "(?i)(?<!x)[a-z0-9]+bot"];
 
 fn failures(weir: &Weir, code: &str) -> u64 {
@@ -21,7 +22,7 @@ fn costly_pattern_refuses_the_request() {
     let upstream = format!("{{nodes: {{'{}': 1}}}}", origin.address());
     let mut routes = String::from("routes:\n");
     for (number, pattern) in COSTLY.iter().enumerate() {
-        // The first route denies, the second lets through what the pattern is not found in.
+        // The first route denies, the second admits texts in which the pattern is not found.
         routes += &format!(
             "  - {{id: deny{number}, uri: /{number}, priority: 9, vars: [[http_x, '~~', '{pattern}']], \
              plugins: {{mocking: {{response_status: 403, response_example: denied}}}}}}\n  \

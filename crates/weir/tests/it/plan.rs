@@ -1,5 +1,5 @@
-//! `weir plan`, `apply`, `history` and `rollback` as their users meet them: what they print, how they end, and that a set
-//! is in force whole or not at all, whatever happens in the middle.
+//! `weir plan`, `apply`, `history` and `rollback` as users run them: their output and exit codes, and that a set is in
+//! force whole or not at all, also after a kill in the middle.
 
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -13,7 +13,7 @@ use crate::command::{Outcome, weir as run_in};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
-/// A user with a folder of their own, beside a node.
+/// A user with a working folder, and an instance.
 struct User {
     folder: tempfile::TempDir,
     admin: SocketAddr,
@@ -43,7 +43,7 @@ impl User {
     }
 }
 
-/// A route whose answer is `text`, as a line of a file.
+/// A route that answers `text`, as a line of a file.
 fn route(id: &str, uri: &str, text: &str) -> String {
     format!(
         "- {{id: {id}, uri: \"{uri}\", plugins: {{mocking: {{response_example: \"{text}\", content_type: text/plain}}}}}}\n"
@@ -51,7 +51,7 @@ fn route(id: &str, uri: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_file_is_planned_applied_and_gone_back_from() {
+fn file_is_planned_applied_and_rolled_back() {
     let weir = Weir::start(BINARY);
     let user = User::of(&weir);
     weir.put("upstreams/old", json!({"nodes": {"127.0.0.1:1": 1}, "type": "roundrobin"}));
@@ -223,13 +223,13 @@ fn without_instance_or_key_it_reads_the_folder() {
     assert!(outcome.code == 1 && outcome.stderr.contains("no instance answers at"), "{outcome:?}");
 }
 
-/// A set in which everything says the same number.
+/// A set in which every object has the same number.
 fn generation(number: u64) -> String {
     let mut text = "routes:\n".to_owned();
     for index in 0..ROUTES {
         text.push_str(&route(&format!("r{index}"), &format!("/r{index}"), &number.to_string()));
     }
-    // Some objects are there in every second one only, so that there is something to create and to delete.
+    // Some objects are only in every second set, so that each apply creates or deletes some.
     if number.is_multiple_of(2) {
         writeln!(text, "upstreams:\n- {{id: even, nodes: {{\"127.0.0.1:1\": 1}}, desc: \"{number}\"}}")
             .unwrap();
@@ -237,7 +237,7 @@ fn generation(number: u64) -> String {
     text
 }
 
-/// Applies one generation after the other until the node is gone; the one that was not answered.
+/// Applies one generation after the other until the instance is killed; returns the generation without a response.
 fn apply_until_broken(admin: SocketAddr, first: u64, applied: &AtomicU64) -> u64 {
     let mut client = Client::connect(admin);
     for number in first.. {
@@ -258,7 +258,7 @@ fn apply_until_broken(admin: SocketAddr, first: u64, applied: &AtomicU64) -> u64
     unreachable!("numbers do not end")
 }
 
-/// The generation that the stored routes are of; they are all of one.
+/// The generation of the stored routes; fails if they have different ones.
 fn stored(weir: &Weir) -> u64 {
     let (_, listed) = weir.admin("GET", "routes", Value::Null);
     let number = |entry: &Value| -> u64 {
@@ -283,7 +283,8 @@ fn kill_during_apply_leaves_old_or_new_set() {
         let open = thread::scope(|scope| {
             let applying = scope.spawn(|| apply_until_broken(admin, next, &applied));
             wait_until("some sets are applied", || applied.load(Ordering::Acquire) >= next + 2 + round);
-            // A moment in the middle of one, another each round: so many reads of a list after the last answer.
+            // A moment in the middle of an apply, a later one in each round: that many reads of the list after the last
+            // response.
             for _ in 0..3 * round {
                 stored(&weir);
             }
@@ -296,7 +297,7 @@ fn kill_during_apply_leaves_old_or_new_set() {
         let (status, _) = weir.admin("GET", "upstreams/even", Value::Null);
         assert_eq!(status == 200, found.is_multiple_of(2), "generation {found}");
         assert_eq!(weir.get("/r0").text(), found.to_string());
-        // What is told of the past is whole as well: going back gives the generation before.
+        // The history is whole as well: a rollback gives the generation before.
         let (_, status_now) = weir.admin("GET", "weir/status", Value::Null);
         let revision = status_now["revision"].as_u64().unwrap();
         let (code, back) = weir.admin("POST", &format!("weir/rollback?to={}", revision - 1), Value::Null);
@@ -306,7 +307,7 @@ fn kill_during_apply_leaves_old_or_new_set() {
 }
 
 #[test]
-fn nobody_sees_half_a_set() {
+fn no_reader_sees_half_a_set() {
     let weir = Weir::start(BINARY);
     let applied = AtomicU64::new(0);
     let admin = weir.address("admin");
@@ -337,9 +338,9 @@ fn nobody_sees_half_a_set() {
     assert_eq!(stored(&weir), SETS);
 }
 
-/// Routes of a set: enough for a store to be in the middle of them.
+/// Routes of a set: enough for a kill in the middle of them.
 const ROUTES: usize = 150;
-/// How often it is killed.
+/// Number of kills.
 const ROUNDS: u64 = 4;
-/// Sets applied under the eyes of readers.
+/// Sets applied while readers compare.
 const SETS: u64 = 12;

@@ -1,12 +1,12 @@
-//! The plugins together, through the real gateway: each one's plain case, whose copy counts where several places write
-//! one, and what `_meta` and metadata do. The rules of each plugin have their own tests beside its code.
+//! The plugins together, through the real gateway: the plain case of each one, the precedence of places that configure
+//! one, and the effect of `_meta` and metadata. The rules of each plugin have their own tests beside its code.
 
 use serde_json::{Value, json};
 use testkit::{Origin, Reply, Response, Weir, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
-/// A gateway in front of an origin that answers with the head it saw.
+/// A gateway in front of an origin that echoes the request head.
 struct Stage {
     weir: Weir,
     origin: Origin,
@@ -33,12 +33,12 @@ impl Stage {
     }
 }
 
-/// A response-rewrite that marks the answer.
+/// A response-rewrite that marks the response.
 fn mark(text: &str) -> Value {
     json!({"headers": {"set": {"X-Mark": text}}})
 }
 
-/// A consumer with a key of its own name and these plugins besides.
+/// A consumer with the key `NAME-key`, and with these fields besides.
 fn consumer(weir: &Weir, name: &str, mut more: Value) {
     more["username"] = json!(name);
     weir.put("consumers", more);
@@ -47,7 +47,7 @@ fn consumer(weir: &Weir, name: &str, mut more: Value) {
 }
 
 #[test]
-fn each_plugin_does_what_it_is_for() {
+fn each_plugin_in_its_plain_case() {
     let stage = Stage::new();
     stage.route("1", "/id", json!({"request-id": {}}));
     let response = stage.get("/id", &[]);
@@ -241,7 +241,7 @@ fn meta_filters_orders_and_words_refusals() {
     assert_eq!(stage.get("/filter?on=1", &[]).header("x-mark"), Some("on"));
     assert_eq!(stage.get("/filter?on=2", &[]).header("x-mark"), None);
 
-    // By their own priorities the address is looked at before the limit; turned round, the limit counts first.
+    // By their own priorities the address is checked before the limit; in the reverse order the limit counts first.
     let refusing = |meta: Value| {
         json!({
             "ip-restriction": {"blacklist": ["127.0.0.1"]},

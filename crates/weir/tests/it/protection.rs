@@ -1,4 +1,5 @@
-//! What a route is protected by, taken away under it: requests are refused, never let through with what is left.
+//! Protection of a route that is removed while the route stays: requests are refused, never admitted with the remaining
+//! plugins.
 
 use serde_json::json;
 use testkit::{Origin, Response, Weir};
@@ -18,7 +19,7 @@ fn consumer(weir: &Weir) {
 }
 
 #[test]
-fn a_route_whose_service_is_gone_serves_nobody() {
+fn route_without_its_service_is_closed() {
     let origin = Origin::answering("secret");
     let weir = Weir::start(BINARY);
     weir.put("services/s", json!({"plugins": {"key-auth": {}}}));
@@ -35,12 +36,12 @@ fn a_route_whose_service_is_gone_serves_nobody() {
 }
 
 #[test]
-fn a_route_whose_plugin_config_is_gone_serves_nobody() {
+fn route_without_its_plugin_config_is_closed() {
     let origin = Origin::answering("secret");
     let weir = Weir::start(BINARY);
     weir.put("plugin_configs/p", json!({"plugins": {"key-auth": {}}}));
     let nodes = json!({origin.address().to_string(): 1});
-    // A plugin of the route's own that would answer must not answer either: the rest of its protection is gone.
+    // The route's own plugin must not answer either, because the rest of the protection is missing.
     let own = json!({"mocking": {"response_example": "mocked"}});
     weir.put(
         "routes/1",
@@ -54,7 +55,7 @@ fn a_route_whose_plugin_config_is_gone_serves_nobody() {
 }
 
 #[test]
-fn a_consumer_whose_group_is_gone_does_not_pass() {
+fn consumer_without_its_group_is_refused() {
     let origin = Origin::answering("secret");
     let weir = Weir::start(BINARY);
     let limit = json!({"limit-count": {"count": 1, "time_window": 60, "rejected_code": 429}});
@@ -77,7 +78,7 @@ fn request_that_goes_round_ends_with_508() {
     weir.put("routes/1", json!({"uri": "/*", "upstream": {"nodes": itself}}));
     assert_eq!(weir.get("/").status, 508);
 
-    // A chain of gateways, or of routes of one, is no loop.
+    // A chain of gateways, or of routes of one gateway, is no loop.
     let origin = Origin::answering("end");
     weir.put("routes/2", json!({"uri": "/end", "upstream": {"nodes": {origin.address().to_string(): 1}}}));
     let rewrite = json!({"proxy-rewrite": {"uri": "/end"}});

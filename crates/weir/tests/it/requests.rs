@@ -1,5 +1,5 @@
-//! Requests and responses through the proxy as both peers see them: persistence, versions, fields, interim answers.
-//! Bodies, framing attacks and broken connections have modules of their own.
+//! Requests and responses through the proxy as client and origin see them: persistence, versions, fields, interim
+//! responses. Bodies, framing attacks and broken connections have modules of their own.
 
 mod fields;
 
@@ -29,7 +29,7 @@ fn a_client_keeps_or_closes_its_connection() {
     check("GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive\r\n\r\n", None, true);
     check("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", Some("close"), false);
     check("GET / HTTP/1.1\r\nHost: h\r\nConnection: Keep-Alive, CLOSE\r\n\r\n", Some("close"), false);
-    // As `ab` and `ab -k` ask.
+    // The requests of `ab` and `ab -k`.
     check("GET / HTTP/1.0\r\nHost: h\r\nUser-Agent: ApacheBench/2.3\r\nAccept: */*\r\n\r\n", None, false);
     check("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\nHost: h\r\n\r\n", Some("keep-alive"), true);
     check("GET / HTTP/1.0\r\n\r\n", None, false);
@@ -131,7 +131,7 @@ fn interim_answers_are_for_clients_that_know_them() {
 }
 
 #[test]
-fn a_flood_of_interim_answers_is_the_origins_fault() {
+fn flood_of_interim_responses_is_a_502() {
     for one in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\n\r\n"] {
         let origin = Origin::start(|_| Reply::raw(one.repeat(20_000).as_bytes()).send(OK));
         let weir = in_front_of(&origin);
@@ -153,13 +153,13 @@ fn an_expectation_is_answered_when_the_body_is_wanted() {
     ] {
         let mut client = weir.client();
         client.send(format!("{head}{framing}").as_bytes());
-        // The invitation comes before a byte of the body is sent.
+        // 100 (Continue) comes before any byte of the body is sent.
         assert_eq!(client.read_bytes(25), b"HTTP/1.1 100 Continue\r\n\r\n");
         client.send(body.as_bytes());
         assert_eq!(client.read_response(false).unwrap().text(), "data None", "{framing:?}");
         assert_eq!(client.get("/").status, 200, "the connection goes on");
 
-        // A client that does not wait is not invited.
+        // A client that does not wait gets no 100.
         let mut client = weir.client();
         client.send(format!("{head}{framing}{body}").as_bytes());
         let response = client.read_response(false).unwrap();
@@ -276,5 +276,5 @@ fn a_request_may_come_byte_by_byte() {
     assert_eq!(client.read_response(false).unwrap().text(), "abcd");
 }
 
-/// A response that scripts end with.
+/// The response at the end of scripts.
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";

@@ -1,10 +1,10 @@
-//! Plugins that rewrite, redirect, limit and mock, seen from outside.
+//! Plugins that rewrite, redirect, limit and mock, tested through the gateway.
 
 use testkit::{Origin, Reply};
 
 use crate::support::{gateway, route, upstream};
 
-/// A gateway of one route with these plugins, as YAML flow, in front of `origin`.
+/// A gateway with one route with these plugins, as YAML flow, in front of `origin`.
 fn with_plugins(origin: &Origin, plugins: &str) -> testkit::Weir {
     gateway(&route(&format!("uri: /*, plugins: {{{plugins}}}"), &upstream(&[origin.address()], "")))
 }
@@ -43,7 +43,7 @@ fn response_longer_than_filters_take_fails() {
 }
 
 #[test]
-fn what_the_node_is_asked_for() {
+fn rewritten_request_reaches_the_node() {
     let origin = Origin::answering("ok");
     let plugins = "proxy-rewrite: {regex_uri: ['^/a/(.*)', '/b/$1'], method: POST, host: node.test, \
                    headers: {set: {X-A: '$1'}, remove: [X-B]}}";
@@ -122,7 +122,7 @@ fn fields_that_the_gateway_writes_itself_can_be_set() {
     );
 }
 
-/// The values of all fields of a name, in order.
+/// The values of all fields with a name, in order.
 fn all_of<'a>(request: &'a testkit::Request, name: &str) -> Vec<&'a str> {
     let fields = request.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
     fields.map(|(_, value)| value.as_str()).collect()
@@ -142,7 +142,7 @@ fn query_of_the_new_uri_is_joined_with_the_clients() {
 }
 
 #[test]
-fn what_the_client_asked_for_stays_what_it_was() {
+fn request_variables_keep_the_original() {
     let origin = Origin::answering("ok");
     let shown = "response-rewrite: {headers: {set: {X-Seen: '$uri|$request_uri|$args|$upstream_uri|$real_request_uri'}}}";
     let check = |plugin: &str, asked: &str, expected: &str| {

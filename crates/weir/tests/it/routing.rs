@@ -1,4 +1,4 @@
-//! Which route a request takes, as a client sees it: each route answers from an origin that names it.
+//! The route that a request takes: each route answers from an origin that sends the route's id.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use testkit::{Origin, Reply, Weir};
 
 use crate::support::builder;
 
-/// Routes whose origin answers with the route's id: each is its id and its fields as YAML flow.
+/// Routes to an origin that answers with the route's id. Each is given as its id, and its fields as YAML flow.
 struct Routes {
     weir: Weir,
     _origin: Origin,
@@ -17,9 +17,9 @@ impl Routes {
         Routes::with("", routes, &[])
     }
 
-    /// `before` goes in front of the routes; `arguments` are further settings.
+    /// As [`Routes::new`], with the text `before` in front of the routes and with further settings.
     fn with(before: &str, routes: &[(&str, &str)], arguments: &[&str]) -> Routes {
-        // The Host that the upstream is told names the route.
+        // The Host that the upstream sends is the id of the route.
         let origin = Origin::start(|request| {
             if request.method == "HEAD" {
                 return Reply::raw(b"HTTP/1.1 200 OK\r\n\r\n");
@@ -252,7 +252,7 @@ fn one_canonical_path_is_matched_and_forwarded() {
     }
 }
 
-/// Routes that refuse what is under `/admin`, before one for everything.
+/// Routes that refuse all paths under `/admin`, before a route for every path.
 const ADMIN_REFUSED: [(&str, &str); 2] = [
     (
         "refused",

@@ -1,5 +1,5 @@
-//! References to secrets, a vault that is well, ill and hostile, and what lies on the disk: with the real binary and a
-//! stand-in that speaks the vault's HTTP API.
+//! References to secrets, a vault that works, fails or is hostile, and the secrets on the disk: with the real binary
+//! and a stand-in for the vault's HTTP API.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,10 +11,10 @@ use crate::support::BINARY;
 const TOKEN: &str = "t0k3n-0f-v4ult";
 const KEYRING: &str = "edd1c9f0985e76a2";
 
-/// What the stand-in does with a request that shows the right token and name space.
+/// The stand-in's response to a request with the right token and name space.
 type Behaviour = dyn Fn(&Request) -> Reply + Send + Sync;
 
-/// A stand-in for a vault, whose behaviour a test changes as it goes.
+/// A stand-in for a vault with a behaviour that tests replace.
 struct Vault {
     origin: Origin,
     behaviour: Arc<Mutex<Box<Behaviour>>>,
@@ -40,7 +40,7 @@ impl Vault {
         *self.behaviour.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(behaviour);
     }
 
-    /// Has `fields` at `path`, in the form of version 1 of the engine; nothing elsewhere.
+    /// Answers `fields` at `path`, in the format of version 1 of the engine, and 404 elsewhere.
     fn holds(&self, path: &'static str, fields: Value) {
         let body = json!({"request_id": "1", "data": fields}).to_string();
         self.answers(move |request| {
@@ -54,7 +54,7 @@ impl Vault {
     }
 }
 
-/// A gateway that asks the vault every 100 ms and keeps a value for `stale_ms`.
+/// A gateway that refreshes secrets every 100 ms and keeps a value for `stale_ms`.
 fn builder(stale_ms: &str) -> WeirBuilder {
     Weir::builder(BINARY)
         .arguments(&[
@@ -68,7 +68,7 @@ fn builder(stale_ms: &str) -> WeirBuilder {
         .environment("VAULT_TOKEN", TOKEN)
 }
 
-/// A route that wants a key, and a consumer whose key is at the vault.
+/// A route with key-auth, and a consumer with a reference to a key in the vault.
 fn protect(weir: &Weir, origin: &Origin, reference: &str) {
     let nodes = json!({origin.address().to_string(): 1});
     weir.put("routes/1", json!({"uri": "/*", "plugins": {"key-auth": {}}, "upstream": {"nodes": nodes}}));
@@ -109,12 +109,12 @@ fn vault_key_rotation_applies_without_write() {
     let (_, after) = weir.admin("GET", "consumers/jack", Value::Null);
     assert_eq!(before["modifiedIndex"], after["modifiedIndex"]);
 
-    // Taken from the vault: at once nobody is let in.
+    // Deleted from the vault: the key is refused at once.
     vault.answers(|_| Reply::status(404, r#"{"errors":[]}"#));
     await_status(&weir, "second-key", 401);
     assert_eq!(status_with(&weir, REFERENCE), 401);
 
-    // Version 2 of the engine answers in another form, under another prefix.
+    // Version 2 of the engine answers in another format, under another prefix.
     let body = json!({"data": {"data": {"key": "third-key"}, "metadata": {"version": 4}}}).to_string();
     vault.answers(move |request| {
         let right = request.path() == "/v1/secret/data/jack/auth";
@@ -122,7 +122,7 @@ fn vault_key_rotation_applies_without_write() {
     });
     weir.put("secrets/vault/1", vault.manager("secret/data"));
     await_status(&weir, "third-key", 200);
-    // Without its manager there is no secret.
+    // Without its manager, the reference has no value.
     weir.delete("secrets/vault/1");
     await_status(&weir, "third-key", 401);
     assert!(metrics(&weir).contains("weir_secret_references{state=\"unresolved\"} 1\n"));
@@ -181,7 +181,7 @@ fn hostile_vault_opens_nothing_and_delays_nothing() {
         for key in ["evil-key", REFERENCE, ""] {
             assert_eq!(status_with(&weir, key), 401, "{what}: {key}");
         }
-        // Whoever writes is not held up meanwhile.
+        // A slow vault does not delay a write.
         weir.put(
             "routes/2",
             json!({"uri": format!("/{}", seen), "plugins": {"mocking": {"response_example": "x"}}}),
@@ -204,7 +204,7 @@ fn hostile_vault_opens_nothing_and_delays_nothing() {
     );
     release.set();
     assert_eq!(elsewhere.requests().len(), 0, "no redirect is followed");
-    // A wrong token: told, and never shown.
+    // A wrong token is reported, and never shown.
     let mut manager = vault.manager("kv/apisix");
     manager["token"] = json!("wr0ng-t0k3n");
     weir.put("secrets/vault/1", manager);
@@ -212,7 +212,7 @@ fn hostile_vault_opens_nothing_and_delays_nothing() {
         weir.stderr().iter().any(|line| line.contains("refuses the token (403)"))
     });
     assert!(!weir.stderr().iter().any(|line| line.contains("wr0ng-t0k3n") || line.contains(TOKEN)));
-    // Out of bounds, or not supported: told without being asked.
+    // An address out of bounds, or an unsupported scheme: reported without a request.
     for (manager, told) in [
         (json!({"uri": "http://169.254.169.254", "prefix": "kv", "token": "t"}), "link-local"),
         (json!({"uri": "ftp://vault", "prefix": "kv", "token": "t"}), "scheme ftp"),
@@ -235,7 +235,7 @@ fn vault_over_tls_needs_good_certificate() {
         &format!("location / {{ proxy_pass http://{}; }}", vault.origin.address()),
     );
     let mut manager = vault.manager("kv/apisix");
-    // Whoever signed it is not trusted by the system: the vault is not even asked.
+    // The system does not trust the certificate's issuer, so that the gateway sends no request to the vault.
     manager["uri"] = json!(format!("https://localhost:{}", tls.address().port()));
     let weir = builder("60000").start();
     weir.put("secrets/vault/1", manager.clone());
@@ -250,7 +250,7 @@ fn vault_over_tls_needs_good_certificate() {
     weir.put("secrets/vault/1", manager.clone());
     protect(&weir, &origin, REFERENCE);
     await_status(&weir, "first-key", 200);
-    // The same by its address, with which the certificate is good as well.
+    // The same by its IP address, which the certificate has as well.
     vault.holds(PATH, json!({"key": "second-key"}));
     manager["uri"] = json!(format!("https://{}", tls.address()));
     weir.put("secrets/vault/1", manager);
@@ -267,7 +267,7 @@ fn unsupported_managers_are_reported() {
         weir.stderr().iter().any(|line| line.contains("secret manager aws are not supported yet"))
     });
     assert_eq!(status_with(&weir, "$secret://aws/1/jack/key"), 401);
-    // The fault is the object's, and readable until it is gone.
+    // The fault belongs to the object, and is shown as long as the object exists.
     let faults = || weir.admin("GET", "weir/status", Value::Null).1["faults"].to_string();
     wait_until("it can be read", || {
         faults().contains(
@@ -298,7 +298,8 @@ fn a_service_gets_a_new_value_and_its_routes_with_it() {
             });
         }
     }
-    // An ordinary field keeps the text of a reference that leads nowhere, as with APISIX. To this plugin it is a template.
+    // As with APISIX, an ordinary field keeps the text of a reference without a value. This plugin reads that text as a
+    // template.
     vault.answers(|_| Reply::status(404, ""));
     wait_until("the text is what is left", || {
         weir.get("/a").text().contains("X-Token: ://vault/1/jack/auth/key\r\n")

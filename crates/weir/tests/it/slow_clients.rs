@@ -1,5 +1,6 @@
-//! Clients that are slow on purpose, with deadlines scaled down: heads, bodies and reads by the byte, requests without end
-//! and without a pause, many connections of one address. Each is cut, logged with its cause and counted; others are served meanwhile.
+//! Clients that are slow on purpose, with shorter deadlines: heads, bodies and reads byte by byte, requests without end
+//! and without a pause, many connections of one address. Each is cut, logged with its cause and counted; the gateway
+//! serves others meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -13,14 +14,14 @@ use crate::support::{builder, in_front_of, in_front_of_with};
 
 const BODY_HEAD: &[u8] = b"POST /upload HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n";
 
-/// A gateway whose access log, on standard output, says status and cause.
+/// A gateway with status and cause in its access log on standard output.
 fn logging(origin: &Origin, arguments: &[&str]) -> Weir {
     let log =
         ["--access-log", "stdout", "--access-log-format", "logged $status $weir_cause \"$weir_detail\""];
     in_front_of_with(origin, &[&log, arguments].concat())
 }
 
-/// Waits until a line of the access log begins with this.
+/// Waits for a line of the access log that begins with `beginning`.
 fn wait_for_log(weir: &Weir, beginning: &str) -> String {
     let begins = format!("logged {beginning}");
     wait_for(&begins, || weir.stdout().into_iter().find(|line| line.starts_with(&begins)))
@@ -38,13 +39,13 @@ fn failures(weir: &Weir, code: &str) -> u64 {
     counter(weir, &format!("weir_failures_total{{cause=\"{code}\","))
 }
 
-/// Sends a byte whenever `pause` lets it, until the gateway has answered or closed; what it said.
+/// Sends a byte after each call of `pause`, until the gateway has answered or closed; returns the response.
 fn trickle(client: &mut Client, mut pause: impl FnMut()) -> String {
     client.stream().set_nonblocking(true).unwrap();
     let mut answer = Vec::new();
     wait_until("the gateway has had enough", || {
         pause();
-        // A reset is an answer too.
+        // A failed send counts as the end, because it is a reset.
         let sent = client.try_send(b"a").is_ok();
         let mut room = [0; 1024];
         loop {
@@ -71,7 +72,7 @@ fn a_head_by_the_byte_ends_at_its_deadline() {
     let line = wait_for_log(&weir, "408 client_head_timeout");
     assert!(line.contains("did not arrive in time"), "{line}");
     assert_eq!(failures(&weir, "client_head_timeout"), 1);
-    // One that sends nothing behind its first bytes is no better off.
+    // A client that stops after its first bytes ends at the same deadline.
     let mut silent = weir.client();
     silent.send(b"GET / HT");
     assert!(silent.read_response(false).unwrap().status == 408);
@@ -86,7 +87,7 @@ fn a_head_in_pieces_is_served_like_any_other() {
     let long = "v".repeat(20_000);
     for (value, ends) in [("short", false), (&long[..], false), (&long[..], true)] {
         let head = format!("GET / HTTP/1.1\r\nHost: h\r\nX-Long: {value}\r\n\r\n");
-        // Piece by piece; the pieces may meet in the kernel, which is as good.
+        // In pieces; that pieces may be joined in the kernel does not matter.
         for piece in head.as_bytes().chunks(if value.len() > 100 { 999 } else { 1 }) {
             client.send(piece);
         }
@@ -117,7 +118,8 @@ fn body_by_the_byte_is_refused() {
     assert_eq!(failures(&weir, "client_body_slow"), 1);
     assert!(origin.requests().iter().all(|request| request.path() == "/"), "the node saw nothing of it");
 
-    // Over many windows, and well over the rate. Where the machine held this test up, the client was not steady.
+    // Over many windows, and well above the rate. Repeated if this machine paused the test, because then the client was
+    // not steady.
     wait_until("a client that was steady is served", || steady_body(&weir, &mut other));
 }
 
@@ -127,7 +129,7 @@ fn slow_body_start_holds_no_upstream_connection() {
     let weir = logging(&origin, &[]);
     let head = b"POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 6000\r\n\r\n";
     let text: String = (0..6_000).map(|number| char::from(b'a' + (number % 26) as u8)).collect();
-    // One that goes away, and one that sends all in the end.
+    // One client that closes, and one that sends everything in the end.
     let (mut lost, mut late, mut other) = (weir.client(), weir.client(), weir.client());
     lost.send(head);
     late.send(head);
@@ -144,7 +146,7 @@ fn slow_body_start_holds_no_upstream_connection() {
         late.send(piece);
     }
     assert_eq!(late.read_response(false).unwrap().text(), text, "all of it, once and in order");
-    // The same connection again, with a body that comes behind its head and is followed by a request.
+    // The same connection again, with a body after its head, followed by a request.
     late.send(b"PUT /again HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n");
     assert_eq!(other.get("/").status, 200);
     late.send(b"allGET /then HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -172,7 +174,8 @@ fn body_is_streamed_from_first_byte_without_prefix() {
     assert_eq!(client.read_response(false).unwrap().status, 204);
 }
 
-/// Sends a body without a pause as long as a window, other requests between its pieces; false if there was such a pause.
+/// Sends a body over several windows without a pause as long as one, with other requests between its pieces; false if
+/// there was such a pause.
 fn steady_body(weir: &Weir, other: &mut Client) -> bool {
     let mut steady = weir.client();
     steady.send(b"POST /steady HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n");
@@ -196,7 +199,7 @@ fn steady_body(weir: &Weir, other: &mut Client) -> bool {
     true
 }
 
-/// A good part of the window of 300 ms: a client that sends nothing for so long may miss its rate in one.
+/// A large part of the window of 300 ms: a client that pauses so long may miss its rate in one window.
 const A_PAUSE: Duration = Duration::from_millis(100);
 
 #[test]
@@ -216,7 +219,7 @@ fn body_by_the_byte_passes_without_minimum_rate() {
     assert_eq!(slow.read_response(false).unwrap().status, 408, "and not without any byte");
 }
 
-/// A client with a small receive buffer that asks for more than the kernel holds for it.
+/// A client with a small receive buffer that requests a larger response than the kernel holds for it.
 fn small_reader(weir: &Weir) -> TcpStream {
     let mut client = weir.client();
     sockopt::set_socket_recv_buffer_size(client.stream(), 4 * 1024).unwrap();
@@ -231,7 +234,7 @@ fn large_origin() -> Origin {
     })
 }
 
-/// Reads a byte at each call of `turn` until the connection is cut.
+/// Reads a byte after each call of `turn`, until the connection is cut.
 fn sip(mut stream: TcpStream, mut turn: impl FnMut() -> bool) {
     let mut byte = [0];
     wait_until("the gateway cuts the reader off or the test has seen enough", || {
@@ -252,7 +255,7 @@ fn a_response_read_by_the_byte_is_cut_off() {
 }
 
 #[test]
-fn a_response_that_nobody_reads_is_cut_off() {
+fn unread_response_is_cut_off() {
     let origin = large_origin();
     let weir = logging(&origin, &["--client-min-send-rate", "0", "--client-send-timeout-ms", "300"]);
     let _reader = small_reader(&weir);
@@ -295,9 +298,9 @@ fn one_address_has_only_so_many_connections() {
     let arguments = ["--max-connections-per-address", "3", "--workers", "2"];
     let weir = in_front_of_with(&origin, &arguments);
     let mut held: Vec<Client> = (0..3).map(|_| weir.client()).collect();
-    // Once they are answered they are counted.
+    // A connection is counted by the time it gets a response.
     held.iter_mut().for_each(|client| assert_eq!(client.get("/").status, 200));
-    // The reset may arrive while the client still takes itself to be connecting: the kernel accepts before the gateway.
+    // The reset may arrive before `connect` returns, because the kernel accepts before the gateway.
     let is_served = || {
         let asked = Client::try_connect(weir.proxy())
             .and_then(|mut client| client.try_request("GET", "/", &[], b"").map_err(|broken| broken.cause));
@@ -307,7 +310,7 @@ fn one_address_has_only_so_many_connections() {
                 true
             }
             Err(error) => {
-                // Neither a listener that is gone nor a client that is kept waiting.
+                // Neither a missing listener nor a timeout.
                 let is_closed = matches!(
                     error.kind(),
                     ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe
@@ -358,7 +361,7 @@ fn endless_pipelining_does_not_delay_others() {
     let weir = builder(resources).arguments(&["--workers", "1"]).start();
     let mut sending = TcpStream::connect(weir.proxy()).unwrap();
     let mut taking = sending.try_clone().unwrap();
-    // Both end with the gateway.
+    // Both threads end with the gateway.
     thread::spawn(move || while sending.write_all(&REQUEST.repeat(20_000)).is_ok() {});
     thread::spawn(move || while matches!(taking.read(&mut [0; 1 << 16]), Ok(1..)) {});
     let served = || counter(&weir, "apisix_http_requests_total");
@@ -369,7 +372,7 @@ fn endless_pipelining_does_not_delay_others() {
     for _ in 0..TURNS {
         assert_eq!(client.get("/").status, 200);
     }
-    // A turn is 128 requests; when only reads were counted it was 3,500 and more.
+    // A turn is 128 requests; when only reads were counted, a turn was more than 3,500.
     let between = (served() - before) / TURNS;
     assert!(between < 1_500, "{between} requests of one client were served between two of another");
 }

@@ -1,5 +1,5 @@
-//! How a node starts: what it announces, where its key comes from, what it is told by files and variables, and what it
-//! refuses with the reason; then the commands that look at it or at its files.
+//! The start of an instance: announced listeners, the Admin key, settings from files and variables, and refusals with
+//! their reason; then the commands that read an instance or its files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -105,7 +105,7 @@ fn five_lines_are_a_working_gateway() {
 }
 
 #[test]
-fn what_cannot_be_done_yet_is_refused_with_the_reason() {
+fn missing_features_are_refused_with_the_reason() {
     let check = |arguments: &[&str], environment: &[(&str, &str)], code: i32, expected: &str| {
         let outcome = weir_with(&[], &[&["run"], arguments].concat(), environment);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (code, ""), "{outcome:?}");

@@ -1,5 +1,5 @@
-//! The embedded store through the real binary: what was acknowledged survives a kill at any moment, and what is no
-//! usable store is refused with the reason and left as it is.
+//! The embedded store through the real binary: acknowledged writes survive a kill at any moment, and an unusable store
+//! is refused with the reason and left unchanged.
 
 use std::collections::HashMap;
 use std::fs;
@@ -29,7 +29,7 @@ fn kill_during_writes_loses_no_acknowledged_one() {
                 thread::spawn(move || write_until_broken(admin, writer, round, &acknowledged))
             })
             .collect();
-        // A different moment each round: in the middle of a batch, of an fsync, of an answer.
+        // A different moment in each round: in the middle of a batch, of an fsync, of a response.
         let enough = WRITES_PER_ROUND + 37 * round;
         wait_for_writes(&acknowledged, enough);
         weir.kill();
@@ -49,7 +49,7 @@ fn kill_during_writes_loses_no_acknowledged_one() {
                 "round {round}: {id} is {value_found:?}, acknowledged {value:?}, unanswered {unanswered:?}"
             );
         }
-        // What was not answered may have been done or not; from here on it is known.
+        // A write without a response may have been done or not; from here on its outcome is known.
         for id in open.into_keys() {
             expected.insert(id.clone(), found.get(&id).copied());
         }
@@ -57,7 +57,7 @@ fn kill_during_writes_loses_no_acknowledged_one() {
     }
 }
 
-/// Waits until so many writes are acknowledged. How long they take is the disk's affair; that they come is what counts.
+/// Waits for so many acknowledged writes, in steps with a timeout each, because the time per write depends on the disk.
 fn wait_for_writes(acknowledged: &AtomicUsize, enough: usize) {
     for some in (0..enough).step_by(50).chain([enough]) {
         testkit::wait_until("more writes are acknowledged", || acknowledged.load(Ordering::Relaxed) >= some);
@@ -82,16 +82,16 @@ fn stop_during_writes_keeps_acknowledged_ones() {
     }
 }
 
-/// What one writer knows of its keys.
+/// The keys of one writer, with the writes that were answered and the one that was not.
 #[derive(Default)]
 struct Written {
     /// The last acknowledged value of each key; none is a deletion.
     acknowledged: HashMap<String, Option<u64>>,
-    /// The one write that was never answered.
+    /// The one write without a response.
     open: HashMap<String, Option<u64>>,
 }
 
-/// Writes and deletes keys of its own, one after the other, until the gateway is gone.
+/// Writes and deletes keys of its own, one after the other, until the gateway is killed or stops.
 fn write_until_broken(admin: SocketAddr, writer: usize, round: usize, count: &AtomicUsize) -> Written {
     let mut written = Written::default();
     let mut client = Client::connect(admin);
@@ -103,7 +103,7 @@ fn write_until_broken(admin: SocketAddr, writer: usize, round: usize, count: &At
         let method = if is_deletion { "DELETE" } else { "PUT" };
         let path = format!("/apisix/admin/upstreams/{id}");
         match client.try_request(method, &path, &[("X-API-KEY", ADMIN_KEY)], body.as_bytes()) {
-            // A gateway that is told to stop says so while it still can.
+            // A gateway that drains answers 503 as long as it can.
             Ok(response) if response.status == 503 => return written,
             Ok(response) => {
                 assert!(matches!(response.status, 200 | 201), "{method} {id}: {}", response.text());
@@ -119,7 +119,7 @@ fn write_until_broken(admin: SocketAddr, writer: usize, round: usize, count: &At
     written
 }
 
-/// The weight of each stored upstream's one node.
+/// The weight of the one node of each stored upstream.
 fn weights(weir: &Weir) -> HashMap<String, u64> {
     let (status, listed) = weir.admin("GET", "upstreams", Value::Null);
     assert_eq!(status, 200);
@@ -131,7 +131,7 @@ fn weights(weir: &Weir) -> HashMap<String, u64> {
 }
 
 #[test]
-fn what_is_no_store_is_refused_and_left_as_it_is() {
+fn unusable_store_is_refused_and_kept() {
     let good = store_with_a_route();
     let check = |bytes: &[u8], expected: &str| {
         let folder = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ fn damaged_store_is_a_clear_error() {
     assert!(gateway.wait_for_exit().success());
     let path = gateway.data().join(STORE_FILE);
     let good = fs::read(&path).unwrap();
-    // A page that is in use is one that holds an object: all of them that hold this one.
+    // All pages that hold this object, so that the page in use is among them.
     let needle = b"/needle-42\"";
     let pages: Vec<usize> = (0..good.len() / PAGE)
         .map(|page| page * PAGE)
@@ -199,9 +199,9 @@ fn damaged_store_is_a_clear_error() {
 }
 
 #[test]
-fn a_store_that_cannot_be_read_is_said_so() {
+fn unreadable_store_is_reported() {
     let folder = tempfile::tempdir().unwrap();
-    // A folder in the place of the file cannot be read by anybody, root included.
+    // A folder in place of the file cannot be read by any user, including root.
     fs::create_dir_all(folder.path().join("data").join(STORE_FILE)).unwrap();
     let outcome = start_on(folder.path());
     assert_eq!(outcome.code, 1, "{outcome:?}");
@@ -253,7 +253,7 @@ fn start_on(folder: &Path) -> crate::command::Outcome {
     weir(folder, &arguments, &[("WEIR_ADMIN_KEY", ADMIN_KEY)])
 }
 
-/// The bytes of a store that was closed in order.
+/// The bytes of a store that was closed properly.
 fn store_with_a_route() -> Vec<u8> {
     let mut weir = Weir::start(BINARY);
     weir.put("routes/1", json!({"uri": "/", "plugins": {"cors": {}}}));
@@ -262,13 +262,13 @@ fn store_with_a_route() -> Vec<u8> {
     fs::read(weir.data().join(STORE_FILE)).unwrap()
 }
 
-/// The store's file in the data directory.
+/// The store's file in the data folder.
 const STORE_FILE: &str = "store.redb";
-/// A page of the store's file.
+/// The size of a page of the store's file.
 const PAGE: usize = 4096;
-/// How often it is killed.
+/// Number of kills.
 const ROUNDS: usize = 4;
-/// Writers at once, so that several writes share a transaction.
+/// Parallel writers, so that several writes share a transaction.
 const WRITERS: usize = 6;
 /// Acknowledged writes before the first kill.
 const WRITES_PER_ROUND: usize = 2_500;

@@ -1,4 +1,4 @@
-//! What the tests of the engine share: a gateway in front of origins, described as resources. Holds no test.
+//! Shared parts of the tests of the engine: a gateway in front of origins, described as resources. Holds no test.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ pub(crate) fn in_front_of_with(origin: &Origin, arguments: &[&str]) -> Weir {
     builder(&everything_to(origin.address(), "")).arguments(arguments).start()
 }
 
-/// One route for every path to one node; `more` is further fields of the upstream, `, `-separated YAML flow.
+/// One route for every path to one node; `more` has further fields of the upstream, as YAML flow.
 pub(crate) fn everything_to(node: SocketAddr, more: &str) -> String {
     route("uri: /*", &upstream(&[node], more))
 }
@@ -47,8 +47,8 @@ pub(crate) fn upstream(nodes: &[SocketAddr], more: &str) -> String {
     if more.is_empty() { text + "}}" } else { format!("{text}}}, {more}}}") }
 }
 
-/// An origin whose work lasts: it agrees to become a tunnel and echoes, and at `/slow` sets `asked` and answers `done`
-/// once `go` is set. Elsewhere it answers `served`.
+/// An origin with long requests: it accepts an upgrade and echoes, and at `/slow` it sets `asked` and answers `done`
+/// after `go`. Elsewhere it answers `served`.
 pub(crate) fn lasting_origin(asked: &Signal, go: &Signal) -> Origin {
     let (asked, go) = (asked.clone(), go.clone());
     Origin::start(move |request| {
@@ -65,14 +65,13 @@ pub(crate) fn lasting_origin(asked: &Signal, go: &Signal) -> Origin {
     })
 }
 
-/// The fields that ask that origin for a tunnel.
+/// The fields of a request for a tunnel to that origin.
 pub(crate) const TUNNEL: [(&str, &str); 3] =
     [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")];
 
-/// What a process holds in memory of its own, in bytes, resident or swapped out: heap, stacks and shared memory, which
-/// is all that data can be kept in. Not the pages of its program, 4 MB in a debug build: the kernel maps them when code
-/// is run for the first time and takes them back when it likes, so that they would count as whatever was measured
-/// meanwhile.
+/// The memory that a process keeps data in, in bytes, resident or swapped out: heap, stacks and shared memory. Without
+/// the pages of its program, 4 MB in a debug build: the kernel maps them when code runs for the first time and drops
+/// them at any time, so that they would distort the measurement.
 pub(crate) fn memory_of(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let kilobytes = |name: &str| {

@@ -1,4 +1,4 @@
-//! TLS for clients: what is agreed, whose certificate is shown, and that HTTP/1 is the same over it.
+//! TLS for clients: the agreed versions, the chosen certificate, and HTTP/1 over it.
 
 mod change;
 mod client_certificates;
@@ -142,7 +142,7 @@ fn session_is_resumed_with_a_ticket_unless_off() {
     let origin = Origin::answering("served");
     let authority = Authority::new("known");
     for (tickets, expected) in [("true", true), ("false", false)] {
-        let weir = gateway(&origin, &["--ssl-session-tickets", tickets]);
+        let weir = gateway(&origin, &[&format!("--ssl-session-tickets={tickets}")]);
         put_ssl(&weir, "1", &authority.pair(&["a.example"]), json!({"sni": "a.example"}));
         for is_13 in [false, true] {
             let client = TlsClient::of_version(authority.pem(), "a.example", is_13);

@@ -1,4 +1,5 @@
-//! `examples/try.sh`, which `make run` starts, and the five minutes of the README with the addresses that it shows.
+//! `examples/try.sh`, which `make run` starts, and the five-minute tour of the README with the addresses that the
+//! script shows.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use crate::hardening::pages::{read, repository};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
-/// The script with its gateway, in a folder of its own; both end when it is dropped.
+/// The script with its gateway, in a folder of its own; dropping it ends both.
 struct Tried {
     script: Child,
     folder: tempfile::TempDir,
@@ -46,7 +47,7 @@ impl Tried {
         tried
     }
 
-    /// The lines that it says to copy, which set variables.
+    /// The lines for copying, which set variables.
     fn assignments(&self) -> String {
         let lines = self.shown.lines().map(str::trim_start);
         let is_assignment =
@@ -54,7 +55,7 @@ impl Tried {
         lines.filter(is_assignment).map(|line| format!("{line}\n")).collect()
     }
 
-    /// The address that a line of the list shows.
+    /// The address in a line of the list.
     fn address(&self, name: &str) -> SocketAddr {
         let line =
             self.shown.lines().find(|line| line.trim_start().starts_with(name) && line.contains("http://"));
@@ -66,7 +67,7 @@ impl Tried {
 
 impl Drop for Tried {
     fn drop(&mut self) {
-        // It ends its children before it ends itself.
+        // TERM, because the script ends its children before itself.
         let _ = rustix::process::kill_process(
             rustix::process::Pid::from_child(&self.script),
             rustix::process::Signal::TERM,
@@ -107,14 +108,14 @@ fn a_given_address_is_the_only_one() {
     }
 }
 
-/// A command of a page and what it prints there.
+/// A command of a page, and its output on the page.
 #[derive(Debug)]
 struct Step {
     command: String,
     output: String,
 }
 
-/// The commands of the `console` blocks of a section, in order.
+/// The commands in the `console` blocks of a section, in order.
 fn steps(section: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let blocks = section.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -134,7 +135,7 @@ fn steps(section: &str) -> Vec<Step> {
     steps
 }
 
-/// The text with what differs from run to run replaced: times, ports, the version of curl.
+/// The text with parts that differ between runs replaced: times, ports, the version of curl.
 fn settled(text: &str, ports: &[(String, &str)]) -> String {
     let mut text = text.to_owned();
     for (found, usual) in ports {
@@ -167,9 +168,9 @@ fn five_minutes_of_the_readme_are_true() {
         .into();
     let proxy_port = (format!("\"{}\"", tried.address("proxy").port()), "\"9080\"");
     let ports = [ports, vec![proxy_port]].concat();
-    // One shell for all of it, as a reader has: what a command sets is there for the next.
+    // One shell for all commands, as for a reader, so that variables of one command are there for the next.
     let mut script = tried.assignments();
-    // Commands that ask the instance find it by its usual ports, which these are not.
+    // Set, because commands look for the instance at its usual ports, and it has others here.
     script += &format!("export WEIR_CONTROL={}\n", tried.address("control"));
     for (index, step) in steps.iter().enumerate() {
         script += &format!("{} >out.{index} 2>err.{index}\n", grouped(&step.command));
@@ -196,7 +197,7 @@ fn five_minutes_of_the_readme_are_true() {
     }
 }
 
-/// A command in braces, so that the whole of it is redirected and what it sets stays.
+/// A command in braces, so that all of it is redirected and its variables stay.
 fn grouped(command: &str) -> String {
     format!("{{ {} ; }}", command.trim_end())
 }

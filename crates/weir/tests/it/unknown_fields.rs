@@ -1,5 +1,5 @@
-//! Unknown fields of plugins, metadata, consumers and secrets: refused where they are typing errors, else accepted with a
-//! warning that every reader of the object can see, and never in the way of what the object does.
+//! Unknown fields of plugins, metadata, consumers and secrets: typing errors are refused; others are accepted with a
+//! warning that every reader of the object can see, and do not change the object's effect.
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Client, Weir};
@@ -7,7 +7,7 @@ use testkit::{ADMIN_KEY, Client, Weir};
 use crate::command::{FREE_PORTS, weir_with};
 use crate::support::BINARY;
 
-/// The answer to a PUT: status, error message, warnings.
+/// The response to a PUT: status, error message, warnings.
 fn put(weir: &Weir, path: &str, body: &Value) -> (u16, String, Vec<String>) {
     let headers = [("X-API-KEY", ADMIN_KEY), ("Content-Type", "application/json")];
     let reply = weir.admin_raw("PUT", path, &headers, body.to_string().as_bytes());
@@ -86,7 +86,7 @@ fn every_place_where_apisix_accepts_them() {
         json!({"uri": "http://127.0.0.1:1", "prefix": "kv", "tokne": "t"}),
         "invalid configuration: unknown field `tokne`; did you mean `token`?",
     );
-    // Where APISIX refuses them, so does Weir.
+    // Weir refuses unknown fields where APISIX refuses them.
     refused(
         "upstreams/u",
         json!({"nodes": {"127.0.0.1:1": 1}, "colour": 1}),

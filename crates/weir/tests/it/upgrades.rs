@@ -1,4 +1,4 @@
-//! Connections that change their protocol: WebSocket through a route that allows it, and nothing else.
+//! Protocol upgrades: WebSocket on a route that allows it, and no other.
 
 use testkit::{Client, Origin, Reply, Signal, Step, Weir, raw_exchange};
 
@@ -7,11 +7,11 @@ use crate::support::{builder, gateway, route, upstream};
 /// The handshake of RFC 6455 section 1.2, ready for more fields.
 const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
-/// An origin's consent.
+/// An origin's 101 for that handshake.
 const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
-/// A gateway whose one route allows WebSocket.
+/// A gateway with one route, which allows WebSocket.
 fn allowing(origin: &Origin) -> Weir {
     gateway(&route("uri: /*, enable_websocket: true", &upstream(&[origin.address()], "")))
 }
@@ -93,7 +93,7 @@ fn quiet_tunnel_is_closed_by_its_setting() {
     };
     let explicit = "timeout: {connect: 60, send: 60, read: 60}";
     let resources = format!("routes:\n{}{}", fields("1", "/chat", ""), fields("2", "/other", explicit));
-    // The default time between two reads from a node does not count for tunnels.
+    // The default read timeout (`upstream_read_timeout_ms`) does not apply to tunnels.
     let arguments = ["--tunnel-idle-timeout-ms", "300", "--upstream-read-timeout-ms", "60000"];
     let weir = builder(&resources).arguments(&arguments).start();
     let mut patient = weir.client();
@@ -104,7 +104,7 @@ fn quiet_tunnel_is_closed_by_its_setting() {
     assert_eq!(patient.read_bytes(5), b"hello", "timeout.read of its upstream is longer");
     let weir = builder(&resources).arguments(&["--upstream-read-timeout-ms", "100"]).start();
     let mut long = shake_hands(&weir);
-    // Longer than that time: a tunnel with a time of its own is closed first.
+    // The tunnel with the default of an hour outlives one with a shorter timeout.
     let weir = builder(&resources).arguments(&["--tunnel-idle-timeout-ms", "300"]).start();
     assert!(shake_hands(&weir).closes_cleanly());
     long.send(b"hello");
@@ -144,14 +144,14 @@ fn a_refused_handshake_is_an_ordinary_answer() {
 fn bytes_sent_before_the_switch_are_never_passed_raw() {
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";
     let early = format!("{HANDSHAKE}{smuggled}");
-    // Refused by the origin: the bytes are the next request, for all to see.
+    // The origin refuses, so that the bytes are the next request.
     let refusing = Origin::start(|request| Reply::status(403, request.path()));
     let weir = allowing(&refusing);
     let mut client = weir.client();
     client.send(early.as_bytes());
     assert_eq!(client.read_response(false).unwrap().text(), "/chat");
     assert_eq!(client.read_response(false).unwrap().text(), "/smuggled");
-    // Accepted by the origin: there is no telling which protocol they belong to.
+    // The origin accepts, so that the protocol of the bytes is unknown.
     let origin = Origin::start(|_| Reply::raw(SWITCHING.as_bytes()).then(Step::Echo).close());
     let weir = allowing(&origin);
     let answer = raw_exchange(weir.proxy(), early.as_bytes());
@@ -198,7 +198,7 @@ fn a_switch_on_a_route_without_websocket_is_a_502() {
     let mut client = weir.client();
     client.send(HANDSHAKE.as_bytes());
     assert_eq!(client.read_response(false).unwrap().status, 502);
-    // To another protocol than the one asked for.
+    // A switch to another protocol than the requested one.
     let origin = Origin::start(|_| Reply::with(101, &[("Connection", "Upgrade"), ("Upgrade", "h2c")], b""));
     let weir = allowing(&origin);
     let mut client = weir.client();
@@ -207,7 +207,7 @@ fn a_switch_on_a_route_without_websocket_is_a_502() {
 }
 
 #[test]
-fn nobody_gets_a_tunnel_to_an_address_of_their_own() {
+fn connect_and_trace_are_refused_with_405() {
     let origin = Origin::answering("");
     let weir = allowing(&origin);
     for request in [

@@ -1,4 +1,4 @@
-//! Which node a request goes to, which Host it sees there, and what a change of the nodes leaves alone.
+//! The choice of the node for a request, the Host that it gets, and the connections that stay when nodes change.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn weighted(nodes: &[(&Origin, u32)], more: &str) -> String {
     format!("{{nodes: {{{nodes}}}, {more}}}")
 }
 
-/// How often each letter answered `count` requests.
+/// Number of responses from each letter for `count` requests.
 fn counts(client: &mut Client, count: usize) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for _ in 0..count {
@@ -37,7 +37,7 @@ fn round_robin_keeps_to_the_weights() {
     let weir = gateway(&route("uri: /*", &weighted(&[(&a, 5), (&b, 1), (&c, 0)], "type: roundrobin")));
     let mut client = weir.client();
     assert_eq!(counts(&mut client, 60), letters(&[("a", 50), ("b", 10)]));
-    // Smoothly: the light node's turns are spread, not bunched.
+    // The turns of the lighter node are spread evenly.
     let turns: String = (0..12).map(|_| client.get("/").text()).collect();
     assert!(!turns.contains("bb") && turns.matches('b').count() == 2, "{turns}");
 }
@@ -127,7 +127,7 @@ fn least_connections_goes_where_least_is_under_way() {
     let quick = Origin::answering("b");
     let weir = gateway(&route("uri: /*", &weighted(&[(&slow, 1), (&quick, 1)], "type: least_conn")));
     let mut busy = Vec::new();
-    // Whoever gets the first ones: as soon as the slow node holds a request, the quick one gets all others.
+    // Once the slow node holds a request, the quick one gets all others; the requests until then may go to either.
     while slow.requests().is_empty() {
         let mut client = weir.client();
         client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -218,7 +218,7 @@ fn a_change_of_nodes_keeps_the_others_connections() {
     assert_eq!(b.connections(), 1);
 }
 
-/// What the origins answer, in their order.
+/// The letters of the origins, in order.
 const LETTERS: &str = "abcd";
 
 #[test]

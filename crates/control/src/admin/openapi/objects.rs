@@ -62,7 +62,6 @@ fn add_fields(target: &mut Value, more: Value) {
 /// A collection of objects of one kind.
 struct ObjectCollection {
     kind: Kind,
-    /// Its path.
     path: String,
     /// Tells the managers of secrets apart in the names of operations.
     suffix: String,

@@ -24,7 +24,6 @@ pub(in crate::admin) fn is_whole(path: &[&str]) -> bool {
     matches!(path, ["weir", "plan" | "apply" | "rollback"])
 }
 
-/// Answers one of the three commands.
 pub(in crate::admin) async fn answer(
     parts: &Arc<AdminParts>,
     method: &Method,

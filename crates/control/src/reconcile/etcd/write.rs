@@ -1,5 +1,5 @@
-//! Writing to etcd: what the Admin API asks for becomes operations under conditions, and is answered when the follower has
-//! told of it. It refuses to know what else the follower tells.
+//! Writing to etcd: a write of the Admin API becomes operations under conditions, and is answered when the follower has
+//! reported it. It knows nothing else of the follower's updates.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::source::store::{Label, StoreError, VersionSource};
 use crate::view::EtcdState;
 
 impl Reconciler {
-    /// Asks etcd for the writes; each is answered when it is in force here, or refused.
+    /// Sends the writes to etcd; each is answered when it is in force on this instance, or refused.
     pub(in crate::reconcile) fn write_to_etcd(&mut self, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {
         let mut results: Vec<Option<Result<Done, Refused>>> = writes.iter().map(|_| None).collect();
         let mut open: Vec<(usize, Signed)> = writes.into_iter().enumerate().collect();
@@ -30,7 +30,7 @@ impl Reconciler {
         results.into_iter().map(|result| result.unwrap_or_else(conflict)).collect()
     }
 
-    /// One try; gives back the writes that met something newer.
+    /// One attempt; returns the writes that found a newer object.
     fn try_to_write(
         &mut self,
         writes: Vec<(usize, Signed)>,
@@ -91,7 +91,7 @@ impl Reconciler {
         again
     }
 
-    /// Lets etcd forget who made the oldest changes, now and then.
+    /// Now and then, removes the notes of the oldest changes from etcd.
     fn forget_oldest_notes(&mut self, noted: usize) {
         let Source::Etcd(etcd) = &mut self.parts.source else { return };
         etcd.notes_written += noted;
@@ -107,8 +107,8 @@ impl Reconciler {
         });
     }
 
-    /// Writes what differs in one transaction of etcd, and nothing if anything has changed since; in force when this
-    /// returns.
+    /// Writes the objects that differ in one transaction of etcd, and nothing if anything has changed since. The change
+    /// is in force when this returns.
     pub(in crate::reconcile) fn change_all_in_etcd(
         &mut self,
         differing: &[Differing],
@@ -145,11 +145,12 @@ impl Reconciler {
         }
     }
 
-    /// Takes what the follower tells until it has told of `revision`, for a while at most: the write is done either way.
+    /// Takes the follower's updates until `revision` is reported, for at most [`ECHO_WITHIN`]; the write is done either
+    /// way.
     fn follow_until(&mut self, revision: u64) {
         let deadline = Instant::now() + ECHO_WITHIN;
         while self.followed() < revision {
-            // Not those that were put off: they come behind this write.
+            // Deferred commands wait, because they are served after this write.
             match self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Command::Etcd(update)) => self.take(update),
                 Ok(other) => self.deferred.push_back(other),
@@ -169,7 +170,7 @@ impl Reconciler {
     }
 }
 
-/// Refuses what etcd would not take in one step.
+/// Refuses operations that etcd would not accept in one transaction.
 fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), WholeRefused> {
     let count = operations.len();
     let bytes: usize = operations
@@ -185,7 +186,8 @@ fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), 
             max_operations.saturating_sub(1)
         ));
     }
-    // With more operations than usual, etcd was told to take more, and its --max-request-bytes will say how much.
+    // A user that raised the limit of operations has raised etcd's limit too, and etcd's own --max-request-bytes then
+    // limits the bytes.
     if max_operations == MAX_OPERATIONS && bytes > MAX_TRANSACTION_BYTES {
         return refuse(format!(
             "what differs has {bytes} bytes, and etcd takes about {MAX_TRANSACTION_BYTES} in one step: apply parts of it with \
@@ -195,7 +197,7 @@ fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), 
     Ok(())
 }
 
-/// What a writer is told.
+/// The error text for a writer.
 fn worded(error: &EtcdError) -> String {
     match error {
         EtcdError::Unreachable(_) => format!("{error}; whether the write was done is not known"),
@@ -204,9 +206,10 @@ fn worded(error: &EtcdError) -> String {
     }
 }
 
-/// How many notes this node writes before it looks whether there are too many.
+/// Notes that this instance writes before it checks whether there are too many.
 const NOTES_BETWEEN: usize = 100;
-/// How often a write is made anew from what it met; each time somebody else was faster.
+/// Limit of attempts for one write; an attempt fails if another writer changed the object in between.
 const MAX_TRIES: usize = 10;
-/// What a write did comes back within a millisecond or two, unless the watch is being opened anew.
+/// Longest wait for the follower to report a write. It takes a millisecond or two, unless the watch is being opened
+/// again.
 const ECHO_WITHIN: Duration = Duration::from_secs(2);

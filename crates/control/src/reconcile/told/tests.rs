@@ -1,4 +1,4 @@
-//! The log hears of a fault once, and once of its end.
+//! A fault is logged once, and its end once.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::testing::catalog;
 
-/// Keeps what is logged.
+/// Collects the log lines.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -32,7 +32,7 @@ struct Log {
 }
 
 impl Log {
-    /// Applies texts of routes (none: deleted) and gives back what was logged of it.
+    /// Applies texts of routes (none: deleted) and returns the log lines of the change.
     fn after(&mut self, changes: &[(&str, Option<&str>)], elsewhere: bool) -> String {
         let revision = self.view.revision() + 1;
         let change = |(id, text): &(&str, Option<&str>)| {
@@ -63,7 +63,7 @@ const BAD: &str = r#"{"uri":5,"plugins":{}}"#;
 const WORSE: &str = r#"{"uri":"/","plugins":{},"colour":1}"#;
 
 #[test]
-fn a_fault_is_told_when_it_comes_changes_and_goes() {
+fn fault_is_logged_when_it_begins_changes_and_ends() {
     let mut log = Log { told: Told::default(), view: View::default(), lines: Lines::default() };
     assert_eq!(log.after(&[("a", Some(GOOD))], false), "");
     let line = log.after(&[("a", Some(BAD))], false);

@@ -1,4 +1,4 @@
-//! Time is handed in, answers are written by hand: what is asked when, how long a value counts, who is told.
+//! Requests of the cache, validity of values, and reported changes. Times are passed in, answers are made by hand.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// With the manager `vault/1`, and these references.
+    /// A cache with the manager `vault/1` and these references.
     fn new(references: &[&str]) -> Stage {
         let now = Instant::now();
         let mut stage = Stage { cache: Cache::new(REFRESH, STALE, TIMEOUT), now };
@@ -30,12 +30,12 @@ impl Stage {
         self.cache.set_manager(&"vault/1".into(), manager, self.now)
     }
 
-    /// What is asked for now.
+    /// The documents that are requested now.
     fn asked(&mut self) -> Vec<Task> {
         self.cache.due(self.now, 100)
     }
 
-    /// The one document is asked for and answered; the number of references that this changes.
+    /// Requests the one document and answers it; returns the count of references with a changed value.
     fn answer(&mut self, answer: Result<&[(&str, &str)], Failure>) -> usize {
         let task = self.asked().pop().expect("something is due");
         self.answer_to(&task, answer)
@@ -57,7 +57,7 @@ const KEY: &str = "$secret://vault/1/jack/key";
 const OTHER: &str = "$secret://vault/1/jack/other";
 
 #[test]
-fn one_answer_serves_all_that_refer_to_its_path() {
+fn one_answer_serves_all_references_to_its_path() {
     let mut stage = Stage::new(&[KEY, OTHER, "$env://A", "$secret://broken"]);
     assert!(!stage.cache.all_tried());
     assert!(stage.value(KEY).unwrap_err().contains("has not answered yet"));
@@ -76,7 +76,7 @@ fn one_answer_serves_all_that_refer_to_its_path() {
 }
 
 #[test]
-fn a_value_is_asked_for_again_and_a_new_one_is_told() {
+fn value_is_refreshed_and_change_is_reported() {
     let mut stage = Stage::new(&[KEY]);
     assert_eq!(stage.answer(Ok(&[("key", "one")])), 1);
     assert_eq!(stage.cache.next(stage.now), stage.now + REFRESH);
@@ -97,7 +97,7 @@ fn last_secret_value_holds_while_manager_fails() {
     assert_eq!(stage.answer(Err(Failure::passing("down"))), 0);
     assert_eq!(stage.value(KEY).unwrap(), "one");
     assert_eq!(stage.cache.counts(), Counts { fresh: 0, stale: 1, unresolved: 0 });
-    // Asked again soon, then less often, at most at the usual pace.
+    // The pauses grow up to the refresh interval.
     let mut pauses = Vec::new();
     for _ in 0..10 {
         let next = stage.cache.next(stage.now);
@@ -116,7 +116,7 @@ fn last_secret_value_holds_while_manager_fails() {
 }
 
 #[test]
-fn what_the_manager_says_is_gone_is_gone_at_once() {
+fn secret_removed_by_manager_is_dropped_at_once() {
     let mut stage = Stage::new(&[KEY]);
     stage.answer(Ok(&[("key", "one")]));
     stage.now += REFRESH;
@@ -143,7 +143,7 @@ fn changed_secret_manager_is_asked_again() {
 }
 
 #[test]
-fn what_was_written_before_its_manager_waits_for_it() {
+fn reference_before_its_manager_waits_for_it() {
     let now = Instant::now();
     let mut stage = Stage { cache: Cache::new(REFRESH, STALE, TIMEOUT), now };
     stage.cache.follow(&KEY.into(), now);
@@ -155,7 +155,7 @@ fn what_was_written_before_its_manager_waits_for_it() {
 }
 
 #[test]
-fn an_answer_that_never_comes_is_asked_for_again() {
+fn lost_answer_is_requested_again() {
     let mut stage = Stage::new(&[KEY]);
     assert_eq!(stage.asked().len(), 1);
     stage.now += 2 * TIMEOUT;

@@ -1,8 +1,9 @@
-//! HashiCorp Vault's key-value engines, both versions, over its HTTP API: which request to make and what an answer means.
-//! It refuses to know sockets and caches.
+//! HashiCorp Vault's key-value engines, both versions, over its HTTP API: the request for a path and the content of an
+//! answer. It knows no sockets and caches.
 //!
 //! Facts: contract section 2.3; `GET {uri}/v1/{prefix}/{path}` with `X-Vault-Token` and `X-Vault-Namespace`. Version 1
-//! answers `{"data": {key: text}}`, version 2, whose prefix ends in `/data`, `{"data": {"data": {…}, "metadata": {…}}}`.
+//! answers `{"data": {key: text}}`. Version 2 has a prefix that ends in `/data`, and answers
+//! `{"data": {"data": {…}, "metadata": {…}}}`.
 
 use model::secret_reference::SecretReference;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -13,7 +14,7 @@ use crate::secret::client::{Get, Got};
 use crate::secret::environment::{self, Environment};
 use crate::secret::manager::SecretManager;
 
-/// See the module.
+/// The manager `vault`.
 pub(super) struct Vault;
 
 impl SecretManager for Vault {
@@ -38,7 +39,7 @@ impl SecretManager for Vault {
         let mut target = "/v1".to_owned();
         for segment in text("prefix").split('/').chain(path.split('/')).filter(|segment| !segment.is_empty())
         {
-            // Whoever may write a reference must not get at what is beside the prefix.
+            // Otherwise a writer of references could read paths outside of the prefix.
             if matches!(segment, "." | "..") {
                 return Err(Failure::passing("a path of a secret has no `.` or `..`"));
             }
@@ -90,11 +91,12 @@ impl SecretManager for Vault {
     }
 }
 
-/// What may stand in a segment of a path as it is (RFC 3986 section 3.3, without what somebody may read differently).
+/// The characters of a path segment (RFC 3986 section 3.3) that stay unencoded: the unreserved ones only, because
+/// servers may read others differently.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// A longer text is no key and no certificate chain; the field counts as missing.
+/// Limit of a value. A longer text is no key and no certificate chain; its field counts as missing.
 const MAX_VALUE_BYTES: usize = 64 * 1024;
-/// A path with more fields is a data base.
+/// Limit of the fields of a path; a path with more fields is no secret.
 const MAX_FIELDS: usize = 1_000;
 
 #[cfg(test)]
@@ -106,11 +108,11 @@ mod tests {
         (name == "TOKEN").then(|| "from-env".to_owned())
     }
 
-    /// Target and fields.
+    /// The target and the header fields.
     type Expected<'e> = (&'e str, &'e [(&'e str, &'e str)]);
 
     #[test]
-    fn requests() {
+    fn request_is_made_from_manager_and_path() {
         let check = |manager: Value, path: &str, expected: Result<Expected<'_>, &str>| match (
             Vault.request(&manager, path, lookup),
             expected,
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn answers() {
+    fn answer_gives_fields_or_failure() {
         let check = |status: u16, body: &str, expected: Result<&[(&str, &str)], (&str, bool)>| {
             let read = Vault.read(&Got { status, body: body.as_bytes().to_vec() });
             match (read, expected) {
@@ -160,7 +162,7 @@ mod tests {
             Ok(&[("a", "x"), ("b", "2")]),
         );
         check(200, r#"{"data": {"data": {"a": "x"}, "metadata": {"version": 3}}}"#, Ok(&[("a", "x")]));
-        // Of version 1, with a field of that name.
+        // An answer of version 1 with a field of that name.
         check(200, r#"{"data": {"data": "x"}}"#, Ok(&[("data", "x")]));
         check(200, r#"{"data": {"data": null, "metadata": {}}}"#, Ok(&[]));
         check(200, r#"{"errors": []}"#, Err(("has no data", false)));

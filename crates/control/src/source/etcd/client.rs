@@ -1,6 +1,5 @@
-//! Calls of etcd: one endpoint at a time, the next one when it fails, a token where etcd asks for one. Every call made
-//! through it may be repeated without harm: reads, leases that end by themselves, and writes under conditions. It refuses
-//! to know what is read and written.
+//! Calls of etcd: one endpoint at a time, the next one when it fails, a token if etcd requires one. Every call can be
+//! repeated without harm: reads, leases that expire, and writes under conditions. It does not know the data.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,7 +21,7 @@ use super::{EtcdConfig, EtcdError, MAX_ANSWER_BYTES};
 pub struct Etcd {
     config: EtcdConfig,
     endpoints: Vec<(String, Channel)>,
-    /// The endpoint that is asked; the last one that answered.
+    /// The endpoint for the next call; the last one that answered.
     current: AtomicUsize,
     token: RwLock<Option<MetadataValue<Ascii>>>,
 }
@@ -34,17 +33,18 @@ impl std::fmt::Debug for Etcd {
 }
 
 impl Etcd {
-    /// A client that connects when it is first asked. To be made within a tokio runtime, whose tasks its connections are.
+    /// A client that connects at its first call. It must be created within a tokio runtime, because its connections are
+    /// tasks of that runtime.
     ///
     /// # Errors
-    /// Certificates that cannot be used, or an endpoint that is no address.
+    /// A certificate that cannot be used, or an endpoint that is no address.
     pub fn new(config: EtcdConfig) -> Result<Etcd, EtcdError> {
         let secure = config.endpoints.iter().any(|endpoint| endpoint.starts_with("https://"));
         let tls = if secure { Some(tls_config(&config.tls)?) } else { None };
         let mut endpoints = Vec::new();
         for url in &config.endpoints {
             let authority = url.split_once("://").map_or(url.as_str(), |(_, authority)| authority);
-            // TLS is the connector's business; what is spoken inside has no scheme of its own.
+            // The connector does TLS, so that the URI inside of the connection has the scheme http.
             let endpoint = Endpoint::from_shared(format!("http://{authority}"))
                 .map_err(|_| EtcdError::Refused(format!("`{url}` is no address")))?
                 .connect_timeout(config.timeout)
@@ -59,19 +59,19 @@ impl Etcd {
         Ok(Etcd { config, endpoints, current: AtomicUsize::new(0), token: RwLock::new(None) })
     }
 
-    /// The endpoint that is asked first.
+    /// The endpoint that is called first.
     pub fn endpoint(&self) -> &str {
         &self.endpoints[self.current()].0
     }
 
-    /// Asks another endpoint from now on.
+    /// Uses another endpoint from now on.
     pub fn turn_away(&self) {
         self.turn_away_from(self.current());
     }
 
     fn turn_away_from(&self, index: usize) {
         let next = (index + 1) % self.endpoints.len();
-        // Somebody else may have turned away already.
+        // Another call may have changed the endpoint already.
         let _ = self.current.compare_exchange(index, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -79,7 +79,7 @@ impl Etcd {
         self.current.load(Ordering::Relaxed)
     }
 
-    /// Makes one call, at each endpoint once until one answers.
+    /// Makes one call; tries each endpoint once until one answers.
     ///
     /// # Errors
     /// See [`EtcdError`].
@@ -140,18 +140,18 @@ impl Etcd {
         }
     }
 
-    /// Forgets the token: the next call gets a new one.
+    /// Drops the token, so that the next call gets a new one.
     pub(super) fn forget_token(&self) {
         *self.token.write() = None;
     }
 
     async fn stream(&self, index: usize, request: WatchRequest) -> Result<Streaming<WatchResponse>, Status> {
         let mut grpc = self.ready(index).await?;
-        // etcd ends a watch when the stream of requests ends, so that one stays open for ever.
+        // etcd ends a watch when the stream of requests ends, so the stream stays open.
         let requests = OnceThenOpen { request: Some(request) };
         let mut request = Request::new(requests);
         self.sign(request.metadata_mut());
-        // Without it a member that has lost its cluster would keep a silent watch.
+        // Without this field a member that has lost its cluster would keep the watch open and send nothing.
         request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
         let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
         let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
@@ -212,13 +212,13 @@ impl tokio_stream::Stream for OnceThenOpen {
     ) -> std::task::Poll<Option<WatchRequest>> {
         match self.request.take() {
             Some(request) => std::task::Poll::Ready(Some(request)),
-            // Nobody will ever wake it; dropping the call drops it.
+            // No waker is stored, because this stream never continues; dropping the call drops it.
             None => std::task::Poll::Pending,
         }
     }
 }
 
-/// Whether etcd wants a token, or a newer one.
+/// Whether etcd requires a token, or a newer one.
 fn wants_token(status: &Status) -> bool {
     let message = status.message();
     status.code() == Code::Unauthenticated
@@ -227,21 +227,21 @@ fn wants_token(status: &Status) -> bool {
         || message.contains("auth: revision in header is old")
 }
 
-/// Whether another endpoint, or the same a little later, may answer.
+/// Whether another endpoint, or the same one a little later, may answer.
 fn is_transient(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable | Code::DeadlineExceeded | Code::Aborted | Code::Cancelled => true,
-        // What the connection ended with.
+        // Such a status with a source is the error of the connection.
         Code::Unknown | Code::Internal => {
             std::error::Error::source(status).is_some() || status.message().contains("etcdserver:")
         }
-        // Too many requests wait at this member; `database space exceeded` is etcd's verdict, however.
+        // Too many requests wait at this member. `database space exceeded` has the same code and is final.
         Code::ResourceExhausted => status.message().contains("too many requests"),
         _ => false,
     }
 }
 
-/// Whether there was no connection that a call could have been sent on.
+/// Whether there was no connection on which the call could have been sent.
 fn is_not_connected(status: &Status) -> bool {
     let mut cause = std::error::Error::source(status);
     while let Some(fault) = cause {
@@ -273,7 +273,7 @@ fn reason(status: &Status) -> String {
     }
 }
 
-/// What went wrong, outermost first; causes that say the same are left out.
+/// The error and its causes, outermost first; causes with a text that is already there are left out.
 fn causes(fault: &dyn std::error::Error) -> String {
     let mut text = fault.to_string();
     let mut source = fault.source();
@@ -288,10 +288,10 @@ fn causes(fault: &dyn std::error::Error) -> String {
     text
 }
 
-/// How often an idle connection is asked whether it is still there. etcd ends connections that are asked more often than
-/// every 5 s (its `grpc-keepalive-min-time`).
+/// Interval of keepalive pings on an idle connection. etcd ends connections that send them more often than every 5 s
+/// (its `grpc-keepalive-min-time`).
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(6);
-/// How long the answer may take: with the interval, a cut network is noticed after 9 s.
+/// Time limit for the answer to a ping: with the interval, a cut network is noticed after 9 s.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
-/// What etcd may send ahead: a first load of megabytes should not wait for the 64 KiB of the standard.
+/// HTTP/2 window, so that a first load of megabytes does not wait for the default of 64 KiB.
 const WINDOW_BYTES: u32 = 4 << 20;

@@ -1,4 +1,4 @@
-//! Connections to one endpoint of etcd, with TLS where its scheme asks for it. It refuses to know what is spoken on them.
+//! Connections to one endpoint of etcd, with TLS for https. It does not know the protocol inside.
 
 use std::future::Future;
 use std::io;
@@ -22,7 +22,7 @@ use crate::tls::{self, Io};
 /// Opens connections to one endpoint.
 #[derive(Clone)]
 pub(super) struct Connector {
-    /// `HOST:PORT`; names are looked up anew for every connection.
+    /// `HOST:PORT`; the name is looked up for every connection.
     authority: String,
     tls: Option<(TlsConnector, ServerName<'static>)>,
 }
@@ -78,7 +78,7 @@ impl tower_service::Service<Uri> for Connector {
 /// The TLS settings for all endpoints.
 ///
 /// # Errors
-/// A file that cannot be read or used, naming it.
+/// A file cannot be read or used; the error names it.
 pub(super) fn tls_config(settings: &EtcdTls) -> Result<Arc<ClientConfig>, EtcdError> {
     let builder = if settings.verify {
         tls::trusting(settings.ca.as_deref(), "etcd_ca").map_err(EtcdError::Tls)?
@@ -104,7 +104,7 @@ pub(super) fn tls_config(settings: &EtcdTls) -> Result<Arc<ClientConfig>, EtcdEr
     Ok(Arc::new(config))
 }
 
-/// Takes any certificate (`etcd_verify: false`); signatures are checked all the same.
+/// Accepts any certificate (`etcd_verify: false`); signatures are still verified.
 #[derive(Debug)]
 struct Anybody {
     provider: Arc<CryptoProvider>,

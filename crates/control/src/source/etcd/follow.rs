@@ -1,6 +1,6 @@
-//! Following etcd: everything once, then each change, for ever, through outages, compaction and members that lost their
-//! data. What it finds it tells in order; it never tells an older state after a newer one. It refuses to know what is
-//! made of it.
+//! Following etcd: everything once, then each change, without end, through outages, compaction and members that lost
+//! their data. It reports updates in order, and never an older state after a newer one. It does not know the use of the
+//! updates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,62 +12,54 @@ use super::load::{Set, load, position};
 use super::watch::{Changed, Watch};
 use super::{Entry, EtcdError, KeySpace, SharedEtcd, Stray};
 
-/// What the follower tells.
+/// An update from the follower.
 #[derive(Debug)]
 pub enum Update {
-    /// Everything there is at a revision.
+    /// All objects at a revision.
     All {
-        /// Which.
         revision: u64,
-        /// The cluster it is from.
+        /// The cluster of the data.
         cluster_id: u64,
-        /// The objects.
         entries: Vec<Entry>,
-        /// What is below the prefix and no object.
+        /// Keys below the prefix that hold no object.
         strays: Vec<Stray>,
     },
-    /// What has changed up to a revision; nothing may have.
+    /// The changes up to a revision; the list may be empty.
     Changes {
-        /// Which.
         revision: u64,
-        /// Key by key, in order.
+        /// The changed keys, in order.
         changes: Vec<Changed>,
     },
     /// Changes arrive from now on, from this endpoint.
     Following(String),
-    /// etcd cannot be followed for the time being; why.
+    /// etcd cannot be followed for now; holds the reason.
     Lost(String),
-    /// etcd has an older state than the one that is known; which, and of which cluster.
-    Behind {
-        /// Its revision.
-        revision: u64,
-        /// Its cluster.
-        cluster_id: u64,
-    },
+    /// etcd has an older state than the known one.
+    Behind { revision: u64, cluster_id: u64 },
 }
 
-/// How the follower is told things.
+/// Commands to the follower.
 #[derive(Debug, Default)]
 pub struct Follower {
-    /// Nothing older than this is told.
+    /// The lowest revision that may be reported.
     floor: AtomicU64,
-    /// Somebody wants everything read again.
+    /// Notified when everything is to be read again.
     again: Notify,
 }
 
 impl Follower {
-    /// Nothing older than `revision` is told from now on.
+    /// Prevents reports of anything older than `revision`.
     pub fn raise_floor(&self, revision: u64) {
         self.floor.fetch_max(revision, Ordering::Relaxed);
     }
 
-    /// Whatever etcd has is taken, even if it is older.
+    /// Accepts the data of etcd even if it is older.
     pub fn drop_floor(&self) {
         self.floor.store(0, Ordering::Relaxed);
         self.read_again();
     }
 
-    /// Everything is read again now.
+    /// Requests that everything is read again now.
     pub fn read_again(&self) {
         self.again.notify_one();
     }
@@ -77,7 +69,7 @@ impl Follower {
     }
 }
 
-/// Follows etcd until `tell` says that nobody listens any more.
+/// Follows etcd until `tell` returns false, because the receiver is gone.
 pub(crate) async fn follow<T, F>(etcd: SharedEtcd, space: KeySpace, follower: Arc<Follower>, tell: T)
 where
     T: Fn(Update) -> F,
@@ -116,21 +108,21 @@ where
     }
 }
 
-/// Everything there is, unless etcd has less than is known: [`Update::All`] or [`Update::Behind`].
+/// All objects, unless etcd has an older revision than the known one: [`Update::All`] or [`Update::Behind`].
 async fn first(etcd: &SharedEtcd, space: &KeySpace, follower: &Follower) -> Result<Update, EtcdError> {
     let (cluster_id, revision) = position(etcd, space).await?;
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });
     }
     let Set { cluster_id, revision, entries, strays, .. } = load(etcd, space).await?;
-    // Another member may have answered this time.
+    // A different member may have answered this call.
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });
     }
     Ok(Update::All { revision, cluster_id, entries, strays })
 }
 
-/// Tells changes from behind `revision` until everything has to be read again (true) or nobody listens (false).
+/// Reports the changes after `revision` until everything has to be read again (true) or the receiver is gone (false).
 async fn watch<T, F>(
     etcd: &SharedEtcd,
     space: &KeySpace,
@@ -192,7 +184,8 @@ async fn is_behind(etcd: &SharedEtcd, space: &KeySpace, revision: u64) -> bool {
     matches!(position(etcd, space).await, Ok((_, now)) if now < revision)
 }
 
-/// The wait before another try: it grows, and nodes do not all try at the same moment.
+/// The wait before the next attempt. It grows, and has a random part, so that instances do not all try at the same
+/// moment.
 #[derive(Debug)]
 struct Pause {
     next_ms: u64,
@@ -205,7 +198,7 @@ impl Default for Pause {
 }
 
 impl Pause {
-    /// Waits; true when somebody wants everything read again.
+    /// Waits; true when everything is to be read again.
     async fn wait(&mut self, follower: &Follower) -> bool {
         let ms = self.next_ms / 2 + random_below(self.next_ms);
         self.next_ms = (self.next_ms * 2).min(LONGEST_PAUSE_MS);
@@ -225,7 +218,8 @@ fn random_below(bound: u64) -> u64 {
     }
 }
 
-/// The first wait is short: a member that was restarted has another beside it.
+/// The first wait is short, because another member may answer at once when one was restarted.
 const FIRST_PAUSE_MS: u64 = 50;
-/// A node is back this soon after its etcd, and a thousand nodes that wait ask it a thousand times a second at most.
+/// The longest wait. An instance follows again this soon after its etcd is back, and a thousand waiting instances send
+/// at most a thousand calls per second.
 const LONGEST_PAUSE_MS: u64 = 1000;

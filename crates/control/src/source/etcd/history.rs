@@ -1,5 +1,5 @@
-//! What etcd still knows of the past: its own old revisions, until they are compacted, and beside the data, under a prefix
-//! that nobody else reads, who changed what. It refuses to know what the objects mean.
+//! The history that etcd has: its own old revisions, until they are compacted, and notes about the author of each
+//! change, under a prefix beside the data that other programs do not read. It does not know the meaning of the objects.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,16 +11,16 @@ use super::write::{Expected, Operation, Place};
 use super::{Entry, Etcd, EtcdError, KeySpace};
 use crate::source::store::{Label, Record, Version, VersionSource};
 
-/// What is kept of one version.
+/// The note about one revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// The version.
+    /// The revision with its author and time.
     pub version: Version,
     /// The paths of the objects it changed.
     pub paths: Vec<String>,
 }
 
-/// A note as etcd keeps it.
+/// A note in the form of its value in etcd.
 #[derive(Debug, Serialize, Deserialize)]
 struct Written {
     at_ms: u64,
@@ -29,7 +29,7 @@ struct Written {
     paths: Vec<String>,
 }
 
-/// The operation that writes who changes these objects, to be done together with the change.
+/// The operation that writes a note about a change of these objects, in the same transaction as the change.
 pub(crate) fn note(label: &Label, paths: impl Iterator<Item = String>) -> Operation {
     let written = Written {
         at_ms: label.at_ms,
@@ -37,9 +37,9 @@ pub(crate) fn note(label: &Label, paths: impl Iterator<Item = String>) -> Operat
         by: label.by.as_ref().to_owned(),
         paths: paths.collect(),
     };
-    // Two nodes may write in the same millisecond.
+    // The key has a random part, because two instances may write in the same millisecond.
     let mut random = [0; 8];
-    // Without random bytes the worst is that one of two such writes is refused, and done again a millisecond later.
+    // Without random bytes the worst case is that one of two such writes is refused and repeated a millisecond later.
     let _ = getrandom::fill(&mut random);
     Operation {
         path: format!("versions/{:020}-{:016x}", label.at_ms, u64::from_le_bytes(random)),
@@ -51,7 +51,7 @@ pub(crate) fn note(label: &Label, paths: impl Iterator<Item = String>) -> Operat
 }
 
 impl Etcd {
-    /// The versions below a revision, newest first, at most `limit` of them.
+    /// The noted revisions below `below`, newest first, at most `limit` of them.
     ///
     /// # Errors
     /// See [`EtcdError`].
@@ -75,14 +75,14 @@ impl Etcd {
             let version = Version::told(revision, revision.saturating_sub(1), label, objects);
             Some(Note { version, paths: written.paths })
         };
-        // What is no note was put there by somebody else.
+        // Other programs may have written values that are no notes.
         Ok(answer.kvs.into_iter().filter_map(read).collect())
     }
 
-    /// Everything below the prefix at a revision; objects that had a time to live are left out.
+    /// All objects below the prefix at a revision, without those that have a time to live.
     ///
     /// # Errors
-    /// [`EtcdError::Compacted`] where etcd no longer knows it.
+    /// [`EtcdError::Compacted`] where etcd no longer has it.
     pub async fn at(&self, space: &KeySpace, revision: u64) -> Result<Vec<Entry>, EtcdError> {
         let set = load_at(self, space, revision).await?;
         Ok(set.entries.into_iter().filter(|(path, _)| !set.leased.contains(path)).collect())
@@ -91,7 +91,7 @@ impl Etcd {
     /// One object at a revision.
     ///
     /// # Errors
-    /// [`EtcdError::Compacted`] where etcd no longer knows it.
+    /// [`EtcdError::Compacted`] where etcd no longer has it.
     pub async fn object_at(
         &self,
         space: &KeySpace,
@@ -107,7 +107,7 @@ impl Etcd {
         Ok(answer.kvs.into_iter().find_map(|kv| space.record(kv)))
     }
 
-    /// Whether etcd still knows a revision.
+    /// Whether etcd still has a revision.
     ///
     /// # Errors
     /// See [`EtcdError`].
@@ -136,7 +136,7 @@ impl Etcd {
         if beyond <= 0 {
             return Ok(());
         }
-        // Keys begin with the time, so that the oldest come first.
+        // Keys begin with the time, so that the oldest are first.
         let oldest = RangeRequest {
             key: first.clone(),
             range_end,
@@ -152,5 +152,5 @@ impl Etcd {
     }
 }
 
-/// Notes that are kept: some hundred bytes each, of which etcd holds them all in memory.
+/// Limit of notes: some hundred bytes each, all of which etcd holds in memory.
 const NOTES_KEPT: i64 = 1_000;

@@ -1,5 +1,6 @@
-//! What etcd held last, on this node's disk: a node whose etcd is down starts from it. It is written before what it holds
-//! comes into force, so that a node never comes up with an older state than it has served. It refuses to know the objects.
+//! A copy of etcd's data on this instance's disk, from which an instance starts while its etcd is down. It is written
+//! before the data comes into force, so that an instance never starts with an older state than it has served. It does
+//! not know the objects.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,28 +11,27 @@ use crate::source::store::{DirectoryLock, Record, Store, StoreError};
 /// The copy on disk.
 #[derive(Debug)]
 pub struct LastGood {
-    /// None while there is none to write to.
+    /// None while there is no file to write.
     store: Option<Store>,
-    /// None once another process keeps the copy.
+    /// None after another process has taken over the copy.
     lock: Option<DirectoryLock>,
     origin: Origin,
-    /// Whether it lacks changes that the disk did not take.
+    /// Whether the copy lacks changes that the disk did not take.
     lacks_changes: bool,
 }
 
-/// Whose copy it is.
+/// The origin of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Origin {
     prefix: String,
     cluster_id: u64,
 }
 
-/// What was read from disk.
+/// The content of the copy on disk.
 #[derive(Debug, Default)]
 pub struct Kept {
-    /// The revision of etcd that it is of; 0 for nothing.
+    /// The revision of etcd; 0 where the copy is empty.
     pub revision: u64,
-    /// The objects.
     pub entries: Vec<Entry>,
 }
 
@@ -41,8 +41,8 @@ impl LastGood {
         directory.join(FILE).exists()
     }
 
-    /// Opens the copy in a data directory, making it if there is none. A copy of another prefix is emptied; one that
-    /// cannot be used is put aside.
+    /// Opens the copy in a data directory, or creates it. A copy of another prefix is emptied; one that cannot be used
+    /// is renamed.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -69,20 +69,20 @@ impl LastGood {
         Ok((LastGood { store: Some(store), lock, origin, lacks_changes: false }, kept))
     }
 
-    /// The cluster that the copy is of; 0 before the first.
+    /// The cluster of the copied data; 0 before the first copy.
     pub fn cluster_id(&self) -> u64 {
         self.origin.cluster_id
     }
 
-    /// Whether it lacks changes: it has to be replaced as a whole before it can be changed again.
+    /// Whether the copy lacks changes, so that it must be replaced as a whole before further changes.
     pub fn lacks_changes(&self) -> bool {
         self.lacks_changes
     }
 
-    /// Makes the copy what etcd has at a revision.
+    /// Makes the copy equal to the data of etcd at a revision.
     ///
     /// # Errors
-    /// The disk does not take it; the copy is as it was.
+    /// The disk does not take it; the copy is unchanged.
     pub fn replace(&mut self, revision: u64, cluster_id: u64, entries: &[Entry]) -> Result<(), StoreError> {
         let mut replaced = self.try_replace(revision, cluster_id, entries);
         if let Err(fault) = &replaced
@@ -117,10 +117,10 @@ impl LastGood {
         transaction.commit().map(drop)
     }
 
-    /// Brings the copy up to a revision; no record removes the key.
+    /// Applies the changes up to a revision; a change without a record removes the key.
     ///
     /// # Errors
-    /// The disk does not take it, or did not take something before: the copy stays what etcd had at an earlier revision.
+    /// The disk does not take it, or did not take an earlier change: the copy stays at an earlier revision of etcd.
     pub fn change<'a>(
         &mut self,
         revision: u64,
@@ -154,14 +154,14 @@ impl LastGood {
         transaction.commit().map(drop)
     }
 
-    /// Lets go of the file, so that another process can open it.
+    /// Closes the file, so that another process can open it.
     pub fn close(&mut self) {
         if let Some(store) = &mut self.store {
             store.close();
         }
     }
 
-    /// Puts a damaged copy aside: everything that was in it comes from etcd again.
+    /// Renames a damaged copy and creates an empty one. etcd still has all of its objects.
     fn begin_anew(&mut self, fault: &StoreError) -> Result<(), StoreError> {
         let Some(lock) = &self.lock else { return Ok(()) };
         if self.store.take().is_some() {
@@ -171,14 +171,14 @@ impl LastGood {
         Ok(())
     }
 
-    /// Leaves the copy to another process: changes are taken, and not written any more.
+    /// Leaves the copy to another process: later changes are accepted and not written.
     pub fn give_away(&mut self) {
         self.store = None;
         self.lock = None;
     }
 }
 
-/// Gives a copy that cannot be used another name, so that it can be looked at. The first free one of [`ASIDE_MAX`].
+/// Renames a copy that cannot be used, so that users can inspect it. Takes the first free name of [`ASIDE_MAX`] names.
 fn put_aside(directory: &Path, fault: &StoreError) -> Result<(), StoreError> {
     let name = |number: usize| match number {
         1 => directory.join(format!("{FILE}.unusable")),
@@ -211,7 +211,7 @@ impl Origin {
 
 /// The copy's file in the data directory.
 const FILE: &str = "etcd.redb";
-/// Copies that are put aside at most; the last name is used again. More would fill the disk when a disk fails.
+/// Limit of renamed copies; the last name is used again, so that a failing disk does not fill with copies.
 const ASIDE_MAX: usize = 5;
 
 #[cfg(test)]
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_found_again() {
+    fn written_copy_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::take(folder.path()).unwrap();
         let open = |prefix: &str| LastGood::open(&lock, prefix).unwrap();
@@ -242,7 +242,7 @@ mod tests {
         let (mut copy, kept) = open("/apisix");
         assert_eq!((kept.revision, copy.cluster_id()), (9, 0xc1));
         assert_eq!(kept.entries, [("routes/1".to_owned(), second)]);
-        // Data that is older, but was adopted.
+        // Older data that was adopted.
         copy.replace(4, 0xc2, &[entry("routes/3", "{}", 4)]).unwrap();
         drop(copy);
         let (copy, kept) = open("/apisix");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_lacks_a_change_takes_no_later_one() {
+    fn copy_that_lacks_a_change_refuses_later_ones() {
         let folder = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::take(folder.path()).unwrap();
         let (mut copy, _) = LastGood::open(&lock, "/apisix").unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_copy_is_put_aside() {
+    fn damaged_copy_is_renamed() {
         let folder = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::take(folder.path()).unwrap();
         std::fs::write(folder.path().join(FILE), "no store").unwrap();

@@ -1,4 +1,4 @@
-//! Reading everything below the prefix, page by page, all of one revision. It refuses to know what is done with it.
+//! Reading everything below the prefix, page by page, all at one revision. It does not know the use of the data.
 
 use std::collections::HashSet;
 
@@ -13,22 +13,23 @@ pub(super) struct Set {
     pub(super) revision: u64,
     pub(super) entries: Vec<Entry>,
     pub(super) strays: Vec<Stray>,
-    /// Paths of what ends by itself.
+    /// Paths of keys that have a lease.
     pub(super) leased: HashSet<String>,
 }
 
 /// Reads everything.
 ///
 /// # Errors
-/// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd forgot the revision of the first page before the last was read.
+/// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd compacted the revision of the first page before the last page
+/// was read.
 pub(super) async fn load(etcd: &Etcd, space: &KeySpace) -> Result<Set, EtcdError> {
     load_at(etcd, space, 0).await
 }
 
-/// Reads everything as it was at a revision; 0 is now.
+/// Reads everything at a revision; 0 is the newest one.
 ///
 /// # Errors
-/// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd does not know that revision any more.
+/// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd no longer has that revision.
 pub(super) async fn load_at(etcd: &Etcd, space: &KeySpace, revision: u64) -> Result<Set, EtcdError> {
     let (mut key, range_end) = space.range();
     let mut set = Set { revision, ..Set::default() };
@@ -65,12 +66,12 @@ pub(super) async fn load_at(etcd: &Etcd, space: &KeySpace, revision: u64) -> Res
         if !more {
             return Ok(set);
         }
-        // The next page begins right behind the last key of this one.
+        // The next page begins directly after the last key of this one.
         key.push(0);
     }
 }
 
-/// The revision and cluster of etcd now, as its quorum has it.
+/// The revision and cluster of etcd now, as its quorum knows them.
 ///
 /// # Errors
 /// See [`EtcdError`].
@@ -96,5 +97,5 @@ impl Set {
 }
 
 pub(super) const RANGE: &str = "/etcdserverpb.KV/Range";
-/// Keys in one page: of usual objects about half a megabyte.
+/// Keys in one page: about half a megabyte of usual objects.
 const PAGE_KEYS: i64 = 1000;

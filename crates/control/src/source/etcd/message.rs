@@ -1,5 +1,5 @@
-//! The messages of etcd's API version 3 that are used here, as far as they are used (field numbers from etcd's public
-//! `rpc.proto` and `kv.proto`). It refuses to know who sends them.
+//! The messages of etcd's API version 3 that are used here, with the fields that are used (field numbers from etcd's
+//! public `rpc.proto` and `kv.proto`). It does not know the calls.
 
 use prost::{Enumeration, Message, Oneof};
 
@@ -21,7 +21,7 @@ pub(super) struct KeyValue {
     pub(super) mod_revision: i64,
     #[prost(bytes = "vec", tag = "5")]
     pub(super) value: Vec<u8>,
-    /// 0 for a key that does not end by itself.
+    /// 0 for a key without a lease.
     #[prost(int64, tag = "6")]
     pub(super) lease: i64,
 }
@@ -152,7 +152,7 @@ pub(super) struct Compare {
     pub(super) key: Vec<u8>,
     #[prost(oneof = "Compared", tags = "5, 6")]
     pub(super) compared: Option<Compared>,
-    /// Every key of a range, where it is not empty.
+    /// The end of a key range; empty for a single key.
     #[prost(bytes = "vec", tag = "64")]
     pub(super) range_end: Vec<u8>,
 }

@@ -1,11 +1,11 @@
-//! What a scrape tells of etcd, under the names APISIX gives it (contract 2.6). It refuses to know how it came to be.
+//! Metrics of etcd, under APISIX's names (contract 2.6). It does not know how the state came about.
 
 use model::Kind;
 use stdx::prometheus_text::{header, sample, scalar};
 
 use crate::view::{EtcdState, View};
 
-/// Appends etcd's metrics in the Prometheus text format; nothing where etcd is not the source.
+/// Appends etcd's metrics in the Prometheus text format; none where etcd is not the source.
 pub(crate) fn write_metrics(view: &View, text: &mut String) {
     let Some(etcd) = &view.etcd else { return };
     let reachable = u8::from(matches!(etcd.state, EtcdState::Following | EtcdState::Behind));
@@ -33,7 +33,7 @@ mod tests {
     use crate::view::EtcdStatus;
 
     #[test]
-    fn only_with_etcd() {
+    fn metrics_are_written_for_etcd_only() {
         let mut view = View::default();
         let mut text = String::new();
         write_metrics(&view, &mut text);

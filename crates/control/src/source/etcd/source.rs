@@ -1,5 +1,5 @@
-//! etcd as one node has it: its client and threads, the copy on disk, and what is known of it at the moment. It refuses to
-//! know what becomes of what it tells.
+//! The etcd source of one instance: its client and threads, the copy on disk, and the current state. It does not know
+//! the use of the updates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use super::{Etcd, EtcdConfig, EtcdError, Follower, Kept, KeySpace, LastGood, Sha
 use crate::source::store::{DirectoryLock, StoreError};
 use crate::view::{EtcdState, EtcdStatus};
 
-/// etcd as the source of one node.
+/// etcd as the source of one instance.
 #[derive(Debug)]
 pub struct EtcdSource {
-    /// For writes.
+    /// The client, for writes.
     pub(crate) etcd: SharedEtcd,
-    /// Which keys are this gateway's.
+    /// The keys of this gateway.
     pub(crate) space: KeySpace,
-    /// What was in force last, on disk.
+    /// The copy of the last data on disk.
     pub(crate) last_good: LastGood,
-    /// How the one who follows is told things.
+    /// Commands to the follower.
     pub(crate) follower: Arc<Follower>,
-    /// The last revision that the follower told of.
+    /// The last revision that the follower reported.
     pub(crate) followed: u64,
-    /// Keys below the prefix that hold no object, and why.
+    /// Keys below the prefix that hold no object, each with the reason.
     pub(crate) strays: BTreeMap<String, String>,
-    /// For those who ask.
+    /// The state for readers.
     pub(crate) status: EtcdStatus,
-    /// What the copy on disk held at the start, until it is taken.
+    /// The content of the copy on disk at the start, until it is taken.
     pub(crate) kept: Option<Kept>,
-    /// Notes of versions that this node has written since it last looked how many there are.
+    /// Notes that this instance has written since it last checked their count.
     pub(crate) notes_written: usize,
     /// Most operations that etcd takes in one transaction.
     pub(crate) max_operations: usize,
-    /// When a copy that lacks changes may be made anew.
+    /// The earliest time to write a copy that lacks changes again.
     pub(crate) copy_again_at: Option<Instant>,
-    /// How long a start waits when the disk held nothing.
+    /// Time that a start waits for etcd when the disk has no copy.
     pub(crate) start_timeout: Duration,
     runtime: Option<Runtime>,
 }
 
-/// Why etcd cannot be a source at all.
+/// The reasons why etcd cannot be a source.
 #[derive(Debug, thiserror::Error)]
 pub enum EtcdSourceError {
     /// The client cannot be made.
@@ -50,7 +50,7 @@ pub enum EtcdSourceError {
     /// The copy on disk cannot be opened.
     #[error(transparent)]
     LastGood(#[from] StoreError),
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     #[error("cannot start etcd's thread: {0}")]
     Thread(#[from] std::io::Error),
 }
@@ -91,7 +91,7 @@ impl EtcdSource {
         })
     }
 
-    /// Starts to follow; `tell` gets every update in order, and says false when nobody listens any more.
+    /// Starts to follow. `tell` gets every update in order, and returns false when the receiver is gone.
     pub(crate) fn follow<T, F>(&self, tell: T)
     where
         T: Fn(Update) -> F + Send + Sync + 'static,
@@ -101,12 +101,12 @@ impl EtcdSource {
         self.handle().spawn(following);
     }
 
-    /// Where calls of etcd run.
+    /// The runtime for calls of etcd.
     pub(crate) fn handle(&self) -> Handle {
         self.runtime.as_ref().expect("it is taken when this is dropped").handle().clone()
     }
 
-    /// Remembers how etcd is, saying so in the log when that has changed.
+    /// Sets the state of etcd, and logs it if it has changed.
     pub(crate) fn is_now(&mut self, state: EtcdState, reason: Option<String>) {
         if self.status.state != state {
             let endpoint = self.etcd.endpoint();
@@ -130,5 +130,5 @@ impl Drop for EtcdSource {
     }
 }
 
-/// Everything here waits for the network.
+/// One thread, because all of its work waits for the network.
 const RUNTIME_THREADS: usize = 1;

@@ -1,5 +1,5 @@
-//! Which keys of etcd are this gateway's, and which of those are objects (contract 2.2). It refuses to know what the
-//! objects mean.
+//! The keys of etcd that belong to this gateway, and those of them that are objects (contract 2.2). It does not know
+//! the meaning of the objects.
 
 use super::message::KeyValue;
 use crate::source::store::Record;
@@ -7,27 +7,27 @@ use crate::source::store::Record;
 /// The keys below one prefix.
 #[derive(Debug, Clone)]
 pub struct KeySpace {
-    /// With the slash at its end.
+    /// The prefix with the slash at its end.
     prefix: String,
 }
 
-/// A key below the prefix that holds no object, and why.
+/// A key below the prefix that holds no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stray {
-    /// Below the prefix.
+    /// The key without the prefix.
     pub path: String,
-    /// What is wrong with it.
+    /// The reason why it holds no object.
     pub reason: String,
 }
 
-/// What a key and its value are.
+/// The meaning of a key and its value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// An object's text.
+    /// The text of an object.
     Record(String, Record),
-    /// Something of APISIX's that is no object: directory markers, counters, what data planes tell.
+    /// A value of APISIX that is no object: directory markers, counters, reports of data planes.
     Other,
-    /// Nothing that can be used.
+    /// A value that cannot be used.
     Stray(Stray),
 }
 
@@ -47,23 +47,23 @@ impl KeySpace {
         format!("{}{path}", self.prefix).into_bytes()
     }
 
-    /// First key and the one behind the last of what is kept beside the data, where neither APISIX nor anybody else who
-    /// reads the data looks.
+    /// The first key of the data that Weir keeps beside the objects, and the key after the last one. They are outside
+    /// of the prefix, so that APISIX and other readers of the objects do not see them.
     pub(super) fn beside(&self, path: &str) -> (Vec<u8>, Vec<u8>) {
         ends_of(format!("/weir{}{path}", self.prefix))
     }
 
-    /// First key and the one behind the last of a collection.
+    /// The first key of a collection, and the key after the last one.
     pub(super) fn collection(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
         ends_of(format!("{}{name}/", self.prefix))
     }
 
-    /// First key and the one behind the last.
+    /// The first key below the prefix, and the key after the last one.
     pub(super) fn range(&self) -> (Vec<u8>, Vec<u8>) {
         ends_of(self.prefix.clone())
     }
 
-    /// The object that a key holds, if it holds one.
+    /// The object of a key; none for other values.
     pub(super) fn record(&self, kv: KeyValue) -> Option<Record> {
         match self.read(kv) {
             Found::Record(_, record) => Some(record),
@@ -71,7 +71,7 @@ impl KeySpace {
         }
     }
 
-    /// The path of a key; none for what is no text, or not below the prefix.
+    /// The path of a key; none where the key is not UTF-8, or not below the prefix.
     pub(super) fn path(&self, key: &[u8]) -> Option<String> {
         std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix).map(str::to_owned)
     }
@@ -102,23 +102,23 @@ impl KeySpace {
     }
 }
 
-/// A prefix that ends with a slash, and the first key that has it no more.
+/// A prefix that ends with a slash, and the first key after all keys with this prefix.
 fn ends_of(prefix: String) -> (Vec<u8>, Vec<u8>) {
     let first = prefix.into_bytes();
     let mut end = first.clone();
-    // A slash is not the last byte there is.
+    // The last byte is a slash, so that adding one does not overflow.
     *end.last_mut().expect("a prefix is not empty") += 1;
     (first, end)
 }
 
-/// What else APISIX keeps below its prefix.
+/// Whether the path is one of APISIX's keys that are no objects.
 fn is_other(path: &str) -> bool {
     path.ends_with('/') || path == "gen_id" || path == "plugins" || path.starts_with("data_plane/")
 }
 
-/// The value of the keys that APISIX makes for its directories.
+/// The value of the keys that APISIX creates for its directories.
 const MARKER: &[u8] = b"init_dir";
-/// What the Admin API takes at most, and etcd too unless it is told otherwise.
+/// Limit of a value: the limit of the Admin API, and etcd's default.
 const MAX_OBJECT_BYTES: usize = 3 << 19;
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_their_paths() {
+    fn key_and_path_are_converted() {
         let space = KeySpace::new("/apisix");
         assert_eq!(space.key("routes/1"), b"/apisix/routes/1");
         assert_eq!(space.range(), (b"/apisix/".to_vec(), b"/apisix0".to_vec()));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keys_hold() {
+    fn keys_and_values_are_classified() {
         let check = |key: &str, value: &[u8], expected: Result<Option<&str>, &str>| {
             let found = KeySpace::new("/apisix").read(kv(key, value));
             match (found, expected) {

@@ -1,5 +1,5 @@
-//! One watch: from a revision on, every change below the prefix, whole revisions only. It refuses to know what comes
-//! before it and what is done when it ends.
+//! One watch: every change below the prefix from a revision on, in whole revisions only. It does not know the first
+//! load, and does not reopen itself.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use super::space::Found;
 use super::{Etcd, EtcdError, KeySpace, Stray};
 use crate::source::store::Record;
 
-/// A change of one key; no record: it is gone.
+/// A change of one key; no record: the key was deleted.
 pub type Changed = (String, Result<Option<Record>, Stray>);
 
 /// Changes of some whole revisions, in order.
@@ -28,11 +28,11 @@ pub(super) struct Changes {
 /// An open watch.
 pub(super) struct Watch {
     stream: Streaming<WatchResponse>,
-    /// Parts of a response that is not whole yet.
+    /// Events of a response that is not complete yet.
     parts: Vec<Event>,
 }
 
-/// What etcd said when the watch was made.
+/// The values of etcd's answer to the request for a watch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
     pub(super) cluster_id: u64,
@@ -65,10 +65,11 @@ impl Watch {
         Ok((watch, Opened { cluster_id: header.cluster_id, revision: header.revision.unsigned_abs() }))
     }
 
-    /// The next changes: what has arrived, of at most [`MAX_RESPONSES`] responses. Empty ones only tell the revision.
+    /// The next changes: those that have arrived, of at most [`MAX_RESPONSES`] responses. Without changes only the
+    /// revision is newer.
     ///
     /// # Errors
-    /// See [`EtcdError`]; the watch is over then.
+    /// See [`EtcdError`]; the watch has ended then.
     pub(super) async fn next(&mut self, etcd: &Etcd, space: &KeySpace) -> Result<Changes, EtcdError> {
         let mut all = Changes::default();
         let mut response = self.response().await?;
@@ -91,7 +92,7 @@ impl Watch {
             return;
         }
         if progress {
-            // Nothing up to there concerns this prefix.
+            // No change up to that revision concerns this prefix.
             all.revision = all.revision.max(told);
         }
         for event in self.parts.drain(..) {
@@ -118,7 +119,7 @@ impl Watch {
         }
     }
 
-    /// A response that is there already.
+    /// A response that has already arrived.
     async fn arrived(&mut self) -> Option<Result<WatchResponse, EtcdError>> {
         poll_fn(|cx| match Pin::new(&mut self.stream).poll_next(cx) {
             Poll::Ready(Some(Ok(response))) => Poll::Ready(Some(Ok(response))),
@@ -132,7 +133,7 @@ impl Watch {
     }
 }
 
-/// etcd ends a watch with a message: what was asked for is compacted, the member has no leader, the token is old.
+/// etcd ends a watch with a message: the revision is compacted, the member has no leader, or the token has expired.
 fn refuse_canceled(response: &WatchResponse, etcd: &Etcd) -> Result<(), EtcdError> {
     if !response.canceled {
         return Ok(());
@@ -147,5 +148,6 @@ fn refuse_canceled(response: &WatchResponse, etcd: &Etcd) -> Result<(), EtcdErro
     Err(EtcdError::Unreachable(format!("etcd ended the watch: {reason}")))
 }
 
-/// Responses that become one change of the configuration: a storm of writes should not be compiled one by one.
+/// Limit of responses that become one change of the configuration, so that a burst of writes is not compiled one by
+/// one.
 const MAX_RESPONSES: usize = 256;

@@ -1,5 +1,5 @@
-//! Writes to etcd: under conditions, so that nothing that changed meanwhile is lost, several in one transaction where they
-//! came together. It refuses to know what is written.
+//! Writes to etcd: under conditions, so that changes of other writers are not lost, and several in one transaction
+//! where they arrive together. It does not know the meaning of the values.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,51 +13,52 @@ use super::{EtcdError, KeySpace};
 /// One write of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// Below the prefix.
+    /// The key without its prefix.
     pub path: String,
-    /// Below which one.
+    /// The prefix of the key.
     pub place: Place,
     /// The value; none deletes the key.
     pub text: Option<String>,
-    /// What the key must be like.
+    /// The condition for the key.
     pub expect: Expected,
-    /// Seconds until the key ends by itself.
+    /// Seconds until the key expires.
     pub ttl_s: Option<i64>,
 }
 
-/// Where a key is.
+/// The prefix of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Among the objects.
+    /// The prefix of the objects.
     Data,
-    /// Beside them, where only this program looks.
+    /// The prefix beside them that only Weir uses.
     Beside,
 }
 
-/// What a key must be like for an operation on it to be done.
+/// The condition for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// Changed last by this revision; 0: there is no such key.
+    /// The revision that changed the key last; 0: the key does not exist.
     At(u64),
-    /// As an earlier operation of the same call has left it. Where that was not done, this one is not either.
+    /// The key is unchanged since an earlier operation of the same call. If that operation was not done, this one is
+    /// not done either.
     AsWrittenBefore,
 }
 
-/// What became of operations that belong together.
+/// The result of operations in one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The revision that etcd had after it, whether it was done or not.
+    /// The revision of etcd afterwards, whether they were done or not.
     pub revision: u64,
-    /// Whether it was done; if not, some key was not as expected.
+    /// Whether they were done; if not, some key did not meet its condition.
     pub done: bool,
 }
 
-/// Why it is not known, or known not to be done.
+/// The error of a call. It may be unknown whether the write was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed(pub EtcdError);
 
 impl Etcd {
-    /// A revision that nobody else has got: the number of a new object.
+    /// A revision that no other caller gets, used as the number of a new object.
     ///
     /// # Errors
     /// See [`EtcdError`].
@@ -67,11 +68,11 @@ impl Etcd {
         Ok(answer.header.unwrap_or_default().revision.unsigned_abs())
     }
 
-    /// Does groups of operations, each group wholly or not at all, in order. Groups are joined into one transaction where
-    /// they fit; if that meets a key that is not as expected, each group is tried alone.
+    /// Does groups of operations in order, each group as a whole or not at all. Groups are joined into one transaction
+    /// where they fit; if a key in it does not meet its condition, each group is tried alone.
     pub async fn write(&self, space: &KeySpace, groups: &[Vec<Operation>]) -> Vec<Result<Outcome, Failed>> {
         let mut outcomes = Vec::with_capacity(groups.len());
-        // What this call has written so far, and at which revision.
+        // The keys that this call has written so far, each with its revision.
         let mut written: HashMap<String, u64> = HashMap::new();
         let mut rest = groups;
         while !rest.is_empty() {
@@ -109,7 +110,8 @@ impl Etcd {
         outcomes
     }
 
-    /// One group; one that is larger than etcd takes at once is done in parts, the last of which decides.
+    /// Does one group. A group that is larger than etcd accepts is done in parts, and the result is that of the last
+    /// part.
     async fn transact_in_parts(&self, space: &KeySpace, group: &[Operation]) -> Result<Outcome, EtcdError> {
         let mut last = Outcome { revision: 0, done: true };
         for (number, part) in group.chunks(MAX_OPERATIONS).enumerate() {
@@ -125,7 +127,7 @@ impl Etcd {
         Ok(last)
     }
 
-    /// Does all operations in one transaction, if nothing in these collections is newer than `revision`.
+    /// Does all operations in one transaction, if no key of these collections is newer than `revision`.
     ///
     /// # Errors
     /// See [`EtcdError`].
@@ -197,7 +199,7 @@ impl Etcd {
     }
 }
 
-/// The operations with every expectation a revision; none where one builds on what was not done.
+/// The operations with a revision in every condition; none where one of them builds on an operation that was not done.
 fn settled(operations: &[Operation], written: &HashMap<String, u64>) -> Option<Vec<Operation>> {
     let settle = |operation: &Operation| {
         let expect = match operation.expect {
@@ -209,7 +211,7 @@ fn settled(operations: &[Operation], written: &HashMap<String, u64>) -> Option<V
     operations.iter().map(settle).collect()
 }
 
-/// Remembers what was written: a key that was deleted is there no more.
+/// Records the new revision of each written key; 0 for a deleted one.
 fn note(operations: &[Operation], revision: u64, written: &mut HashMap<String, u64>) {
     for operation in operations {
         let now = if operation.text.is_some() { revision } else { 0 };
@@ -217,8 +219,8 @@ fn note(operations: &[Operation], revision: u64, written: &mut HashMap<String, u
     }
 }
 
-/// Whether the keys are as the operations would have left them, and newer than what was expected: an endpoint did them
-/// and its answer was lost, so that they were asked for once more.
+/// Whether the keys already have the values of the operations, at a newer revision than expected. An endpoint has then
+/// done the operations and its answer was lost, so that they were sent again.
 fn is_there_already(operations: &[Operation], found: &[Option<KeyValue>]) -> bool {
     operations.len() == found.len()
         && operations.iter().zip(found).all(|(operation, found)| match (&operation.text, found) {
@@ -247,7 +249,7 @@ fn unchanged_since(key: Vec<u8>, revision: u64) -> Compare {
     }
 }
 
-/// How many of the first groups fit into one transaction: etcd takes no key twice, and bounds operations and bytes.
+/// Count of the first groups that fit into one transaction. etcd accepts no key twice, and limits operations and bytes.
 fn fitting(groups: &[Vec<Operation>]) -> usize {
     let mut keys = HashSet::new();
     let (mut operations, mut bytes) = (0, 0);
@@ -267,9 +269,9 @@ fn fitting(groups: &[Vec<Operation>]) -> usize {
     count.max(1)
 }
 
-/// etcd's `max-txn-ops` is 128 unless told otherwise.
+/// Below etcd's default of `max-txn-ops`, which is 128.
 pub(crate) const MAX_OPERATIONS: usize = 100;
-/// etcd's `max-request-bytes` is 1.5 MiB unless told otherwise; keys stand in a request three times.
+/// Below etcd's default of `max-request-bytes`, which is 1.5 MiB. Keys occur three times in a request.
 pub(crate) const MAX_TRANSACTION_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_fit_together() {
+    fn fitting_groups_share_a_transaction() {
         let check = |groups: &[Vec<Operation>], expected: usize| assert_eq!(fitting(groups), expected);
         check(&[vec![put("a", "1", 0)]], 1);
         check(&[vec![put("a", "1", 0)], vec![put("b", "1", 0)]], 2);
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_whose_answer_was_lost_is_recognised() {
+    fn write_with_a_lost_answer_is_recognised() {
         let kv = |value: &str, mod_revision| {
             Some(KeyValue {
                 key: b"a".to_vec(),

@@ -1,10 +1,10 @@
-//! Objects back into the document that a resource file is: the collections at the top, ids where the file has them; as
-//! a value or as YAML. It refuses to know which objects these are.
+//! Composes objects into a document like a resource file: the collections at the top, ids where a file has them; as a
+//! value or as YAML. It does not choose the objects.
 
 use model::{Key, Kind};
 use serde_json::{Map, Value};
 
-/// The document of these objects, one list a collection in resolving order, items as they come.
+/// The document of these objects: one list per collection, collections in resolving order, items in the given order.
 pub fn set<'a>(objects: impl IntoIterator<Item = (&'a Key, &'a str)>) -> Map<String, Value> {
     let mut lists: [Vec<Value>; Kind::ALL.len()] = Default::default();
     for (key, text) in objects {
@@ -17,15 +17,15 @@ pub fn set<'a>(objects: impl IntoIterator<Item = (&'a Key, &'a str)>) -> Map<Str
         .collect()
 }
 
-/// The kind whose list an object is in: credentials are among the consumers.
+/// The kind of the list that an object is in: credentials are among the consumers.
 pub(crate) fn collection_of(kind: Kind) -> Kind {
     if kind == Kind::Credential { Kind::Consumer } else { kind }
 }
 
-/// An object as a file has it.
+/// An object in the form of a file's item.
 fn item(key: &Key, text: &str) -> Value {
     let Ok(Value::Object(mut object)) = serde_json::from_str(text) else {
-        // Only a damaged store holds this; the reader of the document is told what is there.
+        // Only a damaged store holds such a text; the document shows it as a string.
         return Value::String(text.to_owned());
     };
     if matches!(key.kind, Kind::PluginMetadata | Kind::Credential | Kind::Secret) {
@@ -34,7 +34,7 @@ fn item(key: &Key, text: &str) -> Value {
     Value::Object(object)
 }
 
-/// The value as YAML in block style, ended by a line end. What could be read as something else is quoted as in JSON,
+/// The value as YAML in block style, with a line end. Texts that YAML could read as another type are quoted as in JSON,
 /// which YAML reads the same.
 pub(crate) fn yaml(value: &Value) -> String {
     let mut text = String::new();
@@ -51,7 +51,7 @@ pub(crate) fn yaml(value: &Value) -> String {
 
 fn mapping(object: &Map<String, Value>, indent: usize, text: &mut String) {
     for (index, (name, value)) in object.iter().enumerate() {
-        // The first line of an item stands behind its dash.
+        // The first line of an item is on the line of its dash.
         if index > 0 || text.is_empty() || text.ends_with('\n') {
             text.extend(std::iter::repeat_n(' ', indent));
         }
@@ -104,7 +104,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// A text, plain where nobody could take it for anything else.
+/// A text, unquoted where no YAML reader could take it for another type.
 fn word(text: &str) -> String {
     let mut bytes = text.bytes();
     let begins = bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'/');
@@ -113,9 +113,9 @@ fn word(text: &str) -> String {
     if begins && goes_on && !reserved { text.to_owned() } else { Value::from(text).to_string() }
 }
 
-/// Spaces a level.
+/// Spaces per level.
 const INDENT: usize = 2;
-/// Words that some reader of YAML takes for something else than a text.
+/// Words that some YAML readers do not take for a text.
 const RESERVED: [&str; 8] = ["true", "false", "null", "yes", "no", "on", "off", "y"];
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
     use crate::source::file::{Document, parse_value};
 
     #[test]
-    fn a_document_reads_as_people_write_it() {
+    fn composed_document_is_readable_yaml() {
         let value = json!({
             "routes": [{"id": "r1", "uri": "/a/*", "methods": ["GET"], "plugins": {"cors": {}}, "n": 1.5}, {}],
             "empty": [],
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_holds_the_objects_it_was_made_of() {
+    fn composed_document_has_all_of_its_objects() {
         let key = |kind, id: &str| Key::new(kind, id).unwrap();
         let objects = [
             (key(Kind::Upstream, "u"), r#"{"nodes":{"h:1":1},"id":"u"}"#),
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Any JSON, not too deep.
+    /// Any JSON of limited depth.
     fn json_value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),

@@ -1,5 +1,4 @@
-//! The objects of one resource file: which there are, under which keys, at which lines. It refuses to know whether
-//! they are any good.
+//! The objects of one resource file, their keys and their lines. It does not know whether they are valid.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -17,28 +16,28 @@ use super::yaml::{self, Marked};
 /// One object of a file.
 #[derive(Debug, Clone)]
 pub struct FileObject {
-    /// What it is stored under.
+    /// The key under which it is stored.
     pub key: Key,
     /// Its JSON, with the id filled in.
     pub text: Arc<str>,
-    /// Where it is in the document (`/routes/3`).
+    /// Its place in the document (`/routes/3`).
     pub pointer: String,
 }
 
-/// A file that could be read, and what is wrong with its outer shape.
+/// A file that could be read, with the faults of its outer shape.
 #[derive(Debug)]
 pub struct Document {
     /// The objects, in the file's order.
     pub objects: Vec<FileObject>,
-    /// In place of routes and global rules that cannot be objects under a key of their own: faulty objects, which answer the
-    /// items' requests with 503.
+    /// Faulty objects for routes and global rules that cannot be objects under a key of their own; they answer the
+    /// requests of such items with 503.
     pub stand_ins: Vec<FileObject>,
-    /// Items that are no objects of any kind; the others stand nevertheless.
+    /// Faults of items that are no objects of any kind; the other items are valid nevertheless.
     pub faults: Vec<FileFault>,
-    /// Kinds of which some item could not be told from the others: what seems gone of them may be that item.
+    /// Kinds with an item that has no usable key: an object of such a kind that seems to be removed may be that item.
     pub unclear: HashSet<Kind>,
     path: PathBuf,
-    /// Of the file, from 1.
+    /// The last line of the file, from 1.
     last_line: usize,
     marked: Marked,
     expanded: Expanded,
@@ -59,10 +58,10 @@ impl FileObject {
 }
 
 impl Document {
-    /// Splits `text`, the content of `path`, replacing variables by what `lookup` knows.
+    /// Splits `text`, the content of `path`; replaces variables by the values that `lookup` returns.
     ///
     /// # Errors
-    /// Unset variables, faults of syntax, a top level that is no mapping: the text is no document.
+    /// An unset variable, a fault of syntax, or a top level that is no mapping: the text is no document.
     pub fn parse(
         path: &Path,
         text: &str,
@@ -80,7 +79,8 @@ impl Document {
         Document::split(path, text, expanded)
     }
 
-    /// Splits `text` as it is, nothing replaced: what came from elsewhere must not read this process's environment.
+    /// Splits `text` without replacing variables, because a text from elsewhere must not read this process's
+    /// environment.
     ///
     /// # Errors
     /// As [`Document::parse`].
@@ -92,7 +92,7 @@ impl Document {
         let general = |line, reason| FileFault { path: path.to_owned(), line, place: String::new(), reason };
         let last_line = text.lines().count().max(1);
         let mut marked = yaml::parse(&expanded.text).map_err(|fault| {
-            // What is missing at the end is missing in the last line.
+            // The parser reports a missing end after the last line.
             vec![general(expanded.file_line(fault.line).min(last_line), fault.reason)]
         })?;
         let collections = match marked.value.take() {
@@ -116,7 +116,8 @@ impl Document {
             expanded,
             pointers: HashMap::new(),
         };
-        // Objects under a misspelt name must not count as removed: a gateway would go on without its global rules.
+        // Objects under a misspelt collection name must not count as removed, because a gateway would then run without
+        // its global rules.
         let misspelt =
             |name: &&String| Kind::from_collection(name).is_none() && nearest_collection(name).is_some();
         let misspelt: Vec<FileFault> = collections
@@ -132,14 +133,14 @@ impl Document {
         }
         document.pointers =
             document.objects.iter().map(|object| (object.key.clone(), object.pointer.clone())).collect();
-        // An object may have the key of a stand-in for its id.
+        // An object may have the key of a stand-in as its id.
         document.stand_ins.retain(|object| !document.pointers.contains_key(&object.key));
         let places = document.stand_ins.iter().map(|object| (object.key.clone(), object.pointer.clone()));
         document.pointers.extend(places);
         Ok(document)
     }
 
-    /// The place of a fault the model found in one of the objects; none when the object is not in this document.
+    /// The place of a fault that the model found in one of the objects; none when the object is not in this document.
     pub fn place(&self, fault: &Fault) -> Option<FileFault> {
         let object = match &fault.key {
             Some(key) => self.pointers.get(key)?.as_str(),
@@ -202,19 +203,20 @@ impl Document {
     }
 
     fn fault(&self, pointer: &str, reason: String) -> FileFault {
-        // A carriage return alone ends a line for YAML, and for no editor.
+        // For YAML a lone carriage return ends a line, but not for editors.
         let line = self.expanded.file_line(self.marked.line(pointer)).min(self.last_line);
         FileFault { path: self.path.clone(), line, place: dotted(pointer), reason }
     }
 }
 
-/// Whether an item that is left out would let requests through that it may refuse. A route that is no mapping matches none.
+/// Whether an item that is left out would let requests through that it may refuse. A route that is no mapping matches
+/// no request.
 fn is_protective(kind: Kind, item: &Value) -> bool {
     kind == Kind::GlobalRule || kind == Kind::Route && item.is_object()
 }
 
-/// In place of an item that cannot be an object under a key of its own: a faulty object, which answers the item's requests
-/// with 503.
+/// A faulty object for an item that cannot be an object under a key of its own; it answers the item's requests with
+/// 503.
 fn stand_in(kind: Kind, index: usize, item: &str, reason: &str, pointer: &str) -> Option<FileObject> {
     let key = Key::new(kind, &format!("arr_{}.faulty", index + 1)).ok()?;
     Some(FileObject { key, text: Written::unreadable_json(reason, item), pointer: pointer.to_owned() })
@@ -225,7 +227,7 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// One item of a collection; the error is a pointer below it and the reason.
+/// One item of a collection; the error is a pointer below the item and the reason.
 pub(crate) fn object(
     kind: Kind,
     index: usize,
@@ -240,14 +242,14 @@ pub(crate) fn object(
         Some(Value::Number(id)) => id.to_string(),
         Some(_) => return Err(("/id", "an id is a text or a number".to_owned())),
         None if kind == Kind::Consumer => return Err(("", "a consumer needs a `username`".to_owned())),
-        // APISIX names nameless items by their place, counted from 1.
+        // APISIX names items without an id by their place, counted from 1.
         None => format!("arr_{}", index + 1),
     };
     let is_credential = kind == Kind::Consumer && id.contains("/credentials/");
     let kind = if is_credential { Kind::Credential } else { kind };
     let key = Key::new(kind, &id).map_err(|fault| ("/id", fault.to_string()))?;
     match kind {
-        // These have no id of their own: the file's `id` only says where they belong.
+        // These have no id of their own: the `id` in the file only names the plugin or the consumer.
         Kind::PluginMetadata | Kind::Consumer => {
             item.shift_remove("id");
         }
@@ -262,7 +264,7 @@ pub(crate) fn object(
     Ok(FileObject { key, text, pointer: pointer.to_owned() })
 }
 
-/// Consumers are named by `username`, unless an `id` says that the item is a credential.
+/// Consumers are named by `username`, unless an `id` shows that the item is a credential.
 fn id_field(kind: Kind, item: &Map<String, Value>) -> &'static str {
     let names_credential = |id: &Value| id.as_str().is_some_and(|id| id.contains("/credentials/"));
     if kind == Kind::Consumer && !item.get("id").is_some_and(names_credential) { "username" } else { "id" }
@@ -289,13 +291,13 @@ fn collections() -> impl Iterator<Item = &'static str> {
     Kind::ALL.into_iter().filter(|kind| *kind != Kind::Credential).map(Kind::collection)
 }
 
-/// The collection that a name was probably meant to be.
+/// The collection with the name that is nearest to a misspelt one.
 fn nearest_collection(name: &str) -> Option<&'static str> {
     let has_own_reason = matches!(name, "credentials" | "plugins");
     nearest(name, collections()).filter(|_| !has_own_reason)
 }
 
-/// `/routes/3/plugins/limit-count` as people write it: `routes[3].plugins.limit-count`.
+/// A pointer in the notation of messages: `/routes/3/plugins/limit-count` becomes `routes[3].plugins.limit-count`.
 pub fn dotted(pointer: &str) -> String {
     let mut place = String::new();
     for step in pointer.split('/').skip(1) {
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_and_their_keys() {
+    fn objects_get_their_keys() {
         check("", &[], &[]);
         check("routes:\n#END\n", &[], &[]);
         check("routes:\n  - uri: /a\n", &[("/routes/arr_1", r#"{"uri":"/a","id":"arr_1"}"#)], &[]);
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn json_with_and_without_an_end_mark() {
+    fn json_is_read_with_and_without_end_mark() {
         let route: &[(&str, &str)] = &[("/routes/r", r#"{"id":"r","uri":"/"}"#)];
         check(r#"{"routes": [{"id": "r", "uri": "/"}]}"#, route, &[]);
         check("{\"routes\": [{\"id\": \"r\", \"uri\": \"/\"}]}\n#END\n", route, &[]);

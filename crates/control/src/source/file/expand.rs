@@ -1,9 +1,9 @@
-//! `${{NAME}}` and `${{NAME:=default}}` in a resource file, replaced in the text before it is parsed. It refuses
-//! to know where values come from: the lookup is handed in.
+//! `${{NAME}}` and `${{NAME:=default}}` in a resource file, replaced in the text before it is parsed. The lookup of
+//! values is passed in.
 
 use std::fmt::Write as _;
 
-/// The text with every variable replaced, and how its lines relate to the file's.
+/// The text with every variable replaced, and the relation of its lines to the lines of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expanded {
     pub(super) text: String,
@@ -16,17 +16,16 @@ pub struct Expanded {
 pub struct Unset {
     /// Line of the file, from 1.
     pub line: usize,
-    /// What is wrong and what to do.
+    /// The fault and its remedy.
     pub reason: String,
 }
 
 impl Expanded {
-    /// The text as it is.
+    /// The unchanged text.
     pub(super) fn plain(text: &str) -> Expanded {
         Expanded { text: text.to_owned(), added: Vec::new() }
     }
 
-    /// The text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -39,7 +38,7 @@ impl Expanded {
     }
 }
 
-/// Replaces the variables of `text`; a line that is only a comment is left alone.
+/// Replaces the variables of `text`; lines that are only a comment stay unchanged.
 ///
 /// # Errors
 /// Every variable that is unset and has no default, and every `${{` that is never closed.

@@ -1,7 +1,7 @@
-//! YAML or JSON text into a value, with the line of every node. It refuses to know what the value means.
+//! Reads YAML or JSON text into a value, with the line of every node. It does not know the meaning of the value.
 //!
-//! The value is built from the parser's events on a stack of its own, so that depth, number of nodes and what
-//! aliases expand to are bounded before memory or the call stack is spent on them.
+//! The value is built from the parser's events on an explicit stack, so that depth, number of nodes and the expansion
+//! of aliases are limited before memory or the call stack is used up.
 
 mod builder;
 
@@ -18,7 +18,7 @@ pub(super) struct Marked {
     shape: Shape,
 }
 
-/// The lines of a node and of all below it: what remains of the tree beside the value.
+/// The line of a node and of all nodes below it; the rest of the tree becomes the value.
 #[derive(Debug)]
 struct Shape {
     line: usize,
@@ -33,7 +33,7 @@ enum Below {
     Fields(Box<[(Box<str>, Shape)]>),
 }
 
-/// Why a text is not one document of plain values.
+/// The reason why a text is not one document of plain values.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Malformed {
     /// Line of the text, from 1.
@@ -68,7 +68,7 @@ impl Shape {
 /// Reads one document; an empty text is `null`.
 ///
 /// # Errors
-/// The first fault of syntax, a duplicate key, a key that is no scalar, or a limit.
+/// The first fault of syntax, a duplicate key, a key that is no scalar, or an exceeded limit.
 pub(super) fn parse(text: &str) -> Result<Marked, Malformed> {
     if text.trim_start().starts_with('{')
         && let Some(marked) = parse_json(text)
@@ -84,8 +84,8 @@ pub(super) fn parse(text: &str) -> Result<Marked, Malformed> {
     Ok(Marked { value, shape })
 }
 
-/// JSON has escapes that YAML has not (surrogate pairs), so the values of a JSON text come from a JSON parser and
-/// only the lines from the YAML one; none when it is not JSON (YAML's flow style starts the same way).
+/// JSON has escapes that YAML has not (surrogate pairs), so the values of a JSON text come from a JSON parser and only
+/// the lines from the YAML parser. None when the text is no JSON (YAML's flow style begins with the same character).
 fn parse_json(text: &str) -> Option<Marked> {
     let body = text.trim_end();
     let body = body.strip_suffix(END_MARK).unwrap_or(body);
@@ -94,7 +94,7 @@ fn parse_json(text: &str) -> Option<Marked> {
     for event in Parser::new_from_str(body) {
         let Ok((event, span)) = event else { break };
         if builder.event(event, span).is_err() {
-            // A duplicate key or a limit: let the YAML path say so.
+            // A duplicate key or an exceeded limit; the YAML parser reports it.
             return None;
         }
     }
@@ -102,7 +102,7 @@ fn parse_json(text: &str) -> Option<Marked> {
     Some(Marked { value, shape })
 }
 
-/// The tree as a plain value and its lines. The builder bounds how deep this goes.
+/// The tree as a plain value and its lines. The builder limits the depth of this recursion.
 fn split(tree: Tree) -> (Value, Shape) {
     let (value, below) = match tree.node {
         Node::Scalar(value) => (value, Below::Nothing),
@@ -132,7 +132,7 @@ fn at(line: usize, reason: &str) -> Malformed {
     Malformed { line, reason: reason.to_owned() }
 }
 
-/// What closes a file that was written completely.
+/// The last line of a complete file.
 const END_MARK: &str = "#END";
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn values() {
+    fn yaml_and_json_values_are_read() {
         check("", Ok(Value::Null));
         check("#END", Ok(Value::Null));
         check(
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs_are_refused() {
+    fn alias_bombs_are_refused() {
         check(&"- ".repeat(100_000), Err((1, "deeper than 64")));
         check(&"[".repeat(100_000), Err((1, "recursion limit")));
         check(&format!("{{\"a\":{}1{}}}", "[".repeat(200), "]".repeat(200)), Err((1, "deeper than 64")));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn many_keys_cost_no_more_than_they_are() {
+    fn many_keys_are_read_within_limits() {
         let text: String = (0..50_000).map(|number| format!("k{number}: {number}\n")).collect();
         assert_eq!(parse(&text).unwrap().value.as_object().unwrap().len(), 50_000);
         let merging = format!("base: &b\n{}more:\n  <<: [*b, *b]\n", text.replace('k', "  k"));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_nodes() {
+    fn each_node_has_its_line() {
         let marked =
             parse("routes:\n  - id: 1\n    plugins:\n      a/b:\n        count: x\n  - id: 2\n").unwrap();
         let lines = [

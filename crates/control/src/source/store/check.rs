@@ -1,6 +1,6 @@
-//! Whether a store's file is what was written: the storage library keeps a checksum of every page in the page above it, but
-//! reads without looking at them. The check changes nothing on the disk: what the library would repair or record goes into
-//! memory, so that a damaged file stays as it is for whatever its owner wants to save of it.
+//! Whether a store's file is undamaged: the storage library keeps a checksum of every page in the page above it, but
+//! reads without verifying them. The check changes nothing on the disk: the repairs and records of the library are
+//! written to memory, so that a damaged file stays unchanged for a recovery.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -17,6 +17,7 @@ use super::{DAMAGED, builder};
 
 /// Checks the file.
 ///
+/// The fault of the file.
 /// # Errors
 /// The fault.
 pub(super) fn check(path: &Path) -> Result<(), String> {
@@ -38,8 +39,8 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
     let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
     if after.transaction < before.transaction {
         if before.is_clean {
-            // The library has found the newest state damaged and taken up the one before it: acknowledged writes would
-            // be lost without a word.
+            // The library has found the newest state damaged and uses the one before it: acknowledged writes would be
+            // lost without an error.
             return Err(DAMAGED.to_owned());
         }
         tracing::warn!(
@@ -53,7 +54,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
 /// The parts of the library's file header that the check reads (its `docs/design.md`, "Super-header").
 #[derive(Debug)]
 struct Header {
-    /// The file was closed in order.
+    /// Whether the file was closed properly.
     is_clean: bool,
     /// Number of the transaction in force.
     transaction: u64,
@@ -76,7 +77,7 @@ impl Header {
     }
 }
 
-/// A file that is only read, and what was written over it in memory.
+/// A file that is only read, with the writes to it in memory.
 #[derive(Clone, Debug)]
 struct Overlay(Arc<Written>);
 
@@ -89,12 +90,12 @@ struct Written {
 #[derive(Debug)]
 struct State {
     length: u64,
-    /// Bytes of the file that still count: it may have been cut and made longer again.
+    /// Bytes of the file that are still visible: it may have been truncated and extended again.
     file_length: u64,
     blocks: HashMap<u64, Box<[u8]>>,
 }
 
-/// The library writes whole pages of this size, mostly.
+/// Block size of the overlay; most writes of the library are whole pages of this size.
 const BLOCK_BYTES: u64 = 4096;
 
 impl Overlay {
@@ -108,7 +109,7 @@ impl Overlay {
         self.0.state.lock()
     }
 
-    /// The bytes of the file at `offset`, zeros behind its end.
+    /// The bytes of the file at `offset`; zeros after its end.
     fn read_file(&self, state: &State, offset: u64, out: &mut [u8]) -> io::Result<()> {
         out.fill(0);
         let there = usize::try_from(state.file_length.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -117,7 +118,8 @@ impl Overlay {
     }
 }
 
-/// The parts of `length` bytes at `offset` by block: its number, where the part begins in it and in the bytes, how long.
+/// The parts of `length` bytes at `offset` by block: its number, the begin of the part in the block and in the bytes,
+/// and the length.
 fn parts(offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let mut done = 0;
     std::iter::from_fn(move || {

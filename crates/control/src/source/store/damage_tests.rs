@@ -1,21 +1,21 @@
-//! Damaged files: wherever bytes change, a store serves with all objects intact or says that it is damaged; it never panics
-//! and never comes up with other objects than were written.
+//! Damaged files: whichever bytes change, a store serves all of its objects or reports the damage; it never panics and
+//! never has other objects than the written ones.
 
 use std::fs;
 use std::path::Path;
 
 use super::*;
 
-/// As many objects as a small team has.
+/// The number of objects of a small team.
 const OBJECTS_WRITTEN: usize = 300;
-/// Damages that are tried of each kind.
+/// Number of damages of each kind.
 const SEEDS: u64 = 60;
 
 fn text(number: usize) -> String {
     format!("{{\"uri\":\"/{number}\",\"desc\":\"{}\"}}", "x".repeat(number % 90))
 }
 
-/// A store's file, closed in order, and the objects in it.
+/// A store's file, closed properly, and the objects in it.
 fn written(directory: &Path) -> (Vec<u8>, Vec<(String, Record)>) {
     let mut store = Store::open(directory).unwrap();
     for part in 0..3 {
@@ -33,7 +33,7 @@ fn written(directory: &Path) -> (Vec<u8>, Vec<(String, Record)>) {
     (fs::read(directory.join(STORE_FILE)).unwrap(), objects)
 }
 
-/// Numbers that look random and are the same each time (Steele and others, "Fast splittable pseudorandom number
+/// Pseudo-random numbers that are the same in each run (Steele and others, "Fast splittable pseudorandom number
 /// generators", 2014).
 struct Random(u64);
 
@@ -46,7 +46,8 @@ impl Random {
     }
 }
 
-/// The damage of a seed: some bits flipped, a page overwritten, swapped with another or emptied, or the end cut off.
+/// Damages the bytes by a seed: some bits flipped, a page overwritten, swapped with another or emptied, or the end cut
+/// off.
 fn damage(bytes: &mut Vec<u8>, seed: u64) -> String {
     const PAGE: usize = 4096;
     let mut random = Random(seed);
@@ -61,7 +62,7 @@ fn damage(bytes: &mut Vec<u8>, seed: u64) -> String {
             "200 bits".to_owned()
         }
         1 => {
-            // In use for sure: the header, or the first pages of the trees.
+            // Bytes that are certainly in use: the header, or the first pages of the trees.
             let at = random.below(PAGE * 8.min(pages));
             bytes[at] ^= 1 << random.below(8);
             format!("a bit at {at}")
@@ -129,7 +130,7 @@ fn store_damaged_in_use_answers_with_errors() {
         let mut store = Store::open(directory.path()).unwrap();
         store.load().unwrap();
         store.close();
-        // Nothing is checked when the file is opened again, and no page is in memory.
+        // Opening the file again does not check it, and no page is in memory.
         let mut random = Random(seed);
         let mut bytes = good.clone();
         match seed % 3 {

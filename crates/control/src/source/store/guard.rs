@@ -1,20 +1,20 @@
-//! Calls of the storage library whose panics are faults of the file. The library trusts the pages it reads, so a damaged
-//! page may trip one of its assertions. It refuses to know what is called.
+//! Guards calls of the storage library. The library trusts the pages it reads, so that a damaged page may fail one of
+//! its assertions; such a panic is a fault of the file. It does not know the calls.
 //!
-//! Two things keep such a panic from doing harm. Its text is not printed, because the caller reports the fault in words of
-//! its own. And the library's objects are not dropped while the stack unwinds: a second panic, in a `drop`, would abort
-//! the process. They are leaked instead; the store is not used any more after that.
+//! Two measures keep such a panic from doing harm. Its text is not printed, because the caller reports the fault
+//! itself. And the library's objects are not dropped while the stack unwinds, because a second panic, in a `drop`,
+//! would abort the process: they are leaked, and the store is not used afterwards.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
-    /// Guarded calls that this thread is in.
+    /// Depth of guarded calls of this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether a panic of this thread would be caught and reported as a fault of the store. A panic hook has nothing to say
+/// Whether a panic of this thread would be caught and reported as a fault of the store. A panic hook prints nothing
 /// then.
 pub fn panic_is_expected() -> bool {
     DEPTH.get() > 0
@@ -24,7 +24,7 @@ pub fn panic_is_expected() -> bool {
 #[derive(Debug)]
 pub(super) struct Panicked;
 
-/// Calls the library. Objects of it that `call` creates belong into [`Leaked`].
+/// Calls the library. Objects of the library that `call` creates must be wrapped in [`Leaked`].
 pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
     DEPTH.set(DEPTH.get() + 1);
     let result = catch_unwind(AssertUnwindSafe(call));
@@ -37,8 +37,8 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
     })
 }
 
-/// An object of the library that is leaked instead of dropped while its thread panics. Outside of [`guarded`], a panic of its
-/// `drop` is caught.
+/// An object of the library that is leaked instead of dropped while its thread panics. Outside of [`guarded`], a panic
+/// of its `drop` is caught.
 #[derive(Debug)]
 pub(super) struct Leaked<T>(Option<T>);
 
@@ -47,7 +47,6 @@ impl<T> Leaked<T> {
         Leaked(Some(object))
     }
 
-    /// The object itself.
     pub(super) fn into_inner(mut self) -> T {
         self.0.take().expect("it is taken only here, which consumes this")
     }
@@ -80,7 +79,8 @@ impl<T> Drop for Leaked<T> {
         } else if panic_is_expected() {
             drop(object);
         } else {
-            // Nothing is lost by it: a table or a transaction whose drop matters is dropped inside a guarded call.
+            // A panic here loses no data: tables and transactions that must be dropped properly are dropped inside a
+            // guarded call.
             let _ = guarded(|| drop(object));
         }
     }

@@ -1,6 +1,6 @@
-//! Where the process that holds a data directory listens, kept beside its lock, so that commands find it whatever its
-//! ports are. The lock decides whether there is such a process: what a dead one has left is not believed. It refuses to
-//! know what is asked there.
+//! The addresses of the process that holds a data directory, kept in a file beside its lock, so that commands find the
+//! process on any port. The lock decides whether there is such a process; the file of a process that has ended is
+//! ignored. It does not know the requests.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,18 +14,17 @@ use super::lock::{DirectoryLock, LockError};
 /// The process that runs on a data directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// Its process id.
     pub process: u32,
-    /// Where it listens; none where it has not said so, because it is starting or is of an older version.
+    /// Its addresses; none where it has not announced them, because it is starting or is of an older version.
     pub listeners: Option<Vec<InstanceListener>>,
 }
 
-/// One address that it listens on.
+/// One address of the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceListener {
-    /// The setting that asks for it: `admin`, `control`, `status`, `metrics`.
+    /// The name of the setting: `admin`, `control`, `status`, `metrics`.
     pub name: String,
-    /// The address, with the port that was found where the setting asked for any.
+    /// The address, with the real port where the setting asked for port 0.
     pub address: SocketAddr,
 }
 
@@ -37,24 +36,24 @@ struct Announced {
 }
 
 impl Instance {
-    /// Says where this process, the holder of the lock, listens.
+    /// Announces the addresses of this process, which holds the lock.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn announce(lock: &DirectoryLock, listeners: Vec<InstanceListener>) -> io::Result<()> {
         let announced = Announced { process: std::process::id(), listeners };
         let path = path(lock.directory());
-        // A name of its own, because in an upgrade two processes may write at the same time.
+        // The name has the process id, because in an upgrade two processes may write at the same time.
         let unfinished = path.with_extension(format!("{}.unfinished", announced.process));
         std::fs::write(&unfinished, serde_json::to_vec(&announced)?)?;
         std::fs::rename(unfinished, path)
     }
 
-    /// The process that runs on `directory`; none if none does. Waits a moment for one that is just starting or taking
-    /// over.
+    /// The process that runs on `directory`; none if there is none. Waits up to `STARTING_WITHIN` for a process that
+    /// is just starting or taking over.
     ///
     /// # Errors
-    /// The lock cannot be looked at.
+    /// The lock cannot be read.
     pub fn running(directory: &Path) -> Result<Option<Instance>, LockError> {
         let deadline = Instant::now() + STARTING_WITHIN;
         loop {
@@ -67,7 +66,7 @@ impl Instance {
         }
     }
 
-    /// Where to connect to the listener of that name; none if it has none, or has not said.
+    /// The address to connect to for the listener of that name; none if it is off, or not announced.
     pub fn address(&self, name: &str) -> Option<SocketAddr> {
         let listener = self.listeners.iter().flatten().find(|listener| listener.name == name)?;
         Some(reachable(listener.address))
@@ -81,7 +80,7 @@ pub(super) fn announced(directory: &Path, process: u32) -> Option<Vec<InstanceLi
     (announced.process == process).then_some(announced.listeners)
 }
 
-/// A listener on every address is connected to by the loopback one.
+/// The address to connect to: loopback for a listener on every address.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -97,9 +96,9 @@ fn path(directory: &Path) -> PathBuf {
 
 /// Name of the file in the data directory.
 const FILE: &str = "instance.json";
-/// How long a command waits for a process that holds the lock to say where it listens.
+/// Time that a command waits for the process that holds the lock to announce its addresses.
 const STARTING_WITHIN: Duration = Duration::from_secs(1);
-/// How often it looks.
+/// Interval of the checks in that time.
 const POLL: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The lock that keeps a data directory to one process, or to one after the other: a holder may share it with its
-//! successor. It refuses to know what lies in the directory.
+//! The lock that reserves a data directory for one process, or for two during a handover: a holder may share it with
+//! its successor. It does not know the files in the directory.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -11,37 +11,35 @@ use thiserror::Error;
 
 use super::instance::announced;
 
-/// Held for as long as the process uses the directory; the kernel lets go of it when the last process that holds a
-/// descriptor of it ends, however it ends.
+/// Held for as long as the process uses the directory. The kernel releases it when the last process with a descriptor
+/// of it has ended, also after a crash.
 #[derive(Debug)]
 pub struct DirectoryLock {
     directory: PathBuf,
     file: File,
 }
 
-/// Why the directory cannot be locked.
+/// The reasons why the directory cannot be locked.
 #[derive(Debug, Error)]
 pub enum LockError {
     /// Another process holds it.
     #[error("the data directory {directory} is in use by {holder}; choose another directory with --data")]
     Held {
-        /// The directory.
         directory: PathBuf,
-        /// The holder as far as it is known: `process 123 (admin 127.0.0.1:9180, control 127.0.0.1:9090)`.
+        /// The holder, as far as it is known: `process 123 (admin 127.0.0.1:9180, control 127.0.0.1:9090)`.
         holder: String,
     },
-    /// The directory or the lock file cannot be made or opened.
+    /// The directory or the lock file cannot be created or opened.
     #[error("cannot lock the data directory {directory}: {cause}")]
     Io {
-        /// The directory.
         directory: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         cause: io::Error,
     },
 }
 
 impl DirectoryLock {
-    /// Makes the directory if it is missing and takes its lock, writing the own process id into it.
+    /// Creates the directory if it is missing and takes its lock; writes the id of this process into the lock file.
     pub fn take(directory: &Path) -> Result<DirectoryLock, LockError> {
         let io = |cause| LockError::Io { directory: directory.to_owned(), cause };
         make_directory(directory).map_err(io)?;
@@ -68,39 +66,38 @@ impl DirectoryLock {
         Ok(lock)
     }
 
-    /// The lock of `directory` that another process holds and shares by this descriptor.
+    /// The lock of `directory` that another process holds and shares through this descriptor.
     pub fn adopt(directory: &Path, descriptor: OwnedFd) -> DirectoryLock {
         DirectoryLock { directory: directory.to_owned(), file: File::from(descriptor) }
     }
 
-    /// Writes the own process id into it: this process is the one to be asked from now on.
+    /// Writes the id of this process into the lock file, so that commands use this process from now on.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the system call.
     pub fn announce(&self) -> io::Result<()> {
-        // In one piece and always of one length: who reads meanwhile finds the one process or the other.
+        // One write of fixed length, so that a concurrent reader finds the id of one process or of the other.
         let name = format!("{:<width$}\n", std::process::id(), width = NAME_BYTES - 1);
         self.file.write_all_at(name.as_bytes(), 0)?;
         self.file.set_len(NAME_BYTES as u64)
     }
 
-    /// The directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The same lock once more: it is held until both are dropped.
+    /// A second handle of the same lock, which is held until both are dropped.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// The process has no free descriptor.
     pub fn try_clone(&self) -> io::Result<DirectoryLock> {
         Ok(DirectoryLock { directory: self.directory.clone(), file: self.file.try_clone()? })
     }
 
-    /// The process that holds the lock of `directory`; none if nobody does. Looking disturbs no holder.
+    /// The process that holds the lock of `directory`; none if the lock is free. The check does not disturb the holder.
     ///
     /// # Errors
-    /// The lock file cannot be read, or is held by somebody who has not written who it is.
+    /// The lock file cannot be read, or is held by a process that has not written its id.
     pub fn holder(directory: &Path) -> Result<Option<u32>, LockError> {
         let io = |cause| LockError::Io { directory: directory.to_owned(), cause };
         let file = match File::open(directory.join(LOCK_FILE)) {
@@ -125,12 +122,12 @@ impl AsFd for DirectoryLock {
     }
 }
 
-/// Makes a data directory that only its owner can enter; one that exists is left as it is.
+/// Creates a data directory that only its owner can enter; an existing one is left unchanged.
 pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Who wrote the lock file. Only a hint for a person: the lock itself is the kernel's.
+/// The process named in the lock file. Only a hint for messages, because the kernel decides about the lock.
 fn described(directory: &Path, file: &File) -> String {
     let Some(process) = process_of(file) else { return "another process".to_owned() };
     let listeners = announced(directory, process).unwrap_or_default();
@@ -150,9 +147,9 @@ fn process_of(file: &File) -> Option<u32> {
 
 /// Name of the lock file in the data directory.
 const LOCK_FILE: &str = "lock";
-/// The longest process id, and a line end.
+/// Length of the longest process id and a line end.
 const NAME_BYTES: usize = 11;
-/// A process id and a line end; more is not ours.
+/// Limit of the file: a process id and a line end; longer files are not ours.
 const MAX_HOLDER_BYTES: u64 = 32;
 
 #[cfg(test)]
@@ -160,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_holder_is_told_who_has_it() {
+    fn refusal_names_the_holder_of_the_lock() {
         let directory = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::take(directory.path()).unwrap();
         let refusal = DirectoryLock::take(directory.path()).unwrap_err().to_string();
@@ -173,7 +170,7 @@ mod tests {
     fn shared_lock_is_held_until_last_release() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(DirectoryLock::holder(directory.path()).unwrap(), None);
-        // What an earlier holder has left is not taken for a part of the name.
+        // A longer id of an earlier holder is not read as part of the new one.
         std::fs::write(directory.path().join(LOCK_FILE), "123456789012345678901234567890\n").unwrap();
         let first = DirectoryLock::take(directory.path()).unwrap();
         assert_eq!(DirectoryLock::holder(directory.path()).unwrap(), Some(std::process::id()));

@@ -1,9 +1,9 @@
-//! How one stored object is laid out in bytes. It refuses to know what the text means.
+//! The layout of one stored object in bytes. It does not know the meaning of the text.
 
 use stdx::hash::crc32;
 use thiserror::Error;
 
-/// One object as the store keeps it: the text as written and what etcd would call its metadata.
+/// One object in the store: the text as written and the metadata that etcd has too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The JSON as stored, byte for byte.
@@ -12,29 +12,29 @@ pub struct Record {
     pub created_index: u64,
     /// Revision of the last write.
     pub modified_index: u64,
-    /// When the object ends by itself, in milliseconds since the Unix epoch.
+    /// The time when the object expires, in milliseconds since the Unix epoch.
     pub expires_at_ms: Option<u64>,
 }
 
-/// Why bytes found in the store are not a record.
+/// The reasons why bytes in the store are not a record.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RecordError {
-    /// Fewer bytes than the fixed part.
+    /// There are fewer bytes than the fixed part has.
     #[error("{0} bytes are fewer than a record's fixed part")]
     Short(usize),
-    /// A layout this version does not know.
+    /// The layout is not known to this version.
     #[error("record layout {0} is not known to this version")]
     Layout(u8),
     /// The text is not UTF-8.
     #[error("the text is not UTF-8")]
     Text,
-    /// The bytes are not the ones that were written.
+    /// The bytes differ from the written ones.
     #[error("its checksum does not fit, so its bytes are damaged")]
     Checksum,
 }
 
 impl Record {
-    /// The bytes kept in the store: layout byte, three little-endian numbers, the text, the CRC-32 of all of it.
+    /// The bytes for the store: layout byte, three little-endian numbers, the text, the CRC-32 of all of it.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.text.len() + CHECKSUM_BYTES);
         bytes.push(LAYOUT);
@@ -76,15 +76,15 @@ fn number(fixed: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(fixed[at..at + 8].try_into().expect("the fixed part holds three numbers of 8 bytes"))
 }
 
-/// The layout that is written.
+/// The layout for writing.
 const LAYOUT: u8 = 2;
 /// The layout of stores of format 1.
 const LAYOUT_WITHOUT_CHECKSUM: u8 = 1;
-/// At the end of a record.
+/// Length of the CRC-32 at the end of a record.
 const CHECKSUM_BYTES: usize = 4;
-/// Layout byte and three numbers.
+/// Length of the layout byte and three numbers.
 const FIXED_BYTES: usize = 1 + 3 * 8;
-/// The expiry of what does not expire; no clock reaches it.
+/// The expiry of objects that do not expire; no clock reaches it.
 const NEVER: u64 = u64::MAX;
 
 #[cfg(test)]

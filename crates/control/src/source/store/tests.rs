@@ -1,4 +1,4 @@
-//! What the store promises: order of revisions, compare-and-swap, survival of a crash, refusal of what is not its own.
+//! The store: order of revisions, compare-and-swap, survival of a crash, refusal of foreign files.
 
 use super::*;
 use proptest::prelude::*;
@@ -53,7 +53,7 @@ fn compare_and_swap_refuses_a_changed_object() {
 }
 
 #[test]
-fn a_dropped_transaction_leaves_nothing_behind() {
+fn dropped_transaction_leaves_no_change() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     let mut transaction = store.begin().unwrap();
@@ -89,7 +89,7 @@ fn expiries_follow_the_objects() {
 }
 
 #[test]
-fn what_is_not_our_store_is_refused_and_left_alone() {
+fn file_without_a_store_is_refused_and_kept() {
     let check = |bytes: &[u8], reason: &str| {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(STORE_FILE);
@@ -122,7 +122,7 @@ fn foreign_or_newer_store_is_refused() {
 }
 
 #[test]
-fn a_truncated_store_is_an_error_and_not_a_crash() {
+fn truncated_store_is_refused_without_a_panic() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     put(&mut store, "routes/1", &"x".repeat(100_000));
@@ -135,7 +135,7 @@ fn a_truncated_store_is_an_error_and_not_a_crash() {
     }
 }
 
-/// Where the child of the next test keeps its store; without it the child has nothing to do.
+/// The directory of the child process of the next test; without it the child does nothing.
 const CHILD_DIRECTORY: &str = "WEIR_TEST_CHILD_STORE";
 
 #[test]
@@ -144,15 +144,15 @@ fn child_writes_until_it_is_killed() {
     let mut store = Store::open(Path::new(&directory)).unwrap();
     for number in 0_u64.. {
         let record = put(&mut store, &format!("routes/{}", number % 50), &number.to_string());
-        // Acknowledged only now, past the test harness's own capture of output.
+        // Acknowledges only now, on the real standard output and not in the test harness's capture.
         writeln!(io::stdout(), "acknowledged {} {number}", record.modified_index).unwrap();
     }
 }
 
-/// How: a child process writes and acknowledges on its standard output; it is killed (SIGKILL) in the middle, and the
-/// last acknowledged write of every key must be there, or a later one.
+/// A child process writes and acknowledges on its standard output. It is killed (SIGKILL) in between, and the last
+/// acknowledged write of every key, or a later one, must be in the store.
 #[test]
-fn a_killed_process_has_lost_no_acknowledged_write() {
+fn acknowledged_writes_survive_a_killed_process() {
     let directory = tempfile::tempdir().unwrap();
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["source::store::tests::child_writes_until_it_is_killed", "--exact", "--nocapture"])
@@ -189,7 +189,7 @@ fn reopened_store_reuses_no_revision() {
     let mut store = Store::open(directory.path()).unwrap();
     put(&mut store, "routes/1", "a");
     put(&mut store, "routes/1", "b");
-    // As after a commit whose fsync failed although the bytes had reached the disk.
+    // The state after a commit with a failed fsync and bytes that reached the disk: the fields are set by hand.
     store.database = None;
     store.revision = 1;
     assert_eq!(put(&mut store, "routes/2", "c").modified_index, 3);
@@ -198,10 +198,10 @@ fn reopened_store_reuses_no_revision() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Whatever was committed is there after a crash (the file as it lay on disk while the store was still
-    /// open), whatever was not is not.
+    /// Committed writes are present after a crash, others are not (the file as it was on disk while the store was still
+    /// open).
     #[test]
-    fn what_was_acknowledged_survives_a_crash(
+    fn committed_writes_survive_a_crash(
         transactions in proptest::collection::vec(
             (proptest::collection::vec((0u8..6, proptest::option::of("[a-z]{0,8}")), 1..5), any::<bool>()), 1..8),
     ) {

@@ -1,4 +1,4 @@
-//! Writes that become durable together, and the conditions they may have. It refuses to know whose writes they are.
+//! Writes that become durable together, and their conditions. It does not know the writers.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ use super::{
 /// Condition of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever is there.
+    /// No condition.
     Any,
     /// The object's `modified_index` is still this one (compare-and-swap).
     ModifiedIndex(u64),
@@ -23,14 +23,14 @@ pub enum Expect {
 /// Writes that become durable together.
 pub struct Transaction<'a> {
     store: &'a mut Store,
-    /// None once it has been committed, or the library has panicked.
+    /// None after the commit, or after a panic of the library.
     write: Cell<Option<Leaked<WriteTransaction>>>,
     revision: u64,
     expiry_changes: Vec<ExpiryChange>,
-    /// Whose the changes are; without it they are not kept as versions.
+    /// The author of the changes; without it they are not recorded as revisions.
     label: Option<Label>,
     pending: Vec<Pending>,
-    /// Something changed that is not kept, so that what is kept leads nowhere any more.
+    /// Whether a change was not recorded, so that the recorded history no longer fits the objects.
     unsigned: bool,
 }
 
@@ -54,13 +54,14 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// The next revision. Every write of its own takes one, so that a write's answer names exactly it.
+    /// The next revision. Every single write takes one, so that the answer to a write names exactly that write.
     pub fn advance(&mut self) -> u64 {
         self.revision += 1;
         self.revision
     }
 
-    /// Says whose the changes are from now on, and has them kept as versions. Changes without it end what is kept.
+    /// Sets the author of later changes, and records them as revisions. A change without an author ends the recorded
+    /// history.
     pub fn sign(&mut self, label: Label) {
         self.label = Some(label);
     }
@@ -70,11 +71,11 @@ impl<'a> Transaction<'a> {
         self.revision
     }
 
-    /// Writes one object under the current revision and gives back its record.
+    /// Writes one object under the current revision and returns its record.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when `expect` does not hold (the transaction stays usable), or a failure of the
-    /// file (it does not).
+    /// [`StoreError::Conflict`] when `expect` does not hold; the transaction stays usable. Otherwise a failure of the
+    /// file; the transaction is then unusable.
     pub fn put(
         &mut self,
         key: &str,
@@ -100,7 +101,7 @@ impl<'a> Transaction<'a> {
         Ok(record)
     }
 
-    /// Writes one object as another source holds it, its revisions included.
+    /// Writes one object of another source with that source's revisions.
     ///
     /// # Errors
     /// A failure of the file; the transaction cannot be used any more.
@@ -116,12 +117,12 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// The revision of the source that objects are copied from. It may be lower than this store's was.
+    /// Sets the revision of the source of copied objects. It may be lower than the previous revision of this store.
     pub fn copy_revision(&mut self, revision: u64) {
         self.revision = revision;
     }
 
-    /// Writes where the copied objects come from.
+    /// Writes the origin of the copied objects.
     ///
     /// # Errors
     /// A failure of the file; the transaction cannot be used any more.
@@ -129,7 +130,7 @@ impl<'a> Transaction<'a> {
         self.guarded(|write| put_bytes(write, ORIGIN, origin.as_bytes()))
     }
 
-    /// Removes one object; says whether it was there.
+    /// Removes one object; returns whether it existed.
     pub fn delete(&mut self, key: &str) -> Result<bool, StoreError> {
         let Some(before) = self.get(key)? else { return Ok(false) };
         self.guarded(|write| {
@@ -142,7 +143,7 @@ impl<'a> Transaction<'a> {
         Ok(true)
     }
 
-    /// Keeps something beside the objects, under a name of its own; see [`Store::kept`].
+    /// Stores bytes beside the objects under a name; see [`Store::kept`].
     pub fn keep(&mut self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.guarded(|write| put_bytes(write, &format!("{KEPT}{name}"), bytes))
     }
@@ -159,7 +160,7 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// The one way to the library's writing calls, which may panic over a damaged file.
+    /// All writing calls of the library go through this function, because they may panic over a damaged file.
     pub(super) fn guarded<T>(
         &self,
         call: impl FnOnce(&WriteTransaction) -> Result<T, StoreError>,
@@ -177,7 +178,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Makes everything durable (fsync) and gives back the revision now reached.
+    /// Makes all writes durable (fsync) and returns the new revision.
     pub fn commit(mut self) -> Result<u64, StoreError> {
         let revision = self.revision;
         let pending = std::mem::take(&mut self.pending);

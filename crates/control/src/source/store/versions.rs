@@ -1,10 +1,11 @@
-//! What every revision changed: who, when, by which way, and each object as it was before. From the newest revision
-//! backwards this gives the state of every revision that is kept. It refuses to know what the objects mean and what
-//! going back is for.
+//! The changes of every revision: author, time, way, and each object as it was before. Applied backwards from the
+//! newest revision, they give the state of every kept revision. It knows neither the meaning of the objects nor the
+//! reason for a rollback.
 //!
-//! A version is a revision. Beside the objects lie a table of heads (revision → [`Version`]) and a table of what was
-//! there before ((revision, key) → record, empty for what was not there), written in the transaction of the change
-//! itself. What came after is not stored: it is what the next change of the key found, or what is there now.
+//! A version is a kept revision. Beside the objects the store has a table of heads (revision → [`Version`]) and a table
+//! of earlier records ((revision, key) → record, empty for an object that did not exist). Both are written in the
+//! transaction of the change itself. The state after a change is not stored: it is the earlier record of the key's next
+//! change, or the present object.
 
 mod version;
 
@@ -17,37 +18,37 @@ use super::{OBJECTS, Record, Store, StoreError, failed};
 
 pub use version::{Label, Version, VersionSource};
 
-/// One object of a version: before and after it.
+/// One object of a revision: before and after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
     /// The key's text.
     pub key: String,
-    /// What was there; none: nothing.
+    /// The record before; none: it did not exist.
     pub before: Option<Record>,
-    /// What it made of it; none: it was removed.
+    /// The record after; none: it was removed.
     pub after: Option<Record>,
 }
 
-/// What is kept, as far as it is held in memory.
+/// The part of the log that is held in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Log {
-    /// Versions kept.
+    /// Count of kept revisions.
     count: usize,
-    /// What their changes take.
+    /// Size of their changes in bytes.
     bytes: u64,
-    /// The revision before the oldest one that is kept; none where none is kept.
+    /// The revision before the oldest kept one; none where no revision is kept.
     base: Option<u64>,
-    /// The newest one and its time in milliseconds.
+    /// The newest revision and its time in milliseconds.
     latest: Option<(u64, u64)>,
-    /// Changes of versions that are no longer kept wait for being removed.
+    /// Whether the table still has rows of revisions that are no longer kept.
     leftover: bool,
-    /// Somebody wrote without keeping the log: it is begun anew with the next write.
+    /// Whether a write was not recorded, so that the next write starts a new log.
     stale: bool,
-    /// How much is kept.
+    /// Limits of the log.
     pub(super) limits: Limits,
 }
 
-/// How much is kept.
+/// Limits of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) versions: usize,
@@ -69,17 +70,17 @@ impl Default for Limits {
 }
 
 impl Store {
-    /// The newest change that the log knows, and its time in milliseconds; none where it knows none.
+    /// The newest recorded change, and its time in milliseconds; none where no change is recorded.
     pub fn latest_change(&self) -> Option<(u64, u64)> {
         self.log.latest
     }
 
-    /// The oldest revision whose state can be told.
+    /// The oldest revision with a known state.
     pub fn oldest_version(&self) -> u64 {
         self.log.base.unwrap_or(self.revision)
     }
 
-    /// The versions below `below`, newest first, at most `limit` of them.
+    /// The revisions below `below`, newest first, at most `limit` of them.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -101,7 +102,7 @@ impl Store {
         })
     }
 
-    /// One version with every object it changed, ordered by key; none where it is not kept.
+    /// One revision with every object that it changed, ordered by key; none where it is not kept.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -133,8 +134,8 @@ impl Store {
         Ok(Some((version, changed)))
     }
 
-    /// Every key that was changed after `revision`, with what was there at `revision`; none where that is older than
-    /// what is kept, or not yet.
+    /// Every key that was changed after `revision`, with its record at `revision`; none where that revision is not kept
+    /// any more or does not exist yet.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -147,7 +148,7 @@ impl Store {
 }
 
 impl Log {
-    /// The log as it lies in the file. `logged` is the revision up to which it was kept, `revision` the store's.
+    /// Reads the log from the file. `logged` is the revision up to which changes were recorded, `revision` the store's.
     pub(super) fn read(
         read: &ReadTransaction,
         logged: Option<u64>,
@@ -180,7 +181,7 @@ impl Log {
         self.latest = Some((version.revision, version.label.at_ms));
     }
 
-    /// The log after a change that it does not hold.
+    /// The log after a change that was not recorded.
     pub(super) fn ended(self) -> Log {
         Log { stale: true, limits: self.limits, ..Log::default() }
     }
@@ -189,8 +190,8 @@ impl Log {
         self.count > 1 && (self.count > self.limits.versions || self.bytes > self.limits.bytes)
     }
 
-    /// Writes what the transaction changed, and removes what is beyond the limits. `before` is the revision that the
-    /// store was at.
+    /// Writes the changes of the transaction, and removes the changes beyond the limits. `before` is the previous
+    /// revision of the store.
     pub(super) fn write(
         mut self,
         write: &WriteTransaction,
@@ -207,7 +208,8 @@ impl Log {
         for Pending { revision, label, changes } in pending {
             let mut bytes = 0;
             let objects = u32::try_from(changes.len()).unwrap_or(u32::MAX);
-            // A key that was written twice in one revision was before what the first write found.
+            // For a key that was written twice in one revision, the record that the first write found must be stored,
+            // so it is inserted last.
             for (key, before) in changes.into_iter().rev() {
                 let record = before.map(|record| record.encode()).unwrap_or_default();
                 bytes += (key.len() + record.len()) as u64 + ROW_BYTES;
@@ -226,7 +228,7 @@ impl Log {
             };
             self.count -= 1;
             self.bytes = self.bytes.saturating_sub(dropped.bytes);
-            // What the oldest one made is what the next one comes after.
+            // The state after the oldest revision is the one that the next revision started from.
             self.base = Some(oldest);
             self.leftover = true;
         }
@@ -246,7 +248,7 @@ impl Log {
 }
 
 impl Pending {
-    /// Notes what was under a key before the change of that revision.
+    /// Records the value of a key before the change of that revision.
     pub(super) fn note(
         pending: &mut Vec<Pending>,
         revision: u64,
@@ -262,7 +264,7 @@ impl Pending {
     }
 }
 
-/// What was under each key before the first of these revisions changed it.
+/// The record of each key before the first of these revisions changed it.
 fn undone(
     read: &ReadTransaction,
     revisions: std::ops::RangeInclusive<u64>,
@@ -274,7 +276,7 @@ fn undone(
     if first > last {
         return Ok(HashMap::new());
     }
-    // Newest first: the oldest of these changes has the last word.
+    // Newest first, so that the oldest of these changes overwrites the others.
     for row in undo.range((first, "")..(last.saturating_add(1), "")).map_err(failed)?.rev() {
         let (place, bytes) = row.map_err(failed)?;
         let record = match bytes.value() {
@@ -286,7 +288,7 @@ fn undone(
     Ok(found.into_iter().collect())
 }
 
-/// A table that no write has made yet is empty.
+/// A table that does not exist yet is empty.
 fn opened<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
     match table {
         Ok(table) => Ok(Some(table)),
@@ -295,20 +297,22 @@ fn opened<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
     }
 }
 
-/// Revision → [`Version`].
+/// Table: revision → [`Version`].
 const VERSIONS: TableDefinition<u64, &[u8]> = TableDefinition::new("versions");
-/// Revision and key → the [`Record`] before it, or nothing.
+/// Table: revision and key → the [`Record`] before the change, or no bytes.
 const UNDO: TableDefinition<(u64, &str), &[u8]> = TableDefinition::new("undo");
-/// Versions kept: weeks of a busy team, and a script that writes every object one by one does not push yesterday out.
+/// Limit of kept revisions: weeks of changes of a busy team, and a script that writes every object one by one does not
+/// remove all revisions of the day before.
 const VERSIONS_MAX: usize = 10_000;
-/// What their changes may take: two rewrites of the largest file that is read (100,000 routes). The newest version is
-/// kept whatever it takes, for it is the one to go back from.
+/// Limit of the bytes of their changes: two rewrites of the largest file that is read (100,000 routes). The newest
+/// revision is kept whatever its size, because it can then be undone.
 const VERSIONS_BYTES_MAX: u64 = 512 << 20;
-/// Rows of versions no longer kept that one commit removes: a small write after a huge one does not pay for all of it.
+/// Limit of rows of dropped revisions that one commit removes, so that a small write after a huge one does not remove
+/// all of its rows.
 const REMOVED_ROWS_MAX: usize = 1_000;
-/// What a row takes beside key and record, about.
+/// Approximate overhead of a row besides key and record, in bytes.
 const ROW_BYTES: u64 = 16;
-/// What a head takes, about.
+/// Approximate size of a head, in bytes.
 const HEAD_BYTES: u64 = 64;
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ fn instance(runtime: &Runtime, id: usize) -> u32 {
 }
 
 #[test]
-fn an_instance_belongs_to_the_object_it_is_written_in() {
+fn instance_belongs_to_object_that_holds_it() {
     const ROUTES: usize = 300;
     let built = || BUILT.load(Ordering::SeqCst);
     let mut stage = Stage::new();
@@ -127,7 +127,7 @@ fn an_instance_belongs_to_the_object_it_is_written_in() {
     assert_eq!(built(), 2);
     assert!([1, 2, ROUTES].iter().all(|id| instance(&second, *id) == instance(&first, 2)));
 
-    // A changed service has a new one; the route with its own keeps that.
+    // A changed service gets a new instance; the route with its own plugin keeps its instance.
     let third = stage.apply(&[service(2)]);
     assert_eq!(built(), 3);
     assert_eq!(instance(&third, 0), instance(&first, 0));

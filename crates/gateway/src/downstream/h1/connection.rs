@@ -16,18 +16,18 @@ use net::transport::Transport;
 pub(crate) struct Connection {
     pub(crate) stream: Transport,
     pub(crate) input: Option<Buffer>,
-    /// A number no other connection of this process has.
+    /// Number of the connection, unique in this process.
     pub(super) id: u64,
     peer: Address,
     /// Requests begun on it.
     pub(super) requests: u32,
-    /// Where it came in; when that ends, it ends too.
+    /// The listener that accepted the connection; when the listener closes, the connection closes too.
     pub(crate) listener: Rc<OpenListener>,
     /// Progress of a partial request head, if one has come.
     pub(super) partial: Option<PartialHead>,
     /// The capacity of the client's socket as the last exchange left it.
     pub(super) room: KeptSendCapacity,
-    /// What TLS knows of it.
+    /// The facts of its TLS layer, if there is one.
     tls: Option<Rc<TlsContext>>,
     /// The PROXY protocol header that it began with.
     proxy: Option<Rc<ProxyContext>>,
@@ -35,12 +35,12 @@ pub(crate) struct Connection {
     counted: ConnectionGuard,
 }
 
-/// A head of which only a part has come: all that is held of a slow client besides its bytes.
+/// A request head of which only a part has arrived. Besides the bytes, this is all the memory that a slow client holds.
 #[derive(Clone, Copy)]
 pub(super) struct PartialHead {
     /// When its first byte was read.
     pub(super) started_ns: u64,
-    /// How far it was searched for its end.
+    /// How many bytes were searched for the end of the head.
     pub(super) scanned_bytes: usize,
 }
 
@@ -87,8 +87,8 @@ impl Connection {
         Buffer::small()
     }
 
-    /// Takes up what the kernel has accepted for us and the event loop has not told of: such a request is answered even
-    /// though the connection is about to end. False if there is nothing.
+    /// Reads what the kernel has accepted and the event loop has not reported yet, so that such a request is answered
+    /// although the connection is about to end. False if there is nothing.
     pub(super) fn take_arrived(&mut self) -> bool {
         let mut input = Connection::take_input();
         let count = self.stream.read_arrived(input.spare_mut());
@@ -97,7 +97,7 @@ impl Connection {
         count > 0
     }
 
-    /// Whether it is to end after the exchange under way.
+    /// Whether the connection is to end after the exchange in flight.
     #[inline]
     pub(super) fn is_closing(&self, now_ms: u64) -> bool {
         self.listener.is_closing(self.id, now_ms)

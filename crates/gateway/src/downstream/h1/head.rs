@@ -14,8 +14,8 @@ use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 
 impl Connection {
-    /// Reads on until the head may be complete, cannot become so, or is late: then it is worth an exchange. False when
-    /// the connection is over.
+    /// Reads on until the head may be complete, cannot become complete, or is late: only then an exchange is taken for
+    /// it. False when the connection is over.
     pub(super) fn poll_rest_of_head(&mut self, cx: &mut Context<'_>, timer: &ConnectionTimer) -> Poll<bool> {
         let limits = &timer.context.local.options.limits.head;
         let (Some(partial), Some(input)) = (&mut self.partial, &mut self.input) else {
@@ -43,13 +43,13 @@ impl Connection {
 
 /// The result of reading where a request was expected.
 pub(super) enum Arrived {
-    /// The head of a request.
+    /// A complete head.
     Head(RequestWire),
-    /// A part of one; the connection keeps it.
+    /// A part of a head; the connection keeps it.
     Part,
     /// Nothing yet.
     Nothing,
-    /// The end of the connection.
+    /// The connection has ended.
     End,
 }
 
@@ -97,7 +97,8 @@ pub(super) async fn read_head(
                 }
                 Poll::Ready(Ok(count)) => input.advance(count),
                 Poll::Ready(Err(_)) => return Poll::Ready(Ok(Arrived::End)),
-                // The event loop takes every fresh connection for readable: it goes back to waiting, without a buffer.
+                // The event loop reports every new connection as readable, so this one goes back to waiting, without a
+                // buffer.
                 Poll::Pending if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::Nothing)),
                 Poll::Pending if before.is_some() && timer.deadline.expired() => {
                     let detail = "the request head did not arrive in time";
@@ -120,7 +121,7 @@ pub(super) async fn read_head(
     result
 }
 
-/// Makes room for more of a head: what earlier requests left in front, then as much again as has come.
+/// Makes room for more of a head: first by dropping the bytes of earlier requests, then by doubling the buffer.
 fn make_room(input: &mut Buffer, limits: &HeadLimits) {
     if input.spare_mut().is_empty() {
         input.compact();

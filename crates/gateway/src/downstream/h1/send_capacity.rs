@@ -10,30 +10,31 @@ use stdx::buffer::{LARGE_BYTES, SMALL_BYTES};
 use crate::body::Capacity;
 use net::transport::Transport;
 
-/// A socket whose kernel buffer is at least this large takes large pieces as long as the kernel reports free space. For
+/// A socket with a kernel buffer of at least this size takes large pieces as long as the kernel reports free space. For
 /// a smaller one the free space says little: the kernel counts its own overhead for each packet as well, so that a peer
 /// with tiny packets, or with a small congestion window, makes it take a tenth of that.
 const BUFFER_MIN_BYTES: usize = 512 * 1024;
 
-/// The capacity before anything was sent: large, and peeked first.
+/// The capacity before anything was sent: large, and an estimate, so that the bytes are peeked first.
 const LOOK: Capacity = Capacity::Estimate(LARGE_BYTES);
 
 /// The capacity of one client's socket during one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendCapacity {
-    /// Nothing, but its last response was short, if there was one.
+    /// Unknown; the last response on this connection, if there was one, was short.
     AfterShort,
-    /// Nothing, and its last response was long.
+    /// Unknown; the last response on this connection was long.
     AfterLong,
-    /// It takes bytes until so many were sent in this exchange.
+    /// The socket takes bytes until this many were sent in this exchange.
     Until(u64),
-    /// It did not take what was read for it: from now on it is asked each time, and not believed.
+    /// The socket did not take what was read for it: from now on the kernel is asked each time, and its answer counts
+    /// as an estimate.
     Doubtful,
 }
 
 impl SendCapacity {
-    /// The capacity of a client that was sent `sent_bytes` in this exchange; none where the kernel has to be asked. The
-    /// first bytes of a response nearly always fit, and show it if they do not.
+    /// The capacity of a client that was sent `sent_bytes` in this exchange; `None` if the kernel has to be asked. The
+    /// first bytes of a response nearly always fit; if they do not, the write shows it.
     #[inline]
     pub(crate) fn known(&self, sent_bytes: u64) -> Option<Capacity> {
         match *self {
@@ -46,7 +47,7 @@ impl SendCapacity {
         }
     }
 
-    /// How to read the head of a response, and what has come behind it. Most responses fit into a small buffer, and that
+    /// How to read the head of a response and the bytes behind it. Most responses fit into a small buffer, and that
     /// much can be kept.
     #[inline]
     pub(crate) fn for_head(&self, sent_bytes: u64) -> Capacity {
@@ -56,7 +57,7 @@ impl SendCapacity {
         }
     }
 
-    /// As [`SendCapacity::known`], where it is not: the kernel is asked. Waits while its socket is full.
+    /// The capacity if [`SendCapacity::known`] has none: asks the kernel. Waits while the socket is full.
     pub(crate) fn poll_ask(
         &mut self,
         cx: &mut Context<'_>,
@@ -66,24 +67,25 @@ impl SendCapacity {
         ready!(stream.poll_third_free(cx))?;
         let free_bytes = stream.send_buffer_bytes()? / 3;
         if *self == SendCapacity::Doubtful || free_bytes < BUFFER_MIN_BYTES / 3 {
-            // Half of it is for what the kernel keeps with each packet. Small pieces of a body are copied to others that
-            // wait, and do not stay with the node: there must not be too many.
+            // Half of the free space covers the kernel's overhead per packet. Small pieces of a body are copied behind
+            // others that wait and leave the upstream socket, so their total has to stay small.
             let most_bytes = (free_bytes / 2).clamp(SMALL_BYTES, LARGE_BYTES);
             return Poll::Ready(Ok(Capacity::Estimate(most_bytes)));
         }
-        // The last piece may go beyond it.
+        // One piece less than promised, because the last piece may exceed the limit.
         *self = SendCapacity::Until(sent_bytes.saturating_add((free_bytes / 2 - LARGE_BYTES) as u64));
         Poll::Ready(Ok(Capacity::Firm(LARGE_BYTES)))
     }
 
-    /// The peer did not take what was read for it.
+    /// Records that the socket did not take what was read for it.
     #[cold]
     pub(crate) fn refused(&mut self) {
         *self = SendCapacity::Doubtful;
     }
 }
 
-/// The part of it that a connection keeps between exchanges: no promised bytes, which would be outdated by then.
+/// The part of the capacity that a connection keeps between exchanges. It holds no promised bytes, because they would
+/// be outdated by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptSendCapacity {
     /// See [`SendCapacity::AfterShort`].
@@ -137,13 +139,13 @@ mod tests {
         (Transport::attach(listener.accept().unwrap().0).unwrap(), peer.into())
     }
 
-    /// Those of a network, and of a machine with itself.
+    /// Segment sizes of a network and of the loopback device.
     const SEGMENTS_BYTES: [u32; 2] = [1_460, 32_000];
     static PIECE: [u8; LARGE_BYTES] = [b'x'; LARGE_BYTES];
     const LARGE: u64 = LARGE_BYTES as u64;
 
-    /// Sends pieces as long as there is room, and what could be taken of each: all of it, if that is certain. How many bytes
-    /// that were.
+    /// Sends pieces as long as there is capacity, and of each piece as much as the socket takes: all of it, if the
+    /// capacity is firm. Returns the number of bytes.
     async fn fill(room: &mut SendCapacity, stream: &mut Transport) -> u64 {
         let mut sent_bytes = 0;
         while let Poll::Ready(piece) = poll_once(|cx| poll(room, cx, stream, sent_bytes)).await {
@@ -159,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn a_full_socket_is_waited_for_until_its_peer_takes() {
+    fn full_socket_has_capacity_once_peer_reads() {
         for segment_bytes in SEGMENTS_BYTES {
             env::block_on(async {
                 let (mut stream, mut peer) = pair(segment_bytes);
                 let mut room = SendCapacity::AfterShort;
                 let sent_bytes = fill(&mut room, &mut stream).await;
-                // No write has found it full: the kernel has to tell by itself.
+                // No write has found the socket full, so only the kernel's report can show it.
                 let reader = std::thread::spawn(move || {
                     let mut left = vec![0; usize::try_from(sent_bytes).unwrap()];
                     peer.read_exact(&mut left).unwrap();
@@ -179,12 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_goes_away_ends_the_wait() {
+    fn lost_peer_ends_the_wait_for_capacity() {
         env::block_on(async {
             let (mut stream, peer) = pair(SEGMENTS_BYTES[0]);
             let mut room = SendCapacity::AfterShort;
             let sent_bytes = fill(&mut room, &mut stream).await;
-            // With unread bytes, so that it resets.
+            // With unread bytes in its socket, so that the kernel sends a reset.
             drop(peer);
             poll_fn(|cx| poll(&mut room, cx, &mut stream, sent_bytes)).await.unwrap();
             poll_fn(|cx| stream.poll_write(cx, &PIECE)).await.unwrap_err();
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn only_large_sockets_are_believed_until_wrong() {
+    fn only_large_sockets_give_firm_capacity() {
         for (segment_bytes, is_large) in SEGMENTS_BYTES.into_iter().zip([false, true]) {
             env::block_on(async {
                 let (mut stream, _peer) = pair(segment_bytes);
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_capacity_is_no_promise() {
+    fn kept_capacity_holds_no_promised_bytes() {
         let small = SMALL_BYTES as u64;
         for (room, sent_bytes, next) in [
             (SendCapacity::AfterShort, small, SendCapacity::AfterShort),
@@ -265,7 +267,7 @@ mod tests {
         }
     }
 
-    /// As the server's side of an exchange uses it.
+    /// Polls as the downstream stream of an exchange does.
     fn poll(
         room: &mut SendCapacity,
         cx: &mut Context<'_>,

@@ -22,7 +22,7 @@ use net::env::yield_when_spent;
 pub(crate) async fn serve(mut connection: Box<Connection>, timer: ConnectionTimer) {
     while wait_for_request(&mut connection, &timer).await {
         timer.end_idle();
-        // Requests sent ahead that are answered here could follow each other without end.
+        // Pipelined requests with local replies could follow each other without an await; this lets other tasks run.
         yield_when_spent().await;
         // The exchange's state is large; it lives in memory that workers reuse, not in this task.
         let exchange = PooledBox::make(|| one_exchange(&mut connection, &timer)).into_pin();
@@ -40,8 +40,8 @@ pub(crate) async fn serve(mut connection: Box<Connection>, timer: ConnectionTime
     }
 }
 
-/// Waits until a request begins to arrive, or goes on; false when the connection is over. The very first one has the
-/// time of a head, the later ones the idle time.
+/// Waits until a request begins to arrive, or a partial head continues; false when the connection is over. The first
+/// request has the timeout of a head, later ones the idle timeout.
 async fn wait_for_request(connection: &mut Connection, timer: &ConnectionTimer) -> bool {
     if connection.has_input() && connection.partial.is_none() {
         return true;
@@ -91,7 +91,7 @@ async fn wait_for_request(connection: &mut Connection, timer: &ConnectionTimer) 
 /// The last wait of a connection while its listener closes.
 #[derive(Default)]
 struct CloseGrace {
-    /// The end that the deadline is set for; 0 before it is.
+    /// The end that the deadline is set for; 0 while it is not set.
     armed_for_ms: u64,
 }
 
@@ -109,10 +109,10 @@ impl CloseGrace {
         if left_ms == 0 || (self.armed_for_ms != 0 && timer.deadline.expired()) {
             return Poll::Ready(connection.take_arrived());
         }
-        // A second close of the listener brings the end nearer.
+        // A second close of the listener may bring the end nearer.
         if self.armed_for_ms != at_ms {
             self.armed_for_ms = at_ms;
-            // 0 is no idle timeout, and not none at all.
+            // A configured idle timeout of 0 means no timeout, so only the grace time limits the wait.
             timer.deadline.set(cx, if timeout_ms == 0 { left_ms } else { left_ms.min(timeout_ms) });
         }
         Poll::Pending
@@ -195,7 +195,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// The design's figure. A TLS connection will hold some 10 KiB of its own.
+    /// 1 KiB is the design's limit.
     #[test]
     fn idle_connection_takes_less_than_1_kib() {
         let bytes = size_of_future(serve) + size_of::<Connection>();

@@ -21,8 +21,9 @@ use exchange::failure::{Blame, Cause, Failure};
 use net::env::PeerEnd;
 use net::transport::Transport;
 
-/// From which byte on a body is read in larger pieces than heads come in: as much of it as a node is chosen for. Before that
-/// a connection to one may still have to be opened, and what was read waits for it.
+/// Offset from which a body is read in larger pieces than heads: the size of the prefix for which an endpoint is
+/// selected. Before that point an upstream connection may still have to be opened, and the bytes read wait in memory
+/// for it.
 const LARGE_FROM_BYTES: u64 = 2_048;
 
 /// The state of the connection after an exchange.
@@ -32,24 +33,24 @@ pub(crate) enum After {
     KeepAlive,
     /// Nothing was exchanged: a part of a head has come, and the rest is waited for.
     HeadPartial,
-    /// It ends in order: everything was sent, the peer may still be sending.
+    /// The connection ends in order: everything was sent, the peer may still be sending.
     Close,
-    /// It is closed as it is: nothing is under way in either direction.
+    /// The connection is closed without lingering: nothing is in flight in either direction.
     Over,
-    /// It ends at once, so that the peer can tell that the response is cut.
+    /// The connection ends with a reset, so that the peer can tell that the response is cut.
     Abort,
 }
 
-/// See the module.
+/// The downstream side of one HTTP/1 exchange.
 pub(crate) struct H1Stream<'c> {
     connection: &'c mut Connection,
     reader: BodyReader,
     length: BodyLength,
-    /// Where the next unread byte of a body that lies whole in the buffer is; such a body can be sent again.
+    /// Offset of the next unread byte of a body that lies whole in the buffer; such a body can be sent again.
     cursor: Option<usize>,
-    /// Bytes taken of a body that arrives piece by piece; it cannot be sent again.
+    /// Bytes taken of a body that arrives in pieces; such a body cannot be sent again.
     taken_bytes: u64,
-    /// The close is all that ends the response's body.
+    /// The response's body has no other end than the close of the connection.
     ends_by_close: bool,
     /// The client waits for 100 (Continue) before it sends its body.
     continue_due: bool,
@@ -60,7 +61,7 @@ pub(crate) struct H1Stream<'c> {
     head_sent: bool,
     /// The side at fault, if the response was cut.
     aborted: Option<Blame>,
-    /// Where this request ends is not certain, or the client may still be sending it.
+    /// The end of this request is uncertain, or the client may still be sending it.
     lost_track: bool,
     half_closed: bool,
     /// The client has said that this is its last request.
@@ -124,9 +125,9 @@ impl<'c> H1Stream<'c> {
         (after, self.writer.into_buffer())
     }
 
-    /// The end of a response that was cut. A reset says so at once, and destroys what is still on its way: answers to
-    /// requests that came before this one, too. Where there may be such an answer, and the framing shows the cut as well,
-    /// the connection ends in order; but not for a client that is to blame, which might never take what is on its way.
+    /// The end of a response that was cut. A reset shows the cut at once, but also destroys responses to earlier
+    /// requests that are still on their way. If there may be such a response, and the framing shows the cut as well,
+    /// the connection ends in order; but not for a client that is to blame, because it might never read.
     fn end_cut(&self, blame: Blame) -> After {
         let earlier = || self.connection.stream.unacknowledged_bytes() > self.writer.sent_bytes();
         let is_shown = self.head_sent && !self.ends_by_close;
@@ -139,15 +140,15 @@ impl<'c> H1Stream<'c> {
         // Requests that were sent ahead of a half-close are answered like all others.
         match (is_read, self.keep_alive && (has_more || !self.half_closed)) {
             (true, true) => After::KeepAlive,
-            // A client that has said that it sends no more has nothing under way that a close could reset, unless it did
-            // send more (docs/decisions/0024-last-requests.md). One that was not asked may have sent its next request, and
-            // a close with that unread would destroy this answer.
+            // A client that has said that it sends no more has nothing in flight that a close could reset, unless it
+            // did send more (docs/decisions/0024-last-requests.md). A client that has not said so may have sent its
+            // next request, and a close with that request unread would destroy this response.
             (true, false) if !has_more && !self.lost_track && self.sends_no_more() => After::Over,
             _ => After::Close,
         }
     }
 
-    /// Whether the client has said so, and nothing contradicts it that the event loop would have told of.
+    /// Whether the client has said that it sends no more, and the event loop has reported nothing to the contrary.
     fn sends_no_more(&self) -> bool {
         self.half_closed || (self.is_last && !self.connection.stream.is_readable())
     }
@@ -180,13 +181,13 @@ impl<'c> H1Stream<'c> {
         }
     }
 
-    /// Gives back what is not needed while the client takes nothing.
+    /// Frees the memory that is not needed while the client reads nothing.
     fn release(&mut self) {
         self.writer.release();
         self.rest_input();
     }
 
-    /// Gives back the memory for what the client sends, but for what it has sent already.
+    /// Frees the input buffer except for bytes that the client has already sent.
     fn rest_input(&mut self) {
         if let Some(input) = &mut self.connection.input {
             input.shrink();
@@ -194,7 +195,7 @@ impl<'c> H1Stream<'c> {
         self.connection.input.take_if(|input| input.capacity() == 0);
     }
 
-    /// Whether more than this request has been read.
+    /// Whether bytes after this request have been read.
     fn holds_more(&self) -> bool {
         let held_bytes = self.connection.input.as_ref().map_or(0, Buffer::len) as u64;
         match (self.cursor, &self.reader) {
@@ -233,7 +234,7 @@ impl RequestBody for H1Stream<'_> {
                     return Poll::Ready(BodyEvent::Data(&input[..count]));
                 }
                 Ok(Next::End) => {
-                    // Nor for what may come after its body.
+                    // The same holds for bytes after its body.
                     self.rest_input();
                     return Poll::Ready(BodyEvent::End(self.reader.trailers()));
                 }
@@ -261,7 +262,7 @@ impl RequestBody for H1Stream<'_> {
             }
             let read = self.connection.stream.poll_read(cx, input.spare_mut());
             if read.is_pending() && input.is_empty() {
-                // A client that sends slowly holds no buffer between two pieces.
+                // A client that sends slowly holds no buffer between two pieces of its body.
                 self.connection.input = None;
                 return Poll::Pending;
             }
@@ -335,7 +336,8 @@ impl ResponseSink for H1Stream<'_> {
             self.keep_alive = false;
         }
         if framing == Framing::UntilClose {
-            // Whatever ends this task before the response is whole, a stop or a panic, must not look like its end.
+            // If a stop or a panic drops this task before the response is whole, the connection must not look like the
+            // end of the body.
             self.ends_by_close = true;
             self.connection.stream.reset_on_close();
         }
@@ -349,7 +351,7 @@ impl ResponseSink for H1Stream<'_> {
         if let Some(piece) = self.room.known(self.writer.sent_bytes()) {
             return Poll::Ready(Ok(piece));
         }
-        // Waiting bytes go first: a socket that the kernel reports as full may still take that little.
+        // Waiting bytes are written first, because a socket that the kernel reports as full may still take that little.
         ready!(self.poll_flush(cx))?;
         let piece = self.room.poll_ask(cx, &mut self.connection.stream, self.writer.sent_bytes());
         if piece.is_pending() {
@@ -387,11 +389,12 @@ impl ResponseSink for H1Stream<'_> {
     }
 
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Behind what was sent ahead the end cannot be seen while that is with the kernel; nor does it count once that is here.
+        // The end cannot be seen behind pipelined bytes in the kernel, and does not count as leaving once they are
+        // read.
         if self.half_closed || self.holds_more() {
             return Poll::Pending;
         }
-        // Ready for reading is a pipelined request, a body not yet asked for, or the end: only a look tells.
+        // Readable means a pipelined request, a body that is not wanted yet, or the end: only a peek tells which.
         match self.connection.stream.poll_read_ready(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(_) => match self.connection.stream.poll_peek(cx, &mut [0]) {

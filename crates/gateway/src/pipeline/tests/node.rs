@@ -1,5 +1,5 @@
-//! A node that speaks no HTTP/1: many exchanges at once on one connection, played by a script. What passes here shows
-//! that the pipeline knows a node only as a [`UpstreamStream`] that a pool lends.
+//! An endpoint that speaks no HTTP/1: many exchanges at once on one connection, played by a script, so that the
+//! pipeline is shown to know an endpoint only as an [`UpstreamStream`] from a pool.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ enum ScriptStep {
     Wait,
 }
 
-/// The calls that the streams of the played connection got, a line for each stream in the order they began.
+/// The calls that the streams of the played connection received, one line per stream in the order of their beginning.
 type Told = Rc<RefCell<Vec<String>>>;
 
 struct NodeStreamScript {
@@ -46,7 +46,7 @@ impl NodeStreamScript {
         line.push_str(word);
     }
 
-    /// Takes a turn of waiting, if one is due.
+    /// Whether the script waits at this point; counts the wait.
     fn must_wait(&mut self, cx: &Context<'_>) -> bool {
         let waits = matches!(self.steps.front(), Some(ScriptStep::Wait));
         if waits {
@@ -107,7 +107,7 @@ impl UpstreamStream for NodeStreamScript {
         capacity: &mut PollCapacity<'_>,
     ) -> Poll<BodyEvent<'a>> {
         if self.piece.is_empty() {
-            // A piece is as long as the script has it, if there is any capacity.
+            // A piece is as long as the script says, if there is any capacity.
             if capacity(cx).is_pending() {
                 return Poll::Pending;
             }
@@ -154,10 +154,10 @@ impl Drop for NodeStreamScript {
     }
 }
 
-/// A context with one route to `count` nodes. A connection to each plays the next of `scripts` as a stream; nothing
-/// listens behind them.
+/// A context with one route to `count` nodes. A connection to each plays the next of `scripts` as a stream; no socket
+/// listens at their addresses.
 fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, Told) {
-    // Never connected to: every stream is checkout.
+    // No connection to these addresses is opened, because every stream is checked out of the pool.
     let nobody: Vec<_> = (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
     let context = context(&nobody, &json!({}));
     let told = Told::default();
@@ -184,7 +184,7 @@ fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, To
     (context, told)
 }
 
-/// The calls that a client got, and the body.
+/// Runs an exchange and returns the calls that the client received, and the body.
 async fn exchange_on(
     context: &Rc<WorkerContext>,
     method_and_path: &str,

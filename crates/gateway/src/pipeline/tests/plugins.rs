@@ -63,7 +63,7 @@ fn response_waits_for_its_plugins() {
     check(json!({"patient": {}}), "start:200:Known(12) finish:0", "hello waited");
     let local = json!({"patient": {}, "shouter": {"answers": true}});
     check(local, "start:403:Known(8) finish:0", "NOwaited");
-    // The pieces behind a wait would have to be held.
+    // The pieces after a wait would have to be held, so the response is cut.
     check(json!({"patient": {"streams": true}}), "start:200:Unknown abort", "");
 }
 
@@ -87,7 +87,7 @@ fn log_task_ends_after_the_exchange() {
     });
 }
 
-/// Replaces the body of the request, if it saw it.
+/// Replaces the request body if it has read it.
 struct Rewriter {
     reads: bool,
 }
@@ -115,7 +115,7 @@ pub(super) const REWRITER: PluginKind = PluginKind {
 };
 
 #[test]
-fn plugin_replaces_only_a_body_that_it_has_read() {
+fn plugin_replaces_only_a_body_it_has_read() {
     let origin = Origin::start(|request| Reply::ok(&request.text()));
     let body = || scripted(&[Some("hel"), Some("lo")], BodyLength::Known(5));
     let (_, answer) = exchange_through(json!({"rewriter": {"reads": true}}), &origin, "POST /here", body());
@@ -181,7 +181,7 @@ fn plugin_selects_an_upstream_of_its_own() {
 }
 
 #[test]
-fn upstream_of_a_plugin_goes_with_it() {
+fn upstream_of_plugin_is_dropped_with_it() {
     let route = |plugins: Value| json!({"uri": "/here", "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
     let catalog =
         Catalog::new(KINDS.iter().map(|kind| PluginInfo::new(kind.name, 1, (kind.schema)())).collect());
@@ -206,7 +206,7 @@ fn upstream_of_a_plugin_goes_with_it() {
     let names = ["/routes/1", "/routes/1#upstream", "/upstreams/1"];
     assert_eq!(apply(2, Kind::Route, route(own)).into_iter().collect::<Vec<_>>(), names);
     apply(3, Kind::Route, route(json!({})));
-    // The compiler looks for holders with each change; the route's first chain was still held by the one before.
+    // The compiler looks for holders with each change; the change before still held the route's first chain.
     let left = apply(4, Kind::Route, route(json!({})));
     assert_eq!(left.into_iter().collect::<Vec<_>>(), ["/routes/1", "/upstreams/1"]);
 }
@@ -268,7 +268,7 @@ fn nested_plugins_have_a_limit() {
     );
 }
 
-/// Answers with pieces that come one at a time.
+/// Replies with pieces that come one at a time.
 struct Speaker {
     pieces: usize,
     fails: bool,

@@ -1,4 +1,4 @@
-//! How much of a body one task passes on before others go on.
+//! Tests that a task which forwards a body lets other tasks run after a bounded number of pieces.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -6,7 +6,8 @@ use std::pin::pin;
 use super::*;
 use crate::pipeline::turn::PIECES_MAX;
 
-/// Runs one exchange; the most pieces that passed in one poll of its task, and the body that the client got.
+/// Runs one exchange; returns the most pieces that passed in one poll of its task, and the body that the client
+/// received.
 fn most_in_a_poll(origin: &Origin, plugins: &Value, mut server: Scripted) -> (usize, Vec<u8>) {
     on_loop(async {
         let context = context(&[origin.address()], plugins);

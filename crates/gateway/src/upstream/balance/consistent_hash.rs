@@ -1,6 +1,6 @@
-//! Consistent hashing on the ring of APISIX (lua-resty-chash, with the points of nginx's `hash … consistent`): a key
-//! meets the same endpoint here as there, and an endpoint that comes or goes moves only its own share of the keys. The
-//! ring is built once per set of nodes and shared by the workers. See decision 0028.
+//! Consistent hashing on the ring of APISIX (lua-resty-chash, with the points of nginx's `hash … consistent`): a key is
+//! mapped to the same endpoint as there, and an endpoint that is added or removed moves only its own share of the keys.
+//! The ring is built once per node set and shared by the workers. See decision 0028.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -28,10 +28,10 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// The ring of `nodes`; nodes that weigh nothing have no point. Nodes of all priorities share it: the points of one
+    /// The ring of `nodes`; nodes with weight 0 have no point. Nodes of all priorities share it: the points of one
     /// priority alone are the ring that APISIX builds for that priority.
     pub fn new(nodes: &[Node]) -> Ring {
-        // Weights are reduced first, for each priority: 100 and 100 are the ring that 1 and 1 are.
+        // Weights are reduced first, for each priority, because 100 and 100 must give the same ring as 1 and 1.
         let mut divisors = BTreeMap::new();
         for node in nodes {
             let divisor = divisors.entry(node.priority).or_insert(0);
@@ -52,15 +52,15 @@ impl Ring {
         Ring { points }
     }
 
-    /// Nodes in the order in which the ring meets them from `hash` on, with repetitions.
+    /// Nodes in the order of the ring from `hash` on, with repetitions.
     fn from(&self, hash: u32) -> impl Iterator<Item = usize> + '_ {
         let start = self.points.partition_point(|(point, _)| *point < hash);
         self.points[start..].iter().chain(&self.points[..start]).map(|(_, node)| *node as usize)
     }
 }
 
-/// The points of a node, without end. They depend on its address alone, so that other nodes that come and go do not move
-/// them: each is the checksum of the address, its colons replaced by NUL, and of the point before.
+/// The points of a node, an endless sequence. They depend on its address alone, so that other nodes that are added or
+/// removed do not move them: each is the checksum of the address, its colons replaced by NUL, and of the point before.
 fn points_of(node: &Node) -> impl Iterator<Item = u32> {
     let address = node.endpoint.address.to_string().replace(':', "\0");
     let base = crc32(address.as_bytes());
@@ -73,7 +73,7 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// The ring of `nodes`, as the value that a set of nodes keeps.
+/// The ring of `nodes`, as the value that a node set keeps.
 pub fn derive_ring(nodes: &[Node]) -> Arc<dyn Any + Send + Sync> {
     Arc::new(Ring::new(nodes))
 }
@@ -128,7 +128,7 @@ mod tests {
         NodeSet { derived: Some(derive_ring(&nodes)), nodes, note: None }
     }
 
-    /// The port that each key meets, of `key0`, `key1` and so on.
+    /// The port that each of the keys `key0`, `key1` and so on is mapped to.
     fn ports(set: &NodeSet, excluded: &dyn Fn(usize) -> bool) -> Vec<u16> {
         let port = |number: usize| {
             let key_hash = key_hash(format!("key{number}").as_bytes());
@@ -139,7 +139,7 @@ mod tests {
         (0..24).map(port).collect()
     }
 
-    /// The answers of nginx 1.22 with `hash $arg_k consistent` and the weights 1, 2 and 1.
+    /// The ports that nginx 1.22 chose with `hash $arg_k consistent` and the weights 1, 2 and 1.
     const NGINX: [u16; 24] = [
         1981, 1982, 1981, 1981, 1981, 1980, 1981, 1982, 1980, 1982, 1981, 1981, 1981, 1982, 1981, 1981, 1980,
         1981, 1981, 1981, 1981, 1981, 1981, 1981,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excluded_node_gives_way_to_the_next_on_the_ring() {
+    fn excluded_node_is_replaced_by_next_on_ring() {
         let set = set(&[1, 1]);
         let choice = Choice { set: &set, key_hash: 7, random: 0, now_ms: 0, excluded: &|node| node == 0 };
         assert_eq!(ConsistentHash.choose(&choice), Some(1));

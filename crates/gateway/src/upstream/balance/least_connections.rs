@@ -1,5 +1,5 @@
-//! Least connections: the node with the fewest requests under way for its weight; among equals the turn goes round, so
-//! that idle nodes share the first requests. Counts are this worker's own.
+//! Least connections: chooses the node with the fewest requests in flight for its weight; equal nodes take turns, so
+//! that idle nodes share the first requests. Each worker counts its own requests.
 
 use super::{Balancer, BalancerKind, Choice, Memory};
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_loaded_for_its_weight_is_chosen() {
+    fn node_with_least_load_per_weight_is_chosen() {
         let set = set(&[1, 2]);
         let mut balancer = LeastConnections::new(2, 0);
         let mut chosen = Vec::new();

@@ -1,13 +1,13 @@
-//! Peak EWMA: of two nodes chosen at random the one with the lower cost is taken, where the cost is the response time,
-//! averaged with an exponential decay that follows a rise at once and forgets it slowly, times the requests under way.
-//! (The power of two choices after Mitzenmacher; the peak-sensitive average as in Finagle.) Averages are this worker's.
+//! Peak EWMA: chooses the cheaper of two random nodes. The cost is the response time, averaged with an exponential
+//! decay that follows a rise at once and forgets it slowly, times the requests in flight. (The power of two choices
+//! after Mitzenmacher; the peak-sensitive average as in Finagle.) Each worker has its own averages.
 
 use super::{Balancer, BalancerKind, Choice, Memory};
 
-/// After this time an average has lost all but 1/e of its weight; the usual choice, long against a request and short
-/// against a deployment.
+/// Time after which an average has lost all but 1/e of its weight; the usual choice, long compared with a request and
+/// short compared with a deployment.
 const DECAY_MS: f64 = 10_000.0;
-/// The latency that a failed attempt counts as, so that a node that refuses quickly does not look quick.
+/// The latency that a failed attempt counts as, because otherwise a node that refuses quickly would look fast.
 const FAILURE_PENALTY_US: f64 = 5_000_000.0;
 
 /// The better of two nodes, by response time weighted to the recent past and by requests in flight.
@@ -28,7 +28,7 @@ impl PeakEwma {
     fn score(&self, index: usize, weight: u32, now_ms: u64) -> f64 {
         let node = &self.nodes[index];
         let decayed = node.cost_us * decay(now_ms, node.updated_ms);
-        // An untried node costs next to nothing, so that it is tried; its load still counts.
+        // A node without an average costs almost nothing, so that it is chosen soon; its load still counts.
         (decayed + 1.0) * f64::from(node.active + 1) / f64::from(weight)
     }
 }
@@ -47,7 +47,7 @@ impl Balancer for PeakEwma {
             return nth(0);
         }
         let first = (choice.random >> 32) as usize % count;
-        // One of the others, each as likely.
+        // One of the other nodes, with equal probability.
         let second = (first + 1 + choice.random as u32 as usize % (count - 1)) % count;
         let (first, second) = (nth(first)?, nth(second)?);
         let score = |index: usize| self.score(index, nodes[index].weight, choice.now_ms);
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_node_is_avoided_and_forgiven() {
+    fn slow_node_is_avoided_until_average_decays() {
         let set = set(&[1, 1]);
         let mut balancer = PeakEwma::new(2);
         balancer.started(0);
@@ -93,7 +93,7 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(choose(&mut balancer, &set, 100), Some(1));
         }
-        // A minute later node 0's past no longer counts, while node 1 has work under way.
+        // A minute later the past of node 0 no longer counts, while node 1 has a request in flight.
         balancer.started(1);
         balancer.finished(1, 50_000, 200_000, false);
         balancer.started(1);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_fails_quickly_does_not_look_quick() {
+    fn failing_node_does_not_count_as_fast() {
         let set = set(&[1, 1]);
         let mut balancer = PeakEwma::new(2);
         for (node, failed) in [(0, true), (1, false)] {

@@ -1,5 +1,5 @@
-//! Smooth weighted round robin: each node gains its weight at every turn, the richest is chosen and pays the sum, so
-//! that a heavy node's turns are spread evenly among the others'. Workers start at different places.
+//! Smooth weighted round robin: at every turn each node gains its weight, and the node with the highest credit is
+//! chosen and pays the sum, so that the turns of a heavy node are spread evenly. Workers start at different nodes.
 
 use net::nodes::Node;
 
@@ -23,7 +23,7 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// For `nodes` nodes; `stagger` is the worker's number, so that workers do not choose in step.
+    /// The state for nodes with these weights; `stagger` is the worker's number, so that workers do not choose in step.
     pub fn new(weights: &[u32], stagger: usize) -> RoundRobin {
         let mut balancer = RoundRobin { credit: vec![0; weights.len()] };
         for _ in 0..stagger % weights.len().max(1) {

@@ -1,5 +1,5 @@
-//! The state of an upstream connection after its response was only peeked: no byte may be lost, come twice, or be taken
-//! for the next response, and little may be held.
+//! Tests of an upstream connection with a response that was only peeked: no byte may be lost, repeated, or read as the
+//! next response, and little memory may be held.
 
 use std::future::poll_fn;
 use std::io::Write;
@@ -13,7 +13,7 @@ use net::env;
 
 const LOOK: Capacity = Capacity::Estimate(LARGE_BYTES);
 
-/// A stream of a connection to a node, and the node's end of it.
+/// A stream of an upstream connection, and the endpoint's end of it.
 fn pair() -> (H1Stream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -25,8 +25,8 @@ fn pair() -> (H1Stream, TcpStream) {
     (H1Stream::new(connection, Vec::new(), HeadLimits::default()), node)
 }
 
-/// Takes the whole answer for a client that takes `most` bytes at once and then rests; how much it held at most while it
-/// did, and the body.
+/// Takes the whole response for a client that takes `most` bytes at once and then pauses; returns the most bytes that
+/// were held meanwhile, and the body.
 async fn take(origin: &mut H1Stream, most: usize) -> (usize, Vec<u8>) {
     let mut head = ResponseHead::default();
     poll_fn(|cx| origin.poll_head(cx, &mut head, LOOK)).await.unwrap();
@@ -70,7 +70,7 @@ fn peeked_response_is_forwarded_exactly_once() {
                 let mut connection = connection.expect("all of it was taken");
                 env::yield_to_events().await;
                 assert!(!connection.is_stale());
-                // The event loop reports bytes that come now, although it has reported that there were none.
+                // The event loop reports bytes that arrive now, although it was told before that there were none.
                 node.write_all(b"x").unwrap();
                 poll_fn(|cx| connection.stream.poll_read_ready(cx)).await.unwrap();
                 assert!(connection.is_stale());
@@ -91,7 +91,7 @@ fn peeked_response_is_forwarded_exactly_once() {
 }
 
 #[test]
-fn what_comes_behind_an_answer_ends_the_connection() {
+fn bytes_after_response_end_the_connection() {
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".as_slice();
     for stray in [&b"H"[..], answer] {
         env::block_on(async {
@@ -105,7 +105,7 @@ fn what_comes_behind_an_answer_ends_the_connection() {
 }
 
 #[test]
-fn a_head_in_parts_is_kept_with_little_behind_it() {
+fn partial_head_is_kept_with_few_bytes_behind() {
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nX-Long: ".as_slice();
     let rest = [&b"\r\n\r\n"[..], &[b'x'; 100_000]].concat();
     env::block_on(async {
@@ -127,7 +127,7 @@ fn a_head_in_parts_is_kept_with_little_behind_it() {
 }
 
 #[test]
-fn a_tunnel_reads_on_where_the_head_ends() {
+fn tunnel_continues_at_end_of_head() {
     let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     env::block_on(async {
         let (mut origin, mut node) = pair();

@@ -1,10 +1,11 @@
-//! Answers in any pieces, and what is no answer.
+//! Complete responses in any pieces, and malformed ones.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What reading `bytes` in these pieces gives: status, body, whether it lives on, and how many bytes belonged to it.
+/// Result of reading bytes in pieces: status, body, whether the connection stays open, and how many bytes belonged to
+/// the response.
 type Outcome = Result<Option<(u16, Vec<u8>, bool, usize)>, Fault>;
 
 fn read(reading: &mut Reading, pieces: &[&[u8]], closes: bool) -> Outcome {
@@ -23,7 +24,7 @@ fn in_one(bytes: &[u8], closes: bool) -> Outcome {
     read(&mut Reading::default(), &[bytes], closes)
 }
 
-/// The same however it is cut: at every byte in two, and byte by byte.
+/// Checks that the result is the same for every cut: at every byte in two, and byte by byte.
 fn check_cuts(bytes: &[u8], closes: bool) {
     let wanted = in_one(bytes, closes);
     let mut reading = Reading::default();
@@ -43,7 +44,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn answers_end_where_rfc_9112_says() {
-    // The answer, what follows it, its status, its body, and whether the connection lives on.
+    // The response, the bytes after it, its status, its body, and whether the connection stays open.
     let check = |head: &str, rest: &str, after: &str, status: u16, body: &str, keeps: bool| {
         let whole = format!("{head}\r\n\r\n{rest}{after}");
         let used = whole.len() - after.len();
@@ -82,7 +83,7 @@ fn a_cut_answer_is_not_whole() {
 }
 
 #[test]
-fn what_no_server_may_send() {
+fn malformed_responses_are_refused() {
     let check = |bytes: &str, reason: &str| {
         match in_one(bytes.as_bytes(), true) {
             Err(Fault(said)) => assert!(said.contains(reason), "{bytes:?}: {said}"),
@@ -121,7 +122,7 @@ fn a_head_has_a_limit() {
 
 proptest! {
     #[test]
-    fn garbage_never_panics_and_cutting_changes_nothing(
+    fn garbage_never_panics_and_cuts_change_nothing(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
         begins in prop::sample::select(vec![
             "", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n",

@@ -1,4 +1,4 @@
-//! ab: closed loop, HTTP/1.0, times in whole milliseconds. Its lengths are those of its first answer.
+//! ab: closed loop, HTTP/1.0, times in whole milliseconds. It compares lengths with its first response.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
     let number = match load.requests {
         Some(requests) => requests,
         None => {
-            // -t means 50,000 requests as well, so the number comes behind it; it keeps a place for each.
+            // -t also sets 50,000 requests, so the number is given after it; ab allocates memory for each.
             let seconds = asked.seconds.ceil().max(1.0);
             words.extend(["-t".to_owned(), seconds.to_string()]);
             (seconds * MOST_PER_SECOND) as u64
@@ -54,7 +54,7 @@ pub(super) fn read(output: &str, wanted_bytes: Option<u64>) -> anyhow::Result<Lo
     if let Some(wanted) = wanted_bytes.filter(|_| requests > 0) {
         let had = number("Document Length")? as u64;
         if had != wanted {
-            // What differs from its first answer may be right.
+            // A response that differs from the first one may be right.
             failures.content = requests.saturating_sub(failures.content);
             notes.push(format!("ab's first answer had {had} bytes instead of {wanted}"));
         }
@@ -75,7 +75,7 @@ pub(super) fn read(output: &str, wanted_bytes: Option<u64>) -> anyhow::Result<Lo
     })
 }
 
-/// The lines with a name; of those with one name ("Time per request") the first is meant.
+/// The lines by name; of several lines with one name ("Time per request") the first.
 fn lines(output: &str) -> BTreeMap<&str, &str> {
     let mut lines = BTreeMap::new();
     for (name, value) in output.lines().filter_map(|line| line.split_once(':')) {
@@ -101,8 +101,8 @@ fn latency(output: &str) -> Latency {
     }
 }
 
-/// Reads `0, Receive: 50, Length: 115, Exceptions: 50)`. A connection that broke without an answer stands under Receive,
-/// under Exceptions and, since nothing is a wrong length, under Length.
+/// Parses `0, Receive: 50, Length: 115, Exceptions: 50)`. A connection that broke without a response counts under
+/// Receive, under Exceptions and, because its length is wrong too, under Length.
 fn failures(line: &str) -> Failures {
     let mut numbers = line
         .split(|letter: char| !letter.is_ascii_digit())
@@ -114,5 +114,5 @@ fn failures(line: &str) -> Failures {
     Failures { connect, broken, content: length.saturating_sub(broken), ..Failures::default() }
 }
 
-/// More than it can: one thread, one request at a time on a connection.
+/// More than one thread with one request at a time per connection can reach.
 const MOST_PER_SECOND: f64 = 100_000.0;

@@ -1,5 +1,5 @@
-//! h2load: closed loop, HTTP/2 over TLS or HTTP/1.1. Its report has no percentiles; its log has every request's time, so
-//! it runs within a few lines of shell that sort the log behind it.
+//! h2load: closed loop, HTTP/2 over TLS or HTTP/1.1. Its report has no percentiles; its log has every request's time,
+//! so it runs within a few lines of shell that sort the log afterwards.
 
 use anyhow::{Context, bail};
 
@@ -47,7 +47,7 @@ pub(super) fn read(output: &str) -> anyhow::Result<LoadOutcome> {
             let count = |name| count(rest, name).with_context(strange);
             outcome.requests = count("done")?;
             outcome.failures.timeout = count("timeout")?;
-            // Those that ran out of time are among the errors.
+            // Timed-out requests are among the errors.
             let broken = count("errored")?.saturating_sub(outcome.failures.timeout);
             if count("started")? == 0 {
                 outcome.failures.connect = broken;

@@ -1,4 +1,4 @@
-//! Numbers with a unit behind them, as reports of load generators have them.
+//! Numbers with a unit, as in reports of load generators.
 
 /// A time in milliseconds: `130.00us`, `4.05ms`, `1.06s`, `1.50m`, `2.00h`.
 pub(super) fn milliseconds(text: &str) -> Option<f64> {

@@ -1,10 +1,10 @@
-//! Commands as the tools want them, and reports that they really gave: `reports/` has them as they came.
+//! Command lines of the tools, and reports that they really printed: `reports/` has them unchanged.
 
 use super::*;
 use crate::result::{Failures, Latency};
 use crate::scenario::{Expect, Scenario};
 
-/// What a scenario with this load says.
+/// A scenario with this load.
 fn scenario(load: &str) -> Scenario {
     Scenario::parse("test", &format!("title: t\nabout: a\n{load}")).unwrap()
 }
@@ -21,10 +21,10 @@ fn command_line(scenario: &Scenario, protocol: Protocol) -> anyhow::Result<Strin
 }
 
 #[test]
-fn every_tool_is_called_as_it_wants() {
+fn tools_are_called_with_their_arguments() {
     let check = |words: &str, protocol: Protocol, wanted: &str| {
         let had = command_line(&scenario(&format!("load: {{{words}}}")), protocol).unwrap();
-        // The lines of shell around h2load are tried by running them.
+        // Other tests run the lines of shell around h2load.
         let had = had.rsplit_once("}'").map_or(had.as_str(), |(_, words)| words.trim_start());
         assert_eq!(had, wanted, "{words}");
     };
@@ -85,7 +85,7 @@ fn every_tool_is_called_as_it_wants() {
 }
 
 #[test]
-fn what_a_tool_cannot_do_is_said() {
+fn unsupported_load_is_refused() {
     let check = |words: &str, protocol: Protocol, reason: &str| {
         let error = command_line(&scenario(&format!("load: {{{words}}}")), protocol).unwrap_err().to_string();
         assert!(error.contains(reason), "{words}: {error}");
@@ -114,7 +114,7 @@ fn latencies(latency: &Latency) -> [Option<f64>; 7] {
 const NONE: Failures = Failures { connect: 0, broken: 0, timeout: 0, status: 0, content: 0 };
 const UNKNOWN: [Option<f64>; 7] = [None; 7];
 
-/// A report that a tool really gave.
+/// A report that a tool really printed.
 macro_rules! report {
     ($name:literal) => {
         include_str!(concat!("reports/", $name, ".txt"))
@@ -149,7 +149,7 @@ fn reports_of_wrk() {
         Failures { status: 14_729, ..NONE },
         [Some(4.47), Some(0.649), Some(4.59), Some(10.83), Some(52.18), None, Some(62.42)],
     );
-    // All were later than its timeout: it has no latency of them, and writes zeros.
+    // All were later than its timeout: it has no latency for them and writes zeros.
     check(report!("wrk-timeout"), (20, 3.08, 7.0, 655.0), Failures { timeout: 20, ..NONE }, UNKNOWN);
     check(
         report!("wrk-bad"),
@@ -246,14 +246,14 @@ fn our_own_report_is_the_last_line() {
 fn intended_origin_failure_is_not_counted() {
     let mut wrk = load("tool: wrk, connections: 1");
     wrk.expect = Expect { failing_one_in: 10, ..Expect::default() };
-    // 72 of 932 are within one in ten and what chance adds.
+    // 72 of 932 are within one in ten and the allowed deviation.
     assert_eq!(read(&wrk, report!("wrk-bad")).unwrap().failures, Failures { broken: 1035, ..NONE });
     wrk.expect.failing_one_in = 100;
     assert_eq!(read(&wrk, report!("wrk-bad")).unwrap().failures.status, 72 - 20);
 }
 
 #[test]
-fn what_is_no_report_is_told_with_its_last_line() {
+fn invalid_report_gives_its_last_line() {
     let check = |tool: &str, text: &str, reason: &str| {
         let error = format!("{:#}", read(&load(&format!("tool: {tool}, connections: 1")), text).unwrap_err());
         assert!(error.contains(reason), "{tool}: {error}");
@@ -272,7 +272,7 @@ fn what_is_no_report_is_told_with_its_last_line() {
     check("h2load", "requests: 1 total\n", "cannot be read: requests: 1 total");
     check("weir", "error: nobody listens\n", "it said last: error: nobody listens");
     check("weir", "{\"requests\": \"many\"}\n", "cannot be read");
-    // Any part of a report is a report, or an error: never a panic.
+    // Any part of a report is a report or an error, and never causes a panic.
     let reports =
         [("wrk", report!("wrk-bad")), ("ab", report!("ab-bad")), ("h2load", report!("h2load-percentiles"))];
     for (tool, text) in reports {
@@ -287,7 +287,7 @@ fn what_is_no_report_is_told_with_its_last_line() {
 }
 
 #[test]
-fn a_tool_that_hangs_is_not_waited_for_for_ever() {
+fn hanging_tool_is_ended_after_its_limit() {
     let check = |words: &str, seconds: f64, wanted: u64| {
         let load = load(words);
         let (address, weir) = ("127.0.0.1:1".parse().unwrap(), Path::new("weir"));

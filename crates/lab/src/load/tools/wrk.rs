@@ -66,7 +66,7 @@ pub(super) fn read(output: &str) -> anyhow::Result<LoadOutcome> {
     if !is_complete {
         bail!("wrk gave no report; it said last: {}", last_line(output));
     }
-    // Answers beyond its timeout have no latency in its books: without others there is none.
+    // wrk counts no latency for responses beyond its timeout: without other responses it has none.
     if latency.max_ms.is_some_and(|longest| longest > 0.0) {
         outcome.latency = latency;
     }

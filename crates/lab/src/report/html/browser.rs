@@ -1,5 +1,5 @@
-//! The page in a real browser: Debian's Chromium, driven over ChromeDriver's protocol (W3C WebDriver). Nothing of it is
-//! fetched: `lab/install.sh test` brings both.
+//! The page in a real browser: Debian's Chromium, driven over ChromeDriver's protocol (W3C WebDriver). `lab/install.sh
+//! test` installs both.
 
 mod driver;
 
@@ -23,7 +23,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// One browser for all of it: starting one takes longer than looking.
+/// One browser for all checks, because starting one takes longer than the checks.
 #[test]
 fn the_page_works_in_chromium() {
     let (_directory, mut browser) = opened();
@@ -33,7 +33,7 @@ fn the_page_works_in_chromium() {
     a_mark_tells_its_numbers(&mut browser);
     charts_fill_their_rows(&mut browser);
     it_fits_a_phone(&mut browser);
-    // Last, so that whatever went before is in the logs.
+    // Last, so that the logs contain all earlier steps.
     assert_eq!(browser.console(), Vec::<String>::new(), "the console is silent");
     let asked: Vec<String> = browser.requests();
     let outside: Vec<&String> =
@@ -62,7 +62,7 @@ fn charts_are_whole(browser: &mut Browser) {
         let found = browser.run(&format!("return document.querySelectorAll({selector:?}).length"));
         assert_eq!(found, json!(expected), "{selector}");
     }
-    // Drawings that nobody can see would be counted as well.
+    // Hidden drawings would be counted as well.
     let empty =
         "return [...document.querySelectorAll('figure svg')].filter(s => s.getBBox().width < 100).length";
     assert_eq!(browser.run(empty), json!(0));
@@ -120,7 +120,7 @@ fn a_mark_tells_its_numbers(browser: &mut Browser) {
     assert_eq!((&told[1], &told[2]), (&json!(true), &json!(true)));
 }
 
-/// On a desktop no row of cards has a hole.
+/// Checks that on a desktop no row of cards has a hole.
 fn charts_fill_their_rows(browser: &mut Browser) {
     let hole = "return [...document.querySelectorAll('.charts, .wide')].filter(grid => { \
         const right = Math.max(...[...grid.children].map(card => card.getBoundingClientRect().right)); \

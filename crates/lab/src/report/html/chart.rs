@@ -1,30 +1,30 @@
-//! Charts of rows: bars, and ranges on a logarithmic axis. What rows of all charts share is here too. They take numbers
-//! with names; which figures those are is said elsewhere.
+//! Charts of rows: bars, and ranges on a logarithmic axis, with the parts that rows of all charts share. They take
+//! numbers with names and do not know the figures.
 
 use super::legend::{self, Entry, Shape, Sign};
 use super::scale::{Linear, Log};
 use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
 
-/// Who a row belongs to.
+/// The contender of a row.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    /// For the label.
+    /// Text of the label.
     pub(super) title: String,
     /// The contender's number.
     pub(super) who: usize,
-    /// `weir`, `direct`, `base` or `peer`: how it is coloured.
+    /// `weir`, `direct`, `base` or `peer`: the colour.
     pub(super) class: &'static str,
 }
 
-/// A bar, possibly of parts that follow each other.
+/// A bar, possibly of several parts.
 pub(super) struct Bar {
     pub(super) row: Row,
     /// Lengths; the second part is paler.
     pub(super) parts: Vec<f64>,
     /// From the least to the greatest round.
     pub(super) whisker: Option<(f64, f64)>,
-    /// Stands behind the bar.
+    /// Text after the bar.
     pub(super) label: String,
     pub(super) tip: String,
 }
@@ -184,13 +184,13 @@ pub(super) fn text_width<'a>(texts: impl Iterator<Item = &'a str>) -> f64 {
 pub(super) const WIDTH: f64 = 400.0;
 /// Height of a row.
 const ROW: f64 = 22.0;
-/// Where text stands in a row.
+/// Vertical position of text in a row.
 const BASELINE: f64 = 15.0;
-/// Room for the numbers of the axis.
+/// Height of the numbers of the axis.
 pub(super) const TOP: f64 = 22.0;
-/// Between things.
+/// Gap between elements.
 pub(super) const GAP: f64 = 7.0;
 /// Width of a character of 11.5 units in the widest of the usual fonts.
 pub(super) const CHARACTER: f64 = 6.9;
-/// A label of a row is cut to so many.
+/// Most characters of a row's label.
 const LABEL_CHARACTERS: usize = 24;

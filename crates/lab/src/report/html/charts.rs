@@ -1,4 +1,4 @@
-//! The page's charts as files of their own, for whoever shows them elsewhere. They are taken from the page's sections, so
+//! The page's charts as files of their own, for use in other documents. They are taken from the page's sections, so
 //! that both are the same drawing. It draws nothing.
 
 use super::svg::escape;
@@ -37,8 +37,8 @@ fn between<'t>(text: &'t str, begin: &str, end: &str) -> Option<&'t str> {
     Some(behind.split_once(end)?.0)
 }
 
-/// `drawing` is an element of the page without its name and its end. On the page the caption is above it; alone it needs
-/// title, explanation and source inside, which stand above the drawing at negative heights.
+/// `drawing` is an element of the page without its name and its end. On the page the caption is above it; in a file of
+/// its own, title, explanation and source are inside, above the drawing at negative heights.
 fn standalone(drawing: &str, explanation: &str, source: &str) -> Option<String> {
     let (attributes, body) = drawing.split_once('>')?;
     let label = between(attributes, "aria-label=\"", "\"")?;
@@ -72,18 +72,18 @@ fn standalone(drawing: &str, explanation: &str, source: &str) -> Option<String> 
     ))
 }
 
-/// Characters of the title in a line.
+/// Most characters in a line of the title.
 const TITLE_CHARACTERS: usize = 50;
-/// Characters of the smaller lines.
+/// Most characters in a line of smaller text.
 const TEXT_CHARACTERS: usize = 66;
 /// Height of a line of the heading.
 const LINE: f64 = 16.0;
-/// Around the drawing.
+/// Margin around the drawing.
 const MARGIN: f64 = 10.0;
-/// How much larger than its units a chart is shown where its reader does not say.
+/// Default scale of a chart in a file of its own.
 const SHOWN_SCALE: f64 = 1.4;
 
-/// What is a file name everywhere: a report from elsewhere may call a scenario anything.
+/// A safe file name, because a report from elsewhere may have any text as the name of a scenario.
 pub(super) fn plain(name: &str) -> String {
     let kept = |character: char| {
         if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' }

@@ -1,5 +1,5 @@
-//! The chart of the overview: one row a scenario, one mark a contender, at its ratio to the baseline. Rows stand below
-//! the heading of their group.
+//! The chart of the overview: one row per scenario, one mark per contender, at its ratio to the baseline. Rows are
+//! below the heading of their group.
 
 use super::chart::{CHARACTER, GAP, Row, TOP, WIDTH, grid, text_width};
 use super::legend::{self, Entry, Shape};
@@ -9,29 +9,29 @@ use crate::report::number;
 
 /// One scenario.
 pub(super) struct Line {
-    /// Stands above this row, where it is the first of a group.
+    /// The heading above this row, if it is the first of a group.
     pub(super) heading: Option<&'static str>,
     /// The scenario's name.
     pub(super) name: String,
-    /// Shown at the pointer.
+    /// Text at the pointer.
     pub(super) tip: String,
-    /// The marks, those on top last.
+    /// The marks, topmost last.
     pub(super) dots: Vec<Dot>,
-    /// Stands below the row where the subject of the chart has no mark: the reason.
+    /// The reason below the row, if the subject of the chart has no mark.
     pub(super) note: Option<String>,
 }
 
-/// One contender of it.
+/// The mark of one contender.
 pub(super) struct Dot {
     pub(super) row: Row,
     pub(super) ratio: f64,
     pub(super) tip: String,
     pub(super) shape: Shape,
-    /// The chart is about this one: its mark is larger, and its number stands at the right.
+    /// Whether the chart is about this one: its mark is larger, and its number is at the right.
     pub(super) is_subject: bool,
 }
 
-/// Draws the rows. Ratios beyond [`FARTHEST`] stand at the edge.
+/// Draws the rows. Ratios beyond [`FARTHEST`] are drawn at the edge.
 pub(super) fn dots(rows: &[Line], entries: &[Entry], label: &str) -> String {
     let left = text_width(rows.iter().map(|line| line.name.as_str())).min(NAME_WIDTH) + GAP;
     let all =
@@ -96,21 +96,22 @@ fn height(line: &Line) -> f64 {
     heading + ROW + note
 }
 
-/// Ratios beyond it, or below its inverse, stand at the edge: one contender that is lost would press all others together.
+/// Ratios beyond it, or below its inverse, are drawn at the edge, because one far contender would press all others
+/// together.
 pub(super) const FARTHEST: f64 = 20.0;
-/// Radius of the mark that the chart is about.
+/// Radius of the subject's mark.
 pub(super) const SUBJECT_RADIUS: f64 = 5.2;
 /// Height of a row, less than in other charts because there are many.
 const ROW: f64 = 18.0;
-/// Where text stands in a row.
+/// Vertical position of text in a row.
 const BASELINE: f64 = 13.0;
 /// Height of a group's heading.
 const HEADING: f64 = 24.0;
 /// Height of a note below a row.
 const NOTE: f64 = 14.0;
-/// The names of scenarios take at most so much.
+/// Largest width of scenario names.
 const NAME_WIDTH: f64 = 152.0;
-/// Room for the subject's number.
+/// Width of the subject's number.
 const VALUE_WIDTH: f64 = 46.0;
 
 #[cfg(test)]
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_the_subject_carries_its_note() {
+    fn row_without_subject_has_its_note() {
         let rows = [line("a", None), line("b", Some("Weir has no TLS"))];
         let entries = [Entry::new(Sign::One, "1×: nginx")];
         let drawn = dots(&rows, &entries, "chart");

@@ -1,4 +1,4 @@
-//! What the figures depend on: machine, warnings, versions, who is absent and why, how it is measured.
+//! The conditions of a run: machine, warnings, versions, absent contenders with reasons, and the method.
 
 use super::svg::escape;
 use super::{command_line, html_table, notes};
@@ -8,7 +8,7 @@ use crate::report::summary::DIRECT;
 use crate::report::table::{Cell, Table, Tone};
 use crate::result::{Report, ScenarioResult};
 
-/// What makes this run one to be careful with; nothing where nothing does.
+/// Reasons to be careful with this run; empty if there are none.
 pub(super) fn warnings(report: &Report) -> String {
     let mut sentences = report.machine.warnings.clone();
     if report.interrupted {
@@ -22,7 +22,7 @@ pub(super) fn warnings(report: &Report) -> String {
     }
 }
 
-/// How many there are of which kind: most of the contenders of a run may be variants for a study.
+/// The number of contenders by kind, because most may be variants for a study.
 pub(super) fn contenders_line(report: &Report) -> String {
     let (mut gateways, mut variants, mut studied, mut direct) = (0, 0, 0, 0);
     for definition in report.contenders.iter().map(|facts| &facts.definition) {
@@ -59,7 +59,7 @@ pub(super) fn contenders_line(report: &Report) -> String {
     line
 }
 
-/// The end of the page.
+/// The last section of the page.
 pub(super) fn section(report: &Report) -> String {
     let mut contenders =
         Table::with_numbers(["contender", "what it is", "language", "version", "told", "absent because"]);

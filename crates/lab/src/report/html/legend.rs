@@ -1,10 +1,10 @@
-//! The legend inside a chart: each mark of the chart once, with its meaning. It stands above the drawing, so that a chart
-//! that is shown alone is understood as well.
+//! The legend inside a chart: each mark of the chart once, with its meaning. It is above the drawing, so that a chart
+//! in a file of its own is understood as well.
 
 use super::chart::{CHARACTER, Row};
 use super::svg::{Anchor, Mark, Svg};
 
-/// A sign beside its meaning.
+/// A sign and its meaning.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     sign: Sign,
@@ -24,7 +24,7 @@ pub(super) enum Sign {
     Line(&'static str),
     /// The vertical line at the baseline.
     One,
-    /// A dot of so large a radius.
+    /// A dot of this radius.
     Dot(f64, &'static str),
     /// A mark of a variant.
     Shape(Shape, &'static str),
@@ -32,7 +32,7 @@ pub(super) enum Sign {
     Stroke,
 }
 
-/// How the dots of variants are told apart, since their colour is the same.
+/// Shapes that distinguish the dots of variants, which have the same colour.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Shape {
     Disc,
@@ -71,7 +71,7 @@ impl Entry {
     }
 }
 
-/// One entry a colour that the rows have.
+/// One entry per colour of the rows.
 pub(super) fn colours<'r>(
     rows: impl Iterator<Item = &'r Row> + Clone,
     sign: impl Fn(&'static str) -> Sign,
@@ -93,7 +93,7 @@ pub(super) fn colours<'r>(
     entries
 }
 
-/// Draws the entries in as many rows as they need, and moves what follows below them.
+/// Draws the entries in as many rows as they need, and moves the following elements below them.
 pub(super) fn draw(svg: &mut Svg, entries: &[Entry]) {
     let (mut x, mut y) = (0.0, ROW_HEIGHT / 2.0);
     for entry in entries {
@@ -144,15 +144,15 @@ fn sign(svg: &mut Svg, sign: Sign, x: f64, y: f64) {
     }
 }
 
-/// Room for a sign.
+/// Width of a sign.
 const SIGN_WIDTH: f64 = 18.0;
-/// Between two entries.
+/// Gap between two entries.
 const ENTRY_GAP: f64 = 10.0;
 /// Height of a row of entries.
 const ROW_HEIGHT: f64 = 16.0;
-/// Between the legend and the drawing.
+/// Gap between the legend and the drawing.
 const BELOW: f64 = 6.0;
-/// The legend's letters are smaller than those of the rows by so much.
+/// Size of the legend's letters relative to those of the rows.
 const LEGEND_SHARE: f64 = 0.9;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Lines over time. It takes numbers with names.
+//! A chart of lines over time. It takes numbers with names.
 
 use super::chart::{CHARACTER, GAP, Row, TOP, WIDTH, text_width};
 use super::legend::{self, Sign};
@@ -12,7 +12,7 @@ pub(super) struct Series {
     pub(super) values: Vec<f64>,
 }
 
-/// Lines over time. Those that are not peers are named at their end.
+/// Draws lines over time. Those that are not peers are named at their end.
 pub(super) fn lines(series: &[Series], interval_s: f64, label: &str) -> String {
     let named = |one: &&Series| one.row.class != "peer";
     let right = WIDTH
@@ -65,5 +65,5 @@ pub(super) fn lines(series: &[Series], interval_s: f64, label: &str) -> String {
 
 /// Height of the chart.
 const HEIGHT: f64 = 240.0;
-/// Names at the ends of lines take at most so much.
+/// Largest width of the names at the ends of lines.
 const NAME_WIDTH: f64 = 130.0;

@@ -1,12 +1,12 @@
-//! Notes beside the numbers of a scenario: the notes of the run as sentences, everything that
-//! concerns single contenders as one line that counts, with the details folded below it.
+//! Notes beside the numbers of a scenario: the notes of the run as sentences, and the notes of single contenders as one
+//! counting line with the details folded below it.
 
 use super::svg::escape;
 use crate::report::summary::{self, Summary};
 use crate::report::terminal;
 use crate::result::ScenarioResult;
 
-/// Nothing where there is nothing to know.
+/// The notes of a scenario; empty if there are none.
 pub(super) fn of_scenario(result: &ScenarioResult, summaries: &[Summary<'_>]) -> String {
     let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     let mut out: String =
@@ -17,7 +17,7 @@ pub(super) fn of_scenario(result: &ScenarioResult, summaries: &[Summary<'_>]) ->
     out
 }
 
-/// A line that counts, and its details.
+/// A counting line, and its details.
 pub(super) fn folded(line: &str, details: &[String]) -> String {
     if details.is_empty() {
         return String::new();

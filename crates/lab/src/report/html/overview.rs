@@ -1,4 +1,4 @@
-//! The first charts of the page: every scenario in one row, every contender a mark. One figure each.
+//! The first charts of the page: one row per scenario, one mark per contender, one figure per chart.
 
 use super::dots::{Dot, FARTHEST, Line, SUBJECT_RADIUS, dots};
 use super::legend::{Entry, Shape, Sign};
@@ -11,7 +11,7 @@ use crate::report::summary::{self, DIRECT};
 use crate::report::table::{Cell, Table};
 use crate::result::{Report, ScenarioResult};
 
-/// Ratios to the baseline over all scenarios, and where the subject is not first.
+/// Ratios to the baseline over all scenarios, and scenarios in which the subject is not first.
 pub(super) fn section(report: &Report, people: &People<'_>) -> String {
     let baseline = report.scenarios.iter().find_map(|result| result.baseline.as_deref());
     let Some(baseline) = baseline else { return String::new() };
@@ -71,7 +71,7 @@ fn chart(
     Some(figure("overview", caption, &explanation, &drawing, &table, &report.command))
 }
 
-/// The marks of one row, those on top last; their numbers go into the table.
+/// The marks of one row, topmost last; their numbers go into the table.
 fn marks(
     result: &ScenarioResult,
     people: &People<'_>,
@@ -100,7 +100,7 @@ fn marks(
         let shape = people.variant(summary.name).map_or(Shape::Disc, Shape::of_variant);
         dots.push(Dot { row, ratio: ratio.median, tip, shape, is_subject: summary.name == SUBJECT });
     }
-    // The subject last, so that it lies above the others; its own variants before it.
+    // The subject last, so that its mark is above the others; its own variants before it.
     dots.sort_by_key(|dot| (dot.row.class == "weir", dot.is_subject));
     dots
 }

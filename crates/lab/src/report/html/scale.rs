@@ -1,4 +1,4 @@
-//! Axes: from a figure to a place on the drawing, and which round numbers are written beside it.
+//! Axes: convert a figure into a position on the drawing, and choose the round numbers beside it.
 
 /// A linear axis that begins at zero.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Log {
 }
 
 impl Linear {
-    /// For figures up to `greatest`, drawn between `from` and `to`.
+    /// An axis for figures up to `greatest`, drawn between `from` and `to`.
     pub(super) fn new(greatest: f64, from: f64, to: f64) -> Self {
         let greatest = if greatest.is_finite() && greatest > 0.0 { greatest } else { 1.0 };
         let rough = greatest / TICKS;
@@ -31,7 +31,7 @@ impl Linear {
         Self { max: greatest, step, from, to }
     }
 
-    /// Where a figure is drawn; past the end at the end.
+    /// Position of a figure; a figure beyond the end is drawn at the end.
     pub(super) fn at(&self, value: f64) -> f64 {
         self.from + (value / self.max).clamp(0.0, 1.0) * (self.to - self.from)
     }
@@ -44,20 +44,20 @@ impl Linear {
 }
 
 impl Log {
-    /// For figures between the two, which are above zero.
+    /// An axis for figures between `least` and `greatest`, which are above zero.
     pub(super) fn new(least: f64, greatest: f64, from: f64, to: f64) -> Self {
         let low = if least.is_finite() && least > 0.0 { least } else { 0.1 };
         let high = if greatest.is_finite() && greatest > low { greatest } else { low * 10.0 };
         Self { low, high, from, to }
     }
 
-    /// Where a figure is drawn; past an end at that end.
+    /// Position of a figure; a figure beyond an end is drawn at that end.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln();
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Round numbers on the axis: as fine as there is room for.
+    /// Round numbers on the axis, as many as fit.
     pub(super) fn ticks(&self) -> Vec<f64> {
         let steps: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
         let first = self.low.log10().floor() as i32;
@@ -75,9 +75,9 @@ impl Log {
     }
 }
 
-/// About so many numbers beside a linear axis.
+/// Approximate number of ticks of a linear axis.
 const TICKS: f64 = 4.0;
-/// More numbers beside a logarithmic axis would touch.
+/// Most ticks of a logarithmic axis; more would touch.
 const MOST_TICKS: usize = 6;
 
 #[cfg(test)]

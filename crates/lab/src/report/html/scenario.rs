@@ -1,5 +1,5 @@
-//! One scenario on the page: what is asked, a chart for each figure that was measured, who is missing. Which contender
-//! stands in which line is the same in all its charts.
+//! One scenario on the page: its load, a chart for each measured figure, absent contenders. The order of contenders is
+//! the same in all its charts.
 
 use super::chart::{Bar, Range, Row, bars, ranges};
 use super::legend::{self, Entry, Sign};
@@ -13,7 +13,7 @@ use crate::report::summary::{self, Summary};
 use crate::report::table::{Cell, Table, Tone};
 use crate::result::{Report, Run, ScenarioResult};
 
-/// The whole section, which links find as `anchor`.
+/// The whole section with the anchor `anchor`.
 pub(super) fn section(report: &Report, result: &ScenarioResult, people: &People<'_>, anchor: &str) -> String {
     let summaries = summary::of_scenario(result);
     let mut measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
@@ -39,7 +39,7 @@ pub(super) fn section(report: &Report, result: &ScenarioResult, people: &People<
     )
 }
 
-/// The most answered first; where a rate was given, the shortest latency; in turns, which tell neither, the least CPU.
+/// Sorts by most responses; if a rate was given by latency; in turns, which have neither, by CPU.
 fn sort(measured: &mut [&Summary<'_>], paced: bool) {
     let key = |summary: &Summary<'_>| {
         if paced {
@@ -184,7 +184,7 @@ impl View<'_> {
         let bar = |summary: &&Summary<'_>| {
             let whole = summary.figures.get(&Figure::CpuUs)?;
             let (user, system) = (summary.median(Figure::UserUs)?, summary.median(Figure::SystemUs)?);
-            // Medians of parts need not add up to the median of the whole, which is what the bar's length says.
+            // The length of the bar is the median of the whole, and medians of parts need not add up to it.
             let scale = if user + system > 0.0 { whole.median / (user + system) } else { 1.0 };
             Some(Bar {
                 row: self.row(summary),
@@ -313,7 +313,7 @@ fn colours(bars: &[Bar]) -> Vec<Entry> {
     legend::colours(bars.iter().map(|bar| &bar.row), Sign::Bar)
 }
 
-/// The gateway was not the limit, or not alone: its requests per second are not its own.
+/// Whether the gateway was not the only limit, so that its requests per second are not its own.
 fn marked(summary: &Summary<'_>) -> bool {
     (summary.unsaturated() || summary.disturbed()) && summary.name != summary::DIRECT
 }

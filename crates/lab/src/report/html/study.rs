@@ -1,5 +1,5 @@
-//! The thread-model study: contenders that differ in layer, thread model and buffers only, as their folders' environment
-//! says, grouped so that each difference is seen beside what it differs from.
+//! The thread-model study: contenders that differ in layer, thread model and buffers only, according to their folders'
+//! environment, grouped so that each difference is beside its counterpart.
 
 use super::chart::{Bar, Row, bars};
 use super::figure;
@@ -12,7 +12,7 @@ use crate::report::summary::Summary;
 use crate::report::table::{Cell, Table};
 use crate::result::Report;
 
-/// What one contender of the study is.
+/// The properties of one contender of the study.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Variant {
     program: String,
@@ -21,7 +21,7 @@ struct Variant {
     buffers: String,
 }
 
-/// The study's charts, where a scenario has at least two of its contenders.
+/// The study's charts, if a scenario has at least two of its contenders.
 pub(super) fn chart(report: &Report, view: &View<'_>) -> String {
     let of = |summary: &&Summary<'_>| {
         let facts = report.contenders.iter().find(|facts| facts.definition.name == summary.name)?;
@@ -29,7 +29,7 @@ pub(super) fn chart(report: &Report, view: &View<'_>) -> String {
     };
     let mut points: Vec<(Variant, &Summary<'_>)> =
         view.measured.iter().filter_map(|summary| Some((of(summary)?, *summary))).collect();
-    // Fewer are guests in another scenario.
+    // A scenario with fewer contenders of the study is about something else.
     if points.len() < STUDY_LEAST {
         return String::new();
     }
@@ -60,7 +60,7 @@ fn one(
         let Some(spread) = summary.figures.get(&kind) else { continue };
         let program = if several { format!("{} ", variant.program) } else { String::new() };
         let title = format!("{program}L{} {} {}", variant.layer, variant.model, variant.buffers);
-        // The layers are told apart by their shade as well.
+        // Layers also differ by shade.
         let class = if variant.layer == "4" { "base" } else { "peer" };
         drawn.push(Bar {
             row: Row { title: title.clone(), who: view.row(summary).who, class },
@@ -94,7 +94,7 @@ fn one(
 /// The study has twelve variants of a program.
 const STUDY_LEAST: usize = 4;
 
-/// What a folder's environment says of the study; `None` for everyone who is not part of it.
+/// The properties in a folder's environment; `None` for contenders that are not part of the study.
 fn variant(definition: &Definition) -> Option<Variant> {
     let variable = |name: &str| definition.environment.get(name).cloned();
     Some(Variant {

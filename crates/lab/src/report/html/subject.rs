@@ -1,10 +1,10 @@
-//! Why the subject of a run has no number in a scenario, in a few words that fit into a chart.
+//! Why the subject of a run has no number in a scenario, in a few words for a chart.
 
 use crate::report::headline::SUBJECT;
 use crate::result::{Report, ScenarioResult};
 use crate::scenario::Protocol;
 
-/// `None` where the subject was measured, or is no part of the run.
+/// `None` if the subject was measured, or is no part of the run.
 pub(super) fn absence(report: &Report, result: &ScenarioResult) -> Option<String> {
     let facts = report.contenders.iter().find(|facts| facts.definition.name == SUBJECT)?;
     let found = result.contenders.iter().find(|contender| contender.name == SUBJECT);
@@ -35,7 +35,7 @@ mod tests {
     use crate::report::sample;
 
     #[test]
-    fn the_reason_is_told_in_a_few_words() {
+    fn reason_of_absence_is_short() {
         let mut report = sample::small(1, 3, 1.0);
         assert_eq!(absence(&report, &report.scenarios[0]), None, "it was measured");
         let weir = report.scenarios[0].contenders.iter_mut().find(|one| one.name == SUBJECT).unwrap();

@@ -1,9 +1,10 @@
-//! Drawing: elements of SVG with classes, so that the page's style decides how they look. It knows no figures. Every
-//! text is escaped here. A mark's tip is its `<title>`, which a browser shows without a script, also in a file of its own.
+//! Drawing: elements of SVG with classes, so that the page's style decides their appearance. It knows no figures. Every
+//! text is escaped here. A mark's tip is its `<title>`, which a browser shows without a script, also in a file of its
+//! own.
 
 use std::fmt::Write;
 
-/// A drawing that grows.
+/// A drawing under construction.
 pub(super) struct Svg {
     width: f64,
     /// Added to every vertical position: the height of the legend above the drawing.
@@ -11,14 +12,14 @@ pub(super) struct Svg {
     body: String,
 }
 
-/// What a mark tells when it is pointed at, and whose it is.
+/// The tip and the contender of a mark.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Mark<'a> {
     /// Class names.
     pub(super) class: &'a str,
-    /// Shown at the pointer; nothing where empty.
+    /// Text at the pointer; none if empty.
     pub(super) tip: &'a str,
-    /// The contender, so that its marks everywhere light up together.
+    /// The contender, so that all its marks are highlighted together.
     pub(super) who: Option<usize>,
 }
 
@@ -30,7 +31,7 @@ pub(super) enum Anchor {
     End,
 }
 
-/// Writes text so that it is text in HTML, in an attribute and in SVG. Control characters, which no XML holds, go.
+/// Escapes text for HTML, attributes and SVG. Control characters, which XML does not allow, are removed.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -48,8 +49,8 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// Cut to so many characters, with a mark where something is missing: in the middle, since variants of one name differ
-/// at its end.
+/// Cut to `most` characters, with a mark at the cut, which is in the middle because variants of one name differ at its
+/// end.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {
@@ -69,7 +70,7 @@ impl Svg {
         self.width
     }
 
-    /// Moves all that is drawn from now on down by so much.
+    /// Moves all later elements down by `down`.
     pub(super) fn shift(&mut self, down: f64) {
         self.above += down;
     }
@@ -130,7 +131,7 @@ impl Svg {
         let _ = write!(self.body, ">{}{}</text>", title(mark), escape(text));
     }
 
-    /// The whole drawing, so high below its legend; `label` is what it shows, for readers that do not see it.
+    /// Completes the drawing with this height below its legend; `label` describes it for screen readers.
     pub(super) fn finish(self, height: f64, label: &str) -> String {
         let Self { width, above, body } = self;
         let (height, label) = (height + above, escape(label));
@@ -160,7 +161,7 @@ fn title(mark: Mark<'_>) -> String {
     if mark.tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(mark.tip)) }
 }
 
-/// A bar of less could not be seen or pointed at.
+/// A smaller bar could not be seen or pointed at.
 const LEAST_BAR: f64 = 1.0;
 
 #[cfg(test)]
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_where_it_is_seen() {
+    fn long_names_are_cut_with_a_mark() {
         for (most, expected) in [(8, "weir-ten"), (7, "wei…ten"), (6, "wei…en"), (1, "…")] {
             assert_eq!(shortened("weir-ten", most), expected, "{most}");
         }

@@ -1,17 +1,18 @@
-//! How many rounds see a difference of 5 %: a simulation of measured rounds, the same every time. The page on the
-//! laboratory's method quotes what is asserted here.
+//! How many rounds show a difference of 5 %: a simulation of measured rounds, the same every time. The page on the
+//! laboratory's method quotes the numbers asserted here.
 
 use super::{Verdict, paired, unpaired};
 
-/// What a machine does to figures.
+/// The noise of a machine.
 struct Noise {
     /// Standard deviation of a figure's logarithm around its round.
     scatter: f64,
-    /// How often a run is disturbed by a neighbour, which makes it up to a fifth slower.
+    /// Share of runs that another program disturbs, which makes them up to a fifth slower.
     disturbed: f64,
 }
 
-/// Standard deviation of what a round has in common: the machine is slower or faster for all. Ratios do not see it.
+/// Standard deviation of the noise that a round has in common: the machine is slower or faster for all. Ratios cancel
+/// it.
 const DRIFT: f64 = 0.10;
 /// Simulated runs of the laboratory behind each share.
 const RUNS: u32 = 2000;
@@ -37,7 +38,7 @@ fn rounds(random: &mut fastrand::Rng, count: usize, slower: f64, noise: &Noise) 
     rounds
 }
 
-/// The share of runs that say "slower", and the share that say anything but "within noise".
+/// The share of runs with the verdict "slower", and the share with any verdict except "within noise".
 fn shares(count: usize, slower: f64, noise: &Noise) -> (f64, f64) {
     let mut random = fastrand::Rng::with_seed(5);
     let verdicts: Vec<Verdict> =
@@ -50,7 +51,7 @@ fn shares(count: usize, slower: f64, noise: &Noise) -> (f64, f64) {
 
 #[test]
 fn five_percent_slowdown_is_seen_nine_of_ten_times() {
-    // Scatter of a figure, share of disturbed runs, rounds that suffice, rounds that do not.
+    // Scatter of a figure, share of disturbed runs, number of rounds that suffices, number that does not.
     let rows = [
         (0.005, 0.0, 4, 3),
         (0.010, 0.0, 5, 4),
@@ -81,7 +82,7 @@ fn without_a_slowdown_none_is_seen() {
 
 #[test]
 fn runs_are_compared_by_ratio_to_baseline() {
-    // A second run beside the same baseline scatters as well, so that it takes about twice the rounds in each.
+    // A second run beside the same baseline scatters as well, so each needs about twice the rounds.
     let noise = Noise { scatter: 0.015, disturbed: 0.0 };
     for (count, slower, least, most) in [(12, 1.05, 0.9, 1.0), (12, 1.0, 0.0, 0.02), (5, 1.0, 0.0, 0.02)] {
         let mut random = fastrand::Rng::with_seed(6);

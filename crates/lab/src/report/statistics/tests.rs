@@ -10,7 +10,7 @@ fn median_and_median_deviation() {
         (&[4.0], [4.0, 4.0, 4.0, 0.0]),
         (&[3.0, 1.0], [2.0, 1.0, 3.0, 1.0]),
         (&[5.0, 1.0, 2.0], [2.0, 1.0, 5.0, 1.0]),
-        // One round in which the machine was busy elsewhere moves neither.
+        // One round on a busy machine changes neither.
         (&[10.0, 11.0, 12.0, 13.0, 900.0], [12.0, 10.0, 900.0, 1.0]),
         (&[f64::NAN, 7.0], [7.0, 7.0, 7.0, 0.0]),
     ];
@@ -35,11 +35,11 @@ fn verdicts_of_ratios_within_rounds() {
         (&[1.02, 1.05, 1.08], WithinNoise),
         (&[1.048, 1.05, 1.052], Above),
         (&[1.02, 1.04, 1.05, 1.05, 1.06, 1.08, 1.03, 1.07], Above),
-        // Steady and tiny: not worth a word.
+        // A steady but tiny difference is not reported.
         (&[1.005, 1.005, 1.005, 1.005], WithinNoise),
         (&[0.995, 0.995, 0.995, 0.995], WithinNoise),
         (&[0.9, 1.0, 1.1, 0.95, 1.05], WithinNoise),
-        // Ten rounds bear one that was disturbed.
+        // Ten rounds tolerate a disturbed one.
         (&[1.05, 1.06, 1.04, 1.05, 1.06, 1.05, 1.04, 1.05, 1.06, 0.60], Above),
         (&[1.0, 1.01, 0.99, 1.0, 1.01, 0.99, 1.0, 1.01, 0.99, 3.0], WithinNoise),
     ];
@@ -59,7 +59,7 @@ fn verdicts_of_two_runs() {
         (&[10.0, 10.1, 9.9, 10.0], &[9.0, 9.1, 8.9, 9.0], Below),
         (&[5.0, 5.0, 5.0], &[5.0, 5.0, 5.0], WithinNoise),
         (&[5.0, 5.0, 5.0], &[6.0, 6.0, 6.0], Above),
-        // Rounds that scatter by a third show no tenth.
+        // Rounds that scatter by a third do not show a tenth.
         (&[1.0, 1.3, 0.8], &[1.1, 1.43, 0.88], WithinNoise),
     ];
     for (before, after, expected) in rows {
@@ -70,7 +70,7 @@ fn verdicts_of_two_runs() {
     assert_eq!(unpaired([1.0, 2.0, 3.0], []), None);
 }
 
-/// The share of Student's t between the signs of `reach`, by Simpson's rule over its density.
+/// The share of Student's t between `-reach` and `reach`, by Simpson's rule over its density.
 fn share_within(reach: f64, freedom: f64) -> f64 {
     let density = |t: f64| (1.0 + t * t / freedom).powf(-(freedom + 1.0) / 2.0);
     // t = tan(x) keeps the tail of one degree of freedom within reach of a fixed number of steps.
@@ -114,9 +114,9 @@ proptest! {
         prop_assert_eq!(paired(ratios), paired(shuffled));
     }
 
-    /// Who is compared with whom decides the word, not the finding.
+    /// Exchanging the two sides inverts the ratio and the verdict.
     #[test]
-    fn the_other_way_round_is_the_inverse(ratios in ratios()) {
+    fn exchanged_sides_give_the_inverse(ratios in ratios()) {
         let there = paired(ratios.iter().copied()).unwrap();
         let back = paired(ratios.iter().map(|ratio| 1.0 / ratio)).unwrap();
         let expected = match there.verdict {
@@ -128,7 +128,7 @@ proptest! {
         prop_assert!((there.median * back.median - 1.0).abs() < 1e-9);
     }
 
-    /// A machine that is slower for a whole round slows both, and the ratio does not notice.
+    /// A machine that is slower for a whole round slows both, and the ratio stays the same.
     #[test]
     fn drift_common_to_a_round_cancels(
         rounds in prop::collection::vec((0.5f64..2.0, 0.5f64..2.0, 0.2f64..5.0), 1..20),

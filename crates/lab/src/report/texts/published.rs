@@ -1,39 +1,38 @@
-//! What the published texts report: who was asked how, and what came of it. Facts alone, in our words; their numbers
-//! are not ours.
+//! The loads and results that the published texts report. Only facts, in our words; the numbers are the authors'.
 
 use crate::scenario::Tool;
 
 /// One published table.
 pub(super) struct Text {
     pub(super) title: &'static str,
-    /// What was asked, in our words.
+    /// The load, in our words.
     pub(super) asked: &'static str,
     pub(super) ask: Ask,
-    /// What its origin answered alone, in requests per second.
+    /// Requests per second of its origin alone.
     pub(super) origin: Option<f64>,
     pub(super) rows: &'static [Row],
-    /// What its authors left open or learned.
+    /// The conclusions or omissions of its authors.
     pub(super) remark: &'static str,
 }
 
-/// How it was asked, as far as it decides which scenario repeats it.
+/// The load, as far as it decides which scenario repeats it.
 pub(super) struct Ask {
     pub(super) tool: Tool,
     pub(super) connections: u32,
     pub(super) requests: Option<u64>,
     pub(super) keep_alive: bool,
-    /// The big page instead of the small answer.
+    /// Whether the big page is requested instead of the small response.
     pub(super) big: bool,
     pub(super) workers: u16,
 }
 
 /// One contender of a published table.
 pub(super) struct Row {
-    /// As the text calls it.
+    /// The contender's name in the text.
     pub(super) name: &'static str,
-    /// What we call it.
+    /// The contender's name in the laboratory.
     pub(super) ours: &'static str,
-    /// Requests per second; several where it tells several runs; none where it got no answers.
+    /// Requests per second; several if the text reports several runs; none if there were no responses.
     pub(super) per_second: &'static [f64],
     /// Mean latency.
     pub(super) mean_ms: Option<f64>,

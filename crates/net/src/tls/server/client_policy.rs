@@ -88,7 +88,7 @@ impl ClientPolicy {
         self.tag == other.tag
     }
 
-    /// What is different for every policy under which the same certificates could get another verdict.
+    /// A digest that differs between policies under which the same certificates could get different verdicts.
     pub(super) fn tag(&self) -> [u8; 32] {
         self.tag
     }

@@ -77,7 +77,7 @@ pub struct ServerSettings {
     pub ciphers: Option<String>,
     /// Curves by OpenSSL's names, the preferred one first; none means all.
     pub curves: Option<String>,
-    /// The server name whose site serves clients that name none, or one without a site.
+    /// The server name of the site for clients that name none, or one without a site.
     pub fallback_sni: Option<String>,
     /// Sessions may be resumed by tickets.
     pub session_tickets: bool,
@@ -162,7 +162,7 @@ impl ServerTls {
         &self.provider
     }
 
-    /// What rustls needs for handshakes with a site.
+    /// The form of a site that rustls takes for handshakes.
     pub(super) fn config(&self, site: &Site, alpn: Alpn) -> Result<ServerConfig, String> {
         let versions = site.versions.unwrap_or(self.versions);
         let builder = ServerConfig::builder_with_provider(self.provider.clone())

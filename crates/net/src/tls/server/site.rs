@@ -108,7 +108,7 @@ impl std::fmt::Debug for Site {
     }
 }
 
-/// Chooses among a site's certificates: the first whose key the client can verify.
+/// Chooses among a site's certificates: the first with a key that the client can verify.
 #[derive(Debug)]
 pub(super) struct SiteKeys(pub(super) Arc<[Arc<CertifiedKey>]>);
 

@@ -9,7 +9,7 @@ use super::TlsStream;
 
 /// Most ciphertext read at once: with 16 KiB, a body of 1 MB costs a fifth more CPU.
 pub(super) const READ_BYTES: usize = 64 * 1024;
-/// Most ciphertext read for a look, whose plaintext stays here until it is taken.
+/// Most ciphertext read for a peek. Its plaintext stays here until it is taken.
 pub(super) const PEEK_BYTES: usize = 16 * 1024;
 /// rustls keeps a buffer of this size for ciphertext; one that grew is shrunk when the connection falls silent.
 pub(super) const KEPT_BYTES: usize = 4 * 1024;

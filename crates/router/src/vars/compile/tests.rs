@@ -1,10 +1,10 @@
-//! Tables of expressions: what holds, what does not, what is refused.
+//! Tables of expressions: true, false and refused ones.
 
 use super::*;
 use crate::vars::{Value, VariableSource};
 use serde_json::json;
 
-/// More than a costly search gets through.
+/// Longer than a costly search can finish.
 static LONG: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| "a".repeat(4_000));
 
 /// A request with a few arguments and one list.
@@ -155,7 +155,7 @@ fn refusals_say_where() {
 }
 
 #[test]
-fn search_that_is_given_up_makes_nothing_true() {
+fn abandoned_search_makes_no_expression_true() {
     use crate::vars::GaveUp;
     let request = Request(vec![("long", Value::from(LONG.as_str())), ("k", Value::from("v"))]);
     let check = |expression: Json, verdict: Result<bool, GaveUp>| {
@@ -180,7 +180,7 @@ fn search_that_is_given_up_makes_nothing_true() {
 }
 
 #[test]
-fn backtracking_pattern_over_a_whole_body_is_refused() {
+fn backtracking_pattern_over_body_is_refused() {
     refused(json!([["request_body", "~~", "(?<!q)[a-z]+Z$"]]), "[0]: `(?<!q)[a-z]+Z$` uses look-around");
     refused(json!(["OR", ["request_body", "!", "~*", "(a)\\1"], ["arg_k", "v"]]), "[1]: `(a)\\1` uses");
     for fits in [json!([["request_body", "~~", "[a-z]+Z$"]]), json!([["post_arg_x", "~~", "(?<!q)a"]])] {
@@ -189,7 +189,7 @@ fn backtracking_pattern_over_a_whole_body_is_refused() {
 }
 
 #[test]
-fn bodies_and_engines_show() {
+fn body_variables_and_engines_are_reported() {
     let compiled = Expression::compile(&json!([
         ["arg_k", "~~", "^(?!x)"],
         ["OR", ["uri", "~~", "a"], ["post_arg_x", "1"]]

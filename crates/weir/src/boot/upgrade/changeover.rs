@@ -1,8 +1,8 @@
-//! The time after an upgrade in which both processes serve: the old one on its kept connections, which it tells to close one
-//! after the other, the new one on everything else. Neither process ends here.
+//! The time after an upgrade in which both processes serve: the old one on its kept connections, which it tells to
+//! close one after the other, the new one on all new connections. Ends neither process.
 //!
-//! In this time the old process follows a file or etcd by itself. The store belongs to the new process: it lets writes wait
-//! until the old process begins no request any more, and has it hurry when a write comes
+//! In this time the old process follows a file or etcd by itself. The store belongs to the new process, which holds
+//! writes back until the old process begins no further request, and asks it to hurry when a write comes
 //! (docs/decisions/0026-writes-after-an-upgrade.md).
 
 use std::sync::Arc;
@@ -15,25 +15,26 @@ use gateway::engine::Engine;
 use super::channel::{Channel, ChannelFault, Message, Patience};
 use crate::boot::bridge::Gateway;
 
-/// How often a wait looks at both the line and the gate.
+/// How often a wait checks both the channel and the gate.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long writes wait at most, once the first has come. The old process needs somewhat more than two seconds; one that
-/// hangs must not keep the new one from being changed.
+/// Longest time that writes are held back, counted from the first one. The old process needs somewhat more than two
+/// seconds; one that hangs must not keep the new process from taking writes.
 const WRITES_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// The old process's side.
+/// The side of the old process.
 pub(in crate::boot) struct OldSide {
     pub(in crate::boot) channel: Channel,
     pub(in crate::boot) control: Control,
     pub(in crate::boot) gateway: Arc<Gateway>,
-    /// How long the old process goes on.
+    /// How long the old process may serve its connections.
     pub(in crate::boot) grace: Duration,
     /// Set when its last connection has ended.
     pub(in crate::boot) is_drained: Arc<AtomicBool>,
 }
 
 impl OldSide {
-    /// Follows the configuration until no request begins any more; the new process learns that by the end of the line.
+    /// Follows the configuration until no request begins any more, then closes the channel, which tells the new
+    /// process.
     pub(in crate::boot) fn run(self) {
         let (spread, wait) = Engine::hand_over_times(self.grace);
         if self.is_told_to_hurry(spread)
@@ -41,7 +42,7 @@ impl OldSide {
         {
             engine.shorten_hand_over();
         }
-        // An upgrade before this one may not be over either.
+        // Waits for the gate as well, because an upgrade before this one may still hold it.
         let gate = self.control.write_gate();
         gate.want();
         let until = Instant::now() + wait;
@@ -51,7 +52,7 @@ impl OldSide {
         self.control.shutdown();
     }
 
-    /// Waits for `at_most`; true if the new process asked for haste before that.
+    /// Waits for `at_most`; true if the new process sent `Hurry` before that.
     fn is_told_to_hurry(&self, at_most: Duration) -> bool {
         let deadline = Some(Instant::now() + at_most);
         let patience = Patience { deadline, abandoned: Some(&self.is_drained) };
@@ -59,7 +60,7 @@ impl OldSide {
             match self.channel.receive(patience) {
                 Ok((Message::Hurry, _)) => return true,
                 Ok(_) => {}
-                // The new process has ended, or is of a version that lets no write wait.
+                // The new process has ended, or its version does not hold writes back.
                 Err(ChannelFault::Ended | ChannelFault::Failed(_) | ChannelFault::Nonsense(_)) => {
                     return self.sleep_until(deadline);
                 }
@@ -78,7 +79,7 @@ impl OldSide {
     }
 }
 
-/// The new process's side: opens the gate when the old process begins no request any more.
+/// The side of the new process: opens the gate when the old process begins no further request.
 pub(super) fn await_old_side(channel: &Channel, gate: &WriteGate) {
     let mut hurried_at: Option<Instant> = None;
     loop {
@@ -89,7 +90,7 @@ pub(super) fn await_old_side(channel: &Channel, gate: &WriteGate) {
         match hurried_at {
             None if gate.is_wanted() => {
                 hurried_at = Some(Instant::now());
-                // If it has ended meanwhile, the next look at the line says so.
+                // Ignored, because the next `receive` reports an old process that has ended.
                 let _ = channel.send(&Message::Hurry, &[]);
             }
             Some(at) if at.elapsed() >= WRITES_WAIT_MAX => {

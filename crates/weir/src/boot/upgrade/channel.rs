@@ -1,4 +1,5 @@
-//! The line between a node and its successor: whole messages, some with descriptors. Knows no order of them.
+//! The channel between an instance and its successor: whole messages, some with descriptors. Knows no order of
+//! messages.
 
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
@@ -17,16 +18,16 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What the messages mean; a binary that means something else by them says another number and is not talked to.
+/// Version of the messages. A binary with another meaning of them sends another number, and is refused.
 pub(super) const PROTOCOL: u32 = 2;
-/// Descriptors in one message; the kernel takes 253.
+/// Most descriptors in one message; the kernel allows 253.
 pub(super) const DESCRIPTORS_MAX: usize = 64;
-/// As many named sockets, and more than any reason.
+/// Room for as many named sockets, and for any reason of a failure.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
-/// How often a wait looks whether it is still wanted.
+/// How often a wait checks whether it was abandoned.
 const LOOK_EVERY_NS: i64 = 50_000_000;
 
-/// What is said.
+/// A message of either side.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Message {
@@ -34,23 +35,23 @@ pub(super) enum Message {
     Sockets { protocol: u32, sockets: Vec<NamedSocket>, more: bool },
     /// The settings are good and what else they ask for is bound.
     Prepared,
-    /// The data folder is free; its lock comes along if it was held.
+    /// The data folder is free; the message carries its lock if it was held.
     Data {
         directory: PathBuf,
         /// The keys of session tickets. A version that does not know them makes its own.
         #[serde(default)]
         tickets: Vec<TicketKey>,
     },
-    /// Everything is loaded by this process.
+    /// The new process has loaded everything.
     Ready { version: String, process: u32 },
-    /// Serve.
+    /// The new process may serve.
     Commit,
-    /// It is served.
+    /// The new process serves.
     Serving,
-    /// A write waits until the old process begins no request any more. A version that does not know it has closed its end
-    /// by then, so the protocol is the same.
+    /// A write waits until the old process begins no further request. An old process of a version without this message
+    /// has closed its end by then, so that the protocol number stays the same.
     Hurry,
-    /// It cannot be done.
+    /// The sender cannot go on.
     Failed { reason: String },
 }
 
@@ -76,22 +77,22 @@ impl fmt::Debug for TicketKey {
 pub(super) struct NamedSocket {
     /// Its setting: `proxy`, `admin`.
     pub(super) name: String,
-    /// The address as it was asked for, perhaps with port 0.
+    /// The address as the setting has it, perhaps with port 0.
     pub(super) asked: SocketAddr,
 }
 
-/// Why a message did not come or go.
+/// Why a message was not sent or received.
 #[derive(Debug)]
 pub(super) enum ChannelFault {
     /// The other end is closed.
     Ended,
-    /// The deadline has passed.
+    /// The deadline passed.
     TimedOut,
-    /// Nobody wants it any more.
+    /// The upgrade was abandoned.
     Abandoned,
-    /// The system's reason.
+    /// An error of the system.
     Failed(Errno),
-    /// What came is no message.
+    /// The bytes received are no message.
     Nonsense(String),
 }
 
@@ -109,29 +110,29 @@ impl fmt::Display for ChannelFault {
 
 impl std::error::Error for ChannelFault {}
 
-/// How long a message is waited for.
+/// How long to wait for a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience<'a> {
-    /// Until then; without it, for as long as the other process lives.
+    /// End of the wait; without it, the wait lasts as long as the other process lives.
     pub(super) deadline: Option<Instant>,
-    /// Unless this becomes true.
+    /// Ends the wait when it becomes true.
     pub(super) abandoned: Option<&'a AtomicBool>,
 }
 
-/// One end of the line.
+/// One end of the channel.
 #[derive(Debug)]
 pub(in crate::boot) struct Channel(OwnedFd);
 
 impl Channel {
     /// Both ends.
     pub(super) fn pair() -> Result<(Channel, Channel), Errno> {
-        // Keeps messages apart, and tells when the other end is closed.
+        // SEQPACKET keeps messages apart and reports the closed end of the other process.
         let kind = SocketType::SEQPACKET;
         let (one, other) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
         Ok((Channel(one), Channel(other)))
     }
 
-    /// The end that was handed to this process.
+    /// The end that this process inherited.
     pub(super) fn from_descriptor(descriptor: OwnedFd) -> Channel {
         Channel(descriptor)
     }
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_said_to_be_none() {
+    fn bytes_that_are_no_message_are_refused() {
         let (one, other) = Channel::pair().unwrap();
         rustix::io::write(&one.0, b"{\"hello\":1}").unwrap();
         let fault = other.receive(FOR_EVER).unwrap_err();

@@ -1,4 +1,4 @@
-//! How this process was started, so that it can be started again from what lies in the same place by then.
+//! How this process was started, so that the program at the same path can be started again.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -15,25 +15,26 @@ pub(in crate::boot) struct Executable {
 }
 
 impl Executable {
-    /// Of the running process. To be called at its start: later the file may have been replaced.
+    /// The program and arguments of the running process. To be called at its start, because the file may be replaced
+    /// later.
     ///
     /// # Errors
-    /// The system does not tell which file it is.
+    /// The system does not tell the path of the running program.
     pub(in crate::boot) fn of_this_process() -> std::io::Result<Executable> {
         let running = std::env::current_exe()?;
         let mut arguments = std::env::args_os();
         let name = arguments.next().unwrap_or_else(|| running.clone().into());
-        // The path as it was called keeps links, which is how versions are often switched.
+        // The path as it was called is kept, because versions are often switched by a symbolic link.
         let called = candidates(Path::new(&name)).into_iter().find(|path| is_same_file(path, &running));
         Ok(Executable { path: called.unwrap_or(running), name, arguments: arguments.collect() })
     }
 
-    /// Where it lies.
+    /// The path of the program.
     pub(in crate::boot) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A command that starts it as this process was started.
+    /// A command that starts the program in the way in which this process was started.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.arg0(&self.name).args(&self.arguments);
@@ -41,7 +42,7 @@ impl Executable {
     }
 }
 
-/// Where a shell would have found `name`.
+/// The paths at which a shell would have looked for `name`.
 fn candidates(name: &Path) -> Vec<PathBuf> {
     if name.components().count() > 1 {
         return std::path::absolute(name).into_iter().collect();
@@ -63,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_this_very_file() {
+    fn path_is_the_running_program() {
         let executable = Executable::of_this_process().unwrap();
         assert!(executable.path().is_absolute());
         assert!(is_same_file(executable.path(), Path::new("/proc/self/exe")), "{executable:?}");
     }
 
     #[test]
-    fn a_link_is_kept_as_it_was_called() {
+    fn symbolic_link_is_kept_as_called() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("weir-1"), folder.path().join("weir"));
         std::fs::write(&file, "").unwrap();

@@ -1,10 +1,10 @@
-//! The process between a node and its successor, which starts the successor and is gone when that serves. Refuses to
-//! know what the two say to each other.
+//! The process between an instance and its successor: it starts the successor and is ended when that serves. Knows none
+//! of their messages.
 //!
-//! A service manager watches its own children only. systemd kills a main process that is another one's child at once
-//! instead of waiting for its drain, and does not start it again when it dies. What has lost its parent becomes a child of
-//! the manager, so the old node ends the process in between before it names its successor. Until then the death of the
-//! process in between is the successor's, too: that is how an upgrade is taken back.
+//! A service manager watches only its own children. systemd kills a main process that is the child of another process
+//! at once instead of waiting for its drain, and does not start it again when it dies. A process without a parent
+//! becomes a child of the manager, so the old process ends the go-between before it names its successor. Until then the
+//! successor dies with the go-between, which is how an upgrade is taken back.
 
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
@@ -17,22 +17,22 @@ use super::channel::{Channel, Message};
 use super::executable::Executable;
 use crate::settings::UPGRADE_VARIABLE;
 
-/// What a process that was started for an upgrade is to be.
+/// The role of a process that was started for an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// The old node has started it: it stands between.
+    /// Started by the old process; it starts the successor.
     GoBetween,
-    /// The process in between has started it: it takes over.
+    /// Started by the go-between; it takes over.
     Successor,
 }
 
-/// What marks the successor in [`UPGRADE_VARIABLE`], behind the id of its parent.
+/// The mark of the successor in [`UPGRADE_VARIABLE`], after the id of its parent.
 const SUCCESSOR: &str = "/successor";
 
-/// How a process that ends by a signal is told of by its exit code, as shells do.
+/// Offset of the exit code that reports a process ended by a signal, as in shells.
 const SIGNAL_CODE: i32 = 128;
 
-/// Stands between, if that is what this process was started for, and then does not return.
+/// Acts as the go-between, if this process was started for that, and then does not return.
 pub(in crate::boot) fn stand_if_asked() {
     if role() != Some(Role::GoBetween) {
         return;
@@ -46,10 +46,10 @@ pub(in crate::boot) fn stand_if_asked() {
     }
 }
 
-/// Whether this process is to take over. From then on it dies with its parent, until [`part`].
+/// Whether this process is a successor. If it is, it dies with its parent from then on, until [`part`].
 ///
 /// # Errors
-/// The parent has ended already, or the system cannot tie the two.
+/// The parent has ended already, or `PR_SET_PDEATHSIG` failed.
 pub(super) fn is_successor() -> anyhow::Result<bool> {
     if role() != Some(Role::Successor) {
         return Ok(false);
@@ -59,15 +59,16 @@ pub(super) fn is_successor() -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Lives on without a parent from now on. To be called by the thread that called [`is_successor`].
+/// Stops the process from dying with its parent. To be called by the thread that called [`is_successor`].
 pub(super) fn part() {
-    // It was set, so it can be unset.
+    // Cannot fail in practice, because the same call has set the signal before.
     if let Err(error) = set_parent_process_death_signal(None) {
         tracing::warn!(%error, "this process cannot be parted from the one that started it");
     }
 }
 
-/// A variable that outlived its purpose names a process that is not the parent.
+/// The role of this process. A variable that was inherited from an earlier upgrade names a process that is not the
+/// parent, and gives none.
 fn role() -> Option<Role> {
     let text = std::env::var(UPGRADE_VARIABLE).ok()?;
     let parent = getppid()?.as_raw_nonzero().get();
@@ -82,7 +83,8 @@ fn meaning(text: &str, parent: i32) -> Option<Role> {
     (named.parse() == Ok(parent)).then_some(role)
 }
 
-/// Starts the successor, with the line to the old node as its standard input, and ends as it ends.
+/// Starts the successor with the channel to the old process as its standard input, waits for it, and gives its exit
+/// code.
 fn stand() -> anyhow::Result<i32> {
     let executable = Executable::of_this_process().context("cannot find the program of this process")?;
     let mut command: Command = executable.command();
@@ -92,11 +94,11 @@ fn stand() -> anyhow::Result<i32> {
     Ok(status.code().or_else(|| Some(SIGNAL_CODE + status.signal()?)).unwrap_or(1))
 }
 
-/// Tells the old node why there is no successor.
+/// Reports to the old process why there is no successor.
 fn report(error: &anyhow::Error) {
     crate::terminal::print_error(format_args!("error: {error:#}"));
     if let Ok(line) = std::io::stdin().as_fd().try_clone_to_owned() {
-        // It has closed the line if it does not want to know.
+        // Ignored, because an old process that has abandoned the upgrade has closed its end.
         let _ = Channel::from_descriptor(line).send(&Message::Failed { reason: format!("{error:#}") }, &[]);
     }
 }

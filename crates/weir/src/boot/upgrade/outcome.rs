@@ -1,4 +1,4 @@
-//! What became of the last upgrade, kept in the data folder for whoever asked for it: `weir upgrade` waits for this file.
+//! The outcome of the last upgrade, kept as a file in the data folder: `weir upgrade` waits for this file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ pub(in crate::boot) enum Outcome {
         /// Its version.
         version: String,
     },
-    /// The process that was asked goes on.
+    /// The process that was asked serves as before.
     Failed {
-        /// Why.
+        /// The error with its causes, in one line.
         reason: String,
     },
 }
 
-/// Tells the outcome.
+/// Writes the outcome, by a rename so that a reader sees all of it.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -36,10 +36,10 @@ pub(in crate::boot) fn write(data: &Path, outcome: &Outcome) -> io::Result<()> {
     std::fs::rename(unfinished, path(data))
 }
 
-/// The outcome, if one has been told since [`forget`].
+/// The outcome, if one has been written since [`forget`].
 ///
 /// # Errors
-/// The file cannot be read, or is of another version.
+/// The file cannot be read, or another version wrote it.
 pub(super) fn read(data: &Path) -> io::Result<Option<Outcome>> {
     match std::fs::read(path(data)) {
         Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
@@ -48,7 +48,7 @@ pub(super) fn read(data: &Path) -> io::Result<Option<Outcome>> {
     }
 }
 
-/// Removes what earlier upgrades have told.
+/// Removes the outcome of an earlier upgrade.
 ///
 /// # Errors
 /// The file cannot be removed.
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_there_until_it_is_forgotten() {
+    fn outcome_stays_until_forgotten() {
         let data = tempfile::tempdir().unwrap();
         assert_eq!(read(data.path()).unwrap(), None);
         forget(data.path()).unwrap();

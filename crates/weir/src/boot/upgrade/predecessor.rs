@@ -1,4 +1,5 @@
-//! The new process's side of an upgrade: what it is handed, and what it says in return. Serves nothing itself.
+//! The new process's side of an upgrade: the sockets and the lock that it receives, and the messages that it sends.
+//! Serves nothing itself.
 
 use parking_lot::Mutex;
 use std::net::{SocketAddr, TcpListener};
@@ -14,7 +15,7 @@ use super::changeover;
 use super::channel::{Channel, ChannelFault, Message, PROTOCOL, Patience, TicketKey};
 use super::go_between;
 
-/// It is the old process that has a deadline: this one is killed when it passes.
+/// No deadline, because the old process has one and kills this process when it passes.
 const FOR_AS_LONG_AS_IT_LIVES: Patience<'static> = Patience { deadline: None, abandoned: None };
 
 /// A listening socket that was handed over.
@@ -22,13 +23,13 @@ const FOR_AS_LONG_AS_IT_LIVES: Patience<'static> = Patience { deadline: None, ab
 pub(in crate::boot) struct Socket {
     /// The setting it belongs to.
     pub(in crate::boot) name: String,
-    /// The address as that setting had it.
+    /// The address in that setting.
     pub(in crate::boot) asked: SocketAddr,
     /// The socket, listening.
     pub(in crate::boot) listener: TcpListener,
 }
 
-/// The process that this one is to replace.
+/// The process that this one replaces.
 #[derive(Debug)]
 pub(in crate::boot) struct Predecessor {
     channel: Channel,
@@ -37,11 +38,11 @@ pub(in crate::boot) struct Predecessor {
 }
 
 impl Predecessor {
-    /// The predecessor, where this process was started for one, and the sockets it hands over. The process ends with it
-    /// until [`Predecessor::serving`], which is for the same thread.
+    /// The predecessor and the sockets it hands over, if this process was started for an upgrade. Until
+    /// [`Predecessor::serving`], which the same thread must call, this process dies with its parent.
     ///
     /// # Errors
-    /// It speaks another language, or ended.
+    /// The predecessor uses another protocol number, or ended.
     pub(in crate::boot) fn meet() -> anyhow::Result<Option<Predecessor>> {
         if !go_between::is_successor()? {
             return Ok(None);
@@ -85,7 +86,7 @@ impl Predecessor {
         }
     }
 
-    /// The sockets that were handed over; none the second time.
+    /// The sockets that were handed over; empty at the second call.
     pub(in crate::boot) fn take_sockets(&self) -> Vec<Socket> {
         std::mem::take(&mut *self.sockets.lock())
     }
@@ -95,11 +96,11 @@ impl Predecessor {
         std::mem::take(&mut *self.tickets.lock())
     }
 
-    /// Asks for the data folder: everything that needs none of it is done. Gives its lock, if the old process held that
-    /// of the same folder.
+    /// Asks for the data folder, when everything that does not need the folder is done. Gives the folder's lock if the
+    /// old process held it for the same folder.
     ///
     /// # Errors
-    /// The old process has ended or given up.
+    /// The old process has ended or abandoned the upgrade.
     pub(in crate::boot) fn take_data(&self, data: &Path) -> anyhow::Result<Option<DirectoryLock>> {
         self.channel.send(&Message::Prepared, &[])?;
         let (Message::Data { directory, tickets }, locks) = self.receive()? else {
@@ -111,10 +112,10 @@ impl Predecessor {
         Ok(lock.filter(|_| same).map(|lock| DirectoryLock::adopt(data, lock)))
     }
 
-    /// Says that everything is loaded, and waits for the word to serve.
+    /// Reports that everything is loaded, and waits for `Commit`.
     ///
     /// # Errors
-    /// The old process has ended or given up.
+    /// The old process has ended or abandoned the upgrade.
     pub(in crate::boot) fn await_commit(&self) -> anyhow::Result<()> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         self.channel.send(&Message::Ready { version, process: std::process::id() }, &[])?;
@@ -124,17 +125,17 @@ impl Predecessor {
         }
     }
 
-    /// Says that this process serves, and lives on by itself.
+    /// Reports that this process serves, and detaches it from its parent.
     pub(in crate::boot) fn serving(&self) {
-        // Before it is said: the old process ends the parent as soon as it hears it.
+        // Before the message, because the old process ends the parent as soon as it receives it.
         go_between::part();
-        // If the old process is gone meanwhile, this one is all there is: it goes on.
+        // Only a warning: if the old process has ended meanwhile, this process has to go on, because no other serves.
         if let Err(fault) = self.channel.send(&Message::Serving, &[]) {
             tracing::warn!(%fault, "the old process has not heard that this one serves");
         }
     }
 
-    /// Opens the gate for writes when the old process begins no request any more.
+    /// Opens the gate for writes when the old process begins no further request.
     pub(in crate::boot) fn open_when_over(self, gate: WriteGate) {
         let Predecessor { channel, .. } = self;
         let wait = {
@@ -147,10 +148,10 @@ impl Predecessor {
         }
     }
 
-    /// Says why this process cannot take over.
+    /// Reports why this process cannot take over.
     pub(in crate::boot) fn fail(&self, error: &anyhow::Error) {
         let reason = format!("{error:#}");
-        // Nobody may be listening any more; the reason is on standard error as well.
+        // Ignored, because the old process may have closed its end; the reason is on standard error as well.
         let _ = self.channel.send(&Message::Failed { reason }, &[]);
     }
 

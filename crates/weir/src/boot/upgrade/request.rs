@@ -1,5 +1,5 @@
-//! Asking a running node to upgrade, from outside: it is found by the lock of its data folder, sent USR2, and its outcome
-//! waited for. Starts nothing itself.
+//! A request from a command to a running instance to upgrade itself: the instance is found by the lock of its data
+//! folder and sent USR2, then the outcome is awaited. Starts nothing itself.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::outcome::{self, Outcome};
 
-/// How often the outcome is looked for.
+/// How often the outcome file is read.
 const POLL: Duration = Duration::from_millis(20);
 
 /// An upgrade that was done.
@@ -23,10 +23,10 @@ pub(crate) struct Done {
     pub(crate) version: String,
 }
 
-/// Has the node that runs on `data` replaced, and waits for it.
+/// Asks the instance on `data` to replace itself, and waits for the outcome.
 ///
 /// # Errors
-/// No node runs there, it may not be asked, or it could not be replaced: it goes on then.
+/// No instance runs there, it may not be signalled, or the upgrade failed; the instance then serves as before.
 pub(crate) fn request(data: &Path, wait: Duration) -> anyhow::Result<Done> {
     let shown = data.display();
     let Some(from) = DirectoryLock::holder(data)? else {
@@ -38,7 +38,7 @@ pub(crate) fn request(data: &Path, wait: Duration) -> anyhow::Result<Done> {
     let deadline = Instant::now() + wait;
     loop {
         match outcome::read(data).with_context(|| format!("cannot read in {shown}"))? {
-            // One that ends there is that of an upgrade before.
+            // An outcome that names the asked process as the successor is that of the upgrade before.
             Some(Outcome::HandedOver { to, version }) if to != from => return Ok(Done { from, to, version }),
             Some(Outcome::Failed { reason }) => bail!("process {from} goes on serving: {reason}"),
             Some(Outcome::HandedOver { .. }) | None => {}

@@ -1,5 +1,5 @@
-//! The old process's side of an upgrade: it starts its successor and hands over step by step, each of which it can take
-//! back until the last. Ends nothing itself.
+//! The old process's side of an upgrade: it starts its successor and hands over step by step. Each step but the last
+//! can be taken back. Ends nothing of this process.
 
 use std::net::TcpListener;
 use std::os::fd::AsFd;
@@ -20,14 +20,14 @@ use super::channel::{
 use super::executable::Executable;
 use crate::settings::UPGRADE_VARIABLE;
 
-/// How long a process that has closed its line may take to end, until its exit code is given up on.
+/// How long to wait for the end of a process that has closed its channel or lost its parent.
 const END_WAIT: Duration = Duration::from_secs(2);
-/// How often it is looked whether it has.
+/// How often its exit code is polled.
 const END_POLL: Duration = Duration::from_millis(10);
 
-/// What is handed over, and how.
+/// The parts to hand over, and how.
 pub(in crate::boot) struct Offer {
-    /// What is started.
+    /// The program to start.
     pub(in crate::boot) executable: Executable,
     /// All listening sockets: the setting, the address as it was asked for, the socket.
     pub(in crate::boot) sockets: Vec<(&'static str, std::net::SocketAddr, TcpListener)>,
@@ -37,9 +37,9 @@ pub(in crate::boot) struct Offer {
     pub(in crate::boot) data: PathBuf,
     /// Its lock, if it is held.
     pub(in crate::boot) lock: Option<DirectoryLock>,
-    /// The way to whoever writes there.
+    /// The way to the thread that writes to the store.
     pub(in crate::boot) hand_over: HandOver,
-    /// How long the whole may take.
+    /// Time limit of the whole upgrade.
     pub(in crate::boot) timeout: Duration,
 }
 
@@ -49,16 +49,16 @@ pub(in crate::boot) struct Successor {
     pub(in crate::boot) process: u32,
     /// Its version.
     pub(in crate::boot) version: String,
-    /// The claim on the store, to be given up for good.
+    /// The claim of this process on the store, to be given up for good.
     pub(in crate::boot) released: Released,
-    /// The line to it.
+    /// The channel to it.
     pub(in crate::boot) channel: Channel,
 }
 
 /// Starts a successor and hands everything over; returns when it serves.
 ///
 /// # Errors
-/// Why it does not. It is gone then, and this process holds everything as before.
+/// The upgrade failed: the successor is gone, and this process holds everything as before.
 pub(in crate::boot) fn start(offer: &Offer, abandoned: &AtomicBool) -> anyhow::Result<Successor> {
     ensure!(
         std::process::id() != 1,
@@ -76,18 +76,18 @@ pub(in crate::boot) fn start(offer: &Offer, abandoned: &AtomicBool) -> anyhow::R
     let patience = Patience { deadline, abandoned: Some(abandoned) };
     let said = converse(&channel, offer, &mut heir, &mut released, patience);
     let said = said.map_err(|error| explained(error, &mut child, offer.timeout));
-    // The process in between is not needed any more. Unless the successor serves, it dies with it. Both of these fail
-    // only when it has ended already.
+    // The go-between is not needed any more. If the successor does not serve yet, it dies with the go-between. Both
+    // calls fail only when the go-between has ended already.
     let _ = child.kill();
     let _ = child.wait();
-    // It may have begun to serve in the moment in which it was given up: then it does.
+    // The successor may have begun to serve at the moment of the failure; the upgrade then counts as done.
     let serves = said.is_ok() || last_word(&channel, heir.as_ref()) == LastWord::Serving;
     match (serves, heir, released) {
         (true, Some(Heir { process, version }), Some(released)) => {
             Ok(Successor { process, version, released, channel })
         }
         (_, _, released) => {
-            // Nobody else holds the store now; dropping this takes it back.
+            // No other process holds the store now; dropping `released` takes it back.
             drop(released);
             Err(said.err().unwrap_or_else(|| anyhow!("the store was not handed over")))
         }
@@ -100,16 +100,16 @@ struct Heir {
     version: String,
 }
 
-/// How a successor that was given up ended.
+/// The end of a successor that was given up.
 #[derive(Debug, PartialEq, Eq)]
 enum LastWord {
-    /// It said that it serves, and lives.
+    /// It sent `Serving`, and lives.
     Serving,
     /// It is dead.
     Silence,
 }
 
-/// Waits for the end of a successor whose parent is dead: its line closes.
+/// Waits until a successor without its parent has ended, which closes its channel.
 fn last_word(channel: &Channel, heir: Option<&Heir>) -> LastWord {
     let patience = Patience { deadline: Some(Instant::now() + END_WAIT), abandoned: None };
     loop {
@@ -117,10 +117,10 @@ fn last_word(channel: &Channel, heir: Option<&Heir>) -> LastWord {
             Ok((Message::Serving, _)) => return LastWord::Serving,
             Ok(_) => {}
             Err(ChannelFault::TimedOut) => {
-                // Parted from its parent and stuck before it could say so.
+                // The successor detached itself from its parent and then hung before it sent `Serving`.
                 let process = heir.and_then(|heir| Pid::from_raw(i32::try_from(heir.process).ok()?));
                 if let Some(process) = process {
-                    // It has ended if this fails.
+                    // Fails only if the process has ended already.
                     let _ = kill_process(process, Signal::KILL);
                 }
                 return LastWord::Silence;
@@ -130,7 +130,8 @@ fn last_word(channel: &Channel, heir: Option<&Heir>) -> LastWord {
     }
 }
 
-/// The conversation. Tells who is ready and what was released as soon as they are, since it may fail after that.
+/// Exchanges the messages of an upgrade. Fills `heir` and `released` as soon as each is known, because a later step may
+/// fail.
 fn converse(
     channel: &Channel,
     offer: &Offer,
@@ -192,7 +193,7 @@ fn answer(channel: &Channel, patience: Patience<'_>) -> anyhow::Result<Message> 
     }
 }
 
-/// The error, in the words of somebody who waits for the upgrade.
+/// The error, worded for the user that waits for the upgrade.
 fn explained(error: anyhow::Error, child: &mut Child, timeout: Duration) -> anyhow::Error {
     match error.downcast_ref::<ChannelFault>() {
         Some(ChannelFault::Ended) => match exit_of(child) {

@@ -1,4 +1,4 @@
-//! The question of `weir explain`, put to a node's control API.
+//! The request of `weir explain` to the control API of an instance.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Question;
 use crate::ask::{Failure, ask as ask_node};
 
-/// The record of the node at `control`.
+/// The decision record of the instance at `control`.
 pub(super) fn ask(control: SocketAddr, question: &Question) -> Result<Value, Failure> {
     let body = serde_json::to_string(question).map_err(|error| Failure::Refused(error.to_string()))?;
     let question = crate::ask::Question {
@@ -28,5 +28,5 @@ pub(super) fn ask(control: SocketAddr, question: &Question) -> Result<Value, Fai
     Err(Failure::Refused(format!("the instance at {control}: {reason}")))
 }
 
-/// A node answers in milliseconds, a stuck one never.
+/// An instance answers in milliseconds; one that is stuck never does.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! The decision record as it travels, and its rendering for people. Makes no decision.
+//! The decision record, as the control API sends it, and its text for a terminal. Makes no decision.
 //!
 //! ```json
 //! {"revision": 7,
@@ -18,10 +18,10 @@ use serde::Deserialize;
 use super::Question;
 use crate::terminal::Paint;
 
-/// What was decided and why.
+/// The route that a request takes, and the reasons.
 #[derive(Debug, Deserialize)]
 pub(super) struct Record {
-    /// The configuration revision that decided.
+    /// The configuration revision that the decision belongs to.
     revision: Option<u64>,
     /// The request as the router saw it.
     request: Seen,
@@ -29,10 +29,10 @@ pub(super) struct Record {
     matched: Option<Matched>,
     /// Why the request is answered 503, if it is: the configuration that it needs is faulty.
     closed: Option<String>,
-    /// Every candidate in the order they were tried.
+    /// Every candidate, in the order in which the router tried them.
     #[serde(default)]
     considered: Vec<Candidate>,
-    /// Routes that match nothing, because what they match cannot be read.
+    /// Routes outside the table, because their match is faulty.
     #[serde(default)]
     unplaced: Vec<Unplaced>,
 }
@@ -72,7 +72,7 @@ struct Candidate {
 }
 
 impl Record {
-    /// The record as lines for a person.
+    /// The record as lines for a terminal.
     pub(super) fn render(&self, question: &Question, paint: Paint) -> String {
         let mut text = String::new();
         let host = self.request.host.as_deref().filter(|host| !host.is_empty()).unwrap_or("(none)");
@@ -99,7 +99,7 @@ impl Record {
         text
     }
 
-    /// A faulty route may be the one that the request was meant for.
+    /// Printed, because a faulty route may be the one that the request was meant for.
     fn render_unplaced(&self, text: &mut String, paint: Paint) {
         if self.unplaced.is_empty() {
             return;
@@ -162,7 +162,7 @@ impl Candidate {
         [&self.id, self.name.as_deref().unwrap_or("-"), self.host.as_deref().unwrap_or("-"), &self.path]
     }
 
-    /// Why it won or lost.
+    /// The verdict in words.
     fn verdict_text(&self) -> String {
         let reason = match self.verdict.as_str() {
             "matched" => "matched".to_owned(),
@@ -242,7 +242,7 @@ ROUTE  NAME    HOST             PATH       VERDICT
     }
 
     #[test]
-    fn renders_what_is_faulty() {
+    fn renders_faulty_objects() {
         check(
             serde_json::json!({
                 "request": {"host": null, "path": "/a"},

@@ -1,4 +1,4 @@
-//! What the echo origin says to which path; knows nothing of connections.
+//! The responses of the echo origin by path. Knows nothing of connections.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +11,14 @@ use peer::head::split_field;
 use super::frames::{self, Handshake};
 use super::request::Head;
 
-/// What is left to do once the output buffer holds an answer's beginning.
+/// The rest of a response, after its beginning was written to the output buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Nothing: it is in the output buffer.
+    /// Nothing: the output buffer has all of it.
     Written,
-    /// These bytes are the answer.
+    /// These bytes are the response.
     Static(&'static [u8]),
-    /// The answer is in the output buffer, to be sent after a pause.
+    /// Nothing, but the output buffer is sent after a pause.
     After(Duration),
     /// A WebSocket is accepted; frames follow.
     Frames,
@@ -26,8 +26,7 @@ pub(super) enum Answer {
     Repeat { block: Vec<u8>, times: u64, end: Vec<u8> },
 }
 
-/// Writes the answer to a request, or its beginning, to `output`. `body_bytes` is the length of the request's
-/// body.
+/// Writes the response to a request, or its beginning, to `output`. `body_bytes` is the length of the request's body.
 pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> Answer {
     let mut reply = Reply { head, output };
     if head.target == b"/checked-out" {
@@ -61,19 +60,19 @@ pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> 
     }
 }
 
-/// Writes the answer to something that was no request; the connection is to be closed behind it.
+/// Writes the response to an invalid request. The connection has to be closed after it.
 pub(super) fn refuse(status: u16, output: &mut Vec<u8>) {
     let text = format!("HTTP/1.1 {status} Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     output.extend_from_slice(text.as_bytes());
 }
-/// An answer being written.
+/// A response that is being written.
 struct Reply<'a> {
     head: &'a Head<'a>,
     output: &'a mut Vec<u8>,
 }
 
 impl Reply<'_> {
-    /// A page whose whole answer is kept for the usual request, a GET of HTTP/1.1 that keeps its connection.
+    /// A page that is kept as a whole response for the usual request: a GET of HTTP/1.1 that keeps its connection.
     fn known(mut self, kept: &'static [u8], body: &[u8]) -> Answer {
         if !(self.head.is_1_1 && self.head.keep_alive && self.head.method == b"GET") {
             self.whole(200, "text/plain", body);
@@ -103,7 +102,7 @@ impl Reply<'_> {
         self.repeat(block, length / BLOCK_BYTES as u64, end)
     }
 
-    /// Every so-manieth request to these paths fails, whoever asks.
+    /// Every `every`-th request to these paths fails, counted over all clients.
     fn flaky(mut self, every: u64) -> Answer {
         if (ASKED_FLAKY.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every) {
             self.whole(500, "text/plain", FAILED_BODY);
@@ -161,7 +160,7 @@ impl Reply<'_> {
     }
 }
 
-/// The request as JSON, for people to read.
+/// The request as JSON, indented.
 fn echo(head: &Head<'_>, body_bytes: u64) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut fields = Map::new();
@@ -207,11 +206,11 @@ fn kept(content_type: &str, body: &str) -> Vec<u8> {
     format!("{head}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// The whole answer to `/checked-out`.
+/// The whole response to `/checked-out`.
 static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| kept("text/plain", "checked-out response."));
-/// The whole answer to `/sample.html`.
+/// The whole response to `/sample.html`.
 static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| kept("text/plain", &LARGE_BODY));
-/// Numbered lines cut at the size: text that compresses neither to nothing nor badly.
+/// Numbered lines, cut at the size, so that the text compresses about as well as real pages do.
 static LARGE_BODY: LazyLock<String> = LazyLock::new(|| {
     let mut text: String =
         (1..1000).map(|line| format!("line {line:06} of the big page of the origin\n")).collect();
@@ -220,17 +219,17 @@ static LARGE_BODY: LazyLock<String> = LazyLock::new(|| {
 });
 
 const SMALL_BODY: &[u8] = b"checked-out response.";
-/// As long as the answer it takes the place of, so that tools that compare lengths see a status only.
+/// As long as [`SMALL_BODY`], so that tools that compare lengths report only the status.
 const FAILED_BODY: &[u8] = b"failed, by intention.";
-/// Requests to `/flaky/N` in this process's life.
+/// Requests to `/flaky/N` since the start of the process.
 static ASKED_FLAKY: AtomicU64 = AtomicU64::new(0);
 /// The size of the larger page that gateways are compared with.
 const LARGE_BYTES: usize = 26_650;
-/// Up to here an answer is copied into the output buffer, to go out with others in one write.
+/// Longest response that is copied into the output buffer, so that several go out in one write.
 const COPIED_BYTES: usize = 4096;
-/// The step in which `/bytes/N` is written.
+/// Bytes per write of `/bytes/N`.
 const BLOCK_BYTES: usize = 16 * 1024;
-/// `/delay/MS` never holds a connection longer than this.
+/// Longest delay of `/delay/MS`, in milliseconds.
 const LONGEST_DELAY_MILLISECONDS: u64 = 600_000;
 
 #[cfg(test)]
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_for_measuring() {
+    fn pages_for_measurements() {
         let (small, left) = answer("GET /checked-out HTTP/1.1\r\n\r\n");
         assert!(
             small.ends_with("Content-Length: 21\r\n\r\nchecked-out response.") && left == Answer::Written
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_for_trying() {
+    fn pages_by_path_and_method() {
         let check = |target: &str, beginning: &str, part: &str| {
             let (text, _) = answer(&format!("GET {target} HTTP/1.1\r\nA: b\r\nA: c\r\n\r\n"));
             assert!(text.starts_with(beginning) && text.contains(part), "{target}: {text}");
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_fails_on_purpose() {
+    fn flaky_path_fails_every_nth_request() {
         let answers: Vec<String> = (0..9).map(|_| answer("GET /flaky/3 HTTP/1.1\r\n\r\n").0).collect();
         let failed = |text: &&String| text.starts_with("HTTP/1.1 500 Internal Server Error\r\n");
         for three in answers.chunks(3) {

@@ -1,4 +1,4 @@
-//! A WebSocket server that says back what it hears (RFC 6455): handshake and frames, without extensions. Does no I/O.
+//! A WebSocket echo server (RFC 6455): handshake and frames, without extensions. Does no I/O.
 
 use peer::head::split_field;
 use peer::websocket::{
@@ -7,15 +7,15 @@ use peer::websocket::{
 
 use super::request::Head;
 
-/// What a handshake is answered with.
+/// The result of a handshake.
 pub(super) enum Handshake {
     /// Frames follow; the value of `Sec-WebSocket-Accept`.
     Accepted(String),
-    /// No handshake of version 13: the status that says so, and what is missing.
+    /// No handshake of version 13: the status of the response, and the missing field.
     Refused(u16, &'static str),
 }
 
-/// Looks at a request for what RFC 6455 4.2.1 wants.
+/// Checks a request against RFC 6455, 4.2.1.
 pub(super) fn handshake(head: &Head<'_>) -> Handshake {
     let value = |wanted: &[u8]| {
         let mut fields = head.fields.split(|&byte| byte == b'\n').filter_map(split_field);
@@ -42,7 +42,7 @@ pub(super) fn handshake(head: &Head<'_>) -> Handshake {
     }
 }
 
-/// The frames of one client, as far as they came. A frame's payload is said back as it comes, whatever its length.
+/// The frames of one client. Payload is echoed as it arrives, so that the length of a frame does not matter.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     header: [u8; HEADER_BYTES_MAX],
@@ -50,18 +50,18 @@ pub(super) struct Frames {
     payload: Option<Payload>,
 }
 
-/// What is left of a frame.
+/// The rest of a frame.
 #[derive(Clone, Copy, Debug)]
 struct Payload {
     left: u64,
     mask: [u8; 4],
-    /// Bytes of it so far, for the mask.
+    /// Payload bytes so far, which select the byte of the mask.
     at: usize,
     opcode: u8,
 }
 
 impl Frames {
-    /// Takes all of `input`, writes what is to be said to `output`; whether the conversation goes on.
+    /// Reads all of `input` and writes the echo to `output`; false after a close frame or an invalid frame.
     pub(super) fn take(&mut self, mut input: &[u8], output: &mut Vec<u8>) -> bool {
         loop {
             if let Some(payload) = &mut self.payload {
@@ -91,7 +91,8 @@ impl Frames {
         }
     }
 
-    /// The frame whose header is whole; its answer's header is written. Fails at what no client may send.
+    /// The frame, once its header is complete; writes the header of the echo. Fails at a frame that RFC 6455 forbids a
+    /// client to send.
     fn begin(&self, output: &mut Vec<u8>) -> Result<Option<Payload>, ()> {
         let header = &self.header[..self.header_bytes];
         let &[first, second, ..] = header else { return Ok(None) };
@@ -160,18 +161,18 @@ mod tests {
         check(&format!("{upgrade}Sec-WebSocket-Key: short\r\n{version}"), Err(400));
     }
 
-    /// A client's frame.
+    /// A frame of a client.
     fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
         peer::websocket::frame(first, payload, Some(*b"mask"))
     }
 
-    /// A server's frame.
+    /// A frame of the server.
     fn served(first: u8, payload: &[u8]) -> Vec<u8> {
         peer::websocket::frame(first, payload, None)
     }
 
     #[test]
-    fn frames_come_back_in_any_pieces() {
+    fn frames_are_echoed_in_any_pieces() {
         let check = |input: &[Vec<u8>], wanted: &[Vec<u8>], goes_on: bool| {
             let input = input.concat();
             for piece in [1, 2, 3, 7, 1000, input.len()] {
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_client_may_send_ends_it() {
+    fn invalid_client_frame_ends_connection() {
         for bytes in [&served(0x82, b"hello")[..], &[0xc2, 0x80], &[0x83, 0x80], &[0x09, 0x80], &[0x88, 0xfe]]
         {
             let mut output = Vec::new();

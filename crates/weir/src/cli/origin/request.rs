@@ -1,9 +1,9 @@
-//! A request as the echo origin needs it: its line, its fields and its body. Does no I/O.
+//! The parts of a request that the echo origin uses: request line, fields and body framing. Does no I/O.
 
 use peer::body::Body;
 use peer::head::{self, UNKNOWN_CODING};
 
-/// A request head within the bytes it was read from.
+/// A request head; borrows the bytes it was read from.
 #[derive(Debug)]
 pub(super) struct Head<'a> {
     /// The method, as sent.
@@ -14,7 +14,7 @@ pub(super) struct Head<'a> {
     pub(super) is_1_1: bool,
     /// The field lines with their line ends, without the empty line.
     pub(super) fields: &'a [u8],
-    /// How the body ends.
+    /// The framing of the body.
     pub(super) body: Body,
     /// Whether the connection serves another request.
     pub(super) keep_alive: bool,
@@ -27,7 +27,7 @@ pub(super) struct Head<'a> {
 /// The head at the start of `input`, `None` while it is incomplete.
 ///
 /// # Errors
-/// The status that refuses it.
+/// The status of the response to an invalid head.
 pub(super) fn parse_head(input: &[u8]) -> Result<Option<Head<'_>>, u16> {
     let parsed = head::parse(input, head::request_line)
         .map_err(|fault| if fault == UNKNOWN_CODING { 501_u16 } else { 400 })?;
@@ -35,7 +35,7 @@ pub(super) fn parse_head(input: &[u8]) -> Result<Option<Head<'_>>, u16> {
         return if input.len() >= super::INPUT_BYTES { Err(431) } else { Ok(None) };
     };
     let (line, facts) = (head.line, head.facts);
-    // Chunks win over a length (RFC 9112 6.3), so that a request is answered whatever a gateway made of it.
+    // Chunked wins over a length (RFC 9112, 6.3), so that a request that a gateway has passed on with both is answered.
     let body = if facts.is_chunked { Body::CHUNKED } else { Body::of_length(facts.length.unwrap_or(0)) };
     Ok(Some(Head {
         method: line.method,

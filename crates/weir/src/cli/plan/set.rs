@@ -1,5 +1,5 @@
-//! A resource file as a whole set that a node is asked about: sent as one document, its faults led back to the lines of
-//! the file. Knows no command.
+//! A resource file as a whole set for the Admin API: it is sent as one document, and faults in the response get their
+//! lines in the file. Knows no command.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use serde_json::Value;
 use crate::admin_client::{agreed, read};
 use crate::ask::Answer;
 
-/// What a file wants.
+/// The objects of a resource file.
 #[derive(Debug)]
 pub(in crate::cli) struct WholeSet {
     pub(in crate::cli) document: Document,
-    /// The objects, variables replaced, as the node gets them.
+    /// The objects as JSON for the instance, with variables replaced.
     pub(in crate::cli) body: String,
     keep_others: bool,
 }
@@ -25,7 +25,7 @@ impl WholeSet {
     /// Reads the file.
     ///
     /// # Errors
-    /// Whatever keeps it from being a set, each fault as a line.
+    /// The faults that make the file unusable, each as a line.
     pub(in crate::cli) fn read(path: &Path, keep_others: bool) -> Result<WholeSet, Vec<String>> {
         let lines = |faults: Vec<file::FileFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
         let document = file::read_whole(path).map_err(lines)?;
@@ -34,7 +34,7 @@ impl WholeSet {
         Ok(WholeSet { document, body, keep_others })
     }
 
-    /// The target of a request about it.
+    /// The target of a request about this set.
     pub(in crate::cli) fn target(&self, what: &str, arguments: &[(&str, u64)]) -> String {
         let mut target = format!("weir/{what}?keep_others={}", self.keep_others);
         for (name, value) in arguments {
@@ -43,7 +43,7 @@ impl WholeSet {
         target
     }
 
-    /// The plan in an answer, or the faults that stand in its way.
+    /// The plan in a response, or the faults that prevent one.
     pub(in crate::cli) fn plan(&self, answer: Answer) -> anyhow::Result<Result<Plan, Vec<String>>> {
         match self.faults(&answer) {
             Some(faults) => Ok(Err(faults)),
@@ -51,7 +51,7 @@ impl WholeSet {
         }
     }
 
-    /// The whole answer of a 200, or the faults that stand in the way.
+    /// The JSON of a 200, or the faults that prevent it.
     pub(in crate::cli) fn outcome(&self, answer: Answer) -> anyhow::Result<Result<Value, Vec<String>>> {
         match self.faults(&answer) {
             Some(faults) => Ok(Err(faults)),
@@ -59,7 +59,7 @@ impl WholeSet {
         }
     }
 
-    /// The faults that an answer tells, each with its line in the file.
+    /// The faults in a response, each with its line in the file.
     fn faults(&self, answer: &Answer) -> Option<Vec<String>> {
         let told = answer.body.as_ref().ok()?.get("faults")?.as_array()?;
         let text = |fault: &Value, name: &str| fault[name].as_str().unwrap_or_default().to_owned();
@@ -86,7 +86,7 @@ impl WholeSet {
         in_order(faults.iter().map(|fault| self.place(fault)).collect())
     }
 
-    /// The fault as a line of text, and the line of the file that it is about; what is not in the file comes last.
+    /// The number of the line that the fault is about, and the fault as text. A fault outside the file comes last.
     fn place(&self, fault: &Fault) -> (usize, String) {
         match self.document.place(fault) {
             Some(placed) => (placed.line, placed.to_string()),
@@ -101,7 +101,7 @@ fn in_order(mut faults: Vec<(usize, String)>) -> Vec<String> {
     faults.into_iter().map(|(_, fault)| fault).collect()
 }
 
-/// Why nothing is applied, if the file's plan has no revision to build on.
+/// The revision that an apply of this plan builds on; fails if it is not the expected one.
 pub(in crate::cli) fn check_revision(plan: &Plan, expected: Option<u64>) -> anyhow::Result<u64> {
     match expected {
         Some(expected) if expected != plan.revision => bail!(

@@ -1,13 +1,14 @@
-//! Who may use the Admin API: `deployment.admin`. Makes no key.
+//! Access to the Admin API: `deployment.admin`. Makes no key.
 
 use super::draft::{Draft, Spot};
 use super::tree::{Content, Node};
 
-/// `deployment.admin.admin_key`: a list of keys with roles. An empty key is made at random, as without the list.
+/// `deployment.admin.admin_key`: a list of keys with roles. An empty key is replaced by a random one, as without the
+/// list.
 pub(super) fn admin_key(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let items = match &spot.node.content {
         Content::List(items) => items,
-        // APISIX takes an empty text for no key.
+        // An empty text means no key, as in APISIX.
         Content::Scalar { text, .. } if text.is_empty() => return,
         _ => {
             let reason = "is a list of keys, each with `name`, `key` and `role`".to_owned();
@@ -24,7 +25,7 @@ pub(super) fn admin_key(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// One key as the setting has it, `role:key`; nothing for an empty one.
+/// One key as `role:key`, the form of the setting; none for an empty key.
 fn one_key(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<String> {
     super::listeners::names(draft, spot, &["name", "key", "role"]);
     let role = spot.node.get("role").and_then(Node::text).unwrap_or("admin");
@@ -37,7 +38,7 @@ fn one_key(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<String> {
     let node = spot.node.get("key");
     let line = node.map_or(spot.node.line, |node| node.line);
     let key = match node.map(|node| &node.content) {
-        // A number loses its leading zeros, and more, before anybody sees it.
+        // Refused, because YAML drops leading zeros, among other things, when it reads a number.
         Some(Content::Scalar { text: _, is_text: false }) => {
             draft.fault(&name, line, "is read as a number by YAML; put it in quotes".to_owned());
             return None;
@@ -59,8 +60,9 @@ fn one_key(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<String> {
     Some(format!("{role}:{key}"))
 }
 
-/// `deployment.admin.allow_admin`: an empty list lets everybody connect, as in APISIX. Who lets others in than this machine
-/// wants to be reached by them, and so APISIX's own address counts where none is written.
+/// `deployment.admin.allow_admin`: an empty list admits every address, as in APISIX. A list with more than loopback
+/// addresses makes the Admin API listen on APISIX's default address, if none is written, because clients from outside
+/// could not reach loopback.
 pub(super) fn allow_admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let everybody = match &spot.node.content {
         Content::Null => true,
@@ -85,7 +87,7 @@ pub(super) fn admin_api_version(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `deployment.admin.https_admin`: the key must not travel in plain text because TLS is missing.
+/// `deployment.admin.https_admin`: refused without TLS, because the key must not travel in plain text.
 pub(super) fn https_admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     if draft.switch(spot) == Some(true) {
         let reason = "this version has no TLS yet; write `false`, and bind `admin_listen` to 127.0.0.1 or end TLS \
@@ -94,7 +96,7 @@ pub(super) fn https_admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `apisix.enable_server_tokens`: without them the version is left out.
+/// `apisix.enable_server_tokens`: when off, the version is left out.
 pub(super) fn server_tokens(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     if draft.switch(spot) == Some(false) {
         draft.set_one(&spot.at(), "server_header", "weir");
@@ -104,8 +106,8 @@ pub(super) fn server_tokens(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 const EVERYBODY: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-/// As long as what `WEIR_ADMIN_KEY` asks for. Shorter ones are taken, since scripts that exist have them.
+/// The least length of `WEIR_ADMIN_KEY`. Shorter keys are accepted here, because existing scripts use them.
 const SAFE_LENGTH: usize = 16;
 
-/// The keys of the sample configurations of APISIX 2, which are in use everywhere.
+/// The keys of the sample configurations of APISIX 2, which are still in wide use.
 const PUBLISHED_KEYS: [&str; 2] = ["edd1c9f034335f136f87ad84b625c8f1", "4054f7cf07e344346cd3f287985e76a2"];

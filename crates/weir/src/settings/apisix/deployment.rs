@@ -1,26 +1,26 @@
-//! Where objects come from and what the node is for: `deployment.role`, the providers, `deployment.etcd`, the keyring.
-//! Opens no connection.
+//! The source of objects and the role of the instance: `deployment.role`, the providers, `deployment.etcd`, the
+//! keyring. Opens no connection.
 
 use super::draft::{At, Draft, Spot};
 use super::profile;
 use super::tree::Content;
 use super::units;
 
-/// What several keys say together.
+/// Values of several keys, combined when all are read.
 #[derive(Default)]
 pub(super) struct Deployment {
     role: Option<(At, Role)>,
     /// The provider of each role that names one.
     providers: Vec<(Role, At, String)>,
-    /// Where `deployment.etcd` stands.
+    /// The place of `deployment.etcd`.
     etcd: Option<At>,
-    /// Whether the file says with which keys secrets are encrypted, or that they are not.
+    /// Whether the file has the keys that secrets are encrypted with, or switches the encryption off.
     keyring_is_told: bool,
-    /// `apisix.ssl.ssl_trusted_certificate`, which is who signs etcd's certificate.
+    /// `apisix.ssl.ssl_trusted_certificate`: the CA of etcd's certificate.
     pub(super) ca: Option<(At, String)>,
 }
 
-/// What a node is for.
+/// The role of an instance in a deployment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Role {
     ControlPlane,
@@ -29,12 +29,12 @@ enum Role {
 }
 
 impl Deployment {
-    /// Where it is said that there is no Admin API: a data plane has none.
+    /// The key that switches the Admin API off: the role of a data plane.
     pub(super) fn without_admin(&self) -> Option<At> {
         self.role.as_ref().filter(|(_, role)| *role == Role::DataPlane).map(|(at, _)| at.clone())
     }
 
-    /// Where it is said that no requests are served: a control plane does not.
+    /// The key that switches the proxy off: the role of a control plane.
     pub(super) fn without_proxy(&self) -> Option<At> {
         self.role.as_ref().filter(|(_, role)| *role == Role::ControlPlane).map(|(at, _)| at.clone())
     }
@@ -75,7 +75,7 @@ pub(super) fn provider(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `deployment.etcd`, which counts where the role's provider is etcd.
+/// `deployment.etcd`; used if the role's provider is etcd.
 pub(super) fn etcd(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     super::listeners::names(draft, spot, &ETCD_KEYS);
     draft.deployment.etcd = Some(spot.at());
@@ -93,7 +93,7 @@ pub(super) fn etcd(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     });
 }
 
-/// Does something with the entry `name`, if there is one. An empty text is none, as in the samples.
+/// Calls `act` with the entry `name`, if there is one. An empty text counts as none, as in APISIX's samples.
 fn with(draft: &mut Draft<'_>, spot: &Spot<'_>, name: &str, act: impl FnOnce(&mut Draft<'_>, &Spot<'_>)) {
     if let Some(node) = spot.node.get(name).filter(|node| node.text() != Some("")) {
         act(draft, &Spot { key: &format!("{}.{name}", spot.key), node });
@@ -116,7 +116,7 @@ fn keyring(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.deployment.keyring_is_told = true;
     let items = if let Content::List(items) = &spot.node.content { items.as_slice() } else { &[] };
     for item in items.iter().chain(std::iter::once(spot.node)) {
-        // A number loses its leading zeros, and more, before anybody sees it.
+        // Refused, because YAML drops leading zeros, among other things, when it reads a number.
         if matches!(item.content, Content::Scalar { is_text: false, .. }) {
             return draft.fault(
                 spot.key,
@@ -132,7 +132,7 @@ fn keyring(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.set(&spot.at(), "encryption_keyring", keys);
 }
 
-/// Settles where objects come from.
+/// Decides the source of objects.
 pub(super) fn finish(draft: &mut Draft<'_>) {
     let role = draft.deployment.role.as_ref().map_or(Role::Traditional, |(_, role)| *role);
     let provider = draft.deployment.providers.iter().find(|(of, ..)| *of == role);
@@ -149,7 +149,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
 fn from_etcd(draft: &mut Draft<'_>, at: &At) {
     draft.set_one(at, "source", "etcd");
     if !draft.deployment.keyring_is_told {
-        // What APISIX has written there is encrypted with its own keyring, unless it was told another.
+        // Set, because APISIX encrypts secrets in etcd with this keyring unless another one is written.
         draft.set(at, "encryption_keyring", DEFAULT_KEYRING.map(str::to_owned).to_vec());
         draft.remark("apisix.data_encryption.keyring", at.line, format!("is not written: {PUBLISHED}"));
     }
@@ -159,8 +159,8 @@ fn from_etcd(draft: &mut Draft<'_>, at: &At) {
     }
 }
 
-/// A data plane reads the file beside the configuration and nothing else. For the role `traditional` APISIX of today takes
-/// objects from the Admin API, and older ones from the file: it counts where it exists.
+/// A data plane reads only the file beside the configuration. For the role `traditional`, APISIX of today takes objects
+/// from the Admin API, and older versions from the file: here the file is used if it exists.
 fn from_file(draft: &mut Draft<'_>, at: &At, format: &str, role: Role) {
     if role == Role::ControlPlane {
         let reason = "a control plane has no objects of its own to give out; write `etcd`".to_owned();
@@ -176,7 +176,7 @@ fn from_file(draft: &mut Draft<'_>, at: &At, format: &str, role: Role) {
     }
 }
 
-/// APISIX would ask for etcd on its own machine. Here that has to be written.
+/// Without a provider, APISIX would use etcd on its own machine; here the provider has to be written.
 fn from_nowhere(draft: &mut Draft<'_>, role: Role) {
     if role == Role::Traditional {
         return;
@@ -187,13 +187,13 @@ fn from_nowhere(draft: &mut Draft<'_>, role: Role) {
     }
 }
 
-/// What APISIX encrypts with as long as nothing else is written.
+/// The keyring that APISIX uses if none is written.
 const DEFAULT_KEYRING: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
 
 const PUBLISHED: &str =
     "secrets are encrypted with keys that are published in APISIX's defaults; put one of your own first";
 
-/// `deployment.etcd`'s keys; those that this version has no use for say how often APISIX tries again.
+/// The keys of `deployment.etcd`; those without an effect in this version are about APISIX's retries.
 const ETCD_KEYS: [&str; 11] = [
     "host",
     "prefix",

@@ -1,5 +1,5 @@
-//! What becomes of a `config.yaml` while it is read: settings, faults, remarks, and what can only be decided when all keys
-//! are known. Knows no key.
+//! The result of reading a `config.yaml`, while it is read: settings, faults, remarks, and the values that can be
+//! decided only when all keys are known. Knows no key.
 
 use std::path::{Path, PathBuf};
 
@@ -15,21 +15,21 @@ use super::plugins::BodyLimits;
 use super::proxy_protocol::ProxyProtocol;
 use super::tree::{Content, Node};
 
-/// A value with its whole key.
+/// A value with its full key.
 pub(super) struct Spot<'a> {
     /// `apisix.router.http`.
     pub(super) key: &'a str,
     pub(super) node: &'a Node,
 }
 
-/// A key and its line, kept for later.
+/// A key and its line, kept for later messages.
 #[derive(Clone, Debug)]
 pub(super) struct At {
     pub(super) key: String,
     pub(super) line: usize,
 }
 
-/// See the module.
+/// The settings, faults and remarks found so far.
 pub(super) struct Draft<'a> {
     pub(super) path: &'a Path,
     pub(super) environment: &'a Environment<'a>,
@@ -74,18 +74,18 @@ impl<'a> Draft<'a> {
         (self.written, Remarks { path: self.path.to_owned(), remarks: self.remarks })
     }
 
-    /// Refuses the file.
+    /// Adds a fault, which refuses the file.
     pub(super) fn fault(&mut self, key: &str, line: usize, reason: String) {
         let place = Place::File { path: self.path.to_owned(), line };
         self.faults.push(Fault { place, name: key.to_owned(), reason });
     }
 
-    /// Tells of something that is written and does not happen.
+    /// Adds a remark on a key that is written but has no effect.
     pub(super) fn remark(&mut self, key: &str, line: usize, reason: String) {
         self.remarks.push(Remark { line, key: key.to_owned(), reason });
     }
 
-    /// Writes a setting, with the key it comes from.
+    /// Writes a setting; faults of its value name the key `at`.
     pub(super) fn set(&mut self, at: &At, setting: &str, values: Vec<String>) {
         let setting = setting_called(setting).expect("a setting of that name; a test looks each of them up");
         let place =
@@ -98,14 +98,14 @@ impl<'a> Draft<'a> {
         self.set(at, setting, vec![value.into()]);
     }
 
-    /// Writes the value as it stands, one or a list, as a setting.
+    /// Writes the value, one text or a list, as a setting.
     pub(super) fn copy(&mut self, spot: &Spot<'_>, setting: &str) {
         if let Some(values) = self.texts(spot) {
             self.set(&spot.at(), setting, values);
         }
     }
 
-    /// Writes the path that the value is as a setting.
+    /// Writes the value, a path, as a setting.
     pub(super) fn copy_path(&mut self, spot: &Spot<'_>, setting: &str) {
         if let Some(path) = self.text(spot) {
             let path = self.beneath_home(path);
@@ -113,7 +113,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Where a relative path of APISIX lies: beneath the folder that it is installed in, whose `conf` holds the file.
+    /// A path of APISIX as a path for Weir: a relative one is under the installation folder, which has the file in its
+    /// `conf`.
     pub(super) fn beneath_home(&self, path: &str) -> String {
         if Path::new(path).is_absolute() {
             return path.to_owned();
@@ -123,7 +124,7 @@ impl<'a> Draft<'a> {
         home.join(path).to_string_lossy().into_owned()
     }
 
-    /// A plain value's text; a fault if it is none.
+    /// The text of a plain value; a fault if it is a list or map.
     pub(super) fn text<'n>(&mut self, spot: &Spot<'n>) -> Option<&'n str> {
         let text = spot.node.text();
         if text.is_none() {
@@ -148,7 +149,7 @@ impl<'a> Draft<'a> {
         Some(texts)
     }
 
-    /// A switch, with the words of YAML and nginx; a fault if it is none.
+    /// A switch, in the words of YAML and nginx; a fault if it is none of them.
     pub(super) fn switch(&mut self, spot: &Spot<'_>) -> Option<bool> {
         match self.text(spot)? {
             "true" | "on" | "yes" => Some(true),

@@ -1,36 +1,36 @@
-//! The table: every key of APISIX's `config.yaml` that is known here, and what becomes of it. The page of the reference is
-//! made from it. Reads no file.
+//! The table of APISIX's `config.yaml`: every key that is known here, and its effect. The reference page is made from
+//! it. Reads no file.
 
 use super::draft::{Draft, Spot};
 use super::{admin, deployment, listeners, logs, plugins, proxy_protocol};
 
-/// A key and what becomes of it.
+/// A key and its effect.
 pub(super) struct Key {
-    /// `apisix.node_listen`; `discovery.*` stands for each key beneath that has no row.
+    /// `apisix.node_listen`; `discovery.*` covers each key of the section without a row of its own.
     pub(super) path: &'static str,
     pub(super) act: Act,
-    /// For the page; of one without effect, refused or fixed, also the reason that is told.
+    /// The text for the reference page; for a key without effect, refused or fixed, also the reason in its message.
     pub(super) says: &'static str,
-    /// Whether it says something when nothing stands behind it.
+    /// Whether the key has an effect with an empty value.
     pub(super) takes_null: bool,
 }
 
-/// What becomes of a key.
+/// The effect of a key.
 #[derive(Clone, Copy)]
 pub(super) enum Act {
-    /// Its value is that of a setting.
+    /// Sets the setting of that name.
     Setting(&'static str),
-    /// A time of nginx; the setting is in milliseconds.
+    /// Sets a setting in milliseconds from a time of nginx.
     Time(&'static str),
-    /// Something of its own.
+    /// Calls a function of its own.
     Honour(fn(&mut Draft<'_>, &Spot<'_>)),
-    /// Weir does as this value says; any other has no effect.
+    /// Weir behaves as with this value; any other value has no effect.
     Same(&'static str),
-    /// Nothing, and nothing is missing.
+    /// No effect, and no message, because nothing is missing.
     Moot,
-    /// No effect, told in the warning.
+    /// No effect; the warning names it.
     Ignore,
-    /// Asks for what does not exist: no start.
+    /// Refuses the start, because the key asks for a feature that does not exist.
     Refuse,
 }
 

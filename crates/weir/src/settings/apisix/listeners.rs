@@ -1,4 +1,4 @@
-//! Where the node listens: `apisix.node_listen`, `ssl`, `control`, `status`, the Admin API and the metrics. Opens nothing.
+//! The listeners: `apisix.node_listen`, `ssl`, `control`, `status`, the Admin API and the metrics. Opens no socket.
 
 use stdx::nearest::nearest;
 
@@ -8,14 +8,14 @@ use super::super::written::Given;
 use super::draft::{At, Draft, Spot};
 use super::tree::{Content, Node};
 
-/// What several keys say together.
+/// Values of several keys, combined when all are read.
 #[derive(Default)]
 pub(super) struct Listening {
     admin: Option<(At, String)>,
     control: Option<(At, String)>,
     metrics: Option<(At, String)>,
     admin_off: Option<At>,
-    /// Where others than this machine are let in: APISIX's address of the Admin API then counts if none is written.
+    /// The key that admits other machines: the Admin API then listens on APISIX's address if none is written.
     pub(super) admin_opened: Option<At>,
     control_off: Option<At>,
     metrics_off: Option<At>,
@@ -67,7 +67,7 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<En
     entries
 }
 
-/// An entry of a listener that asks for a protocol which is not there: clients that speak HTTP/1.1 are served.
+/// Remarks on an entry with HTTP/2 or HTTP/3: it is served with HTTP/1.1 only.
 fn no_http2(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     for name in ["enable_http2", "enable_http3"] {
         if let Some(asked) = spot.node.get(name).filter(|node| node.text() == Some("true")) {
@@ -77,7 +77,7 @@ fn no_http2(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `apisix.enable_ipv6`: APISIX then listens on `[::]` as well wherever no address is named.
+/// `apisix.enable_ipv6`: when on, APISIX also listens on `[::]` for each port without an address.
 pub(super) fn enable_ipv6(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.listening.ipv6 = draft.switch(spot).filter(|on| *on).map(|_| spot.at());
 }
@@ -119,7 +119,7 @@ pub(super) fn metrics(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.listening.metrics = socket(draft, spot, "127.0.0.1", "9091").map(|address| (spot.at(), address));
 }
 
-/// `apisix.ssl`: the listeners for TLS, and what handshakes are made under.
+/// `apisix.ssl`: the listeners for TLS and the settings of handshakes.
 pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     names(draft, spot, &SSL_KEYS);
     let ca = spot.node.get("ssl_trusted_certificate").and_then(Node::text);
@@ -193,7 +193,7 @@ pub(super) fn proxy_mode(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// Settles what depends on more than one key. The roles have spoken by now.
+/// Decides the values that depend on more than one key. Runs after the one of `deployment`, which knows the role.
 pub(super) fn finish(draft: &mut Draft<'_>) {
     let listening = std::mem::take(&mut draft.listening);
     let opened = listening.admin_opened.map(|at| (at, "0.0.0.0:9180".to_owned()));
@@ -240,12 +240,12 @@ fn set_listeners(
             addresses.push(address("::", port));
         }
     }
-    // Port 0 takes any, each time another.
+    // Port 0 is no duplicate, because each bind gets another port.
     addresses.dedup_by(|one, other| one == other && !one.ends_with(":0"));
     draft.set(&at, setting, addresses);
 }
 
-/// The address of a map with `ip` and `port`; a fault if it is none.
+/// The address in a map with `ip` and `port`; a fault if it is none.
 fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Option<String> {
     if !matches!(spot.node.content, Content::Map(_)) {
         draft.fault(spot.key, spot.node.line, "is a map of `ip` and `port`".to_owned());
@@ -258,7 +258,7 @@ fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Optio
     check(draft, &spot.at(), &address).then_some(address)
 }
 
-/// Refuses an address at its own line rather than at that of a whole list.
+/// Checks an address here, so that its fault has its own line instead of that of the list.
 pub(super) fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
     let given = Given { values: vec![address.to_owned()], place: Place::Default };
     let parsed = parse::listener(&given);
@@ -268,7 +268,7 @@ pub(super) fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
     parsed.is_ok()
 }
 
-/// Tells of names in a map that mean nothing, with the one that was probably meant.
+/// Remarks on unknown names in a map, each with the nearest known one.
 pub(super) fn names(draft: &mut Draft<'_>, spot: &Spot<'_>, known: &[&str]) {
     for (name, line) in spot.node.names().filter(|(name, _)| !known.contains(name)) {
         let reason = match nearest(name, known.iter().copied()) {
@@ -286,7 +286,7 @@ pub(super) fn address(ip: &str, port: &str) -> String {
 const DEFAULT_PORT: &str = "9080";
 const DEFAULT_TLS_PORT: &str = "9443";
 
-/// What APISIX knows beneath `apisix.ssl`.
+/// The keys under `apisix.ssl` that APISIX has.
 const SSL_KEYS: [&str; 10] = [
     "enable",
     "listen",

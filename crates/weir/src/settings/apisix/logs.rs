@@ -6,7 +6,7 @@ use super::super::written::Given;
 use super::draft::{At, Draft, Spot};
 use super::units;
 
-/// What the keys of the access log say together.
+/// Values of the keys of the access log, combined when all are read.
 #[derive(Default)]
 pub(super) struct AccessLog {
     enable: Option<(At, bool)>,
@@ -27,7 +27,7 @@ pub(super) fn error_log(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `nginx_config.error_log_level`: levels that Weir does not have become the next one that tells more.
+/// `nginx_config.error_log_level`: a level that Weir does not have becomes the next more verbose one.
 pub(super) fn error_log_level(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let Some(level) = draft.text(spot) else { return };
     let known = match level {
@@ -66,7 +66,7 @@ pub(super) fn shutdown_timeout(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `nginx_config.http.keepalive_timeout`: 0 keeps no connection.
+/// `nginx_config.http.keepalive_timeout`; 0 closes each connection after one request.
 pub(super) fn keepalive_timeout(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     match units::milliseconds(draft, spot) {
         None => {}
@@ -89,7 +89,7 @@ pub(super) fn dev_mode(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `apisix.dns_resolver_valid`: seconds that take the place of every TTL.
+/// `apisix.dns_resolver_valid`: seconds that replace every TTL.
 pub(super) fn dns_valid(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     if let Some(milliseconds) = units::milliseconds(draft, spot) {
         for setting in ["dns_ttl_min_ms", "dns_ttl_max_ms"] {
@@ -98,7 +98,7 @@ pub(super) fn dns_valid(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// Settles where requests are logged, and how.
+/// Decides the target and the format of the access log.
 pub(super) fn finish(draft: &mut Draft<'_>) {
     let AccessLog { enable, path, format } = std::mem::take(&mut draft.access_log);
     match (enable, path) {
@@ -111,7 +111,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
         (None, None) => {}
     }
     let Some((at, format)) = format else { return };
-    // As nginx reads it, which has the format in quotes of its own.
+    // Unescaped as nginx does, because nginx has the format in quotes.
     let format = format.trim().replace("\\\"", "\"").replace("\\'", "'");
     let given = Given { values: vec![format.clone()], place: Place::Default };
     match parse::access_log_format(&given) {

@@ -1,16 +1,16 @@
-//! Which plugins may be used, and how much of a body is read for matching. Builds no plugin.
+//! The usable plugins, and the size of a body that is read for matching. Builds no plugin.
 
 use super::draft::{At, Draft, Spot};
 use super::units;
 
-/// The two limits of APISIX that are one here: the larger one counts.
+/// Two limits of APISIX that are one setting here: the larger one counts.
 #[derive(Default)]
 pub(super) struct BodyLimits {
     largest: Option<(At, u64)>,
 }
 
-/// `plugins`: those of the list that are built in. An object that names another one is faulty, so that no route passes
-/// without what should protect it.
+/// `plugins`: those of the list that are built in. An object that names another one is faulty, so that no route is
+/// served without a plugin that protects it.
 pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let Some(names) = draft.texts(spot) else { return };
     let is_known = |name: &String| plugins::ALL.iter().any(|kind| kind.name == name);
@@ -31,7 +31,7 @@ pub(super) fn body_limit(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// Settles the limit.
+/// Writes the limit.
 pub(super) fn finish(draft: &mut Draft<'_>) {
     if let Some((at, bytes)) = draft.body_limits.largest.take() {
         draft.set_one(&at, "max_matched_body_bytes", bytes.to_string());

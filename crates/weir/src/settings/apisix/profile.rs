@@ -1,4 +1,4 @@
-//! `APISIX_PROFILE`: which of several files of one folder counts. Reads none of them.
+//! `APISIX_PROFILE`: selects one of several configuration files in a folder. Reads none of them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub(in crate::settings) fn of_profile(path: &Path, environment: &Environment<'_>
     (!suffix.is_empty()).then(|| path.with_file_name(format!("{stem}{suffix}.{extension}")))
 }
 
-/// What the name of a file gets at its end: `-dev`, or nothing without a profile.
+/// The suffix of a file's name: `-dev`, or empty without a profile.
 pub(super) fn suffix(environment: &Environment<'_>) -> String {
     let profile = environment(PROFILE_VARIABLE).filter(|profile| !profile.is_empty());
     profile.map_or_else(String::new, |profile| format!("-{profile}"))
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_names_the_file_beside() {
+    fn profile_selects_the_file() {
         let check = |path: &str, profile: Option<&str>, expected: Option<&str>| {
             let environment = |name: &str| profile.filter(|_| name == "APISIX_PROFILE").map(str::to_owned);
             let found = of_profile(Path::new(path), &environment);

@@ -1,4 +1,4 @@
-//! The page that tells what becomes of each key, made from the table; and what must hold of the table.
+//! The reference page of the keys, made from the table, and the invariants of the table.
 
 use std::fmt::Write;
 
@@ -39,7 +39,7 @@ fn happens(key: &Key) -> String {
 }
 
 #[test]
-fn keys_are_there_once_and_say_what_is_told() {
+fn keys_are_unique_and_have_reasons() {
     let mut paths: Vec<&str> = KEYS.iter().map(|key| key.path).collect();
     paths.sort_unstable();
     let count = paths.len();

@@ -1,5 +1,5 @@
-//! What a `config.yaml` becomes: texts, the settings they give, what is told of them and what is refused. The tables lie
-//! beneath, by what keys are about.
+//! Reading of a `config.yaml`: texts, and the settings, remarks and faults that they give. The modules hold the tables,
+//! by subject.
 
 mod deployment;
 mod listeners;
@@ -10,7 +10,7 @@ use std::path::Path;
 use super::super::{Faults, Settings};
 use super::*;
 
-/// What differs from the defaults, the remarks and the faults.
+/// The settings that differ from the defaults, the remarks and the faults.
 type Outcome = (Vec<String>, Vec<String>, Vec<String>);
 
 fn read(path: &str, text: &str) -> Outcome {
@@ -34,7 +34,7 @@ fn read(path: &str, text: &str) -> Outcome {
     }
 }
 
-/// The text gives exactly these settings, remarks and faults; of a remark or fault, its beginning.
+/// Checks that the text gives exactly these settings, remarks and faults; of a remark or fault, its beginning.
 fn check(text: &str, settings: &[&str], remarks: &[&str], faults: &[&str]) {
     let (found_settings, found_remarks, found_faults) = read("c.yaml", text);
     assert_eq!(found_settings, settings, "{text}");
@@ -46,7 +46,7 @@ fn check(text: &str, settings: &[&str], remarks: &[&str], faults: &[&str]) {
     }
 }
 
-/// The text gives these settings and nothing is said.
+/// Checks that the text gives these settings, without a remark or fault.
 fn gives(text: &str, settings: &[&str]) {
     check(text, settings, &[], &[]);
 }

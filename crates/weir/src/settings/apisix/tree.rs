@@ -1,9 +1,9 @@
-//! YAML as a tree in which every value knows its line of the file. Knows no key.
+//! YAML as a tree in which every value has its line in the file. Knows no key.
 
 use control::source::file::Expanded;
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 
-/// A value and where it stands.
+/// A value and its line.
 #[derive(Debug)]
 pub(super) struct Node {
     /// The line of its key, or its own in a list; from 1.
@@ -11,11 +11,11 @@ pub(super) struct Node {
     pub(super) content: Content,
 }
 
-/// What a value is.
+/// The content of a value.
 #[derive(Debug)]
 pub(super) enum Content {
     Null,
-    /// A number, a switch or a text; `is_text` where YAML took it for one.
+    /// A number, a switch or a text; `is_text` is true for a YAML string.
     Scalar {
         text: String,
         is_text: bool,
@@ -33,7 +33,7 @@ impl Node {
         }
     }
 
-    /// The entry `name` of a map, unless nothing stands behind it.
+    /// The entry `name` of a map, unless its value is empty.
     pub(super) fn get(&self, name: &str) -> Option<&Node> {
         let Content::Map(entries) = &self.content else { return None };
         let (_, node) = entries.iter().find(|(found, _)| found == name)?;
@@ -47,12 +47,12 @@ impl Node {
     }
 }
 
-/// The tree of a text in which the variables are replaced.
+/// The tree of a text after its variables were replaced.
 ///
 /// # Errors
-/// The line and the reason: it is no YAML, several documents, or no map.
+/// The line and the reason: the text is not YAML, has several documents, or is no map.
 pub(super) fn parse(expanded: &Expanded) -> Result<Node, (usize, String)> {
-    // What is missing at the end is missing in the last line.
+    // An error at the end of the text is reported in the last line.
     let last_line = expanded.text().lines().count().max(1);
     let documents = MarkedYaml::load_from_str(expanded.text()).map_err(|error| {
         let line = error.marker().line().min(last_line);
@@ -74,7 +74,7 @@ fn node(at: usize, yaml: &MarkedYaml<'_>, line: &dyn Fn(&MarkedYaml<'_>) -> usiz
         }
         YamlData::Mapping(entries) => {
             let entry = |(key, value): (&MarkedYaml<'_>, &MarkedYaml<'_>)| {
-                // A key that is a list or a map has no name, and is reported as one that is unknown.
+                // A key that is a list or a map has no name. It gets `?`, so that it is reported as unknown.
                 let name = scalar(key).map_or_else(|| "?".to_owned(), |(text, _)| text);
                 (name, node(line(key), value, line))
             };
@@ -88,7 +88,7 @@ fn node(at: usize, yaml: &MarkedYaml<'_>, line: &dyn Fn(&MarkedYaml<'_>) -> usiz
     Node { line: at, content }
 }
 
-/// A plain value as text, and whether YAML took it for one.
+/// A plain value as text, and whether it is a YAML string.
 fn scalar(yaml: &MarkedYaml<'_>) -> Option<(String, bool)> {
     match &yaml.data {
         YamlData::Value(Scalar::String(text)) => Some((text.to_string(), true)),

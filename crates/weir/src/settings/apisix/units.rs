@@ -1,4 +1,4 @@
-//! nginx's amounts of time and of bytes. Knows no key.
+//! nginx's units of time and of size. Knows no key.
 
 use super::draft::{Draft, Spot};
 
@@ -9,7 +9,7 @@ pub(super) fn time(draft: &mut Draft<'_>, spot: &Spot<'_>, setting: &str) {
     }
 }
 
-/// The milliseconds of a time; a fault if it is none.
+/// The milliseconds of a time; a fault if the text is none.
 pub(super) fn milliseconds(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<u64> {
     let text = draft.text(spot)?;
     let found = parse_time(text);
@@ -20,7 +20,7 @@ pub(super) fn milliseconds(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<u64
     found
 }
 
-/// The bytes of a size; a fault if it is none.
+/// The bytes of a size; a fault if the text is none.
 pub(super) fn bytes(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<u64> {
     let text = draft.text(spot)?;
     let found = parse_size(text);

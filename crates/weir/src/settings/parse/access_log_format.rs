@@ -1,4 +1,4 @@
-//! What an entry of the access log is to say: a template, or fields of JSON. Renders nothing.
+//! The setting `access_log_format`: a template, or fields of a JSON object. Renders nothing.
 
 use router::vars::{BuiltinVariable, Template, Variable};
 use stdx::nearest::nearest;
@@ -18,7 +18,7 @@ pub(in crate::settings) fn access_log_format(given: &Given) -> Result<AccessLogF
     }
 }
 
-/// The fields of a map written as JSON, in its order. As for nginx, a variable may stand without quotes.
+/// The fields of a map written as JSON, in its order. A variable may be without quotes, as nginx allows.
 fn json_fields(text: &str) -> Result<Vec<(String, String)>, String> {
     let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
         .or_else(|error| serde_json::from_str(&with_quoted_variables(text)).map_err(|_| error))
@@ -58,7 +58,7 @@ fn with_quoted_variables(text: &str) -> String {
     quoted
 }
 
-/// Refuses a template with a variable that never has a value: it would be `-` in every line, unnoticed.
+/// Refuses a template with an unknown variable, because that would be `-` in every line.
 fn check_variables(text: &str) -> Result<(), String> {
     let template = Template::compile(text).map_err(|error| error.to_string())?;
     for variable in template.variables() {
@@ -71,12 +71,12 @@ fn check_variables(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What `json` alone stands for.
+/// The fields of the value `json`.
 fn usual_fields() -> Vec<(String, String)> {
     USUAL_FIELDS.iter().map(|name| ((*name).to_owned(), format!("${name}"))).collect()
 }
 
-/// What a request was, how it ended, how long it took and who served it.
+/// Fields about the request, its result, its duration and the node that answered.
 const USUAL_FIELDS: [&str; 16] = [
     "time_iso8601",
     "remote_addr",

@@ -1,4 +1,4 @@
-//! What each kind of value accepts and what it says of the rest.
+//! The values that each parser accepts, and the messages about the others.
 
 use super::*;
 use crate::settings::Place;

@@ -1,5 +1,5 @@
-//! Rules of APISIX about objects that are found from outside only: which upstream wins, which fields are the gateway's, what
-//! becomes of stream routes.
+//! Rules of APISIX about objects that show only from outside: which upstream wins, which fields belong to the gateway,
+//! how stream routes are treated.
 
 use serde_json::{Value, json};
 use testkit::{Origin, Weir};
@@ -39,7 +39,7 @@ fn times_of_the_gateway_are_forbidden() {
 }
 
 #[test]
-fn stream_routes_are_taken_where_a_setting_says_so() {
+fn stream_routes_are_accepted_if_so_set() {
     let weir = Weir::start(BINARY);
     let route = json!({"server_port": 9100, "upstream": {"nodes": nodes()}});
     let off = error("stream mode is disabled, can not add stream routes");

@@ -1,4 +1,4 @@
-//! Exchanges that break off: each side sees that the other has gone, and nothing cut is taken for whole.
+//! Exchanges that break off: each side learns that the other has closed, and no cut message is taken for a whole one.
 
 use std::io::ErrorKind;
 
@@ -78,7 +78,7 @@ fn a_client_that_goes_away_stops_the_upstream_work() {
         client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         assert!(asked.wait());
         if answer.is_some() {
-            // The answer's beginning has arrived here, so the gateway is in the middle of it.
+            // Reading the response's beginning here shows that the gateway is in the middle of it.
             client.read_bytes(20);
         }
         drop(client);

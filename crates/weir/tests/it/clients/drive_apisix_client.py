@@ -17,7 +17,7 @@ from apisix_client.route.models import Route
 from apisix_client.service.models import Service
 from apisix_client.upstream.models import KeepalivePool, Node, Upstream
 
-# Why something was refused the client only logs.
+# The client reports the reason for a refusal only in its log.
 logging.basicConfig(level=logging.INFO)
 admin, key, proxy, origin_port = sys.argv[1:]
 client = ApisixClient(admin + "/", key)

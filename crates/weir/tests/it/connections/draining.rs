@@ -1,4 +1,4 @@
-//! The end of the node: what TERM, a second TERM and INT do to connections, idle and busy, and to the exit code.
+//! Shutdown: the effect of TERM, a second TERM and INT on idle and busy connections, and on the exit code.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_until};
 
 use crate::support::{builder, in_front_of, in_front_of_with, route, upstream};
 
-/// An origin that answers once the test says so, and the latch it sets when it was asked.
+/// An origin that answers after `go`, and the signal that it sets when it gets a request.
 fn waiting_origin(go: &Signal) -> (Origin, Signal) {
     let (asked, go) = (Signal::new(), go.clone());
     let origin = Origin::start({
@@ -159,7 +159,7 @@ fn a_second_term_or_the_end_of_the_grace_cuts() {
     check("300", &[Weir::interrupt], 130);
 }
 
-/// An origin's consent to a WebSocket (RFC 6455 section 1.3).
+/// An origin's 101 for a WebSocket (RFC 6455 section 1.3).
 const SWITCHING: &str =
     "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
 

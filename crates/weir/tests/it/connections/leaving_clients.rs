@@ -1,4 +1,4 @@
-//! Clients that go away while their request waits for something: what was begun for them is given up.
+//! Clients that close while their request waits: the work for the request is stopped.
 
 use serde_json::json;
 use testkit::{Client, Origin, Reply, Step, Weir, wait_until};
@@ -10,18 +10,18 @@ fn descriptors(weir: &Weir) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", weir.pid())).unwrap().count()
 }
 
-/// How many requests have failed because their client had gone.
+/// The counter of requests that failed because their client had closed.
 fn gone(metrics: &mut Client) -> usize {
     let text = metrics.get("/metrics").text();
     let line = text.lines().find(|line| line.starts_with("weir_failures_total{cause=\"client_gone\","));
     line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("a counter of every cause")
 }
 
-/// Sends `request` from several clients to a node that does not accept, and goes away.
+/// Sends `request` from several clients to a node that does not accept, then closes them.
 fn leave_while_connecting(request: &[u8]) {
     const CLIENTS: usize = 5;
     let full = FullQueue::new();
-    // The connection may take a minute.
+    // Connecting may take a minute before it times out.
     let weir = gateway(&everything_to(full.address, ""));
     let mut metrics = Client::connect(weir.address("metrics"));
     assert_eq!(gone(&mut metrics), 0);
@@ -41,7 +41,8 @@ fn client_leaving_during_connect_is_noticed() {
 
 #[test]
 fn client_leaving_behind_unread_body_is_noticed() {
-    // More than is read before a node is chosen: the rest stays with the kernel, in front of the end.
+    // More than is read before a node is chosen, so that the rest is in the kernel's buffer, before the end of the
+    // stream.
     let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 40000\r\n\r\n";
     let request = [head.as_bytes(), &[b'x'; 20_000]].concat();
     leave_while_connecting(&request);

@@ -1,4 +1,4 @@
-//! Origins that break the protocol: their answers are never passed on, and never read by another client.
+//! Origins that break the protocol: their responses are never passed on, and no other client reads them.
 
 use testkit::{Origin, Reply};
 
@@ -70,7 +70,7 @@ fn a_malformed_answer_is_a_502() {
 }
 
 #[test]
-fn a_switch_that_nobody_asked_for_is_a_502() {
+fn switch_without_an_upgrade_request_is_a_502() {
     let origin = Origin::start(|request| match request.path() {
         "/switch" => Reply::with(101, &[("Connection", "Upgrade"), ("Upgrade", "websocket")], b""),
         _ => Reply::ok("fine"),
@@ -83,7 +83,7 @@ fn a_switch_that_nobody_asked_for_is_a_502() {
 }
 
 #[test]
-fn a_body_where_none_may_be_reaches_nobody() {
+fn body_of_a_bodiless_response_is_dropped() {
     let origin = Origin::start(|request| match request.path() {
         "/first" => Reply::raw(b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nstray"),
         _ => Reply::ok("mine"),
@@ -95,12 +95,13 @@ fn a_body_where_none_may_be_reaches_nobody() {
 }
 
 #[test]
-fn an_answer_before_the_request_reaches_nobody() {
+fn response_before_the_request_is_not_reused() {
     let origin = Origin::on_accept(|_| {
         Reply::raw(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearlyHTTP/1.1 200 OK\r\n\r\n")
     });
     let weir = in_front_of(&origin);
-    // Sent before the question, it may be taken for the answer; but never more than that one, and on no kept connection.
+    // A response sent before the request may be taken for the response to it; but only that one, and the connection is
+    // not kept.
     let mut client = weir.client();
     client.get("/");
     client.get("/");

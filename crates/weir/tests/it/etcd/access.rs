@@ -1,4 +1,4 @@
-//! Getting to etcd: users, TLS both ways, and what is said when it does not work.
+//! Access to etcd: users, TLS in both directions, and the messages of failures.
 
 use testkit::{Certificates, Etcd, Origin, WeirBuilder};
 
@@ -25,7 +25,7 @@ fn a_user_and_a_password() {
     let node = with("geheim").start();
     node.put("routes/a", route("a", &origin));
     assert_eq!(node.get("/a").status, 200);
-    // A change of users makes every token of before invalid.
+    // A change of users invalidates all earlier tokens.
     etcd.ctl(&["--user", "root:geheim", "user", "add", "another:one"]);
     node.put("routes/c", route("c", &origin));
     assert_eq!(node.get("/c").status, 200);

@@ -1,5 +1,5 @@
-//! A disk that is full: under the embedded store, writes are refused and nothing that was acknowledged is lost; under the
-//! copy of etcd's data, the node goes on and says so. The disk is a small tmpfs, which takes root to mount.
+//! A full disk. Under the embedded store, writes are refused and no acknowledged write is lost; under the copy of
+//! etcd's data, the instance goes on and reports the fault. The disk is a small tmpfs, which only root can mount.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use testkit::{Etcd, Origin, Weir, WeirBuilder, wait_until};
 use super::{etcd_status, listed, node_at, route, serves};
 use crate::support::BINARY;
 
-/// A file system of its own; unmounted when dropped.
+/// A file system on a tmpfs; unmounted when dropped.
 struct SmallDisk {
     directory: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// None where it cannot be mounted.
+    /// Mounts the file system; none without the permission.
     fn mount() -> Option<SmallDisk> {
         let directory = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")
@@ -31,10 +31,10 @@ impl SmallDisk {
         self.directory.path()
     }
 
-    /// Takes all the room there is; gives back the file to remove.
+    /// Fills the disk; returns the file to remove.
     fn fill(&self) -> PathBuf {
         let file = self.path().join("filler");
-        // Ends with an error when nothing fits any more, which is what is wanted.
+        // Ends with an error when the disk is full, as intended.
         let _ = fs::write(&file, vec![0_u8; DISK_BYTES]);
         file
     }
@@ -42,7 +42,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Whoever has files open there has ended; if not, the kernel waits for it.
+        // Lazy, because a process with open files there may not have ended yet; the kernel then waits for it.
         let _ = Command::new("umount").arg("--lazy").arg(self.path()).output();
     }
 }
@@ -114,7 +114,7 @@ fn full_disk_under_the_copy_is_reported_only() {
     assert_eq!(node.get("/after").status, 200);
 }
 
-/// Room for a store, and for some more.
+/// Room for a store and some writes.
 const DISK_BYTES: usize = 6 << 20;
-/// Many more than fit.
+/// Many more writes than fit.
 const MAX_WRITES: usize = 20_000;

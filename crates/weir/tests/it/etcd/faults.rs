@@ -1,5 +1,5 @@
-//! When etcd fails: traffic goes on, no acknowledged write is lost, nothing older is served after something newer, and in
-//! the end every node has what etcd has.
+//! Failures of etcd: traffic goes on, no acknowledged write is lost, older data is never served after newer data, and
+//! in the end every instance has the data of etcd.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,7 +8,7 @@ use testkit::{Client, Etcd, Origin, Relay, Weir, wait_until};
 
 use super::{etcd_status, listed, node, node_at, route, serves, wait_for_state};
 
-/// Asks for `path` without a pause until `done`, each answer being 200; gives back how many there were.
+/// Requests `path` without a pause until `done`; each response must be a 200. Returns their number.
 fn traffic(node: &Weir, path: &str, done: &AtomicBool) -> usize {
     let mut count = 0;
     let mut client = Client::connect(node.proxy());
@@ -176,11 +176,11 @@ fn older_data_is_not_served_after_newer() {
     assert_eq!((node.get("/new").status, node.get("/old").status), (200, 404));
     let (status, refusal) = node.admin("PUT", "routes/more", route("more", &origin));
     assert_eq!(status, 503, "{refusal}");
-    // A restart changes nothing about that.
+    // A restart does not change that.
     let node = node.restart();
     wait_for_state(&node, "behind");
     assert_eq!((node.get("/new").status, node.get("/old").status), (200, 404));
-    // Until whoever answers for it says so.
+    // Until an operator accepts the older data.
     assert_eq!(node.admin("POST", "weir/adopt", Value::Null), (202, json!({"adopting": true})));
     serves(&node, "/new", 404);
     serves(&node, "/old", 200);
@@ -212,7 +212,7 @@ fn older_data_that_has_become_newer_is_taken_over() {
 }
 
 #[test]
-fn a_network_that_is_cut_for_a_while() {
+fn instance_catches_up_after_a_network_cut() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let relay = Relay::to(etcd.address(0));
     let node = node_at(&format!("http://{}", relay.address())).start();
@@ -224,7 +224,7 @@ fn a_network_that_is_cut_for_a_while() {
         let (status, refusal) = node.admin("PUT", "routes/b", route("b", &origin));
         assert_eq!(status, 503, "{refusal}");
         wait_for_state(&node, "unreachable");
-        // What the watch would have told is compacted away meanwhile.
+        // Compacted away meanwhile, so that the watch cannot report it.
         for number in 0..10 {
             etcd.put("/apisix/routes/c", &route(&format!("c{number}"), &origin).to_string());
         }

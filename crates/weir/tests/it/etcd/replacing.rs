@@ -1,4 +1,4 @@
-//! A node of a cluster is replaced while it serves: by another version of itself, or by a restart after being told to stop.
+//! Replacement of an instance of a cluster while it serves: by a binary upgrade, or by a restart after TERM.
 
 use serde_json::Value;
 use testkit::{Etcd, Origin};
@@ -9,7 +9,7 @@ use crate::load::Load;
 #[test]
 fn a_binary_upgrade_takes_the_copy_over() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
-    // The heir has the addresses of its predecessor, so that the one is asked as the other was.
+    // The successor has the addresses of its predecessor, so that the test reaches both in the same way.
     let mut node = node_at(&etcd.endpoints()).arguments(&["--upgrade-grace", "10"]).start();
     node.put("routes/a", route("a", &origin));
     let load = Load::start(node.proxy(), "/a");

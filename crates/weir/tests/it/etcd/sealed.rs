@@ -1,4 +1,5 @@
-//! Encrypted fields in etcd, as APISIX writes them: read, written alike by every node, and closed to who lacks the key.
+//! Encrypted fields in etcd in APISIX's format: read and written alike by every instance, and unreadable without the
+//! key.
 
 use serde_json::{Value, json};
 use testkit::{Etcd, Origin, Weir, wait_until};
@@ -41,7 +42,7 @@ fn encryption_is_compatible_with_apisix() {
     let stored: Value = serde_json::from_str(&etcd.get("/apisix/consumers/jill")).unwrap();
     assert_eq!(stored["plugins"]["key-auth"]["key"], SEALED, "byte for byte as APISIX writes it");
     wait_until("the other node has it", || status_with(&one, "auth-one") == 200);
-    // Neither disk has it plain: the copy is of what etcd holds.
+    // The value is encrypted on both disks, because the copy holds the bytes of etcd.
     for node in [&one, &other] {
         for file in std::fs::read_dir(node.data()).unwrap() {
             let bytes = std::fs::read(file.unwrap().path()).unwrap_or_default();

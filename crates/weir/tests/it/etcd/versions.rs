@@ -1,5 +1,5 @@
-//! Plans, versions and going back with etcd: a file is applied in one step everywhere, what changed is told by any node,
-//! and etcd's own past is what is gone back to.
+//! Plans, revisions and rollbacks with etcd: a file is applied in one step everywhere, any instance reports the
+//! changes, and rollbacks use the history of etcd.
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Etcd, Origin, Weir};
@@ -45,7 +45,7 @@ fn applied_file_can_be_rolled_back_by_any_instance() {
     serves(&other, "/b", 200);
     serves(&other, "/gone", 404);
 
-    // Somebody else writes without leaving a note.
+    // Another program writes without an author's note.
     etcd.ctl(&["del", "/apisix/routes/b"]);
     serves(&other, "/b", 404);
     let (status, history) = other.admin("GET", "weir/versions", Value::Null);
@@ -70,14 +70,14 @@ fn applied_file_can_be_rolled_back_by_any_instance() {
     serves(&one, "/gone", 200);
     serves(&one, "/a", 404);
     assert_eq!(listed(&one, "routes").len(), 2);
-    // Going back can be gone back from.
+    // A rollback is a revision, so that it can be rolled back too.
     let forth = run(&one, &["rollback", &(before + 1).to_string()]);
     assert_eq!(forth.code, 0, "{forth:?}");
     assert_eq!((one.get("/a").status, one.get("/b").status, one.get("/gone").status), (200, 200, 404));
 }
 
 #[test]
-fn what_is_compacted_is_not_gone_back_to() {
+fn rollback_to_a_compacted_revision_is_refused() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("served"));
     let node = node(&etcd);
     node.put("routes/a", route("a", &origin));

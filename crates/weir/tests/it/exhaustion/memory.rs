@@ -1,5 +1,5 @@
-//! Memory at its limit: whoever floods a gateway with what it has to hold, the resident set stays below, and comes down
-//! again. What each client is told is looked at only as far as it shows that.
+//! The memory limit: in floods of data that the gateway has to hold, the resident set stays below the limit and shrinks
+//! again. Responses are checked only as far as they show that.
 
 use std::time::Duration;
 use std::{fs, io};
@@ -20,10 +20,10 @@ const LIMIT: u64 = 128 << 20;
 /// Size of one upload of a flood.
 const UPLOAD_BYTES: usize = 1_000_000;
 
-/// A gateway with [`LIMIT`] that holds what is sent to `/held`: what a flood would use up memory with.
+/// A gateway with [`LIMIT`] that holds the bodies sent to `/held`, which a flood uses to fill the memory.
 fn holding(origin: &Origin) -> Weir {
     let all = upstream(&[origin.address()], "");
-    // A variable that lies in the body makes the gateway hold it.
+    // A variable in the body makes the gateway hold the body.
     let resources = format!(
         "routes:\n  - {{id: held, uri: /held, vars: [[post_arg_x, '==', '1']], upstream: {all}}}\n  \
          - {{id: plain, uri: /*, labels: {{weir.priority: critical}}, upstream: {all}}}\n"
@@ -32,7 +32,8 @@ fn holding(origin: &Origin) -> Weir {
     builder(&resources).arguments(&["--memory-limit", &limit, "--grace", "1"]).start()
 }
 
-/// Sends an upload but for its last byte, as far as it is taken: it is held until it is refused.
+/// Sends an upload without its last byte, as far as the gateway takes it, so that the gateway holds it until it rejects
+/// it.
 fn upload(client: &mut Client) {
     let head = format!(
         "POST /held HTTP/1.1\r\nHost: h\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n"
@@ -51,7 +52,7 @@ fn memory_stays_under_limit_in_a_flood() {
     assert_eq!(idle.get("/").status, 200);
     let mut flood: Vec<Client> = Vec::new();
     let mut press = || {
-        // Connections are refused too, when memory is nearly used up.
+        // Connections are refused too when memory is nearly used up.
         if let Ok(mut client) = Client::try_connect(weir.proxy()) {
             upload(&mut client);
             flood.push(client);
@@ -83,22 +84,22 @@ fn memory_stays_under_limit_in_a_flood() {
     });
 }
 
-/// Whether a first byte for a client is there, without waiting for it.
+/// Whether a byte for the client has arrived; does not block.
 fn has_an_answer(client: &mut Client) -> bool {
     peek(client).is_ok_and(|bytes| bytes == 1)
 }
 
-/// Whether a client's connection was closed without a further byte, without waiting for it.
+/// Whether the connection was closed without a further byte; does not block.
 fn has_ended(client: &mut Client) -> bool {
     peek(client).is_ok_and(|bytes| bytes == 0)
 }
 
-/// Whether a client has an answer, or its connection has ended in any way.
+/// Whether the client has a response, or its connection has ended in any way.
 fn has_heard(client: &mut Client) -> bool {
     !peek(client).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// How many bytes a look for one finds, without waiting for it.
+/// Peeks at one byte; does not block.
 fn peek(client: &mut Client) -> io::Result<usize> {
     let stream = client.stream();
     stream.set_nonblocking(true).unwrap();
@@ -107,13 +108,13 @@ fn peek(client: &mut Client) -> io::Result<usize> {
     peeked
 }
 
-/// Looks at the memory until all these clients but those are answered whose `held_bytes` each find room in it: that they
-/// are refused for want of memory.
+/// Checks the memory until all clients are answered except as many as the limit has room for at `held_bytes` each: the
+/// others are rejected for lack of memory.
 fn expect_refusals(weir: &Weir, clients: &mut [Client], held_bytes: u64) {
     let refused = clients.len() - usize::try_from(LIMIT / held_bytes).unwrap();
     wait_until("whoever finds no room is refused", || {
         assert!(resident_bytes(weir) < LIMIT, "{} bytes", resident_bytes(weir));
-        // A reset may have taken the answer with it: the rest of an upload came behind it.
+        // A reset may have destroyed the response, because the rest of the upload came after it.
         clients.iter_mut().map(has_heard).filter(|heard| *heard).count() >= refused
     });
     let answered = clients.iter_mut().position(has_an_answer).expect("one whose answer was not reset");
@@ -139,7 +140,7 @@ fn memory_limit_holds_without_descriptors() {
 fn held_back_responses_stay_under_the_limit() {
     const PIECE_BYTES: usize = 64 << 10;
     const PIECES: usize = 64;
-    // Each leaves out the end: held for the filter until it is given up.
+    // Each response lacks its end, so that the gateway holds it for the filter until it rejects the request.
     let origin = Origin::start(|_| {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", PIECES * PIECE_BYTES);
         let most = Step::Repeat(vec![b'x'; PIECE_BYTES], PIECES - 1);
@@ -151,7 +152,7 @@ fn held_back_responses_stay_under_the_limit() {
     );
     let limit = LIMIT.to_string();
     let weir = builder(&resources).arguments(&["--memory-limit", &limit]).start();
-    // All are under way before memory is short.
+    // All requests are sent before memory runs short.
     let mut flood: Vec<Client> = (0..100).map(|_| weir.client()).collect();
     flood.iter_mut().for_each(|client| client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
     expect_refusals(&weir, &mut flood, ((PIECES - 1) * PIECE_BYTES) as u64);

@@ -1,5 +1,5 @@
-//! No local port left for a connection to a node, on a machine of its own: a network namespace whose range is a few ports.
-//! The test runs itself in there again, so that gateway, node and clients all live in it.
+//! No local port left for a connection to a node, in a network namespace with a range of a few ports. The test starts
+//! itself again in the namespace, with gateway, node and clients.
 
 use std::fs;
 use std::process::Command;
@@ -39,7 +39,7 @@ fn no_local_port_answers_503_and_keeps_others() {
 
 fn with_few_ports() {
     let go = Signal::new();
-    // An answer ends its connection, so that each request needs a port of its own.
+    // Each response ends its connection, so that each request needs a port of its own.
     let origin = Origin::start({
         let go = go.clone();
         move |request| {
@@ -51,7 +51,7 @@ fn with_few_ports() {
     let weir = builder(&everything_to(origin.address(), ""))
         .arguments(&["--access-log", "stdout", "--access-log-format", "$status $weir_cause $weir_detail"])
         .start();
-    // The clients have their ports before there are few.
+    // The clients connect before the range is small.
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| weir.client()).collect();
     assert_eq!(clients[0].get("/").status, 200);
     fs::write("/proc/sys/net/ipv4/ip_local_port_range", format!("{FIRST_PORT} {}", FIRST_PORT + PORTS - 1))
@@ -71,14 +71,14 @@ fn with_few_ports() {
         let logged = |line: &&String| line.starts_with("503 no_resources Cannot assign requested address");
         weir.stdout().iter().filter(logged).count() == late.len()
     });
-    // Half a second in which nothing can be done: spinning would be 50 ticks of 10 ms.
+    // Half a second in which no request can be served: a busy loop would use 50 ticks of 10 ms.
     std::thread::sleep(Duration::from_millis(500));
     assert!(cpu_ticks(&weir) - spent < 25, "it spins: {} ticks", cpu_ticks(&weir) - spent);
     go.set();
     for client in held {
         assert_eq!(client.read_response(false).unwrap().text(), "done", "what was under way ends well");
     }
-    // Ports are free again once the node's side of the connections is gone.
+    // A port is free again once the node's side of the connection is closed.
     for client in &mut clients {
         wait_until("it is served", || client.get("/").status == 200);
     }
@@ -88,5 +88,5 @@ fn with_few_ports() {
 const INSIDE: &str = "WEIR_TEST_HAS_FEW_PORTS";
 const FIRST_PORT: usize = 61_000;
 const PORTS: usize = 8;
-/// Three times as many as there are ports.
+/// Three times the number of ports.
 const CLIENTS: usize = 24;

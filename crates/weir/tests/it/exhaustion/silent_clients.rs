@@ -1,5 +1,5 @@
-//! Clients that say nothing and hold what others need, descriptors or seats: they give way, and clients with a request in
-//! flight never do.
+//! Silent clients that hold scarce descriptors or seats: their connections are evicted, those with a request in flight
+//! never.
 
 use testkit::{Client, Origin, Reply, Signal, Weir, wait_for, wait_until};
 
@@ -7,7 +7,7 @@ use super::{descriptors, let_open, let_open_nothing, metric, metrics};
 use crate::support::{builder, everything_to, in_front_of_with};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
-/// Two workers, so that one has to ask the other.
+/// Two workers, so that one has to ask the other for a connection to evict.
 const WORKERS: [&str; 2] = ["--workers", "2"];
 
 fn evicted(metrics: &mut Client, limit: &str, state: &str) -> u64 {
@@ -19,7 +19,8 @@ fn connections(metrics: &mut Client, state: &str) -> u64 {
     metric(metrics, &format!("apisix_nginx_http_current_connections{{state=\"{state}\"}}"))
 }
 
-/// The answer to a new client, which may be refused while no connection has been silent for long enough to give way.
+/// The response to a new client. Retried, because the client is refused while no connection has been silent long
+/// enough.
 fn new_client(weir: &Weir) -> Client {
     wait_for("a new client is served", || {
         let mut client = Client::try_connect(weir.proxy()).ok()?;
@@ -37,10 +38,10 @@ fn silent_clients_give_way_when_descriptors_run_out() {
     assert_eq!(kept.get("/").status, 200);
     let open = descriptors(&weir).len() as u64;
     let_open(&weir, open + 40);
-    // The kernel completes the handshakes of all of them, twice as many as there are descriptors.
+    // The kernel completes all handshakes, twice as many as there are descriptors.
     let silent: Vec<Client> = (0..80).map(|_| weir.client()).collect();
     for _ in 0..20 {
-        // One connection each: no answer is late because a client was refused.
+        // One connection each, so that every response shows an accepted client.
         assert_eq!(weir.client().get("/").text(), "hello");
         assert_eq!(kept.get("/").text(), "hello", "a client that asks now and then stays");
     }
@@ -61,7 +62,7 @@ fn silent_client_gives_way_to_a_connection_to_a_node() {
     let mut silent: Vec<Client> = (0..5).map(|_| weir.client()).collect();
     wait_until("all are accepted", || connections(&mut metrics, "waiting") == 6);
     let_open_nothing(&weir);
-    // 503 while none has been silent for long enough; the client's own connection has a request in flight.
+    // 503 until a connection has been silent long enough; the client's own connection has a request in flight.
     wait_until("it is served", || client.get("/").status == 200);
     assert!(evicted(&mut metrics, "open_files", "unspoken") >= 1);
     let_open(&weir, 1_000);
@@ -85,7 +86,7 @@ fn idle_connections_to_nodes_give_way_to_clients() {
     clients.iter_mut().for_each(|client| assert_eq!(client.read_response(false).unwrap().text(), "ok"));
     drop(clients);
     wait_until("no client is left", || connections(&mut metrics, "active") == 0);
-    // Others take the lowest descriptors that are free; their requests are in flight, and wait for no node yet.
+    // The next clients take the lowest free descriptors; their requests are in flight and do not wait for a node yet.
     let mut uploads: Vec<Client> = (0..5).map(|_| weir.client()).collect();
     let head = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
     uploads.iter_mut().for_each(|client| client.send(head));
@@ -142,7 +143,7 @@ fn request_in_flight_never_gives_way() {
     busy.iter_mut().for_each(|client| client.send(GET));
     origin.wait_for_requests(3);
     for _ in 0..5 {
-        // The reset may come before the client has heard of its connection.
+        // The reset may arrive before `connect` returns.
         if let Ok(mut client) = Client::try_connect(weir.proxy()) {
             assert!(client.try_request("GET", "/", &[], b"").is_err(), "there is no seat");
         }

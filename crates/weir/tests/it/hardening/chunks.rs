@@ -42,7 +42,7 @@ fn check_05_ambiguous_chunk_never_completes_request() {
         "5;a\nb",
         "5\n;a",
     ] {
-        // First in the body, and behind a good chunk.
+        // First in the body, and after a good chunk.
         for before in ["", "3\r\nabc\r\n"] {
             stand.refused(format!("{HEAD}{before}{size}\r\nhello\r\n0\r\n\r\n"), &[400]);
         }
@@ -90,7 +90,7 @@ fn check_06_extensions_and_trailers_are_bounded() {
     stand.refused(format!("{HEAD}0\r\nA: {half}\r\nB: {half}\r\n\r\n"), &[400]);
     stand.refused(format!("{HEAD}0\r\n{}\r\n", "A: b\r\n".repeat(101)), &[400]);
     stand.refused(format!("{HEAD}0\r\n{}: b\r\n\r\n", "a".repeat(17 * 1024)), &[400]);
-    // Within the bounds they pass, and the extensions stay behind.
+    // Within the limits they pass, and the extensions are dropped.
     let many = "1;abc\r\na\r\n".repeat(1024);
     let whole = account_text("POST", "/c", "h", &"a".repeat(1024));
     stand.passed(format!("{HEAD}{many}0\r\n{}\r\n", "A: b\r\n".repeat(100)), &whole);

@@ -1,12 +1,13 @@
-//! Requests made by a grammar of mutations, some thousands, each judged by the oracle: what it reads reaches the origin
-//! exactly so and exactly once, anything else is refused and the connection closed. Decides nothing itself.
+//! Some thousand requests from a grammar of mutations, each judged by the oracle: a request that the oracle reads must
+//! reach the origin in that form, exactly once; any other must be refused and its connection closed. Decides nothing
+//! itself.
 
 use std::sync::Mutex;
 
 use super::oracle::{self, End, Message};
 use super::stand::{LAST, Stand, listen, shown};
 
-/// Requests whose every byte is damaged in every way of [`damaged`].
+/// Requests in which every byte is damaged in every way of [`damaged`].
 const SOUND: [&str; 5] = [
     "POST /a/b?q=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nX-A: 1\r\n\r\nhello",
     "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n3\r\nabc\r\n0\r\nX-T: 1\r\n\r\n",
@@ -15,10 +16,10 @@ const SOUND: [&str; 5] = [
     "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nPOST /2 HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
 ];
 
-/// A request of a version that no damage makes one that is spoken.
+/// A request of an unsupported version; no damage turns it into a supported one.
 const UNSPOKEN: &str = "GET /a?b HTTP/2.0\r\nHost: h\r\n\r\n";
 
-/// What is put in, or in the place of another byte.
+/// Bytes that are inserted, or replace another byte.
 const DAMAGE: [&[u8]; 17] = [
     b"\0", b"\t", b"\n", b"\x0b", b"\r", b"\r\n", b" ", b"\"", b"%", b",", b"/", b"0", b":", b";", b"a",
     b"\x7f", b"\xff",
@@ -72,7 +73,7 @@ const CODINGS: [&str; 20] = [
     "chunked identity",
     "identity, chunked",
 ];
-/// Names that some reader takes for a framing field; the colon is part of them.
+/// Names that some parser takes for a framing field; the colon is part of them.
 const DISGUISES: [&str; 14] = [
     "NAME :",
     "NAME\t:",
@@ -121,7 +122,7 @@ const SIZES: [&str; 26] = [
 /// Ends of lines.
 const ENDS: [&str; 9] = ["\r\n", "\n", "\r", "\r\r\n", "\n\r", " \r\n", "\0\r\n", "\r \n", "\r\n\r\n"];
 
-/// Every byte of a request left out, doubled, and with each damage before it and in its place.
+/// A request with every byte left out or doubled, and with each damage before it and in its place.
 fn damaged(request: &str) -> Vec<Vec<u8>> {
     let bytes = request.as_bytes();
     let mut cases = Vec::new();
@@ -137,7 +138,7 @@ fn damaged(request: &str) -> Vec<Vec<u8>> {
     cases
 }
 
-/// Two framing fields of every kind, in every order, place and version, before a body that suits either.
+/// Pairs of framing fields in every order, place and version, before a body that is valid for either field.
 fn framings() -> Vec<Vec<u8>> {
     let mut lines: Vec<String> = Vec::new();
     lines.extend(LENGTHS.map(|value| format!("Content-Length:{value}")));
@@ -153,7 +154,7 @@ fn framings() -> Vec<Vec<u8>> {
                 for head in [format!("{line}\r\n{other}"), format!("{other}\r\n{line}")] {
                     let head = format!("X-A: 1\r\n{head}\r\nX-B: 2\r\n").replace("\r\n\r\n", "\r\n");
                     let start = format!("POST /f HTTP/{version}\r\nHost: h\r\nConnection: keep-alive\r\n");
-                    // One chunk of one byte, or a body of five or eleven bytes with a start of a request behind it.
+                    // One chunk of one byte, or a body of five or eleven bytes followed by the start of a request.
                     cases.push(format!("{start}{head}\r\n1\r\nZ\r\n0\r\n\r\n").into_bytes());
                 }
             }
@@ -162,7 +163,7 @@ fn framings() -> Vec<Vec<u8>> {
     cases
 }
 
-/// Chunked bodies with every size line, every end at every place, and trailers.
+/// Chunked bodies with every size line, every line end at every place, and trailers.
 fn chunkings() -> Vec<Vec<u8>> {
     let head = "POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut bodies: Vec<String> = SIZES.iter().map(|size| format!("{size}\r\nabcde\r\n0\r\n\r\n")).collect();
@@ -187,7 +188,7 @@ fn chunkings() -> Vec<Vec<u8>> {
     bodies.into_iter().map(|body| format!("{head}{body}").into_bytes()).collect()
 }
 
-/// Asks the gateway and the oracle about each; what they do not agree on.
+/// Sends each case to the gateway and the oracle; returns the disagreements.
 fn disagreements(stand: &Stand, cases: &[Vec<u8>]) -> Vec<String> {
     let found = &Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -213,7 +214,7 @@ fn judge(stand: &Stand, case: &[u8]) -> Result<(), String> {
     let bytes = [case, LAST.as_bytes()].concat();
     let (messages, end) = oracle::read(&bytes);
     let mut client = stand.weir().client();
-    // A gateway may refuse and close before it has read everything.
+    // Ignored, because a gateway may refuse and close before it has read everything.
     let _ = client.try_send(&bytes);
     for message in messages.iter().map(Message::account) {
         let answer = client.read_response(false).map_err(|broken| format!("{broken} for {message}"))?;
@@ -223,7 +224,7 @@ fn judge(stand: &Stand, case: &[u8]) -> Result<(), String> {
         stand.expect_one_more();
     }
     if end == End::Waiting {
-        // Fails if it is closed already, which is as good.
+        // Fails if the connection is closed already, which is as good.
         let _ = client.stream().shutdown(std::net::Shutdown::Write);
     }
     let heard = listen(&mut client);
@@ -231,12 +232,12 @@ fn judge(stand: &Stand, case: &[u8]) -> Result<(), String> {
     let fits = match (end, statuses.as_slice()) {
         (End::Closed | End::Waiting, []) => true,
         (End::Unspoken, [status]) => *status == 505,
-        // Only a line that is good otherwise is one of another version.
+        // 505 is right only for a request line that is valid except for its version.
         (End::Refused, [status]) => (400..600).contains(status) && *status != 505,
         (End::Waiting, [status]) => (400..600).contains(status),
         _ => false,
     };
-    // Who waits for the rest of an announced body may have invited it.
+    // A gateway that waits for the rest of an announced body may have sent 100 (Continue).
     let invited = end == End::Waiting && heard.rest == b"HTTP/1.1 100 Continue\r\n\r\n";
     if fits && (heard.rest.is_empty() || invited) {
         Ok(())
@@ -245,7 +246,7 @@ fn judge(stand: &Stand, case: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Judges all of `cases`, and that the origin saw what the oracle read and nothing else.
+/// Judges all of `cases`; checks that the origin got the requests that the oracle read and no other.
 fn all_agree(cases: &[Vec<u8>], at_least: usize) {
     assert!(cases.len() >= at_least, "only {} cases", cases.len());
     let stand = Stand::new();
@@ -281,5 +282,5 @@ fn every_chunked_body_is_read_as_the_oracle_reads_it() {
 
 /// Connections at a time.
 const CLIENTS: usize = 4;
-/// Disagreements that are enough to stop.
+/// Number of disagreements after which a client stops.
 const ENOUGH: usize = 10;

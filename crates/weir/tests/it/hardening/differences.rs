@@ -1,6 +1,6 @@
-//! The same bytes to this gateway, to nginx and to HAProxy, each in front of an origin that records: where they differ in
-//! what they accept, or in what they pass on, the difference has its reason in `docs/reference/differences.md`.
-//! Without the two programs there is nothing to compare.
+//! The same bytes sent to this gateway, nginx and HAProxy, each in front of an origin that records. Each difference in
+//! the requests that they accept, or in the form that they pass on, must have its reason in
+//! `docs/reference/differences.md`. Without the two programs the test compares nothing.
 
 mod bodies;
 mod chunks;
@@ -17,13 +17,13 @@ use super::stand::{listen, shown};
 use crate::support::in_front_of;
 use reasons::REASONS;
 
-/// One stream of bytes. `@` stands for the line that marks a request as this case's.
+/// One stream of bytes. `@` stands for the field line that marks a request with the number of its case.
 pub(super) struct Case {
-    /// What it is about, as a row of the page.
+    /// The subject, as a row of the page.
     name: &'static str,
-    /// The request, and what hides in it.
+    /// The request, and the bytes hidden in it.
     bytes: &'static str,
-    /// Why the three differ: a key of [`REASONS`]; empty where they must not.
+    /// The reason for a difference: a key of [`REASONS`]; empty where there must be none.
     reason: &'static str,
 }
 
@@ -32,21 +32,21 @@ fn cases() -> Vec<&'static Case> {
     [bodies::CASES, chunks::CASES, request_lines::CASES, fields::CASES].into_iter().flatten().collect()
 }
 
-/// What became of a case in one proxy.
+/// The outcome of a case in one proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Outcome {
-    /// The statuses that the client got.
+    /// The statuses of the responses to the client.
     statuses: Vec<u16>,
-    /// What reached the origin, whole.
+    /// The whole requests that reached the origin.
     requests: Vec<String>,
-    /// Whether something reached it that is no request.
+    /// Whether bytes that are no request reached the origin.
     malformed: bool,
-    /// Whether the proxy could as well have passed it on: see [`BY_CHANCE`].
+    /// Whether the proxy might as well have passed the request on: see [`BY_CHANCE`].
     by_chance: bool,
 }
 
 impl Outcome {
-    /// Whether two proxies understood the same, whatever they said about it.
+    /// Whether two proxies read the same requests, whatever statuses they sent.
     fn means(&self, other: &Outcome) -> bool {
         (&self.requests, self.malformed) == (&other.requests, other.malformed)
     }
@@ -66,13 +66,14 @@ impl Outcome {
     }
 }
 
-/// A proxy's name, version, and what it made of each case.
+/// The name and version of a proxy, and its outcome of each case.
 struct Column {
     title: String,
     outcomes: Vec<Outcome>,
 }
 
-/// Asks the proxy at `address` every case; `stop` ends it, so that all that reached `origin` is known.
+/// Sends every case to the proxy at `address`. Calls `stop` to end the proxy, so that no further request can reach
+/// `origin`.
 fn column(title: String, origin: &Origin, address: SocketAddr, stop: impl FnOnce()) -> Column {
     let mut outcomes = Vec::new();
     let mut seen_by = Vec::new();
@@ -80,7 +81,7 @@ fn column(title: String, origin: &Origin, address: SocketAddr, stop: impl FnOnce
         let mark = format!("X-Case: {number}\r\n");
         let last = format!("GET /last HTTP/1.1\r\nHost: h\r\n{mark}Connection: close\r\n\r\n");
         let mut client = Client::connect(address);
-        // A proxy may refuse and close before it has read everything.
+        // Ignored, because a proxy may refuse and close before it has read everything.
         let _ = client.try_send(format!("{}{last}", case.bytes.replace('@', &mark)).as_bytes());
         let statuses = listen(&mut client).answers.iter().map(|answer| answer.status).collect();
         outcomes.push(Outcome { statuses, ..Outcome::default() });
@@ -94,20 +95,22 @@ fn column(title: String, origin: &Origin, address: SocketAddr, stop: impl FnOnce
         let head = String::from_utf8_lossy(&request.raw_head).to_ascii_lowercase();
         let marked = head.split("x-case: ").nth(1).and_then(|rest| rest.split("\r\n").next());
         let number: Option<usize> = marked.and_then(|number| number.trim().parse().ok());
-        // Whoever drops the fields drops the mark; such a request was answered, so it was there when its case ended.
+        // A proxy that drops the fields drops the mark, too. Such a request was answered, so it reached the origin
+        // before its case ended.
         let number = number.unwrap_or_else(|| seen_by.partition_point(|&seen| seen <= index));
         let outcome = &mut outcomes[number];
         match &request.body_error {
             None if request.path() == "/last" => {}
             None => outcome.requests.push(meaning(&request)),
-            // A proxy that stopped in the middle has passed nothing on.
+            // A proxy that stopped in the middle has passed no request on.
             Some(error) => outcome.malformed |= error.starts_with("not a "),
         }
     }
     Column { title, outcomes }
 }
 
-/// What a request means to an origin: not how its fields are spelled or ordered, nor what a proxy adds.
+/// The meaning of a request for an origin, without the spelling and order of its fields and without the fields that a
+/// proxy adds.
 fn meaning(request: &Request) -> String {
     let host = request.header("host").unwrap_or("-").to_ascii_lowercase();
     let host = host.split_once(':').map_or(host.as_str(), |(name, _)| name);
@@ -129,9 +132,10 @@ fn meaning(request: &Request) -> String {
     text
 }
 
-/// What the origin says: 200 to a whole request and 400 to all else, as a proxy does that stops in the middle of one: so
-/// the client hears the same whichever of the two it hears. Behind a 400 it reads on until the proxy closes, since a
-/// reset might overtake the answer. It closes where it is asked to, which only the far end of a tunnel is.
+/// The origin's response: 200 to a whole request and 400 to all else. A proxy that stops in the middle of a request
+/// also answers 400, so that the client gets the same status whichever response arrives. After a 400 the origin reads
+/// on until the proxy closes, because a reset might overtake the response. The origin closes only on request, which
+/// happens only at the far end of a tunnel.
 fn answer(request: &Request) -> Reply {
     match request.body_error {
         None if request.header("connection") == Some("close") => {
@@ -163,7 +167,7 @@ fn columns() -> Option<[Column; 3]> {
         column(version_of("HAProxy", &haproxy_version), &origin, haproxy.address(), || drop(haproxy));
     for (case, outcome) in cases().iter().zip(&mut others.outcomes) {
         if case.name == BY_CHANCE {
-            // Its own 400, or the origin's and then the answer to what follows.
+            // The proxy's own 400, or the origin's and then the response to the next request.
             assert!(outcome.requests.is_empty() && outcome.statuses[0] == 400, "{BY_CHANCE}: {outcome:?}");
             *outcome = Outcome { statuses: vec![400], by_chance: true, ..Outcome::default() };
         }
@@ -171,7 +175,7 @@ fn columns() -> Option<[Column; 3]> {
     Some([ours, theirs, others])
 }
 
-/// `nginx 1.22` of whatever `nginx -v` says.
+/// `nginx 1.22` from the output of `nginx -v`.
 fn version_of(name: &str, said: &str) -> String {
     let number =
         said.split([' ', '/', '-']).find(|word| word.starts_with(|sign: char| sign.is_ascii_digit()));
@@ -198,7 +202,7 @@ fn differences_to_nginx_and_haproxy_have_reasons() {
                 haproxy.text()
             ));
         }
-        // Whatever others make of it: one request or none comes of one.
+        // One request at most comes of one, in whatever way the other proxies read it.
         assert!(!ours.malformed && ours.requests.len() <= 1, "{}: {}", case.name, ours.text());
     }
     assert!(
@@ -213,7 +217,8 @@ fn differences_to_nginx_and_haproxy_have_reasons() {
     compare_page(&columns);
 }
 
-/// The page is about the versions that it names; with others it is left alone.
+/// Compares the page, or writes it with `UPDATE=1`. Skipped with other versions of the proxies than those that the page
+/// names.
 fn compare_page(columns: &[Column; 3]) {
     let page = page(columns);
     let file = super::pages::repository().join("docs/reference/differences.md");
@@ -261,7 +266,7 @@ fn page(columns: &[Column; 3]) -> String {
     out
 }
 
-/// A text as the cell of a table.
+/// A text as the cell of a Markdown table.
 fn cell(text: &str) -> String {
     let escaped: String = text
         .chars()
@@ -270,7 +275,7 @@ fn cell(text: &str) -> String {
     escaped.replace('|', "\\|").replace('<', "\\<")
 }
 
-/// Fields that a proxy adds or writes anew, and the mark of the case.
+/// Fields that a proxy adds or rewrites, and the field with the mark of the case.
 const ADDED: [&str; 11] = [
     "host",
     "connection",
@@ -285,6 +290,6 @@ const ADDED: [&str; 11] = [
     "via",
 ];
 
-/// A case that a process of HAProxy 2.6 either refuses or passes on as it is, always the same within one process: it
-/// depends on nothing that was sent.
+/// A case that a process of HAProxy 2.6 either refuses or passes on unchanged, always the same within one process,
+/// independent of the bytes that were sent.
 const BY_CHANCE: &str = "a trailer with a space in its name";

@@ -1,4 +1,4 @@
-//! Checks 8 and 16: what a client announces or sends ahead: expectations, and requests behind each other.
+//! Checks 8 and 16: expectations, and pipelined requests.
 
 use super::stand::{HIDDEN, LAST, Stand, account_text, listen};
 

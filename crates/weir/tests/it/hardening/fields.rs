@@ -1,4 +1,4 @@
-//! Checks 11, 12 and 13: field names and values, and what a Connection field may and may not take away.
+//! Checks 11, 12 and 13: field names and values, and the fields that a Connection field may remove.
 
 use super::stand::{Stand, account_text};
 use crate::support::{everything_to, route, upstream};
@@ -19,7 +19,7 @@ fn check_11_a_control_character_in_a_field_is_refused() {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     for byte in (0..=0xff).filter(|&byte| !is_token(byte)) {
         for (before, after) in [("", "X-A"), ("X", "A"), ("X-A", "")] {
-            // A colon inside ends the name there, and what follows is the value.
+            // A colon ends the name, and the rest is the value.
             if byte != b':' || before.is_empty() {
                 let line = [before.as_bytes(), &[byte], after.as_bytes(), b": v"].concat();
                 stand.refused(request(line), &[400]);
@@ -34,7 +34,7 @@ fn check_11_a_control_character_in_a_field_is_refused() {
     stand.end();
 }
 
-// Check 11; HAProxy 3b69886f7: a length that is kept in too few bits makes a short name of a long one.
+// Check 11; HAProxy 3b69886f7: a length in too few bits turns a long name into a short one.
 #[test]
 fn check_11_a_long_name_stays_long() {
     let stand = Stand::new();
@@ -56,7 +56,7 @@ fn check_11_a_long_name_stays_long() {
     }
 }
 
-// Checks 12 and 13: a nomination takes away what belongs to the connection, and nothing that others rely on.
+// Checks 12 and 13: a nomination in Connection removes hop-by-hop fields, and no field that other parts rely on.
 #[test]
 fn check_12_nomination_keeps_fields_relied_on() {
     let stand = Stand::new();
@@ -119,7 +119,7 @@ fn check_13_hop_by_hop_fields_stay_in_every_spelling() {
             stand.passed(request, &account_text("GET", "/h", "h", ""));
         }
     }
-    // Not a list of tokens, or one too long to look each up.
+    // Not a list of tokens, or too many names to look each of them up.
     for value in ["x-own x-other", "\"x-own\"", "x-own;q=1", "x\u{0}y", "(x)", &"close,".repeat(101)] {
         stand.refused(format!("GET / HTTP/1.1\r\nHost: h\r\nConnection: {value}\r\n{own}\r\n"), &[400]);
     }
@@ -140,7 +140,8 @@ fn check_13_hop_by_hop_fields_stay_in_every_spelling() {
     }
 }
 
-// An underscore is a character of a token, and some origins turn it into a hyphen: who has such an origin can help it.
+// Passed on, because an underscore is valid in a token. Some origins read it as a hyphen; a plugin can remove the field
+// for them.
 #[test]
 fn field_with_underscore_passes() {
     let removing = "uri: /r/*, plugins: {proxy-rewrite: {headers: {remove: [X_Real_IP]}}}";

@@ -1,9 +1,9 @@
-//! Checks 1 to 4: lengths and codings that two readers could understand differently. The corpus has them in every
-//! combination; here are the forms by which attacks are known.
+//! Checks 1 to 4: lengths and codings that two parsers could read differently. The corpus has them in every
+//! combination; these are the forms of known attacks.
 
 use super::stand::{HIDDEN, Stand, account_text};
 
-/// Ways to write the coding so that some readers see it and others do not.
+/// Forms of the coding that some parsers recognise and others do not.
 const OBFUSCATED: [&str; 19] = [
     "Transfer-Encoding: xchunked",
     "Transfer-Encoding : chunked",
@@ -78,7 +78,7 @@ fn check_02_malformed_length_is_refused() {
         "\u{665}",
         "\u{ff15}",
         "18446744073709551616",
-        // What is left of these when the higher bits are lost is 5.
+        // The lower 64 bits of these numbers are 5.
         "18446744073709551621",
         "340282366920938463463374607431768211461",
         "NaN",
@@ -94,7 +94,7 @@ fn check_02_malformed_length_is_refused() {
     ] {
         stand.refused(format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {pair}\r\n\r\nhello"), &[400]);
     }
-    // One number in an odd dress is one number; the origin gets it in the usual one.
+    // A valid number in an unusual form is accepted; the origin gets the usual form.
     for value in ["5", " \t5 \t", "005", &format!("{:>400}", 5)] {
         let request = format!("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length:{value}\r\n\r\nhello");
         stand.passed(request, &account_text("POST", "/a", "h", "hello"));
@@ -137,7 +137,7 @@ fn check_03_coding_other_than_chunked_is_refused() {
     stand.end();
 }
 
-// Check 4: the length is there for one reader only, and the body is a request for the other.
+// Check 4: only one parser sees the length, and for the other the body is a request.
 #[test]
 fn check_04_hidden_length_never_smuggles() {
     let stand = Stand::new();
@@ -163,7 +163,7 @@ fn check_04_hidden_length_never_smuggles() {
     ] {
         stand.refused(format!("GET / HTTP/1.1\r\nHost: h\r\n{line}\r\n\r\n{HIDDEN}"), &[400]);
     }
-    // A body is a body, whatever the method and whatever stands in it.
+    // A body stays a body, whatever the method and the content.
     for method in ["GET", "DELETE", "OPTIONS", "POST", "PROPFIND"] {
         let head = format!("{method} /a HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n");
         stand.passed(format!("{head}{HIDDEN}"), &account_text(method, "/a", "h", HIDDEN));

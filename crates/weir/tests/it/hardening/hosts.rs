@@ -1,4 +1,4 @@
-//! Check 9: for which host a request is, said once and in one way.
+//! Check 9: the host of a request is named exactly once and in one form.
 
 use super::stand::{Stand, account_text};
 use crate::support::upstream;
@@ -111,7 +111,7 @@ fn check_09_authority_of_target_wins() {
     }
 }
 
-// Check 9: a rule on a host is not missed by another spelling of it.
+// Check 9: a rule on a host matches every spelling of the host.
 #[test]
 fn check_09_denied_host_in_every_spelling() {
     let resources = |origin| {

@@ -1,5 +1,5 @@
-//! Checks 27 to 30: origins that lie, break off or say too much. Their answers are read by an oracle of their own; what
-//! it cannot read never reaches a client as a whole answer.
+//! Checks 27 to 30: origins with invalid, cut or surplus responses. An oracle of its own reads them; a response that it
+//! cannot read never reaches a client as a whole one.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::oracle::{Body, End, Reader, framing};
 use super::stand::shown;
 use crate::support::in_front_of;
 
-/// Good answers, to be damaged byte by byte.
+/// Valid responses, to be damaged byte by byte.
 const SOUND: [&str; 5] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: 1\r\n\r\nhello",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5;x=y\r\nhello\r\n0\r\nX-T: 1\r\n\r\n",
@@ -19,11 +19,12 @@ const SOUND: [&str; 5] = [
     "HTTP/1.0 200 OK\r\n\r\nhello",
 ];
 
-/// What is put in, or in the place of another byte.
+/// Bytes that are inserted, or replace another byte.
 const DAMAGE: [&[u8]; 13] =
     [b"\0", b"\t", b"\n", b"\x0b", b"\r", b"\r\n", b" ", b",", b"0", b":", b"a", b"\x7f", b"\xff"];
 
-/// What a client has to get of an answer that an origin wrote before it closed; `None` if it cannot be one.
+/// The status and body that a client must get from the bytes that an origin wrote before it closed; `None` if they are
+/// no response.
 fn reading(bytes: &[u8]) -> Option<(u16, Vec<u8>)> {
     let mut reader = Reader { rest: bytes };
     loop {
@@ -45,7 +46,7 @@ fn reading(bytes: &[u8]) -> Option<(u16, Vec<u8>)> {
                 "content-length" => lengths.push(value),
                 "transfer-encoding" => codings.push(value),
                 "connection" if value.contains(|sign: char| sign != '-' && !sign.is_ascii_alphanumeric()) => {
-                    // Lists of tokens only; the damage makes no longer list than one that is empty in places.
+                    // Only lists of tokens are read; the damage changes a list at most by empty elements.
                     let is_list = value.split(',').all(|element| {
                         element.trim().chars().all(|sign| sign == '-' || sign.is_ascii_alphanumeric())
                     });
@@ -88,7 +89,7 @@ fn ask(weir: &Weir, number: usize, version: &str) -> Result<Response, Broken> {
     client.read_response(false)
 }
 
-/// Whether an answer is the gateway's own, or was visibly cut.
+/// Whether a response is the gateway's own, or was visibly cut.
 fn is_failure(answer: &Result<Response, Broken>) -> bool {
     match answer {
         Ok(response) => response.status == 502,
@@ -130,11 +131,13 @@ fn check_27_damaged_responses_agree_with_oracle() {
     assert!(answers.len() > 5_000, "{}", answers.len());
 }
 
-// Check 28: at every byte, in every framing, in order and with a reset, to both versions; Pingora CVE-2026-2835.
+// Check 28: at every byte, in every framing, with an orderly close and with a reset, to both versions; Pingora
+// CVE-2026-2835.
 #[test]
 fn check_28_an_answer_cut_at_any_byte_is_never_whole() {
     let mut cuts = Vec::new();
-    // The last one ends with the connection: where it is cut in order cannot be told (RFC 9112 section 8).
+    // The body of the last one ends with the connection: an orderly close in the middle of it looks complete (RFC 9112
+    // section 8).
     for sound in &SOUND[..4] {
         cuts.extend((0..sound.len()).map(|at| sound.as_bytes()[..at].to_vec()));
     }
@@ -153,9 +156,9 @@ fn check_28_an_answer_cut_at_any_byte_is_never_whole() {
     }
 }
 
-// Check 29: in every framing, for every answer that has no body, at once with the answer.
+// Check 29: in every framing, and for every response without a body, sent together with the response.
 #[test]
-fn check_29_what_stands_behind_an_answer_is_nobodys() {
+fn check_29_bytes_after_a_response_are_dropped() {
     let stray = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray";
     for (method, answer) in [
         ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),

@@ -1,15 +1,15 @@
-//! A second, plain reading of a client's bytes, to judge the gateway's by: RFC 9112 taken strictly, and the project's
-//! policy for paths, which is in `oracle/target.rs`. Slow and simple on purpose; uses nothing of the gateway and knows no
-//! limits.
+//! A second, independent parser of a client's bytes, which judges the gateway: RFC 9112 taken strictly, and the
+//! project's policy for paths, which is in `oracle/target.rs`. Slow and simple on purpose; shares no code with the
+//! gateway and has no limits.
 
-// Named, since the gateway's simulation reads this file from elsewhere.
+// With a path, because the gateway's simulation includes this file from another folder.
 #[path = "oracle/target.rs"]
 pub(super) mod target;
 
 use super::stand::account_text;
 use target::{is_authority, target_of};
 
-/// A request as it has to reach the origin.
+/// A request in the form that has to reach the origin.
 #[derive(Debug)]
 pub(super) struct Message {
     method: String,
@@ -18,20 +18,20 @@ pub(super) struct Message {
     body: Vec<u8>,
 }
 
-/// How a client's bytes end, behind the requests that are good.
+/// The end of a client's bytes, after the valid requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The last request asked for the close, or its version implies it.
     Closed,
-    /// What follows is no request.
+    /// The next bytes are no valid request.
     Refused,
-    /// What follows has a good request line of a version that is not spoken (RFC 9110 section 15.6.6).
+    /// The next bytes have a valid request line of an unsupported version (RFC 9110 section 15.6.6).
     Unspoken,
-    /// The rest of something is missing, or another request may come.
+    /// Part of a message is missing, or another request may come.
     Waiting,
 }
 
-/// What the bytes of one connection say.
+/// The requests in the bytes of one connection, and their end.
 pub(super) fn read(bytes: &[u8]) -> (Vec<Message>, End) {
     let mut reader = Reader { rest: bytes };
     let mut messages = Vec::new();
@@ -49,18 +49,18 @@ pub(super) fn read(bytes: &[u8]) -> (Vec<Message>, End) {
 }
 
 impl Message {
-    /// As the origin says it.
+    /// The text of the origin about this request.
     pub(super) fn account(&self) -> String {
         account_text(&self.method, &self.target, &self.host, &String::from_utf8_lossy(&self.body))
     }
 }
 
-/// Reads lines, fields and bodies from the front of what is left.
+/// Reads lines, fields and bodies from the front of the remaining bytes.
 pub(super) struct Reader<'a> {
     pub(super) rest: &'a [u8],
 }
 
-/// What the fields of a head say.
+/// The fields of a head that the oracle uses.
 #[derive(Default)]
 struct Fields {
     hosts: Vec<String>,
@@ -70,7 +70,7 @@ struct Fields {
     options: Vec<String>,
 }
 
-/// How a body ends.
+/// The framing of a body.
 pub(super) enum Body {
     None,
     Length(u64),
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         }
         let colon = line.iter().position(|&byte| byte == b':').ok_or(End::Refused)?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        // Only spaces and tabs surround a value; the other blanks of ASCII are control characters and fall here.
+        // Only spaces and tabs may surround a value; `trim_ascii` also removes control characters, which fail here.
         if !is_token(name) || !line[colon + 1..].iter().all(|&byte| is_value_byte(byte)) {
             return Err(End::Refused);
         }
@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Fields {
-    /// RFC 9112 section 3.2: one Host, which an absolute target overrules.
+    /// RFC 9112 section 3.2: one Host, which the authority of an absolute target overrides.
     fn host(&self, of_target: Option<String>, is_new: bool) -> Option<String> {
         match (self.hosts.as_slice(), of_target) {
             ([], target) => (!is_new).then(|| target.unwrap_or_default()),
@@ -215,7 +215,7 @@ impl Fields {
     }
 }
 
-/// RFC 9112 section 6, without the lenient readings it allows.
+/// RFC 9112 section 6, without the lenient readings that it allows.
 pub(super) fn framing(lengths: &[String], codings: &[String], is_new: bool) -> Option<Body> {
     match (lengths, codings) {
         ([], []) => Some(Body::None),

@@ -1,5 +1,5 @@
-//! The pages that promise a test name tests that exist: `docs/reference/hardening.md` for every check, `SECURITY.md` for
-//! every class of vulnerabilities. Knows nothing of what the tests do.
+//! The pages that name tests: `docs/reference/hardening.md` for every check, `SECURITY.md` for every class of
+//! vulnerabilities. Checks that the tests exist; does not run them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,12 +14,12 @@ pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What stands between backquotes in `line`.
+/// The texts between backquotes in `line`.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// The tests that a line of a table names, as file and function: a file beneath `crates`, then functions in it.
+/// The tests in a line of a table, as file and function: a file under `crates`, then functions in it.
 pub(crate) fn tests_of(line: &str) -> Vec<(String, String)> {
     let mut tests = Vec::new();
     let mut file = None;
@@ -89,5 +89,5 @@ fn the_page_has_every_check_with_its_tests() {
     assert!(found > 15, "{found} tests");
 }
 
-/// How many checks the project's hardening list has.
+/// Number of checks in the project's hardening list.
 const CHECKS: u32 = 48;

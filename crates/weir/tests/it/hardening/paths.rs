@@ -1,5 +1,5 @@
-//! Check 14: the spellings of a path. A rule denies `/admin`; whatever is passed on must be no spelling of it, even to
-//! the most obliging origin, and matching, log and origin must agree on it.
+//! Check 14: the spellings of a path. A rule denies `/admin`; no path that is passed on may be a spelling of it, even
+//! for the most lenient origin, and matching, log and origin must agree on the path.
 
 use testkit::{Weir, wait_for};
 
@@ -7,7 +7,7 @@ use super::oracle;
 use super::stand::{Stand, account_text};
 use crate::support::upstream;
 
-/// Spellings of a path beneath `/admin` that some program or other understands.
+/// Spellings of a path under `/admin` that some program accepts.
 const SPELLINGS: [&str; 74] = [
     "/admin/x",
     "//admin/x",
@@ -85,8 +85,8 @@ const SPELLINGS: [&str; 74] = [
     "http://h/%2Fadmin%2fx",
 ];
 
-/// Spellings that are another path to RFC 3986 and the same one to some origins. Waived: sections 3.3 (parameters of a
-/// segment) and 2.4 (decoding twice).
+/// Spellings that are another path for RFC 3986 and the same one for some origins. Waived: sections 3.3 (parameters of
+/// a segment) and 2.4 (decoding twice).
 const WAIVED: [(&str, &str); 4] = [
     ("/admin;/x", "/admin;/x"),
     ("/admin;a=b/x", "/admin;a=b/x"),
@@ -94,7 +94,7 @@ const WAIVED: [(&str, &str); 4] = [
     ("/x/%252e%252e/admin/x", "/x/%252e%252e/admin/x"),
 ];
 
-/// Denies everything beneath `/admin` and passes the rest on.
+/// Denies every path under `/admin` and passes all others on.
 fn stand(arguments: &[&str]) -> Stand {
     let resources = |origin| {
         let upstream = upstream(&[origin], "");
@@ -116,8 +116,8 @@ fn ask(stand: &Stand, target: &str) -> (u16, String) {
     (answer.status, answer.text())
 }
 
-/// What the most obliging origin makes of a path: everything decoded once, backslashes turned, parameters and whatever
-/// follows a NUL cut off, slashes merged, dot segments resolved even above the root.
+/// The path as the most lenient origin reads it: everything decoded once, backslashes as slashes, parameters and the
+/// rest after a NUL removed, slashes merged, dot segments resolved even above the root.
 fn obliging(path: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = path.as_bytes();
@@ -177,7 +177,7 @@ fn check_14_denied_path_in_every_spelling() {
     stand.end();
 }
 
-// Check 14: the waiver of RFC 3986 section 2.2 (an encoded slash), which a setting brings.
+// Check 14: the waiver of RFC 3986 section 2.2 (an encoded slash), with the setting for it.
 #[test]
 fn check_14_an_encoded_slash_is_data_if_so_set() {
     let stand = stand(&["--match-uri-encoded-slash=true"]);
@@ -233,9 +233,9 @@ fn check_14_they_agree_if_encoded_slashes_are_data() {
 fn agree_on_every_path(arguments: &[&str], keeps_encoded_slash: bool) {
     let stand = stand(arguments);
     let mut paths: Vec<String> = SPELLINGS.map(|spelling| spelling.replace("admin", "other")).to_vec();
-    // A fragment is refused with its target, before there is a path.
+    // Left out, because a target with a fragment is refused before its path is read.
     paths.retain(|path| !path.contains('#'));
-    // Every escape, alone, doubled, and before and behind what makes it dangerous.
+    // Every escape, alone, doubled, and before and after dots and slashes.
     for value in 0..=255u8 {
         for form in ["/%XX", "/a%XXb", "/%XX%XX/a", "/a/%XX./b", "/a/.%XX/b", "/a/..%XX/b", "/a/%XX../b"] {
             paths.push(form.replace("XX", &format!("{value:02x}")));
@@ -253,7 +253,7 @@ fn agree_on_every_path(arguments: &[&str], keeps_encoded_slash: bool) {
             }
             (400, None) => {}
             (403, Some(want)) if is_denied(&want) => {}
-            // The oracle knows no UTF-8: overlong forms are the gateway's own refusal.
+            // Skipped, because the oracle does not know UTF-8, and the gateway refuses overlong forms.
             (400, Some(_)) if path.contains("%c0%a") || path.contains("%e0%80") => {}
             (_, want) => panic!("{path}: {status} {text}, not {want:?}"),
         }
@@ -263,7 +263,8 @@ fn agree_on_every_path(arguments: &[&str], keeps_encoded_slash: bool) {
     stand.end();
 }
 
-/// A path as the log writes it: decoded, an encoded slash as it is matched, and bytes that could forge a line escaped.
+/// The form of a path in the log: decoded, an encoded slash as it is matched, and bytes that could forge a line
+/// escaped.
 fn logged(path: &str, keeps_encoded_slash: bool) -> String {
     let mut out = String::new();
     let mut rest = path;

@@ -1,11 +1,11 @@
-//! Secrets stay where they are kept: nothing that a node says of itself, in a log, an error or a dump, holds one.
+//! Secrets do not leak: no log, error or dump of an instance holds one.
 
 use serde_json::json;
 use testkit::{ADMIN_KEY, Client, Origin, Response, Weir, wait_until};
 
 use crate::support::BINARY;
 
-/// A consumer's key, and one that nobody has.
+/// A consumer's key, and a key that no consumer has.
 const CONSUMER_KEY: &str = "consumer-key-5up3r53cr3t";
 const WRONG_KEY: &str = "wrong-key-5up3r53cr3t";
 
@@ -14,7 +14,7 @@ fn text_of(weir: &Weir, listener: &str, path: &str) -> String {
     format!("{path}: {:?} {}", response.headers, response.text())
 }
 
-/// Nothing of `text` is a secret.
+/// Checks that `text` holds no secret.
 fn check(what: &str, text: &str) {
     for secret in [ADMIN_KEY, CONSUMER_KEY, WRONG_KEY] {
         assert!(!text.contains(secret), "{what} holds {secret}: {text}");
@@ -38,7 +38,7 @@ fn no_log_error_or_dump_holds_a_secret() {
     let nodes = json!({origin.address().to_string(): 1});
     weir.put("routes/1", json!({"uri": "/*", "plugins": {"key-auth": {}}, "upstream": {"nodes": nodes}}));
 
-    // Faults in objects that hold a secret: what is wrong is told without it.
+    // Faults in objects with a secret: the message does not show the secret.
     for (method, path, body) in [
         ("PUT", "consumers", json!({"username": "john", "plugins": {"key-auth": {"key": CONSUMER_KEY}}})),
         ("PUT", "consumers", json!({"username": "john", "plugins": {"key-auth": {"key": [CONSUMER_KEY]}}})),
@@ -56,7 +56,7 @@ fn no_log_error_or_dump_holds_a_secret() {
             check("an error of the Admin API", &all_of(&response));
         }
     }
-    // Wrong keys, in every place that a key is looked for.
+    // Wrong keys, in every place where a key is read.
     check("a refusal", &all_of(&weir.admin_raw("GET", "routes", &[("X-API-KEY", WRONG_KEY)], b"")));
     check(
         "a refusal",
@@ -94,7 +94,7 @@ fn no_log_error_or_dump_holds_a_secret() {
     assert!(!weir.stderr().is_empty(), "a log at level trace says something");
 }
 
-/// What references lead to, the way to the vault, and what everything is encrypted with.
+/// The values of references, the token of the vault, and the key of the encryption.
 const RESOLVED: [&str; 4] =
     ["env-5up3r53cr3t", "vault-5up3r53cr3t", "vault-token-5up3r53cr3t", "0123456789abcdeF0123456789abcdeF"];
 

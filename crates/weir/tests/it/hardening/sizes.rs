@@ -1,4 +1,4 @@
-//! Check 15: how large a head may be, and what one that never ends costs.
+//! Check 15: the limits of a head, and the memory for a head that never ends.
 
 use testkit::{Client, Origin, Reply, Step};
 
@@ -30,7 +30,7 @@ fn check_15_head_one_byte_over_limit_is_refused() {
     stand.refused(line(1).0, &[414]);
     stand.passed(fields(100), &account_text("GET", "/s", "h", ""));
     stand.refused(fields(101), &[431]);
-    // Far beyond: the gateway answers while the client still writes.
+    // Far over the limit: the gateway answers while the client still writes.
     for (request, status) in [
         (format!("GET /{}", "a".repeat(1024 * 1024)), 414),
         (format!("{} / HTTP/1.1", "A".repeat(1024 * 1024)), 414),
@@ -47,18 +47,18 @@ fn check_15_head_one_byte_over_limit_is_refused() {
 // Check 15.
 #[test]
 fn check_15_endless_heads_cost_their_limit() {
-    // Time ends none of them while the machine is busy.
+    // A long timeout, so that no head times out on a busy machine.
     let stand = Stand::of(|origin| everything_to(origin, ""), &["--head-timeout-ms", "120000"]);
     stand.passed("GET /s HTTP/1.1\r\nHost: h\r\n\r\n", &account_text("GET", "/s", "h", ""));
     let before = memory_of(stand.weir().pid());
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
         let mut client = stand.weir().client();
-        // Just below the limit: accepted so far, and held until more comes.
+        // Just below the limit: accepted so far, and held until more bytes arrive.
         client.send(format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}", "a".repeat(64 * 1024 - 64)).as_bytes());
         clients.push(client);
     }
-    // Answered behind all of them, so they have been read.
+    // Sent after all of them, so that its response shows that they were read.
     assert_eq!(stand.weir().get("/after").status, 200);
     stand.expect_one_more();
     let grown = memory_of(stand.weir().pid()).saturating_sub(before);
@@ -70,7 +70,7 @@ fn check_15_endless_heads_cost_their_limit() {
     stand.end();
 }
 
-// Checks 15 and 30: an origin's head that never ends is cut, and read no further.
+// Checks 15 and 30: the gateway stops reading an origin's head that never ends, and answers 502.
 #[test]
 fn check_27_an_origins_head_without_end_is_a_502() {
     let piece = "A: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\r\n";
@@ -100,5 +100,5 @@ fn check_27_an_origins_head_without_end_is_a_502() {
 
 /// Clients at once.
 const CLIENTS: usize = 64;
-/// Some 60 MiB, more than sockets hold.
+/// About 60 MiB, more than socket buffers hold.
 const ENDLESS_PIECES: usize = 1_000_000;

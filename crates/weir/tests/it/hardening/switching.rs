@@ -1,4 +1,4 @@
-//! Checks 7 and 10: bytes sent before a switch, tunnels, and targets that a gateway serves for nobody.
+//! Checks 7 and 10: bytes sent before a switch, tunnels, and targets that a gateway never serves.
 
 use testkit::{Origin, Reply, Step};
 
@@ -8,7 +8,7 @@ use crate::support::{gateway, route, upstream};
 // Check 7; CVE-2026-2833, CVE-2026-73548, CVE-2026-58055.
 #[test]
 fn check_07_bytes_after_upgrade_never_smuggle() {
-    // An origin that consents to whatever it is asked for, and sends back every byte that comes then.
+    // An origin that accepts every upgrade, and then echoes every byte.
     for (allowed, protocol) in [
         (true, "websocket"),
         (true, "WebSocket"),
@@ -39,7 +39,7 @@ fn check_07_bytes_after_upgrade_never_smuggle() {
             heard.answers.iter().map(|answer| (answer.status, answer.text())).collect();
         let asked = origin.requests();
         if asked[0].header("upgrade").is_some() {
-            // Asked for and consented to: which protocol the bytes belong to is unknown, so nobody gets them.
+            // Refused after the origin accepted, because the protocol of the early bytes is unknown.
             assert_eq!((texts.len(), texts[0].0), (1, 400), "{allowed} {protocol}: {texts:?}");
             assert_eq!(asked.len(), 1, "{allowed} {protocol}: {asked:?}");
         } else {
@@ -113,7 +113,7 @@ fn check_10_no_form_of_a_target_makes_a_tunnel() {
     }
     stand.refused("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[505]);
     stand.refused("PRI * HTTP/1.1\r\nHost: h\r\n\r\n", &[400]);
-    // A method that only looks like one of them is a name like any other (RFC 9110 section 9.1).
+    // A method in another case is an ordinary name (RFC 9110 section 9.1).
     stand.passed("trace /t HTTP/1.1\r\nHost: h\r\n\r\n", &account_text("trace", "/t", "h", ""));
     stand.end();
 }

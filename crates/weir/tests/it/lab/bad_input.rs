@@ -1,4 +1,5 @@
-//! What goes wrong: a message that says what, where and what to do, no children left, what was measured kept.
+//! Failures of a run: the message names the fault, its place and the remedy, no child process is left, and measurements
+//! are kept.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -46,7 +47,7 @@ fn a_port_that_is_taken() {
 fn a_tool_that_is_missing_is_named_with_its_package() {
     let text = "title: a\nabout: b\nload: { tool: h2load, connections: 2, path: /checked-out }\n";
     let laboratory = Laboratory::new(&[("short", text)], &[("one", StandIn::default())]);
-    // A folder with what scripts need, without load generators.
+    // A folder with the programs that scripts need, without load generators.
     let folder = tempfile::tempdir().unwrap();
     for name in ["bash", "curl", "echo", "true"] {
         if let Some(found) = ["/usr/bin", "/bin"]
@@ -75,7 +76,7 @@ fn ctrl_c_ends_children_and_keeps_measurements() {
     let scenarios = [("a-first", short.as_str()), ("b-second", long.as_str())];
     let laboratory = Laboratory::new(&scenarios, &[("one", StandIn::default())]);
     let mut child = start(&laboratory);
-    // The first scenario is kept while the second goes on.
+    // The first result is written while the second scenario runs.
     testkit::wait_until("a result is kept", || laboratory.result().exists());
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let status = testkit::wait_for("it has ended", || child.try_wait().unwrap());
@@ -104,7 +105,7 @@ fn nothing_outlives_a_laboratory_that_is_killed() {
     testkit::wait_until("all of it is gone", || !somebody_runs(word));
 }
 
-/// Says where it listens, so that a test finds the process.
+/// Writes its address to a file, so that a test finds the process.
 const RUN: &str = r#"echo "$LISTEN" >"$(dirname "$0")/../../up"; exec "$WEIR" origin --listen "$LISTEN""#;
 
 fn start(laboratory: &Laboratory) -> std::process::Child {

@@ -1,13 +1,13 @@
-//! Accounting against a second opinion: the kernel's own figure for a control group where one can be made, else what the
-//! program says of itself.
+//! The CPU accounting, compared with another measurement: the kernel's figure for a control group where one can be
+//! made, otherwise the program's own figure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use lab::process::{Group, Start};
 
-/// Burns a second of CPU, one half in a child that it waits for; says what both took, and stays. How long that takes does
-/// not matter.
+/// Burns a second of CPU time, one half in a child that it waits for; prints the CPU time of both, and stays. The
+/// wall-clock time does not matter.
 const BURNER: &str = r#"
 import os, resource, sys, time
 def burn(seconds):
@@ -24,7 +24,7 @@ print(sum(one.ru_utime + one.ru_stime for one in usage), flush=True)
 time.sleep(600)
 "#;
 
-/// What the laboratory's figure may differ by, in percent.
+/// Largest difference of the laboratory's figure, in percent.
 const TOLERANCE_PERCENT: f64 = 3.0;
 
 #[test]
@@ -96,7 +96,7 @@ fn stopped_process_resumes_and_learns_of_the_end() {
     );
 }
 
-/// R, S, T and so on: what stands behind the name.
+/// The state in `/proc/PID/stat`: R, S, T and so on, after the name in parentheses.
 fn state_of(stat: &str) -> char {
     stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).unwrap_or('?')
 }
@@ -126,7 +126,7 @@ fn is_sleep(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
 }
 
-/// A control group of this test (cgroup v2), where this machine lets one be made.
+/// A control group of this test (cgroup v2), where this machine allows one.
 struct ControlGroup(PathBuf);
 
 impl ControlGroup {
@@ -155,7 +155,7 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // The kernel takes it away once its last process is gone.
+        // The kernel removes it after its last process has ended.
         let _ = fs::remove_dir(&self.0);
     }
 }

@@ -1,4 +1,5 @@
-//! What a run leaves: every round of every contender, absent ones with their reason, the rest of the run unharmed.
+//! The result of a run: every round of every contender, absent contenders with their reason, and the other results
+//! unaffected.
 
 use super::stand_ins::{Laboratory, SCENARIO, StandIn, somebody_runs};
 
@@ -56,7 +57,7 @@ fn a_gateway_has_the_first_cores_and_the_others_ask() {
     assert_eq!(load.contains(&usable[0]), usable.len() == 1, "the load has a core of its own: {load:?}");
 }
 
-/// The cores that a process may run on, of its status: `Cpus_allowed_list: 0-2,5`.
+/// The cores that a process may run on, from its status: `Cpus_allowed_list: 0-2,5`.
 fn allowed(status: &str) -> Vec<usize> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let ranges = list.trim().split(',').map(|part| part.split_once('-').unwrap_or((part, part)));
@@ -88,8 +89,8 @@ fn absent_contender_does_not_stop_the_rest() {
 
 #[test]
 fn contender_that_crashes_keeps_its_finished_rounds() {
-    // Every run has a folder for its load beside the contender's. The fifth is its second measured one: two contenders
-    // were warmed up, and each was measured once.
+    // Every run has a folder for its load beside the contender's. The fifth is the contender's second measured run,
+    // after a warm-up and one measured run of each of the two contenders.
     let dies = r#""$WEIR" origin --listen "$LISTEN" &
       until [ "$(ls -d "$DIRECTORY"/../load-* 2>/dev/null | wc -l)" -ge 5 ]; do sleep 0.01; done
       echo out of memory >&2
@@ -106,7 +107,7 @@ fn contender_that_crashes_keeps_its_finished_rounds() {
 }
 
 #[test]
-fn an_open_loop_asks_everybody_at_the_same_rate() {
+fn open_loop_sends_the_same_rate_to_all() {
     let scenario = SCENARIO.replace("connections: 2", "connections: 2, rate_share: 0.5");
     let laboratory =
         Laboratory::new(&[("open", &scenario)], &[("one", StandIn::default()), ("two", StandIn::default())]);
@@ -125,7 +126,7 @@ fn an_open_loop_asks_everybody_at_the_same_rate() {
 }
 
 #[test]
-fn contenders_in_turns_are_told_by_their_cpu() {
+fn contenders_in_turns_are_compared_by_cpu() {
     let paced = SCENARIO.replace("connections: 2", "connections: 2, rate: 100");
     let run = r#"echo started >> "$CACHE/starts"; exec "$WEIR" origin --listen "$LISTEN""#;
     let laboratory = Laboratory::new(
@@ -142,7 +143,7 @@ fn contenders_in_turns_are_told_by_their_cpu() {
         assert_eq!(run.turn_ms, Some(10));
         assert!(run.load.requests > 0 && run.load.failures.all() == 0, "{run:?}");
         assert!(run.usage.cpu_us_per_request() > 0.0, "{run:?}");
-        // Who waits for another half of the time has no latency of its own.
+        // Not reported, because in turns a request also waits for the time of the other contender.
         assert_eq!((run.load.latency.p50_ms, run.load.requests_per_second_series.len()), (None, 0));
         assert_eq!(run.usage.cores_busy_percent, None, "others kept the cores busy as well");
     }
@@ -173,7 +174,7 @@ fn contender_that_dies_between_turns_drops_out() {
 }
 
 #[test]
-fn everybody_at_once() {
+fn contenders_run_at_once() {
     let scenario = format!("{SCENARIO}together: true\n");
     let laboratory =
         Laboratory::new(&[("crowd", &scenario)], &[("one", StandIn::default()), ("two", StandIn::default())]);

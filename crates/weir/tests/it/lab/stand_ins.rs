@@ -1,4 +1,4 @@
-//! Contenders for tests: a start script of a few lines that runs the built-in origin. It knows nothing of what is tested.
+//! Contenders for tests: a start script of a few lines that runs the built-in origin. Knows none of the tests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ use tempfile::TempDir;
 
 use crate::command::{Outcome, weir};
 
-/// A folder of scenarios and contenders, and the one a run works in.
+/// A folder of scenarios and contenders, and the working folder of a run.
 pub(super) struct Laboratory {
     pub(super) files: TempDir,
     pub(super) work: TempDir,
 }
 
-/// What a stand-in does for each word.
+/// The script of a stand-in for each word of `start.sh`.
 pub(super) struct StandIn {
     /// `start.sh install`.
     pub(super) install: &'static str,
@@ -27,7 +27,7 @@ impl Default for StandIn {
     }
 }
 
-/// The shortest run: the generator of the program itself asks.
+/// The shortest scenario, with the program's own load generator.
 pub(super) const SCENARIO: &str =
     "title: short\nabout: a test\nload: { tool: weir, connections: 2, expect: { bytes: 21 } }\n";
 
@@ -54,7 +54,7 @@ impl Laboratory {
         laboratory
     }
 
-    /// The words of a short run, `more` behind them.
+    /// The arguments of a short run, followed by `more`.
     pub(super) fn words<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         let mut words = self.plain_words();
         words.extend(["--rounds", "2", "--seconds", "0.3"]);
@@ -62,7 +62,7 @@ impl Laboratory {
         words
     }
 
-    /// The words of a run as long as its scenarios say.
+    /// The arguments of a run with the rounds and seconds of its scenarios.
     pub(super) fn plain_words(&self) -> Vec<&str> {
         vec!["lab", "run", "--files", self.files.path().to_str().unwrap(), "--save", "result.json"]
     }
@@ -72,7 +72,7 @@ impl Laboratory {
         weir(self.work.path(), &self.words(more), &[("WEIR_LAB_DIR", cache.to_str().unwrap())])
     }
 
-    /// What the run kept.
+    /// The result that the run wrote.
     pub(super) fn report(&self) -> lab::result::Report {
         lab::report::json::read(&self.result()).unwrap()
     }
@@ -82,7 +82,7 @@ impl Laboratory {
     }
 }
 
-/// Whether a process lives whose command line holds this word.
+/// Whether a process is running with this word in its command line.
 pub(super) fn somebody_runs(word: &str) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else { return false };
     entries.flatten().any(|entry| {

@@ -1,10 +1,10 @@
-//! Which fields cross the proxy, in which order and case, and which it adds; targets as the origin sees them.
+//! The fields that pass the proxy, their order and case, the fields that the proxy adds, and targets at the origin.
 
 use testkit::{Origin, Reply, Request};
 
 use crate::support::{in_front_of, in_front_of_with};
 
-/// Sends `request` and returns it as the origin saw it.
+/// Sends `request` and returns it as the origin received it.
 fn forwarded(weir: &testkit::Weir, origin: &Origin, request: &str) -> Request {
     let mut client = weir.client();
     client.send(request.as_bytes());

@@ -49,7 +49,7 @@ fn fallback_serves_unknown_and_missing_names() {
 }
 
 #[test]
-fn ecdsa_is_preferred_and_rsa_serves_who_knows_only_it() {
+fn ecdsa_is_preferred_and_rsa_is_the_fallback() {
     let origin = Origin::answering("served");
     let weir = gateway(&origin, &[]);
     let authority = Authority::new("known");

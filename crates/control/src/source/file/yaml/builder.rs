@@ -1,4 +1,4 @@
-//! A tree of nodes out of the parser's events, with every limit on what a text may cost. It refuses to know text.
+//! Builds a tree of nodes from the parser's events, with limits on everything that a text may use up. It knows no text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 use super::{Malformed, at};
 
-/// A node and where it begins.
+/// A node and its first line.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     pub(super) line: usize,
@@ -16,13 +16,13 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// The tree of a text with nothing in it.
+    /// The tree of an empty text.
     pub(super) fn empty() -> Tree {
         Tree { line: 1, node: Node::Scalar(Value::Null) }
     }
 }
 
-/// What a node is.
+/// The kinds of nodes.
 #[derive(Debug, Clone)]
 pub(super) enum Node {
     Scalar(Value),
@@ -36,21 +36,21 @@ struct Open {
     anchor: usize,
     line: usize,
     node: Node,
-    /// The key whose value comes next, in a mapping.
+    /// In a mapping, the key of the next value.
     key: Option<String>,
-    /// The keys so far, in a mapping.
+    /// In a mapping, the keys so far.
     keys: HashSet<String>,
-    /// What `<<` brought in, in order; own keys win over it, then the first (YAML 1.1 merge).
+    /// The entries that `<<` added, in order. Own keys have priority over them, then the first entry (YAML 1.1 merge).
     merged: Vec<(String, Tree)>,
 }
 
-/// Collects events until the document is whole.
+/// Collects events until the document is complete.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     open: Vec<Open>,
     anchors: HashMap<usize, Tree>,
     nodes: usize,
-    /// The document, once it is whole.
+    /// The document, once it is complete.
     pub(super) document: Option<Tree>,
     documents: usize,
 }
@@ -59,7 +59,7 @@ impl Builder {
     /// Takes the next event.
     ///
     /// # Errors
-    /// A second document, a key that is there twice or no scalar, or a limit.
+    /// A second document, a key that is repeated or no scalar, or an exceeded limit.
     pub(super) fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Malformed> {
         let line = span.start.line();
         match event {
@@ -132,7 +132,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Puts a finished node where it belongs.
+    /// Adds a finished node to its parent.
     fn place(&mut self, anchor: usize, tree: Tree) -> Result<(), Malformed> {
         if anchor != 0 {
             self.count(Extent::of(&tree).nodes, tree.line)?;
@@ -164,7 +164,7 @@ impl Builder {
 }
 
 impl Open {
-    /// The finished node, with what was merged into it.
+    /// The finished node, with its merged entries.
     fn close(mut self) -> Tree {
         if let Node::Mapping(entries) = &mut self.node {
             let keys = &mut self.keys;
@@ -174,10 +174,10 @@ impl Open {
     }
 }
 
-/// How much a tree is.
+/// The size of a tree.
 struct Extent {
     nodes: usize,
-    /// Collections inside each other; 0 for a scalar.
+    /// Depth of nested collections; 0 for a scalar.
     depth: usize,
 }
 
@@ -225,9 +225,9 @@ fn scalar_value(scalar: Scalar<'_>, line: usize) -> Result<Value, Malformed> {
     })
 }
 
-/// Deeper than any object a schema allows; bounds recursion over the value.
+/// Limit of nesting: deeper than any object that a schema allows. It limits recursion over the value.
 const MAX_DEPTH: usize = 64;
-/// 100,000 routes of thirty values each; an alias bomb reaches it within the first megabytes.
+/// Limit of nodes: 100,000 routes of thirty values each. An alias bomb reaches it within the first megabytes.
 const MAX_NODES: usize = 5_000_000;
-/// YAML 1.1's key for "all of that mapping, too".
+/// YAML 1.1's key for merging another mapping.
 const MERGE_KEY: &str = "<<";

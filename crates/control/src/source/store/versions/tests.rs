@@ -1,5 +1,5 @@
-//! What is kept of every change: any version can be told from what is there now, nothing is kept beyond the limits, and
-//! a log with a gap is not believed.
+//! The recorded changes: the state of any kept revision can be derived from the present objects, nothing is kept beyond
+//! the limits, and a log with a gap is not used.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn state(store: &Store) -> State {
     store.read_all().unwrap().into_iter().map(|(key, record)| (key, record.text)).collect()
 }
 
-/// The state of a revision, worked out from the one now.
+/// The state of a revision, derived from the present one.
 fn state_at(store: &Store, revision: u64) -> Option<State> {
     let mut found = state(store);
     for (key, record) in store.since(revision).unwrap()? {
@@ -26,7 +26,7 @@ fn state_at(store: &Store, revision: u64) -> Option<State> {
     Some(found)
 }
 
-/// One revision: keys with what they become.
+/// Writes one revision: keys with their new texts.
 fn write(store: &mut Store, source: VersionSource, changes: &[(&str, Option<&str>)]) -> u64 {
     let mut transaction = store.begin().unwrap();
     transaction.sign(Label { at_ms: 7, source, by: "ann".into() });
@@ -41,7 +41,7 @@ fn write(store: &mut Store, source: VersionSource, changes: &[(&str, Option<&str
 }
 
 #[test]
-fn a_version_tells_who_what_and_how_it_was() {
+fn revision_has_author_changes_and_old_objects() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     write(&mut store, VersionSource::Admin, &[("routes/1", Some("a")), ("routes/2", Some("b"))]);
@@ -97,7 +97,7 @@ fn oldest_are_dropped_beyond_the_limits() {
 }
 
 #[test]
-fn rows_of_versions_that_went_go_over_time() {
+fn rows_of_dropped_revisions_are_removed_later() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     store.log.limits = Limits { versions: 1, bytes: 10_000 };
@@ -115,7 +115,7 @@ fn rows_of_versions_that_went_go_over_time() {
 }
 
 #[test]
-fn a_log_with_a_gap_is_begun_anew() {
+fn log_with_a_gap_starts_again() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     write(&mut store, VersionSource::Admin, &[("routes/1", Some("a"))]);
@@ -155,7 +155,7 @@ fn records_and_objects_share_a_transaction() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn every_kept_version_is_found_again(
+    fn every_kept_revision_can_be_derived(
         revisions in prop::collection::vec(
             prop::collection::vec((0_u8..5, prop::option::of("[a-z]{1,4}")), 1..4),
             1..20,

@@ -1,4 +1,4 @@
-//! How the head of one version is laid out in bytes: who, when, by which way, and how much it changed. It refuses to know
+//! The layout of the head of one revision in bytes: author, time, way, and the size of its changes. It does not know
 //! the changes.
 
 use std::sync::Arc;
@@ -7,46 +7,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::source::store::{StoreError, failed};
 
-/// Who changed something, when, and by which way.
+/// Author, time and way of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// Milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// The way.
+    /// The way of the change.
     pub source: VersionSource,
-    /// Who, as far as it is known.
+    /// The author, as far as it is known.
     pub by: Arc<str>,
 }
 
-/// The way by which a version came about.
+/// The ways by which a revision can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum VersionSource {
     /// One write of the Admin API.
     Admin = 1,
-    /// A declarative file, applied.
+    /// A declarative set by `weir apply`.
     Apply = 2,
-    /// An older version, taken up again.
+    /// A rollback to an older revision.
     Rollback = 3,
     /// A whole set by `PUT /apisix/admin/configs`.
     Configs = 4,
-    /// Objects whose time was up.
+    /// The removal of expired objects.
     Expiry = 5,
 }
 
-/// One version: what is told of it without reading its changes.
+/// One revision: the part that is read without its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// Its revision.
     pub revision: u64,
-    /// The version it came after.
+    /// The revision before it.
     pub parent: u64,
-    /// Who, when, how.
+    /// Author, time and way.
     pub label: Label,
-    /// How many objects it changed.
+    /// Count of changed objects.
     pub objects: u32,
-    /// What its changes take in the store, in bytes.
+    /// Size of its changes in the store, in bytes.
     pub(super) bytes: u64,
 }
 
@@ -65,12 +64,12 @@ impl VersionSource {
 }
 
 impl Version {
-    /// A version that is kept elsewhere.
+    /// A revision that is kept elsewhere.
     pub fn told(revision: u64, parent: u64, label: Label, objects: u32) -> Version {
         Version { revision, parent, label, objects, bytes: 0 }
     }
 
-    /// Layout byte, way, three little-endian numbers, the count of objects, then who.
+    /// The bytes for the store: layout byte, way, three little-endian numbers, the count of objects, then the author.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.label.by.len());
         bytes.extend([LAYOUT, self.label.source as u8]);
@@ -97,7 +96,7 @@ impl Version {
     }
 }
 
-/// The only layout so far.
+/// The only layout.
 const LAYOUT: u8 = 1;
-/// Layout, way, three numbers and the count.
+/// Length of layout, way, three numbers and the count.
 const FIXED_BYTES: usize = 2 + 3 * 8 + 4;

@@ -1,4 +1,4 @@
-//! ChromeDriver and the browser it starts, over its plain HTTP. It knows no page.
+//! ChromeDriver and its browser, over plain HTTP. It knows no page.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// The driver takes a port of IPv4 and the same one of IPv6; where another test had that one, it ends.
+/// Attempts to start the driver: it takes the same port of IPv4 and IPv6, and ends if another process has one of them.
 const STARTS: usize = 5;
 
 /// One browser with one page.
 pub(super) struct Browser {
     driver: Child,
-    /// Held open: a driver that cannot say something more ends.
+    /// Held open, because a driver that cannot write its output ends.
     _output: BufReader<ChildStdout>,
     port: u16,
     session: String,
 }
 
 impl Browser {
-    /// Starts both and opens an address. Panics with what to install where they are missing.
+    /// Starts both and opens an address. Panics with the packages to install if they are missing.
     pub(super) fn open(address: &str) -> Self {
-        // From here on, Drop ends the driver whatever fails.
+        // From here on, `Drop` ends the driver in any case.
         let mut browser = (1..=STARTS)
             .find_map(|_| Self::started())
             .unwrap_or_else(|| panic!("chromedriver ended {STARTS} times without telling its port"));
@@ -40,7 +40,7 @@ impl Browser {
         browser
     }
 
-    /// A driver without a session, or None where it ended without telling its port. Panics where there is none.
+    /// A driver without a session, or `None` if it ended without printing its port. Panics if it is not installed.
     fn started() -> Option<Self> {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
@@ -67,21 +67,21 @@ impl Browser {
         self.post("/execute/sync", &json!({ "script": script, "args": [] }))
     }
 
-    /// Makes the window so large.
+    /// Sets the size of the window.
     pub(super) fn resize(&mut self, width: u32, height: u32) {
-        // A window has a least width, which a page's view has not.
+        // A window has a minimum width, which a page's view does not have.
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         let command = json!({ "cmd": "Emulation.setDeviceMetricsOverride", "params": metrics });
         self.post("/goog/cdp/execute", &command);
     }
 
-    /// What stood in the console since the start.
+    /// The messages in the console since the start.
     pub(super) fn console(&mut self) -> Vec<String> {
         let log = self.post("/se/log", &json!({ "type": "browser" }));
         log.as_array().unwrap().iter().map(|entry| entry["message"].to_string()).collect()
     }
 
-    /// What the browser asked for since the start, by address.
+    /// The requests of the browser since the start, by address.
     pub(super) fn requests(&mut self) -> Vec<String> {
         let log = self.post("/se/log", &json!({ "type": "performance" }));
         let url = |entry: &Value| {
@@ -98,7 +98,7 @@ impl Browser {
         self.ask("POST", &path, body)
     }
 
-    /// One request on a connection of its own; the answer's `value`. Panics with an error's message.
+    /// One request on a connection of its own; returns the response's `value`. Panics with an error's message.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(ANSWER_LIMIT)).unwrap();
@@ -131,7 +131,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver ends its browser when the session ends; killed alone it would leave it behind.
+        // The driver ends its browser when the session ends; a killed driver would leave the browser running.
         if !self.session.is_empty() && !std::thread::panicking() {
             self.ask("DELETE", &format!("/session/{}", self.session), &json!({}));
         } else if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
@@ -145,6 +145,6 @@ impl Drop for Browser {
     }
 }
 
-/// A browser that has not answered by then hangs. It says nothing of how fast one has to be: on a machine that others
-/// use, starting one has taken more than a minute.
+/// After this time a browser counts as hung. It is long, because on a busy machine starting one has taken more than a
+/// minute.
 const ANSWER_LIMIT: Duration = Duration::from_secs(300);

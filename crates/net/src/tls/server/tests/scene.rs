@@ -1,4 +1,4 @@
-//! What the tests share: an authority, a server with some sites, and handshakes of both sides.
+//! Helpers of the tests: an authority, a server with some sites, and handshakes of both sides.
 
 use std::future::poll_fn;
 use std::io;

@@ -1,10 +1,10 @@
-//! Tables: who may use the Admin API, where objects come from, with which keys and plugins.
+//! Tables: access to the Admin API, the source of objects, the keyring and the plugins.
 
 use super::super::parse;
 use super::{check, gives, read, refused, told};
 
 #[test]
-fn who_may_use_the_admin_api() {
+fn admin_keys_and_networks() {
     let admin = |text: &str| format!("deployment:\n  admin:\n    {text}\n");
     check(
         &admin(
@@ -107,6 +107,7 @@ fn etcd_as_the_provider() {
          password: word-of-etcd\n    timeout: 3\n    watch_timeout: 50\n    \
          tls: {cert: /c.pem, key: /k.pem, verify: false, sni: etcd.example}\n",
         &[
+            "proxy_tls []",
             "admin None",
             "source Etcd",
             "etcd_endpoints [\"https://192.0.2.1:2379\", \"https://192.0.2.2:2379\"]",
@@ -126,7 +127,10 @@ fn etcd_as_the_provider() {
         &format!("{off}deployment: {{etcd: {{host: ['http://127.0.0.1:2379'], user: ''}}}}"),
         &["source Etcd"],
     );
-    gives(&format!("{off}deployment: {{role: control_plane, etcd: {{}}}}"), &["proxy []", "source Etcd"]);
+    gives(
+        &format!("{off}deployment: {{role: control_plane, etcd: {{}}}}"),
+        &["proxy []", "proxy_tls []", "source Etcd"],
+    );
     check(
         &format!("{off}deployment: {{etcd: {{hosts: []}}}}"),
         &["source Etcd"],
@@ -176,7 +180,7 @@ fn secrets_are_encrypted_with_the_keyring() {
 }
 
 #[test]
-fn plugins_that_are_not_there_are_named() {
+fn missing_plugins_are_named() {
     check(
         "apisix: {}\nplugins:\n  - key-auth\n  - openid-connect\n  - cors\n  - my-own\n",
         &["plugins Some([\"key-auth\", \"cors\"])"],

@@ -1,9 +1,9 @@
-//! Tables: where the node listens, and what it cannot listen with yet.
+//! Tables: the listeners, and the refusal of those that do not exist yet.
 
 use super::{check, gives, refused, told};
 
 #[test]
-fn the_proxy_listens_where_it_says() {
+fn proxy_listens_on_its_addresses() {
     gives("apisix: {node_listen: 9081}", &["proxy [0.0.0.0:9081]"]);
     gives("apisix: {node_listen: [9081, 9082]}", &["proxy [0.0.0.0:9081, 0.0.0.0:9082]"]);
     gives(
@@ -61,11 +61,11 @@ fn ssl_gives_the_listeners_and_settings_of_tls() {
         &[],
     );
     refused(
-        "apisix:\n  ssl:\n    ssl_protocols: TLSv1.1 TLSv1.2\n    ssl_ciphers: RC4-MD5\n    listen: [{port: x}]\n",
+        "apisix:\n  ssl:\n    ssl_protocols: TLSv1.1 TLSv1.2\n    ssl_ciphers: RC4-MD5\n    listen: [{port: x}, {port: 1}]\n",
         &[
+            "5: apisix.ssl.listen[0]: `0.0.0.0:x` is not `IP:PORT`",
             "3: apisix.ssl.ssl_protocols: TLSv1.1 is not supported because its protection is broken",
             "4: apisix.ssl.ssl_ciphers: RC4-MD5 is no cipher suite that can be used",
-            "5: apisix.ssl.listen[0]: `0.0.0.0:x` is not `IP:PORT`",
         ],
     );
     told(
@@ -120,7 +120,7 @@ fn proxy_protocol_listens_for_peers_of_real_ip_from() {
 }
 
 #[test]
-fn the_other_listeners() {
+fn admin_control_and_metrics_listeners() {
     gives(
         "apisix:\n  control: {ip: 0.0.0.0, port: 9190}\n  status: {port: 7086}\n\
          deployment: {admin: {admin_listen: {ip: 127.0.0.1, port: 9280}}}\n\
@@ -150,7 +150,7 @@ fn the_other_listeners() {
 }
 
 #[test]
-fn what_does_not_exist_yet_is_told_or_refused() {
+fn missing_features_are_reported_or_refused() {
     refused(
         "deployment:\n  admin:\n    https_admin: true\n",
         &["3: deployment.admin.https_admin: this version has no TLS yet"],

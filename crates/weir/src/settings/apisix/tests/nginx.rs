@@ -1,9 +1,9 @@
-//! Tables: keys that are settings of the same meaning, and those of nginx.
+//! Tables: keys that are settings of the same meaning, and keys of nginx.
 
 use super::{gives, read, refused, told};
 
 #[test]
-fn settings_of_the_same_meaning() {
+fn keys_become_settings_of_same_meaning() {
     gives(
         "apisix:\n  router: {http: radixtree_uri, ssl: radixtree_sni}\n  delete_uri_tail_slash: true\n  \
          normalize_uri_like_servlet: true\n  match_uri_encoded_slash: true\n  trusted_addresses: [10.0.0.0/8, 192.0.2.1]\n  \
@@ -20,7 +20,7 @@ fn settings_of_the_same_meaning() {
             "show_upstream_status_in_response_header true",
         ],
     );
-    // APISIX's defaults are Weir's.
+    // No difference, because these are the defaults of both APISIX and Weir.
     gives(
         "apisix:\n  delete_uri_tail_slash: false\n  normalize_uri_like_servlet: false\n  \
          match_uri_encoded_slash: false\n  enable_server_tokens: true\n",
@@ -56,7 +56,7 @@ fn settings_of_the_same_meaning() {
 }
 
 #[test]
-fn the_part_for_nginx() {
+fn nginx_keys_become_settings() {
     gives(
         "nginx_config:\n  error_log_level: notice\n  worker_processes: 3\n  enable_cpu_affinity: true\n  \
          worker_shutdown_timeout: 1500ms\n  http:\n    keepalive_timeout: 75s\n    client_header_timeout: 1m\n    \
@@ -101,7 +101,7 @@ fn the_part_for_nginx() {
 }
 
 #[test]
-fn logs_lie_where_apisix_has_them() {
+fn log_paths_follow_apisix() {
     let of = |path: &str, text: &str| read(path, text).0;
     let file = "nginx_config: {error_log: logs/error.log, http: {access_log: logs/access.log}}";
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Cases of the differential test about how long a body is: lengths and codings. Holds no code.
+//! Cases of the differential test about the length of a body: lengths and codings. Holds no code.
 
 use super::Case;
 

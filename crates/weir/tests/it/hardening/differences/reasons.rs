@@ -1,6 +1,6 @@
-//! Why the proxies differ: the texts of the page of differences. Holds no code and no case.
+//! The reasons for differences between the proxies: texts of the page. Holds no code and no case.
 
-/// Why proxies differ, by key, in the order of the page.
+/// The reasons by key, in the order of the page.
 pub(super) const REASONS: &[(&str, &str)] = &[
     (
         "framing",
@@ -18,12 +18,12 @@ pub(super) const REASONS: &[(&str, &str)] = &[
     (
         "lines",
         "lines end in CRLF and the parts of a request line are separated by one space; at most one empty \
-         line may stand before it. RFC 9112 sections 2.2 and 3 allow more and oblige nobody.",
+         line may stand before it. RFC 9112 sections 2.2 and 3 allow more and require nothing.",
     ),
     (
         "versions",
         "1.0 and 1.1 are spoken. Another version is told so with 505 (RFC 9110 section 15.6.6) instead of \
-         being guessed: section 2.5 lets 1.2 be read as 1.1, but nobody speaks it. A line without a version, \
+         being guessed: section 2.5 lets 1.2 be read as 1.1, but no client is known to use it. A line without a version, \
          HTTP/0.9, is refused.",
     ),
     (

@@ -1,10 +1,10 @@
-//! The plain reading of targets and authorities: the one form of a path, and what is refused. Knows nothing of heads.
+//! The oracle's reading of targets and authorities: the canonical form of a path, and the refused forms. Knows no head.
 
 use std::net::Ipv6Addr;
 
 use super::text;
 
-/// The target in origin form, its path canonical, and the authority of an absolute one.
+/// The target in origin form with a canonical path, and the authority of an absolute target.
 pub(super) fn target_of(method: &[u8], target: &[u8]) -> Option<(String, Option<String>)> {
     if matches!(method, b"CONNECT" | b"TRACE") || !target.iter().all(|byte| byte.is_ascii_graphic()) {
         return None;
@@ -32,7 +32,7 @@ pub(super) fn target_of(method: &[u8], target: &[u8]) -> Option<(String, Option<
     Some((canonical(path)? + query, authority))
 }
 
-/// The one form of a path (RFC 3986 section 6.2.2, slashes merged); `None` if it is refused.
+/// The canonical form of a path (RFC 3986 section 6.2.2, slashes merged); `None` if it is refused.
 pub(in super::super) fn canonical(path: &str) -> Option<String> {
     let mut plain = String::new();
     let mut rest = path.strip_prefix('/')?;
@@ -70,7 +70,7 @@ pub(in super::super) fn canonical(path: &str) -> Option<String> {
     Some(format!("/{}", kept.join("/")))
 }
 
-/// Whether an origin that decodes `%2F`, or cuts parameters off, would see a dot segment.
+/// Whether an origin that decodes `%2F`, or drops parameters, would see a dot segment.
 fn hides_dots(segment: &str) -> bool {
     let plain = segment.replace("%3B", ";");
     plain.split("%2F").any(|piece| matches!(piece.split(';').next(), Some("." | "..")))
