@@ -289,7 +289,7 @@ fn every_fault_is_listed_with_its_place() {
     let object = json!({
         "uri": 1, "hosts": [], "x": 1,
         "plugins": {"count": {"count": 0}, "nope": {}},
-        "upstream": {"nodes": {"a:b": 1}, "scheme": "grpc"},
+        "upstream": {"nodes": {"a:b": 1}, "scheme": "tcp"},
     });
     let refusal = check::value(&catalog(), Kind::Route, &object).unwrap_err();
     let pointers: Vec<_> = refusal.faults().iter().map(|fault| fault.pointer.as_str()).collect();

@@ -77,13 +77,16 @@ fn upstreams() {
             "expected -1 to be at least 0"
         ),
     );
+    upstream(json!({"scheme": "grpcs"}), "");
+    upstream(json!({"http_version": "2"}), "");
     upstream(
-        json!({"scheme": "grpcs"}),
-        "scheme grpcs of an upstream is not supported yet: there is no HTTP/2 to upstreams; supported are http, https",
+        json!({"http_version": "3"}),
+        "invalid configuration: property \"http_version\" validation failed: matches none of the enum values; allowed are \
+         1.1, 2",
     );
     upstream(
         json!({"scheme": "tls"}),
-        "scheme tls of an upstream is not supported yet: layer 4 is not served; supported are http, https",
+        "scheme tls of an upstream is not supported yet: layer 4 is not served; supported are http, https, grpc, grpcs",
     );
     upstream(
         json!({"scheme": "ftp"}),
