@@ -20,6 +20,7 @@ fn gateway(origin: &Origin) -> Weir {
 }
 
 /// The output of a program; none if it is not installed.
+#[allow(clippy::print_stderr, reason = "the output of a test that did nothing says why")]
 fn output(program: PathBuf, arguments: &[&str]) -> Option<String> {
     let output = Command::new(&program).args(arguments).output();
     let Ok(output) = output else {
