@@ -170,6 +170,20 @@ fn request_without_authority_is_refused() {
 }
 
 #[test]
+fn http_1_behind_the_preface_is_no_request() {
+    let origin = Origin::answering("served");
+    let weir = in_front_of(&origin);
+    let bytes = [raw::PREFACE, b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"].concat();
+    let answer = testkit::raw_exchange(weir.proxy(), &bytes);
+    assert!(!String::from_utf8_lossy(&answer).contains("HTTP/1.1 "), "{answer:?}");
+    // The other way round: a preface behind a request is a request of HTTP/1 that is refused.
+    let bytes = [&b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"[..], raw::PREFACE].concat();
+    let answer = String::from_utf8(testkit::raw_exchange(weir.proxy(), &bytes)).unwrap();
+    assert!(answer.contains("served") && answer.contains("HTTP/1.1 505 "), "{answer}");
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
 fn preface_is_refused_where_http_2_is_off() {
     let origin = Origin::answering("served");
     let weir = builder(&everything_to(origin.address(), "")).settings("http2: false\n").start();

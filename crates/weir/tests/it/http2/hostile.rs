@@ -11,10 +11,10 @@ use crate::support::{in_front_of, in_front_of_with, memory_of};
 
 /// The growth of memory that an attack may cause.
 const GROWTH_BYTES: u64 = 32 << 20;
+/// Makes the frames with a number.
+type Frames = dyn Fn(u32) -> Vec<u8>;
 /// ENHANCE_YOUR_CALM.
 const CALM: u32 = 11;
-/// Makes one of the frames of a flood.
-type Flood<'f> = &'f dyn Fn(u32) -> Vec<u8>;
 
 /// Sends `bytes` of `make` for each number until the connection ends or `most` were sent, and returns the code of its
 /// GOAWAY.
@@ -134,7 +134,7 @@ fn check_24_floods_of_cheap_frames_end_the_connection() {
         0 => frame(HEADERS, END_HEADERS, 1, &get_block()),
         _ => frame(DATA, 8, 1, &[10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
     };
-    let floods: [(&str, Flood); 7] = [
+    let floods: [(&str, &Frames); 7] = [
         ("PING", &ping),
         ("SETTINGS", &settings),
         ("PRIORITY", &priority),
