@@ -120,7 +120,7 @@ pub trait ResponseSink {
     }
 
     /// Whether a final response other than a refusal has to switch protocols: the request is an extended CONNECT (RFC 8441),
-    /// whose 2xx response opens a tunnel.
+    /// and a 2xx response to it opens a tunnel.
     fn must_switch_protocols(&self) -> bool {
         false
     }

@@ -38,7 +38,7 @@ pub struct Upstream {
     pub nodes: Arc<Published<NodeSet>>,
     /// The Host that the endpoint receives.
     pub pass_host: PassHost,
-    /// What is spoken to the nodes.
+    /// The protocol of connections to the nodes.
     pub protocol: Protocol,
     /// Most retries; the number of nodes less one if not set.
     pub retries: Option<u32>,

@@ -28,6 +28,9 @@ use net::resolver::{Resolver, SystemLookup, TtlBounds};
 use serde_json::{Value, json};
 use testkit::wait_until;
 
+#[path = "allocations/http2.rs"]
+mod http2;
+
 struct Counting;
 
 /// Allocations of the gateway's threads.
@@ -105,6 +108,8 @@ fn warm_request_allocates_nothing() {
     IS_COUNTED.set(Some(false));
     IS_GATEWAY_RUNNING.store(true, Ordering::SeqCst);
     check_warm_requests();
+    http2::check_warm_requests();
+    http2::check_idle_connections();
     check_slow_heads();
     check_slow_bodies();
     check_slow_readers();

@@ -252,7 +252,7 @@ impl Snapshot {
         self.dependents.get(key)
     }
 
-    /// The objects with a plugin whose configuration names that key.
+    /// The objects with a plugin that names that key in its configuration.
     pub fn mentioned_by(&self, key: &Key) -> impl Iterator<Item = &Key> {
         self.mentions.get(key)
     }

@@ -17,7 +17,7 @@ pub struct EndpointKey {
     /// With which TLS identity it is reached; without one, in cleartext. The server name is not part of it, because requests
     /// choose it: each connection holds the name that it was opened with, and serves requests for that name only.
     pub tls: Option<Arc<ClientTls>>,
-    /// What is spoken over its connections.
+    /// The protocol of its connections.
     pub protocol: Protocol,
     /// How its idle connections are kept; upstreams with other settings keep connections of their own.
     pub keep_alive: KeepAlive,

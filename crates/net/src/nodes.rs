@@ -56,7 +56,7 @@ pub struct Plan {
     pub nodes: Vec<PlannedNode>,
     /// With which TLS identity they are reached; without one, in cleartext.
     pub tls: Option<Arc<ClientTls>>,
-    /// What is spoken to them.
+    /// The protocol of their connections.
     pub protocol: Protocol,
     /// How their connections are kept.
     pub keep_alive: KeepAlive,

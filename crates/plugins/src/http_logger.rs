@@ -66,7 +66,7 @@ attributes! {
     struct Config {
         /// The log server: an http or https URI.
         uri: String, { "pattern": URI_PATTERN };
-        /// What Authorization says to the log server.
+        /// The value of Authorization in requests to the log server.
         auth_header: Option<String>;
         /// Seconds until the log server has to have answered.
         timeout: u64 = 3, { "minimum": 1 };

@@ -42,7 +42,7 @@ pub(crate) const KIND: PluginKind =
 
 attributes! {
     struct Config {
-        /// What a refused client is told.
+        /// The message that a refused client receives.
         message: String = "Your IP address is not allowed".into(), {"minLength": 1, "maxLength": 1024};
         /// The status a refused client gets; 404 does not even admit that there is something.
         response_code: u16 = 403, {"minimum": 403, "maximum": 404};

@@ -66,7 +66,7 @@ attributes! {
         header: Box<str> = "apikey".into();
         /// The query argument that holds the key where the field is missing.
         query: Box<str> = "apikey".into();
-        /// What WWW-Authenticate names as the realm.
+        /// The realm that WWW-Authenticate names.
         realm: String = "key".into(), {"pattern": REALM_PATTERN, "minLength": 1, "maxLength": 128};
         /// Whether the node is kept from seeing the key.
         hide_credentials: bool = false;

@@ -75,7 +75,7 @@ attributes! {
         rules: Option<Vec<WrittenRule>>;
         /// Routes with the same group share their counters.
         group: Option<String>;
-        /// What is counted apart: a variable's name, a text with variables, or a constant.
+        /// The key: a variable's name, a text with variables, or a constant. Each of its values is counted separately.
         key: String = "remote_addr".into();
         /// How the key is to be read.
         key_type: KeyType = KeyType::Var;
@@ -101,9 +101,9 @@ attributes! {
         count: WrittenAmount;
         /// The length of this rule's window in seconds.
         time_window: WrittenAmount;
-        /// What is counted apart, with variables; without a value the rule is skipped.
+        /// The rule's key: a text with variables. Each value is counted separately; without one the rule is skipped.
         key: String;
-        /// What stands for the rule in the names of its response fields; its number by default.
+        /// The rule's name in its response fields, as 1 in X-1-RateLimit-Limit; the rule's number by default.
         header_prefix: Option<String>;
     }
 }

@@ -81,7 +81,7 @@ attributes! {
         };
         /// The new Host, with a port if need be.
         host: Option<Box<str>>, { "pattern": "^[0-9a-zA-Z-.]+(:\\d{1,5})?$" };
-        /// What is done to the fields of the request.
+        /// The changes to the fields of the request.
         headers: Option<Value>, { "oneOf": header_forms() };
         /// Works on the target as the client sent it, which no check has seen.
         use_real_request_uri_unsafe: bool = false;

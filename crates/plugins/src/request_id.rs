@@ -55,7 +55,7 @@ attributes! {
         include_in_response: bool = true;
         /// How an id is made where the request brings none.
         algorithm: AlgorithmName = AlgorithmName::Uuid;
-        /// What ids of the algorithm range_id are made of.
+        /// The length and the characters of ids that the algorithm range_id makes.
         range_id: RangeConfig = RangeConfig { length: 16, char_set: RANGE_CHAR_SET_DEFAULT.into() };
     }
     {"title": "Give each request an id"}

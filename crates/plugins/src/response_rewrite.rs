@@ -56,7 +56,7 @@ const FILTERED_MAX_NS: u64 = 500_000_000;
 
 attributes! {
     struct Config {
-        /// What is done to the fields of the response.
+        /// The changes to the fields of the response.
         headers: Option<Value>, { "anyOf": [values(), changes()] };
         /// The longest body, in bytes, that filters take; a response with a longer one fails.
         max_resp_body_size: usize = 64 * 1024 * 1024, { "minimum": 1 };
@@ -85,7 +85,7 @@ attributes! {
         regex: String, { "minLength": 1 };
         /// The first match, or all.
         scope: Scope = Scope::Once;
-        /// What takes the place of a match.
+        /// The text that replaces a match.
         replace: String;
         /// Letters that change how the pattern is read.
         options: String = "jo".into();

@@ -1,11 +1,13 @@
 //! The PROXY protocol header that a client's connection began with, as variables see it. It decides nothing: the client that
 //! the header names is the connection's peer everywhere else.
 
+use std::net::SocketAddr;
+
 use net::proxy_protocol::Header;
 use router::vars::{BuiltinVariable as Builtin, ProxyTlv, Value};
+use stdx::address_text::AddressText;
 
 use super::context::Address;
-use super::variables::address;
 
 /// See the module.
 #[derive(Debug)]
@@ -26,9 +28,9 @@ impl ProxyContext {
     pub(super) fn variable(&self, builtin: Builtin) -> Option<Value<'_>> {
         let addresses = self.header.addresses?;
         match builtin {
-            Builtin::ProxyProtocolAddr => Some(address(Address::from(addresses.source).ip())),
+            Builtin::ProxyProtocolAddr => Some(ip(addresses.source)),
             Builtin::ProxyProtocolPort => Some(Value::from(addresses.source.port())),
-            Builtin::ProxyProtocolServerAddr => Some(address(Address::from(addresses.destination).ip())),
+            Builtin::ProxyProtocolServerAddr => Some(ip(addresses.destination)),
             Builtin::ProxyProtocolServerPort => Some(Value::from(addresses.destination.port())),
             _ => None,
         }
@@ -43,4 +45,8 @@ impl ProxyContext {
             ProxyTlv::SslVerify => Some(Value::owned(tlvs.ssl()?.verify.to_string().into_bytes())),
         }
     }
+}
+
+fn ip<'a>(address: SocketAddr) -> Value<'a> {
+    Value::owned(AddressText::default().write(Address::from(address).ip()).to_vec())
 }

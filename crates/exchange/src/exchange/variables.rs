@@ -272,6 +272,6 @@ fn seconds(us: u64) -> String {
     String::from_utf8(time::seconds(us / 1_000)).expect("digits and a point")
 }
 
-pub(super) fn address<'a>(address: IpAddr) -> Value<'a> {
+fn address<'a>(address: IpAddr) -> Value<'a> {
     Value::owned(AddressText::default().write(address).to_vec())
 }

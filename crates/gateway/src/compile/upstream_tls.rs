@@ -9,7 +9,7 @@ use model::{Id, Key, Kind};
 
 use super::Compiler;
 use net::tls::client::ClientTls;
-use net::tls::identity::{ALPN_HTTP1, ALPN_HTTP2, ALPN_HTTP2_OR_HTTP1, ClientIdentity};
+use net::tls::identity::{ALPN_HTTP1, ALPN_HTTP2, ALPN_HTTP2_OR_HTTP1, CertificateAndKey, ClientIdentity};
 
 impl Compiler {
     /// The identity of connections to the nodes of `upstream`; nothing for a scheme without TLS.
@@ -39,8 +39,12 @@ impl Compiler {
         found.map(Some).map_err(|reason| format!("tls: {reason}"))
     }
 
-    /// The certificate that nodes are shown.
-    fn certificate(&self, snapshot: &Snapshot, tls: &UpstreamTls) -> Result<Option<ChainAndKey>, String> {
+    /// The certificate chain and the key that nodes are shown.
+    fn certificate(
+        &self,
+        snapshot: &Snapshot,
+        tls: &UpstreamTls,
+    ) -> Result<Option<CertificateAndKey>, String> {
         if let Some(id) = &tls.client_cert_id {
             let (chain, key) = &client_ssl(snapshot, id)?.pairs[0];
             let resolved =
@@ -53,9 +57,6 @@ impl Compiler {
         Ok(Some((chain.into(), key.into())))
     }
 }
-
-/// A certificate chain and its key, both in PEM.
-type ChainAndKey = (Box<str>, Box<str>);
 
 /// The certificate object `id`, if it may be presented to nodes.
 fn client_ssl<'s>(snapshot: &'s Snapshot, id: &Id) -> Result<&'s Ssl, String> {

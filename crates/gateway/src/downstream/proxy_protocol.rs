@@ -86,8 +86,8 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
     stream.reset_on_close();
 }
 
-/// The header at the start of a stream, whose further bytes stay with the kernel for the next layer; none if the peer went
-/// away without a byte.
+/// Reads the header at the start of a stream; none if the peer closed or reset the connection before the first byte.
+/// Bytes after the header stay with the kernel for the next layer.
 async fn read_header(stream: &mut Stream) -> Result<Option<Header>, Fault> {
     let mut reader = HeaderReader::default();
     poll_fn(|cx| reader.poll(cx, stream)).await

@@ -23,7 +23,7 @@ pub(super) fn accept_over_http2(exchange: &mut Exchange) -> Result<(), Failure> 
     Ok(())
 }
 
-/// What a server answers a key with.
+/// The value of Sec-WebSocket-Accept that answers `key` (RFC 6455 section 4.2.2).
 fn accept_value(key: &[u8]) -> String {
     let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     context.update(key);

@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shortage_of_this_machine_is_not_the_endpoints_fault() {
+    fn local_shortage_is_not_the_endpoints_fault() {
         let check = |code: i32, cause: Cause| {
             assert_eq!(connect_cause(&io::Error::from_raw_os_error(code)), cause, "error {code}");
         };

@@ -65,7 +65,8 @@ fn check_good(bytes: &[u8], ends: Option<(&str, &str)>) -> Header {
 #[test]
 fn lines_of_version_1_are_decoded() {
     let longest = format!("PROXY UNKNOWN {}\r\n", "f".repeat(v1::LINE_MAX_BYTES - 16));
-    let rows: &[(&[u8], Option<(&str, &str)>)] = &[
+    type Row<'a> = (&'a [u8], Option<(&'a str, &'a str)>);
+    let rows: &[Row<'_>] = &[
         (b"PROXY TCP4 192.0.2.7 198.51.100.1 40000 443\r\n", Some(("192.0.2.7:40000", "198.51.100.1:443"))),
         (b"PROXY TCP4 0.0.0.0 255.255.255.255 0 65535\r\n", Some(("0.0.0.0:0", "255.255.255.255:65535"))),
         (b"PROXY TCP6 2001:db8::7 ::1 40000 443\r\n", Some(("[2001:db8::7]:40000", "[::1]:443"))),

@@ -17,7 +17,10 @@ pub const ALPN_HTTP2: &[&[u8]] = &[b"h2"];
 /// The ALPN protocols of connections that carry HTTP/2, or HTTP/1.1 if the server does not select it.
 pub const ALPN_HTTP2_OR_HTTP1: &[&[u8]] = &[b"h2", b"http/1.1"];
 
-/// What a configuration says of connections to servers.
+/// A certificate chain and its private key, in PEM.
+pub type CertificateAndKey = (Box<str>, Box<str>);
+
+/// The settings with which connections to servers are opened, as a configuration gives them.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ClientIdentity {
     /// Verify the server's certificate against the trusted roots, and its names.
@@ -25,7 +28,7 @@ pub struct ClientIdentity {
     /// PEM of the authorities to trust in place of the process's roots.
     pub roots: Option<Box<str>>,
     /// The own certificate chain and its key in PEM, for servers that ask for one.
-    pub certificate: Option<(Box<str>, Box<str>)>,
+    pub certificate: Option<CertificateAndKey>,
     /// The protocols to offer, the preferred one first; without any, ALPN is not used.
     pub alpn: &'static [&'static [u8]],
 }

@@ -295,8 +295,8 @@ mod tests {
 
     attributes! {
         struct Config {
-            /// What it is
-            /// called.
+            /// The name of
+            /// the part.
             name: Box<str> = "x".into(), {"minLength": 1};
             /// How it runs.
             mode: Mode = Mode::Fast;
@@ -317,7 +317,7 @@ mod tests {
             "type": "object",
             "title": "A test",
             "properties": {
-                "name": {"type": "string", "description": "What it is called.", "minLength": 1, "default": "x"},
+                "name": {"type": "string", "description": "The name of the part.", "minLength": 1, "default": "x"},
                 "mode": {
                     "type": "string", "enum": ["fast", "slow"], "description": "How it runs.", "default": "fast",
                 },

@@ -9,7 +9,7 @@ use super::attributes::{Attribute, attributes};
 attributes! {
     /// The settings as they are written, beside those of the logger itself.
     pub(crate) struct BatchFields {
-        /// What metrics and messages call the queue.
+        /// The name of the queue in metrics and messages.
         name: Option<Box<str>>;
         /// A batch is sent as soon as it has so many entries.
         batch_max_size: usize = 1_000, { "minimum": 1 };

@@ -276,7 +276,10 @@ fn names_are_unique_and_flags_are_theirs() {
     assert_eq!(names.len(), count);
     for setting in SETTINGS {
         assert!(
-            setting.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
+            setting
+                .name
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'),
             "{}",
             setting.name
         );

@@ -56,7 +56,7 @@ fn request_lines() {
         ("GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505),
         ("GET / HTTP/1.2\r\nHost: h\r\n\r\n", 505),
         ("GET / HTTP/3.0\r\nHost: h\r\n\r\n", 505),
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+        ("PRI * HTTP/2.0\r\nHost: h\r\n\r\n", 505),
     ]);
 }
 

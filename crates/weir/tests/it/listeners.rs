@@ -141,7 +141,10 @@ fn listeners_that_cannot_be_bound_change_nothing() {
 fn the_control_api_lists_what_listens() {
     let weir = gateway_with("127.0.0.1:0", "routes: []");
     let listed = || Client::connect(weir.address("control")).get("/v1/weir/listeners").json();
-    let entry = |name: &str, address: SocketAddr| json!({"name": name, "address": address.to_string(), "protocols": ["http1"]});
+    let entry = |name: &str, address: SocketAddr| {
+        let protocols: &[&str] = if name == "proxy" { &["http1", "http2"] } else { &["http1"] };
+        json!({"name": name, "address": address.to_string(), "protocols": protocols})
+    };
     let control: Vec<_> =
         ["admin", "control", "status", "metrics"].map(|name| entry(name, weir.address(name))).into();
     let expected = |proxies: &[SocketAddr]| {

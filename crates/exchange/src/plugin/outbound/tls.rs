@@ -1,6 +1,6 @@
 //! The TLS settings of a plugin's connections: what its configuration says of verification and of its own certificate.
 
-use net::tls::identity::ClientIdentity;
+use net::tls::identity::{CertificateAndKey, ClientIdentity};
 
 /// See the module. The default verifies nothing and shows no certificate.
 #[derive(Clone, Default)]
@@ -10,7 +10,7 @@ pub struct OutboundTls {
     /// PEM of the authorities to trust in place of those of the process.
     pub roots: Option<Box<str>>,
     /// The certificate chain and the key to show, in PEM.
-    pub certificate: Option<(Box<str>, Box<str>)>,
+    pub certificate: Option<CertificateAndKey>,
     /// The name that the certificate has to be valid for and that is sent as SNI; the host of the destination without it.
     /// Only for streams: the URI of an HTTP destination says the name.
     pub server_name: Option<Box<str>>,

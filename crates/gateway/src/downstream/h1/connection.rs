@@ -45,7 +45,7 @@ pub(super) struct PartialHead {
 }
 
 impl Connection {
-    /// A connection whose layers below HTTP are open.
+    /// Creates a connection after the layers below HTTP (PROXY protocol, TLS) are open.
     pub(crate) fn new(
         stream: Transport,
         identity: Identity,

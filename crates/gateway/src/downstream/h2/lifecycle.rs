@@ -16,6 +16,19 @@ use crate::observe::idle_counts::IdleState;
 /// How long the answer to the PING of a drain is waited for: a few round trips of a slow network.
 const DRAIN_STEP_MS: u64 = 1_000;
 
+/// How long a connection without exchanges keeps the memory of many, so that bursts of requests that follow each other
+/// allocate nothing.
+const REST_AFTER_MS: u64 = 1_000;
+
+/// The exchanges of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// How many are in flight.
+    pub(super) in_flight: usize,
+    /// Memory of earlier ones is held, more than an idle connection keeps.
+    pub(super) holds_slots: bool,
+}
+
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -100,6 +113,11 @@ impl Lifecycle {
         }
     }
 
+    /// Whether the connection has been idle for so long that it gives memory back.
+    pub(super) fn rests(&self, now_ms: u64) -> bool {
+        after(self.idle_from_ms, REST_AFTER_MS).is_some_and(|at_ms| now_ms >= at_ms)
+    }
+
     /// Output was written, or has waited in vain.
     pub(super) fn note_output(&mut self, has_moved: bool) {
         self.has_written |= has_moved;
@@ -112,8 +130,9 @@ impl Lifecycle {
         connection: &mut Connection,
         timer: &ConnectionTimer,
         link: &Link,
-        in_flight: usize,
+        load: Load,
     ) -> Poll<Ended> {
+        let in_flight = load.in_flight;
         let now_ms = timer.context.local.now_ms();
         let is_written = link.engine().output().is_empty();
         match self.stage {
@@ -135,7 +154,7 @@ impl Lifecycle {
         if let Some(ended) = self.expire(timer, link, now_ms) {
             return Poll::Ready(ended);
         }
-        self.arm(cx, timer, link, now_ms);
+        self.arm(cx, timer, link, load, now_ms);
         if in_flight == 0 && !self.is_listed {
             self.is_listed = true;
             timer.begin_idle(if connection.requests == 0 { IdleState::Unspoken } else { IdleState::Idle });
@@ -221,13 +240,14 @@ impl Lifecycle {
     }
 
     /// Sets the deadline for what expires first.
-    fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
+    fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &Link, load: Load, now_ms: u64) {
         let step_until = match self.stage {
             Stage::Announced(at_ms) => Some(at_ms),
             _ => None,
         };
         let idle_until = self.idle_until(timer, link).filter(|_| self.stage == Stage::Open);
-        let times = [step_until, idle_until, self.head_until(timer), self.blocked_until(timer)];
+        let rest_until = after(self.idle_from_ms, REST_AFTER_MS).filter(|_| load.holds_slots);
+        let times = [step_until, rest_until, idle_until, self.head_until(timer), self.blocked_until(timer)];
         let next_ms = times.into_iter().flatten().min();
         // A deadline that is set too early only wakes the task once more.
         match next_ms {

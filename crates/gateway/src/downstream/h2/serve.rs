@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use http2::{Event, Limits, StreamKey};
 use stdx::pooled::PooledBox;
 
-use super::lifecycle::{Ended, Lifecycle};
+use super::lifecycle::{Ended, Lifecycle, Load};
 use super::link::Link;
 use super::served::{self, Arrival};
 use super::streams::Streams;
@@ -229,10 +229,11 @@ impl Serving {
     /// Looks after deadlines and the end.
     fn settle(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         self.counts.set_streams(self.streams.in_flight());
-        if self.streams.in_flight() == 0 {
+        if self.lifecycle.rests(self.timer.context.local.now_ms()) {
             self.streams.rest();
         }
-        self.lifecycle.poll(cx, &mut self.connection, &self.timer, &self.link, self.streams.in_flight())
+        let load = Load { in_flight: self.streams.in_flight(), holds_slots: self.streams.holds_slots() };
+        self.lifecycle.poll(cx, &mut self.connection, &self.timer, &self.link, load)
     }
 }
 

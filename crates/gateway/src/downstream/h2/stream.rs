@@ -51,7 +51,7 @@ pub(super) struct H2Stream {
 }
 
 impl H2Stream {
-    /// For the request on `key`, whose head was taken with this `info`; none if it was too large.
+    /// Creates the stream of the request on `key`. `info` describes its head and is none if the head was too large.
     pub(super) fn new(
         link: Rc<Link>,
         key: StreamKey,
@@ -153,7 +153,8 @@ impl H2Stream {
 }
 
 impl Drop for H2Stream {
-    /// Ends the stream: one whose response is whole in order, any other one so that the client can tell that it is cut.
+    /// Ends the stream: in order after a whole response, otherwise with a reset, so that the client can tell that the
+    /// response is cut.
     fn drop(&mut self) {
         let mut engine = self.link.engine();
         if !self.is_ended || self.aborted.is_some() {
@@ -334,7 +335,7 @@ impl ResponseSink for H2Stream {
     }
 }
 
-/// The failure of an exchange whose stream was reset.
+/// The failure of an exchange after a reset of its stream.
 #[cold]
 fn failure_of(reset: Reset) -> Failure {
     let cause = if reset.by == ResetBy::Fault { Cause::BadRequest } else { Cause::ClientGone };

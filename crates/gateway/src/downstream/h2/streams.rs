@@ -92,9 +92,14 @@ impl Streams {
         count
     }
 
+    /// Whether there are more slots than an idle connection keeps.
+    pub(super) fn holds_slots(&self) -> bool {
+        self.slots.len() > KEPT_SLOTS
+    }
+
     /// Gives memory back that a connection without exchanges does not need.
     pub(super) fn rest(&mut self) {
-        if self.in_flight == 0 && self.slots.len() > KEPT_SLOTS {
+        if self.in_flight == 0 && self.holds_slots() {
             self.slots.truncate(KEPT_SLOTS);
             self.slots.shrink_to_fit();
             self.ready.clear();

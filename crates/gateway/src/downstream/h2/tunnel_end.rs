@@ -15,7 +15,7 @@ pub(super) struct StreamEnd {
 }
 
 impl StreamEnd {
-    /// The end of a tunnel on `stream`, whose response head was sent.
+    /// The end of a tunnel on `stream`, after its response head was sent.
     pub(super) fn new(stream: H2Stream) -> StreamEnd {
         StreamEnd { stream }
     }

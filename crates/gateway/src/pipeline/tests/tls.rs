@@ -1,5 +1,5 @@
-//! TLS that plugins reach from a configuration: a byte stream to a server of another protocol, and an upstream of the
-//! plugin's own whose certificate object changes.
+//! TLS that plugins reach from a configuration: a byte stream to a server of another protocol, and an upstream in
+//! the plugin's configuration with a certificate object that changes.
 
 use super::*;
 use exchange::plugin::outbound::{OutboundError, OutboundTls, StreamDestination};

@@ -39,11 +39,11 @@ impl SharedPool {
     }
 }
 
-/// Who opens a connection.
+/// The request that opens a connection: the caller's or another one.
 pub(crate) enum Join {
-    /// Another request does: wait for it.
+    /// Another request opens it: the caller waits for that connect.
     Wait(Rc<PendingConnect>),
-    /// The caller does.
+    /// The caller opens it.
     Open(Rc<PendingConnect>),
 }
 

@@ -46,7 +46,7 @@ pub(super) fn real_ip_header(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `nginx_config.http.real_ip_from`: addresses; this version has no Unix sockets that `unix:` could mean.
+/// `nginx_config.http.real_ip_from`: addresses. `unix:` is dropped, because this version has no Unix sockets.
 pub(super) fn real_ip_from(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     if let Some(mut networks) = draft.texts(spot) {
         networks.retain(|network| network != "unix:");

@@ -111,7 +111,8 @@ fn check_10_no_form_of_a_target_makes_a_tunnel() {
     ] {
         stand.refused(request, &[400]);
     }
-    stand.refused("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[505]);
+    // The preface itself begins HTTP/2.
+    stand.refused("PRI * HTTP/2.0\r\nHost: h\r\n\r\n", &[505]);
     stand.refused("PRI * HTTP/1.1\r\nHost: h\r\n\r\n", &[400]);
     // A method in another case is an ordinary name (RFC 9110 section 9.1).
     stand.passed("trace /t HTTP/1.1\r\nHost: h\r\n\r\n", &account_text("trace", "/t", "h", ""));

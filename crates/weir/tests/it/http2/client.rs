@@ -76,6 +76,12 @@ impl Client {
         })
     }
 
+    /// Starts a request without a body; an error where the connection takes no more.
+    pub(super) fn try_start(&mut self, request: Request<()>) -> Result<ResponseFuture, h2::Error> {
+        let send = self.send.clone();
+        self.run(async { send.ready().await?.send_request(request, true).map(|(response, _)| response) })
+    }
+
     /// Sends a request without a body and reads the response.
     pub(super) fn get(&mut self, path: &str) -> Answer {
         self.ask(request("GET", path)).unwrap()

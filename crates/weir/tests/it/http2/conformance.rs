@@ -1,4 +1,4 @@
-//! What programs of others say: h2spec, curl and h2load, where `lab/install.sh test` has installed them.
+//! Programs of other projects: h2spec, curl and h2load, where `lab/install.sh test` has installed them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,20 +19,17 @@ fn gateway(origin: &Origin) -> Weir {
     weir
 }
 
-/// What a program prints; nothing if it is not there.
-fn output(program: PathBuf, arguments: &[&str]) -> Option<String> {
+/// The output of a program that `lab/install.sh test` installs.
+fn output(program: PathBuf, arguments: &[&str]) -> String {
     let output = Command::new(&program).args(arguments).output();
-    let Ok(output) = output else {
-        eprintln!("{} is not installed; `lab/install.sh test` does", program.display());
-        return None;
-    };
-    Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    let output =
+        output.unwrap_or_else(|error| panic!("{}, {error}: run lab/install.sh test", program.display()));
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
-/// Programs that are built for the tests.
+/// A program that is built for the tests.
 fn tool(name: &str) -> PathBuf {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.join("target/test-tools").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/test-go/bin").join(name)
 }
 
 fn port(address: SocketAddr) -> String {
@@ -45,7 +42,7 @@ fn h2spec_passes_over_tls() {
     let weir = gateway(&origin);
     let port = port(weir.address("proxy-tls"));
     let arguments = ["-h", "localhost", "-p", &port, "-t", "-k", "--strict", "-o", "5"];
-    let Some(text) = output(tool("h2spec"), &arguments) else { return };
+    let text = output(tool("h2spec"), &arguments);
     assert!(text.contains("146 tests, 146 passed, 0 skipped, 0 failed"), "{text}");
 }
 
@@ -54,9 +51,7 @@ fn h2spec_passes_on_cleartext_but_for_http_1() {
     let origin = Origin::answering("served");
     let weir = gateway(&origin);
     let port = port(weir.proxy());
-    let Some(text) = output(tool("h2spec"), &["-h", "127.0.0.1", "-p", &port, "--strict", "-o", "5"]) else {
-        return;
-    };
+    let text = output(tool("h2spec"), &["-h", "127.0.0.1", "-p", &port, "--strict", "-o", "5"]);
     // The port serves HTTP/1 too, so that an invalid preface is answered 400 there, and is no frame.
     let failures = text.split("Failures:").nth(1).unwrap_or_default();
     assert!(text.contains("146 tests, 145 passed, 0 skipped, 1 failed"), "{text}");
@@ -79,7 +74,7 @@ fn curl_is_served_by_both_ways_in() {
         (vec!["-k", "--http2", "--resolve", &resolve, &secure], "hello|2|200"),
         (vec!["-k", "--http1.1", "--resolve", &resolve, &secure], "hello|1.1|200"),
     ] {
-        let Some(text) = output("curl".into(), &[&common[..], &arguments].concat()) else { return };
+        let text = output("curl".into(), &[&common[..], &arguments].concat());
         assert_eq!(text, expected, "{arguments:?}");
     }
 }
@@ -97,7 +92,7 @@ fn h2load_loses_no_request() {
         ("4", "20", "16", &secure),
     ] {
         let arguments = ["-n", "1000", "-c", connections, "-m", streams, "-w", window, "-W", window, url];
-        let Some(text) = output("h2load".into(), &arguments) else { return };
+        let text = output("h2load".into(), &arguments);
         assert!(text.contains("1000 succeeded, 0 failed, 0 errored, 0 timeout"), "{arguments:?}: {text}");
     }
 }

@@ -1,4 +1,4 @@
-//! What an exchange over HTTP/2 shares with HTTP/1: methods, statuses, fields, plugins, variables, refusals.
+//! Behaviour that an exchange over HTTP/2 shares with HTTP/1: methods, statuses, fields, plugins, variables, refusals.
 
 use serde_json::json;
 use testkit::{Origin, Reply, Weir, wait_for};
@@ -167,6 +167,20 @@ fn request_without_authority_is_refused() {
     let head = peer.find(|frame| frame.kind == HEADERS).unwrap();
     assert_eq!(head.payload[0], 0x8c, "400 is index 12 of the static table: {head:?}");
     assert_eq!(origin.requests().len(), 0);
+}
+
+#[test]
+fn http_1_behind_the_preface_is_no_request() {
+    let origin = Origin::answering("served");
+    let weir = in_front_of(&origin);
+    let bytes = [raw::PREFACE, b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"].concat();
+    let answer = testkit::raw_exchange(weir.proxy(), &bytes);
+    assert!(!String::from_utf8_lossy(&answer).contains("HTTP/1.1 "), "{answer:?}");
+    // The other way round: a preface behind a request is a request of HTTP/1 that is refused.
+    let bytes = [&b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"[..], raw::PREFACE].concat();
+    let answer = String::from_utf8(testkit::raw_exchange(weir.proxy(), &bytes)).unwrap();
+    assert!(answer.contains("served") && answer.contains("HTTP/1.1 505 "), "{answer}");
+    assert_eq!(origin.requests().len(), 1);
 }
 
 #[test]

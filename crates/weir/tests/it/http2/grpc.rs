@@ -1,4 +1,4 @@
-//! gRPC clients: what the gateway itself tells them, and their deadlines. Calls that pass to an endpoint need HTTP/2 there.
+//! gRPC clients: error responses of the gateway, and deadlines. Calls that pass to an endpoint need HTTP/2 there.
 
 use testkit::{Origin, Reply, Signal, Step};
 

@@ -11,6 +11,8 @@ use crate::support::{in_front_of, in_front_of_with, memory_of};
 
 /// The growth of memory that an attack may cause.
 const GROWTH_BYTES: u64 = 32 << 20;
+/// Makes the frames with a number.
+type Frames = dyn Fn(u32) -> Vec<u8>;
 /// ENHANCE_YOUR_CALM.
 const CALM: u32 = 11;
 
@@ -132,7 +134,7 @@ fn check_24_floods_of_cheap_frames_end_the_connection() {
         0 => frame(HEADERS, END_HEADERS, 1, &get_block()),
         _ => frame(DATA, 8, 1, &[10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
     };
-    let floods: [(&str, &dyn Fn(u32) -> Vec<u8>); 7] = [
+    let floods: [(&str, &Frames); 7] = [
         ("PING", &ping),
         ("SETTINGS", &settings),
         ("PRIORITY", &priority),
@@ -246,7 +248,7 @@ fn check_17_to_20_malformed_requests_are_refused() {
     for (name, value) in
         [(":authority", "h\0"), (":authority", "user@h"), (":method", "G T"), (":scheme", "ht tp")]
     {
-        let mut parts = vec![(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "h")];
+        let mut parts = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "h")];
         parts.iter_mut().filter(|part| part.0 == name).for_each(|part| part.1 = value);
         let block: Vec<u8> = parts.iter().flat_map(|(name, value)| literal(name, value)).collect();
         assert_eq!(verdict(&weir, &request(&block)), PROTOCOL, "{name} {value:?}");

@@ -9,7 +9,7 @@ use testkit::{Origin, Reply, Step, Weir};
 use super::client::{Client, rest, whole};
 use crate::support::{gateway, in_front_of, route, upstream};
 
-/// What a server answers the key of a request with.
+/// The value of Sec-WebSocket-Accept that answers the key of a request.
 fn accept_of(key: &str) -> String {
     peer::websocket::accept(key)
 }

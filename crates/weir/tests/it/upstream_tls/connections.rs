@@ -49,7 +49,7 @@ fn sessions_are_resumed_within_an_identity() {
 }
 
 #[test]
-fn changed_server_certificate_is_seen_by_new_connections() {
+fn new_connection_sees_changed_server_certificate() {
     let authority = Authority::new("trusted");
     let (_origin, front) = front(&authority.pair(&["b.example"]));
     let weir = gateway(&authority, &[]);
@@ -60,7 +60,7 @@ fn changed_server_certificate_is_seen_by_new_connections() {
 }
 
 #[test]
-fn failed_handshake_is_retried_elsewhere_with_any_method() {
+fn failed_handshake_is_retried_with_any_method() {
     let authority = Authority::new("trusted");
     let (bad_origin, bad) = front(&testkit::self_signed(&["a.example"]));
     let closing = Origin::on_accept(|_| Reply::new().close());
