@@ -45,16 +45,18 @@ pub(super) fn note_status(exchange: &mut Exchange, trailers: Option<&Headers>) {
 pub(super) fn check_version(exchange: &Exchange, upstream: &Upstream) -> Result<(), Failure> {
     let is_call = || exchange.request.headers.get_known(FieldId::ContentType).is_some_and(grpc::is_call);
     if upstream.protocol == Protocol::Http2 && exchange.grpc.is_none() && is_call() {
-        let detail = "gRPC needs HTTP/2; over HTTP/1.1 a client can use gRPC-Web";
+        let detail = "gRPC needs HTTP/2, and the client speaks HTTP/1.1";
         return Err(Failure::new(Cause::VersionNotSupported, detail));
     }
     Ok(())
 }
 
 /// Turns the reply in `exchange` with this body, which the gateway or a plugin made, into a status of gRPC, which is in a
-/// head without a message. False if the request is no call.
+/// head without a message. False if the request is no call, or the reply no error.
 pub(super) fn reply(exchange: &mut Exchange, body: &[u8], explanation: Option<&str>) -> bool {
-    let Some(call) = &mut exchange.grpc else { return false };
+    // A plugin that replies with success knows the protocol, or stands for a service.
+    let is_success = exchange.failure.is_none() && exchange.response.status < 300;
+    let Some(call) = exchange.grpc.as_mut().filter(|_| !is_success) else { return false };
     let code = match &exchange.failure {
         Some(failure) => code_of_cause(failure.cause),
         None => code_of_status(exchange.response.status),

@@ -124,8 +124,8 @@ fn nodes_and_upstreams() {
         "3: upstreams[0].type: \"round_robin\" is none of chash, roundrobin, ewma, least_conn; did you mean `roundrobin`?",
     );
     fault(
-        "upstreams:\n- id: u\n  scheme: grpc\n  nodes: {'127.0.0.1:80': 1}\n",
-        "3: upstreams[0].scheme: scheme grpc of an upstream is not supported yet: there is no HTTP/2 to upstreams; supported are http, https",
+        "upstreams:\n- id: u\n  scheme: udp\n  nodes: {'127.0.0.1:80': 1}\n",
+        "3: upstreams[0].scheme: scheme udp of an upstream is not supported yet: layer 4 is not served; supported are http, https, grpc, grpcs",
     );
     fault(
         "upstreams:\n- id: u\n  type: roundrobin\n",
