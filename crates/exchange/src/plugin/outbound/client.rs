@@ -2,7 +2,6 @@
 //! the choice of an address to the last byte of the answer. What a call is about is its caller's business.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
@@ -14,7 +13,7 @@ use stdx::hash::FastMap;
 use super::connection::Connection;
 use super::destination::Destination;
 use super::error::{OutboundCause, OutboundError};
-use super::open::open;
+use super::open::{Failed, open, within};
 use super::request::{OutboundLimits, OutboundRequest, OutboundResponse};
 use net::endpoint::Endpoint;
 use net::env;
@@ -38,9 +37,6 @@ struct Place {
     idle: Vec<Connection>,
     in_flight: u32,
 }
-
-/// A failed try, before it is known at which URI.
-pub(super) type Failed = (OutboundCause, String);
 
 impl HttpClient {
     /// Makes a call. Dropping the future ends it and closes its connection.
@@ -235,15 +231,6 @@ impl Drop for UnderWay<'_> {
 
 fn now_ms() -> u64 {
     env::monotonic_ns() / 1_000_000
-}
-
-/// The value of `future`, or nothing after `timeout_ms`.
-pub(super) async fn within<T>(timeout_ms: u64, future: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        biased;
-        value = future => Some(value),
-        () = env::sleep_ms(timeout_ms) => None,
-    }
 }
 
 /// The request's head as the library wants it.

@@ -1,11 +1,15 @@
 //! Opening a connection to one address of a destination, with its TLS handshake, within a time. It keeps none.
 
-use super::client::{Failed, within};
+use std::future::Future;
+
 use super::error::OutboundCause;
 use net::endpoint::Endpoint;
 use net::tls::failure::{TlsFault, of_handshake};
 use net::transport::Transport;
 use net::{env, tls};
+
+/// A failed try, before it is known at which URI.
+pub(super) type Failed = (OutboundCause, String);
 
 /// Opens a connection to `endpoint` within `timeout_ms`; over TLS, to the server that is called `host`.
 pub(super) async fn open(endpoint: &Endpoint, host: &str, timeout_ms: u64) -> Result<Transport, Failed> {
@@ -31,5 +35,14 @@ pub(super) async fn open(endpoint: &Endpoint, host: &str, timeout_ms: u64) -> Re
             let detail = format!("no connection to {address} within {timeout_ms} ms");
             Err((OutboundCause::ConnectTimeout, detail))
         }
+    }
+}
+
+/// The value of `future`, or nothing after `timeout_ms`.
+pub(super) async fn within<T>(timeout_ms: u64, future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        value = future => Some(value),
+        () = env::sleep_ms(timeout_ms) => None,
     }
 }

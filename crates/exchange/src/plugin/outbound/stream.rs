@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use model::outbound::OutboundPolicy;
 
 use super::addresses::{Addresses, Connecting};
-use super::client::{more_telling, within};
+use super::client::more_telling;
 use super::error::{OutboundCause, OutboundError};
-use super::open::open;
+use super::open::{open, within};
 use super::tls::OutboundTls;
 use net::endpoint::{KeepAlive, Protocol};
 use net::resolver::Resolver;
