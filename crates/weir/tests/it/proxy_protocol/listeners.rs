@@ -128,7 +128,7 @@ fn reload_adds_and_removes_listeners() {
     let expected = json!({
         "name": "proxy-protocol",
         "address": second.to_string(),
-        "protocols": ["proxy-protocol", "http1"],
+        "protocols": ["proxy-protocol", "http1", "http2"],
     });
     assert!(listed.as_array().unwrap().contains(&expected), "{listed}");
 }
