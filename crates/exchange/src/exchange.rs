@@ -2,7 +2,7 @@
 //! know of it. Connections of every protocol fill it and read it. A worker keeps exchanges for reuse, so that a request
 //! allocates nothing; [`Exchange::reset`] makes one as good as new.
 
-mod address;
+pub mod address;
 mod attempt;
 pub mod body;
 mod body_copy;
