@@ -1,5 +1,5 @@
 //! Decides which fields are forwarded: removes hop-by-hop fields and names the client in the forwarding fields. It
-//! writes nothing; each protocol writes fields in its own form, as a [`FieldSink`].
+//! writes nothing; each protocol writes fields in its own form, as a `FieldSink`.
 
 use message::{FieldId, FieldSet, Headers, Method, Version};
 use stdx::address_text::AddressText;

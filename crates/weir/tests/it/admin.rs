@@ -435,7 +435,11 @@ fn every_refusal_says_which_field_and_why() {
         &["filter_func", "vars"],
     );
     refused("routes", json!({"uri": "/a", "script": "return function() end"}), &["script", "plugins"]);
-    refused("upstreams", json!({"nodes": nodes(), "scheme": "kafka"}), &["scheme kafka", "not supported yet"]);
+    refused(
+        "upstreams",
+        json!({"nodes": nodes(), "scheme": "kafka"}),
+        &["scheme kafka", "not supported yet"],
+    );
     refused(
         "upstreams",
         json!({"nodes": nodes(), "checks": {"active": {}}}),
