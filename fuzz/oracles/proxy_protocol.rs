@@ -61,7 +61,7 @@ fn decode(input: &[u8], cuts: impl Iterator<Item = usize>) -> Result<Option<(Hea
     Ok(None)
 }
 
-/// What the twin has to equal. TLVs are looked up, so that only the first of a type is compared.
+/// The header in the form of the twin. TLVs are looked up, so that only the first of a type is compared.
 fn seen(header: &Header, length: usize, twin: &Twin) -> Twin {
     let ends = header.addresses.map(|addresses| (addresses.source, addresses.destination));
     let find = |kind: u8| header.tlvs.get(kind).unwrap_or_else(|| panic!("TLV {kind} is lost")).to_vec();

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use message::Headers;
 use smallvec::SmallVec;
 
-use crate::exchange::context::Address;
+use crate::exchange::address::Address;
 
 /// The trusted peers and their field. No peer is trusted by default, because every client can send the field.
 #[derive(Clone, Debug)]

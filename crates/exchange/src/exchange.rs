@@ -2,6 +2,7 @@
 //! know of it. Connections of every protocol fill it and read it. A worker keeps exchanges for reuse, so that a request
 //! allocates nothing; [`Exchange::reset`] makes one as good as new.
 
+pub mod address;
 mod attempt;
 pub mod body;
 mod body_copy;
@@ -25,11 +26,12 @@ use message::{FieldError, RequestHead, ResponseHead};
 use router::Params;
 use router::vars::GaveUp;
 
+pub use address::Address;
 pub use attempt::{Attempt, Attempts};
 pub use body_copy::BodyCopy;
 pub use body_copy::SharedCopy;
 pub use consumer::Consumer;
-pub use context::{Address, ConnectionContext, Scheme};
+pub use context::{ConnectionContext, Scheme};
 pub use directory::{Directory, RouteInfo, ServiceName};
 pub use proxy::ProxyContext;
 pub use times::Times;

@@ -1,8 +1,9 @@
 //! The connection that an exchange arrived on, as plugins and logs see it.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
+use super::address::Address;
 use super::proxy::ProxyContext;
 use super::tls::TlsContext;
 
@@ -23,33 +24,6 @@ impl Scheme {
             Scheme::Http => "http",
             Scheme::Https => "https",
         }
-    }
-}
-
-/// An IP address and a port. A socket address without an IPv6 one's flow and scope, which no log and no rule names: 20
-/// bytes in place of 32, twice for every idle connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
-    ip: IpAddr,
-    port: u16,
-}
-
-impl Address {
-    /// The IP address.
-    pub fn ip(self) -> IpAddr {
-        self.ip
-    }
-
-    /// The port.
-    pub fn port(self) -> u16 {
-        self.port
-    }
-}
-
-impl From<SocketAddr> for Address {
-    /// A listener for both families sees IPv4 peers in IPv6 form; to everyone else they are what they are.
-    fn from(address: SocketAddr) -> Address {
-        Address { ip: address.ip().to_canonical(), port: address.port() }
     }
 }
 
@@ -81,7 +55,7 @@ impl ConnectionContext {
 
 impl Default for ConnectionContext {
     fn default() -> Self {
-        let nowhere = Address { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
+        let nowhere = Address::from(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
         ConnectionContext {
             id: 0,
             peer: nowhere,

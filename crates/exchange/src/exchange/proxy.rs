@@ -7,7 +7,7 @@ use net::proxy_protocol::Header;
 use router::vars::{BuiltinVariable as Builtin, ProxyTlv, Value};
 use stdx::address_text::AddressText;
 
-use super::context::Address;
+use super::address::Address;
 
 /// See the module.
 #[derive(Debug)]

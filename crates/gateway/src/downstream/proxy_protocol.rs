@@ -8,8 +8,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::arrival::{self, Arrival, Identity, within_deadline};
+use super::arrival::{Arrival, Identity, within_deadline};
 use super::h1::timer::ConnectionTimer;
+use super::layers;
 use crate::observe::failures::Refusal;
 use exchange::client_address::{RealIpOptions, contains};
 use exchange::exchange::ProxyContext;
@@ -70,7 +71,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
                 return stream.reset_on_close();
             }
             let identity = Identity { peer, proxy: Some(proxy), ..identity };
-            return arrival::serve(Arrival { stream, identity, counted }, timer);
+            return layers::serve(Arrival { stream, identity, counted }, timer);
         }
         // A balancer that checks whether the port is open.
         Some(Ok(None)) => return,
@@ -86,8 +87,8 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
     stream.reset_on_close();
 }
 
-/// The header at the start of a stream, whose further bytes stay with the kernel for the next layer; none if the peer went
-/// away without a byte.
+/// The header at the start of a stream; none if the peer went away without a byte. Bytes behind the header stay with the
+/// kernel for the next layer.
 async fn read_header(stream: &mut Stream) -> Result<Option<Header>, Fault> {
     let mut reader = HeaderReader::default();
     poll_fn(|cx| reader.poll(cx, stream)).await

@@ -16,6 +16,9 @@ fn binary(command: u8, family: u8, content: &[u8]) -> Vec<u8> {
     [v2::SIGNATURE, &[command, family], &length, content].concat()
 }
 
+/// The client and the address that it connected to, as texts.
+type Ends = Option<(&'static str, &'static str)>;
+
 fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
     [&[kind], &u16::try_from(value.len()).unwrap().to_be_bytes()[..], value].concat()
 }
@@ -47,7 +50,7 @@ fn check(bytes: &[u8], expected: &Result<Option<(Header, usize)>, HeaderFault>) 
 }
 
 /// Checks that the header is good at every cut, leaves the client's bytes, and names these ends.
-fn check_good(bytes: &[u8], ends: Option<(&str, &str)>) -> Header {
+fn check_good(bytes: &[u8], ends: Ends) -> Header {
     let addresses = ends.map(|(source, destination)| Addresses {
         source: source.parse().unwrap(),
         destination: destination.parse().unwrap(),
@@ -65,7 +68,7 @@ fn check_good(bytes: &[u8], ends: Option<(&str, &str)>) -> Header {
 #[test]
 fn lines_of_version_1_are_decoded() {
     let longest = format!("PROXY UNKNOWN {}\r\n", "f".repeat(v1::LINE_MAX_BYTES - 16));
-    let rows: &[(&[u8], Option<(&str, &str)>)] = &[
+    let rows: &[(&[u8], Ends)] = &[
         (b"PROXY TCP4 192.0.2.7 198.51.100.1 40000 443\r\n", Some(("192.0.2.7:40000", "198.51.100.1:443"))),
         (b"PROXY TCP4 0.0.0.0 255.255.255.255 0 65535\r\n", Some(("0.0.0.0:0", "255.255.255.255:65535"))),
         (b"PROXY TCP6 2001:db8::7 ::1 40000 443\r\n", Some(("[2001:db8::7]:40000", "[::1]:443"))),

@@ -45,7 +45,7 @@ pub(super) struct PartialHead {
 }
 
 impl Connection {
-    /// A connection whose layers below HTTP are open.
+    /// A connection that is about to speak HTTP, after its layers below.
     pub(crate) fn new(
         stream: Transport,
         identity: Identity,

@@ -10,7 +10,7 @@ use testkit::{Authority, Client, Origin, TlsClient, Weir, raw_exchange, wait_for
 use super::{connect, gateway, line};
 use crate::support::{BINARY, TUNNEL, builder, everything_to, lasting_origin};
 
-/// A balancer of connections: an address whose connections are passed on to `address` behind this header.
+/// A balancer of connections: it passes the connections of its address on to `address`, behind this header.
 fn balancer(address: SocketAddr, header: &[u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let own = listener.local_addr().unwrap();

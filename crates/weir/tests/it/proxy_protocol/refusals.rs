@@ -28,8 +28,7 @@ fn connection_without_good_header_is_closed() {
     let mut wrong_checksum = binary(0x21, 0x11, &[IPV4, &tlv(3, &[1, 2, 3, 4])].concat());
     wrong_checksum.extend_from_slice(request);
     let too_long = binary(0x21, 0x11, &[IPV4, &tlv(0x04, &[0; 4_100])].concat());
-    let mut number = 0;
-    for bytes in [
+    let refusals = [
         &request[..],
         b"POST / HTTP/1.1\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -44,9 +43,9 @@ fn connection_without_good_header_is_closed() {
         &binary(0x21, 0x11, &[IPV4, &[2, 0, 9, b'a']].concat()),
         &too_long,
         &wrong_checksum,
-    ] {
+    ];
+    for (bytes, number) in refusals.into_iter().zip(1..) {
         assert_eq!(raw_exchange(weir.address("proxy-protocol"), bytes), b"", "{}", bytes.escape_ascii());
-        number += 1;
         wait_until("it is counted", || refused(&weir, "proxy_protocol") == number);
     }
     assert_eq!(origin.requests().len(), 0);
