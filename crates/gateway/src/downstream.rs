@@ -5,6 +5,7 @@ pub(crate) mod arrival;
 pub(crate) mod connection_guard;
 pub(crate) mod h1;
 pub(crate) mod h2;
+pub(crate) mod layers;
 pub(crate) mod listener_state;
 pub(crate) mod proxy_protocol;
 pub(crate) mod tls;

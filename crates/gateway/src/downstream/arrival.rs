@@ -1,5 +1,5 @@
-//! A connection between its accept and its first protocol: what is known of it, the order of the layers below HTTP, and the
-//! time that a client gets for them. It reads no byte itself.
+//! A connection between its accept and its first request: what is known of it, and the time that a client gets for the
+//! layers below HTTP. It knows none of them.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,15 +7,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::connection_guard::ConnectionGuard;
-use super::h1::connection::Connection;
-use super::h1::serve as h1;
 use super::h1::timer::ConnectionTimer;
 use super::listener_state::OpenListener;
-use super::tls;
 use crate::observe::idle_counts::IdleState;
 use exchange::exchange::{Address, ProxyContext};
-use net::env::{self, Stream};
-use net::listener::Application;
+use net::env::Stream;
 
 /// The facts of a connection that do not depend on its protocols.
 pub(crate) struct Identity {
@@ -34,21 +30,6 @@ pub(crate) struct Arrival {
     pub(crate) stream: Stream,
     pub(crate) identity: Identity,
     pub(crate) counted: ConnectionGuard,
-}
-
-/// Serves a connection by the protocols of its listener, in a task of its own. Its peer's address is counted by now.
-pub(crate) fn serve(arrival: Arrival, timer: ConnectionTimer) {
-    let protocols = arrival.identity.listener.listener.wanted().protocols;
-    match protocols.application {
-        Application::Http1 if protocols.tls => {
-            env::spawn(tls::serve(arrival, timer));
-        }
-        Application::Http1 => {
-            let Arrival { stream, identity, counted } = arrival;
-            let connection = Connection::new(stream.into(), identity, counted, None);
-            env::spawn(h1::serve(connection, timer));
-        }
-    }
 }
 
 /// The outcome of reading a layer below HTTP; none if it took longer than the timeout, its connection has to give way to

@@ -8,8 +8,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::arrival::{self, Arrival, Identity, within_deadline};
+use super::arrival::{Arrival, Identity, within_deadline};
 use super::h1::timer::ConnectionTimer;
+use super::layers;
 use crate::observe::failures::Refusal;
 use exchange::client_address::{RealIpOptions, contains};
 use exchange::exchange::ProxyContext;
@@ -70,7 +71,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
                 return stream.reset_on_close();
             }
             let identity = Identity { peer, proxy: Some(proxy), ..identity };
-            return arrival::serve(Arrival { stream, identity, counted }, timer);
+            return layers::serve(Arrival { stream, identity, counted }, timer);
         }
         // A balancer that checks whether the port is open.
         Some(Ok(None)) => return,

@@ -13,9 +13,10 @@ use super::state::Worker;
 use crate::command::Queue;
 use crate::command::{Command, Handle};
 use crate::context::WorkerContext;
-use crate::downstream::arrival::{self, Arrival, Identity};
+use crate::downstream::arrival::{Arrival, Identity};
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::h1::timer::ConnectionTimer;
+use crate::downstream::layers;
 use crate::downstream::listener_state::OpenListener;
 use crate::downstream::proxy_protocol;
 use crate::evict::lacks_descriptors;
@@ -269,7 +270,7 @@ pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open:
     if names_clients {
         env::spawn(proxy_protocol::serve(arrival, timer));
     } else {
-        arrival::serve(arrival, timer);
+        layers::serve(arrival, timer);
     }
 }
 

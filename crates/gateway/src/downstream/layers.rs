@@ -1,0 +1,25 @@
+//! The order of the layers of a connection: its listener says whether TLS comes before HTTP. A PROXY protocol header, which
+//! stands in front of both, has been read by now. It reads no byte itself.
+
+use super::arrival::Arrival;
+use super::h1::connection::Connection;
+use super::h1::serve as h1;
+use super::h1::timer::ConnectionTimer;
+use super::tls;
+use net::env;
+use net::listener::Application;
+
+/// Serves a connection by the protocols of its listener, in a task of its own. Its peer's address is counted by now.
+pub(crate) fn serve(arrival: Arrival, timer: ConnectionTimer) {
+    let protocols = arrival.identity.listener.listener.wanted().protocols;
+    match protocols.application {
+        Application::Http1 if protocols.tls => {
+            env::spawn(tls::serve(arrival, timer));
+        }
+        Application::Http1 => {
+            let Arrival { stream, identity, counted } = arrival;
+            let connection = Connection::new(stream.into(), identity, counted, None);
+            env::spawn(h1::serve(connection, timer));
+        }
+    }
+}
