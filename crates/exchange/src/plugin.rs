@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A plugin instance is built once, when the configuration changes, and is shared by all workers; what belongs to one
-//! request lives in [`Exchange::state`]. Layer 4 has a trait of its own, in [`stream`].
+//! request lives in `Exchange::state`. Layer 4 has a trait of its own, in [`stream`].
 
 pub mod batch;
 mod build;

@@ -72,7 +72,7 @@ pub(crate) fn suites(provider: &CryptoProvider, list: &str) -> Result<Vec<Suppor
 /// Whether `list` names cipher suites that can be used.
 ///
 /// # Errors
-/// As a sentence; see [`suites`].
+/// As a sentence; see `suites`.
 pub fn check_suites(list: &str) -> Result<(), String> {
     suites(super::provider(), list).map(drop)
 }
@@ -80,7 +80,7 @@ pub fn check_suites(list: &str) -> Result<(), String> {
 /// Whether `list` names curves that can be used.
 ///
 /// # Errors
-/// As a sentence; see [`curves`].
+/// As a sentence; see `curves`.
 pub fn check_curves(list: &str) -> Result<(), String> {
     curves(super::provider(), list).map(drop)
 }
