@@ -160,7 +160,7 @@ fn headers_of_version_2_are_decoded() {
         (binary(PROXY, 0x32, &[0; 216]), None),
         (binary(PROXY, 0, b""), None),
         (binary(LOCAL, 0, b""), None),
-        // Whatever LOCAL is followed by is ignored.
+        // Bytes after LOCAL are ignored.
         (binary(LOCAL, IPV4, IPV4_ADDRESSES), None),
         (binary(LOCAL, 0xff, b"no TLV"), None),
         (binary(LOCAL, 0, &[0; HEADER_MAX_BYTES - 16]), None),
