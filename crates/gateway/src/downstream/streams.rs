@@ -56,6 +56,12 @@ impl Streams {
         self.in_flight += 1;
     }
 
+    /// Begins an exchange in the first free slot.
+    pub(crate) fn begin_anywhere(&mut self, future: StreamFuture) {
+        let free = self.slots.iter().position(|place| place.future.is_none()).unwrap_or(self.slots.len());
+        self.begin(free, future);
+    }
+
     /// Something happened that the exchange in `slot` may wait for.
     pub(crate) fn mark(&self, slot: usize) {
         if let Some(place) = self.slots.get(slot) {

@@ -16,7 +16,7 @@ pub(super) struct LiveSettings {
 }
 
 /// The settings that come into force at once.
-const LIVE: [&str; 4] = ["proxy", "proxy_tls", "proxy_protocol", "proxy_protocol_tls"];
+const LIVE: [&str; 5] = ["proxy", "proxy_tls", "proxy_tls_http3", "proxy_protocol", "proxy_protocol_tls"];
 
 impl LiveSettings {
     pub(super) fn new(source: SettingsSource, started_with: Settings) -> LiveSettings {

@@ -46,7 +46,7 @@ pub struct Site {
     exemption: Option<Exemption>,
     pub(super) versions: Option<Versions>,
     pub(super) keys: Arc<[Arc<CertifiedKey>]>,
-    configs: [OnceLock<Result<Arc<ServerConfig>, String>>; 2],
+    configs: [OnceLock<Result<Arc<ServerConfig>, String>>; 3],
 }
 
 impl Site {
@@ -79,7 +79,7 @@ impl Site {
             exemption: parts.exemption,
             versions: parts.versions,
             keys: keys.into(),
-            configs: [OnceLock::new(), OnceLock::new()],
+            configs: [const { OnceLock::new() }; 3],
         })
     }
 
