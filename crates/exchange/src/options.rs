@@ -148,7 +148,7 @@ impl Default for Http2Limits {
     }
 }
 
-/// What an HTTP/3 connection of a client may hold, and how many handshakes a worker has in progress.
+/// Limits of HTTP/3 connections of clients and of the handshakes of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http3Limits {
     /// Requests that a connection may have open at the same time.

@@ -77,7 +77,7 @@ pub struct EngineConfig {
     pub access_log: Option<(AccessLog, LogWriter)>,
     /// The services that plugins were built with.
     pub services: Arc<Services>,
-    /// What the workers' QUIC endpoints have in common.
+    /// Keys and generation of the workers' QUIC endpoints.
     pub quic: QuicProcess,
 }
 

@@ -40,7 +40,7 @@ pub struct Status {
     pub http3_retries: AtomicU64,
     /// Endpoints of QUIC that were made anew after a panic.
     pub http3_restarts: AtomicU64,
-    /// What its QUIC sockets have done.
+    /// Counters of its QUIC sockets.
     pub quic: Arc<QuicCounts>,
     /// Requests served so far.
     pub requests: AtomicU64,

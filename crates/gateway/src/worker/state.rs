@@ -22,7 +22,7 @@ use net::quic::QuicProcess;
 pub(crate) struct Worker {
     pub(crate) context: Rc<WorkerContext>,
     pub(super) listeners: RefCell<Listeners>,
-    /// What its QUIC endpoints have in common with those of other workers.
+    /// Keys and generation, the same as those of other workers.
     pub(super) quic: QuicProcess,
     /// Notified when a critical task has panicked.
     pub(super) critical_task_failed: tokio::sync::Notify,

@@ -38,7 +38,7 @@ const INCOMING_BYTES_TOTAL: u64 = 4 * 1024 * 1024;
 /// The one version that is spoken (RFC 9000).
 const VERSION: u32 = 1;
 
-/// What clients may use; sizes in bytes.
+/// Limits of each client; sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuicLimits {
     /// Bidirectional streams that a client may have open.
@@ -62,7 +62,7 @@ pub struct EndpointParts<'a> {
     pub steering: &'a Arc<Steering>,
     /// The keys of the process.
     pub secret: &'a QuicSecret,
-    /// What clients may use.
+    /// Limits of each client.
     pub limits: QuicLimits,
     /// The handshakes.
     pub tls: QuicTls,

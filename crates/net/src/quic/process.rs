@@ -1,4 +1,4 @@
-//! What the QUIC endpoints of a process have in common, and what a process of an upgrade leaves to the next one: the keys, the
+//! The common state of a process's QUIC endpoints, and the part that an upgrade hands to the next process: the keys, the
 //! generation, and a line by which the successor passes datagrams of older connections back.
 
 use std::io;

@@ -17,7 +17,7 @@ use tokio::io::Interest;
 use super::connection_id::Place;
 use super::steering::{Passed, Steering};
 
-/// What the sockets of a worker have done.
+/// Counters of the sockets of a worker.
 #[derive(Debug, Default)]
 pub struct QuicCounts {
     /// Calls that sent several datagrams at once (UDP_SEGMENT).

@@ -6,6 +6,7 @@ mod exchanges;
 mod handshakes;
 mod hostile;
 mod peers;
+mod websocket;
 
 use serde_json::{Value, json};
 use testkit::{Authority, Client, Origin, Pair, Weir, wait_until};

@@ -12,6 +12,7 @@ use stdx::pooled::PooledBox;
 use super::incoming::{Incoming, Part};
 use super::link::{Link, RequestStream};
 use super::stream::H3Stream;
+use crate::body::ResponseSink;
 use crate::downstream::extended_connect;
 use crate::downstream::stream_end::StreamEnd;
 use crate::pipeline::{self, Outcome, Served};
@@ -19,7 +20,7 @@ use crate::tunnel;
 use exchange::Exchange;
 use exchange::deadline::Deadline;
 use exchange::exchange::ConnectionContext;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Blame, Cause, Failure};
 
 /// Serves the request on a stream.
 pub(super) async fn serve(
@@ -34,10 +35,13 @@ pub(super) async fn serve(
     let (send, receive) = stream;
     let incoming = Incoming::new(link.clone(), receive, reader);
     let mut server = H3Stream::new(link, incoming, send);
-    // A stream that has no whole head in time is reset by its drop.
-    let Some(is_whole) = head(&mut server, &deadline, limits.head_timeout_ms).await else { return };
+    let Some(is_whole) = head(&mut server, &deadline, limits.head_timeout_ms).await else {
+        // Its drop resets the stream.
+        return server.abort(Blame::Client);
+    };
     let server = exchange(server, &deadline, connection, is_whole).await;
     if let Some(mut server) = server {
+        server.stop_rest();
         server.delivered(&deadline, limits.send_timeout_ms).await;
     }
 }

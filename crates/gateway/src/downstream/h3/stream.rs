@@ -153,6 +153,13 @@ impl H3Stream {
         };
     }
 
+    /// Tells the client that the rest of its request is not needed, if the response is complete.
+    pub(super) fn stop_rest(&mut self) {
+        if self.is_ended && self.aborted.is_none() {
+            self.incoming.stop(ErrorCode::NO_ERROR);
+        }
+    }
+
     /// Ready when the client has acknowledged the response, or wants none of it any more. The exchange lasts until then, so
     /// that a connection is not closed while a response is on its way.
     pub(super) async fn delivered(&mut self, deadline: &Deadline, timeout_ms: u64) {
@@ -388,7 +395,7 @@ impl ResponseSink for H3Stream {
         writer::data(&mut self.output, &data[..count]);
         self.count_output(before);
         if self.is_tunnel || self.output.len() >= FLUSH_BYTES {
-            // What the transport does not take waits in this stream.
+            // Bytes that the transport does not take wait in this stream.
             if let Poll::Ready(Err(error)) = self.poll_output(cx) {
                 return Poll::Ready(Err(error));
             }

@@ -41,7 +41,7 @@ pub(super) enum Message {
         /// The keys of session tickets. A version that does not know them makes its own.
         #[serde(default)]
         tickets: Vec<TicketKey>,
-        /// What QUIC connections need. A version that does not know it drops those of its predecessor.
+        /// The state of QUIC. A version that does not know it drops the connections of its predecessor.
         #[serde(default)]
         quic: Option<QuicState>,
     },

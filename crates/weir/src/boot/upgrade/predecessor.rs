@@ -113,7 +113,7 @@ impl Predecessor {
         std::mem::take(&mut *self.tickets.lock())
     }
 
-    /// What QUIC connections need, which came with the data folder; none of a version without HTTP/3.
+    /// The state of QUIC, which came with the data folder; none of a version without HTTP/3.
     pub(in crate::boot) fn take_quic(&self) -> Option<QuicProcess> {
         let state = self.quic.lock().take()?;
         let secret = QuicSecret::from_bytes(&state.secret)?;

@@ -34,7 +34,7 @@ pub(in crate::boot) struct Offer {
     pub(in crate::boot) sockets: Vec<(&'static str, std::net::SocketAddr, TcpListener)>,
     /// The keys of session tickets.
     pub(in crate::boot) ticket_secrets: Vec<TicketSecret>,
-    /// What QUIC connections need.
+    /// The state of QUIC.
     pub(in crate::boot) quic: QuicProcess,
     /// The data folder.
     pub(in crate::boot) data: PathBuf,

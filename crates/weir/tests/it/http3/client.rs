@@ -25,7 +25,7 @@ pub(super) struct H3Client {
     pub(super) send: SendRequest<OpenStreams, Bytes>,
 }
 
-/// A request whose response has not been read.
+/// A request with a response that has not been read.
 pub(super) type Asked = RequestStream<BidiStream<Bytes>, Bytes>;
 
 /// A whole response.
