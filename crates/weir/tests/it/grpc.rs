@@ -1,5 +1,7 @@
 //! gRPC through the gateway, with the client and the server of grpcio. `lab/install.sh test` puts it under `target/`.
 
+mod interop;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -9,7 +9,7 @@ use crate::forward::{self, FieldSink};
 use crate::h2::fields::HpackFields;
 use exchange::Exchange;
 
-/// Writes the head, before a body of `length`; the stream that it begins.
+/// Writes the head, before a body of `length`; the stream that it begins, and whether the head ends the message.
 ///
 /// # Errors
 /// The connection takes no further stream.
@@ -18,7 +18,7 @@ pub(super) fn request_head(
     exchange: &Exchange,
     length: BodyLength,
     is_tls: bool,
-) -> Result<StreamKey, StartError> {
+) -> Result<(StreamKey, bool), StartError> {
     let request = &exchange.request;
     let target = RequestTarget {
         method: request.method_text(),
@@ -34,7 +34,10 @@ pub(super) fn request_head(
     if request.headers.contains_token(FieldId::Te, "trailers") {
         fields.field("te", b"trailers");
     }
+    // A call without messages ends with an empty DATA frame (gRPC over HTTP/2, "EOS"); servers wait for one.
+    let is_call = exchange.grpc.is_some();
     match length {
+        BodyLength::None | BodyLength::Known(0) if is_call => return Ok((fields.finish(false), false)),
         // A method that is expected to have content says so even when it has none (RFC 9110 section 8.6).
         BodyLength::None if matches!(request.method, Method::Post | Method::Put | Method::Patch) => {
             fields.field("content-length", b"0");
@@ -44,5 +47,6 @@ pub(super) fn request_head(
         }
         BodyLength::None | BodyLength::Unknown => {}
     }
-    Ok(fields.finish(matches!(length, BodyLength::None | BodyLength::Known(0))))
+    let is_end = matches!(length, BodyLength::None | BodyLength::Known(0));
+    Ok((fields.finish(is_end), is_end))
 }

@@ -122,10 +122,9 @@ impl UpstreamStream for H2Stream {
         let is_tls = self.link.endpoint().tls.is_some();
         let started = encode::request_head(&mut self.link.engine(), exchange, length, is_tls);
         match started {
-            Ok(key) => self.key = Some(key),
+            Ok((key, is_end)) => (self.key, self.is_sent) = (Some(key), is_end),
             Err(error) => self.unstarted = Some(self.link.unstarted(error)),
         }
-        self.is_sent = matches!(length, BodyLength::None | BodyLength::Known(0));
         self.left_bytes = match length {
             BodyLength::Known(bytes) => Some(bytes),
             _ => None,

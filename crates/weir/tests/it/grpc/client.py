@@ -77,6 +77,7 @@ def server_stream(echo):
     got = list(echo.server_stream(b"m", metadata=[("count", "500")], timeout=60))
     assert got == [b"m%d" % number for number in range(500)]
     assert list(echo.server_stream(b"m", metadata=[("count", "0")], timeout=30)) == []
+    assert list(echo.bidi_stream(iter([]), timeout=30)) == []
 
 
 @check
