@@ -3,10 +3,12 @@
 //! without a compilation), and what workers measure at nodes is in `state`.
 
 pub mod balance;
+pub(crate) mod connect_failure;
 pub(crate) mod connector;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod hash_key;
+pub(crate) mod opening;
 pub(crate) mod pool;
 pub(crate) mod server_name;
 pub(crate) mod service;

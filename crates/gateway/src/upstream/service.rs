@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::connector::{Connector, Opening, Wanted};
+use super::connector::Connector;
+use super::opening::{Opening, Wanted};
 #[cfg(any(test, feature = "simulation"))]
 use super::pool::Pools;
 use super::server_name;

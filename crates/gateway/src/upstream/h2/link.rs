@@ -1,11 +1,15 @@
 //! An HTTP/2 connection to an endpoint, as its streams, its task and the pool share it: the engine, the transport, the
 //! wakers of the streams, and the reason of its end. It decides nothing about requests and sets no timer.
 
+mod bytes;
+
+pub(super) use bytes::Pulled;
+
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use http2::{Config, Connection, Event, Limits, Reset, ResetBy, StartError, StreamKey};
 use message::HeadLimits;
@@ -14,22 +18,14 @@ use crate::h2::reset_text;
 use exchange::Local;
 use exchange::failure::{Cause, Failure};
 use net::endpoint::Endpoint;
-use net::tls::failure;
 use net::transport::Transport;
 
-/// Most bytes read at once: four frames of the largest size.
-const READ_BYTES: usize = 64 * 1024;
 /// After the endpoint refused a stream, for so long no request is sent here that was refused before.
 const REFUSAL_MS: u64 = 1_000;
 /// The largest window of a connection (RFC 9113 section 6.9.1).
 const WINDOW_MAX: u64 = (1 << 31) - 1;
 /// The largest identifier of a stream is 2^31-1, and a client uses every other one.
 const STREAMS_OF_CONNECTION_MAX: u32 = (1 << 30) - 1;
-
-thread_local! {
-    /// Where bytes are read into, shared by all connections of a thread: the engine takes all of them at once.
-    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
-}
 
 /// How far the end of a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,17 +35,6 @@ enum Stage {
     Closing,
     /// It has ended.
     Lost,
-}
-
-/// The result of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pulled {
-    /// Bytes arrived and were given to the engine.
-    Some,
-    /// There are none.
-    Nothing,
-    /// There will be none; [`H2Link::fail`] ends the connection.
-    End,
 }
 
 /// See the module. No borrow of a cell outlasts one call.
@@ -255,60 +240,6 @@ impl H2Link {
         self.written_bytes.get() > place || transport.as_ref().is_some_and(Transport::holds_unconfirmed)
     }
 
-    /// Reads once and gives the bytes to the engine.
-    pub(super) fn pull(&self, cx: &mut Context<'_>) -> Pulled {
-        SCRATCH.with_borrow_mut(|room| {
-            let mut transport = self.transport.borrow_mut();
-            let Some(stream) = &mut *transport else { return Pulled::End };
-            let read = stream.poll_read(cx, room);
-            drop(transport);
-            match read {
-                Poll::Pending => Pulled::Nothing,
-                Poll::Ready(Ok(0)) => {
-                    self.blame(Cause::NoResponse, "it closed the connection");
-                    Pulled::End
-                }
-                Poll::Ready(Err(error)) => {
-                    let detail = failure::of_stream(&error).unwrap_or_else(|| error.to_string());
-                    self.blame(Cause::NoResponse, detail);
-                    Pulled::End
-                }
-                Poll::Ready(Ok(count)) => self.receive(&room[..count]),
-            }
-        })
-    }
-
-    fn receive(&self, bytes: &[u8]) -> Pulled {
-        let is_first = self.is_unspoken.replace(false);
-        let now_ms = self.local.clock_ns() / 1_000_000;
-        let Err(error) = self.engine().receive(bytes, now_ms) else { return Pulled::Some };
-        // GOAWAY is in the output, and all streams have got their events.
-        let detail = if is_first && bytes.starts_with(b"HTTP/1") {
-            "it answers with HTTP/1 on a connection for HTTP/2".to_owned()
-        } else {
-            format!("it broke the rules of HTTP/2: {}", error.reason)
-        };
-        self.blame(Cause::BadResponse, detail);
-        Pulled::Some
-    }
-
-    /// Takes what has arrived on a connection without streams, so that a request is not sent on one that the endpoint has
-    /// closed. False if it has.
-    fn look(&self) -> bool {
-        let is_readable = self.transport.borrow().as_ref().is_some_and(Transport::is_readable);
-        if is_readable {
-            // With the waker of the task, because the event loop keeps one waker for a direction.
-            let task = self.task.borrow().clone();
-            let pulled = self.pull(&mut Context::from_waker(&task));
-            self.wake_task();
-            if pulled == Pulled::End {
-                self.fail();
-                return false;
-            }
-        }
-        true
-    }
-
     /// Notes why the connection ends, unless there is an earlier reason.
     fn blame(&self, cause: Cause, detail: impl Into<Cow<'static, str>>) {
         self.fault.borrow_mut().get_or_insert((cause, detail.into()));
@@ -317,30 +248,6 @@ impl H2Link {
     /// The transport has ended, for the reason that was noted.
     pub(super) fn fail(&self) {
         self.lose(Cause::NoResponse, "the connection ended");
-    }
-
-    /// Writes the output. False if the transport takes nothing any more; bytes that arrived before that can still be read.
-    pub(super) fn flush(&self, cx: &mut Context<'_>) -> bool {
-        loop {
-            let mut engine = self.engine();
-            if engine.output().is_empty() {
-                return true;
-            }
-            let mut transport = self.transport.borrow_mut();
-            let Some(stream) = &mut *transport else { return false };
-            let detail = match stream.poll_write(cx, engine.output()) {
-                Poll::Pending => return true,
-                Poll::Ready(Ok(count @ 1..)) => {
-                    engine.advance(count);
-                    self.written_bytes.set(self.written_bytes.get() + count as u64);
-                    continue;
-                }
-                Poll::Ready(Ok(_)) => "it takes no bytes".to_owned(),
-                Poll::Ready(Err(error)) => failure::of_stream(&error).unwrap_or_else(|| error.to_string()),
-            };
-            self.blame(Cause::NoResponse, detail);
-            return false;
-        }
     }
 
     /// Wakes the streams that something has happened to; whether the endpoint made progress with one.
@@ -370,19 +277,6 @@ impl H2Link {
         self.stage.get() == Stage::Lost
             || self.engine.borrow().failure().is_some()
             || (self.active.get() == 0 && self.has_ended())
-    }
-
-    /// Says GOAWAY and closes. Streams that are left fail.
-    pub(super) fn end(&self, cx: &mut Context<'_>) {
-        if self.stage.get() != Stage::Lost {
-            self.engine().shutdown();
-            let _ = self.flush(cx);
-            if let Some(stream) = &mut *self.transport.borrow_mut() {
-                // Tells a TLS peer that nothing was cut. One that takes no bytes sees the end of the connection.
-                let _ = stream.poll_shutdown(cx);
-            }
-        }
-        self.lose(Cause::NoResponse, "the connection was closed");
     }
 
     /// The connection has ended: its streams fail, with `cause` unless there is an earlier one.
