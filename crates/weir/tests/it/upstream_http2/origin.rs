@@ -115,6 +115,12 @@ impl Peer {
         Some((frame.stream, fields.0))
     }
 
+    /// Ends the connection. What was sent arrives, because unread bytes of the gateway would turn the close into a reset.
+    pub(super) fn close(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        self.drain();
+    }
+
     /// Frames until the end of the connection.
     pub(super) fn drain(&mut self) {
         while self.frame().is_some() {}

@@ -25,7 +25,10 @@ fn unprocessed_requests_are_sent_again() {
             peer.goaway(stream - 2);
             peer.drain();
         }),
-        ("GOAWAY and close", |peer, stream| peer.goaway(stream - 2)),
+        ("GOAWAY and close", |peer, stream| {
+            peer.goaway(stream - 2);
+            peer.close();
+        }),
         ("REFUSED_STREAM", |peer, stream| {
             peer.reset(stream, REFUSED_STREAM);
             while let Some((stream, _)) = peer.request() {
