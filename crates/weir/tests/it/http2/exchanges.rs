@@ -231,7 +231,7 @@ fn preface_may_come_byte_by_byte() {
     for cut in [1, 10, 13, 15, 18, 23, 24, 28] {
         let mut peer = Raw::connect_bare(weir.proxy());
         peer.send(&bytes[..cut]);
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        peer.wait_until_read();
         peer.send(&bytes[cut..]);
         peer.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &get_block()));
         let head = peer.find(|frame| frame.kind == HEADERS).unwrap();

@@ -108,8 +108,7 @@ fn reset_of_the_stream_ends_the_tunnel() {
     assert_eq!(client.run(response).unwrap().status(), 200);
     let before = origin.closed_connections();
     stream.send_reset(Reason::CANCEL);
-    client.run(async { tokio::time::sleep(std::time::Duration::from_millis(50)).await });
-    origin.wait_for_closed(before + 1);
+    client.run_until("the tunnel is closed", || origin.closed_connections() == before + 1);
 }
 
 #[test]

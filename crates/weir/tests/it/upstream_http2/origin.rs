@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use http2::hpack::{Decoder, Field, FieldVisitor};
+use testkit::Signal;
 
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
@@ -68,6 +69,18 @@ impl Peer {
     pub(super) fn answer(&mut self, stream: u32, body: &[u8]) {
         self.send(HEADERS, END_HEADERS, stream, STATUS_200);
         self.send(DATA, END_STREAM, stream, body);
+    }
+
+    /// Answers the same once `signal` is set, while this peer reads on.
+    pub(super) fn answer_after(&self, signal: &Signal, stream: u32, body: &[u8]) {
+        let socket = self.stream.try_clone().unwrap();
+        let (decoder, log) = (Decoder::new(0), self.log.clone());
+        let mut writer = Peer { stream: socket, number: self.number, decoder, log };
+        let (signal, body) = (signal.clone(), body.to_vec());
+        thread::spawn(move || {
+            signal.wait();
+            writer.answer(stream, &body);
+        });
     }
 
     /// Resets a stream.
