@@ -36,6 +36,12 @@ pub(super) struct Frame {
     pub(super) payload: Vec<u8>,
 }
 
+/// The bytes of a frame.
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes()[..], payload].concat()
+}
+
 /// One connection of the gateway.
 pub(super) struct Peer {
     stream: TcpStream,
@@ -48,11 +54,12 @@ pub(super) struct Peer {
 impl Peer {
     /// Writes a frame; one that the gateway no longer reads is lost.
     pub(super) fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-        let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-        bytes.extend([kind, flags]);
-        bytes.extend(stream.to_be_bytes());
-        bytes.extend_from_slice(payload);
-        let _ = self.stream.write_all(&bytes);
+        self.write(&frame(kind, flags, stream, payload));
+    }
+
+    /// Writes bytes at once; the gateway may no longer read them.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
     }
 
     /// Sends SETTINGS with these values.
