@@ -1,6 +1,8 @@
 //! Opening connections to endpoints, and the pools that they go to: a connection of its own for a request of HTTP/1, a
 //! shared one for HTTP/2. It selects no endpoint and counts no attempt.
 
+mod websocket;
+
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -16,7 +18,7 @@ use super::h1::{H1Stream, UpstreamConnection};
 use super::h2::driver;
 use super::h2::link::H2Link;
 use super::h2::pending::PendingConnect;
-use super::h2::pool::{Join, SharedPools};
+use super::h2::pool::{Join, SharedPools, TunnelLend};
 use super::opening::{Opening, Wanted};
 use super::pool::Pools;
 use super::stream::PooledStream;
@@ -56,8 +58,14 @@ impl Connector {
     /// A stream to the endpoint, if it can be had without opening a connection.
     #[inline]
     pub(crate) fn lend(&self, wanted: Wanted<'_>) -> Option<PooledStream> {
-        let Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited } = wanted;
-        if endpoint.protocol.is_http2() && !is_upgrade {
+        let Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited, .. } = wanted;
+        if endpoint.protocol.is_http2() && is_upgrade {
+            match self.shared.borrow_mut().lend_tunnel(wanted, self.local.now_ms()) {
+                TunnelLend::Stream(stream) => return Some(PooledStream::Http2(PooledBox::new(stream))),
+                TunnelLend::Refused if !wanted.needs_http2 => {}
+                _ => return None,
+            }
+        } else if endpoint.protocol.is_http2() {
             let stream = self.shared.borrow_mut().lend(endpoint.id, server_name, is_repeated);
             if let Some(stream) = stream {
                 return Some(PooledStream::Http2(PooledBox::new(stream)));
@@ -85,10 +93,20 @@ impl Connector {
         in_handshake: &Cell<bool>,
     ) -> Result<PooledStream, Failure> {
         let endpoint = &opening.endpoint;
-        let tls = match &endpoint.tls {
-            _ if endpoint.protocol.is_http2() && !opening.is_upgrade => {
+        if endpoint.protocol.is_http2() {
+            if !opening.is_upgrade {
                 return self.connect_shared(&opening, timeout_ms, in_handshake).await;
             }
+            if let Some(stream) = self.connect_tunnel(&opening, timeout_ms, in_handshake).await? {
+                return Ok(stream);
+            }
+            if opening.needs_http2 {
+                let detail =
+                    "the node takes no WebSocket over HTTP/2, and the upstream's scheme has no HTTP/1";
+                return Err(Failure::new(Cause::NotImplemented, detail));
+            }
+        }
+        let tls = match &endpoint.tls {
             Some(tls) if endpoint.protocol.is_http2() => Some(tls.offering_http1()),
             Some(tls) => Some(ClientTls::clone(tls)),
             None => None,
@@ -116,19 +134,23 @@ impl Connector {
                 let detail = "it allows no streams (MAX_CONCURRENT_STREAMS is 0)";
                 return Err(Failure::new(Cause::ConnectFailed, detail));
             }
-            // Without HTTP/2 a connection serves one request at a time.
-            let selects_http1 = self.shared.borrow().selects_http1(endpoint_id);
-            let most = if selects_http1 { 1 } else { self.local.options.limits.upstream_http2.max_streams };
-            let joined = self.shared.borrow_mut().join(endpoint_id, server_name, most);
-            let pending = match joined {
-                Join::Wait(pending) => pending,
-                Join::Open(pending) => {
-                    let opening = Opening::from(wanted);
-                    env::spawn(Connector::open_shared(self.clone(), opening, timeout_ms, pending.clone()));
-                    pending
-                }
-            };
-            pending.wait(in_handshake).await?;
+            self.join_shared(wanted, timeout_ms).wait(in_handshake).await?;
+        }
+    }
+
+    /// A connect to the endpoint that is in progress, or one that this begins.
+    fn join_shared(self: &Rc<Connector>, wanted: Wanted<'_>, timeout_ms: u64) -> Rc<PendingConnect> {
+        let endpoint_id = wanted.endpoint.id;
+        // Without HTTP/2 a connection serves one request at a time.
+        let selects_http1 = self.shared.borrow().selects_http1(endpoint_id);
+        let most = if selects_http1 { 1 } else { self.local.options.limits.upstream_http2.max_streams };
+        match self.shared.borrow_mut().join(endpoint_id, wanted.server_name, most) {
+            Join::Wait(pending) => pending,
+            Join::Open(pending) => {
+                let opening = Opening::from(wanted);
+                env::spawn(Connector::open_shared(self.clone(), opening, timeout_ms, pending.clone()));
+                pending
+            }
         }
     }
 

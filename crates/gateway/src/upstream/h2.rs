@@ -9,3 +9,4 @@ pub(crate) mod link;
 pub(crate) mod pending;
 pub(crate) mod pool;
 pub(crate) mod stream;
+pub(crate) mod tunnel_end;

@@ -10,8 +10,10 @@ pub(crate) struct Wanted<'a> {
     pub(crate) endpoint: &'a Arc<Endpoint>,
     /// The server name for TLS; none without TLS.
     pub(crate) server_name: Option<&'a str>,
-    /// The request asks to switch protocols, for which it needs a connection of its own.
+    /// The request asks to switch protocols, for which it needs a connection of its own, or an extended CONNECT.
     pub(crate) is_upgrade: bool,
+    /// The upstream speaks HTTP/2 alone, as gRPC does: an upgrade gets no connection of HTTP/1.
+    pub(crate) needs_http2: bool,
     /// The attempt repeats one that failed because its connection was closed, or refused it.
     pub(crate) is_repeated: bool,
     /// It has waited for a connection, which is new.
@@ -23,16 +25,18 @@ pub(crate) struct Opening {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) server_name: Option<Box<str>>,
     pub(super) is_upgrade: bool,
+    pub(super) needs_http2: bool,
     pub(super) is_repeated: bool,
 }
 
 impl From<Wanted<'_>> for Opening {
     fn from(wanted: Wanted<'_>) -> Opening {
-        let Wanted { endpoint, server_name, is_upgrade, is_repeated, .. } = wanted;
+        let Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, .. } = wanted;
         Opening {
             endpoint: endpoint.clone(),
             server_name: server_name.map(Box::from),
             is_upgrade,
+            needs_http2,
             is_repeated,
         }
     }
@@ -40,9 +44,13 @@ impl From<Wanted<'_>> for Opening {
 
 impl Opening {
     pub(super) fn wanted(&self) -> Wanted<'_> {
-        let Opening { endpoint, server_name, is_upgrade, is_repeated } = self;
-        let (is_upgrade, is_repeated) = (*is_upgrade, *is_repeated);
-        let server_name = server_name.as_deref();
-        Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited: false }
+        Wanted {
+            endpoint: &self.endpoint,
+            server_name: self.server_name.as_deref(),
+            is_upgrade: self.is_upgrade,
+            needs_http2: self.needs_http2,
+            is_repeated: self.is_repeated,
+            has_waited: false,
+        }
     }
 }

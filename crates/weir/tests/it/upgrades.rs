@@ -58,7 +58,9 @@ fn tunnel_to_http2_upstream_has_an_http1_connection() {
         client.send(b"ping");
         assert_eq!(client.read_bytes(4), b"ping", "{scheme}");
     }
-    assert_eq!(origin.requests().len(), 2);
+    // An origin in cleartext is asked in HTTP/2 first, and closes that connection.
+    let upgrades = origin.requests().iter().filter(|request| request.body_error.is_none()).count();
+    assert_eq!(upgrades, 2);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! wakers of the streams, and the reason of its end. It decides nothing about requests and sets no timer.
 
 mod bytes;
+mod settings;
 
 pub(super) use bytes::Pulled;
 
@@ -47,6 +48,8 @@ pub(crate) struct H2Link {
     local: Rc<Local>,
     /// The wakers of the streams that wait, by slot.
     wakers: RefCell<Vec<Waker>>,
+    /// The wakers of requests that wait for the SETTINGS of the endpoint.
+    settings_waiters: RefCell<Vec<Waker>>,
     task: RefCell<Waker>,
     is_task_woken: Cell<bool>,
     /// Bytes of the output that the transport took.
@@ -85,6 +88,7 @@ impl H2Link {
             idle_from_ms: Cell::new(local.now_ms()),
             local,
             wakers: RefCell::default(),
+            settings_waiters: RefCell::default(),
             task: RefCell::new(Waker::noop().clone()),
             is_task_woken: Cell::new(false),
             written_bytes: Cell::new(0),
@@ -256,6 +260,9 @@ impl H2Link {
         loop {
             let Some(event) = self.engine().next_event() else { return has_progress };
             has_progress |= matches!(event, Event::Head(_) | Event::Data(_) | Event::End(_));
+            if event == Event::SettingsChanged {
+                self.wake_settings_waiters();
+            }
             if let Some(key) = event.stream()
                 && let Some(waker) = self.wakers.borrow().get(key.index())
             {
@@ -291,6 +298,7 @@ impl H2Link {
             self.written_bytes.set(u64::MAX);
         }
         self.deliver();
+        self.wake_settings_waiters();
         self.wake_task();
     }
 
