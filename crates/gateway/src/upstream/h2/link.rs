@@ -1,10 +1,8 @@
 //! An HTTP/2 connection to an endpoint, as its streams, its task and the pool share it: the engine, the transport, the
 //! wakers of the streams, and the reason of its end. It decides nothing about requests and sets no timer.
 
-mod bytes;
+pub(super) mod bytes;
 mod settings;
-
-pub(super) use bytes::Pulled;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell, RefMut};
@@ -12,10 +10,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use http2::{Config, Connection, Event, Limits, Reset, ResetBy, StartError, StreamKey};
-use message::HeadLimits;
+use http2::{Connection, Event, Limits, Reset, ResetBy, StartError, StreamKey};
 
+use super::config;
 use crate::h2::reset_text;
+use crate::h2::windows::WindowSizer;
 use exchange::Local;
 use exchange::failure::{Cause, Failure};
 use net::endpoint::Endpoint;
@@ -23,8 +22,6 @@ use net::transport::Transport;
 
 /// After the endpoint refused a stream, for so long no request is sent here that was refused before.
 const REFUSAL_MS: u64 = 1_000;
-/// The largest window of a connection (RFC 9113 section 6.9.1).
-const WINDOW_MAX: u64 = (1 << 31) - 1;
 /// The largest identifier of a stream is 2^31-1, and a client uses every other one.
 const STREAMS_OF_CONNECTION_MAX: u32 = (1 << 30) - 1;
 
@@ -41,6 +38,7 @@ enum Stage {
 /// See the module. No borrow of a cell outlasts one call.
 pub(crate) struct H2Link {
     engine: RefCell<Connection>,
+    windows: RefCell<WindowSizer>,
     transport: RefCell<Option<Transport>>,
     endpoint: Arc<Endpoint>,
     /// The server name that TLS was opened with: the connection serves requests for this name only.
@@ -80,8 +78,10 @@ impl H2Link {
         server_name: Option<Box<str>>,
         local: Rc<Local>,
     ) -> Rc<H2Link> {
+        let windows = config::sizer(&local);
         Rc::new(H2Link {
-            engine: RefCell::new(Connection::client(config(&local))),
+            engine: RefCell::new(Connection::client(config::limits(&local, windows.windows()))),
+            windows: RefCell::new(windows),
             transport: RefCell::new(Some(transport)),
             endpoint,
             server_name,
@@ -344,23 +344,5 @@ impl H2Link {
             _ => self.assumed_streams,
         };
         theirs.min(self.local.options.limits.upstream_http2.max_streams)
-    }
-}
-
-/// The limits of a connection, as the settings have them.
-fn config(local: &Local) -> Config {
-    let limits = &local.options.limits;
-    let own = &limits.upstream_http2;
-    // Each stream is bounded by its own window. If that of the connection were smaller than all of them together, clients
-    // that take nothing would stop the others.
-    let connection_window = u64::from(own.max_streams) * u64::from(own.stream_window_bytes);
-    Config {
-        max_streams: own.max_streams,
-        stream_window_bytes: own.stream_window_bytes,
-        connection_window_bytes: connection_window.min(WINDOW_MAX) as u32,
-        head: HeadLimits { ..limits.origin_head },
-        output_bytes: Limits::OUTPUT_BYTES,
-        extended_connect: false,
-        ..Config::default()
     }
 }

@@ -1,11 +1,23 @@
-//! The SETTINGS of the endpoint, for requests that must know them before they are sent. It reads no frame.
+//! The SETTINGS of the endpoint, for requests that must know them before they are sent, and changes of our own. It reads no
+//! frame.
 
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
 use super::{H2Link, Stage};
+use crate::h2::windows::Windows;
 
 impl H2Link {
+    /// Changes the windows of received data if memory has become short, or is no longer.
+    #[inline]
+    pub(in crate::upstream::h2) fn adapt_windows(&self) {
+        let local = &self.local;
+        let changed = self.windows.borrow_mut().note(local.shared.memory.sheds_idle(), local.now_ms());
+        if let Some(Windows { stream_bytes, connection_bytes }) = changed {
+            self.engine().set_window_limits(stream_bytes, connection_bytes);
+        }
+    }
+
     /// Whether the endpoint takes extended CONNECT (RFC 8441 section 3); none before its SETTINGS have arrived.
     pub(in crate::upstream) fn takes_tunnels(&self) -> Option<bool> {
         let engine = self.engine();
