@@ -125,7 +125,7 @@ impl Plan {
     /// Whether the connections of this client are of HTTP/2.
     pub(crate) fn speaks_http2(&self, client: usize) -> bool {
         // Computed instead of drawn, so that the other clients of every seed keep their requests.
-        (client + self.requests as usize) % 3 == 0
+        (client + self.requests as usize).is_multiple_of(3)
     }
 
     fn draw_faults(&mut self, random: &mut Random) {
