@@ -145,6 +145,7 @@ impl Compiler {
                 WrittenPassHost::Rewrite(host) => PassHost::Rewrite(host.clone()),
             },
             protocol: protocol(written),
+            needs_http2: matches!(written.scheme, Scheme::Grpc | Scheme::Grpcs),
             retries: written.retries,
             retry_timeout_ms: written.retry_timeout.map_or(0, milliseconds),
             timeouts: written.timeout.as_ref().map_or(self.default_timeouts, route::timeouts),
