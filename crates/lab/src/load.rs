@@ -1,6 +1,6 @@
 //! The load generator: sends requests to one server by a plan, checks every response and returns the outcome. One epoll
 //! loop per thread, no runtime, no allocation per request, because it has to cost less than the gateway that it
-//! measures. It speaks HTTP/1.1 and WebSocket in clear text; it knows no gateways, and prints nothing. [`tools`] runs
+//! measures. It speaks HTTP/1.1, also over TLS, and WebSocket in clear text; it knows no gateways, and prints nothing. [`tools`] runs
 //! other load generators.
 
 mod asker;
@@ -14,8 +14,10 @@ mod socket;
 mod tally;
 mod target;
 mod timer;
+mod tls;
 pub mod tools;
 pub mod websocket;
+mod wire;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,12 +35,14 @@ use crowd::Crowd;
 use expect::Measure;
 use schedule::Schedule;
 use tally::{Kind, Run, Tally};
+use tls::Client;
 
 pub use crowd::Habit;
 pub use expect::{Check, Expectation};
 pub use fetch::fetch;
 pub use tally::summary;
 pub use target::Target;
+pub use tls::Tls;
 
 /// One run of the load generator.
 #[derive(Clone, Debug)]
@@ -66,6 +70,8 @@ pub struct Plan {
     pub body_bytes: u64,
     /// Limit for connecting, and for each request from when it was sent.
     pub timeout: Duration,
+    /// The handshakes, if the URL asks for TLS.
+    pub tls: Tls,
     /// The expected response.
     pub expect: Expectation,
 }
@@ -86,7 +92,7 @@ pub enum Manner {
 pub fn run(plan: &Plan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Result<LoadOutcome> {
     plan.check()?;
     grant_descriptors(u64::from(plan.connections))?;
-    let job = plan.job();
+    let job = plan.job()?;
     if let Manner::Crowd(habit) = plan.manner {
         let seconds = plan.seconds.map(Duration::from_secs_f64);
         return Crowd::new(&job, habit, plan)?.run(seconds, stop, ready);
@@ -147,7 +153,13 @@ impl Plan {
         if self.timeout.is_zero() {
             bail!("the timeout is more than 0");
         }
+        if self.tls != Tls::default() && !self.target.is_tls {
+            bail!("a version of TLS, and resumption, need a URL with https://");
+        }
         match self.manner {
+            Manner::Websocket | Manner::Crowd(_) if self.target.is_tls => {
+                bail!("WebSocket, slow and idle clients speak clear text: write http://")
+            }
             Manner::Websocket if self.per_connection.is_some() => {
                 bail!("WebSocket connections are kept: leave out what ends them")
             }
@@ -165,7 +177,7 @@ impl Plan {
     }
 
     /// The bytes sent on every connection.
-    fn job(&self) -> Job {
+    fn job(&self) -> anyhow::Result<Job> {
         let websocket = (self.manner == Manner::Websocket).then(|| Upgrade {
             handshake: websocket::handshake(&self.target.host, &self.target.path),
             payload: pattern(self.body_bytes),
@@ -174,14 +186,19 @@ impl Plan {
             Some(upgrade) => (websocket::message(&upgrade.payload), Vec::new()),
             None => (self.request(""), self.request("Connection: close\r\n")),
         };
-        Job {
+        let tls = match self.target.is_tls {
+            true => Some((self.tls, Client::new(self.tls, &self.target.host)?)),
+            false => None,
+        };
+        Ok(Job {
             target: self.target.clone(),
             request,
             last_request,
             per_connection: self.per_connection.unwrap_or(u64::MAX),
             websocket,
+            tls,
             measure: Measure::new(self.expect.clone()),
-        }
+        })
     }
 
     fn request(&self, fields: &str) -> Vec<u8> {

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::load::{self, Check, Expectation, Habit, Manner, Plan, Target};
+use crate::load::{self, Check, Expectation, Habit, Manner, Plan, Target, Tls};
+use crate::scenario::TlsVersion;
 
 /// Arguments of `weir lab load`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LoadArguments {
-    /// The URL to request: http://HOST:PORT/PATH (also for WebSocket)
+    /// The URL to request: http://HOST:PORT/PATH (also for WebSocket) or https://…; certificates are not verified
     #[arg(value_name = "URL")]
     url: String,
     /// Connections, on all threads together
@@ -37,6 +38,12 @@ pub struct LoadArguments {
     /// A new connection after so many requests
     #[arg(long, value_name = "N")]
     requests_per_connection: Option<u64>,
+    /// With --close, resume the TLS session of the connection before; a full handshake is then a failure
+    #[arg(long)]
+    resume: bool,
+    /// The only version of TLS that is offered [default: both]
+    #[arg(long, value_enum, value_name = "VERSION")]
+    tls_version: Option<Version>,
     /// Requests are POSTs with a body of so many bytes; with --websocket, the length of a message [default: none, 64]
     #[arg(short, long, value_name = "N")]
     body_bytes: Option<u64>,
@@ -76,6 +83,17 @@ pub struct LoadArguments {
     /// Print the outcome as JSON, on one line
     #[arg(long)]
     json: bool,
+}
+
+/// Versions of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Version {
+    /// TLS 1.2
+    #[value(name = "1.2")]
+    V1_2,
+    /// TLS 1.3
+    #[value(name = "1.3")]
+    V1_3,
 }
 
 /// The slow part of slow clients.
@@ -140,6 +158,13 @@ impl LoadArguments {
             per_connection: if self.close { Some(1) } else { self.requests_per_connection },
             body_bytes: self.body_bytes.unwrap_or(usual_body_bytes),
             timeout,
+            tls: Tls {
+                resume: self.resume,
+                version: self.tls_version.map(|version| match version {
+                    Version::V1_2 => TlsVersion::V1_2,
+                    Version::V1_3 => TlsVersion::V1_3,
+                }),
+            },
             expect: Expectation {
                 status: self.expect_status,
                 bytes: self.expect_bytes,
@@ -223,7 +248,7 @@ mod tests {
         check("--idle --ramp-up 3601", "--ramp-up is no more than");
         check("--idle --ramp-up NaN", "--ramp-up is no more than");
         check("--timeout 0", "--timeout is more than 0");
-        check("--expect-like https://x/", "use wrk or h2load");
+        check("--expect-like https://127.0.0.1/", "without TLS only");
         check("--slow tails", "invalid value");
     }
 }

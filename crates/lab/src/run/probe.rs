@@ -17,6 +17,8 @@ pub(super) fn ask(protocol: Protocol, address: SocketAddr, path: &str) -> anyhow
         Protocol::Http | Protocol::Websocket => ("http", "--http1.1"),
         Protocol::Https => ("https", "--http1.1"),
         Protocol::Http2 => ("https", "--http2"),
+        Protocol::H2c | Protocol::Grpc => ("http", "--http2-prior-knowledge"),
+        Protocol::Http3 => ("https", "--http3-only"),
     };
     let output = Command::new("curl")
         .args([

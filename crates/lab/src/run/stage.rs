@@ -13,13 +13,13 @@ use tempfile::TempDir;
 
 use super::interrupt::Interrupt;
 use super::probe;
-use crate::certificate::{self, Certificate};
+use crate::certificate::Certificates;
 use crate::contender::Definition;
 use crate::files::Files;
 use crate::placement::Placement;
 use crate::ports::Ports;
 use crate::process::{Group, Start};
-use crate::scenario::{Protocol, Scenario};
+use crate::scenario::{KeyKind, Protocol, Scenario};
 
 /// Parameters with which contenders are started; scenarios with the same setup share the running ones.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -30,12 +30,19 @@ pub struct Setup {
     pub workers: u16,
     /// Further routes.
     pub routes: u32,
+    /// The key of the certificate.
+    pub certificate: KeyKind,
 }
 
 impl Setup {
     /// The setup of this scenario.
     pub fn of(scenario: &Scenario) -> Self {
-        Self { protocol: scenario.protocol, workers: scenario.workers, routes: scenario.routes }
+        Self {
+            protocol: scenario.protocol,
+            workers: scenario.workers,
+            routes: scenario.routes,
+            certificate: scenario.certificate,
+        }
     }
 }
 
@@ -64,7 +71,7 @@ pub struct Stage {
     files: Files,
     measured: BTreeMap<String, PathBuf>,
     scratch: TempDir,
-    certificate: Certificate,
+    certificates: Certificates,
     ports: Ports,
     /// Cores to which all programs are pinned; empty if nothing is pinned.
     cores: Vec<usize>,
@@ -101,13 +108,13 @@ impl Stage {
         let scratch = tempfile::Builder::new().prefix("weir-lab-").tempdir().context("no scratch folder")?;
         // Workers that gave up root still have to reach their files.
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755))?;
-        let certificate = certificate::make(scratch.path())?;
+        let certificates = Certificates::within(scratch.path());
         Ok(Self {
             program,
             files,
             measured,
             scratch,
-            certificate,
+            certificates,
             ports,
             cores,
             interrupt,
@@ -170,6 +177,7 @@ impl Stage {
         let origin = *origin;
         let address = self.ports.take()?;
         let directory = self.fresh_directory(&definition.name)?;
+        let certificate = self.certificates.of(setup.certificate)?;
         let script = self.files.start_script(definition);
         let mut environment = self.basic_environment(definition);
         let mut set = |name: &str, value: String| environment.push((name.to_owned(), value));
@@ -178,8 +186,8 @@ impl Stage {
         set("LISTEN", address.to_string());
         set("ORIGIN", origin.to_string());
         set("PROTOCOL", setup.protocol.name().to_owned());
-        set("CERTIFICATE", self.certificate.certificate.display().to_string());
-        set("KEY", self.certificate.key.display().to_string());
+        set("CERTIFICATE", certificate.certificate.display().to_string());
+        set("KEY", certificate.key.display().to_string());
         set("ROUTES", setup.routes.to_string());
         set("KEEPALIVE", KEEPALIVE.to_owned());
         set("CONNECTIONS", CONNECTIONS.to_owned());
