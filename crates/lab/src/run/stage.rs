@@ -85,8 +85,6 @@ pub struct Stage {
 
 /// A gateway with a hundred thousand routes on a virtual machine is up long before.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// Responses that a gateway must forward unchanged before it is measured.
-const PROBES: [&str; 2] = ["/checked-out", "/sample.html"];
 /// The exit code of a program that was ended by SIGPIPE.
 const PIPE_CLOSED: i32 = 128 + 13;
 /// Idle connections to the origin that a gateway may keep: more than any scenario uses.
@@ -288,7 +286,7 @@ impl Stage {
         let mut last = String::new();
         let answered = self.interrupt.wait(START_LIMIT, || {
             group.check_running()?;
-            match probe::ask(protocol, address, PROBES[0]) {
+            match probe::ask(protocol, address, probe::paths(protocol)[0]) {
                 Ok(_) => Ok(Some(())),
                 Err(error) => {
                     last = format!("{error:#}");
@@ -304,8 +302,10 @@ impl Stage {
     }
 
     fn same_bodies(&self, protocol: Protocol, address: SocketAddr, origin: SocketAddr) -> anyhow::Result<()> {
-        for path in PROBES {
-            let wanted = probe::ask(Protocol::Http, origin, path).context("the origin does not answer")?;
+        // The origin speaks HTTP/2 for gRPC only.
+        let behind = if protocol == Protocol::Grpc { Protocol::Grpc } else { Protocol::Http };
+        for path in probe::paths(protocol) {
+            let wanted = probe::ask(behind, origin, path).context("the origin does not answer")?;
             if probe::ask(protocol, address, path)? != wanted {
                 bail!("what comes through it for {path} is not what the origin answers");
             }
