@@ -68,14 +68,20 @@ pub struct LoadArguments {
     /// Send WebSocket messages, each when the one before has been echoed, or at the --rate
     #[arg(long)]
     websocket: bool,
+    /// Speak HTTP/3; the URL begins with https://
+    #[arg(long, conflicts_with = "websocket")]
+    http3: bool,
+    /// Requests in flight on each connection of HTTP/3
+    #[arg(short = 'm', long, value_name = "N", default_value_t = 1, requires = "http3")]
+    streams: u16,
     /// Be slow clients on all connections; prints `ready` when they stand
-    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["websocket", "idle"])]
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["websocket", "idle", "http3"])]
     slow: Option<Slow>,
     /// A slow client's turn, in which it sends one byte or takes eight, comes once in this time
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     slow_interval_ms: u64,
     /// Ask once on each connection and leave it open; prints `ready` when they stand
-    #[arg(long, conflicts_with = "websocket")]
+    #[arg(long, conflicts_with_all = ["websocket", "http3"])]
     idle: bool,
     /// Slow and idle clients come one by one in this time [default: as fast as they can]
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, hide_default_value = true)]
@@ -130,6 +136,7 @@ impl LoadArguments {
         let every = Duration::from_millis(self.slow_interval_ms);
         let manner = match self.slow {
             _ if self.websocket => Manner::Websocket,
+            _ if self.http3 => Manner::Http3 { streams: self.streams },
             _ if self.idle => Manner::Crowd(Habit::Idle),
             Some(Slow::Heads) => Manner::Crowd(Habit::Heads { every }),
             Some(Slow::Bodies) => Manner::Crowd(Habit::Bodies { every }),
@@ -230,6 +237,10 @@ mod tests {
         check("--slow heads --slow-interval-ms 10", |plan| {
             plan.manner == Manner::Crowd(Habit::Heads { every: Duration::from_millis(10) })
         });
+        check("--close --resume --tls-version 1.2", |plan| {
+            plan.tls == Tls { resume: true, version: Some(TlsVersion::V1_2) }
+        });
+        check("--http3 --streams 10", |plan| plan.manner == Manner::Http3 { streams: 10 });
         check("--idle --ramp-up 2.5", |plan| plan.ramp_up == Duration::from_millis(2500));
         check("--check length --expect-bytes 21", |plan| {
             plan.expect.check == Check::Length && plan.expect.bytes == Some(21)
@@ -245,6 +256,8 @@ mod tests {
         check("--close --requests-per-connection 2", "cannot be used with");
         check("--idle --slow heads", "cannot be used with");
         check("--websocket --idle", "cannot be used with");
+        check("--websocket --http3", "cannot be used with");
+        check("--streams 10", "--http3");
         check("--idle --ramp-up 3601", "--ramp-up is no more than");
         check("--idle --ramp-up NaN", "--ramp-up is no more than");
         check("--timeout 0", "--timeout is more than 0");

@@ -34,26 +34,15 @@ pub(super) struct Client {
 impl Client {
     /// A client for a server with this value of `Host`.
     pub(super) fn new(tls: Tls, host: &str) -> anyhow::Result<Client> {
-        // Without the port, and without the brackets of an IPv6 address.
-        let name = match host.strip_prefix('[') {
-            Some(rest) => rest.split(']').next(),
-            None => host.split(':').next(),
-        };
-        let name = name.unwrap_or_default();
+        let name = server_name(host);
         let server =
             ServerName::try_from(name.to_owned()).with_context(|| format!("{name} is no server's name"))?;
-        let provider = Arc::new(provider());
         let versions: &[&'static SupportedProtocolVersion] = match tls.version {
             None => rustls::ALL_VERSIONS,
             Some(TlsVersion::V1_2) => &[&rustls::version::TLS12],
             Some(TlsVersion::V1_3) => &[&rustls::version::TLS13],
         };
-        let mut settings = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(versions)
-            .context("TLS cannot be set up")?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Trusting(provider)))
-            .with_no_client_auth();
+        let mut settings = settings(versions)?;
         settings.resumption =
             if tls.resume { Resumption::in_memory_sessions(SESSIONS) } else { Resumption::disabled() };
         Ok(Client { settings: Arc::new(settings), server })
@@ -74,6 +63,33 @@ impl Client {
         ClientConnection::new(Arc::clone(&self.settings), self.server.clone())
             .map_err(|fault| format!("TLS cannot begin: {fault}"))
     }
+}
+
+/// The server's name and the settings of TLS for HTTP/3. All handshakes are full.
+pub(super) fn for_quic(host: &str) -> anyhow::Result<(String, ClientConfig)> {
+    let mut settings = settings(&[&rustls::version::TLS13])?;
+    settings.resumption = Resumption::disabled();
+    settings.alpn_protocols = vec![b"h3".to_vec()];
+    Ok((server_name(host).to_owned(), settings))
+}
+
+/// The value of `Host` without the port, and without the brackets of an IPv6 address.
+fn server_name(host: &str) -> &str {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next(),
+        None => host.split(':').next(),
+    };
+    name.unwrap_or_default()
+}
+
+fn settings(versions: &[&'static SupportedProtocolVersion]) -> anyhow::Result<ClientConfig> {
+    let provider = Arc::new(provider());
+    Ok(ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .context("TLS cannot be set up")?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Trusting(provider)))
+        .with_no_client_auth())
 }
 
 /// The key exchanges are those that h2load offers first: every server of the last decade has them, so that no contender
