@@ -38,6 +38,8 @@ pub struct Upstream {
     pub nodes: Arc<Published<NodeSet>>,
     /// The Host that the endpoint receives.
     pub pass_host: PassHost,
+    /// Its scheme, as users write it.
+    pub scheme: &'static str,
     /// The protocol of connections to the nodes.
     pub protocol: Protocol,
     /// Most retries; the number of nodes less one if not set.

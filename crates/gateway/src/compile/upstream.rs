@@ -144,6 +144,7 @@ impl Compiler {
                 WrittenPassHost::Node => PassHost::Node,
                 WrittenPassHost::Rewrite(host) => PassHost::Rewrite(host.clone()),
             },
+            scheme: written.scheme.as_str(),
             protocol: protocol(written),
             retries: written.retries,
             retry_timeout_ms: written.retry_timeout.map_or(0, milliseconds),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use super::current_work::CurrentWorkCell;
 use super::failures::FailureCounts;
 use super::grpc_counts::GrpcCounts;
+use super::upstream_tls::UpstreamTlsCounts;
 use crate::observe::idle_counts::IdleCounts;
 use exchange::overload::capacity::Shortage;
 
@@ -24,6 +25,8 @@ pub struct Status {
     pub tls_resumed: AtomicU64,
     /// Those that failed, or were not complete in time.
     pub tls_failed: AtomicU64,
+    /// TLS handshakes with nodes.
+    pub upstream_tls: UpstreamTlsCounts,
     /// Open client connections that speak HTTP/2.
     pub http2_connections: AtomicUsize,
     /// Requests in flight on them.

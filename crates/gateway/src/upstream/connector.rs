@@ -20,6 +20,8 @@ use super::h2::pool::{Join, SharedPools};
 use super::pool::Pools;
 use super::stream::PooledStream;
 use crate::evict::{self, Evictor, lacks_descriptors};
+use crate::observe::status::Status;
+use crate::observe::upstream_tls::{HandshakeOutcome, UpstreamTlsCounts};
 use exchange::Local;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
@@ -79,6 +81,7 @@ impl Opening {
 pub(crate) struct Connector {
     local: Rc<Local>,
     evictor: Rc<Evictor>,
+    status: Arc<Status>,
     pub(crate) pools: RefCell<Pools>,
     pub(crate) shared: RefCell<SharedPools>,
     /// The worker drains: connections are closed when they are checked in.
@@ -86,10 +89,11 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>) -> Rc<Connector> {
+    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>, status: Arc<Status>) -> Rc<Connector> {
         Rc::new(Connector {
             local,
             evictor,
+            status,
             pools: RefCell::default(),
             shared: RefCell::default(),
             is_draining: Cell::new(false),
@@ -248,10 +252,18 @@ impl Connector {
         let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
         let Some(tls) = tls else { return Ok(Transport::from(stream)) };
         begin_handshake();
+        let mut counted =
+            CountedHandshake { counts: &self.status.upstream_tls, outcome: HandshakeOutcome::GivenUp };
         let name = server_name.unwrap_or_default();
         // Boxed, so that connections without TLS do not pay for its size.
         let handshake = Box::pin(tls::client::handshake(stream, endpoint.address, name, tls));
-        Ok(Transport::from(handshake.await.map_err(|error| tls_failure(&error))?))
+        let shaken = handshake.await;
+        counted.outcome = match &shaken {
+            Ok(stream) if stream.is_resumed() => HandshakeOutcome::Resumed,
+            Ok(_) => HandshakeOutcome::Full,
+            Err(error) => HandshakeOutcome::Failed(tls::failure::of_handshake(error).0),
+        };
+        Ok(Transport::from(shaken.map_err(|error| tls_failure(&error))?))
     }
 
     /// Opens a socket to `address`. Where no descriptor is left, idle connections of clients give way, and if there are
@@ -321,6 +333,18 @@ impl Connector {
         self.is_draining.set(true);
         self.pools.borrow_mut().clear();
         self.shared.borrow_mut().drain();
+    }
+}
+
+/// A handshake that is counted, also when its caller gives up.
+struct CountedHandshake<'s> {
+    counts: &'s UpstreamTlsCounts,
+    outcome: HandshakeOutcome,
+}
+
+impl Drop for CountedHandshake<'_> {
+    fn drop(&mut self) {
+        self.counts.count(self.outcome);
     }
 }
 

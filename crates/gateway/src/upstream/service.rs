@@ -14,6 +14,7 @@ use super::state::{Selection, UpstreamState};
 use super::stream::PooledStream;
 use super::{PassHost, Upstream};
 use crate::evict::Evictor;
+use crate::observe::status::Status;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::Priority;
@@ -50,8 +51,8 @@ pub(crate) struct Upstreams {
 }
 
 impl Upstreams {
-    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>) -> Upstreams {
-        let connector = Connector::new(local.clone(), evictor);
+    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>, status: Arc<Status>) -> Upstreams {
+        let connector = Connector::new(local.clone(), evictor, status);
         Upstreams { local, states: RefCell::default(), connector }
     }
 

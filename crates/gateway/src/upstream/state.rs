@@ -180,6 +180,7 @@ mod tests {
             protocol: net::endpoint::Protocol::Http1,
             retries: None,
             retry_timeout_ms: 0,
+            scheme: "http",
             timeouts: Timeouts::default(),
         }
     }

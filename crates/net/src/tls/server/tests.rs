@@ -5,10 +5,10 @@ mod scene;
 use std::net::SocketAddr;
 
 use rcgen::{KeyPair, PKCS_RSA_SHA256};
-use scene::{Authority, Scene, read, write_all};
+use scene::{Authority, Scene, parts, read, write_all};
 
 use super::client_policy::ClientPolicyParts;
-use super::site::{SiteKeys, SiteParts};
+use super::site::{PairParts, SiteKeys};
 use super::*;
 use crate::env;
 use crate::transport::Transport;
@@ -155,11 +155,10 @@ fn key_is_chosen_by_what_the_client_verifies() {
     let scene = Scene::new(ServerSettings::default());
     let rsa = scene.authority.signs(&["a.example"], &KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap());
     let ecdsa = scene.authority.pair(&["a.example"]);
-    let pairs = vec![(rsa.0.as_str(), rsa.1.as_str()), (ecdsa.0.as_str(), ecdsa.1.as_str())];
-    let names = vec!["a.example"];
-    let parts = SiteParts { id: "1", names, pairs, versions: None, client: None, exemption: None };
-    let site = Site::new(parts, &scene.tls).unwrap();
-    let keys = SiteKeys(site.keys.clone());
+    let pair = |(chain, key)| PairParts { chain, key, is_checked: false };
+    let pairs = [&rsa, &ecdsa].map(|(chain, key)| pair((chain.as_str(), key.as_str()))).to_vec();
+    let site = Site::new(parts("1", &["a.example"], pairs), &scene.tls).unwrap();
+    let keys = SiteKeys(site.keys(scene.tls.provider()).unwrap());
     let algorithm = |offered: &[rustls::SignatureScheme]| {
         let found = keys.0.iter().find(|key| key.key.choose_scheme(offered).is_some());
         found.map(|key| key.key.algorithm())
