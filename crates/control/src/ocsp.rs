@@ -24,14 +24,14 @@ use tokio::sync::Notify;
 use cache::{Cache, Wanted};
 use thread::FetchThread;
 
-/// The responses of all certificates whose objects ask for stapling.
+/// The responses of all certificates of objects that ask for stapling.
 #[derive(Default)]
 pub struct Ocsp {
     shared: Arc<Shared>,
     thread: Mutex<Option<FetchThread>>,
 }
 
-/// What the thread shares with the users of responses.
+/// State that the thread shares with the users of responses.
 #[derive(Default)]
 struct Shared {
     policy: OutboundPolicy,

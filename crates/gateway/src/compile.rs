@@ -11,6 +11,7 @@ mod plugins;
 mod reference;
 mod route;
 mod sharing;
+mod sites;
 mod ssl;
 mod stream;
 mod upstream;

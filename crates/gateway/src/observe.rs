@@ -9,4 +9,3 @@ pub mod grpc_counts;
 pub mod idle_counts;
 pub mod log_writer;
 pub mod status;
-pub mod upstream_tls;

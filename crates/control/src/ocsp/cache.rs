@@ -1,4 +1,4 @@
-//! What is known of each certificate that is to be stapled, and when its responder is asked next. It does no I/O.
+//! The responses of certificates that are to be stapled, and the time at which each responder is asked next. It does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -29,7 +29,7 @@ struct KnownFile {
     content: Result<Arc<str>, String>,
 }
 
-/// What changes with the content of a file. An equal stamp means an unchanged file, unless the file was changed again within
+/// Facts of a file that change with its content. An equal stamp means an unchanged file, unless the file was changed again within
 /// the resolution of its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {

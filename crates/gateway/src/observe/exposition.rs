@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::failures::Refusal;
 use super::status::Status;
-use super::upstream_tls;
 use crate::observe::idle_counts::IdleState;
 use exchange::failure::Cause;
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use exchange::observe::metrics::{Labels, Series, SharedSeries};
+use exchange::observe::upstream_tls;
 use exchange::overload::capacity::Shortage;
 use net::tls::server::SiteTable;
 use stdx::prometheus_text::{header, sample, scalar};
@@ -118,7 +118,7 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     write_grpc(workers.clone(), text);
     write_stalls(workers.clone(), text);
     write_handshakes(workers.clone(), text);
-    upstream_tls::write(workers.clone().map(|worker| &worker.upstream_tls), text);
+    upstream_tls::write(workers.clone().map(|worker| &*worker.upstream_tls), text);
     write_http2(workers.clone(), text);
     let (mut active, mut reading, mut waiting) = (0_u64, 0, 0);
     let (mut accepted, mut requests, mut idle) = (0, 0, 0);

@@ -20,11 +20,10 @@ use super::h2::pool::{Join, SharedPools};
 use super::pool::Pools;
 use super::stream::PooledStream;
 use crate::evict::{self, Evictor, lacks_descriptors};
-use crate::observe::status::Status;
-use crate::observe::upstream_tls::{HandshakeOutcome, UpstreamTlsCounts};
 use exchange::Local;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
+use exchange::observe::upstream_tls::{HandshakeOutcome, UpstreamTlsCounts};
 use net::endpoint::{Endpoint, Protocol};
 use net::env;
 use net::tls::failure::TlsFault;
@@ -81,7 +80,7 @@ impl Opening {
 pub(crate) struct Connector {
     local: Rc<Local>,
     evictor: Rc<Evictor>,
-    status: Arc<Status>,
+    handshakes: Arc<UpstreamTlsCounts>,
     pub(crate) pools: RefCell<Pools>,
     pub(crate) shared: RefCell<SharedPools>,
     /// The worker drains: connections are closed when they are checked in.
@@ -89,11 +88,15 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>, status: Arc<Status>) -> Rc<Connector> {
+    pub(crate) fn new(
+        local: Rc<Local>,
+        evictor: Rc<Evictor>,
+        handshakes: Arc<UpstreamTlsCounts>,
+    ) -> Rc<Connector> {
         Rc::new(Connector {
             local,
             evictor,
-            status,
+            handshakes,
             pools: RefCell::default(),
             shared: RefCell::default(),
             is_draining: Cell::new(false),
@@ -252,8 +255,7 @@ impl Connector {
         let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
         let Some(tls) = tls else { return Ok(Transport::from(stream)) };
         begin_handshake();
-        let mut counted =
-            CountedHandshake { counts: &self.status.upstream_tls, outcome: HandshakeOutcome::GivenUp };
+        let mut counted = CountedHandshake { counts: &self.handshakes, outcome: HandshakeOutcome::GivenUp };
         let name = server_name.unwrap_or_default();
         // Boxed, so that connections without TLS do not pay for its size.
         let handshake = Box::pin(tls::client::handshake(stream, endpoint.address, name, tls));

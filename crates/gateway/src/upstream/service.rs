@@ -14,9 +14,9 @@ use super::state::{Selection, UpstreamState};
 use super::stream::PooledStream;
 use super::{PassHost, Upstream};
 use crate::evict::Evictor;
-use crate::observe::status::Status;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
+use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::Priority;
 use exchange::overload::limiter::Permit;
 use exchange::{Exchange, Local};
@@ -51,8 +51,12 @@ pub(crate) struct Upstreams {
 }
 
 impl Upstreams {
-    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>, status: Arc<Status>) -> Upstreams {
-        let connector = Connector::new(local.clone(), evictor, status);
+    pub(crate) fn new(
+        local: Rc<Local>,
+        evictor: Rc<Evictor>,
+        handshakes: Arc<UpstreamTlsCounts>,
+    ) -> Upstreams {
+        let connector = Connector::new(local.clone(), evictor, handshakes);
         Upstreams { local, states: RefCell::default(), connector }
     }
 

@@ -158,3 +158,31 @@ impl ClientSessionStore for LiveSessions {
         self.sessions().take_tls13_ticket(name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roots(name: &str) -> TrustRoots {
+        let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+        TrustRoots::pem(vec![made.cert.pem().into()])
+    }
+
+    #[test]
+    fn sessions_end_only_with_other_authorities() {
+        let (one, other) = (roots("a.example"), roots("b.example"));
+        let live = Arc::new(LiveRoots::new(one.clone()));
+        let sessions = LiveSessions::new(live.clone(), 4);
+        let name = ServerName::try_from("a.example").unwrap();
+        sessions.set_kx_hint(name.clone(), NamedGroup::X25519);
+        let first = live.verifier().unwrap();
+        live.replace(one);
+        assert!(Arc::ptr_eq(&first, &live.verifier().unwrap()));
+        assert_eq!(sessions.kx_hint(&name), Some(NamedGroup::X25519));
+        live.replace(other);
+        assert!(!Arc::ptr_eq(&first, &live.verifier().unwrap()));
+        assert_eq!(sessions.kx_hint(&name), None);
+        live.replace(TrustRoots::pem(vec!["no certificate".into()]));
+        assert!(live.verifier().is_err());
+    }
+}

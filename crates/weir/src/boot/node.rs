@@ -113,7 +113,7 @@ impl Node {
             acme: options::acme(&settings),
             challenges,
             ocsp,
-            ticket_keys: settings.ssl_session_tickets.then(|| bridge::ticket_keys(&tls)),
+            ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),
         })?;
         let workers = settings.workers;
         let engine = gateway.start(|runtime| EngineConfig {
@@ -217,6 +217,12 @@ impl Node {
     pub(super) fn lock(&self) -> Option<&DirectoryLock> {
         self.lock.as_ref()
     }
+}
+
+/// Whether keys of session tickets are shared with other instances: without a TLS listener nothing is written to etcd.
+fn shares_tickets(settings: &Settings) -> bool {
+    let has_tls = !settings.proxy_tls.is_empty() || !settings.proxy_protocol_tls.is_empty();
+    settings.ssl_session_tickets && has_tls
 }
 
 /// Writes the addresses of the control side into the lock, for commands that look for this instance.

@@ -49,7 +49,7 @@ pub struct SiteParts<'a> {
     pub staples: Option<Staples<'a>>,
 }
 
-/// What a site does with handshakes for its names.
+/// The treatment of handshakes for the names of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SiteState {
     /// It serves them.
@@ -69,7 +69,7 @@ pub struct Site {
     pub names: Vec<Box<str>>,
     /// How clients are judged, if they are.
     pub client: Option<Arc<ClientPolicy>>,
-    /// What it does with handshakes.
+    /// The treatment of handshakes for its names.
     pub state: SiteState,
     certificates: Arc<[SiteCertificate]>,
     /// Certificates that ended before this time, in seconds since the Unix epoch, are left out.
@@ -189,6 +189,11 @@ impl Site {
             Ok(keys.into_iter().map(Arc::new).collect())
         };
         self.keys.get_or_init(load).clone()
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_loaded_keys(&self) -> bool {
+        self.keys.get().is_some()
     }
 
     pub(super) fn config(&self, tls: &ServerTls, alpn: Alpn) -> Result<Arc<ServerConfig>, String> {

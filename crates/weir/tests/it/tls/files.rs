@@ -49,7 +49,7 @@ fn changed_files_are_shown_and_broken_ones_are_not() {
 }
 
 #[test]
-fn missing_file_refuses_the_name_and_relative_path_400() {
+fn missing_file_refuses_handshakes_of_the_name() {
     let origin = Origin::answering("served");
     let weir = gateway(&origin, &[]);
     let object = |path: &str| json!({"sni": "a.example", "cert": path, "key": "$file:///nowhere/site.key"});

@@ -55,7 +55,7 @@ fn status_of(weir: &Weir, name: &str) -> String {
     s_client(weir.address("proxy-tls"), &["-status", "-servername", name])
 }
 
-/// An object for `name` that asks for stapling, whose certificate names that responder.
+/// Puts an object for `name` that asks for stapling, with a certificate that names the responder at `url`.
 fn put_stapled(weir: &Weir, authority: &Authority, name: &str, serial: u64, url: &str) {
     let mut pair = authority.stapled_pair(&[name], serial, url);
     pair.certificate.push_str(authority.pem());
@@ -63,7 +63,7 @@ fn put_stapled(weir: &Weir, authority: &Authority, name: &str, serial: u64, url:
 }
 
 #[test]
-fn good_response_is_stapled_and_failures_serve_without() {
+fn only_good_response_is_stapled() {
     let is_up = Arc::new(AtomicBool::new(false));
     let authority = Authority::new("known");
     let (origin, responder) = (Origin::answering("served"), responder(&authority, &is_up));

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use exchange::observe::histogram::bump;
 use net::tls::failure::TlsFault;
 use stdx::prometheus_text::{header, sample};
 
+use super::histogram::bump;
+
 /// The outcome of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HandshakeOutcome {
+pub enum HandshakeOutcome {
     /// It made a new session.
     Full,
     /// It resumed one.
@@ -47,7 +48,8 @@ impl HandshakeOutcome {
 pub struct UpstreamTlsCounts([AtomicU64; HandshakeOutcome::ALL.len()]);
 
 impl UpstreamTlsCounts {
-    pub(crate) fn count(&self, outcome: HandshakeOutcome) {
+    /// Counts one handshake; only the worker that owns the counts calls this.
+    pub fn count(&self, outcome: HandshakeOutcome) {
         let index = HandshakeOutcome::ALL.iter().position(|one| *one == outcome);
         if let Some(counter) = index.and_then(|index| self.0.get(index)) {
             bump(counter, 1);
@@ -56,7 +58,7 @@ impl UpstreamTlsCounts {
 }
 
 /// Appends the sums of all workers.
-pub(super) fn write<'a>(workers: impl Iterator<Item = &'a UpstreamTlsCounts> + Clone, text: &mut String) {
+pub fn write<'a>(workers: impl Iterator<Item = &'a UpstreamTlsCounts> + Clone, text: &mut String) {
     let name = "weir_upstream_tls_handshakes_total";
     header(
         text,
