@@ -3,8 +3,8 @@
 //! with an `identity` and `roots`, `failure` words what went wrong, `facts` tells what was agreed. It knows no HTTP and no
 //! configuration format.
 //!
-//! Bulk traffic depends on the C library: glibc 2.36 copies pieces of some KiB with `rep movsb`, which is slow on Zen 3 and 4
-//! and costs more than the cipher. docs/guide/tls.md names the tunable that cures it.
+//! Bulk traffic depends on the C library: glibc before 2.39 copies pieces of some KiB with `rep movsb`, which is slow on Zen 3
+//! and 4 and costs more than the cipher. `weir run` sets the tunable that cures it (docs/decisions/0038-quick-copies.md).
 
 pub mod certificate;
 pub mod client;
