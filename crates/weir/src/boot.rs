@@ -3,6 +3,7 @@
 
 mod bridge;
 mod catalog;
+mod certificates;
 mod data;
 mod live;
 mod metrics;

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use control::acme::ChallengeKind;
+use gateway::compile::ExpiredCertificates;
 use ipnet::IpNet;
 use model::check::{CheckOptions, UnknownFields};
 use model::settings::{PathSettings, RouterMode, SharedSettings, UpstreamTimeout};
@@ -86,6 +87,10 @@ settings! {
         fallback_sni: Option<String> = parse::optional_text("NAME", ""),
         /// Let clients resume sessions by tickets, with keys that all workers share and that change twice a day.
         ssl_session_tickets: bool = parse::switch("true|false", "true"),
+        /// Treatment of certificates that have expired: `serve` shows them and logs a warning once for each; `refuse` does not
+        /// show them, so that other `ssls` objects serve their names or clients get an alert, and the Admin API answers a
+        /// write of one with 400.
+        ssl_expired_certificates: ExpiredCertificates = parse::expired_certificates("serve|refuse", "serve"),
         /// Milliseconds that a client gets for its TLS handshake.
         tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
         /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. With it
@@ -390,7 +395,8 @@ settings! {
         /// the place of every TTL.
         dns_ttl_max_ms: u64 = parse::number::<10, 86_400_000>("MS", "300000"),
         /// Authorities that certificates of nodes and of servers that plugins call are verified against: files with
-        /// certificates (PEM), and `system` for those of the system. Read at the start.
+        /// certificates (PEM), and `system` for those of the system. Read at the start, and again at HUP: new connections are
+        /// judged by what they hold then.
         trusted_certificates: Vec<String> = parse::trusted_certificates("FILE|system,…", "system"),
         /// Verify the certificate of every `https` node and of every server that a plugin calls by `https`, whatever
         /// `tls.verify` of the upstream and `ssl_verify` of the plugin say. Off, because APISIX verifies no node: without it, and
@@ -519,7 +525,13 @@ impl Settings {
     #[must_use]
     pub(crate) fn check_options(&self) -> CheckOptions {
         let unknown_fields = if self.strict { UnknownFields::Refuse } else { self.unknown_fields };
-        CheckOptions { unknown_fields, router: self.router_mode, ..CheckOptions::default() }
+        let refuses_expired_certificates = self.ssl_expired_certificates == ExpiredCertificates::Refuse;
+        CheckOptions {
+            unknown_fields,
+            router: self.router_mode,
+            refuses_expired_certificates,
+            ..CheckOptions::default()
+        }
     }
 
     /// Parses every value, then checks the values that depend on each other.

@@ -144,6 +144,7 @@ impl Compiler {
                 WrittenPassHost::Node => PassHost::Node,
                 WrittenPassHost::Rewrite(host) => PassHost::Rewrite(host.clone()),
             },
+            scheme: written.scheme.as_str(),
             protocol: protocol(written),
             needs_http2: matches!(written.scheme, Scheme::Grpc | Scheme::Grpcs),
             retries: written.retries,

@@ -1,12 +1,14 @@
 //! The state of a worker as other threads see it: counters and marks, each written by that worker alone unless it says
 //! otherwise.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::current_work::CurrentWorkCell;
 use super::failures::FailureCounts;
 use super::grpc_counts::GrpcCounts;
 use crate::observe::idle_counts::IdleCounts;
+use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::capacity::Shortage;
 
 /// The state of a worker: counters and marks that other workers and the control side read.
@@ -24,6 +26,8 @@ pub struct Status {
     pub tls_resumed: AtomicU64,
     /// Those that failed, or were not complete in time.
     pub tls_failed: AtomicU64,
+    /// TLS handshakes with nodes.
+    pub upstream_tls: Arc<UpstreamTlsCounts>,
     /// Open client connections that speak HTTP/2.
     pub http2_connections: AtomicUsize,
     /// Requests in flight on them.

@@ -217,6 +217,8 @@ pub struct UpstreamTls {
     /// Whether the nodes' certificates are verified.
     #[serde(default)]
     pub verify: bool,
+    /// The authorities that the nodes' certificates are verified against in place of the process's, PEM. Not in APISIX.
+    pub ca_certs: Option<Box<str>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use control::Role;
+use gateway::compile::ExpiredCertificates;
 use ipnet::IpNet;
 use model::check::UnknownFields;
 use model::settings::RouterMode;
@@ -140,6 +141,15 @@ pub(super) fn unknown_fields(given: &Given) -> Result<UnknownFields, String> {
         "warn" => Ok(UnknownFields::Warn),
         "accept" => Ok(UnknownFields::Accept),
         other => Err(format!("`{other}` is none of `refuse`, `warn` and `accept`")),
+    }
+}
+
+/// The treatment of expired certificates.
+pub(super) fn expired_certificates(given: &Given) -> Result<ExpiredCertificates, String> {
+    match single(given)? {
+        "serve" => Ok(ExpiredCertificates::Serve),
+        "refuse" => Ok(ExpiredCertificates::Refuse),
+        other => Err(format!("`{other}` is none of `serve` and `refuse`")),
     }
 }
 
