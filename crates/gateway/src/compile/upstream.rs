@@ -191,7 +191,7 @@ fn balancer(balance: &Balance) -> Result<(&'static BalancerKind, Option<HashKey>
     let name = balance.name();
     let kind = balance::named(name).ok_or_else(|| format!("there is no balancer {name}"))?;
     let key = match balance {
-        Balance::ConsistentHash { on, key } => Some(hash_key(*on, key)?),
+        Balance::Hash { on, key, .. } => Some(hash_key(*on, key)?),
         _ => None,
     };
     Ok((kind, key))
