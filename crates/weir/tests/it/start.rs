@@ -23,7 +23,8 @@ fn nothing_lies_in_huge_pages() {
 #[test]
 fn large_copies_are_quick_on_amd() {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap();
-    let is_affected = cfg!(all(target_arch = "x86_64", target_env = "gnu")) && cpuinfo.contains("AuthenticAMD");
+    let is_affected =
+        cfg!(all(target_arch = "x86_64", target_env = "gnu")) && cpuinfo.contains("AuthenticAMD");
     let threshold = |weir: &Weir| {
         let environment = fs::read_to_string(format!("/proc/{}/environ", weir.pid())).unwrap();
         let tunables = environment.split('\0').find_map(|line| line.strip_prefix("GLIBC_TUNABLES="));
