@@ -39,7 +39,7 @@ pub use clock::{Clock, SystemClock};
 pub use reconcile::{HandOver, Publisher, Released, WriteGate};
 pub use report::Reports;
 pub use sealing::{KeyringError, Sealer};
-pub use secret::{SecretOptions, Secrets};
+pub use secret::{FilePolicy, SecretOptions, Secrets};
 pub use source::etcd::{EtcdConfig, EtcdTls};
 pub use source::file::{FileFault, check};
 pub use start::{AdminConfig, Control, ControlConfig, EMULATED_VERSION, Listeners, SourceConfig, StartError};

@@ -23,6 +23,7 @@ use stdx::prometheus_text::{header, sample};
 use cache::Counts;
 pub(crate) use client::{Get, connect, get};
 pub use environment::Environment;
+pub use files::FilePolicy;
 use files::Files;
 pub use shared::SecretOptions;
 use shared::Shared;
@@ -39,8 +40,8 @@ impl Secrets {
     /// A cache without references.
     pub fn new(options: SecretOptions, environment: Environment) -> Secrets {
         Secrets {
+            files: Mutex::new(Files::new(options.files.clone())),
             shared: Arc::new(Shared::new(options, environment)),
-            files: Mutex::default(),
             thread: Mutex::default(),
         }
     }

@@ -176,6 +176,7 @@ pub(crate) fn secrets() -> Arc<Secrets> {
         timeout: second,
         policy: Default::default(),
         ca: None,
+        files: Default::default(),
     };
     Arc::new(Secrets::new(options, |_| None))
 }

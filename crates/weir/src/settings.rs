@@ -87,6 +87,9 @@ settings! {
         fallback_sni: Option<String> = parse::optional_text("NAME", ""),
         /// Let clients resume sessions by tickets, with keys that all workers share and that change twice a day.
         ssl_session_tickets: bool = parse::switch("true|false", "true"),
+        /// Folders with certificates and keys that objects may name as `$file:///PATH`. Empty: with `resources` any file, else
+        /// none, so that a holder of the Admin key cannot use other keys of this machine.
+        certificate_folders: Vec<PathBuf> = parse::folders("DIR,…", ""),
         /// Treatment of certificates that have expired: `serve` shows them and logs a warning once for each; `refuse` does not
         /// show them, so that other `ssls` objects serve their names or clients get an alert, and the Admin API answers a
         /// write of one with 400.

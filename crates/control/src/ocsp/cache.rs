@@ -68,7 +68,10 @@ impl Cache {
             let digest = sha256(&der);
             let entry = self.known.entry(digest).or_insert_with(|| Entry::new(wanted.clone()));
             if entry.wanted != wanted {
-                *entry = Entry { users: std::mem::take(&mut entry.users), ..Entry::new(wanted) };
+                // An unverified response does not outlive the permission to show it.
+                let is_trusted = wanted.skip_verify || !entry.wanted.skip_verify;
+                let response = entry.response.take().filter(|_| is_trusted);
+                *entry = Entry { users: std::mem::take(&mut entry.users), response, ..Entry::new(wanted) };
             }
             if entry.users.insert(key.clone())
                 && let Err(reason) = &entry.subject

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use std::fs::Metadata;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,9 +14,20 @@ use model::secret_reference::file_path;
 
 use crate::regular_file;
 
+/// The files that objects may refer to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum FilePolicy {
+    /// None, and those below these folders, links resolved: holders of the Admin key must not use other keys of the machine.
+    Below(Vec<PathBuf>),
+    /// All: the configuration is a file as well, of a user of this machine.
+    #[default]
+    All,
+}
+
 /// The files that objects in force refer to.
 #[derive(Debug, Default)]
 pub(super) struct Files {
+    policy: FilePolicy,
     known: BTreeMap<Arc<str>, KnownFile>,
     next_check: Option<Instant>,
     /// The reference that was checked last, where a check did not get through all.
@@ -41,10 +52,14 @@ struct Stamp {
 }
 
 impl Files {
+    pub(super) fn new(policy: FilePolicy) -> Files {
+        Files { policy, ..Files::default() }
+    }
+
     /// Reads the file of a reference that some object has. Known files are not read again here.
     pub(super) fn follow(&mut self, reference: &str) {
         if let Entry::Vacant(place) = self.known.entry(reference.into()) {
-            place.insert(KnownFile::read(reference));
+            place.insert(KnownFile::read(reference, &self.policy));
         }
     }
 
@@ -57,7 +72,7 @@ impl Files {
     pub(super) fn value(&self, reference: &str) -> Result<String, String> {
         let content = match self.known.get(reference) {
             Some(file) => file.content.clone(),
-            None => KnownFile::read(reference).content,
+            None => KnownFile::read(reference, &self.policy).content,
         };
         content.map(|text| text.to_string())
     }
@@ -78,7 +93,7 @@ impl Files {
             }
             left -= 1;
             self.checked = Some(Arc::clone(reference));
-            if file.refresh(reference) {
+            if file.refresh(reference, &self.policy) {
                 changed.push(Arc::clone(reference));
             }
         }
@@ -88,9 +103,34 @@ impl Files {
     }
 }
 
+impl FilePolicy {
+    /// Whether the file at `path` may be read.
+    fn check(&self, path: &str) -> Result<(), String> {
+        let FilePolicy::Below(folders) = self else { return Ok(()) };
+        // Resolved, so that neither `..` nor a link leads out of a folder.
+        let file = std::fs::canonicalize(path);
+        let is_below = |folder: &PathBuf| {
+            let folder = std::fs::canonicalize(folder);
+            folder.is_ok_and(|folder| file.as_ref().is_ok_and(|file| file.starts_with(folder)))
+        };
+        if folders.iter().any(is_below) {
+            return Ok(());
+        }
+        let written = folders.iter().any(|folder| Path::new(path).starts_with(folder));
+        match file {
+            // Below a folder, a missing file is named as such; elsewhere its absence is not told.
+            Err(fault) if written => Err(format!("{path}: {fault}")),
+            _ => Err(format!("{path}: it is not below a folder that the setting certificate_folders names")),
+        }
+    }
+}
+
 impl KnownFile {
-    fn read(reference: &str) -> KnownFile {
+    fn read(reference: &str, policy: &FilePolicy) -> KnownFile {
         let path = file_path(reference).unwrap_or_default();
+        if let Err(reason) = policy.check(path) {
+            return KnownFile { stamp: None, content: Err(reason) };
+        }
         // The stamp is taken first, so that a change during the reading is seen by the next check.
         let stamp = std::fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata));
         let content = regular_file::read_to_string(Path::new(path), MAX_FILE_BYTES);
@@ -99,13 +139,13 @@ impl KnownFile {
     }
 
     /// Reads the file again if its stamp has changed; whether its content did.
-    fn refresh(&mut self, reference: &str) -> bool {
+    fn refresh(&mut self, reference: &str, policy: &FilePolicy) -> bool {
         let path = file_path(reference).unwrap_or_default();
         let stamp = std::fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata));
         if stamp.is_some() && stamp == self.stamp {
             return false;
         }
-        let read = KnownFile::read(reference);
+        let read = KnownFile::read(reference, policy);
         let is_changed = read.content != self.content;
         *self = read;
         is_changed
@@ -171,6 +211,36 @@ mod tests {
         files.forget(&reference);
         std::fs::write(&path, "three").unwrap();
         assert_eq!((check(&mut files), files.value(&reference).as_deref()), (0, Ok("three")));
+    }
+
+    #[test]
+    fn only_files_below_the_folders_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("in")).unwrap();
+        std::fs::create_dir(at("out")).unwrap();
+        for file in ["in/a.pem", "out/a.pem"] {
+            std::fs::write(at(file), "content").unwrap();
+        }
+        std::os::unix::fs::symlink(at("out/a.pem"), at("in/link.pem")).unwrap();
+        std::os::unix::fs::symlink(at("in/a.pem"), at("out/link.pem")).unwrap();
+        let check = |policy: FilePolicy, name: &str, expected: Result<&str, &str>| {
+            let reference = format!("$file://{}/{name}", folder.path().display());
+            match (Files::new(policy).value(&reference), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{name}"),
+                (Err(reason), Err(part)) => assert!(reason.contains(part), "{name}: {reason}"),
+                (found, _) => panic!("{name}: {found:?}"),
+            }
+        };
+        let below = || FilePolicy::Below(vec![at("in")]);
+        check(below(), "in/a.pem", Ok("content"));
+        check(below(), "out/link.pem", Ok("content"));
+        check(below(), "in/missing.pem", Err("No such file"));
+        for name in ["out/a.pem", "in/link.pem", "in/../out/a.pem", "out/missing.pem"] {
+            check(below(), name, Err("not below a folder"));
+        }
+        check(FilePolicy::Below(Vec::new()), "in/a.pem", Err("not below a folder"));
+        check(FilePolicy::All, "out/a.pem", Ok("content"));
     }
 
     #[test]

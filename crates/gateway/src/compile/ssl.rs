@@ -37,16 +37,11 @@ impl Compiler {
     /// Compiles the `ssl` object under `key`, or takes it out if it is gone, off, or of the other side.
     pub(super) fn compile_ssl(&mut self, snapshot: &Snapshot, key: &Key) {
         let Some(tls) = self.current.tls.clone() else { return };
-        let is_served = |ssl: &&Ssl| ssl.enabled && ssl.ssl_type == SslType::Server;
-        let ssl_of = |resource| match resource {
-            &Resource::Ssl(ref ssl) => Some(&**ssl).filter(is_served),
-            _ => None,
-        };
         if let Some((closed, _)) = snapshot.closed(key) {
-            let site = ssl_of(&closed.resource).map(|ssl| faulty_site(key, ssl));
+            let site = served(&closed.resource).map(|ssl| faulty_site(key, ssl));
             return self.place_site(&key.id, site);
         }
-        let written = snapshot.get(key).and_then(|object| ssl_of(&object.resource));
+        let written = snapshot.get(key).and_then(|object| served(&object.resource));
         match written.map(|ssl| self.build_site(key, ssl, &tls)).transpose() {
             Ok(site) => self.place_site(&key.id, site),
             Err(reason) => {
@@ -123,6 +118,14 @@ impl Compiler {
             return Ok(Cow::Borrowed(text));
         }
         self.secrets.value(text).map(Cow::Owned)
+    }
+}
+
+/// The `ssl` object, if it is on and of the server's side.
+fn served(resource: &Resource) -> Option<&Ssl> {
+    match resource {
+        Resource::Ssl(ssl) if ssl.enabled && ssl.ssl_type == SslType::Server => Some(ssl),
+        _ => None,
     }
 }
 

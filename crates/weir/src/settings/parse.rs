@@ -102,6 +102,11 @@ pub(super) fn optional_path(given: &Given) -> Result<Option<PathBuf>, String> {
     if given.values.is_empty() { Ok(None) } else { path(given).map(Some) }
 }
 
+/// Folders, or none.
+pub(super) fn folders(given: &Given) -> Result<Vec<PathBuf>, String> {
+    Ok(items(given).into_iter().map(|text| given.resolve(text)).collect())
+}
+
 /// Files with certificates, and the word for those of the system.
 pub(super) fn trusted_certificates(given: &Given) -> Result<Vec<String>, String> {
     let entry = |entry: &str| match entry {

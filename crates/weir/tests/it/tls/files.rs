@@ -15,9 +15,10 @@ fn write(folder: &Path, pair: &Pair) {
 #[test]
 fn changed_files_are_shown_and_broken_ones_are_not() {
     let origin = Origin::answering("served");
-    let weir = gateway(&origin, &[]);
+    let kept = tempfile::tempdir().unwrap();
+    let folder = kept.path().to_owned();
+    let weir = gateway(&origin, &["--certificate-folders", folder.to_str().unwrap()]);
     let authority = Authority::new("known");
-    let folder = weir.directory().to_owned();
     let (first, second) = (authority.pair(&["a.example"]), authority.pair(&["a.example"]));
     write(&folder, &first);
     let reference = |name: &str| format!("$file://{}", folder.join(name).display());
@@ -51,7 +52,7 @@ fn changed_files_are_shown_and_broken_ones_are_not() {
 #[test]
 fn missing_file_refuses_handshakes_of_the_name() {
     let origin = Origin::answering("served");
-    let weir = gateway(&origin, &[]);
+    let weir = gateway(&origin, &["--certificate-folders", "/nowhere"]);
     let object = |path: &str| json!({"sni": "a.example", "cert": path, "key": "$file:///nowhere/site.key"});
     let (status, answer) = weir.admin("PUT", "ssls/1", object("$file://site.pem"));
     assert_eq!(status, 400, "{answer}");
@@ -63,4 +64,23 @@ fn missing_file_refuses_handshakes_of_the_name() {
     let client = TlsClient::new(Authority::new("known").pem(), "a.example");
     let error = client.get(weir.address("proxy-tls"), "a.example", "/").unwrap_err().to_string();
     assert!(error.contains("InternalError"), "{error}");
+}
+
+#[test]
+fn file_outside_of_the_folders_is_not_used() {
+    let origin = Origin::answering("served");
+    let weir = gateway(&origin, &[]);
+    let authority = Authority::new("known");
+    let folder = weir.directory().to_owned();
+    write(&folder, &authority.pair(&["a.example"]));
+    let reference = |name: &str| format!("$file://{}", folder.join(name).display());
+    weir.put(
+        "ssls/1",
+        json!({"sni": "a.example", "cert": reference("site.pem"), "key": reference("site.key")}),
+    );
+    settled(&weir);
+    let (_, verdict) = weir.admin("GET", "weir/verdicts/ssls/1", Value::Null);
+    assert!(verdict.to_string().contains("certificate_folders"), "{verdict}");
+    let client = TlsClient::new(authority.pem(), "a.example");
+    assert!(client.get(weir.address("proxy-tls"), "a.example", "/").is_err());
 }

@@ -11,7 +11,8 @@ use crate::support::BINARY;
 fn upstream_trusts_its_own_authorities() {
     let (process, own) = (Authority::new("process"), Authority::new("own"));
     let (of_process, of_own) = (front(&process.pair(&["a.example"])), front(&own.pair(&["a.example"])));
-    let weir = gateway(&process, &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let weir = gateway(&process, &["--certificate-folders", folder.path().to_str().unwrap()]);
     let check = |id: &str, front: &testkit::TlsFront, tls: Value, expected: u16| {
         set(&weir, id, https(&node(front), json!({"tls": tls})));
         assert_eq!(ask(&weir, id, "a.example").status, expected, "{id}");
@@ -19,7 +20,7 @@ fn upstream_trusts_its_own_authorities() {
     check("process", &of_own.1, json!({"verify": true}), 502);
     check("own", &of_own.1, json!({"verify": true, "ca_certs": own.pem()}), 200);
     check("implied", &of_process.1, json!({"ca_certs": own.pem()}), 502);
-    let file = weir.directory().join("own.pem");
+    let file = folder.path().join("own.pem");
     std::fs::write(&file, own.pem()).unwrap();
     check("file", &of_own.1, json!({"ca_certs": format!("$file://{}", file.display())}), 200);
     let upstream = https(&node(&of_own.1), json!({"tls": {"ca_certs": "x".repeat(200)}}));
