@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn memory_limit_bounds_the_windows() {
-        // The limit, streams whose windows have to fit, and the windows.
+        // The limit, the streams with windows that have to fit, and the windows.
         for (limit, streams, stream, connection) in [
             (0, 1, 128 << 10, 1 << 20),
             (64 << 20, 1, 128 << 10, 1 << 20),

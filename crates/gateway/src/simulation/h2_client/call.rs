@@ -23,7 +23,7 @@ pub(super) struct Call {
     answer: Option<Answer>,
 }
 
-/// What arrived of a response.
+/// The part of a response that has arrived.
 struct Answer {
     status: u16,
     /// The execution at a node that made it; none for a response of the gateway.

@@ -16,7 +16,7 @@ pub(crate) struct StreamEnd {
 }
 
 impl StreamEnd {
-    /// The end of a tunnel on `stream`, whose response has opened it.
+    /// The end of a tunnel that the response on `stream` has opened.
     pub(crate) fn new(stream: PooledBox<H2Stream>) -> StreamEnd {
         StreamEnd { stream }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{Origin, Reply, Signal, Step, Weir, wait_until};
 
-use super::client::{Client, request, whole};
+use super::client::{Client, request, request_with, whole};
 use super::raw::{ACK, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, Raw, SETTINGS, frame, get_block};
 use crate::support::{BINARY, everything_to, in_front_of, in_front_of_with};
 
@@ -105,6 +105,20 @@ fn silent_connection_ends_at_the_head_timeout() {
         assert_eq!(peer.next(), None);
     }
     assert_eq!(origin.requests().len(), 0);
+}
+
+#[test]
+fn body_that_stops_is_answered_408() {
+    let origin = Origin::answering("served");
+    let weir = in_front_of_with(&origin, &["--client-body-timeout-ms", "100"]);
+    let mut client = Client::connect(weir.proxy());
+    let (response, mut stream) =
+        client.start(request_with("POST", "/", &[("content-length", "10000")]), false);
+    stream.send_data(bytes::Bytes::from_static(b"abc"), false).unwrap();
+    let answer = client.run(whole(response)).unwrap();
+    assert_eq!(answer.status, 408, "{}", answer.text());
+    assert_eq!(client.get("/").text(), "served", "the connection goes on");
+    assert_eq!(origin.requests().len(), 1);
 }
 
 #[test]
