@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use control::acme::ChallengeKind;
+use exchange::options::AltSvc;
 use gateway::compile::ExpiredCertificates;
 use ipnet::IpNet;
 use model::check::{CheckOptions, UnknownFields};
@@ -53,6 +54,12 @@ settings! {
         proxy: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9080"),
         /// Addresses the proxy listens on for TLS, with the certificates of `ssls` objects. As `proxy` in all else.
         proxy_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9443"),
+        /// Addresses the proxy listens on for TLS, as `proxy_tls`, and for HTTP/3 over QUIC at the same UDP port. An address is
+        /// in one of the two lists. Responses over TLS tell clients of HTTP/3 by `Alt-Svc`.
+        proxy_tls_http3: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        /// The value of `Alt-Svc` on responses over TLS of `proxy_tls_http3`: `auto` is `h3=":PORT"; ma=86400` with the port
+        /// of the listener, `off` sends none; anything else is sent as it is, for gateways behind another port.
+        http3_alt_svc: AltSvc = parse::alt_svc("auto|off|TEXT", "auto"),
         /// Serve HTTP/2 to clients of the proxy: over TLS to those that ask for it by ALPN, without TLS to those that begin with
         /// it (prior knowledge). HTTP/1 is served on the same addresses either way.
         http2: bool = parse::switch("true|false", "true"),
@@ -366,6 +373,17 @@ settings! {
         http2_stream_window_bytes: u32 = parse::count::<65_535, 16_777_216>("BYTES", "131072"),
         /// The same for all requests of an HTTP/2 connection together: the memory that one client can hold by uploads.
         http2_connection_window_bytes: u32 = parse::count::<65_535, 67_108_864>("BYTES", "1048576"),
+        /// Requests that one HTTP/3 connection may have in flight.
+        http3_max_streams: u32 = parse::count::<1, 1_000>("N", "128"),
+        /// Bytes of one request body over HTTP/3 that may wait here while its node takes none.
+        http3_stream_window_bytes: u32 = parse::count::<16_384, 16_777_216>("BYTES", "262144"),
+        /// The same for all requests of an HTTP/3 connection together: the memory that one client can hold by uploads.
+        http3_connection_window_bytes: u32 = parse::count::<65_535, 67_108_864>("BYTES", "1048576"),
+        /// QUIC handshakes in progress on one worker from which on clients have to prove their address by a Retry, which costs
+        /// them a round trip; 0 is always.
+        http3_retry_handshakes: u32 = parse::count::<0, 1_000_000>("N", "128"),
+        /// QUIC handshakes in progress on one worker from which on further ones are refused.
+        http3_max_handshakes: u32 = parse::count::<1, 1_000_000>("N", "2048"),
         /// Most open client connections of the whole process. Past it, the connection that has been silent longest is closed
         /// for a new one: first one that has never sent a byte, then an idle one. Where all have a request in flight, the
         /// new one is closed at once.
@@ -649,10 +667,11 @@ impl Settings {
 
     /// The lists of addresses that the proxy listens on, by their settings.
     #[must_use]
-    pub(crate) fn proxy_listeners(&self) -> [(&'static str, &[SocketAddr]); 4] {
+    pub(crate) fn proxy_listeners(&self) -> [(&'static str, &[SocketAddr]); 5] {
         [
             ("proxy", &self.proxy),
             ("proxy_tls", &self.proxy_tls),
+            ("proxy_tls_http3", &self.proxy_tls_http3),
             ("proxy_protocol", &self.proxy_protocol),
             ("proxy_protocol_tls", &self.proxy_protocol_tls),
         ]

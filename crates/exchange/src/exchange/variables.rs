@@ -152,6 +152,9 @@ impl Exchange {
                 (Version::Http2, super::Scheme::Http) => b"h2c",
                 _ => b"",
             })),
+            Builtin::Http3 => {
+                Some(Value::borrowed(if self.request.version == Version::Http3 { b"h3" } else { b"" }))
+            }
             Builtin::Https => match connection.scheme {
                 super::Scheme::Https => Some(Value::borrowed(b"on")),
                 super::Scheme::Http => Some(Value::borrowed(b"")),

@@ -120,6 +120,7 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     write_handshakes(workers.clone(), text);
     upstream_tls::write(workers.clone().map(|worker| &*worker.upstream_tls), text);
     write_http2(workers.clone(), text);
+    write_http3(workers.clone(), text);
     let (mut active, mut reading, mut waiting) = (0_u64, 0, 0);
     let (mut accepted, mut requests, mut idle) = (0, 0, 0);
     for worker in workers {
@@ -159,6 +160,37 @@ fn write_http2<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut
     scalar(text, "weir_http2_connections", "gauge", help, sum(|status| &status.http2_connections));
     let help = "Requests in flight on HTTP/2 connections of clients.";
     scalar(text, "weir_http2_streams", "gauge", help, sum(|status| &status.http2_streams));
+}
+
+fn write_http3<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    let gauge = |counter: fn(&Status) -> &AtomicUsize| -> usize {
+        workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
+    };
+    let help = "Client connections that speak HTTP/3.";
+    scalar(text, "weir_http3_connections", "gauge", help, gauge(|status| &status.http3_connections));
+    let help = "Requests in flight on HTTP/3 connections of clients.";
+    scalar(text, "weir_http3_streams", "gauge", help, gauge(|status| &status.http3_streams));
+    let help = "QUIC handshakes in progress.";
+    scalar(text, "weir_http3_handshakes", "gauge", help, gauge(|status| &status.http3_handshakes));
+    let total = |counter: fn(&Status) -> &AtomicU64| -> u64 {
+        workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
+    };
+    let help = "Clients of QUIC that were told to prove their address first.";
+    scalar(text, "weir_http3_retries_total", "counter", help, total(|status| &status.http3_retries));
+    let help = "QUIC endpoints that were made anew after a panic.";
+    scalar(text, "weir_http3_restarts_total", "counter", help, total(|status| &status.http3_restarts));
+    let help = "System calls that sent several datagrams at once.";
+    scalar(text, "weir_http3_batches_sent_total", "counter", help, total(|status| &status.quic.batches_sent));
+    let help = "Datagrams passed to the worker of their connection.";
+    scalar(
+        text,
+        "weir_http3_datagrams_passed_total",
+        "counter",
+        help,
+        total(|status| &status.quic.passed_on),
+    );
+    let help = "Datagrams of unknown connections, or without room at their worker.";
+    scalar(text, "weir_http3_datagrams_dropped_total", "counter", help, total(|status| &status.quic.dropped));
 }
 
 fn write_handshakes<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {

@@ -10,6 +10,7 @@ use super::grpc_counts::GrpcCounts;
 use crate::observe::idle_counts::IdleCounts;
 use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::capacity::Shortage;
+use net::quic::QuicCounts;
 
 /// The state of a worker: counters and marks that other workers and the control side read.
 #[derive(Debug, Default)]
@@ -32,6 +33,18 @@ pub struct Status {
     pub http2_connections: AtomicUsize,
     /// Requests in flight on them.
     pub http2_streams: AtomicUsize,
+    /// Open client connections that speak HTTP/3.
+    pub http3_connections: AtomicUsize,
+    /// Requests in flight on them, those included that the client has not acknowledged.
+    pub http3_streams: AtomicUsize,
+    /// QUIC handshakes in progress.
+    pub http3_handshakes: AtomicUsize,
+    /// Clients of QUIC that were told to prove their address first.
+    pub http3_retries: AtomicU64,
+    /// Endpoints of QUIC that were made anew after a panic.
+    pub http3_restarts: AtomicU64,
+    /// Counters of its QUIC sockets.
+    pub quic: Arc<QuicCounts>,
     /// Requests served so far.
     pub requests: AtomicU64,
     /// Idle connections to nodes.

@@ -1,9 +1,10 @@
 //! The server's side of TLS: it reads a ClientHello under limits, finds the site of the name in it, and runs the handshake
 //! under that site's certificates and policy. `table` finds sites, `site` is one of them, `client_policy` judges clients'
-//! certificates, `tickets` makes sessions resumable. It sets no deadline: the caller drops it.
+//! certificates, `tickets` makes sessions resumable, `quic` does the same inside of QUIC. It sets no deadline: the caller drops it.
 
 mod challenge;
 pub mod client_policy;
+mod quic;
 mod settings;
 pub mod site;
 mod site_certificate;
@@ -25,6 +26,7 @@ use crate::env::Stream;
 use site::{Site, SiteState};
 
 pub use challenge::{ChallengeIdentity, Orders};
+pub use quic::{QuicHandshake, QuicTls};
 pub use settings::{ServerSettings, ServerTls, Versions};
 pub use site_certificate::SiteCertificate;
 pub use table::SiteTable;
@@ -49,6 +51,8 @@ pub enum Alpn {
     Http1,
     /// `h2`, then `http/1.1`.
     Http2,
+    /// `h3`, inside of QUIC.
+    Http3,
 }
 
 impl Alpn {
@@ -57,6 +61,7 @@ impl Alpn {
         match self {
             Alpn::Http1 => &[b"http/1.1"],
             Alpn::Http2 => &[b"h2", b"http/1.1"],
+            Alpn::Http3 => &[b"h3"],
         }
     }
 }

@@ -22,8 +22,8 @@ pub(super) struct LiveSettings {
 }
 
 /// The settings that come into force at once.
-const LIVE: [&str; 5] =
-    ["proxy", "proxy_tls", "proxy_protocol", "proxy_protocol_tls", "trusted_certificates"];
+const LIVE: [&str; 6] =
+    ["proxy", "proxy_tls", "proxy_tls_http3", "proxy_protocol", "proxy_protocol_tls", "trusted_certificates"];
 
 impl LiveSettings {
     pub(super) fn new(

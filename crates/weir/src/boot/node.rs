@@ -2,6 +2,7 @@
 //! takes sockets and store over step by step. Its end is in `signals`.
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +13,12 @@ use control::{Control, ControlConfig, SystemClock};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
 use model::acme::Challenges;
+use net::quic::QuicProcess;
 use net::tls::server::ServerTls;
 
 use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
-use super::upgrade::{Executable, Offer, Predecessor};
+use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
 use super::{
     admin_keys, compiler, data, options, outbound_policy, running_catalog, sealer, secrets, services,
     sockets, source,
@@ -34,6 +36,7 @@ pub(super) struct Node {
     pub(super) control: Control,
     pub(super) gateway: Arc<Gateway>,
     tls: Arc<ServerTls>,
+    quic: QuicProcess,
     pub(super) log: LogControl,
     pub(super) access_log: Option<LogWriter>,
     /// The lines that announce its listeners on standard output.
@@ -116,12 +119,18 @@ impl Node {
             ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),
         })?;
         let workers = settings.workers;
+        let quic = match predecessor.and_then(Predecessor::take_quic) {
+            Some(quic) => quic,
+            None => QuicProcess::first().map_err(anyhow::Error::msg).context("cannot use QUIC")?,
+        };
+        let own_quic = quic.clone();
         let engine = gateway.start(|runtime| EngineConfig {
             options: engine_options,
             workers,
             runtime,
             access_log,
             services: services.clone(),
+            quic,
         })?;
         if let Some(predecessor) = predecessor {
             tls.adopt_ticket_secrets(&predecessor.take_ticket_secrets());
@@ -155,6 +164,7 @@ impl Node {
             control,
             gateway,
             tls,
+            quic: own_quic,
             log,
             access_log: log_writer,
             lines,
@@ -179,14 +189,24 @@ impl Node {
             let asked = listener.wanted().address;
             let name = sockets::name_of(listener);
             all.extend(listener.descriptors()?.into_iter().map(|socket| (name, asked, socket)));
+            let datagrams = listener.datagrams().descriptors()?.into_iter();
+            all.extend(
+                datagrams.map(|socket| (sockets::DATAGRAMS, asked, TcpListener::from(OwnedFd::from(socket)))),
+            );
         }
         for (name, asked, socket) in &self.spare {
             all.push((name, *asked, socket.try_clone()?));
+        }
+        let has_http3 = all.iter().any(|(name, ..)| *name == sockets::DATAGRAMS);
+        if has_http3 {
+            let line = TcpListener::from(self.quic.line_for_successor()?);
+            all.push((QUIC_LINE, SocketAddr::from(([0, 0, 0, 0], 0)), line));
         }
         Ok(Offer {
             executable,
             sockets: all,
             ticket_secrets: self.tls.ticket_secrets(),
+            quic: self.quic.clone(),
             data: self.settings.data.clone(),
             lock: self.lock.as_ref().map(DirectoryLock::try_clone).transpose()?,
             hand_over: self.control.hand_over(),

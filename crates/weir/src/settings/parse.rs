@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use control::Role;
+use exchange::options::AltSvc;
 use gateway::compile::ExpiredCertificates;
 use ipnet::IpNet;
 use model::check::UnknownFields;
@@ -120,6 +121,20 @@ pub(super) fn trusted_certificates(given: &Given) -> Result<Vec<String>, String>
 /// A text, or nothing.
 pub(super) fn optional_text(given: &Given) -> Result<Option<String>, String> {
     single(given).map(|text| Some(text).filter(|text| !text.is_empty()).map(str::to_owned))
+}
+
+/// The value of `Alt-Svc`.
+pub(super) fn alt_svc(given: &Given) -> Result<AltSvc, String> {
+    match single(given)? {
+        "auto" => Ok(AltSvc::Port),
+        "off" => Ok(AltSvc::Off),
+        text if !text.is_empty() && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) => {
+            Ok(AltSvc::Text(text.into()))
+        }
+        text => Err(format!(
+            "`{text}` is no value of a field; write `auto`, `off`, or text such as `h3=\":443\"; ma=3600`"
+        )),
+    }
 }
 
 /// A secret text, or nothing.

@@ -180,7 +180,13 @@ impl ServerTls {
     /// The form of a site that rustls takes for handshakes.
     pub(super) fn config(&self, site: &Site, alpn: Alpn) -> Result<ServerConfig, String> {
         let keys = site.keys(&self.provider)?;
-        let versions = site.versions.unwrap_or(self.versions);
+        let versions = match (site.versions.unwrap_or(self.versions), alpn) {
+            (Versions { tls13: false, .. }, Alpn::Http3) => {
+                return Err("HTTP/3 needs TLSv1.3, which this name does not allow".to_owned());
+            }
+            (_, Alpn::Http3) => Versions { tls12: false, tls13: true },
+            (versions, Alpn::Http1 | Alpn::Http2) => versions,
+        };
         let builder = ServerConfig::builder_with_provider(self.provider.clone())
             .with_protocol_versions(versions.of_library())
             .map_err(|error| error.to_string())?;

@@ -77,7 +77,7 @@ pub struct Site {
     exemption: Option<Exemption>,
     pub(super) versions: Option<Versions>,
     keys: OnceLock<Result<Arc<[Arc<CertifiedKey>]>, String>>,
-    configs: [OnceLock<Result<Arc<ServerConfig>, String>>; 2],
+    configs: [OnceLock<Result<Arc<ServerConfig>, String>>; 3],
 }
 
 impl Site {
@@ -104,7 +104,7 @@ impl Site {
             exemption: parts.exemption,
             versions: parts.versions,
             keys: OnceLock::new(),
-            configs: [OnceLock::new(), OnceLock::new()],
+            configs: [const { OnceLock::new() }; 3],
         })
     }
 
@@ -120,7 +120,7 @@ impl Site {
             exemption: None,
             versions: None,
             keys: OnceLock::new(),
-            configs: [OnceLock::new(), OnceLock::new()],
+            configs: [const { OnceLock::new() }; 3],
         }
     }
 
@@ -146,7 +146,7 @@ impl Site {
             exemption: self.exemption.clone(),
             versions: self.versions,
             keys: OnceLock::new(),
-            configs: [OnceLock::new(), OnceLock::new()],
+            configs: [const { OnceLock::new() }; 3],
         }
     }
 
