@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use control::acme::ChallengeKind;
 use exchange::options::AltSvc;
+use gateway::compile::ExpiredCertificates;
 use ipnet::IpNet;
 use model::check::{CheckOptions, UnknownFields};
 use model::settings::{PathSettings, RouterMode, SharedSettings, UpstreamTimeout};
@@ -93,6 +94,13 @@ settings! {
         fallback_sni: Option<String> = parse::optional_text("NAME", ""),
         /// Let clients resume sessions by tickets, with keys that all workers share and that change twice a day.
         ssl_session_tickets: bool = parse::switch("true|false", "true"),
+        /// Folders with certificates and keys that objects may name as `$file:///PATH`. Empty: with `resources` any file, else
+        /// none, so that a holder of the Admin key cannot use other keys of this machine.
+        certificate_folders: Vec<PathBuf> = parse::folders("DIR,…", ""),
+        /// Treatment of certificates that have expired: `serve` shows them and logs a warning once for each; `refuse` does not
+        /// show them, so that other `ssls` objects serve their names or clients get an alert, and the Admin API answers a
+        /// write of one with 400.
+        ssl_expired_certificates: ExpiredCertificates = parse::expired_certificates("serve|refuse", "serve"),
         /// Milliseconds that a client gets for its TLS handshake.
         tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
         /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. With it
@@ -408,7 +416,8 @@ settings! {
         /// the place of every TTL.
         dns_ttl_max_ms: u64 = parse::number::<10, 86_400_000>("MS", "300000"),
         /// Authorities that certificates of nodes and of servers that plugins call are verified against: files with
-        /// certificates (PEM), and `system` for those of the system. Read at the start.
+        /// certificates (PEM), and `system` for those of the system. Read at the start, and again at HUP: new connections are
+        /// judged by what they hold then.
         trusted_certificates: Vec<String> = parse::trusted_certificates("FILE|system,…", "system"),
         /// Verify the certificate of every `https` node and of every server that a plugin calls by `https`, whatever
         /// `tls.verify` of the upstream and `ssl_verify` of the plugin say. Off, because APISIX verifies no node: without it, and
@@ -537,7 +546,13 @@ impl Settings {
     #[must_use]
     pub(crate) fn check_options(&self) -> CheckOptions {
         let unknown_fields = if self.strict { UnknownFields::Refuse } else { self.unknown_fields };
-        CheckOptions { unknown_fields, router: self.router_mode, ..CheckOptions::default() }
+        let refuses_expired_certificates = self.ssl_expired_certificates == ExpiredCertificates::Refuse;
+        CheckOptions {
+            unknown_fields,
+            router: self.router_mode,
+            refuses_expired_certificates,
+            ..CheckOptions::default()
+        }
     }
 
     /// Parses every value, then checks the values that depend on each other.

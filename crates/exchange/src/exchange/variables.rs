@@ -217,7 +217,9 @@ impl Exchange {
             Builtin::UpstreamHost => {
                 Some(Value::borrowed(self.target.forward_host.as_deref().unwrap_or(self.request.authority())))
             }
-            Builtin::UpstreamScheme => Some(Value::borrowed(b"http")),
+            Builtin::UpstreamScheme => {
+                Some(Value::borrowed(last().map_or("http", |attempt| attempt.scheme).as_bytes()))
+            }
             Builtin::UpstreamUri
                 if self.target.rewritten_path.is_none() && self.target.forward_query.is_none() =>
             {

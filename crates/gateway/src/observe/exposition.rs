@@ -11,6 +11,7 @@ use crate::observe::idle_counts::IdleState;
 use exchange::failure::Cause;
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use exchange::observe::metrics::{Labels, Series, SharedSeries};
+use exchange::observe::upstream_tls;
 use exchange::overload::capacity::Shortage;
 use net::tls::server::SiteTable;
 use stdx::prometheus_text::{header, sample, scalar};
@@ -117,6 +118,7 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     write_grpc(workers.clone(), text);
     write_stalls(workers.clone(), text);
     write_handshakes(workers.clone(), text);
+    upstream_tls::write(workers.clone().map(|worker| &*worker.upstream_tls), text);
     write_http2(workers.clone(), text);
     write_http3(workers.clone(), text);
     let (mut active, mut reading, mut waiting) = (0_u64, 0, 0);
@@ -210,14 +212,12 @@ fn write_handshakes<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
 pub fn write_certificates(sites: &SiteTable, text: &mut String) {
     let name = "weir_ssl_certificate_expiry_seconds";
     header(text, name, "gauge", "The end of a certificate's validity, in seconds since the Unix epoch.");
-    let mut seen = BTreeMap::new();
-    for site in sites.iter() {
-        seen.entry(&*site.id).or_insert(site);
-    }
-    for (id, site) in seen.into_iter().take(MAX_CERTIFICATES) {
-        for (index, not_after_s) in site.not_after_s.iter().enumerate() {
-            let sni = site.names.first().map_or("", |name| &**name);
-            sample(text, name, &[("ssl", &id), ("sni", &sni), ("index", &index)], not_after_s);
+    let mut sorted: Vec<_> = sites.iter().collect();
+    sorted.sort_by(|left, right| left.id.cmp(&right.id));
+    for site in sorted.into_iter().take(MAX_CERTIFICATES) {
+        for (index, certificate) in site.certificates().iter().enumerate() {
+            let (id, sni) = (&site.id, site.names.first().map_or("", |name| &**name));
+            sample(text, name, &[("ssl", id), ("sni", &sni), ("index", &index)], certificate.not_after_s);
         }
     }
 }

@@ -8,6 +8,7 @@ use super::current_work::CurrentWorkCell;
 use super::failures::FailureCounts;
 use super::grpc_counts::GrpcCounts;
 use crate::observe::idle_counts::IdleCounts;
+use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::capacity::Shortage;
 use net::quic::QuicCounts;
 
@@ -26,6 +27,8 @@ pub struct Status {
     pub tls_resumed: AtomicU64,
     /// Those that failed, or were not complete in time.
     pub tls_failed: AtomicU64,
+    /// TLS handshakes with nodes.
+    pub upstream_tls: Arc<UpstreamTlsCounts>,
     /// Open client connections that speak HTTP/2.
     pub http2_connections: AtomicUsize,
     /// Requests in flight on them.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use control::ocsp::Ocsp;
 use control::source::store::{DirectoryLock, Instance, InstanceListener};
 use control::{Control, ControlConfig, SystemClock};
 use gateway::engine::{Engine, EngineConfig};
@@ -19,7 +20,8 @@ use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
 use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
 use super::{
-    admin_keys, compiler, data, options, running_catalog, sealer, secrets, services, sockets, source,
+    admin_keys, compiler, data, options, outbound_policy, running_catalog, sealer, secrets, services,
+    sockets, source,
 };
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
@@ -81,7 +83,10 @@ impl Node {
         let gateway = Arc::new(Gateway::default());
         let services = services(&settings)?;
         let secrets = secrets(&settings);
-        let compiler = compiler(&settings, services.clone(), secrets.clone()).with_tls(tls.clone());
+        let compiler = compiler(&settings, services.clone(), secrets.clone())
+            .with_tls(tls.clone(), settings.ssl_expired_certificates);
+        let ocsp = Arc::new(Ocsp::new(outbound_policy(&settings)));
+        let compiler = compiler.with_staples(ocsp.clone());
         let admin_keys = admin_keys(&settings)?;
         let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
             Some(inherited) => Some(inherited),
@@ -99,6 +104,7 @@ impl Node {
                 &log,
                 log_writer.clone(),
                 secrets.clone(),
+                ocsp.clone(),
                 sockets.reports,
             ),
             clock: Arc::new(SystemClock),
@@ -109,6 +115,8 @@ impl Node {
             ready_with_faults: settings.ready_with_faults,
             acme: options::acme(&settings),
             challenges,
+            ocsp,
+            ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),
         })?;
         let workers = settings.workers;
         let quic = match predecessor.and_then(Predecessor::take_quic) {
@@ -121,7 +129,7 @@ impl Node {
             workers,
             runtime,
             access_log,
-            services,
+            services: services.clone(),
             quic,
         })?;
         if let Some(predecessor) = predecessor {
@@ -149,7 +157,7 @@ impl Node {
         if let Some(predecessor) = predecessor {
             predecessor.serving();
         }
-        let live = LiveSettings::new(settings_source, settings.clone());
+        let live = LiveSettings::new(settings_source, settings.clone(), services);
         Ok(Node {
             settings,
             live,
@@ -229,6 +237,12 @@ impl Node {
     pub(super) fn lock(&self) -> Option<&DirectoryLock> {
         self.lock.as_ref()
     }
+}
+
+/// Whether keys of session tickets are shared with other instances: without a TLS listener nothing is written to etcd.
+fn shares_tickets(settings: &Settings) -> bool {
+    let has_tls = !settings.proxy_tls.is_empty() || !settings.proxy_protocol_tls.is_empty();
+    settings.ssl_session_tickets && has_tls
 }
 
 /// Writes the addresses of the control side into the lock, for commands that look for this instance.

@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use control::Role;
 use exchange::options::AltSvc;
+use gateway::compile::ExpiredCertificates;
 use ipnet::IpNet;
 use model::check::UnknownFields;
 use model::settings::RouterMode;
@@ -102,6 +103,11 @@ pub(super) fn optional_path(given: &Given) -> Result<Option<PathBuf>, String> {
     if given.values.is_empty() { Ok(None) } else { path(given).map(Some) }
 }
 
+/// Folders, or none.
+pub(super) fn folders(given: &Given) -> Result<Vec<PathBuf>, String> {
+    Ok(items(given).into_iter().map(|text| given.resolve(text)).collect())
+}
+
 /// Files with certificates, and the word for those of the system.
 pub(super) fn trusted_certificates(given: &Given) -> Result<Vec<String>, String> {
     let entry = |entry: &str| match entry {
@@ -155,6 +161,15 @@ pub(super) fn unknown_fields(given: &Given) -> Result<UnknownFields, String> {
         "warn" => Ok(UnknownFields::Warn),
         "accept" => Ok(UnknownFields::Accept),
         other => Err(format!("`{other}` is none of `refuse`, `warn` and `accept`")),
+    }
+}
+
+/// The treatment of expired certificates.
+pub(super) fn expired_certificates(given: &Given) -> Result<ExpiredCertificates, String> {
+    match single(given)? {
+        "serve" => Ok(ExpiredCertificates::Serve),
+        "refuse" => Ok(ExpiredCertificates::Refuse),
+        other => Err(format!("`{other}` is none of `serve` and `refuse`")),
     }
 }
 

@@ -107,7 +107,7 @@ async fn exchange(
         Outcome::Done => Some(server),
         Outcome::Tunnel { endpoint, idle_timeout_ms } => {
             let client = StreamEnd::new(server);
-            let tunnel = tunnel::run(deadline, client, endpoint.into_end(), idle_timeout_ms);
+            let tunnel = tunnel::run(deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
             exchange.stats.response_body_bytes += passed.down_bytes;

@@ -19,9 +19,11 @@ use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, ServerConfig};
 
 use super::settings::ServerTls;
-use super::site::Site;
+use super::site::{Site, SiteState};
 use super::table::SiteTable;
-use super::{ALERT_DECODE_ERROR, ALERT_UNRECOGNIZED_NAME, Alpn, CLIENT_HELLO_MAX_BYTES};
+use super::{
+    ALERT_DECODE_ERROR, ALERT_INTERNAL_ERROR, ALERT_UNRECOGNIZED_NAME, Alpn, CLIENT_HELLO_MAX_BYTES,
+};
 use crate::tls::facts::{ClientVerdict, Facts};
 use crate::tls::ja4;
 
@@ -215,6 +217,9 @@ impl Handshake {
             orders.missing(&name.to_ascii_lowercase());
         }
         match sites.find(name.as_deref(), tls.fallback_name()) {
+            Some(site) if site.state == SiteState::Faulty => {
+                Err(refusal(ALERT_INTERNAL_ERROR, "the certificate of the server name is faulty"))
+            }
             Some(site) => Ok((site.clone(), ja4::fingerprint(&records).map(of_quic))),
             None => Err(refusal(ALERT_UNRECOGNIZED_NAME, "no certificate for the server name")),
         }

@@ -179,6 +179,7 @@ impl ServerTls {
 
     /// The form of a site that rustls takes for handshakes.
     pub(super) fn config(&self, site: &Site, alpn: Alpn) -> Result<ServerConfig, String> {
+        let keys = site.keys(&self.provider)?;
         let versions = match (site.versions.unwrap_or(self.versions), alpn) {
             (Versions { tls13: false, .. }, Alpn::Http3) => {
                 return Err("HTTP/3 needs TLSv1.3, which this name does not allow".to_owned());
@@ -193,7 +194,7 @@ impl ServerTls {
             None => builder.with_client_cert_verifier(WebPkiClientVerifier::no_client_auth()),
             Some(policy) => builder.with_client_cert_verifier(policy.verifier()),
         };
-        let mut config = builder.with_cert_resolver(Arc::new(SiteKeys(site.keys.clone())));
+        let mut config = builder.with_cert_resolver(Arc::new(SiteKeys(keys)));
         config.alpn_protocols = alpn.names().iter().map(|name| name.to_vec()).collect();
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ignore_client_order = self.prefers_own_order;
