@@ -178,6 +178,7 @@ mod tests {
             nodes: Arc::new(Published::new(Arc::new(set(weights)))),
             pass_host: PassHost::Pass,
             protocol: net::endpoint::Protocol::Http1,
+            needs_http2: false,
             retries: None,
             retry_timeout_ms: 0,
             scheme: "http",

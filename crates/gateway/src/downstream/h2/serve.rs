@@ -104,6 +104,7 @@ impl Serving {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         self.streams.set_task(cx.waker());
+        self.link.adapt_windows();
         let mut polled = 0;
         for round in 1.. {
             let mut has_moved = self.read(cx);

@@ -61,7 +61,7 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
         Outcome::Tunnel { endpoint, idle_timeout_ms } => {
             deadline.clear_cap();
             let client = StreamEnd::new(server);
-            let tunnel = tunnel::run(&deadline, client, endpoint.into_end(), idle_timeout_ms);
+            let tunnel = tunnel::run(&deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
             exchange.stats.response_body_bytes += passed.down_bytes;
