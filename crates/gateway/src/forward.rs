@@ -36,8 +36,9 @@ pub(crate) trait FieldSink {
     }
 }
 
-/// The fields that an endpoint receives besides those of the protocol's own framing (RFC 9110 section 7.6).
-pub(crate) fn request_fields(exchange: &Exchange, sink: &mut impl FieldSink) {
+/// The fields that an endpoint receives besides those of the protocol's own framing (RFC 9110 section 7.6), without those
+/// that its protocol does not have.
+pub(crate) fn request_fields(exchange: &Exchange, without: FieldSet, sink: &mut impl FieldSink) {
     let request = &exchange.request;
     let options = &exchange.local().options.forward;
     let headers = &request.headers;
@@ -46,9 +47,9 @@ pub(crate) fn request_fields(exchange: &Exchange, sink: &mut impl FieldSink) {
     let mut text = AddressText::default();
     let client = text.write(exchange.client.address);
     if exchange.target.real_ip_is_rewritten && is_set(FieldId::XRealIp) {
-        sink.fields_except(headers, REWRITTEN_BUT_REAL_IP);
+        sink.fields_except(headers, REWRITTEN_BUT_REAL_IP.and(without));
     } else {
-        sink.fields_except(headers, REWRITTEN);
+        sink.fields_except(headers, REWRITTEN.and(without));
         sink.field("X-Real-IP", client);
     }
     forwarded_for(exchange, client, sink);
@@ -158,5 +159,12 @@ pub(crate) fn response_fields(exchange: &Exchange, has_body: bool, date: &[u8], 
     // RFC 9110 section 6.6.1: a gateway that relays a response without a date adds one.
     if response.status >= 200 && !response.headers.contains_known(FieldId::Date) {
         sink.field("Date", date);
+    }
+    if let Some(tls) = &exchange.connection.tls
+        && let Some(alt_svc) = &tls.alt_svc
+        && response.status >= 200
+        && !response.headers.contains("alt-svc")
+    {
+        sink.field("Alt-Svc", alt_svc.as_bytes());
     }
 }

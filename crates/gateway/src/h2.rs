@@ -2,6 +2,7 @@
 //! are the engine's, in the crate `http2`.
 
 pub(crate) mod fields;
+pub(crate) mod windows;
 
 use http2::Reset;
 

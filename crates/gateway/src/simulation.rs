@@ -9,6 +9,7 @@ mod client;
 mod corpora;
 pub mod exchange;
 mod gateway;
+mod h2_client;
 mod ledger;
 mod names;
 mod node;
@@ -51,6 +52,8 @@ pub(crate) struct Outcome {
     /// Requests that clients sent. `answers` counts whole responses of nodes.
     pub(crate) requests: usize,
     pub(crate) answers: u64,
+    /// Those of them that clients of HTTP/2 got.
+    pub(crate) answers_http2: u64,
     pub(crate) digest: u64,
     pub(crate) trace: Vec<String>,
 }
@@ -59,7 +62,7 @@ pub(crate) struct Outcome {
 pub(crate) fn run(seed: u64, planted: Option<Plant>, traced: bool) -> Outcome {
     let ran = simulate(seed, traced, RUN_MS_MAX, scene(seed, planted));
     let Ran { result, digest, trace } = ran;
-    let (violations, requests, answers) = match result {
+    let (violations, requests, answers, answers_http2) = match result {
         Some(Ok(outcome)) => outcome,
         Some(Err(panic)) => {
             let text = panic
@@ -67,15 +70,25 @@ pub(crate) fn run(seed: u64, planted: Option<Plant>, traced: bool) -> Outcome {
                 .map(String::as_str)
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("something without words");
-            (vec![format!("panicked: {text}")], 0, 0)
+            (vec![format!("panicked: {text}")], 0, 0, 0)
         }
-        None => (vec![format!("not over after {RUN_MS_MAX} ms")], 0, 0),
+        None => (vec![format!("not over after {RUN_MS_MAX} ms")], 0, 0, 0),
     };
-    Outcome { violations, requests, answers, digest, trace }
+    Outcome { violations, requests, answers, answers_http2, digest, trace }
 }
 
-async fn scene(seed: u64, planted: Option<Plant>) -> (Vec<String>, usize, u64) {
-    let mut random = Random::new(seed.wrapping_mul(0x2545_F491_4F6C_DD1D));
+fn random_of(seed: u64) -> Random {
+    Random::new(seed.wrapping_mul(0x2545_F491_4F6C_DD1D))
+}
+
+/// The plan of `seed`.
+#[cfg(test)]
+fn plan_of(seed: u64, planted: Option<Plant>) -> Plan {
+    Plan::draw(&mut random_of(seed), planted)
+}
+
+async fn scene(seed: u64, planted: Option<Plant>) -> (Vec<String>, usize, u64, u64) {
+    let mut random = random_of(seed);
     let plan = Rc::new(Plan::draw(&mut random, planted));
     note(|| format!("{plan:#?}"));
     let ledger = Rc::new(Ledger::new());
@@ -100,7 +113,7 @@ async fn scene(seed: u64, planted: Option<Plant>) -> (Vec<String>, usize, u64) {
     act(&plan, &gateway, &working).await;
     ledger.close();
     judge_logs(&gateway, &ledger);
-    (ledger.take_violations(), ledger.requests(), ledger.answers.get())
+    (ledger.take_violations(), ledger.requests(), ledger.answers.get(), ledger.answers_http2.get())
 }
 
 /// Spawns `task` and counts it in `working` until it ends.

@@ -3,15 +3,18 @@
 //! without a compilation), and what workers measure at nodes is in `state`.
 
 pub mod balance;
+pub(crate) mod connect_failure;
 pub(crate) mod connector;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod hash_key;
+pub(crate) mod opening;
 pub(crate) mod pool;
 pub(crate) mod server_name;
 pub(crate) mod service;
 pub(crate) mod state;
 pub(crate) mod stream;
+pub(crate) mod tunnel_end;
 pub(crate) mod warnings;
 
 use std::sync::Arc;
@@ -38,8 +41,12 @@ pub struct Upstream {
     pub nodes: Arc<Published<NodeSet>>,
     /// The Host that the endpoint receives.
     pub pass_host: PassHost,
+    /// Its scheme, as users write it.
+    pub scheme: &'static str,
     /// The protocol of connections to the nodes.
     pub protocol: Protocol,
+    /// Whether no request may use HTTP/1, because the scheme is one of gRPC.
+    pub needs_http2: bool,
     /// Most retries; the number of nodes less one if not set.
     pub retries: Option<u32>,
     /// How long after the first attempt a retry may begin; 0 is without limit.

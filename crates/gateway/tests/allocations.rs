@@ -30,6 +30,8 @@ use testkit::wait_until;
 
 #[path = "allocations/http2.rs"]
 mod http2;
+#[path = "allocations/http2_origin.rs"]
+mod http2_origin;
 
 struct Counting;
 
@@ -109,6 +111,7 @@ fn warm_request_allocates_nothing() {
     IS_GATEWAY_RUNNING.store(true, Ordering::SeqCst);
     check_warm_requests();
     http2::check_warm_requests();
+    http2_origin::check_warm_requests();
     http2::check_idle_connections();
     check_slow_heads();
     check_slow_bodies();
@@ -356,9 +359,15 @@ fn origin() -> SocketAddr {
 
 /// One worker with a route to `node` among others.
 fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
+    engine_with_version(node, "1.1")
+}
+
+/// The same, with this version of HTTP to the node.
+fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) {
     // A new upstream connection allocates, so the pool's limit of requests per connection is out of reach.
     let pool = json!({"size": 10, "idle_timeout": 60, "requests": 1_000_000});
-    let upstream = json!({"nodes": {node.to_string(): 1}, "keepalive_pool": pool});
+    let nodes = json!({node.to_string(): 1});
+    let upstream = json!({"nodes": nodes, "keepalive_pool": pool, "http_version": version});
     let mut changes = vec![put(Kind::Upstream, "1", &upstream)];
     changes.push(put(Kind::Route, "all", &json!({"uri": "/a/*", "upstream_id": "1"})));
     let tunnel = json!({"uri": "/tunnel", "upstream_id": "1", "enable_websocket": true});
@@ -383,6 +392,7 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
                 via: Some("weir".into()),
                 server: Some("weir".into()),
                 show_upstream_status: false,
+                alt_svc: exchange::options::AltSvc::default(),
             },
             limits: Limits::default(),
             upstream_timeouts: Timeouts::default(),
@@ -394,6 +404,7 @@ fn engine_in_front_of(node: SocketAddr) -> (Engine, SocketAddr) {
         runtime,
         access_log: None,
         services,
+        quic: net::quic::QuicProcess::first().unwrap(),
     };
     let engine = Engine::start(config).unwrap();
     let proxy = Wanted { address: ([127, 0, 0, 1], 0).into(), protocols: Protocols::HTTP1 };

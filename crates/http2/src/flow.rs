@@ -44,11 +44,13 @@ impl SendWindow {
 pub(crate) struct ReceiveWindow {
     available: i64,
     unreported: u32,
+    /// Bytes by which the window is to shrink: so many of the next consumed ones are not given back.
+    withheld: u32,
 }
 
 impl ReceiveWindow {
     pub(crate) fn new(size: u32) -> Self {
-        Self { available: i64::from(size), unreported: 0 }
+        Self { available: i64::from(size), unreported: 0, withheld: 0 }
     }
 
     /// Takes `count` received bytes; false when the peer exceeded the window.
@@ -63,13 +65,27 @@ impl ReceiveWindow {
     /// the peer is neither blocked nor told of every byte.
     #[inline]
     pub(crate) fn consume(&mut self, count: u32, size: u32) -> Option<u32> {
-        self.unreported = self.unreported.saturating_add(count);
+        let withheld = count.min(self.withheld);
+        self.withheld -= withheld;
+        self.unreported = self.unreported.saturating_add(count - withheld);
         if self.unreported == 0 || self.unreported < size / 2 {
             return None;
         }
         let increment = std::mem::take(&mut self.unreported);
         self.available += i64::from(increment);
         Some(increment)
+    }
+
+    /// Lets the window shrink by `count` bytes, as what was received is consumed.
+    pub(crate) fn withhold(&mut self, count: u32) {
+        self.withheld = self.withheld.saturating_add(count);
+    }
+
+    /// Takes back up to `count` bytes of what is withheld; returns the rest of `count`, by which the peer has to be told.
+    pub(crate) fn release(&mut self, count: u32) -> u32 {
+        let released = count.min(self.withheld);
+        self.withheld -= released;
+        count - released
     }
 
     /// Adds a change of either sign, of which the peer learns by SETTINGS or by a WINDOW_UPDATE that the caller sends.
@@ -97,6 +113,19 @@ mod tests {
         assert_eq!(window.available(), 1, "a refused change changes nothing");
         assert!(window.change(i64::from(i32::MAX) - 1));
         assert_eq!(SendWindow::new(u32::MAX).available(), i32::MAX as usize);
+    }
+
+    #[test]
+    fn receive_window_shrinks_as_bytes_are_consumed() {
+        let mut window = ReceiveWindow::new(100);
+        window.withhold(70);
+        assert!(window.receive(100));
+        assert_eq!(window.consume(60, 30), None);
+        assert_eq!(window.consume(40, 30), Some(30));
+        assert!(window.receive(30) && !window.receive(1));
+        window.withhold(10);
+        assert_eq!(window.release(4), 0);
+        assert_eq!(window.release(10), 4);
     }
 
     #[test]

@@ -26,6 +26,9 @@ impl Limits {
     pub const CONTINUATION_FRAMES: u32 = 64;
     /// Interim (1xx) heads before a response: a server commonly sends none or one of them.
     pub const INTERIM_HEADS: u32 = 100;
+    /// Interim heads that wait for the gateway behind the first one; further ones are dropped. A server sends a few of them in
+    /// one write at most, and a dropped one changes no response.
+    pub const WAITING_INTERIM_HEADS: usize = 8;
     /// Bytes that wait in the output before streams have to wait: two writes of a socket with usual buffers.
     pub const OUTPUT_BYTES: usize = 64 * 1024;
     /// Payload that a stream may write before another stream of the same priority has its turn.

@@ -4,7 +4,7 @@ use multiplex::StoredHead;
 
 use crate::connection::Reset;
 use crate::flow::{ReceiveWindow, SendWindow};
-use crate::{ErrorCode, Priority, pool};
+use crate::{ErrorCode, Limits, Priority, pool};
 
 /// How far one direction of a stream has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +57,10 @@ pub(crate) struct Stream {
     pub(crate) data: Vec<u8>,
     /// A head that the gateway has not taken.
     pub(crate) head: Option<Box<StoredHead>>,
+    /// Heads of the same response that came behind it, which is interim then.
+    // Boxes, because a head is moved by its pointer.
+    #[allow(clippy::vec_box)]
+    pub(crate) later_heads: Vec<Box<StoredHead>>,
     /// Trailers that the gateway has not taken.
     pub(crate) trailers: Option<Box<StoredHead>>,
     /// Announced length of the content.
@@ -90,6 +94,7 @@ impl Stream {
             held_bytes: 0,
             data: Vec::new(),
             head: None,
+            later_heads: Vec::new(),
             trailers: None,
             content_length: None,
             received_bytes: 0,
@@ -124,9 +129,30 @@ impl Stream {
         self.data.extend_from_slice(bytes);
     }
 
-    /// Gives the memory of content, head and trailers back to the pool.
+    /// Keeps a head of a response behind those that were not taken. An interim head beyond the limit is dropped.
+    pub(crate) fn store_head(&mut self, head: Box<StoredHead>) {
+        if self.head.is_none() {
+            self.head = Some(head);
+        } else if head.status < 200 && self.later_heads.len() >= Limits::WAITING_INTERIM_HEADS {
+            pool::give_head(head);
+        } else {
+            self.later_heads.push(head);
+        }
+    }
+
+    /// Takes the first head of a response that was not taken.
+    pub(crate) fn take_head(&mut self) -> Option<Box<StoredHead>> {
+        let head = self.head.take()?;
+        if !self.later_heads.is_empty() {
+            self.head = Some(self.later_heads.remove(0));
+        }
+        Some(head)
+    }
+
+    /// Gives the memory of content, heads and trailers back to the pool.
     pub(crate) fn drop_content(&mut self) {
         pool::give_bytes(std::mem::take(&mut self.data));
-        self.head.take().into_iter().chain(self.trailers.take()).for_each(pool::give_head);
+        let heads = self.head.take().into_iter().chain(self.trailers.take());
+        heads.chain(std::mem::take(&mut self.later_heads)).for_each(pool::give_head);
     }
 }

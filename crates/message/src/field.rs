@@ -79,6 +79,8 @@ known_fields! {
     RateLimitRemaining = "X-RateLimit-Remaining",
     RateLimitReset = "X-RateLimit-Reset",
     StrictTransportSecurity = "Strict-Transport-Security",
+    SecWebSocketKey = "Sec-WebSocket-Key",
+    SecWebSocketAccept = "Sec-WebSocket-Accept",
 }
 
 impl FieldId {
@@ -213,6 +215,11 @@ impl FieldSet {
             index += 1;
         }
         Self(bits)
+    }
+
+    /// The names of both sets.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     /// Whether the name is in it.

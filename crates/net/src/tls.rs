@@ -12,6 +12,7 @@ pub mod facts;
 pub mod failure;
 pub mod identity;
 mod ja4;
+pub mod live_roots;
 pub mod names;
 pub mod roots;
 pub mod server;
@@ -21,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::CryptoProvider;
 
+pub use rustls_pki_types::CertificateDer;
 pub use stream::TlsStream;
 
 /// The library that does the cryptography, with all of its suites and groups in its order of preference.

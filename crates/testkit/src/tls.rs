@@ -5,8 +5,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustls::client::Resumption;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -103,6 +104,16 @@ impl TlsClient {
         TlsClient { config: Arc::new(config), name: name.to_owned() }
     }
 
+    /// The name that it asks for.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its settings, for clients of QUIC.
+    pub fn config(&self) -> ClientConfig {
+        ClientConfig::clone(&self.config)
+    }
+
     /// The same client, asking for another name, with the same sessions.
     #[must_use]
     pub fn named(&self, name: &str) -> TlsClient {
@@ -171,11 +182,6 @@ impl TlsClient {
     }
 }
 
-/// How long a door sleeps when nothing has come on either side, ...
-const PAUSE: Duration = Duration::from_micros(300);
-/// ... and when nothing has for a while, since tests hold hundreds of connections open.
-const LONG_PAUSE: Duration = Duration::from_millis(10);
-const QUIET: Duration = Duration::from_millis(30);
 /// Plaintext that a door holds for a gateway that takes none.
 const HELD_MAX_BYTES: usize = 256 * 1024;
 
@@ -189,7 +195,6 @@ fn pass(plain: &TcpStream, socket: &TcpStream, mut tls: ClientConnection) -> io:
     let (mut out, mut back) = (Vec::new(), Vec::new());
     let (mut plain_ended, mut tls_ended, mut back_closed) = (false, false, false);
     let mut room = vec![0; 64 * 1024];
-    let mut quiet_since = Instant::now();
     loop {
         let mut moved = false;
         if !plain_ended && out.len() < HELD_MAX_BYTES {
@@ -240,13 +245,33 @@ fn pass(plain: &TcpStream, socket: &TcpStream, mut tls: ClientConnection) -> io:
         if back_closed && plain_ended && !tls.wants_write() {
             return Ok(());
         }
-        if moved {
-            quiet_since = Instant::now();
-        } else if back_closed && quiet_since.elapsed() > WAIT_LIMIT {
+        let wanted = |reads: bool, writes: bool| {
+            let read = if reads { PollFlags::IN } else { PollFlags::empty() };
+            if writes { read | PollFlags::OUT } else { read }
+        };
+        let of_plain = wanted(!plain_ended && out.len() < HELD_MAX_BYTES, !back.is_empty());
+        let of_socket = wanted(!tls_ended && back.len() < HELD_MAX_BYTES, tls.wants_write());
+        // The gateway has closed: a client that keeps its side open does not keep the thread.
+        let limit = back_closed.then_some(WAIT_LIMIT);
+        if !moved && !wait_for_one(&[(plain, of_plain), (socket, of_socket)], limit)? {
             return Ok(());
-        } else {
-            thread::sleep(if quiet_since.elapsed() > QUIET { LONG_PAUSE } else { PAUSE });
         }
+    }
+}
+
+/// Waits until one of the sockets is ready for what is wanted of it; false after `limit`. Sockets of which nothing is wanted
+/// are left out, because the kernel reports the end of a connection unasked.
+fn wait_for_one(sockets: &[(&TcpStream, PollFlags)], limit: Option<Duration>) -> io::Result<bool> {
+    let mut wanted: Vec<PollFd<'_>> = sockets
+        .iter()
+        .filter(|(_, flags)| !flags.is_empty())
+        .map(|(socket, flags)| PollFd::new(*socket, *flags))
+        .collect();
+    let limit = limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 });
+    match rustix::event::poll(&mut wanted, limit.as_ref()) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -144,7 +144,9 @@ impl Compiler {
                 WrittenPassHost::Node => PassHost::Node,
                 WrittenPassHost::Rewrite(host) => PassHost::Rewrite(host.clone()),
             },
+            scheme: written.scheme.as_str(),
             protocol: protocol(written),
+            needs_http2: matches!(written.scheme, Scheme::Grpc | Scheme::Grpcs),
             retries: written.retries,
             retry_timeout_ms: written.retry_timeout.map_or(0, milliseconds),
             timeouts: written.timeout.as_ref().map_or(self.default_timeouts, route::timeouts),
@@ -189,7 +191,7 @@ fn balancer(balance: &Balance) -> Result<(&'static BalancerKind, Option<HashKey>
     let name = balance.name();
     let kind = balance::named(name).ok_or_else(|| format!("there is no balancer {name}"))?;
     let key = match balance {
-        Balance::ConsistentHash { on, key } => Some(hash_key(*on, key)?),
+        Balance::Hash { on, key, .. } => Some(hash_key(*on, key)?),
         _ => None,
     };
     Ok((kind, key))

@@ -75,7 +75,7 @@ pub(crate) fn request_head(exchange: &Exchange, length: BodyLength, out: &mut Ve
     let request = &exchange.request;
     encode::request_line(out, request.method_text(), exchange.forward_path(), exchange.forward_query());
     encode::field(out, "Host", exchange.target.forward_host.as_deref().unwrap_or(request.authority()));
-    forward::request_fields(exchange, &mut Lines(out));
+    forward::request_fields(exchange, FieldSet::EMPTY, &mut Lines(out));
     if exchange.decision.is_upgrade {
         upgrade_fields(out);
     }

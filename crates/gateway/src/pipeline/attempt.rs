@@ -63,6 +63,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     exchange.attempts.push(Attempt {
         address,
         endpoint_id,
+        scheme: upstream.scheme,
         status: 0,
         failed: None,
         connect_us: 0,
@@ -91,7 +92,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
         }
         Ok(Ended::Tunnel) => {
             finish_attempt(exchange, in_flight, None);
-            let Some((endpoint, bytes)) = attempt.origin.into_duplex() else {
+            let Some((endpoint, bytes)) = attempt.origin.into_tunnel() else {
                 let failure =
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 return Err((failure.at(address), before));
@@ -170,6 +171,9 @@ async fn exchange_with<S: DownstreamStream>(
 ) -> Result<Ended, Failure> {
     let Forward { run, chains, .. } = *forward;
     grpc::reduce_timeout(exchange, run.local().recent_ns());
+    if exchange.decision.is_upgrade && attempt.origin.is_http2() {
+        websocket::check_key(exchange)?;
+    }
     attempt.origin.start_request(exchange, upload.length(server));
     upload.begin(server, &mut attempt.origin);
     loop_interim(forward, exchange, server, upload, attempt).await?;
@@ -184,6 +188,9 @@ async fn exchange_with<S: DownstreamStream>(
         permit.answered(run.local().recent_ns() / 1_000);
     }
 
+    if attempt.origin.has_opened_tunnel(exchange.response.status) {
+        websocket::accept_from_http2(exchange)?;
+    }
     if server.must_switch_protocols() && (200..300).contains(&exchange.response.status) {
         // Passed on, it would say that the tunnel is open.
         return Err(Failure::new(Cause::BadResponse, "it answered without switching protocols"));

@@ -10,7 +10,8 @@ use stdx::pooled::PooledBox;
 use super::run::Run;
 use super::wait::{HALF_CLOSE_GRACE_MS, gone};
 use crate::body::DownstreamStream;
-use crate::upstream::connector::{Opening, late};
+use crate::upstream::connect_failure::late;
+use crate::upstream::opening::Opening;
 use crate::upstream::stream::PooledStream;
 use exchange::failure::Failure;
 

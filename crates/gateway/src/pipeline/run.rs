@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::min_rate::MinRateGuard;
 use crate::context::WorkerContext;
 use crate::runtime::Generation;
-use crate::tunnel::Duplex;
+use crate::upstream::tunnel_end::UpstreamEnd;
 use exchange::Exchange;
 use exchange::Local;
 use exchange::deadline::Deadline;
@@ -18,8 +18,8 @@ pub(crate) enum Outcome {
     Done,
     /// The endpoint accepted the upgrade: from now on bytes pass between it and the client.
     Tunnel {
-        /// The endpoint's connection.
-        endpoint: Box<Duplex>,
+        /// The endpoint's connection or stream.
+        endpoint: Box<UpstreamEnd>,
         /// How long the tunnel may be idle before it is closed, in milliseconds.
         idle_timeout_ms: u64,
     },

@@ -1,11 +1,40 @@
-//! The agreement to a WebSocket for a client that opened it with an extended CONNECT (RFC 8441): the proof of the endpoint
-//! is checked here, because the gateway made the key that it answers.
+//! The agreement to a WebSocket where one side speaks HTTP/2 (RFC 8441), which has neither key nor proof: the gateway makes
+//! the proof for a client of HTTP/1, and checks that of an endpoint of HTTP/1. It passes no byte of the WebSocket.
 
 use aws_lc_rs::digest;
 use data_encoding::BASE64;
+use message::FieldId;
 
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
+
+/// Bytes of the key of a WebSocket (RFC 6455 section 4.1).
+const KEY_BYTES: usize = 16;
+
+/// Checks the key of the request, which the gateway will answer for an endpoint of HTTP/2.
+///
+/// # Errors
+/// It is no key.
+pub(super) fn check_key(exchange: &Exchange) -> Result<(), Failure> {
+    let key = exchange.request.headers.get_known(FieldId::SecWebSocketKey).unwrap_or_default();
+    match BASE64.decode(key) {
+        Ok(bytes) if bytes.len() == KEY_BYTES => Ok(()),
+        _ => Err(Failure::new(Cause::BadRequest, "Sec-WebSocket-Key is not the Base64 form of 16 bytes")),
+    }
+}
+
+/// Turns the agreement of an endpoint of HTTP/2 into the one of HTTP/1.1, with the proof for the key of the request.
+///
+/// # Errors
+/// The response has no space for the proof.
+pub(super) fn accept_from_http2(exchange: &mut Exchange) -> Result<(), Failure> {
+    let key = exchange.request.headers.get_known(FieldId::SecWebSocketKey).unwrap_or_default();
+    let proof = accept_value(key);
+    let set = exchange.response.headers.set("sec-websocket-accept", proof.as_bytes());
+    set.map_err(|_| Failure::new(Cause::BadResponse, "no space is left for Sec-WebSocket-Accept"))?;
+    exchange.response.status = 101;
+    Ok(())
+}
 
 /// Checks that the endpoint has answered the key of the request (RFC 6455 section 4.2.2), and makes the response one that
 /// HTTP/2 has.

@@ -4,6 +4,7 @@
 
 use std::rc::Rc;
 
+use super::h2_client;
 use super::ledger::{Ending, Excuse, Ledger};
 use super::pattern::Whose;
 use super::plan::{Plan, Plant, client_address, proxy_address, second_address};
@@ -85,6 +86,10 @@ pub(crate) async fn run(client: Rc<Client>, mut random: Random) {
         match connect_from(local, place).await {
             Ok(stream) => {
                 note(|| format!("client {}: {stream:?}", client.number));
+                if client.plan.speaks_http2(client.number) {
+                    h2_client::talk(&client, stream, &mut random).await;
+                    continue;
+                }
                 let read_bytes = random.between(100, 20_000) as usize;
                 let peer = Peer::new(stream, read_bytes);
                 let sent_ns = monotonic_ns();

@@ -97,6 +97,7 @@ pub(crate) struct Ledger {
     pub(crate) drain_ns: Cell<u64>,
     pub(crate) stop_ns: Cell<u64>,
     pub(crate) answers: Cell<u64>,
+    pub(crate) answers_http2: Cell<u64>,
 }
 
 impl Ledger {
@@ -111,6 +112,7 @@ impl Ledger {
             drain_ns: Cell::new(u64::MAX),
             stop_ns: Cell::new(u64::MAX),
             answers: Cell::new(0),
+            answers_http2: Cell::new(0),
         }
     }
 

@@ -116,6 +116,18 @@ impl Plan {
         plan
     }
 
+    /// Whether all clients speak HTTP/2.
+    #[cfg(test)]
+    pub(crate) fn is_http2_alone(&self) -> bool {
+        (0..self.clients).all(|client| self.speaks_http2(client))
+    }
+
+    /// Whether the connections of this client are of HTTP/2.
+    pub(crate) fn speaks_http2(&self, client: usize) -> bool {
+        // Computed instead of drawn, so that the other clients of every seed keep their requests.
+        (client + self.requests as usize).is_multiple_of(3)
+    }
+
     fn draw_faults(&mut self, random: &mut Random) {
         let mut often = || *random.pick(&[0, 0, 5, 30]);
         (self.faults.node, self.faults.client, self.faults.panic) = (often(), often(), often());

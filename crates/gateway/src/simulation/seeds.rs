@@ -15,7 +15,7 @@ const SEEDS_VARIABLE: &str = "WEIR_SIMULATE";
 /// Lines of a failed run's trace that are printed, counted from its end.
 const TRACE_LINES: usize = 400;
 /// Number of seeds within which a planted fault must be found.
-const PLANTED_SEEDS: u64 = 300;
+const PLANTED_SEEDS: u64 = 600;
 
 fn asked_for() -> Range<u64> {
     let Ok(text) = std::env::var(SEEDS_VARIABLE) else { return SEEDS };
@@ -54,6 +54,7 @@ fn seeds_give_right_answers_and_leave_nothing() {
     let seeds = asked_for();
     let next = AtomicU64::new(seeds.start);
     let (requests, answers) = (AtomicU64::new(0), AtomicU64::new(0));
+    let answers_http2 = AtomicU64::new(0);
     let failed = AtomicU64::new(u64::MAX);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -67,6 +68,7 @@ fn seeds_give_right_answers_and_leave_nothing() {
                     let outcome = run(seed, None, false);
                     requests.fetch_add(outcome.requests as u64, Ordering::Relaxed);
                     answers.fetch_add(outcome.answers, Ordering::Relaxed);
+                    answers_http2.fetch_add(outcome.answers_http2, Ordering::Relaxed);
                     if !outcome.violations.is_empty() {
                         failed.fetch_min(seed, Ordering::Relaxed);
                     }
@@ -77,9 +79,12 @@ fn seeds_give_right_answers_and_leave_nothing() {
     let failed = failed.load(Ordering::Relaxed);
     assert!(failed == u64::MAX, "{}", report(failed, &run(failed, None, true)));
     let (requests, answers) = (requests.into_inner(), answers.into_inner());
-    say(&format!("seeds {seeds:?}: {requests} requests, {answers} whole answers of nodes"));
+    let answers_http2 = answers_http2.into_inner();
+    say(&format!(
+        "seeds {seeds:?}: {requests} requests, {answers} whole answers of nodes, {answers_http2} of them over HTTP/2"
+    ));
     assert!(
-        seeds.end - seeds.start < 100 || answers * 2 > requests,
+        seeds.end - seeds.start < 100 || answers * 2 > requests && answers_http2 * 8 > answers,
         "too little gets through to check anything"
     );
 }
@@ -90,6 +95,25 @@ fn the_same_seed_gives_the_same_run() {
         let (one, two) = (run(seed, None, false), run(seed, None, true));
         assert_eq!(one.digest, two.digest, "seed {seed}");
         assert_ne!(one.digest, run(seed + 1, None, false).digest, "seed {seed}");
+    }
+}
+
+#[test]
+fn clients_of_http2_find_planted_faults() {
+    let plants = [
+        (Plant::OtherIdentity, "was answered by the answer of"),
+        (Plant::CutPassedAsWhole, "was cut unnoticed"),
+        (Plant::DoneTwice, "was done twice"),
+        (Plant::BreaksSilently, "was cut for no reason"),
+        (Plant::BreaksSilently, "was answered 502 for no reason"),
+        (Plant::WrongTarget, "which its route never led to"),
+        (Plant::CountLeaks, "connections counted"),
+    ];
+    for (plant, word) in plants {
+        let found = (0..PLANTED_SEEDS * 10)
+            .filter(|seed| super::plan_of(*seed, Some(plant)).is_http2_alone())
+            .any(|seed| run(seed, Some(plant), false).violations.iter().any(|text| text.contains(word)));
+        assert!(found, "{plant:?} was not found: {word}");
     }
 }
 

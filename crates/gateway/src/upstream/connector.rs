@@ -1,6 +1,8 @@
 //! Opening connections to endpoints, and the pools that they go to: a connection of its own for a request of HTTP/1, a
 //! shared one for HTTP/2. It selects no endpoint and counts no attempt.
 
+mod websocket;
+
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -12,73 +14,33 @@ use std::task::Poll;
 
 use stdx::pooled::PooledBox;
 
+use super::connect_failure::{connect_cause, late, tls_failure};
 use super::h1::{H1Stream, UpstreamConnection};
 use super::h2::driver;
 use super::h2::link::H2Link;
 use super::h2::pending::PendingConnect;
-use super::h2::pool::{Join, SharedPools};
+use super::h2::pool::{Join, SharedPools, TunnelLend};
+use super::opening::{Opening, Wanted};
 use super::pool::Pools;
 use super::stream::PooledStream;
 use crate::evict::{self, Evictor, lacks_descriptors};
 use exchange::Local;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
+use exchange::observe::upstream_tls::{HandshakeOutcome, UpstreamTlsCounts};
 use net::endpoint::{Endpoint, Protocol};
 use net::env;
-use net::tls::failure::TlsFault;
 use net::tls::{self, client::ClientTls};
 use net::transport::Transport;
 
 /// How often a connection is tried again because an idle one gave way for it.
 const OPENS_AGAIN: usize = 8;
 
-/// The stream that an attempt needs.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) endpoint: &'a Arc<Endpoint>,
-    /// The server name for TLS; none without TLS.
-    pub(crate) server_name: Option<&'a str>,
-    /// The request asks to switch protocols, for which it needs a connection of its own.
-    pub(crate) is_upgrade: bool,
-    /// The attempt repeats one that failed because its connection was closed, or refused it.
-    pub(crate) is_repeated: bool,
-    /// It has waited for a connection, which is new.
-    pub(crate) has_waited: bool,
-}
-
-/// The same, for a connection that has to be opened.
-pub(crate) struct Opening {
-    endpoint: Arc<Endpoint>,
-    server_name: Option<Box<str>>,
-    is_upgrade: bool,
-    is_repeated: bool,
-}
-
-impl From<Wanted<'_>> for Opening {
-    fn from(wanted: Wanted<'_>) -> Opening {
-        let Wanted { endpoint, server_name, is_upgrade, is_repeated, .. } = wanted;
-        Opening {
-            endpoint: endpoint.clone(),
-            server_name: server_name.map(Box::from),
-            is_upgrade,
-            is_repeated,
-        }
-    }
-}
-
-impl Opening {
-    fn wanted(&self) -> Wanted<'_> {
-        let Opening { endpoint, server_name, is_upgrade, is_repeated } = self;
-        let (is_upgrade, is_repeated) = (*is_upgrade, *is_repeated);
-        let server_name = server_name.as_deref();
-        Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited: false }
-    }
-}
-
 /// The connections of one worker.
 pub(crate) struct Connector {
     local: Rc<Local>,
     evictor: Rc<Evictor>,
+    handshakes: Arc<UpstreamTlsCounts>,
     pub(crate) pools: RefCell<Pools>,
     pub(crate) shared: RefCell<SharedPools>,
     /// The worker drains: connections are closed when they are checked in.
@@ -86,10 +48,15 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>) -> Rc<Connector> {
+    pub(crate) fn new(
+        local: Rc<Local>,
+        evictor: Rc<Evictor>,
+        handshakes: Arc<UpstreamTlsCounts>,
+    ) -> Rc<Connector> {
         Rc::new(Connector {
             local,
             evictor,
+            handshakes,
             pools: RefCell::default(),
             shared: RefCell::default(),
             is_draining: Cell::new(false),
@@ -99,8 +66,14 @@ impl Connector {
     /// A stream to the endpoint, if it can be had without opening a connection.
     #[inline]
     pub(crate) fn lend(&self, wanted: Wanted<'_>) -> Option<PooledStream> {
-        let Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited } = wanted;
-        if endpoint.protocol.is_http2() && !is_upgrade {
+        let Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited, .. } = wanted;
+        if endpoint.protocol.is_http2() && is_upgrade {
+            match self.shared.borrow_mut().lend_tunnel(wanted, self.local.now_ms()) {
+                TunnelLend::Stream(stream) => return Some(PooledStream::Http2(PooledBox::new(stream))),
+                TunnelLend::Refused if !wanted.needs_http2 => {}
+                _ => return None,
+            }
+        } else if endpoint.protocol.is_http2() {
             let stream = self.shared.borrow_mut().lend(endpoint.id, server_name, is_repeated);
             if let Some(stream) = stream {
                 return Some(PooledStream::Http2(PooledBox::new(stream)));
@@ -128,10 +101,20 @@ impl Connector {
         in_handshake: &Cell<bool>,
     ) -> Result<PooledStream, Failure> {
         let endpoint = &opening.endpoint;
-        let tls = match &endpoint.tls {
-            _ if endpoint.protocol.is_http2() && !opening.is_upgrade => {
+        if endpoint.protocol.is_http2() {
+            if !opening.is_upgrade {
                 return self.connect_shared(&opening, timeout_ms, in_handshake).await;
             }
+            if let Some(stream) = self.connect_tunnel(&opening, timeout_ms, in_handshake).await? {
+                return Ok(stream);
+            }
+            if opening.needs_http2 {
+                let detail =
+                    "the node takes no WebSocket over HTTP/2, and the upstream's scheme has no HTTP/1";
+                return Err(Failure::new(Cause::NotImplemented, detail));
+            }
+        }
+        let tls = match &endpoint.tls {
             Some(tls) if endpoint.protocol.is_http2() => Some(tls.offering_http1()),
             Some(tls) => Some(ClientTls::clone(tls)),
             None => None,
@@ -159,19 +142,23 @@ impl Connector {
                 let detail = "it allows no streams (MAX_CONCURRENT_STREAMS is 0)";
                 return Err(Failure::new(Cause::ConnectFailed, detail));
             }
-            // Without HTTP/2 a connection serves one request at a time.
-            let selects_http1 = self.shared.borrow().selects_http1(endpoint_id);
-            let most = if selects_http1 { 1 } else { self.local.options.limits.upstream_http2.max_streams };
-            let joined = self.shared.borrow_mut().join(endpoint_id, server_name, most);
-            let pending = match joined {
-                Join::Wait(pending) => pending,
-                Join::Open(pending) => {
-                    let opening = Opening::from(wanted);
-                    env::spawn(Connector::open_shared(self.clone(), opening, timeout_ms, pending.clone()));
-                    pending
-                }
-            };
-            pending.wait(in_handshake).await?;
+            self.join_shared(wanted, timeout_ms).wait(in_handshake).await?;
+        }
+    }
+
+    /// A connect to the endpoint that is in progress, or one that this begins.
+    fn join_shared(self: &Rc<Connector>, wanted: Wanted<'_>, timeout_ms: u64) -> Rc<PendingConnect> {
+        let endpoint_id = wanted.endpoint.id;
+        // Without HTTP/2 a connection serves one request at a time.
+        let selects_http1 = self.shared.borrow().selects_http1(endpoint_id);
+        let most = if selects_http1 { 1 } else { self.local.options.limits.upstream_http2.max_streams };
+        match self.shared.borrow_mut().join(endpoint_id, wanted.server_name, most) {
+            Join::Wait(pending) => pending,
+            Join::Open(pending) => {
+                let opening = Opening::from(wanted);
+                env::spawn(Connector::open_shared(self.clone(), opening, timeout_ms, pending.clone()));
+                pending
+            }
         }
     }
 
@@ -248,10 +235,17 @@ impl Connector {
         let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
         let Some(tls) = tls else { return Ok(Transport::from(stream)) };
         begin_handshake();
+        let mut counted = CountedHandshake { counts: &self.handshakes, outcome: HandshakeOutcome::GivenUp };
         let name = server_name.unwrap_or_default();
         // Boxed, so that connections without TLS do not pay for its size.
         let handshake = Box::pin(tls::client::handshake(stream, endpoint.address, name, tls));
-        Ok(Transport::from(handshake.await.map_err(|error| tls_failure(&error))?))
+        let shaken = handshake.await;
+        counted.outcome = match &shaken {
+            Ok(stream) if stream.is_resumed() => HandshakeOutcome::Resumed,
+            Ok(_) => HandshakeOutcome::Full,
+            Err(error) => HandshakeOutcome::Failed(tls::failure::of_handshake(error).0),
+        };
+        Ok(Transport::from(shaken.map_err(|error| tls_failure(&error))?))
     }
 
     /// Opens a socket to `address`. Where no descriptor is left, idle connections of clients give way, and if there are
@@ -324,6 +318,18 @@ impl Connector {
     }
 }
 
+/// A handshake that is counted, also when its caller gives up.
+struct CountedHandshake<'s> {
+    counts: &'s UpstreamTlsCounts,
+    outcome: HandshakeOutcome,
+}
+
+impl Drop for CountedHandshake<'_> {
+    fn drop(&mut self) {
+        self.counts.count(self.outcome);
+    }
+}
+
 /// A connect that has to be settled, also when its task panics.
 struct Settling<'c> {
     connector: &'c Connector,
@@ -342,58 +348,5 @@ impl Drop for Settling<'_> {
     fn drop(&mut self) {
         let failure = Failure::new(Cause::ConnectFailed, "the connect was given up");
         self.connector.shared.borrow_mut().settle(self.endpoint_id, self.pending, Err(failure));
-    }
-}
-
-/// The failure of a connection that took too long, in its TLS handshake or before.
-#[cold]
-pub(crate) fn late(is_in_handshake: bool) -> Failure {
-    let detail = if is_in_handshake {
-        "it did not complete the TLS handshake in time"
-    } else {
-        "it did not accept the connection in time"
-    };
-    Failure::new(Cause::ConnectTimeout, detail)
-}
-
-/// The failure of a TLS handshake.
-#[cold]
-fn tls_failure(error: &io::Error) -> Failure {
-    let (fault, detail) = tls::failure::of_handshake(error);
-    let cause = match fault {
-        TlsFault::Certificate => Cause::CertificateRefused,
-        TlsFault::Handshake => Cause::TlsFailed,
-        TlsFault::Closed => Cause::TlsClosed,
-    };
-    Failure::new(cause, detail)
-}
-
-/// The cause of a failed connection attempt: this machine's when it has no descriptor or port left.
-fn connect_cause(error: &io::Error) -> Cause {
-    const EMFILE: i32 = 24;
-    const ENFILE: i32 = 23;
-    const ENOBUFS: i32 = 105;
-    match (error.kind(), error.raw_os_error()) {
-        (io::ErrorKind::AddrNotAvailable | io::ErrorKind::OutOfMemory, _) => Cause::NoResources,
-        (_, Some(EMFILE | ENFILE | ENOBUFS)) => Cause::NoResources,
-        (io::ErrorKind::TimedOut, _) => Cause::ConnectTimeout,
-        _ => Cause::ConnectFailed,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn local_shortage_is_not_the_endpoints_fault() {
-        let check = |code: i32, cause: Cause| {
-            assert_eq!(connect_cause(&io::Error::from_raw_os_error(code)), cause, "error {code}");
-        };
-        // EMFILE, ENFILE, ENOBUFS, ENOMEM; and EADDRNOTAVAIL, when all local ports are in use.
-        [24, 23, 105, 12, 99].into_iter().for_each(|code| check(code, Cause::NoResources));
-        // ECONNREFUSED, EHOSTUNREACH, ECONNRESET; ETIMEDOUT.
-        [111, 113, 104].into_iter().for_each(|code| check(code, Cause::ConnectFailed));
-        check(110, Cause::ConnectTimeout);
     }
 }

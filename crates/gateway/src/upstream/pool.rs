@@ -47,6 +47,7 @@ impl Pools {
 
     /// Replaces all connections to the endpoint by one that `script` plays.
     #[cfg(test)]
+    #[cfg_attr(feature = "simulation", expect(dead_code, reason = "its tests are left out with the feature"))]
     pub(crate) fn play(&mut self, endpoint_id: u64, script: Script) {
         self.scripted.insert(endpoint_id, script);
     }

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::connector::{Connector, Opening, Wanted};
+use super::connector::Connector;
+use super::opening::{Opening, Wanted};
 #[cfg(any(test, feature = "simulation"))]
 use super::pool::Pools;
 use super::server_name;
@@ -16,6 +17,7 @@ use super::{PassHost, Upstream};
 use crate::evict::Evictor;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
+use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::Priority;
 use exchange::overload::limiter::Permit;
 use exchange::{Exchange, Local};
@@ -50,8 +52,12 @@ pub(crate) struct Upstreams {
 }
 
 impl Upstreams {
-    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>) -> Upstreams {
-        let connector = Connector::new(local.clone(), evictor);
+    pub(crate) fn new(
+        local: Rc<Local>,
+        evictor: Rc<Evictor>,
+        handshakes: Arc<UpstreamTlsCounts>,
+    ) -> Upstreams {
+        let connector = Connector::new(local.clone(), evictor, handshakes);
         Upstreams { local, states: RefCell::default(), connector }
     }
 
@@ -132,7 +138,9 @@ impl Upstreams {
         let server_name = endpoint.tls.as_ref().map(|_| server_name::of(exchange, upstream, &node.host));
         let is_upgrade = exchange.decision.is_upgrade;
         let server_name = server_name.as_deref();
-        let wanted = Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited: false };
+        let needs_http2 = upstream.needs_http2;
+        let wanted =
+            Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, has_waited: false };
         let checkout = match self.connector.lend(wanted) {
             Some(stream) => Checkout::Stream(stream),
             None => Checkout::None(wanted.into()),

@@ -178,8 +178,10 @@ mod tests {
             nodes: Arc::new(Published::new(Arc::new(set(weights)))),
             pass_host: PassHost::Pass,
             protocol: net::endpoint::Protocol::Http1,
+            needs_http2: false,
             retries: None,
             retry_timeout_ms: 0,
+            scheme: "http",
             timeouts: Timeouts::default(),
         }
     }

@@ -9,8 +9,9 @@ use stdx::pooled::PooledBox;
 
 use super::h1::H1Stream;
 use super::h2::stream::H2Stream;
+use super::h2::tunnel_end::StreamEnd;
+use super::tunnel_end::UpstreamEnd;
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
-use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::failure::Failure;
 
@@ -39,6 +40,16 @@ macro_rules! on_stream {
 }
 
 impl PooledStream {
+    /// Whether a response with `status` has opened a tunnel on a connection that exchanges share (RFC 8441).
+    pub(crate) fn has_opened_tunnel(&self, status: u16) -> bool {
+        matches!(self, PooledStream::Http2(stream) if stream.has_opened_tunnel(status))
+    }
+
+    /// Whether exchanges share the connection, over HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        matches!(self, PooledStream::Http2(_))
+    }
+
     /// Whether this exchange has the connection to itself, so that the connection may become a tunnel.
     pub(crate) fn is_exclusive(&self) -> bool {
         match self {
@@ -49,11 +60,15 @@ impl PooledStream {
         }
     }
 
-    /// The bare connection, for a tunnel, and a write buffer for reuse; `None` if exchanges share the connection.
-    pub(crate) fn into_duplex(self) -> Option<(Duplex, Vec<u8>)> {
+    /// The end of a tunnel that the response has opened, and a write buffer for reuse; `None` for a stream that cannot become
+    /// one.
+    pub(crate) fn into_tunnel(self) -> Option<(UpstreamEnd, Vec<u8>)> {
         match self {
-            PooledStream::Http1(stream) => Some(stream.into_inner().into_duplex()),
-            PooledStream::Http2(_) => None,
+            PooledStream::Http1(stream) => {
+                let (duplex, bytes) = stream.into_inner().into_duplex();
+                Some((UpstreamEnd::Socket(duplex.into_end()), bytes))
+            }
+            PooledStream::Http2(stream) => Some((UpstreamEnd::Stream(StreamEnd::new(stream)), Vec::new())),
             #[cfg(test)]
             PooledStream::Scripted(_) => None,
         }

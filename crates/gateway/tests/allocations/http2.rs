@@ -17,13 +17,13 @@ const IDLE_BYTES_MAX: usize = 3 * KIB;
 const IDLE_CONNECTIONS: usize = 200;
 
 /// A client of HTTP/2; it runs on the thread of the test, which is not counted.
-struct Client {
+pub(crate) struct Client {
     engine: Connection,
     stream: TcpStream,
 }
 
 impl Client {
-    fn connect(proxy: SocketAddr) -> Client {
+    pub(crate) fn connect(proxy: SocketAddr) -> Client {
         let stream = TcpStream::connect(proxy).unwrap();
         stream.set_nodelay(true).unwrap();
         Client { engine: Connection::client(Config::default()), stream }
@@ -58,7 +58,7 @@ impl Client {
     }
 
     /// Sends `count` requests at once and reads their responses.
-    fn exchange(&mut self, method: &[u8], body: &[u8], count: usize) {
+    pub(crate) fn exchange(&mut self, method: &[u8], body: &[u8], count: usize) {
         for _ in 0..count {
             self.start(method, body);
         }

@@ -121,15 +121,17 @@ impl Connection {
         Some(info)
     }
 
-    /// Moves a response that arrived into `head`. Interim responses come one after the other; one that was not taken before
-    /// the next arrived is dropped. None if there is none.
+    /// Moves the first response head that was not taken into `head`: interim ones in their order, then the final one. None if
+    /// there is none. One event may stand for several heads; of interim ones that are not taken,
+    /// [`Limits::WAITING_INTERIM_HEADS`](crate::Limits::WAITING_INTERIM_HEADS) are kept.
     pub fn take_response(&mut self, key: StreamKey, head: &mut ResponseHead) -> Option<ResponseInfo> {
         let stream = self.streams.get_mut(key).filter(|_| !self.is_server)?;
-        let mut stored = stream.head.take()?;
+        let mut stored = stream.take_head()?;
         std::mem::swap(&mut head.headers, &mut stored.headers);
         (head.status, head.version) = (stored.status, Version::Http2);
         (head.reason, head.upgrade) = (message::Span::default(), None);
-        let info = ResponseInfo { content_length: stored.content_length, is_end: stream.is_ended_by_head() };
+        let is_end = stored.status >= 200 && stream.is_ended_by_head();
+        let info = ResponseInfo { content_length: stored.content_length, is_end };
         pool::give_head(stored);
         Some(info)
     }

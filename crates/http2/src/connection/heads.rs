@@ -251,9 +251,7 @@ impl Connection {
             pool::give_head(head);
             return self.stream_fault(key, code, reason);
         }
-        if let Some(earlier) = stream.head.replace(head) {
-            pool::give_head(earlier);
-        }
+        stream.store_head(head);
         if !std::mem::replace(&mut stream.head_queued, true) {
             self.report(Event::Head(key));
         }

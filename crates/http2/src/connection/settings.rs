@@ -30,15 +30,15 @@ impl Connection {
         self.open_connection_window(DEFAULT_WINDOW, self.config.connection_window_bytes);
     }
 
-    /// Changes the windows of received data: `stream_bytes` of each stream, new and existing, `connection_bytes` of all. The
-    /// connection's window cannot shrink; a stream's shrinks once the peer has acknowledged it.
+    /// Changes the windows of received data: `stream_bytes` of each stream, new and existing, `connection_bytes` of all. A
+    /// smaller window of a stream counts once the peer has acknowledged it; the connection's shrinks as bytes are consumed.
     pub fn set_window_limits(&mut self, stream_bytes: u32, connection_bytes: u32) {
         if self.failure.is_some() {
             return;
         }
         let before = self.config;
         self.config.stream_window_bytes = stream_bytes;
-        self.config.connection_window_bytes = connection_bytes.max(before.connection_window_bytes);
+        self.config.connection_window_bytes = connection_bytes;
         self.config = self.config.within_bounds();
         let after = self.config;
         self.open_connection_window(before.connection_window_bytes, after.connection_window_bytes);
@@ -122,10 +122,15 @@ impl Connection {
         }
     }
 
+    /// Changes the window of the connection.
     fn open_connection_window(&mut self, before: u32, after: u32) {
-        if after > before {
-            self.receive_window.change(i64::from(after - before));
-            frame::write_window_update(self.output.buffer(), 0, after - before);
+        if after < before {
+            return self.receive_window.withhold(before - after);
+        }
+        let increment = self.receive_window.release(after - before);
+        if increment > 0 {
+            self.receive_window.change(i64::from(increment));
+            frame::write_window_update(self.output.buffer(), 0, increment);
         }
     }
 }

@@ -44,10 +44,15 @@ fn interim_and_final_heads_come_in_order() {
     let info = client.take_response(key, &mut response).unwrap();
     assert_eq!((response.status, response.is_interim(), info.is_end), (103, true, false));
     assert!(client.take_response(key, &mut response).is_none());
-    // One that is not taken in time is dropped.
+    // Heads that arrive before the first of them is taken have one event.
     feed(&mut client, &headers(1, 0, &[(":status", "100")]));
+    feed(&mut client, &headers(1, 0, &[(":status", "103"), ("link", "y")]));
     feed(&mut client, &headers(1, END_STREAM, &[(":status", "204"), ("a", "b")]));
     assert_eq!(events(&mut client), [Event::Head(key)]);
+    for (status, link) in [(100, None), (103, Some(&b"y"[..]))] {
+        let info = client.take_response(key, &mut response).unwrap();
+        assert_eq!((response.status, response.headers.get("link"), info.is_end), (status, link, false));
+    }
     let info = client.take_response(key, &mut response).unwrap();
     assert_eq!((response.status, response.headers.get("a"), info.is_end), (204, Some(&b"b"[..]), true));
     assert_eq!(client.body_state(key), BodyState::End { has_trailers: false });

@@ -1,7 +1,7 @@
 //! Flow control in both directions (RFC 9113 section 5.2 and 6.9).
 
 use super::wire::*;
-use http2::{Config, Connection, ErrorCode, Event, StreamKey};
+use http2::{Config, Connection, ErrorCode, Event, Limits, StreamKey};
 
 /// A server with a stream and its response head, which was written.
 fn answering(config: Config) -> (Connection, StreamKey) {
@@ -190,6 +190,29 @@ fn held_bytes_of_a_released_stream_are_given_back() {
         server.release(key);
         events(&mut server);
     }
+}
+
+#[test]
+fn connection_window_shrinks_and_grows_again() {
+    let mut server = server(Config { connection_window_bytes: 200_000, ..Config::default() });
+    let key = accepted(&mut server, &post(1));
+    server.set_window_limits(Limits::STREAM_WINDOW_BYTES, 70_000);
+    assert_eq!(sent(&mut server), [], "no frame makes it smaller");
+    let pieces = |server: &mut Connection, count: usize| {
+        for _ in 0..count {
+            feed(server, &frame(DATA, 0, 1, &[0; 10_000]));
+            server.take_data(key, &mut Vec::new());
+            server.consume(key, 10_000);
+        }
+        let increments =
+            sent(server).into_iter().filter(|frame| frame.kind == WINDOW_UPDATE && frame.stream == 0);
+        increments.map(|frame| u32::from_be_bytes(frame.payload.try_into().unwrap())).sum::<u32>()
+    };
+    assert_eq!(pieces(&mut server, 13), 0, "130,000 bytes are withheld");
+    assert_eq!(pieces(&mut server, 7), 70_000);
+    server.set_window_limits(Limits::STREAM_WINDOW_BYTES, 100_000);
+    let frames = sent(&mut server);
+    assert_eq!((frames.len(), &frames[0].payload[..]), (1, &30_000_u32.to_be_bytes()[..]));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::wire::*;
 use http2::{BodyState, Config, Connection, ErrorCode, Event, Limits};
+use message::ResponseHead;
 
 const CALM: ErrorCode = ErrorCode::ENHANCE_YOUR_CALM;
 
@@ -193,6 +194,20 @@ fn interim_responses_are_limited() {
     feed(&mut client, &interim);
     assert_eq!(resets(&sent(&mut client)), [(1, CALM)]);
     assert_eq!(events(&mut client), [Event::Reset(key, CALM)]);
+}
+
+#[test]
+fn waiting_interim_heads_are_limited() {
+    let mut client = client(Config::default());
+    let key = started(&mut client);
+    let sent = Limits::WAITING_INTERIM_HEADS + 5;
+    (0..sent).for_each(|_| feed(&mut client, &headers(1, 0, &[(":status", "103")])));
+    feed(&mut client, &headers(1, END_STREAM, &[(":status", "200")]));
+    let mut head = ResponseHead::new();
+    let statuses: Vec<u16> =
+        std::iter::from_fn(|| client.take_response(key, &mut head).map(|_| head.status)).collect();
+    assert_eq!(statuses.len(), 1 + Limits::WAITING_INTERIM_HEADS + 1);
+    assert_eq!(statuses.last(), Some(&200));
 }
 
 #[test]

@@ -68,14 +68,15 @@ fn http_challenge_gives_a_certificate_that_is_kept() {
     let (_, status) = weir.admin("GET", "weir/status", Value::Null);
     assert_eq!(status["acme"]["certificates"]["valid"], 1, "{status}");
     assert_eq!(status["acme"]["leader"], true);
-    let metrics =
-        testkit::Client::connect(weir.address("metrics")).request("GET", "/metrics", &[], b"").text();
     for line in [
         "weir_acme_certificates{state=\"valid\"} 1",
         "weir_acme_attempts_total{result=\"issued\"} 1",
         "weir_ssl_certificate_expiry_seconds{ssl=\"acme-shop.example\",",
     ] {
-        assert!(metrics.contains(line), "{line} is not in {metrics}");
+        // The certificate comes into force in the workers after it is in the store.
+        testkit::wait_until(&format!("{line} is in the metrics"), || {
+            testkit::Client::connect(weir.address("metrics")).get("/metrics").text().contains(line)
+        });
     }
 
     let weir = weir.restart();

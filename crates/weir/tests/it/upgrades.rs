@@ -1,6 +1,6 @@
 //! Protocol upgrades: WebSocket on a route that allows it, and no other.
 
-use testkit::{Client, Origin, Reply, Signal, Step, Weir, raw_exchange};
+use testkit::{Authority, Client, Origin, Reply, Signal, Step, TlsFront, Weir, raw_exchange};
 
 use crate::support::{builder, gateway, route, upstream};
 
@@ -44,6 +44,23 @@ fn a_tunnel_carries_bytes_both_ways() {
     }
     client.finish_sending();
     assert!(client.closes_cleanly(), "the origin saw the end and closed");
+}
+
+#[test]
+fn tunnel_to_http2_upstream_has_an_http1_connection() {
+    let origin = Origin::start(|_| Reply::raw(SWITCHING.as_bytes()).then(Step::Echo).close());
+    let pair = Authority::new("known").pair(&["localhost"]);
+    let front = TlsFront::to(origin.address(), &pair);
+    for (address, scheme) in [(origin.address(), "http"), (front.address(), "https")] {
+        let more = format!("http_version: \"2\", scheme: {scheme}");
+        let weir = gateway(&route("uri: /*, enable_websocket: true", &upstream(&[address], &more)));
+        let mut client = shake_hands(&weir);
+        client.send(b"ping");
+        assert_eq!(client.read_bytes(4), b"ping", "{scheme}");
+    }
+    // An origin in cleartext is asked in HTTP/2 first, and closes that connection.
+    let upgrades = origin.requests().iter().filter(|request| request.body_error.is_none()).count();
+    assert_eq!(upgrades, 2);
 }
 
 #[test]

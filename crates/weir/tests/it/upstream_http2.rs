@@ -1,9 +1,10 @@
 //! HTTP/2 to upstreams: a gateway in front of origins that are scripted frame by frame.
 
 mod connections;
-mod origin;
+pub(crate) mod origin;
 mod refusals;
 mod streams;
+mod websocket;
 
 use serde_json::{Value, json};
 use testkit::Weir;

@@ -176,8 +176,7 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
         Outcome::Tunnel { endpoint, idle_timeout_ms } => {
             let (client, bytes) = server.into_duplex();
             local.give_bytes(bytes);
-            let tunnel =
-                tunnel::run(&timer.deadline, client.into_end(), endpoint.into_end(), idle_timeout_ms);
+            let tunnel = tunnel::run(&timer.deadline, client.into_end(), *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
             exchange.stats.response_body_bytes += passed.down_bytes;

@@ -14,10 +14,10 @@ use stdx::pooled::PooledBox;
 use super::lifecycle::{Ended, Lifecycle, Load};
 use super::link::Link;
 use super::served::{self, Arrival};
-use super::streams::Streams;
 use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::linger::linger;
 use crate::downstream::h1::timer::ConnectionTimer;
+use crate::downstream::streams::Streams;
 use crate::observe::status::Status;
 use net::env;
 
@@ -104,6 +104,7 @@ impl Serving {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
         self.streams.set_task(cx.waker());
+        self.link.adapt_windows();
         let mut polled = 0;
         for round in 1.. {
             let mut has_moved = self.read(cx);

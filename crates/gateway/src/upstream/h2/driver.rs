@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::keep_alive::KeepAlive;
-use super::link::{H2Link, Pulled};
+use super::link::H2Link;
+use super::link::bytes::Pulled;
 use exchange::failure::Cause;
 use net::env;
 
@@ -30,6 +31,7 @@ struct Driver {
 impl Driver {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.link.begin_turn(cx);
+        self.link.adapt_windows();
         if self.has_ended {
             self.link.fail();
             return Poll::Ready(());

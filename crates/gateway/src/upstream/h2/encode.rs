@@ -2,14 +2,18 @@
 //! decides on.
 
 use http2::{Connection, RequestTarget, StartError, StreamKey};
-use message::{FieldId, Method};
+use message::{FieldId, FieldSet, Method};
 
 use crate::body::BodyLength;
 use crate::forward::{self, FieldSink};
 use crate::h2::fields::HpackFields;
 use exchange::Exchange;
 
-/// Writes the head, before a body of `length`; the stream that it begins, and whether the head ends the message.
+/// A WebSocket over HTTP/2 has no key (RFC 8441 section 5): the gateway answers the key of its client.
+const OF_HTTP1_UPGRADES: FieldSet = FieldSet::of(&[FieldId::SecWebSocketKey]);
+
+/// Writes the head, before a body of `length`; the stream that it begins, and whether the head ends the message. A request
+/// to switch to WebSocket becomes an extended CONNECT (RFC 8441).
 ///
 /// # Errors
 /// The connection takes no further stream.
@@ -20,16 +24,21 @@ pub(super) fn request_head(
     is_tls: bool,
 ) -> Result<(StreamKey, bool), StartError> {
     let request = &exchange.request;
+    let is_upgrade = exchange.decision.is_upgrade;
     let target = RequestTarget {
-        method: request.method_text(),
+        method: if is_upgrade { b"CONNECT" } else { request.method_text() },
         scheme: if is_tls { "https" } else { "http" },
         authority: exchange.target.forward_host.as_deref().unwrap_or(request.authority()),
         path: exchange.forward_path(),
         query: exchange.forward_query(),
-        protocol: None,
+        protocol: is_upgrade.then_some("websocket"),
     };
     let mut fields = HpackFields::new(engine.start_request(&target)?);
-    forward::request_fields(exchange, &mut fields);
+    let without = if is_upgrade { OF_HTTP1_UPGRADES } else { FieldSet::EMPTY };
+    forward::request_fields(exchange, without, &mut fields);
+    if is_upgrade {
+        return Ok((fields.finish(false), false));
+    }
     // The one connection-specific field that has a meaning in HTTP/2 (RFC 9113 section 8.2.2); gRPC asks for it.
     if request.headers.contains_token(FieldId::Te, "trailers") {
         fields.field("te", b"trailers");

@@ -1,35 +1,29 @@
 //! An HTTP/2 connection to an endpoint, as its streams, its task and the pool share it: the engine, the transport, the
 //! wakers of the streams, and the reason of its end. It decides nothing about requests and sets no timer.
 
+pub(super) mod bytes;
+mod settings;
+
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
-use http2::{Config, Connection, Event, Limits, Reset, ResetBy, StartError, StreamKey};
-use message::HeadLimits;
+use http2::{Connection, Event, Limits, Reset, ResetBy, StartError, StreamKey};
 
+use super::config;
 use crate::h2::reset_text;
+use crate::h2::windows::WindowSizer;
 use exchange::Local;
 use exchange::failure::{Cause, Failure};
 use net::endpoint::Endpoint;
-use net::tls::failure;
 use net::transport::Transport;
 
-/// Most bytes read at once: four frames of the largest size.
-const READ_BYTES: usize = 64 * 1024;
 /// After the endpoint refused a stream, for so long no request is sent here that was refused before.
 const REFUSAL_MS: u64 = 1_000;
-/// The largest window of a connection (RFC 9113 section 6.9.1).
-const WINDOW_MAX: u64 = (1 << 31) - 1;
 /// The largest identifier of a stream is 2^31-1, and a client uses every other one.
 const STREAMS_OF_CONNECTION_MAX: u32 = (1 << 30) - 1;
-
-thread_local! {
-    /// Where bytes are read into, shared by all connections of a thread: the engine takes all of them at once.
-    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
-}
 
 /// How far the end of a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,20 +35,10 @@ enum Stage {
     Lost,
 }
 
-/// The result of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pulled {
-    /// Bytes arrived and were given to the engine.
-    Some,
-    /// There are none.
-    Nothing,
-    /// There will be none; [`H2Link::fail`] ends the connection.
-    End,
-}
-
 /// See the module. No borrow of a cell outlasts one call.
 pub(crate) struct H2Link {
     engine: RefCell<Connection>,
+    windows: RefCell<WindowSizer>,
     transport: RefCell<Option<Transport>>,
     endpoint: Arc<Endpoint>,
     /// The server name that TLS was opened with: the connection serves requests for this name only.
@@ -62,6 +46,8 @@ pub(crate) struct H2Link {
     local: Rc<Local>,
     /// The wakers of the streams that wait, by slot.
     wakers: RefCell<Vec<Waker>>,
+    /// The wakers of requests that wait for the SETTINGS of the endpoint.
+    settings_waiters: RefCell<Vec<Waker>>,
     task: RefCell<Waker>,
     is_task_woken: Cell<bool>,
     /// Bytes of the output that the transport took.
@@ -92,14 +78,17 @@ impl H2Link {
         server_name: Option<Box<str>>,
         local: Rc<Local>,
     ) -> Rc<H2Link> {
+        let windows = config::sizer(&local);
         Rc::new(H2Link {
-            engine: RefCell::new(Connection::client(config(&local))),
+            engine: RefCell::new(Connection::client(config::limits(&local, windows.windows()))),
+            windows: RefCell::new(windows),
             transport: RefCell::new(Some(transport)),
             endpoint,
             server_name,
             idle_from_ms: Cell::new(local.now_ms()),
             local,
             wakers: RefCell::default(),
+            settings_waiters: RefCell::default(),
             task: RefCell::new(Waker::noop().clone()),
             is_task_woken: Cell::new(false),
             written_bytes: Cell::new(0),
@@ -255,60 +244,6 @@ impl H2Link {
         self.written_bytes.get() > place || transport.as_ref().is_some_and(Transport::holds_unconfirmed)
     }
 
-    /// Reads once and gives the bytes to the engine.
-    pub(super) fn pull(&self, cx: &mut Context<'_>) -> Pulled {
-        SCRATCH.with_borrow_mut(|room| {
-            let mut transport = self.transport.borrow_mut();
-            let Some(stream) = &mut *transport else { return Pulled::End };
-            let read = stream.poll_read(cx, room);
-            drop(transport);
-            match read {
-                Poll::Pending => Pulled::Nothing,
-                Poll::Ready(Ok(0)) => {
-                    self.blame(Cause::NoResponse, "it closed the connection");
-                    Pulled::End
-                }
-                Poll::Ready(Err(error)) => {
-                    let detail = failure::of_stream(&error).unwrap_or_else(|| error.to_string());
-                    self.blame(Cause::NoResponse, detail);
-                    Pulled::End
-                }
-                Poll::Ready(Ok(count)) => self.receive(&room[..count]),
-            }
-        })
-    }
-
-    fn receive(&self, bytes: &[u8]) -> Pulled {
-        let is_first = self.is_unspoken.replace(false);
-        let now_ms = self.local.clock_ns() / 1_000_000;
-        let Err(error) = self.engine().receive(bytes, now_ms) else { return Pulled::Some };
-        // GOAWAY is in the output, and all streams have got their events.
-        let detail = if is_first && bytes.starts_with(b"HTTP/1") {
-            "it answers with HTTP/1 on a connection for HTTP/2".to_owned()
-        } else {
-            format!("it broke the rules of HTTP/2: {}", error.reason)
-        };
-        self.blame(Cause::BadResponse, detail);
-        Pulled::Some
-    }
-
-    /// Takes what has arrived on a connection without streams, so that a request is not sent on one that the endpoint has
-    /// closed. False if it has.
-    fn look(&self) -> bool {
-        let is_readable = self.transport.borrow().as_ref().is_some_and(Transport::is_readable);
-        if is_readable {
-            // With the waker of the task, because the event loop keeps one waker for a direction.
-            let task = self.task.borrow().clone();
-            let pulled = self.pull(&mut Context::from_waker(&task));
-            self.wake_task();
-            if pulled == Pulled::End {
-                self.fail();
-                return false;
-            }
-        }
-        true
-    }
-
     /// Notes why the connection ends, unless there is an earlier reason.
     fn blame(&self, cause: Cause, detail: impl Into<Cow<'static, str>>) {
         self.fault.borrow_mut().get_or_insert((cause, detail.into()));
@@ -319,36 +254,15 @@ impl H2Link {
         self.lose(Cause::NoResponse, "the connection ended");
     }
 
-    /// Writes the output. False if the transport takes nothing any more; bytes that arrived before that can still be read.
-    pub(super) fn flush(&self, cx: &mut Context<'_>) -> bool {
-        loop {
-            let mut engine = self.engine();
-            if engine.output().is_empty() {
-                return true;
-            }
-            let mut transport = self.transport.borrow_mut();
-            let Some(stream) = &mut *transport else { return false };
-            let detail = match stream.poll_write(cx, engine.output()) {
-                Poll::Pending => return true,
-                Poll::Ready(Ok(count @ 1..)) => {
-                    engine.advance(count);
-                    self.written_bytes.set(self.written_bytes.get() + count as u64);
-                    continue;
-                }
-                Poll::Ready(Ok(_)) => "it takes no bytes".to_owned(),
-                Poll::Ready(Err(error)) => failure::of_stream(&error).unwrap_or_else(|| error.to_string()),
-            };
-            self.blame(Cause::NoResponse, detail);
-            return false;
-        }
-    }
-
     /// Wakes the streams that something has happened to; whether the endpoint made progress with one.
     pub(super) fn deliver(&self) -> bool {
         let mut has_progress = false;
         loop {
             let Some(event) = self.engine().next_event() else { return has_progress };
             has_progress |= matches!(event, Event::Head(_) | Event::Data(_) | Event::End(_));
+            if event == Event::SettingsChanged {
+                self.wake_settings_waiters();
+            }
             if let Some(key) = event.stream()
                 && let Some(waker) = self.wakers.borrow().get(key.index())
             {
@@ -372,19 +286,6 @@ impl H2Link {
             || (self.active.get() == 0 && self.has_ended())
     }
 
-    /// Says GOAWAY and closes. Streams that are left fail.
-    pub(super) fn end(&self, cx: &mut Context<'_>) {
-        if self.stage.get() != Stage::Lost {
-            self.engine().shutdown();
-            let _ = self.flush(cx);
-            if let Some(stream) = &mut *self.transport.borrow_mut() {
-                // Tells a TLS peer that nothing was cut. One that takes no bytes sees the end of the connection.
-                let _ = stream.poll_shutdown(cx);
-            }
-        }
-        self.lose(Cause::NoResponse, "the connection was closed");
-    }
-
     /// The connection has ended: its streams fail, with `cause` unless there is an earlier one.
     pub(super) fn lose(&self, cause: Cause, detail: impl Into<Cow<'static, str>>) {
         if self.stage.replace(Stage::Lost) == Stage::Lost {
@@ -397,6 +298,7 @@ impl H2Link {
             self.written_bytes.set(u64::MAX);
         }
         self.deliver();
+        self.wake_settings_waiters();
         self.wake_task();
     }
 
@@ -442,23 +344,5 @@ impl H2Link {
             _ => self.assumed_streams,
         };
         theirs.min(self.local.options.limits.upstream_http2.max_streams)
-    }
-}
-
-/// The limits of a connection, as the settings have them.
-fn config(local: &Local) -> Config {
-    let limits = &local.options.limits;
-    let own = &limits.upstream_http2;
-    // Each stream is bounded by its own window. If that of the connection were smaller than all of them together, clients
-    // that take nothing would stop the others.
-    let connection_window = u64::from(own.max_streams) * u64::from(own.stream_window_bytes);
-    Config {
-        max_streams: own.max_streams,
-        stream_window_bytes: own.stream_window_bytes,
-        connection_window_bytes: connection_window.min(WINDOW_MAX) as u32,
-        head: HeadLimits { ..limits.origin_head },
-        output_bytes: Limits::OUTPUT_BYTES,
-        extended_connect: false,
-        ..Config::default()
     }
 }

@@ -9,8 +9,13 @@ use stdx::hash::FastMap;
 use super::link::H2Link;
 use super::pending::PendingConnect;
 use super::stream::H2Stream;
+use crate::upstream::opening::Wanted;
 use exchange::failure::Failure;
 use net::endpoint::Endpoint;
+
+/// After an endpoint closed a connection without SETTINGS, WebSockets have connections of HTTP/1 for so long. It may have been
+/// restarted with HTTP/2 by then.
+const NO_TUNNELS_MS: u64 = 60_000;
 
 /// The connections of one worker.
 #[derive(Default)]
@@ -25,6 +30,8 @@ struct SharedPool {
     pending: Vec<Rc<PendingConnect>>,
     /// The endpoint selected HTTP/1.1 where it had the choice.
     selects_http1: bool,
+    /// Until then WebSockets are not tried over HTTP/2, in milliseconds of the worker's clock.
+    no_tunnels_until_ms: u64,
     /// Streams that the endpoint allowed on a connection, when it last told.
     known_streams: Option<u32>,
 }
@@ -37,6 +44,17 @@ impl SharedPool {
         }
         self.known_streams.map_or(Limits::STREAMS_BEFORE_SETTINGS, |known| known.max(1))
     }
+}
+
+/// A stream for a WebSocket, or what is known of an endpoint without one.
+pub(crate) enum TunnelLend {
+    Stream(H2Stream),
+    /// The SETTINGS of this connection have not arrived.
+    Unsettled(Rc<H2Link>),
+    /// The endpoint takes no extended CONNECT.
+    Refused,
+    /// A connection has to be opened.
+    Unknown,
 }
 
 /// The request that opens a connection: the caller's or another one.
@@ -60,6 +78,32 @@ impl SharedPools {
         let pool = self.endpoints.get_mut(&endpoint_id)?;
         let link = pool.links.iter().find(|link| link.is_for(server_name) && link.can_take(was_refused))?;
         Some(H2Stream::new(link))
+    }
+
+    /// A stream that can become a tunnel, if it can be had without opening a connection.
+    pub(crate) fn lend_tunnel(&mut self, wanted: Wanted<'_>, now_ms: u64) -> TunnelLend {
+        let Some(pool) = self.endpoints.get(&wanted.endpoint.id) else { return TunnelLend::Unknown };
+        if pool.selects_http1 || now_ms < pool.no_tunnels_until_ms {
+            return TunnelLend::Refused;
+        }
+        let mut unsettled = None;
+        for link in pool.links.iter().filter(|link| link.is_for(wanted.server_name) && !link.has_ended()) {
+            match link.takes_tunnels() {
+                Some(true) if link.can_take(wanted.is_repeated) => {
+                    return TunnelLend::Stream(H2Stream::new(link));
+                }
+                Some(true) => {}
+                Some(false) => return TunnelLend::Refused,
+                None => unsettled = Some(link.clone()),
+            }
+        }
+        unsettled.map_or(TunnelLend::Unknown, TunnelLend::Unsettled)
+    }
+
+    /// Notes that the endpoint does not speak HTTP/2 as it should, so that WebSockets do without for a while.
+    pub(crate) fn note_no_tunnels(&mut self, endpoint_id: u64, now_ms: u64) {
+        let pool = self.endpoints.entry(endpoint_id).or_default();
+        pool.no_tunnels_until_ms = now_ms.saturating_add(NO_TUNNELS_MS);
     }
 
     /// Joins a connect to the endpoint that fewer than `most` requests wait for, or begins one.
@@ -134,7 +178,8 @@ impl SharedPools {
                 }
             }
             pool.links.retain(|link| !link.has_ended());
-            !pool.links.is_empty() || !pool.pending.is_empty() || pool.selects_http1
+            let is_noted = pool.selects_http1 || now_ms < pool.no_tunnels_until_ms;
+            !pool.links.is_empty() || !pool.pending.is_empty() || is_noted
         });
     }
 

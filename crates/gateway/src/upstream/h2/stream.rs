@@ -31,6 +31,8 @@ pub(crate) struct H2Stream {
     /// A head arrived, or something in the place of one.
     is_answered: bool,
     asked_head: bool,
+    /// The request is an extended CONNECT, and no response has refused it.
+    is_tunnel: bool,
     length: BodyLength,
     /// Bytes of the request body that its announced length still allows; the last one ends the stream.
     left_bytes: Option<u64>,
@@ -59,6 +61,7 @@ impl H2Stream {
             is_unprocessed: false,
             is_answered: false,
             asked_head: false,
+            is_tunnel: false,
             length: BodyLength::None,
             left_bytes: None,
             is_sent: false,
@@ -94,6 +97,36 @@ impl H2Stream {
         };
     }
 
+    /// Whether a response with `status` has opened a tunnel on the stream.
+    pub(crate) fn has_opened_tunnel(&self, status: u16) -> bool {
+        self.is_tunnel && (200..300).contains(&status)
+    }
+
+    /// The bytes of the piece that were not consumed, for a tunnel.
+    pub(super) fn held(&self) -> &[u8] {
+        &self.piece[self.cursor..]
+    }
+
+    /// Ends the way of a tunnel to the endpoint.
+    pub(super) fn end_sending(&mut self) {
+        self.is_tunnel = false;
+        UpstreamStream::finish(self, None);
+        self.link.wake_task_for_output();
+    }
+
+    /// Waits until a write takes something.
+    pub(super) fn poll_capacity(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let Some(key) = self.key else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
+        if let Some(reset) = self.reset(key) {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, reset_text(reset))));
+        }
+        if self.link.engine().capacity(key) > 0 {
+            return Poll::Ready(Ok(()));
+        }
+        self.link.park(key, cx);
+        Poll::Pending
+    }
+
     fn rest_piece(&mut self) {
         if self.piece.capacity() > 0 {
             http2::recycle(std::mem::take(&mut self.piece));
@@ -113,6 +146,7 @@ impl Drop for H2Stream {
 impl UpstreamStream for H2Stream {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
         self.asked_head = exchange.request.method == Method::Head;
+        self.is_tunnel = exchange.decision.is_upgrade;
         let limit_bytes = exchange.local().options.limits.grpc_max_message_bytes;
         if exchange.grpc.is_some() && limit_bytes != 0 {
             let meter = MessageMeter::new(limit_bytes);
@@ -126,7 +160,7 @@ impl UpstreamStream for H2Stream {
             Err(error) => self.unstarted = Some(self.link.unstarted(error)),
         }
         self.left_bytes = match length {
-            BodyLength::Known(bytes) => Some(bytes),
+            BodyLength::Known(bytes) if !self.is_tunnel => Some(bytes),
             _ => None,
         };
     }
@@ -161,7 +195,9 @@ impl UpstreamStream for H2Stream {
     }
 
     fn finish(&mut self, trailers: Option<&Headers>) {
+        // The request of a tunnel goes on until one of its ends has closed.
         if let Some(key) = self.key
+            && !self.is_tunnel
             && !std::mem::replace(&mut self.is_sent, true)
         {
             self.link.engine().finish(key, trailers);
@@ -192,8 +228,11 @@ impl UpstreamStream for H2Stream {
         let taken = self.link.engine().take_response(key, head);
         if let Some(info) = taken {
             self.is_answered = true;
-            if head.status >= 200 {
+            if head.status >= 200 && !self.has_opened_tunnel(head.status) {
                 self.begin_body(head.status, info);
+                if self.is_tunnel {
+                    self.end_sending();
+                }
             }
             return Poll::Ready(Ok(()));
         }

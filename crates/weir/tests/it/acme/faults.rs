@@ -38,12 +38,14 @@ fn name_that_never_validates_pauses_with_its_reason() {
     assert!(state["error"].as_str().unwrap().contains("connection refused"), "{state}");
     assert_eq!((&state["failures"], &state["not_after"]), (&json!(1), &Value::Null));
     assert!(state["next_order"].as_u64().unwrap() >= before + 50, "{state}");
-    let metrics =
-        testkit::Client::connect(weir.address("metrics")).request("GET", "/metrics", &[], b"").text();
-    assert!(metrics.contains("weir_acme_attempts_total{result=\"failed\"} 1"), "{metrics}");
-    assert!(metrics.contains("weir_acme_certificates{state=\"failing\"} 1"), "{metrics}");
-    let told = weir.stderr().join("\n");
-    assert!(told.contains("no certificate was issued") && told.contains("connection refused"), "{told}");
+    testkit::wait_until("the failure is counted and logged", || {
+        let metrics = testkit::Client::connect(weir.address("metrics")).get("/metrics").text();
+        let log = weir.stderr().join("\n");
+        metrics.contains("weir_acme_attempts_total{result=\"failed\"} 1")
+            && metrics.contains("weir_acme_certificates{state=\"failing\"} 1")
+            && log.contains("no certificate was issued")
+            && log.contains("connection refused")
+    });
     let weir = weir.restart();
     let again = state_of(&weir, "acme-shop.example");
     assert_eq!(

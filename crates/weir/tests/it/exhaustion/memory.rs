@@ -1,6 +1,7 @@
 //! The memory limit: in floods of data that the gateway has to hold, the resident set stays below the limit and shrinks
 //! again. Responses are checked only as far as they show that.
 
+use std::io::Read;
 use std::time::Duration;
 use std::{fs, io};
 
@@ -82,6 +83,38 @@ fn memory_stays_under_limit_in_a_flood() {
             answer.is_ok_and(|answer| answer.status == 200 && answer.header("connection").is_none())
         })
     });
+}
+
+/// The initial window of streams that a new HTTP/2 connection announces; none if it is refused.
+fn initial_window(weir: &Weir) -> Option<u32> {
+    /// The preface and an empty SETTINGS frame.
+    const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let mut client = Client::try_connect(weir.proxy()).ok()?;
+    client.try_send(HELLO).ok()?;
+    let mut header = [0; 9];
+    client.stream().read_exact(&mut header).ok()?;
+    let mut settings = vec![0; usize::from(header[2])];
+    client.stream().read_exact(&mut settings).ok()?;
+    // SETTINGS_INITIAL_WINDOW_SIZE is 4.
+    let value = settings.chunks_exact(6).find(|setting| setting[..2] == [0, 4])?;
+    Some(u32::from_be_bytes(value[2..].try_into().unwrap()))
+}
+
+#[test]
+fn http2_windows_are_small_while_memory_is_short() {
+    let origin = Origin::answering("hello");
+    let weir = holding(&origin);
+    assert_eq!(initial_window(&weir), Some(128 << 10));
+    let mut flood: Vec<Client> = Vec::new();
+    wait_until("the windows are small", || {
+        if let Ok(mut client) = Client::try_connect(weir.proxy()) {
+            upload(&mut client);
+            flood.push(client);
+        }
+        initial_window(&weir) == Some(16 << 10)
+    });
+    drop(flood);
+    wait_until("the windows have their size again", || initial_window(&weir) == Some(128 << 10));
 }
 
 /// Whether a byte for the client has arrived; does not block.

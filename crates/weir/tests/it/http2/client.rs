@@ -14,6 +14,8 @@ use tokio::task::JoinHandle;
 
 /// A call that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Time between two looks at a condition.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// One connection.
 pub(super) struct Client {
@@ -65,6 +67,17 @@ impl Client {
     pub(super) fn run<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime
             .block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("it takes too long") })
+    }
+
+    /// Runs the client's event loop until `condition` holds.
+    pub(super) fn run_until(&self, what: &str, mut condition: impl FnMut() -> bool) {
+        let poll = async {
+            while !condition() {
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        };
+        let limited = async { tokio::time::timeout(PATIENCE, poll).await };
+        assert!(self.runtime.block_on(limited).is_ok(), "waited {PATIENCE:?} in vain until {what}");
     }
 
     /// Starts a request; the body follows unless `ends`.

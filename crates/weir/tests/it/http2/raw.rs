@@ -94,6 +94,11 @@ impl Raw {
         self.stream.write_all(bytes)
     }
 
+    /// Waits until the gateway has read all that was sent, so that the next bytes come with another read.
+    pub(super) fn wait_until_read(&self) {
+        testkit::wait_until_read(&self.stream);
+    }
+
     /// The next frame; none at the end of the connection, a reset included.
     pub(super) fn next(&mut self) -> Option<Frame> {
         loop {

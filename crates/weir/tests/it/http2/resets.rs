@@ -23,8 +23,7 @@ fn client_reset_ends_the_exchange_at_once() {
     });
     stream.send_reset(Reason::CANCEL);
     drop(response);
-    client.run(async { tokio::time::sleep(std::time::Duration::from_millis(50)).await });
-    origin.wait_for_closed(1);
+    client.run_until("the connection to the origin is closed", || origin.closed_connections() == 1);
     wait_for("the reset is in the access log", || {
         let text = std::fs::read_to_string(weir.directory().join("access.log")).ok()?;
         text.contains("/gone 499 client_gone").then_some(())

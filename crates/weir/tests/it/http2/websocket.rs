@@ -8,6 +8,7 @@ use testkit::{Origin, Reply, Step, Weir};
 
 use super::client::{Client, rest, whole};
 use crate::support::{gateway, in_front_of, route, upstream};
+use crate::upstream_http2::origin::{self, H2Origin};
 
 /// The value of Sec-WebSocket-Accept that answers the key of a request.
 fn accept_of(key: &str) -> String {
@@ -99,6 +100,39 @@ fn tunnel_carries_bytes_both_ways() {
 }
 
 #[test]
+fn tunnel_to_http2_has_a_stream_on_both_sides() {
+    let origin = H2Origin::start(|peer| {
+        // ENABLE_CONNECT_PROTOCOL
+        peer.settings(&[(8, 1)]);
+        let (stream, fields) = peer.request().unwrap();
+        assert!(fields.contains(&(":protocol".to_owned(), "websocket".to_owned())), "{fields:?}");
+        assert!(!fields.iter().any(|(name, _)| name == "sec-websocket-key"), "{fields:?}");
+        peer.send(origin::HEADERS, origin::END_HEADERS, stream, origin::STATUS_200);
+        while let Some(frame) = peer.frame() {
+            if frame.kind == origin::DATA {
+                peer.send(origin::DATA, frame.flags, stream, &frame.payload);
+            }
+        }
+    });
+    let node = origin.node().parse().unwrap();
+    let more = "http_version: \"2\"";
+    let weir = gateway(&route("uri: /*, enable_websocket: true", &upstream(&[node], more)));
+    let mut client = Client::connect(weir.proxy());
+    client.run_until("the settings of the gateway are there", || {
+        client.send.is_extended_connect_protocol_enabled()
+    });
+    let (response, mut stream) = client.start(connect("websocket"), false);
+    let response = client.run(response).unwrap();
+    assert_eq!(response.status(), 200, "{response:?}");
+    assert!(!response.headers().contains_key("sec-websocket-accept"), "{response:?}");
+    let mut body = response.into_body();
+    stream.send_data(Bytes::from_static(b"hello"), false).unwrap();
+    assert_eq!(client.run(read_exactly(&mut body, 5)), b"hello");
+    stream.send_data(Bytes::new(), true).unwrap();
+    assert!(client.run(rest(body)).unwrap().0.is_empty(), "both ways have ended in order");
+}
+
+#[test]
 fn reset_of_the_stream_ends_the_tunnel() {
     let origin = echo();
     let weir = allowing(&origin);
@@ -108,8 +142,7 @@ fn reset_of_the_stream_ends_the_tunnel() {
     assert_eq!(client.run(response).unwrap().status(), 200);
     let before = origin.closed_connections();
     stream.send_reset(Reason::CANCEL);
-    client.run(async { tokio::time::sleep(std::time::Duration::from_millis(50)).await });
-    origin.wait_for_closed(before + 1);
+    client.run_until("the tunnel is closed", || origin.closed_connections() == before + 1);
 }
 
 #[test]

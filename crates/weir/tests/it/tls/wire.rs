@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use testkit::{Authority, Client, Origin, TlsClient, WAIT_LIMIT, raw_exchange};
+use testkit::{Authority, Client, Origin, TlsClient, WAIT_LIMIT, raw_exchange, wait_until};
 
 use super::{gateway, put_ssl};
 use crate::support::memory_of;
@@ -58,8 +58,10 @@ fn broken_hellos_get_an_alert_or_a_close() {
     }
     let client = TlsClient::new(authority.pem(), "a.example");
     assert_eq!(client.get(weir.address("proxy-tls"), "a.example", "/").unwrap().status(), 200);
-    let metrics = Client::connect(weir.address("metrics")).get("/metrics").text();
-    assert!(metrics.contains("weir_tls_handshakes_total{result=\"failed\"} 6\n"), "{metrics}");
+    wait_until("the failures are counted", || {
+        let metrics = Client::connect(weir.address("metrics")).get("/metrics").text();
+        metrics.contains("weir_tls_handshakes_total{result=\"failed\"} 6\n")
+    });
 }
 
 #[test]
@@ -127,7 +129,7 @@ fn close_without_close_notify_ends_an_idle_connection() {
     let mut client = TlsClient::new(authority.pem(), "a.example").connect(weir.address("proxy-tls"));
     assert_eq!(client.request("GET", "/", &[("Host", "a.example")], b"").status, 200);
     client.stream().shutdown(Shutdown::Both).unwrap();
-    testkit::wait_until("no connection is left", || {
+    wait_until("no connection is left", || {
         let text = Client::connect(weir.address("metrics")).get("/metrics").text();
         text.contains("apisix_nginx_http_current_connections{state=\"active\"} 0\n")
     });

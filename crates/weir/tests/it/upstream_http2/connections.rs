@@ -1,7 +1,9 @@
 //! How requests share connections: limits of streams, idle connections, and connections that are found dead.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::json;
-use testkit::{Authority, Origin, TlsFront, Weir, wait_until};
+use testkit::{Authority, Origin, Signal, TlsFront, Weir, wait_until};
 
 use super::origin::{ACK, GOAWAY, H2Origin, HEADERS, PING};
 use super::{gateway, set};
@@ -32,12 +34,20 @@ fn requests_share_one_connection() {
 fn stream_limits_open_further_connections() {
     // The origin's limit, the gateway's; the connections for four requests at once.
     for (theirs, ours, expected) in [(1, "100", 4), (2, "100", 2), (100, "1", 4), (100, "3", 2)] {
+        let (seen, all_are_there) = (AtomicUsize::new(0), Signal::new());
         let origin = H2Origin::start(move |peer| {
             peer.settings(&[(MAX_CONCURRENT_STREAMS, theirs)]);
             while let Some((stream, _)) = peer.request() {
-                // Late, so that all requests are in flight together.
-                std::thread::sleep(std::time::Duration::from_millis(150));
-                peer.answer(stream, b"ok");
+                match seen.fetch_add(1, Ordering::SeqCst) {
+                    0 => peer.answer(stream, b"ok"),
+                    number => {
+                        // The last of the four lets all of them go on.
+                        if number == 4 {
+                            all_are_there.set();
+                        }
+                        peer.answer_after(&all_are_there, stream, b"ok");
+                    }
+                }
             }
         });
         let weir = gateway(&["--upstream-http2-max-streams", ours]);
@@ -126,7 +136,9 @@ fn silent_origin_is_found_by_pings() {
         let (stream, _) = peer.request().unwrap();
         let ping = peer.wait_for(PING).unwrap();
         peer.send(PING, ACK, 0, &ping.payload);
-        std::thread::sleep(std::time::Duration::from_millis(250));
+        // The next one is sent after the timeout of a PING that got no answer.
+        let ping = peer.wait_for(PING).unwrap();
+        peer.send(PING, ACK, 0, &ping.payload);
         peer.answer(stream, b"ok");
         peer.drain();
     });
@@ -155,10 +167,12 @@ fn tls_origin_without_http2_is_spoken_to_in_http1() {
 
 #[test]
 fn drain_ends_connections_with_their_last_stream() {
-    let origin = H2Origin::start(|peer| {
+    let signal = Signal::new();
+    let is_draining = signal.clone();
+    let origin = H2Origin::start(move |peer| {
         peer.settings(&[]);
         let (stream, _) = peer.request().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        is_draining.wait();
         peer.answer(stream, b"ok");
         peer.drain();
     });
@@ -168,6 +182,8 @@ fn drain_ends_connections_with_their_last_stream() {
     client.send(b"GET /r HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("the request is there", || origin.has_seen(|frame| frame.kind == HEADERS));
     weir.terminate();
+    wait_until("it accepts no more", || std::net::TcpStream::connect(weir.proxy()).is_err());
+    signal.set();
     assert_eq!(client.read_response(false).unwrap().text(), "ok");
     assert!(weir.wait_for_exit().success());
     assert!(origin.has_seen(|frame| frame.kind == GOAWAY));

@@ -1,7 +1,7 @@
 //! Requests that the origin did not process are sent again, and others are not.
 
 use serde_json::json;
-use testkit::wait_until;
+use testkit::{Signal, wait_until};
 
 use super::origin::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, H2Origin, HEADERS, INTERNAL_ERROR, Peer, REFUSED_STREAM,
@@ -25,7 +25,10 @@ fn unprocessed_requests_are_sent_again() {
             peer.goaway(stream - 2);
             peer.drain();
         }),
-        ("GOAWAY and close", |peer, stream| peer.goaway(stream - 2)),
+        ("GOAWAY and close", |peer, stream| {
+            peer.goaway(stream - 2);
+            peer.close();
+        }),
         ("REFUSED_STREAM", |peer, stream| {
             peer.reset(stream, REFUSED_STREAM);
             while let Some((stream, _)) = peer.request() {
@@ -102,7 +105,9 @@ fn processed_requests_are_not_doubled() {
 
 #[test]
 fn connection_with_goaway_finishes_its_streams() {
-    let origin = H2Origin::start(|peer| {
+    let signal = Signal::new();
+    let other_is_used = signal.clone();
+    let origin = H2Origin::start(move |peer| {
         peer.settings(&[]);
         let (stream, _) = peer.request().unwrap();
         if peer.number > 0 {
@@ -113,7 +118,7 @@ fn connection_with_goaway_finishes_its_streams() {
         peer.goaway(stream);
         // The request beside it comes over another connection.
         peer.send(DATA, 0, stream, b"o");
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        other_is_used.wait();
         peer.send(DATA, END_STREAM, stream, b"ld");
         peer.drain();
     });
@@ -123,6 +128,7 @@ fn connection_with_goaway_finishes_its_streams() {
     slow.send(b"GET /r HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("the first request is there", || origin.has_seen(|frame| frame.kind == HEADERS));
     wait_until("another connection is used", || weir.get("/r").text() == "new");
+    signal.set();
     assert_eq!(slow.read_response(false).unwrap().text(), "old");
     assert_eq!(origin.accepted(), 2);
     wait_until("the gateway says GOAWAY", || origin.has_seen(|frame| frame.kind == GOAWAY));

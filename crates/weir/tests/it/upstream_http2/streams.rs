@@ -5,7 +5,7 @@ use testkit::wait_until;
 
 use super::origin::{
     CANCEL, DATA, END_HEADERS, END_STREAM, H2Origin, HEADERS, NO_ERROR, PING, Peer, RESET, STATUS_200,
-    WINDOW_UPDATE,
+    WINDOW_UPDATE, frame,
 };
 use super::{gateway, set};
 
@@ -116,23 +116,33 @@ fn interim_responses_and_trailers_pass() {
         peer.settings(&[]);
         let (stream, _) = peer.request().unwrap();
         // :status: 103, as a literal with the name of index 8.
-        peer.send(HEADERS, END_HEADERS, stream, b"\x08\x03103\x00\x04link\x03</>");
-        // The engine keeps the latest head of a stream, so that the final one must not come with it in one piece.
-        peer.send(PING, 0, 0, b"12345678");
-        peer.wait_for(PING);
-        peer.send(HEADERS, END_HEADERS, stream, STATUS_200);
-        peer.send(DATA, 0, stream, b"body");
-        peer.send(HEADERS, END_HEADERS | END_STREAM, stream, b"\x00\x05x-sum\x01\x37");
-        peer.drain();
+        let interim = frame(HEADERS, END_HEADERS, stream, b"\x08\x03103\x00\x04link\x03</>");
+        let response = [
+            frame(HEADERS, END_HEADERS, stream, STATUS_200),
+            frame(DATA, 0, stream, b"body"),
+            frame(HEADERS, END_HEADERS | END_STREAM, stream, b"\x00\x05x-sum\x01\x37"),
+        ];
+        if peer.number == 0 {
+            peer.write(&[interim.clone(), interim, response.concat()].concat());
+        } else {
+            // The gateway answers the PING once it has read the interim head.
+            peer.write(&[interim, frame(PING, 0, 0, b"12345678")].concat());
+            peer.wait_for(PING);
+            peer.write(&response.concat());
+        }
+        peer.close();
     });
     let weir = gateway(&[]);
     set(&weir, &origin.node(), json!({}));
-    let mut client = weir.client();
-    client.send(b"GET /r HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE, close\r\n\r\n");
-    let text = String::from_utf8(client.read_to_end()).unwrap();
-    assert!(text.starts_with("HTTP/1.1 103 "), "{text}");
-    assert!(text.contains("HTTP/1.1 200 ") && text.contains("body"), "{text}");
-    assert!(text.to_ascii_lowercase().contains("x-sum: 7"), "{text}");
+    for interim in [2, 1] {
+        let mut client = weir.client();
+        client.send(b"GET /r HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE, close\r\n\r\n");
+        let text = String::from_utf8(client.read_to_end()).unwrap();
+        assert!(text.starts_with("HTTP/1.1 103 "), "{text}");
+        assert_eq!(text.matches("HTTP/1.1 103 ").count(), interim, "{text}");
+        assert!(text.contains("HTTP/1.1 200 ") && text.contains("body"), "{text}");
+        assert!(text.to_ascii_lowercase().contains("x-sum: 7"), "{text}");
+    }
 }
 
 #[test]

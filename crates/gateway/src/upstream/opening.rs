@@ -1,0 +1,56 @@
+//! The stream that an attempt needs, and the connection that is opened for it where there is none. It opens nothing.
+
+use std::sync::Arc;
+
+use net::endpoint::Endpoint;
+
+/// The stream that an attempt needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) endpoint: &'a Arc<Endpoint>,
+    /// The server name for TLS; none without TLS.
+    pub(crate) server_name: Option<&'a str>,
+    /// The request asks to switch protocols, for which it needs a connection of its own, or an extended CONNECT.
+    pub(crate) is_upgrade: bool,
+    /// The upstream speaks HTTP/2 alone, as gRPC does: an upgrade gets no connection of HTTP/1.
+    pub(crate) needs_http2: bool,
+    /// The attempt repeats one that failed because its connection was closed, or refused it.
+    pub(crate) is_repeated: bool,
+    /// It has waited for a connection, which is new.
+    pub(crate) has_waited: bool,
+}
+
+/// The same, for a connection that has to be opened.
+pub(crate) struct Opening {
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) server_name: Option<Box<str>>,
+    pub(super) is_upgrade: bool,
+    pub(super) needs_http2: bool,
+    pub(super) is_repeated: bool,
+}
+
+impl From<Wanted<'_>> for Opening {
+    fn from(wanted: Wanted<'_>) -> Opening {
+        let Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, .. } = wanted;
+        Opening {
+            endpoint: endpoint.clone(),
+            server_name: server_name.map(Box::from),
+            is_upgrade,
+            needs_http2,
+            is_repeated,
+        }
+    }
+}
+
+impl Opening {
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            endpoint: &self.endpoint,
+            server_name: self.server_name.as_deref(),
+            is_upgrade: self.is_upgrade,
+            needs_http2: self.needs_http2,
+            is_repeated: self.is_repeated,
+            has_waited: false,
+        }
+    }
+}
