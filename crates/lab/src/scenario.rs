@@ -312,3 +312,6 @@ impl Scenario {
 
 /// Windows of HTTP/2 have at most 31 bits, and h2load takes up to 30.
 const WINDOW_BITS: std::ops::RangeInclusive<u8> = 1..=30;
+
+#[cfg(test)]
+mod tests;

@@ -10,10 +10,12 @@ contender_install() {
   # zlib-ng is built from its crate.
   debian cmake cmake
   debian g++ g++ make
-  CARGO_TARGET_DIR=target built "target/release/$BINARY" "$SOURCES/project" cargo build --release --locked -q -j1
+  # Debian's OpenSSL, as nginx, HAProxy and h2o have it, in the place of one that the crate would build.
+  debian /usr/include/openssl/ssl.h libssl-dev pkg-config
+  OPENSSL_NO_VENDOR=1 CARGO_TARGET_DIR=target built "target/release/$BINARY" "$SOURCES/project" cargo build --release --locked -q -j1
 }
 
-contender_version() { echo "pingora 0.9.1"; }
+contender_version() { "$CACHE/$PROGRAM/$BINARY" --version | awk '{ print "pingora 0.9.1, " $1 " " $2 }'; }
 
 contender_configure() { :; }
 

@@ -100,6 +100,7 @@ by_file() { [ "$ROUTES" -gt "$MOST_ROUTES_BY_API" ]; }
 contender_run() {
   local metrics=off source=() listeners=(--proxy "$LISTEN" --proxy-tls off)
   ! encrypted || listeners=(--proxy off --proxy-tls "$LISTEN" --fallback-sni localhost)
+  [ "$PROTOCOL" != http3 ] || listeners=(--proxy off --proxy-tls off --proxy-tls-http3 "$LISTEN" --fallback-sni localhost)
   [ "$PLUGINS" = none ] || metrics=127.0.0.1:0
   if by_file; then source=(--resources "$DIRECTORY/resources.json"); else fill_store; fi
   weir_run "${listeners[@]}" --metrics "$metrics" "${source[@]}"

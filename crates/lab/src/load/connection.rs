@@ -1,13 +1,15 @@
 //! One connection of the load generator: from its beginning through many requests to its end. It moves bytes and judges
 //! responses; it does not choose the next request or its time.
 
+mod messages;
+mod opening;
+
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use peer::Fault;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustls::HandshakeKind;
 
 use super::expect::{Comparison, Measure, Verdict};
 use super::reading::Reading;
@@ -15,7 +17,7 @@ use super::socket;
 use super::tally::{Kind, Tally};
 use super::target::Target;
 use super::tls::{Client, Tls};
-use super::websocket::{self, Echo, Heard, Refusal};
+use super::websocket::Echo;
 use super::wire::{Wire, WireError};
 
 /// The bytes sent on every connection of a run, and the expected response.
@@ -192,60 +194,6 @@ impl Connection {
         }
     }
 
-    fn connected(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> Step {
-        let Some(wire) = &self.wire else { return Step::Wait };
-        if let Err(error) = wire.connected() {
-            return Step::Failed(Kind::Connect, socket::cannot_connect(error));
-        }
-        if wire.is_secure() {
-            self.phase = Phase::Securing;
-            return self.secure(job, tally, clock);
-        }
-        self.begin(job, clock)
-    }
-
-    /// Goes on with the TLS handshake.
-    fn secure(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> Step {
-        let Some(wire) = &mut self.wire else { return Step::Wait };
-        match wire.secure() {
-            Ok(None) => return Step::Wait,
-            Ok(Some(kind)) => self.judge_handshake(kind, tally),
-            Err(error) => return broken(error),
-        }
-        self.begin(job, clock)
-    }
-
-    /// Counts the handshake. One of another kind than the run asks for is a failure, because the run would measure
-    /// something else.
-    fn judge_handshake(&self, kind: HandshakeKind, tally: &mut Tally) {
-        let is_resumed = kind == HandshakeKind::Resumed;
-        tally.handshake(is_resumed);
-        if self.has_to_resume && !is_resumed {
-            tally.fail(Kind::Connect, || {
-                "a handshake was full although there was a session to resume".to_owned()
-            });
-        }
-    }
-
-    /// The connection can carry requests, after the handshake of WebSocket if there is one.
-    fn begin(&mut self, job: &Job, clock: &Instant) -> Step {
-        self.sent = 0;
-        if job.websocket.is_some() {
-            self.phase = Phase::Upgrading;
-            self.came.clear();
-            self.owed.clear();
-            self.frames = Echo::default();
-            return self.push(job);
-        }
-        self.stands(job, clock)
-    }
-
-    /// The connection is established; sends the request if it was opened for one.
-    fn stands(&mut self, job: &Job, clock: &Instant) -> Step {
-        self.phase = Phase::Idle;
-        if self.due_ns.is_some() { self.ask(job, nanoseconds(clock)) } else { Step::Ready }
-    }
-
     /// The bytes to send in this phase.
     fn saying<'a>(&self, job: &'a Job) -> &'a [u8] {
         match (&job.websocket, self.phase) {
@@ -387,68 +335,6 @@ impl Connection {
         Step::Failed(Kind::Broken, how.to_owned())
     }
 
-    fn take_handshake(&mut self, job: &Job, bytes: &[u8], clock: &Instant) -> Step {
-        self.came.extend_from_slice(bytes);
-        match websocket::check_handshake(&self.came) {
-            Ok(None) => Step::Wait,
-            Ok(Some(length)) if length == self.came.len() => {
-                self.came.clear();
-                self.stands(job, clock)
-            }
-            Ok(Some(_)) => Step::Failed(Kind::Content, "frames came before any was sent".to_owned()),
-            Err(Refusal::Status(status)) => {
-                Step::Failed(Kind::Status, format!("the handshake was answered with status {status}"))
-            }
-            Err(Refusal::Content(fault)) => Step::Failed(Kind::Content, fault.to_owned()),
-        }
-    }
-
-    fn take_frames(
-        &mut self,
-        job: &Job,
-        upgrade: &Upgrade,
-        mut bytes: &[u8],
-        tally: &mut Tally,
-        clock: &Instant,
-    ) -> Step {
-        let mut answered = Step::Wait;
-        while !bytes.is_empty() {
-            let (used, heard) = match self.frames.take(bytes, &upgrade.payload) {
-                Ok(taken) => taken,
-                Err(Fault(fault)) => return Step::Failed(Kind::Content, fault.to_owned()),
-            };
-            bytes = &bytes[used..];
-            match heard {
-                None => {}
-                Some(Heard::Close) => {
-                    return Step::Failed(Kind::Broken, "the server closed the WebSocket".to_owned());
-                }
-                Some(Heard::Ping(payload)) => {
-                    self.owed.extend(websocket::pong(&payload));
-                    match self.push(job) {
-                        Step::Wait => {}
-                        failed => return failed,
-                    }
-                }
-                Some(Heard::Message { .. }) if self.due_ns.is_none() => {
-                    return Step::Failed(Kind::Content, "a message that answers none".to_owned());
-                }
-                Some(Heard::Message { same, bytes: had }) => {
-                    let (wanted, had) = (upgrade.payload.len() as u64, had as u64);
-                    let verdict = match same {
-                        true => Verdict::Good,
-                        false if had == wanted => Verdict::Bytes,
-                        false => Verdict::Length { wanted, had },
-                    };
-                    self.served += 1;
-                    self.phase = Phase::Idle;
-                    answered = self.answered(nanoseconds(clock), &verdict, tally);
-                }
-            }
-        }
-        answered
-    }
-
     /// Handles an event of a connection without a request: usually the server closed it, as it may.
     fn disturbed(&mut self, job: &Job, buffer: &mut [u8]) -> Step {
         let Some(wire) = &mut self.wire else { return Step::Wait };
@@ -464,29 +350,6 @@ impl Connection {
                 format!("{bytes} bytes on an idle connection belong to no request"),
             ),
         }
-    }
-
-    fn ping_while_idle(&mut self, job: &Job, mut bytes: &[u8]) -> Step {
-        while !bytes.is_empty() {
-            match self.frames.take(bytes, &[]) {
-                Ok((used, None)) => bytes = &bytes[used..],
-                Ok((used, Some(Heard::Ping(payload)))) => {
-                    bytes = &bytes[used..];
-                    self.owed.extend(websocket::pong(&payload));
-                    self.sent = self.saying(job).len();
-                    match self.push(job) {
-                        Step::Wait => {}
-                        failed => return failed,
-                    }
-                }
-                Ok((_, Some(Heard::Close))) => {
-                    self.close(Phase::Closed);
-                    return Step::Wait;
-                }
-                _ => return Step::Failed(Kind::Content, "a frame that answers none".to_owned()),
-            }
-        }
-        Step::Wait
     }
 
     fn ended(&mut self, flags: EventFlags, buffer: &mut [u8]) -> Step {

@@ -96,7 +96,7 @@ impl Shared {
         let mut shared = Self {
             share,
             job: Arc::clone(job),
-            quic: link::settings(tls, share.timeout)?,
+            quic: link::settings(tls, share.timeout * 2)?,
             server,
             request: Vec::new(),
             left: Cell::new(share.requests),

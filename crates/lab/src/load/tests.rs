@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use super::*;
 use crate::result::Failures;
 
+mod http3;
 mod secure;
 
 /// Serves connections, each in a thread of its own, with `serve`, which receives the number of the connection.

@@ -10,7 +10,7 @@ use crate::result::Handshakes;
 use crate::scenario::TlsVersion;
 
 /// Settings of a server; with tickets its sessions can be resumed.
-fn settings(has_tickets: bool) -> Arc<ServerConfig> {
+pub(super) fn settings(has_tickets: bool) -> Arc<ServerConfig> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificate = CertificateDer::from(made.cert.der().to_vec());
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));

@@ -197,3 +197,40 @@ fn idle_connections_and_slow_clients_beside_the_load() {
     let contender = &report.scenarios[0].contenders[0];
     assert_eq!((contender.absent.as_ref(), contender.runs.len()), (None, 2));
 }
+
+#[test]
+fn http2_and_grpc_answers_are_counted_and_judged() {
+    let scenario = |protocol: &str, path: &str, more: &str| {
+        format!(
+            "title: short\nabout: a test\nprotocol: {protocol}\nload: {{ tool: h2load, path: {path}, connections: 2, \
+             streams: 3, expect: {{ bytes: 21 }}{more} }}\n"
+        )
+    };
+    let call = "/lab.Echo/Unary";
+    let scenarios = [
+        ("call", scenario("grpc", call, "")),
+        ("failing-call", scenario("grpc", "/lab.Echo/Missing", "")),
+        ("long-call", scenario("grpc", call, ", body_bytes: 300")),
+        ("page", scenario("h2c", "/checked-out", ", window_bits: 16, rate: 100")),
+    ];
+    let scenarios = scenarios.each_ref().map(|(name, text)| (*name, text.as_str()));
+    let laboratory = Laboratory::new(&scenarios, &[("origin", StandIn::default())]);
+    let outcome = laboratory.run(&["--rounds", "1"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let report = laboratory.report();
+    let run = |name: &str| {
+        let of = report.scenarios.iter().find(|result| result.scenario.name == name).unwrap();
+        assert_eq!(of.contenders[0].absent, None, "{name}");
+        of.contenders[0].runs[0].load.clone()
+    };
+    let good = run("call");
+    assert!(good.requests > 0 && good.failures.all() == 0, "{good:?}");
+    // It has status 200 and trailers, but no message.
+    let failing = run("failing-call");
+    assert_eq!((failing.failures.content, failing.failures.all()), (failing.requests, failing.requests));
+    let long = run("long-call");
+    assert!(long.requests > 0 && long.failures.content > 0, "the message is longer than expected: {long:?}");
+    let page = run("page");
+    // 100 a second for one second, and what the six streams began with.
+    assert!(page.failures.all() == 0 && (1..=110).contains(&page.requests), "{page:?}");
+}

@@ -42,8 +42,9 @@ impl Laboratory {
         for (name, stand_in) in contenders {
             let folder = folder.join("contenders").join(name);
             fs::create_dir_all(&folder).unwrap();
-            let facts =
-                format!("title: {name}\nabout: a stand-in\nlanguage: Rust\nversion: '1'\nroutes: true\n");
+            let facts = format!(
+                "title: {name}\nabout: a stand-in\nlanguage: Rust\nversion: '1'\nroutes: true\nprotocols: [http, h2c, grpc]\n"
+            );
             fs::write(folder.join("contender.yaml"), facts).unwrap();
             let StandIn { install, run } = stand_in;
             let script = format!(

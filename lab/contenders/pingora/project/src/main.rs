@@ -1,12 +1,16 @@
 //! The smallest reverse proxy on Pingora that does what the other contenders do: every path to one origin, one prefix
-//! stripped, the client added to X-Forwarded-For. From the environment: LISTEN, ORIGIN, WORKERS, KEEPALIVE, and
-//! WORK_STEALING, `true` for one runtime that steals work (Pingora's default) or `false` for one runtime a worker.
+//! stripped, the client added to X-Forwarded-For. From the environment: LISTEN, ORIGIN, PROTOCOL, CERTIFICATE, KEY,
+//! WORKERS, KEEPALIVE, and WORK_STEALING, `true` for one runtime that steals work (Pingora's default) or `false` for one
+//! runtime a worker. `--version` prints the version of OpenSSL.
 
 use std::str::FromStr;
 
 use async_trait::async_trait;
+use pingora::apps::HttpServerOptions;
 use pingora::http::RequestHeader;
+use pingora::listeners::tls::TlsSettings;
 use pingora::prelude::*;
+use pingora::protocols::ALPN;
 use pingora::proxy::{http_proxy_service, ProxyHttp, Session};
 use pingora::server::configuration::ServerConf;
 use pingora::server::Server;
@@ -62,6 +66,10 @@ fn setting<T: FromStr>(name: &str) -> T {
 }
 
 fn main() {
+    if std::env::args().any(|word| word == "--version") {
+        return println!("{}", openssl::version::version());
+    }
+    let protocol: String = setting("PROTOCOL");
     let configuration = ServerConf {
         threads: setting("WORKERS"),
         work_stealing: setting("WORK_STEALING"),
@@ -73,9 +81,31 @@ fn main() {
     let mut server = Server::new_with_opt_and_conf(None, configuration);
     server.bootstrap();
     let origin: String = setting("ORIGIN");
-    let forward = Forward { origin: HttpPeer::new(origin.as_str(), false, String::new()) };
-    let mut service = http_proxy_service(&server.configuration, forward);
-    service.add_tcp(&setting::<String>("LISTEN"));
+    let mut origin = HttpPeer::new(origin.as_str(), false, String::new());
+    if protocol == "grpc" {
+        // HTTP/2 in clear text, by prior knowledge.
+        origin.options.alpn = ALPN::H2;
+        // Its default is a connection for each call.
+        origin.options.max_h2_streams = 100;
+    }
+    let mut service = http_proxy_service(&server.configuration, Forward { origin });
+    let listen: String = setting("LISTEN");
+    match protocol.as_str() {
+        "https" | "http2" => {
+            let (certificate, key): (String, String) = (setting("CERTIFICATE"), setting("KEY"));
+            let mut tls = TlsSettings::intermediate(&certificate, &key).expect("certificate and key are readable");
+            if protocol == "http2" {
+                tls.enable_h2();
+            }
+            service.add_tls_with_settings(&listen, None, tls);
+        }
+        _ => service.add_tcp(&listen),
+    }
+    if matches!(protocol.as_str(), "h2c" | "grpc") {
+        let mut options = HttpServerOptions::default();
+        options.h2c = true;
+        service.app_logic_mut().expect("it was just made").server_options = Some(options);
+    }
     server.add_service(service);
     server.run_forever();
 }

@@ -1,0 +1,97 @@
+//! WebSocket on a connection: the answer to the handshake, messages that are echoed, pings. It moves no bytes.
+
+use std::time::Instant;
+
+use peer::Fault;
+
+use super::{Connection, Job, Phase, Step, Upgrade, nanoseconds};
+use crate::load::expect::Verdict;
+use crate::load::tally::{Kind, Tally};
+use crate::load::websocket::{self, Heard, Refusal};
+
+impl Connection {
+    pub(super) fn take_handshake(&mut self, job: &Job, bytes: &[u8], clock: &Instant) -> Step {
+        self.came.extend_from_slice(bytes);
+        match websocket::check_handshake(&self.came) {
+            Ok(None) => Step::Wait,
+            Ok(Some(length)) if length == self.came.len() => {
+                self.came.clear();
+                self.stands(job, clock)
+            }
+            Ok(Some(_)) => Step::Failed(Kind::Content, "frames came before any was sent".to_owned()),
+            Err(Refusal::Status(status)) => {
+                Step::Failed(Kind::Status, format!("the handshake was answered with status {status}"))
+            }
+            Err(Refusal::Content(fault)) => Step::Failed(Kind::Content, fault.to_owned()),
+        }
+    }
+
+    pub(super) fn take_frames(
+        &mut self,
+        job: &Job,
+        upgrade: &Upgrade,
+        mut bytes: &[u8],
+        tally: &mut Tally,
+        clock: &Instant,
+    ) -> Step {
+        let mut answered = Step::Wait;
+        while !bytes.is_empty() {
+            let (used, heard) = match self.frames.take(bytes, &upgrade.payload) {
+                Ok(taken) => taken,
+                Err(Fault(fault)) => return Step::Failed(Kind::Content, fault.to_owned()),
+            };
+            bytes = &bytes[used..];
+            match heard {
+                None => {}
+                Some(Heard::Close) => {
+                    return Step::Failed(Kind::Broken, "the server closed the WebSocket".to_owned());
+                }
+                Some(Heard::Ping(payload)) => {
+                    self.owed.extend(websocket::pong(&payload));
+                    match self.push(job) {
+                        Step::Wait => {}
+                        failed => return failed,
+                    }
+                }
+                Some(Heard::Message { .. }) if self.due_ns.is_none() => {
+                    return Step::Failed(Kind::Content, "a message that answers none".to_owned());
+                }
+                Some(Heard::Message { same, bytes: had }) => {
+                    let (wanted, had) = (upgrade.payload.len() as u64, had as u64);
+                    let verdict = match same {
+                        true => Verdict::Good,
+                        false if had == wanted => Verdict::Bytes,
+                        false => Verdict::Length { wanted, had },
+                    };
+                    self.served += 1;
+                    self.phase = Phase::Idle;
+                    answered = self.answered(nanoseconds(clock), &verdict, tally);
+                }
+            }
+        }
+        answered
+    }
+
+    pub(super) fn ping_while_idle(&mut self, job: &Job, mut bytes: &[u8]) -> Step {
+        while !bytes.is_empty() {
+            match self.frames.take(bytes, &[]) {
+                Ok((used, None)) => bytes = &bytes[used..],
+                Ok((used, Some(Heard::Ping(payload)))) => {
+                    bytes = &bytes[used..];
+                    self.owed.extend(websocket::pong(&payload));
+                    self.sent = self.saying(job).len();
+                    match self.push(job) {
+                        Step::Wait => {}
+                        failed => return failed,
+                    }
+                }
+                Ok((_, Some(Heard::Close))) => {
+                    self.close(Phase::Closed);
+                    return Step::Wait;
+                }
+                _ => return Step::Failed(Kind::Content, "a frame that answers none".to_owned()),
+            }
+        }
+        Step::Wait
+    }
+}
