@@ -72,7 +72,7 @@ pub(super) fn run(
     Ok(shared.tally.replace(Tally::new(0.0)))
 }
 
-/// What all clients of a thread have in common.
+/// The values that all clients of a thread share.
 struct Shared {
     share: Share,
     job: Arc<Job>,

@@ -72,7 +72,7 @@ pub enum Balance {
 pub enum HashMethod {
     /// A ring.
     Ring,
-    /// A ring whose nodes pass requests on when they have too many.
+    /// A ring with nodes that pass requests on when they have too many.
     BoundedRing,
     /// A table (Maglev).
     Table,

@@ -418,7 +418,7 @@ fn every_refusal_says_which_field_and_why() {
     refused("upstreams", json!({"nodes": {"127.0.0.1:80": -1}}), &["nodes"]);
     refused(
         "upstreams",
-        json!({"nodes": nodes(), "type": "random"}),
+        json!({"nodes": nodes(), "type": "fastest"}),
         &["property \"type\" validation failed"],
     );
     refused("upstreams", json!({"nodes": nodes(), "pass_host": "rewrite"}), &["upstream_host"]);

@@ -15,7 +15,7 @@ use net::nodes::Node;
 /// (section 5.3 of the paper). 256 KiB for each priority of an upstream.
 const PLACES: usize = 65_537;
 
-/// Places that are tried for a key whose node is excluded, before all nodes are.
+/// Places tried for a key with an excluded node, before all nodes are tried.
 const TRIES_MAX: u32 = 16;
 
 /// The same node for the same key, by one look-up.
