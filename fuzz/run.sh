@@ -22,6 +22,7 @@ say() { printf 'fuzz: %s\n' "$*" >&2; }
 dictionary() {
   case $1 in
     request_head | response_head | chunked | fields | exchange) echo http1 ;;
+    exchange_http2) echo http2 ;;
     resource_file | admin_body) echo objects ;;
     *) echo "$1" ;;
   esac
