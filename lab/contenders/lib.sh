@@ -3,7 +3,8 @@
 #
 # A start.sh sets PROGRAM (the name of its folder in $CACHE), sources this file, defines
 #   contender_install      puts everything it needs in place: packages, or files beneath $CACHE/$PROGRAM
-#   contender_version      prints one line, from the program itself where it can tell
+#   contender_version      prints one line, from the program itself where it can tell. If it speaks TLS, the part after the
+#                          last comma is its TLS library with the version: handshakes are mostly the library's work
 #   contender_configure N  writes the Nth form of the configuration beneath $DIRECTORY; `run` starts with form 0
 #   contender_run          becomes the gateway by exec
 #   contender_reload N     brings what was written for N into force; only where that is possible
@@ -19,9 +20,10 @@
 #   DIRECTORY    folder of this run; nothing is written outside of it and $CACHE
 #   WORKERS      processes, threads or event loops
 #   LISTEN       HOST:PORT to listen on
-#   ORIGIN       HOST:PORT to forward to, in HTTP/1.1 and clear text
-#   PROTOCOL     http (the default), https, http2 or websocket: what clients speak
-#   CERTIFICATE  PEM file of the certificate, for https and http2
+#   ORIGIN       HOST:PORT to forward to, in clear text: with HTTP/1.1, for grpc with HTTP/2
+#   PROTOCOL     what clients speak: http (the default), https, http2 (over TLS), h2c (HTTP/2 in clear text by prior
+#                knowledge), grpc (over h2c), http3 or websocket
+#   CERTIFICATE  PEM file of the certificate, for https, http2 and http3
 #   KEY          PEM file of its private key
 #   ROUTES       further routes beside the measured ones (0): one half exact, the other half by prefix
 #   KEEPALIVE    idle connections to the origin that may be kept (1024)
@@ -153,15 +155,24 @@ routes() {
 }
 
 # Whether clients speak TLS.
-encrypted() { [ "$PROTOCOL" = https ] || [ "$PROTOCOL" = http2 ]; }
+encrypted() { case "$PROTOCOL" in https | http2 | http3) ;; *) return 1 ;; esac; }
+
+# Whether the origin speaks HTTP/2, by prior knowledge.
+grpc() { [ "$PROTOCOL" = grpc ]; }
+
+# Whether clients speak HTTP/2 in clear text.
+clear_http2() { [ "$PROTOCOL" = h2c ] || grpc; }
+
+# text_of FILE : a file as a string of JSON, without its quotes.
+text_of() { awk '{ gsub(/[\\"]/, "\\\\&"); printf "%s\\n", $0 }' "$1"; }
 
 open_files() { ulimit -Hn; }
 
 prepare() {
   needs CACHE DIRECTORY LISTEN ORIGIN
   case "$PROTOCOL" in
-    http | websocket) ;;
-    https | http2) needs CERTIFICATE KEY ;;
+    http | websocket | h2c | grpc) ;;
+    https | http2 | http3) needs CERTIFICATE KEY ;;
     *) fail "no contender speaks '$PROTOCOL'" ;;
   esac
   LISTEN_HOST="${LISTEN%:*}" LISTEN_PORT="${LISTEN##*:}"

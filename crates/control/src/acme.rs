@@ -18,7 +18,6 @@ mod plan;
 mod record;
 mod report;
 mod schedule;
-mod shared;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -32,6 +31,7 @@ use tokio::sync::watch;
 use crate::clock::Clock;
 use crate::reconcile::Reconcile;
 use crate::sealing::Sealer;
+use crate::shared_state::Shared;
 use crate::view::SharedView;
 use account::Accounts;
 use answers::Answers;
@@ -43,7 +43,6 @@ pub use names::checked as checked_name;
 use objects::Objects;
 use on_demand::{Asking, Wishes};
 use report::Report;
-pub(crate) use shared::Shared;
 
 /// The parts that managed certificates need.
 pub(crate) struct AcmeParts {

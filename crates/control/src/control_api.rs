@@ -13,6 +13,7 @@ use model::{Catalog, Key, Kind, Written, schema, secret_field};
 use serde_json::{Map, Value, json};
 
 use crate::admin::{Query, all_plugins, respond, segments, shown_key};
+use crate::certificates;
 use crate::explain;
 use crate::log_level;
 use crate::reconcile::Reconcile;
@@ -113,6 +114,7 @@ impl ControlParts {
                 Some(written) => respond::json(StatusCode::OK, &self.metadata(written)),
                 None => missing(&format!("plugin metadata[{name}] not found")),
             },
+            ["weir", "certificates"] => certificates::answer(&*self.reports.certificates),
             ["weir", "listeners"] => respond::json(StatusCode::OK, &self.listeners()),
             ["weir", "log_level"] => log_level::get(self.reports.log_level.as_deref()),
             ["healthcheck"] => health(headers, self.reports.health.health(), Shape::List),

@@ -5,12 +5,14 @@
 
 pub mod acme;
 pub mod admin;
+mod certificates;
 pub mod clock;
 pub mod control_api;
 mod explain;
 pub mod key;
 mod log_level;
 pub mod metrics_server;
+pub mod ocsp;
 pub mod offline;
 pub mod plan;
 pub mod reconcile;
@@ -19,6 +21,7 @@ pub mod report;
 pub mod sealing;
 pub mod secret;
 pub mod serve;
+mod shared_state;
 pub mod source;
 pub mod status;
 pub mod verdict;
@@ -28,6 +31,7 @@ mod start;
 mod stored_key;
 #[cfg(test)]
 mod testing;
+mod ticket_keys;
 mod tls;
 
 pub use admin::auth::{AdminKey, Role};
@@ -35,7 +39,7 @@ pub use clock::{Clock, SystemClock};
 pub use reconcile::{HandOver, Publisher, Released, WriteGate};
 pub use report::Reports;
 pub use sealing::{KeyringError, Sealer};
-pub use secret::{SecretOptions, Secrets};
+pub use secret::{FilePolicy, SecretOptions, Secrets};
 pub use source::etcd::{EtcdConfig, EtcdTls};
 pub use source::file::{FileFault, check};
 pub use start::{AdminConfig, Control, ControlConfig, EMULATED_VERSION, Listeners, SourceConfig, StartError};

@@ -33,6 +33,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
+use crate::ocsp::Ocsp;
 use crate::sealing::Sealer;
 use crate::secret::Secrets;
 use crate::source::etcd::EtcdSourceError;
@@ -51,6 +52,12 @@ pub trait Publisher: Send {
     /// finds, of this change and of earlier ones, as long as it exists; a fault says whether the object's former
     /// compiled form is kept.
     fn publish(&mut self, applied: &Applied) -> Vec<Fault>;
+
+    /// Takes certificates out of force that have expired, where a setting says so. Called every second. Returns all faults,
+    /// as [`Publisher::publish`] does, if something has changed.
+    fn expire(&mut self) -> Option<Vec<Fault>> {
+        None
+    }
 }
 
 /// The reasons why there is no first configuration.
@@ -88,6 +95,8 @@ pub struct Parts {
     pub sealer: Sealer,
     /// The values of references to secrets.
     pub secrets: Arc<Secrets>,
+    /// The OCSP responses that are stapled to certificates.
+    pub ocsp: Arc<Ocsp>,
     /// Objects that are kept beside a resource file, where the source is one: certificates that this instance has ordered.
     pub beside_file: Vec<(Key, Arc<str>)>,
     /// The data directory, where good forms of objects that have become faulty are kept; none: the forms last as long
@@ -110,6 +119,7 @@ enum Command {
     Adopt,
     /// The source has updates to be taken.
     Updates,
+    /// Values of secrets, or OCSP responses, have changed.
     Secrets,
     Release(release::Release),
     Task(Task),
@@ -156,6 +166,8 @@ impl Reconcile {
         let poke = commands.clone();
         // If the queue is full, the next tick finds the changed secrets.
         reconciler.parts.secrets.on_change(move || drop(poke.try_send(Command::Secrets)));
+        let poke = commands.clone();
+        reconciler.parts.ocsp.on_change(move || drop(poke.try_send(Command::Secrets)));
         let mut control = ControlLoop { source, reconciler, inbox };
         let wake = commands.clone();
         // With a full queue the updates are taken before the next command of it.
@@ -337,6 +349,7 @@ impl ControlLoop {
             }
             Command::Secrets => {
                 self.reconciler.take_changed_secrets();
+                self.reconciler.take_changed_staples();
                 Flow::Continue
             }
             // They are taken by now.
@@ -375,7 +388,10 @@ impl ControlLoop {
     /// Periodic work, each second.
     fn tick(&mut self) {
         self.reconciler.parts.catalog.release_unused();
+        self.reconciler.parts.secrets.check_files();
         self.reconciler.take_changed_secrets();
+        self.reconciler.take_changed_staples();
+        self.reconciler.expire();
         self.source.take_updates(&mut self.reconciler);
         self.source.tick(&mut self.reconciler);
     }
@@ -398,6 +414,7 @@ impl Reconciler {
     /// As [`Reconciler::publish`]; the good forms on disk stay unchanged.
     fn hand_over(&mut self, applied: Applied) {
         self.prepare_secrets(&applied);
+        self.parts.ocsp.follow(&applied, &*self.parts.secrets);
         let publisher = &mut self.parts.publisher;
         // The configuration is already checked and stored, so that a bug in the compiler must not end the control side.
         let faults = catch_unwind(AssertUnwindSafe(|| publisher.publish(&applied))).unwrap_or_else(|_| {
@@ -421,6 +438,17 @@ impl Reconciler {
         let touched = touched.filter_map(|fault| fault.key).collect();
         told::tell_skipped(&applied.diff);
         self.start_faults.settle(&self.snapshot, &self.compile_faults);
+        let view = self.view();
+        self.told.tell(&view, touched, self.facts.logs_faults);
+        self.parts.view.store(view);
+    }
+
+    /// Takes expired certificates out of force, where a setting says so.
+    fn expire(&mut self) {
+        let Some(faults) = self.parts.publisher.expire() else { return };
+        let touched = faults.iter().filter_map(|fault| fault.key.clone()).collect();
+        self.compile_faults = faults;
+        self.compile_faults.truncate(MAX_COMPILE_FAULTS);
         let view = self.view();
         self.told.tell(&view, touched, self.facts.logs_faults);
         self.parts.view.store(view);
@@ -451,6 +479,7 @@ impl Reconciler {
 impl Drop for Reconciler {
     fn drop(&mut self) {
         self.parts.secrets.stop();
+        self.parts.ocsp.stop();
     }
 }
 

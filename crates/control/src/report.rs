@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use model::report::{Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, WorkerRevisions};
+use model::report::{
+    Certificates, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, WorkerRevisions,
+};
 
 /// The reports that boot passes to control, so that it can show the state of the gateway.
 #[derive(Clone)]
@@ -17,6 +19,8 @@ pub struct Reports {
     pub readiness: Arc<dyn Readiness>,
     /// The listeners of the instance.
     pub listening: Arc<dyn Listening>,
+    /// The certificates that clients are shown.
+    pub certificates: Arc<dyn Certificates>,
     /// The router's decision on a request; none where that cannot be asked.
     pub explain: Option<Arc<dyn Explain>>,
     /// The level of the instance's own log; none where it cannot be changed.

@@ -1,10 +1,11 @@
 //! Values of references to secrets: a cache with lookups that never block, refreshed in the background. Environment
-//! variables are read at each lookup. Secret managers are asked by a thread, which starts with the first reference to
+//! variables are read at each lookup; files of certificates are checked for changes every few seconds. Secret managers are asked by a thread, which starts with the first reference to
 //! one. It does not know the users of the values; each user asks for changes itself.
 
 mod cache;
 mod client;
 mod environment;
+mod files;
 mod manager;
 mod managers;
 mod shared;
@@ -14,14 +15,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use model::resource::Resource;
-use model::secret_reference::{self, SecretReference, SecretValues};
+use model::secret_reference::{self, SecretReference, SecretValues, file_path};
 use model::{Applied, Fault, Kind, Object};
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
 
 use cache::Counts;
-pub(crate) use client::connect;
+pub(crate) use client::{Get, connect, get};
 pub use environment::Environment;
+pub use files::FilePolicy;
+use files::Files;
 pub use shared::SecretOptions;
 use shared::Shared;
 use thread::FetchThread;
@@ -29,13 +32,18 @@ use thread::FetchThread;
 /// The values of all references, shared by the reconciling thread and the compiler.
 pub struct Secrets {
     shared: Arc<Shared>,
+    files: Mutex<Files>,
     thread: Mutex<Option<FetchThread>>,
 }
 
 impl Secrets {
     /// A cache without references.
     pub fn new(options: SecretOptions, environment: Environment) -> Secrets {
-        Secrets { shared: Arc::new(Shared::new(options, environment)), thread: Mutex::default() }
+        Secrets {
+            files: Mutex::new(Files::new(options.files.clone())),
+            shared: Arc::new(Shared::new(options, environment)),
+            thread: Mutex::default(),
+        }
     }
 
     /// Sets the function that is called whenever [`Secrets::take_changed`] has something to return.
@@ -46,6 +54,13 @@ impl Secrets {
     /// The references with values that have changed since the last call.
     pub(crate) fn take_changed(&self) -> Vec<Arc<str>> {
         std::mem::take(&mut *self.shared.changed.lock())
+    }
+
+    /// Reads files again that have changed; [`Secrets::take_changed`] returns their references. It blocks for the system
+    /// calls.
+    pub(crate) fn check_files(&self) {
+        let changed = self.files.lock().check(Instant::now());
+        self.shared.tell(changed);
     }
 
     /// Takes up the managers and references of `applied`, and drops those that it removed.
@@ -65,11 +80,17 @@ impl Secrets {
                 secret_reference::of(&object.resource).into_iter().map(|(_, text)| text.into()).collect()
             };
             for reference in difference.after.iter().flat_map(references) {
-                cache.follow(&reference, now);
+                match file_path(&reference) {
+                    Some(_) => self.files.lock().follow(&reference),
+                    None => cache.follow(&reference, now),
+                }
             }
             for reference in difference.before.iter().flat_map(references) {
                 if !applied.snapshot.has_secret_reference(&reference) {
-                    cache.forget(&reference);
+                    match file_path(&reference) {
+                        Some(_) => self.files.lock().forget(&reference),
+                        None => cache.forget(&reference),
+                    }
                 }
             }
         }
@@ -142,6 +163,9 @@ impl Secrets {
 
 impl SecretValues for Secrets {
     fn value(&self, reference: &str) -> Result<String, String> {
+        if file_path(reference).is_some() {
+            return self.files.lock().value(reference);
+        }
         match SecretReference::parse(reference) {
             Some(SecretReference::Environment { name, key }) => {
                 environment::value(self.shared.environment, name, key)

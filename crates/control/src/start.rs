@@ -10,15 +10,17 @@ use std::time::Duration;
 use ipnet::IpNet;
 use model::Catalog;
 use model::acme::Challenges;
+use model::tickets::SharedTicketKeys;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::acme::{Acme, AcmeConfig, AcmeParts, Shared, beside_file};
+use crate::acme::{Acme, AcmeConfig, AcmeParts, beside_file};
 use crate::admin::auth::{AdminKey, Gate};
 use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::metrics_server::Metrics;
+use crate::ocsp::Ocsp;
 use crate::reconcile::file::DeclarativeFile;
 use crate::reconcile::source::Source;
 use crate::reconcile::store::EmbeddedStore;
@@ -27,10 +29,12 @@ use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::secret::Secrets;
 use crate::serve::{Busy, Handler, serve};
+use crate::shared_state::Shared;
 use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store, StoreError};
 use crate::status::Status;
+use crate::ticket_keys::{self, TicketSharing};
 use crate::tls::{ServerTls, TlsFiles};
 use crate::view::SharedView;
 
@@ -60,6 +64,10 @@ pub struct ControlConfig {
     pub acme: Option<AcmeConfig>,
     /// The place where the data plane finds answers to challenges.
     pub challenges: Arc<Challenges>,
+    /// The OCSP responses that are stapled; the compiler behind the publisher has them too.
+    pub ocsp: Arc<Ocsp>,
+    /// The data plane's keys of session tickets, which a cluster shares; none where there are no tickets.
+    pub ticket_keys: Option<Arc<dyn SharedTicketKeys>>,
 }
 
 /// The source of the configuration.
@@ -198,6 +206,8 @@ pub struct Control {
     admin_busy: Busy,
     admin_tls: Option<Arc<ServerTls>>,
     acme: Option<Arc<Acme>>,
+    /// Ends with this value.
+    _ticket_sharing: Option<TicketSharing>,
     handlers: Handlers,
 }
 
@@ -217,6 +227,11 @@ impl Control {
             Some(acme) => Some((acme, shared_state(&*source, data.as_deref())?)),
             None => None,
         };
+        let ticket_sharing = config.ticket_keys.zip(source.cluster()).map(|(keys, access)| {
+            let handle = access.runtime;
+            let shared = Shared::cluster(access.etcd, &access.prefix, ticket_keys::FOLDER, &handle);
+            TicketSharing::start(shared, sealer.clone(), Arc::clone(&config.clock), keys, &handle)
+        });
         let beside = acme.as_ref().filter(|_| is_file);
         let beside_file = beside.map(|(_, shared)| beside_file(shared, &sealer)).unwrap_or_default();
         let (reconcile, thread) = Reconcile::start(
@@ -229,6 +244,7 @@ impl Control {
                 view: view.clone(),
                 sealer: config.sealer,
                 secrets: config.secrets,
+                ocsp: config.ocsp,
                 data,
             },
         )?;
@@ -255,7 +271,10 @@ impl Control {
         };
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
         let status_view = (!config.ready_with_faults).then(|| view.clone());
-        let status = Status::new(Arc::clone(&config.reports.readiness), status_view);
+        let status = {
+            let reports = &config.reports;
+            Status::new(Arc::clone(&reports.readiness), Arc::clone(&reports.certificates), status_view)
+        };
         let handlers = handlers(HandlerParts {
             reconcile: reconcile.clone(),
             view: view.clone(),
@@ -276,6 +295,7 @@ impl Control {
             admin_busy: Busy::default(),
             admin_tls: admin_tls.map(Arc::new),
             acme,
+            _ticket_sharing: ticket_sharing,
             handlers,
         };
         // If there is none, dropping `control` ends the thread.
@@ -428,7 +448,7 @@ fn handlers(parts: HandlerParts) -> Handlers {
 /// Where the state of certificates is shared: in etcd, else in the data folder.
 fn shared_state(source: &dyn Source, data: Option<&Path>) -> Result<Shared, StartError> {
     match source.cluster() {
-        Some(access) => Ok(Shared::cluster(access.etcd, &access.prefix, &access.runtime)),
+        Some(access) => Ok(Shared::cluster(access.etcd, &access.prefix, ACME_FOLDER, &access.runtime)),
         None => {
             let folder = data.unwrap_or(Path::new(".")).join(ACME_FOLDER);
             Shared::alone(folder.clone())
@@ -480,6 +500,8 @@ mod tests {
             ready_with_faults: false,
             acme: None,
             challenges: Arc::default(),
+            ocsp: Arc::default(),
+            ticket_keys: None,
         }
     }
 

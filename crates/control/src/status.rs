@@ -7,24 +7,30 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use model::report::Readiness;
+use model::report::{Certificates, Readiness};
 use serde_json::json;
 
 use crate::admin::respond;
+use crate::certificates;
 use crate::serve::{Answer, Handler, Refusal};
 use crate::view::SharedView;
 
-/// Answers `/status` and `/status/ready`.
+/// Answers `/status`, `/status/ready` and `/status/certificates`.
 pub struct Status {
     readiness: Arc<dyn Readiness>,
+    certificates: Arc<dyn Certificates>,
     /// None: faults of the configuration do not make the instance unready.
     view: Option<SharedView>,
 }
 
 impl Status {
-    /// A status listener that asks `readiness`, and `view` for faults of the configuration.
-    pub fn new(readiness: Arc<dyn Readiness>, view: Option<SharedView>) -> Status {
-        Status { readiness, view }
+    /// A status listener that asks `readiness` and `certificates`, and `view` for faults of the configuration.
+    pub fn new(
+        readiness: Arc<dyn Readiness>,
+        certificates: Arc<dyn Certificates>,
+        view: Option<SharedView>,
+    ) -> Status {
+        Status { readiness, certificates, view }
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -43,6 +49,7 @@ impl Status {
                     &json!({ "status": "error", "error": missing }),
                 ),
             },
+            "/status/certificates" => certificates::answer(&*self.certificates),
             _ => respond::error(StatusCode::NOT_FOUND, "not found"),
         }
     }
@@ -76,7 +83,7 @@ impl Handler for Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ask, block_on};
+    use crate::testing::{ask, block_on, reports};
     use crate::view::View;
 
     struct Missing(Option<&'static str>);
@@ -88,7 +95,7 @@ mod tests {
     }
 
     fn check(missing: Option<&'static str>, method: &str, path: &str, expected: (u16, &str)) {
-        let status = Status::new(Arc::new(Missing(missing)), None);
+        let status = Status::new(Arc::new(Missing(missing)), reports().certificates, None);
         let (code, _, body) = block_on(ask(&status, method, path, &[], ""));
         assert_eq!((code, body.as_str()), expected, "{method} {path}");
     }
@@ -104,10 +111,13 @@ mod tests {
             "/status/ready",
             (503, "{\"status\":\"error\",\"error\":\"worker 1 waits\"}\n"),
         );
+        let listed =
+            "{\"total\":1,\"list\":[{\"id\":\"1\",\"names\":[\"a.example\"],\"state\":\"faulty\"}]}\n";
+        check(None, "GET", "/status/certificates", (200, listed));
         check(None, "GET", "/other", (404, "{\"error_msg\":\"not found\"}\n"));
         let view = SharedView::default();
         view.store(View { unready: vec!["route 1 is faulty: x".to_owned()], ..View::default() });
-        let status = Status::new(Arc::new(Missing(None)), Some(view));
+        let status = Status::new(Arc::new(Missing(None)), reports().certificates, Some(view));
         let (code, _, body) = block_on(ask(&status, "GET", "/status/ready", &[], ""));
         assert_eq!((code, &*body), (503, "{\"status\":\"error\",\"error\":\"route 1 is faulty: x\"}\n"));
         check(None, "PUT", "/status", (405, "{\"error_msg\":\"only GET and HEAD\"}\n"));

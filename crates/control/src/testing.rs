@@ -11,8 +11,8 @@ use http::{HeaderMap, Request};
 use http_body_util::Full;
 use model::catalog::Subsystem;
 use model::report::{
-    ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision,
-    WorkerRevisions,
+    CertificateReport, CertificateState, Certificates, ListenerReport, Listening, LogLevel, MetricsText,
+    NodeHealth, Readiness, UpstreamHealth, WorkerRevision, WorkerRevisions,
 };
 use model::{Applied, Catalog, Fault, PluginInfo};
 use parking_lot::Mutex;
@@ -147,6 +147,13 @@ impl Listening for Gateway {
     }
 }
 
+impl Certificates for Gateway {
+    fn certificates(&self, _: usize) -> (Vec<CertificateReport>, usize) {
+        let names = vec!["a.example".into()];
+        (vec![CertificateReport { id: "1".into(), names, state: CertificateState::Faulty, facts: None }], 1)
+    }
+}
+
 pub(crate) fn reports() -> Reports {
     Reports {
         workers: Arc::new(Gateway),
@@ -154,6 +161,7 @@ pub(crate) fn reports() -> Reports {
         health: Arc::new(Gateway),
         readiness: Arc::new(Gateway),
         listening: Arc::new(Gateway),
+        certificates: Arc::new(Gateway),
         explain: None,
         log_level: Some(Arc::new(Level(Mutex::new("info".to_owned())))),
     }
@@ -168,6 +176,7 @@ pub(crate) fn secrets() -> Arc<Secrets> {
         timeout: second,
         policy: Default::default(),
         ca: None,
+        files: Default::default(),
     };
     Arc::new(Secrets::new(options, |_| None))
 }
@@ -295,6 +304,7 @@ impl Rig {
                 view: view.clone(),
                 sealer: sealer(keyring),
                 secrets: secrets(),
+                ocsp: Arc::default(),
                 data: None,
             },
         )?;

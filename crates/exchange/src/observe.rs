@@ -3,3 +3,4 @@
 pub mod histogram;
 pub mod metrics;
 pub mod pace;
+pub mod upstream_tls;

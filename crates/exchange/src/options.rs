@@ -63,6 +63,8 @@ pub struct Limits {
     pub wait_for_body_bytes: usize,
     /// HTTP/2 of clients.
     pub http2: Http2Limits,
+    /// HTTP/3 of clients.
+    pub http3: Http3Limits,
     /// HTTP/2 to upstreams.
     pub upstream_http2: UpstreamHttp2Limits,
     /// Bytes of one gRPC message, in either direction; 0 is without limit.
@@ -103,6 +105,7 @@ impl Default for Limits {
             // most heads, and that a client which sends it by the byte holds less than 8 KiB.
             wait_for_body_bytes: 2_048,
             http2: Http2Limits::default(),
+            http3: Http3Limits::default(),
             upstream_http2: UpstreamHttp2Limits::default(),
             // Messages pass in pieces, so that their size costs no memory here; servers have limits of their own.
             grpc_max_message_bytes: 0,
@@ -141,6 +144,39 @@ impl Default for Http2Limits {
             stream_window_bytes: 128 * 1024,
             // The memory that one client can hold by uploads that an endpoint does not take.
             connection_window_bytes: 1024 * 1024,
+        }
+    }
+}
+
+/// Limits of HTTP/3 connections of clients and of the handshakes of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Http3Limits {
+    /// Requests that a connection may have open at the same time.
+    pub max_streams: u32,
+    /// Bytes of a request body that may wait here while its endpoint takes none.
+    pub stream_window_bytes: u32,
+    /// The same for all streams of a connection together.
+    pub connection_window_bytes: u32,
+    /// Handshakes in progress on one worker from which on clients have to prove their address first (Retry); 0 is always.
+    pub retry_handshakes: usize,
+    /// Handshakes in progress on one worker from which on further ones are refused.
+    pub max_handshakes: usize,
+}
+
+impl Default for Http3Limits {
+    fn default() -> Http3Limits {
+        Http3Limits {
+            // As in HTTP/2.
+            max_streams: 128,
+            // At 20 ms of distance about 12 MB/s for one upload; datagrams that arrive out of order need some of it.
+            stream_window_bytes: 256 * 1024,
+            // The memory that one client can hold by uploads that an endpoint does not take.
+            connection_window_bytes: 1024 * 1024,
+            // A handshake takes some 200 µs of a worker and one round trip; so many at once are a crowd, or an attack with
+            // invented addresses, to which a Retry costs some microseconds.
+            retry_handshakes: 128,
+            // Each holds some 40 KiB.
+            max_handshakes: 2_048,
         }
     }
 }
@@ -185,6 +221,31 @@ pub struct ForwardOptions {
     pub server: Option<Box<str>>,
     /// `X-APISIX-Upstream-Status` on every response of a node, not only on server errors (contract section 2.5).
     pub show_upstream_status: bool,
+    /// `Alt-Svc` on responses over TLS, where HTTP/3 is served as well.
+    pub alt_svc: AltSvc,
+}
+
+/// The value of `Alt-Svc` (RFC 7838).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AltSvc {
+    /// HTTP/3 at the port of the listener, for a day.
+    #[default]
+    Port,
+    /// None is sent.
+    Off,
+    /// This one, for gateways that clients reach at another port or name.
+    Text(Box<str>),
+}
+
+impl AltSvc {
+    /// The value for a listener at `port`.
+    pub fn value(&self, port: u16) -> Option<String> {
+        match self {
+            AltSvc::Port => Some(format!("h3=\":{port}\"; ma=86400")),
+            AltSvc::Off => None,
+            AltSvc::Text(text) => Some(text.to_string()),
+        }
+    }
 }
 
 /// How long each step of a try may take, in milliseconds.

@@ -332,6 +332,7 @@ pub fn options() -> Options {
             via: None,
             server: None,
             show_upstream_status: false,
+            alt_svc: crate::options::AltSvc::default(),
         },
         limits: Limits::default(),
         upstream_timeouts: Timeouts::default(),

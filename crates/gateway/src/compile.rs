@@ -4,12 +4,14 @@
 
 mod body_variables;
 mod consumer;
+mod expiry;
 mod global;
 mod key_set;
 mod plugins;
 mod reference;
 mod route;
 mod sharing;
+mod sites;
 mod ssl;
 mod stream;
 mod upstream;
@@ -20,14 +22,17 @@ use std::sync::{Arc, Weak};
 
 use model::secret_reference::SecretValues;
 use model::snapshot::{Applied, Difference, Snapshot};
+use model::staple::Staples;
 use model::{Key, Kind};
-use net::tls::server::site::Site;
 use router::{Mode, Router};
 use stdx::hash::FastMap;
 use stdx::persistent::{ChunkedVec, ShardedMap};
 
+use expiry::Expiry;
 use key_set::KeySet;
 use sharing::Sharing;
+
+pub use expiry::ExpiredCertificates;
 
 use crate::runtime::{Consumers, Runtime, Unplaced};
 use exchange::options::Timeouts;
@@ -58,8 +63,9 @@ pub struct Compiler {
     /// The upstreams that plugins hold in their configurations; dropped ones are removed with the next change.
     plugin_upstreams: FastMap<Box<str>, HeldUpstream>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
-    /// Sites by the id of their `ssl` object.
-    sites: FastMap<Arc<str>, Arc<Site>>,
+    /// Where OCSP responses are found; none: nothing is stapled.
+    staples: Option<Arc<dyn Staples>>,
+    expiry: Expiry,
     /// Consumers with a key that another consumer has already.
     consumers_in_conflict: BTreeSet<Key>,
     empty_chain: Arc<Chain>,
@@ -122,7 +128,8 @@ impl Compiler {
             current,
             plugin_upstreams: FastMap::default(),
             consumer_entries: FastMap::default(),
-            sites: FastMap::default(),
+            staples: None,
+            expiry: Expiry::default(),
             consumers_in_conflict: BTreeSet::new(),
             empty_chain,
             sharing: Sharing::default(),

@@ -64,7 +64,7 @@ impl WorkerContext {
         let evictor = Evictor::new(local.clone(), parts.status.clone());
         Rc::new(WorkerContext {
             exchanges: ExchangePool::new(local.clone()),
-            upstreams: Upstreams::new(local.clone(), evictor.clone()),
+            upstreams: Upstreams::new(local.clone(), evictor.clone(), parts.status.upstream_tls.clone()),
             evictor,
             upstream_warnings: parts.upstream_warnings,
             path_scratch: RefCell::default(),

@@ -3,9 +3,14 @@
 
 pub(crate) mod arrival;
 pub(crate) mod connection_guard;
+mod extended_connect;
 pub(crate) mod h1;
 pub(crate) mod h2;
+pub(crate) mod h3;
 pub(crate) mod layers;
 pub(crate) mod listener_state;
 pub(crate) mod proxy_protocol;
+mod stream_end;
+mod streams;
 pub(crate) mod tls;
+mod waker;

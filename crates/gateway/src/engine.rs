@@ -28,6 +28,7 @@ use exchange::overload::{Shared, memory};
 use exchange::plugin::services::Services;
 use net::env;
 use net::listener::{self, Change, ListenFault, Listener, ListenerSet, Wanted};
+use net::quic::QuicProcess;
 
 /// Interval at which a drain checks whether it is done.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
@@ -76,6 +77,8 @@ pub struct EngineConfig {
     pub access_log: Option<(AccessLog, LogWriter)>,
     /// The services that plugins were built with.
     pub services: Arc<Services>,
+    /// Keys and generation of the workers' QUIC endpoints.
+    pub quic: QuicProcess,
 }
 
 impl Engine {
@@ -109,6 +112,7 @@ impl Engine {
                 shared: shared.clone(),
                 upstream_warnings: Arc::clone(&upstream_warnings),
                 peers: workers.clone(),
+                quic: config.quic.clone(),
                 series: series.clone(),
                 access_log: config.access_log.clone(),
             };

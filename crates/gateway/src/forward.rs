@@ -160,4 +160,11 @@ pub(crate) fn response_fields(exchange: &Exchange, has_body: bool, date: &[u8], 
     if response.status >= 200 && !response.headers.contains_known(FieldId::Date) {
         sink.field("Date", date);
     }
+    if let Some(tls) = &exchange.connection.tls
+        && let Some(alt_svc) = &tls.alt_svc
+        && response.status >= 200
+        && !response.headers.contains("alt-svc")
+    {
+        sink.field("Alt-Svc", alt_svc.as_bytes());
+    }
 }

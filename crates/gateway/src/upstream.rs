@@ -41,6 +41,8 @@ pub struct Upstream {
     pub nodes: Arc<Published<NodeSet>>,
     /// The Host that the endpoint receives.
     pub pass_host: PassHost,
+    /// Its scheme, as users write it.
+    pub scheme: &'static str,
     /// The protocol of connections to the nodes.
     pub protocol: Protocol,
     /// Whether no request may use HTTP/1, because the scheme is one of gRPC.

@@ -2,6 +2,7 @@
 //! other threads, and sweeps what it keeps; requests are served by `downstream` and `pipeline` with its context.
 
 mod accept;
+mod datagrams;
 mod listeners;
 mod run;
 mod state;

@@ -369,6 +369,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
                 via: Some("weir".into()),
                 server: Some("weir".into()),
                 show_upstream_status: false,
+                alt_svc: exchange::options::AltSvc::default(),
             },
             limits: Limits::default(),
             upstream_timeouts: Timeouts::default(),
@@ -380,6 +381,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
         runtime,
         access_log: None,
         services,
+        quic: net::quic::QuicProcess::first().unwrap(),
     };
     let engine = Engine::start(config).unwrap();
     let proxy = Wanted { address: ([127, 0, 0, 1], 0).into(), protocols: Protocols::HTTP1 };

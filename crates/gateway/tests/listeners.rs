@@ -9,11 +9,20 @@ use std::time::Duration;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
 use net::listener::{Change, Listener, Protocols, Wanted};
+use net::quic::QuicProcess;
 
 fn engine(workers: usize) -> Engine {
     let (options, runtime) = testing::without_routes();
     let services = Arc::new(exchange::testing::services());
-    Engine::start(EngineConfig { options, workers, runtime, access_log: None, services }).unwrap()
+    Engine::start(EngineConfig {
+        options,
+        workers,
+        runtime,
+        access_log: None,
+        services,
+        quic: QuicProcess::first().unwrap(),
+    })
+    .unwrap()
 }
 
 fn loopback(port: u16) -> Wanted {
@@ -62,7 +71,7 @@ fn port_is_shared_by_workers_only() {
 fn adopted_sockets_are_spread_over_workers() {
     let check = |bound: usize, workers: usize, adopted: &[usize], completed: &[usize]| {
         let old = Listener::bind(loopback(0), bound).unwrap();
-        let new = Listener::adopt(loopback(0), old.descriptors().unwrap(), workers).unwrap();
+        let new = Listener::adopt(loopback(0), old.descriptors().unwrap(), Vec::new(), workers).unwrap();
         assert_eq!(new.address(), old.address());
         let counts = |listener: &Listener| -> Vec<usize> {
             (0..workers).map(|worker| listener.of_worker(worker).unwrap().len()).collect()
@@ -80,8 +89,8 @@ fn adopted_sockets_are_spread_over_workers() {
 fn mismatched_sockets_are_not_adopted() {
     let two = [Listener::bind(loopback(0), 1).unwrap(), Listener::bind(loopback(0), 1).unwrap()];
     let mixed = two.iter().flat_map(|listener| listener.descriptors().unwrap()).collect();
-    Listener::adopt(loopback(0), mixed, 2).unwrap_err();
-    Listener::adopt(loopback(0), Vec::new(), 2).unwrap_err();
+    Listener::adopt(loopback(0), mixed, Vec::new(), 2).unwrap_err();
+    Listener::adopt(loopback(0), Vec::new(), Vec::new(), 2).unwrap_err();
 }
 
 #[test]
@@ -177,7 +186,7 @@ fn inherited_sockets_are_served_by_the_successor() {
     let (old, new) = (engine(3), engine(2));
     let address = old.listen(&[loopback(0)]).unwrap().added[0];
     let sockets = old.listeners()[0].descriptors().unwrap();
-    let adopted = Listener::adopt(loopback(address.port()), sockets, 2).unwrap();
+    let adopted = Listener::adopt(loopback(address.port()), sockets, Vec::new(), 2).unwrap();
     new.open(vec![Arc::new(adopted)]);
     assert!(old.hand_over(Duration::from_secs(20), &|| false));
     assert!(is_served_by_all(address), "three sockets, two workers, and no connection is lost");

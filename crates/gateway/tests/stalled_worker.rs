@@ -17,6 +17,7 @@ use model::catalog::{Catalog, PluginInfo};
 use model::snapshot::{Change, Policy, Snapshot};
 use model::{Key, Kind, Written};
 use net::listener::{Protocols, Wanted};
+use net::quic::QuicProcess;
 use serde_json::json;
 use testkit::{wait_for, wait_until};
 
@@ -71,7 +72,14 @@ fn engine() -> (Engine, SocketAddr) {
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());
     let (options, _) = testing::without_routes();
-    let config = EngineConfig { options, workers: 1, runtime, access_log: None, services };
+    let config = EngineConfig {
+        options,
+        workers: 1,
+        runtime,
+        access_log: None,
+        services,
+        quic: QuicProcess::first().unwrap(),
+    };
     let engine = Engine::start(config).unwrap();
     let proxy = Wanted { address: ([127, 0, 0, 1], 0).into(), protocols: Protocols::HTTP1 };
     let address = engine.listen(&[proxy]).unwrap().added[0];

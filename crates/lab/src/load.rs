@@ -1,6 +1,6 @@
 //! The load generator: sends requests to one server by a plan, checks every response and returns the outcome. One epoll
 //! loop per thread, no runtime, no allocation per request, because it has to cost less than the gateway that it
-//! measures. It speaks HTTP/1.1 and WebSocket in clear text; it knows no gateways, and prints nothing. [`tools`] runs
+//! measures. It speaks HTTP/1.1, also over TLS, and WebSocket in clear text; `http3` is another generator of its own; it knows no gateways, and prints nothing. [`tools`] runs
 //! other load generators.
 
 mod asker;
@@ -8,17 +8,20 @@ mod connection;
 mod crowd;
 mod expect;
 mod fetch;
+mod http3;
 mod reading;
 mod schedule;
 mod socket;
 mod tally;
 mod target;
 mod timer;
+mod tls;
 pub mod tools;
 pub mod websocket;
+mod wire;
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,12 +36,14 @@ use crowd::Crowd;
 use expect::Measure;
 use schedule::Schedule;
 use tally::{Kind, Run, Tally};
+use tls::Client;
 
 pub use crowd::Habit;
 pub use expect::{Check, Expectation};
 pub use fetch::fetch;
 pub use tally::summary;
 pub use target::Target;
+pub use tls::Tls;
 
 /// One run of the load generator.
 #[derive(Clone, Debug)]
@@ -66,6 +71,8 @@ pub struct Plan {
     pub body_bytes: u64,
     /// Limit for connecting, and for each request from when it was sent.
     pub timeout: Duration,
+    /// The handshakes, if the URL asks for TLS.
+    pub tls: Tls,
     /// The expected response.
     pub expect: Expectation,
 }
@@ -77,6 +84,11 @@ pub enum Manner {
     Http,
     /// They send messages, which are to be echoed.
     Websocket,
+    /// They send requests over HTTP/3, this many at a time on each connection.
+    Http3 {
+        /// Requests in flight on one connection.
+        streams: u16,
+    },
     /// They hold connections and hardly use them.
     Crowd(Habit),
 }
@@ -86,38 +98,27 @@ pub enum Manner {
 pub fn run(plan: &Plan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Result<LoadOutcome> {
     plan.check()?;
     grant_descriptors(u64::from(plan.connections))?;
-    let job = plan.job();
+    let job = Arc::new(plan.job()?);
     if let Manner::Crowd(habit) = plan.manner {
         let seconds = plan.seconds.map(Duration::from_secs_f64);
         return Crowd::new(&job, habit, plan)?.run(seconds, stop, ready);
     }
     let threads = usize::from(plan.threads);
-    let mut askers = Vec::with_capacity(threads);
-    for thread in 0..threads {
-        askers.push(plan.asker(&job, thread)?);
-    }
-    // All threads begin together, because a thread alone would find the server idle.
-    let barrier = Barrier::new(threads + 1);
-    let (tallies, elapsed, cpu) = thread::scope(|scope| {
-        let running: Vec<_> = askers
-            .into_iter()
-            .map(|mut asker| {
-                let barrier = &barrier;
-                scope.spawn(move || {
-                    asker.connect(stop);
-                    barrier.wait();
-                    asker.run(stop)
-                })
-            })
-            .collect();
-        barrier.wait();
-        let (began, cpu_before) = (Instant::now(), cpu_time());
-        let tallies: Vec<_> = running.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        (tallies, began.elapsed(), cpu_time().saturating_sub(cpu_before))
-    });
+    let (tallies, elapsed, cpu) = if let Manner::Http3 { streams } = plan.manner {
+        let shares = (0..threads).map(|thread| plan.http3_share(thread, streams)).collect();
+        let tally = || Tally::new(plan.seconds.unwrap_or(0.0));
+        race(shares, |share, barrier| http3::run(share, &job, tally(), stop, barrier))
+    } else {
+        let askers: anyhow::Result<_> = (0..threads).map(|thread| plan.asker(&job, thread)).collect();
+        race(askers?, |mut asker, barrier| {
+            asker.connect(stop);
+            barrier.wait();
+            Ok(asker.run(stop))
+        })
+    };
     let mut sum = Tally::new(0.0);
     for tally in tallies {
-        sum.add(&tally.ok().context("a thread of the load generator panicked; its message is above")?);
+        sum.add(&tally.ok().context("a thread of the load generator panicked; its message is above")??);
     }
     for _ in 0..job.measure.differing_early_ones() {
         sum.fail(Kind::Content, || "answers at the beginning differ from each other".to_owned());
@@ -125,6 +126,24 @@ pub fn run(plan: &Plan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Resu
     let asked = plan.asked(elapsed, stop.load(Ordering::Relaxed), sum.requests());
     let from_due_time = plan.rate.is_some();
     Ok(sum.outcome(&Run { asked, cpu, from_due_time, failing_one_in: plan.expect.failing_one_in }))
+}
+
+/// Runs all workers, each on a thread of its own. They begin together at the barrier, because a thread alone would find
+/// the server idle. Returns their tallies, the time from the barrier on, and the CPU time in it.
+fn race<W: Send>(
+    workers: Vec<W>,
+    work: impl Fn(W, &Barrier) -> anyhow::Result<Tally> + Sync,
+) -> (Vec<thread::Result<anyhow::Result<Tally>>>, Duration, Duration) {
+    let barrier = Barrier::new(workers.len() + 1);
+    thread::scope(|scope| {
+        let (work, barrier) = (&work, &barrier);
+        let running: Vec<_> =
+            workers.into_iter().map(|worker| scope.spawn(move || work(worker, barrier))).collect();
+        barrier.wait();
+        let (began, cpu_before) = (Instant::now(), cpu_time());
+        let tallies = running.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        (tallies, began.elapsed(), cpu_time().saturating_sub(cpu_before))
+    })
 }
 
 impl Plan {
@@ -147,7 +166,13 @@ impl Plan {
         if self.timeout.is_zero() {
             bail!("the timeout is more than 0");
         }
+        if self.tls != Tls::default() && !self.target.is_tls {
+            bail!("a version of TLS, and resumption, need a URL with https://");
+        }
         match self.manner {
+            Manner::Websocket | Manner::Crowd(_) if self.target.is_tls => {
+                bail!("WebSocket, slow and idle clients speak clear text: write http://")
+            }
             Manner::Websocket if self.per_connection.is_some() => {
                 bail!("WebSocket connections are kept: leave out what ends them")
             }
@@ -157,7 +182,21 @@ impl Plan {
             Manner::Crowd(_) if self.rate.is_some() || self.requests.is_some() || self.threads > 1 => {
                 bail!("slow and idle clients have a pace of their own: leave out rate, requests and threads")
             }
-            Manner::Http | Manner::Websocket if !self.ramp_up.is_zero() => {
+            Manner::Http3 { streams: 0 } => {
+                bail!("a connection of HTTP/3 has at least one request in flight")
+            }
+            Manner::Http3 { .. } if !self.target.is_tls => bail!("HTTP/3 is encrypted: write https://"),
+            Manner::Http3 { .. }
+                if self.rate.is_some()
+                    || self.per_connection.is_some()
+                    || self.body_bytes > 0
+                    || self.tls != Tls::default() =>
+            {
+                bail!(
+                    "over HTTP/3 connections are kept and requests are GETs, one after another: leave out rates, bodies and what ends connections"
+                )
+            }
+            Manner::Http | Manner::Http3 { .. } | Manner::Websocket if !self.ramp_up.is_zero() => {
                 bail!("slow and idle clients come one by one, others all at once: leave out the ramp")
             }
             _ => Ok(()),
@@ -165,7 +204,7 @@ impl Plan {
     }
 
     /// The bytes sent on every connection.
-    fn job(&self) -> Job {
+    fn job(&self) -> anyhow::Result<Job> {
         let websocket = (self.manner == Manner::Websocket).then(|| Upgrade {
             handshake: websocket::handshake(&self.target.host, &self.target.path),
             payload: pattern(self.body_bytes),
@@ -174,14 +213,19 @@ impl Plan {
             Some(upgrade) => (websocket::message(&upgrade.payload), Vec::new()),
             None => (self.request(""), self.request("Connection: close\r\n")),
         };
-        Job {
+        let tls = match self.target.is_tls {
+            true => Some((self.tls, Client::new(self.tls, &self.target.host)?)),
+            false => None,
+        };
+        Ok(Job {
             target: self.target.clone(),
             request,
             last_request,
             per_connection: self.per_connection.unwrap_or(u64::MAX),
             websocket,
+            tls,
             measure: Measure::new(self.expect.clone()),
-        }
+        })
     }
 
     fn request(&self, fields: &str) -> Vec<u8> {
@@ -195,17 +239,35 @@ impl Plan {
         [head.as_bytes(), &pattern(length)].concat()
     }
 
+    /// The share of one thread in a number.
+    fn share(&self, all: u64, thread: usize) -> u64 {
+        let threads = u64::from(self.threads);
+        all / threads + u64::from((thread as u64) < all % threads)
+    }
+
+    fn end_ns(&self) -> u64 {
+        self.seconds.map_or(u64::MAX, |seconds| (seconds * 1e9) as u64)
+    }
+
+    fn http3_share(&self, thread: usize, streams: u16) -> http3::Share {
+        http3::Share {
+            connections: self.share(u64::from(self.connections), thread) as usize,
+            streams,
+            requests: self.requests.map_or(u64::MAX, |requests| self.share(requests, thread)),
+            end_ns: self.end_ns(),
+            timeout: self.timeout,
+        }
+    }
+
     /// The asker of one thread, with its share.
     fn asker<'a>(&self, job: &'a Job, thread: usize) -> anyhow::Result<Asker<'a>> {
-        let threads = usize::from(self.threads);
-        let share = |all: u64| all / threads as u64 + u64::from((thread as u64) < all % threads as u64);
-        let end_ns = self.seconds.map_or(u64::MAX, |seconds| (seconds * 1e9) as u64);
+        let (threads, end_ns) = (usize::from(self.threads), self.end_ns());
         let limits = Limits {
-            connections: share(u64::from(self.connections)) as usize,
+            connections: self.share(u64::from(self.connections), thread) as usize,
             end_ns,
             timeout_ns: self.timeout.as_nanos() as u64,
         };
-        let most = self.requests.map_or(u64::MAX, share);
+        let most = self.requests.map_or(u64::MAX, |requests| self.share(requests, thread));
         let source = match self.rate {
             Some(rate) => Source::Open(Schedule::new(rate, thread, threads, end_ns, most)),
             None => Source::Closed { left: most },

@@ -9,6 +9,7 @@ pub mod group;
 pub mod headline;
 pub mod html;
 pub mod json;
+mod libraries;
 pub mod number;
 #[cfg(test)]
 mod pages;

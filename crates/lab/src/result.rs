@@ -153,15 +153,27 @@ pub struct LoadOutcome {
     pub unsent: u64,
     /// CPU of the load generator per response, user and system, in microseconds.
     pub cpu_us_per_request: f64,
+    /// Handshakes of TLS by kind; absent without TLS, and if the tool does not report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshakes: Option<Handshakes>,
     /// The first failure of each kind in words, and what else the tool says of itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
+/// Handshakes of TLS by kind.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Handshakes {
+    /// With a certificate and its signature.
+    pub full: u64,
+    /// By a ticket of a session before.
+    pub resumed: u64,
+}
+
 /// Failures by kind.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Failures {
-    /// Connections refused or not made in time.
+    /// Connections refused or not made in time, or made with another kind of TLS handshake than asked for.
     pub connect: u64,
     /// Connections that broke during a request.
     pub broken: u64,

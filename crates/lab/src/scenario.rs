@@ -19,6 +19,9 @@ pub struct Scenario {
     /// The protocol of clients and gateway.
     #[serde(default)]
     pub protocol: Protocol,
+    /// The key of the certificate that a gateway shows over TLS.
+    #[serde(default, skip_serializing_if = "KeyKind::is_usual")]
+    pub certificate: KeyKind,
     /// The load generator and its requests.
     pub load: Load,
     /// Only these contenders, by name; all that speak the protocol if absent.
@@ -56,7 +59,8 @@ pub struct Scenario {
     pub quick: bool,
 }
 
-/// The protocol of clients and gateway; the origin always speaks HTTP/1.1, or echoes frames for WebSocket.
+/// The protocol of clients and gateway. The origin speaks HTTP/1.1, echoes frames for WebSocket, and answers calls of gRPC
+/// over HTTP/2 in clear text.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -67,6 +71,12 @@ pub enum Protocol {
     Https,
     /// HTTP/2 over TLS.
     Http2,
+    /// HTTP/2 in clear text, by prior knowledge.
+    H2c,
+    /// gRPC over HTTP/2 in clear text, to the origin as well.
+    Grpc,
+    /// HTTP/3.
+    Http3,
     /// WebSocket over HTTP/1.1 in clear text.
     Websocket,
 }
@@ -78,7 +88,71 @@ impl Protocol {
             Self::Http => "http",
             Self::Https => "https",
             Self::Http2 => "http2",
+            Self::H2c => "h2c",
+            Self::Grpc => "grpc",
+            Self::Http3 => "http3",
             Self::Websocket => "websocket",
+        }
+    }
+
+    /// Whether clients speak TLS, over TCP or within QUIC.
+    pub fn is_encrypted(self) -> bool {
+        matches!(self, Self::Https | Self::Http2 | Self::Http3)
+    }
+
+    /// Whether a connection carries many requests at once.
+    pub fn has_streams(self) -> bool {
+        matches!(self, Self::Http2 | Self::H2c | Self::Grpc | Self::Http3)
+    }
+
+    /// Whether its load generator is h2load.
+    fn needs_h2load(self) -> bool {
+        matches!(self, Self::Http2 | Self::H2c | Self::Grpc)
+    }
+}
+
+/// The key of a certificate.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyKind {
+    /// ECDSA on the curve P-256, the kind that most sites have.
+    #[default]
+    Ecdsa,
+    /// RSA of 2048 bits.
+    Rsa,
+}
+
+impl KeyKind {
+    /// The name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ecdsa => "ecdsa",
+            Self::Rsa => "rsa",
+        }
+    }
+
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    #[serde(rename = "1.2")]
+    V1_2,
+    /// TLS 1.3.
+    #[serde(rename = "1.3")]
+    V1_3,
+}
+
+impl TlsVersion {
+    /// The name in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1_2 => "1.2",
+            Self::V1_3 => "1.3",
         }
     }
 }
@@ -103,18 +177,30 @@ pub struct Load {
     /// This many requests instead of a time (`ab -n`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
-    /// Open loop: this many requests are due per second, whatever the responses do. Only `weir`.
+    /// This many requests are due per second, whatever the responses do. With `weir` an open loop; `h2load` divides them
+    /// among its connections and counts latency from when a request was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Open loop at this share of the slowest contender's throughput. Only `weir`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_share: Option<f64>,
-    /// Requests are POSTs with a body of this many bytes. Only `weir`.
+    /// Requests are POSTs with a body of this many bytes. Only `weir`; with gRPC, the length of a message, 16 if absent.
     #[serde(default)]
     pub body_bytes: u64,
-    /// Streams of one HTTP/2 connection (`-m` of h2load).
+    /// Requests in flight on one connection of HTTP/2 or HTTP/3 (`-m` of h2load).
     #[serde(default = "one")]
     pub streams: u16,
+    /// The load generator's flow-control windows are this power of two, less one, for a stream and for a connection (`-w`
+    /// and `-W` of h2load). If absent, they are 30 bits, which never fill up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_bits: Option<u8>,
+    /// Whether every connection after the first of its client resumes the session before it; otherwise every handshake is
+    /// a full one. Any other handshake is a failure. Only `weir` over https.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub resume: bool,
+    /// The version of TLS that clients offer; all if absent. Only `weir` over https.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_version: Option<TlsVersion>,
     /// The expected response.
     #[serde(default)]
     pub expect: Expect,
@@ -161,6 +247,11 @@ fn yes() -> bool {
     true
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 fn small_path() -> String {
     "/checked-out".to_owned()
 }
@@ -192,17 +283,32 @@ impl Scenario {
         if load.connections == 0 || self.workers == 0 || load.threads == 0 {
             bail!("`connections`, `threads` and `workers` are at least 1");
         }
-        if (load.rate.is_some() || load.rate_share.is_some() || load.body_bytes > 0)
-            && load.tool != Tool::Weir
+        let is_own = load.tool == Tool::Weir;
+        if (load.rate_share.is_some() || (load.body_bytes > 0 && self.protocol != Protocol::Grpc)) && !is_own
         {
-            bail!("`rate`, `rate_share` and `body_bytes` need `tool: weir`: {:?} cannot", load.tool);
+            bail!("`rate_share` and `body_bytes` need `tool: weir`: {:?} cannot", load.tool);
         }
-        if self.protocol == Protocol::Http2 && load.tool != Tool::H2load {
-            bail!("`protocol: http2` needs `tool: h2load`");
+        if load.rate.is_some() && !is_own && load.tool != Tool::H2load {
+            bail!("`rate` needs `tool: weir` or `tool: h2load`: {:?} cannot", load.tool);
         }
-        if self.protocol == Protocol::Websocket && load.tool != Tool::Weir {
-            bail!("`protocol: websocket` needs `tool: weir`");
+        if self.protocol.needs_h2load() && load.tool != Tool::H2load {
+            bail!("`protocol: {}` needs `tool: h2load`", self.protocol.name());
+        }
+        if matches!(self.protocol, Protocol::Websocket | Protocol::Http3) && !is_own {
+            bail!("`protocol: {}` needs `tool: weir`", self.protocol.name());
+        }
+        if load.window_bits.is_some_and(|bits| !WINDOW_BITS.contains(&bits) || load.tool != Tool::H2load) {
+            bail!("`window_bits` is from 1 to 30, and needs `tool: h2load`");
+        }
+        if (load.resume || load.tls_version.is_some()) && (self.protocol != Protocol::Https || !is_own) {
+            bail!("`resume` and `tls_version` need `protocol: https` and `tool: weir`");
+        }
+        if self.certificate != KeyKind::default() && !self.protocol.is_encrypted() {
+            bail!("`certificate` needs a protocol over TLS: https, http2 or http3");
         }
         Ok(())
     }
 }
+
+/// Windows of HTTP/2 have at most 31 bits, and h2load takes up to 30.
+const WINDOW_BITS: std::ops::RangeInclusive<u8> = 1..=30;

@@ -65,6 +65,19 @@ pub fn value(catalog: &Catalog, kind: Kind, value: &Value) -> Result<(), Refusal
     read(kind, &without_ignored(value, &passed)).map(drop)
 }
 
+/// Refuses an `ssl` object with certificates that all ended before `now_s`, in seconds since the Unix epoch. It is no part of
+/// [`object`], because an object that was good when it was written does not become faulty by the time of day.
+///
+/// # Errors
+/// The fault.
+pub fn unexpired(kind: Kind, value: &Value, now_s: i64) -> Result<(), Refusal> {
+    let mut findings = Findings::default();
+    if kind == Kind::Ssl {
+        ssl::check_expiry(value, now_s, &mut findings);
+    }
+    findings.into_result()
+}
+
 /// The value without the unknown fields that were accepted: no reader behind the checks meets them.
 fn without_ignored<'v>(value: &'v Value, passed: &Passed) -> Cow<'v, Value> {
     if passed.ignored.is_empty() {

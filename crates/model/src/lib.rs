@@ -20,6 +20,8 @@ pub mod secret_field;
 pub mod secret_reference;
 pub mod settings;
 pub mod snapshot;
+pub mod staple;
+pub mod tickets;
 pub mod unsupported;
 pub mod validate;
 mod written;

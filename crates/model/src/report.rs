@@ -160,6 +160,75 @@ pub struct ListenerReport {
     pub protocols: Vec<&'static str>,
 }
 
+/// The certificates that clients are shown.
+pub trait Certificates: Send + Sync {
+    /// Those that end first, at most `most`, and the number of all.
+    fn certificates(&self, most: usize) -> (Vec<CertificateReport>, usize);
+}
+
+/// One certificate of an `ssl` object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateReport {
+    /// The id of the object.
+    pub id: Arc<str>,
+    /// The server names of the object.
+    pub names: Vec<Box<str>>,
+    /// Whether it is shown to clients, and why not.
+    pub state: CertificateState,
+    /// The facts of the certificate; none for an object that is faulty and has no good form.
+    pub facts: Option<CertificateFacts>,
+}
+
+/// The facts of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// Its place among the certificates of the object, from 0.
+    pub index: usize,
+    /// The begin of its validity, in seconds since the Unix epoch.
+    pub not_before_s: i64,
+    /// The end of its validity, in seconds since the Unix epoch.
+    pub not_after_s: i64,
+    /// The subject.
+    pub subject: String,
+    /// The issuer.
+    pub issuer: String,
+    /// The serial number in hexadecimal digits.
+    pub serial: String,
+    /// Whether an OCSP response is stapled to it.
+    pub has_staple: bool,
+    /// Whether clients may refuse it without an OCSP response.
+    pub must_staple: bool,
+}
+
+/// Whether a certificate is shown to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateState {
+    /// It is valid, and shown.
+    Valid,
+    /// Its validity has not begun; it is shown.
+    NotYetValid,
+    /// It has expired; it is shown.
+    Expired,
+    /// It has expired and is not shown, because of a setting.
+    Refused,
+    /// The object cannot be used and has no good form; handshakes for its names are refused.
+    Faulty,
+}
+
+impl CertificateState {
+    /// As the control API writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            CertificateState::Valid => "valid",
+            CertificateState::NotYetValid => "not_yet_valid",
+            CertificateState::Expired => "expired",
+            CertificateState::Refused => "refused",
+            CertificateState::Faulty => "faulty",
+        }
+    }
+}
+
 /// How much the node's own log tells, while it runs.
 pub trait LogLevel: Send + Sync {
     /// The level in force, as it was written: `info`, or `warn,control=debug`.
@@ -195,6 +264,7 @@ mod tests {
             _: &dyn Explain,
             _: &dyn LogLevel,
             _: &dyn Listening,
+            _: &dyn Certificates,
         ) {
         }
     }

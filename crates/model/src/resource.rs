@@ -39,7 +39,7 @@ pub use proto::Proto;
 pub use route::{Method, Route, RouteRare};
 pub use secret::Secret;
 pub use service::Service;
-pub use ssl::{Ssl, SslClient, SslType};
+pub use ssl::{OcspStapling, Ssl, SslClient, SslType};
 pub use stream_route::{StreamProtocol, StreamRoute};
 pub use upstream::{
     Balance, Discovery, DiscoveryArgs, HashOn, HttpVersion, KeepalivePool, PassHost, Scheme, Upstream,

@@ -1,6 +1,6 @@
 //! References to values that are kept elsewhere, as users write them: `$ENV://NAME`, `$ENV://NAME/key`,
-//! `$secret://{manager}/{id}/{path}/{key}` (contract section 2.3). Knows their grammar and where objects have them;
-//! finds no value.
+//! `$secret://{manager}/{id}/{path}/{key}` (contract section 2.3), and for certificates `$file:///PATH`. Knows their grammar
+//! and where objects have them; finds no value.
 
 use serde_json::Value;
 
@@ -59,6 +59,19 @@ pub fn is_reference(text: &str) -> bool {
     SecretReference::parse(text).is_some()
 }
 
+/// The path of a reference to a file, `$file:///PATH`. Only certificates and keys may be such references: a plugin would show
+/// the file to clients.
+#[must_use]
+pub fn file_path(text: &str) -> Option<&str> {
+    text.strip_prefix(FILE)
+}
+
+/// Whether the text of a certificate or key is a reference.
+#[must_use]
+pub fn is_certificate_reference(text: &str) -> bool {
+    is_reference(text) || file_path(text).is_some()
+}
+
 /// Every reference in `value`, with the JSON pointer to it below `place`.
 pub fn for_each<'v>(value: &'v Value, place: &str, visit: &mut dyn FnMut(String, &'v str)) {
     match value {
@@ -101,8 +114,16 @@ pub fn of(resource: &Resource) -> Vec<(String, &str)> {
                     further => format!("/{name}s/{}", further - 1),
                 };
                 for (name, text) in [("cert", cert), ("key", key)] {
-                    if is_reference(text) {
+                    if is_certificate_reference(text) {
                         found.push((place(name), &**text));
+                    }
+                }
+            }
+            if let Some(client) = &ssl.client {
+                for (place, text) in [("/client/ca", Some(&client.ca)), ("/client/crl", client.crl.as_ref())]
+                {
+                    if let Some(text) = text.filter(|text| is_certificate_reference(text)) {
+                        found.push((place.to_owned(), &**text));
                     }
                 }
             }
@@ -111,8 +132,10 @@ pub fn of(resource: &Resource) -> Vec<(String, &str)> {
     }
     if let Some(tls) = resource.upstream().and_then(|upstream| upstream.tls.as_deref()) {
         let place = if matches!(resource, Resource::Upstream(_)) { "/tls" } else { "/upstream/tls" };
-        for (name, text) in [("client_cert", &tls.client_cert), ("client_key", &tls.client_key)] {
-            if let Some(text) = text.as_deref().filter(|text| is_reference(text)) {
+        let fields =
+            [("ca_certs", &tls.ca_certs), ("client_cert", &tls.client_cert), ("client_key", &tls.client_key)];
+        for (name, text) in fields {
+            if let Some(text) = text.as_deref().filter(|text| is_certificate_reference(text)) {
                 found.push((below(place, name), text));
             }
         }
@@ -146,6 +169,7 @@ fn after<'t>(text: &'t str, scheme: &str) -> Option<&'t str> {
 
 const ENVIRONMENT: &str = "$env://";
 const MANAGED: &str = "$secret://";
+const FILE: &str = "$file://";
 
 #[cfg(test)]
 mod tests {
@@ -193,18 +217,35 @@ mod tests {
             json!({"cert": "$env://C", "key": "$secret://vault/1/a/b", "certs": ["c"], "keys": ["$env://K"]}),
             &[("/cert", "$env://C"), ("/key", "$secret://vault/1/a/b"), ("/keys/0", "$env://K")],
         );
+        check(
+            Kind::Ssl,
+            json!({"cert": "$file:///c", "key": "$file:///k", "client": {"ca": "$file:///ca", "crl": "$env://CRL"}}),
+            &[
+                ("/cert", "$file:///c"),
+                ("/key", "$file:///k"),
+                ("/client/ca", "$file:///ca"),
+                ("/client/crl", "$env://CRL"),
+            ],
+        );
+        // A plugin reads no file.
+        check(Kind::Route, json!({"uri": "/", "plugins": {"a": {"x": "$file:///k"}}}), &[]);
         check(Kind::PluginMetadata, json!({"a": {"b": "$env://M"}}), &[("/a/b", "$env://M")]);
-        let tls = json!({"client_cert": "$env://C", "client_key": "$secret://vault/1/a/k"});
+        let tls = json!({"client_cert": "$env://C", "client_key": "$secret://vault/1/a/k", "ca_certs": "$file:///ca"});
         let upstream = json!({"nodes": {}, "tls": tls});
         check(
             Kind::Upstream,
             upstream.clone(),
-            &[("/tls/client_cert", "$env://C"), ("/tls/client_key", "$secret://vault/1/a/k")],
+            &[
+                ("/tls/ca_certs", "$file:///ca"),
+                ("/tls/client_cert", "$env://C"),
+                ("/tls/client_key", "$secret://vault/1/a/k"),
+            ],
         );
         check(
             Kind::Service,
             json!({"upstream": upstream}),
             &[
+                ("/upstream/tls/ca_certs", "$file:///ca"),
                 ("/upstream/tls/client_cert", "$env://C"),
                 ("/upstream/tls/client_key", "$secret://vault/1/a/k"),
             ],

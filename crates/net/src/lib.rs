@@ -8,6 +8,7 @@ pub mod env;
 pub mod listener;
 pub mod nodes;
 pub mod proxy_protocol;
+pub mod quic;
 pub mod resolver;
 pub mod tls;
 pub mod transport;

@@ -2,21 +2,26 @@
 //! `SO_REUSEPORT`. An address is probed without that option first, for a second process would otherwise share it in
 //! silence; sockets that another process handed over need no probe. It accepts nothing itself.
 
+mod datagrams;
 mod set;
 
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::env::{self, BoundSocket};
 
+pub use datagrams::Datagrams;
 pub use set::plan;
 pub use set::{Change, ListenFault, ListenerSet};
 
 /// Numbers for listeners, unique in this process.
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
+
+/// How often another port is tried for TCP and UDP together.
+const PORT_ATTEMPTS: usize = 16;
 
 /// The protocols of a listener's connections, from the socket up. Layers around HTTP/1 (TLS, the PROXY protocol) are
 /// fields here, protocols in its place (HTTP/2, layer 4) variants of [`Application`].
@@ -26,6 +31,8 @@ pub struct Protocols {
     pub proxy_protocol: bool,
     /// TLS beneath.
     pub tls: bool,
+    /// HTTP/3 on UDP, at the same address and port.
+    pub http3: bool,
     /// The protocol inside of every layer.
     pub application: Application,
 }
@@ -40,11 +47,13 @@ pub enum Application {
 impl Protocols {
     /// Plain HTTP/1.
     pub const HTTP1: Protocols =
-        Protocols { proxy_protocol: false, tls: false, application: Application::Http1 };
+        Protocols { proxy_protocol: false, tls: false, http3: false, application: Application::Http1 };
 
     /// HTTP/1 over TLS.
-    pub const HTTPS1: Protocols =
-        Protocols { proxy_protocol: false, tls: true, application: Application::Http1 };
+    pub const HTTPS1: Protocols = Protocols { tls: true, ..Protocols::HTTP1 };
+
+    /// HTTP/1 over TLS, and HTTP/3 beside it.
+    pub const HTTPS_AND_HTTP3: Protocols = Protocols { http3: true, ..Protocols::HTTPS1 };
 
     /// The same behind a PROXY protocol header.
     #[must_use]
@@ -59,7 +68,8 @@ impl Protocols {
         };
         let tls = self.tls.then_some("tls");
         let proxy_protocol = self.proxy_protocol.then_some("proxy-protocol");
-        proxy_protocol.into_iter().chain(tls).chain([application]).collect()
+        let http3 = self.http3.then_some("http3");
+        proxy_protocol.into_iter().chain(tls).chain([application]).chain(http3).collect()
     }
 }
 
@@ -81,6 +91,8 @@ pub struct Listener {
     address: SocketAddr,
     /// For each worker, the sockets it accepts on.
     sockets: Mutex<Vec<Vec<BoundSocket>>>,
+    /// Its UDP sockets, where it serves HTTP/3.
+    datagrams: Datagrams,
 }
 
 impl Listener {
@@ -89,6 +101,20 @@ impl Listener {
     /// # Errors
     /// The kernel's, above all that the address is in use, by whomever.
     pub fn bind(wanted: Wanted, workers: usize) -> io::Result<Listener> {
+        let mut attempts = 1;
+        loop {
+            let bound = Listener::bind_once(wanted, workers);
+            let is_taken = bound.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse);
+            // A port that is free for TCP may be taken for UDP; only a port that the kernel chose can be another one.
+            if !is_taken || wanted.address.port() != 0 || !wanted.protocols.http3 || attempts == PORT_ATTEMPTS
+            {
+                return bound;
+            }
+            attempts += 1;
+        }
+    }
+
+    fn bind_once(wanted: Wanted, workers: usize) -> io::Result<Listener> {
         drop(env::bind(wanted.address, false)?);
         let first = env::bind(wanted.address, true)?;
         let address = first.local_addr()?;
@@ -96,7 +122,9 @@ impl Listener {
         for _ in 1..workers {
             sockets.push(vec![env::bind(address, true)?]);
         }
-        Ok(Listener::new(wanted, address, sockets))
+        let datagrams =
+            if wanted.protocols.http3 { Datagrams::bind(address, workers)? } else { Datagrams::default() };
+        Ok(Listener::new(wanted, address, sockets, datagrams))
     }
 
     /// Takes over sockets that listen already. Each is accepted on by one of `workers`, for the kernel queues
@@ -104,7 +132,12 @@ impl Listener {
     ///
     /// # Errors
     /// There are none, or they have no address, or more than one.
-    pub fn adopt(wanted: Wanted, sockets: Vec<BoundSocket>, workers: usize) -> io::Result<Listener> {
+    pub fn adopt(
+        wanted: Wanted,
+        sockets: Vec<BoundSocket>,
+        datagrams: Vec<UdpSocket>,
+        workers: usize,
+    ) -> io::Result<Listener> {
         let mut of_workers: Vec<Vec<BoundSocket>> = (0..workers).map(|_| Vec::new()).collect();
         let mut address = None;
         for (index, socket) in sockets.into_iter().enumerate() {
@@ -115,7 +148,7 @@ impl Listener {
             of_workers[index % workers].push(socket);
         }
         let address = address.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no sockets"))?;
-        Ok(Listener::new(wanted, address, of_workers))
+        Ok(Listener::new(wanted, address, of_workers, Datagrams::adopt(datagrams, workers)))
     }
 
     /// Binds a socket for each worker that has none.
@@ -126,12 +159,20 @@ impl Listener {
         for sockets in self.sockets().iter_mut().filter(|sockets| sockets.is_empty()) {
             sockets.push(env::bind(self.address, true)?);
         }
+        if self.wanted.protocols.http3 {
+            self.datagrams.complete(self.address)?;
+        }
         Ok(())
     }
 
-    fn new(wanted: Wanted, address: SocketAddr, sockets: Vec<Vec<BoundSocket>>) -> Listener {
+    fn new(
+        wanted: Wanted,
+        address: SocketAddr,
+        sockets: Vec<Vec<BoundSocket>>,
+        datagrams: Datagrams,
+    ) -> Listener {
         let id = NEXT_LISTENER.fetch_add(1, Ordering::Relaxed);
-        Listener { id, wanted, address, sockets: Mutex::new(sockets) }
+        Listener { id, wanted, address, sockets: Mutex::new(sockets), datagrams }
     }
 
     /// A number no other listener of this process has.
@@ -165,9 +206,15 @@ impl Listener {
         self.sockets().get(worker).into_iter().flatten().map(BoundSocket::try_clone).collect()
     }
 
+    /// Its UDP sockets.
+    pub fn datagrams(&self) -> &Datagrams {
+        &self.datagrams
+    }
+
     /// Lets go of the sockets: the kernel accepts for as long as the workers hold theirs.
     pub fn close(&self) {
         self.sockets().clear();
+        self.datagrams.close();
     }
 
     fn sockets(&self) -> MutexGuard<'_, Vec<Vec<BoundSocket>>> {

@@ -3,8 +3,8 @@
 //! with an `identity` and `roots`, `failure` words what went wrong, `facts` tells what was agreed. It knows no HTTP and no
 //! configuration format.
 //!
-//! Bulk traffic depends on the C library: glibc 2.36 copies pieces of some KiB with `rep movsb`, which is slow on Zen 3 and 4
-//! and costs more than the cipher. docs/guide/tls.md names the tunable that cures it.
+//! Bulk traffic depends on the C library: glibc before 2.39 copies pieces of some KiB with `rep movsb`, which is slow on Zen 3
+//! and 4 and costs more than the cipher. `weir run` sets the tunable that cures it (docs/decisions/0038-quick-copies.md).
 
 pub mod certificate;
 pub mod client;
@@ -12,6 +12,7 @@ pub mod facts;
 pub mod failure;
 pub mod identity;
 mod ja4;
+pub mod live_roots;
 pub mod names;
 pub mod roots;
 pub mod server;
@@ -21,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::CryptoProvider;
 
+pub use rustls_pki_types::CertificateDer;
 pub use stream::TlsStream;
 
 /// The library that does the cryptography, with all of its suites and groups in its order of preference.

@@ -1,8 +1,11 @@
 //! An authority in memory and the certificates that it signs, in PEM, for gateways and clients that speak TLS.
 
+use std::time::{Duration, SystemTime};
+
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose,
-    IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RevokedCertParams, SerialNumber,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CustomExtension, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256,
+    RevokedCertParams, SerialNumber,
 };
 
 /// An authority with a key of its own.
@@ -70,6 +73,26 @@ impl Authority {
         self.sign(params, KeyKind::Ecdsa)
     }
 
+    /// The same, with a validity that ends after this time.
+    pub fn ending_pair(&self, names: &[&str], after: Duration) -> Pair {
+        let mut params = params_of(names);
+        params.not_after = (SystemTime::now() + after).into();
+        self.sign(params, KeyKind::Ecdsa)
+    }
+
+    /// A certificate with this serial number that names an OCSP responder at `url`.
+    pub fn stapled_pair(&self, names: &[&str], serial: u64, url: &str) -> Pair {
+        let mut params = params_of(names);
+        params.serial_number = Some(SerialNumber::from(serial));
+        params.custom_extensions = vec![responder_at(url)];
+        self.sign(params, KeyKind::Ecdsa)
+    }
+
+    /// Its private key, PEM.
+    pub fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
     /// A certificate with this serial number, which [`Authority::revocation_list`] can name.
     pub fn numbered_pair(&self, names: &[&str], serial: u64) -> Pair {
         let mut params = params_of(names);
@@ -113,6 +136,17 @@ pub fn self_signed(names: &[&str]) -> Pair {
     let key = KeyPair::generate().expect("a key");
     let certificate = params_of(names).self_signed(&key).expect("a certificate").pem();
     Pair { certificate, key: key.serialize_pem() }
+}
+
+/// The extension authorityInfoAccess (RFC 5280 section 4.2.2.1) with an OCSP responder.
+fn responder_at(url: &str) -> CustomExtension {
+    let tagged = |tag: u8, content: &[u8]| {
+        let length = u8::try_from(content.len()).expect("a short URL");
+        [&[tag, length], content].concat()
+    };
+    let method = [6, 8, 0x2b, 6, 1, 5, 5, 7, 48, 1];
+    let description = tagged(0x30, &[&method[..], &tagged(0x86, url.as_bytes())].concat());
+    CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 1], tagged(0x30, &description))
 }
 
 fn authority_params(name: &str) -> CertificateParams {

@@ -104,6 +104,16 @@ impl TlsClient {
         TlsClient { config: Arc::new(config), name: name.to_owned() }
     }
 
+    /// The name that it asks for.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its settings, for clients of QUIC.
+    pub fn config(&self) -> ClientConfig {
+        ClientConfig::clone(&self.config)
+    }
+
     /// The same client, asking for another name, with the same sessions.
     #[must_use]
     pub fn named(&self, name: &str) -> TlsClient {

@@ -3,6 +3,7 @@
 
 mod bridge;
 mod catalog;
+mod certificates;
 mod data;
 mod live;
 mod metrics;
@@ -21,7 +22,9 @@ use std::time::Duration;
 use anyhow::Context;
 use control::plan::Plan;
 use control::source::file::Document;
-use control::{AdminKey, EtcdConfig, EtcdTls, Role, Sealer, SecretOptions, Secrets, SourceConfig};
+use control::{
+    AdminKey, EtcdConfig, EtcdTls, FilePolicy, Role, Sealer, SecretOptions, Secrets, SourceConfig,
+};
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use gateway::compile::Compiler;
@@ -168,6 +171,10 @@ fn secrets(settings: &Settings) -> Arc<Secrets> {
         timeout: Duration::from_millis(settings.secret_timeout_ms),
         policy: outbound_policy(settings),
         ca: settings.secret_ca.clone(),
+        files: match settings.resources {
+            Some(_) if settings.certificate_folders.is_empty() => FilePolicy::All,
+            _ => FilePolicy::Below(settings.certificate_folders.clone()),
+        },
     };
     Arc::new(Secrets::new(options, |name| std::env::var(name).ok()))
 }

@@ -8,6 +8,7 @@ mod boot;
 mod changes;
 mod cli;
 mod log;
+mod quick_copies;
 mod settings;
 mod terminal;
 

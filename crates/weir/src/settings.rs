@@ -24,6 +24,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use control::acme::ChallengeKind;
+use exchange::options::AltSvc;
+use gateway::compile::ExpiredCertificates;
 use ipnet::IpNet;
 use model::check::{CheckOptions, UnknownFields};
 use model::settings::{PathSettings, RouterMode, SharedSettings, UpstreamTimeout};
@@ -52,6 +54,12 @@ settings! {
         proxy: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9080"),
         /// Addresses the proxy listens on for TLS, with the certificates of `ssls` objects. As `proxy` in all else.
         proxy_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9443"),
+        /// Addresses the proxy listens on for TLS, as `proxy_tls`, and for HTTP/3 over QUIC at the same UDP port. An address is
+        /// in one of the two lists. Responses over TLS tell clients of HTTP/3 by `Alt-Svc`.
+        proxy_tls_http3: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        /// The value of `Alt-Svc` on responses over TLS of `proxy_tls_http3`: `auto` is `h3=":PORT"; ma=86400` with the port
+        /// of the listener, `off` sends none; anything else is sent as it is, for gateways behind another port.
+        http3_alt_svc: AltSvc = parse::alt_svc("auto|off|TEXT", "auto"),
         /// Serve HTTP/2 to clients of the proxy: over TLS to those that ask for it by ALPN, without TLS to those that begin with
         /// it (prior knowledge). HTTP/1 is served on the same addresses either way.
         http2: bool = parse::switch("true|false", "true"),
@@ -86,6 +94,13 @@ settings! {
         fallback_sni: Option<String> = parse::optional_text("NAME", ""),
         /// Let clients resume sessions by tickets, with keys that all workers share and that change twice a day.
         ssl_session_tickets: bool = parse::switch("true|false", "true"),
+        /// Folders with certificates and keys that objects may name as `$file:///PATH`. Empty: with `resources` any file, else
+        /// none, so that a holder of the Admin key cannot use other keys of this machine.
+        certificate_folders: Vec<PathBuf> = parse::folders("DIR,…", ""),
+        /// Treatment of certificates that have expired: `serve` shows them and logs a warning once for each; `refuse` does not
+        /// show them, so that other `ssls` objects serve their names or clients get an alert, and the Admin API answers a
+        /// write of one with 400.
+        ssl_expired_certificates: ExpiredCertificates = parse::expired_certificates("serve|refuse", "serve"),
         /// Milliseconds that a client gets for its TLS handshake.
         tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
         /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. With it
@@ -358,6 +373,17 @@ settings! {
         http2_stream_window_bytes: u32 = parse::count::<65_535, 16_777_216>("BYTES", "131072"),
         /// The same for all requests of an HTTP/2 connection together: the memory that one client can hold by uploads.
         http2_connection_window_bytes: u32 = parse::count::<65_535, 67_108_864>("BYTES", "1048576"),
+        /// Requests that one HTTP/3 connection may have in flight.
+        http3_max_streams: u32 = parse::count::<1, 1_000>("N", "128"),
+        /// Bytes of one request body over HTTP/3 that may wait here while its node takes none.
+        http3_stream_window_bytes: u32 = parse::count::<16_384, 16_777_216>("BYTES", "262144"),
+        /// The same for all requests of an HTTP/3 connection together: the memory that one client can hold by uploads.
+        http3_connection_window_bytes: u32 = parse::count::<65_535, 67_108_864>("BYTES", "1048576"),
+        /// QUIC handshakes in progress on one worker from which on clients have to prove their address by a Retry, which costs
+        /// them a round trip; 0 is always.
+        http3_retry_handshakes: u32 = parse::count::<0, 1_000_000>("N", "128"),
+        /// QUIC handshakes in progress on one worker from which on further ones are refused.
+        http3_max_handshakes: u32 = parse::count::<1, 1_000_000>("N", "2048"),
         /// Most open client connections of the whole process. Past it, the connection that has been silent longest is closed
         /// for a new one: first one that has never sent a byte, then an idle one. Where all have a request in flight, the
         /// new one is closed at once.
@@ -390,7 +416,8 @@ settings! {
         /// the place of every TTL.
         dns_ttl_max_ms: u64 = parse::number::<10, 86_400_000>("MS", "300000"),
         /// Authorities that certificates of nodes and of servers that plugins call are verified against: files with
-        /// certificates (PEM), and `system` for those of the system. Read at the start.
+        /// certificates (PEM), and `system` for those of the system. Read at the start, and again at HUP: new connections are
+        /// judged by what they hold then.
         trusted_certificates: Vec<String> = parse::trusted_certificates("FILE|system,…", "system"),
         /// Verify the certificate of every `https` node and of every server that a plugin calls by `https`, whatever
         /// `tls.verify` of the upstream and `ssl_verify` of the plugin say. Off, because APISIX verifies no node: without it, and
@@ -519,7 +546,13 @@ impl Settings {
     #[must_use]
     pub(crate) fn check_options(&self) -> CheckOptions {
         let unknown_fields = if self.strict { UnknownFields::Refuse } else { self.unknown_fields };
-        CheckOptions { unknown_fields, router: self.router_mode, ..CheckOptions::default() }
+        let refuses_expired_certificates = self.ssl_expired_certificates == ExpiredCertificates::Refuse;
+        CheckOptions {
+            unknown_fields,
+            router: self.router_mode,
+            refuses_expired_certificates,
+            ..CheckOptions::default()
+        }
     }
 
     /// Parses every value, then checks the values that depend on each other.
@@ -634,10 +667,11 @@ impl Settings {
 
     /// The lists of addresses that the proxy listens on, by their settings.
     #[must_use]
-    pub(crate) fn proxy_listeners(&self) -> [(&'static str, &[SocketAddr]); 4] {
+    pub(crate) fn proxy_listeners(&self) -> [(&'static str, &[SocketAddr]); 5] {
         [
             ("proxy", &self.proxy),
             ("proxy_tls", &self.proxy_tls),
+            ("proxy_tls_http3", &self.proxy_tls_http3),
             ("proxy_protocol", &self.proxy_protocol),
             ("proxy_protocol_tls", &self.proxy_protocol_tls),
         ]

@@ -11,12 +11,20 @@ contender_install() {
   debian curl curl
 }
 
-contender_version() { echo "caddy $("$(binary)" version)"; }
+contender_version() {
+  "$(binary)" build-info | awk -v version="$("$(binary)" version | cut -d ' ' -f 1)" \
+    '$1 == "go" { library = $2 } END { print "caddy " version ", crypto/tls of " library }'
+}
 
 contender_configure() {
-  local scheme=http versions=h1 tls='' change=''
+  local scheme=http versions=h1 upstream=1.1 tls='' change=''
   ! encrypted || scheme=https tls="tls $CERTIFICATE $KEY"
-  [ "$PROTOCOL" != http2 ] || versions='h1 h2'
+  case "$PROTOCOL" in
+    http2) versions='h1 h2' ;;
+    http3) versions='h1 h2 h3' ;;
+    h2c | grpc) versions='h1 h2c' ;;
+  esac
+  ! grpc || upstream=h2c
   [ "$1" = 0 ] || change="header /change X-Configuration $1"
   written "$DIRECTORY/Caddyfile" <<END
 {
@@ -40,7 +48,7 @@ contender_configure() {
       keepalive_idle_conns $KEEPALIVE
       keepalive_idle_conns_per_host $KEEPALIVE
       compression off
-      versions 1.1
+      versions $upstream
     }
   }
 }

@@ -10,7 +10,8 @@ contender_install() {
   chmod +x "$(binary)"
 }
 
-contender_version() { "$(binary)" --version | sed -n 's/.*version: */envoy /p'; }
+# "…version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL"
+contender_version() { "$(binary)" --version | awk -F '[/ ]+' '/version:/ { print "envoy " $(NF - 3) ", " $NF }'; }
 
 transport() {
   local versions='"http/1.1"'
@@ -24,6 +25,16 @@ transport() {
             alpn_protocols: [$versions]
             tls_certificates:
             - { certificate_chain: { filename: "$CERTIFICATE" }, private_key: { filename: "$KEY" } }
+END
+}
+
+# Without it, requests go to the origin with HTTP/1.1.
+upstream_protocol() {
+  ! grpc || cat <<END
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: { http2_protocol_options: {} }
 END
 }
 
@@ -56,6 +67,7 @@ END
 contender_configure() {
   local codec=HTTP1 upgrades='[]'
   [ "$PROTOCOL" != http2 ] || codec=AUTO
+  ! clear_http2 || codec=HTTP2
   [ "$PROTOCOL" != websocket ] || upgrades='[ { upgrade_type: websocket } ]'
   write_routes "$1"
   written "$DIRECTORY/envoy.yaml" <<END
@@ -93,6 +105,7 @@ $(transport)
   - name: origin
     type: STATIC
     connect_timeout: 5s
+$(upstream_protocol)
     circuit_breakers:
       thresholds:
       - { max_connections: 1000000000, max_pending_requests: 1000000000, max_requests: 1000000000, max_retries: 1000000000 }

@@ -5,7 +5,9 @@ PROGRAM=h2o
 
 contender_install() { debian h2o h2o; }
 
-contender_version() { h2o --version | head -n 1; }
+contender_version() {
+  h2o --version | awk 'NR == 1 { version = $3 } /^OpenSSL: / { library = $2 " " $3 } END { print "h2o " version ", " library }'
+}
 
 forward() {
   cat <<END

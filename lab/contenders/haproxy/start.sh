@@ -5,17 +5,23 @@ PROGRAM=haproxy
 
 contender_install() { debian haproxy haproxy; }
 
-contender_version() { haproxy -v | head -n 1; }
+contender_version() {
+  haproxy -vv | awk 'NR == 1 { version = $3; sub(/-.*/, "", version) }
+    /^Running on OpenSSL version/ { library = $6 " " $7 }
+    END { print "haproxy " version ", " library }'
+}
 
 bind_options() {
   case "$PROTOCOL" in
     https) echo " ssl crt $DIRECTORY/certificate.pem alpn http/1.1" ;;
     http2) echo " ssl crt $DIRECTORY/certificate.pem alpn h2,http/1.1" ;;
+    h2c | grpc) echo ' proto h2' ;;
   esac
 }
 
 contender_configure() {
-  local change=''
+  local change='' server="server s1 $ORIGIN pool-max-conn $KEEPALIVE pool-purge-delay 60s"
+  ! grpc || server="$server proto h2"
   [ "$1" = 0 ] || change="http-response set-header X-Configuration $1 if { var(txn.path) -m str /change }"
   ! encrypted || cat "$CERTIFICATE" "$KEY" >"$DIRECTORY/certificate.pem"
   routes '@ origin' '' | sed '/^$/d' | written "$DIRECTORY/exact.map"
@@ -47,10 +53,10 @@ frontend in
   $maps
   default_backend origin
 backend origin
-  server s1 $ORIGIN pool-max-conn $KEEPALIVE pool-purge-delay 60s
+  $server
 backend stripped
   http-request replace-path /sodik(/.*) \1
-  server s1 $ORIGIN pool-max-conn $KEEPALIVE pool-purge-delay 60s
+  $server
 END
 }
 

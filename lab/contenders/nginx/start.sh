@@ -5,13 +5,19 @@ PROGRAM=nginx
 
 contender_install() { debian nginx nginx; }
 
-contender_version() { nginx -v 2>&1; }
+# "nginx/1.22.1, OpenSSL 3.0.22": the library that runs, where that is not the one it was built with.
+contender_version() {
+  nginx -V 2>&1 | awk '/^nginx version/ { version = $3 }
+    / OpenSSL / { library = $0; sub(/.*running with /, "", library); sub(/.*built with /, "", library) }
+    END { split(library, words, " "); print version ", " words[1] " " words[2] }'
+}
 
 # The `listen` directive, with the settings of TLS if clients use it.
 listener() {
   local options=''
   [ "$PROTOCOL" != https ] || options=' ssl'
   [ "$PROTOCOL" != http2 ] || options=' ssl http2'
+  ! clear_http2 || options=' http2'
   echo "listen $LISTEN$options backlog=4096 reuseport;"
   ! encrypted || cat <<END
     ssl_certificate $CERTIFICATE;
@@ -30,13 +36,22 @@ connection_fields() {
   fi
 }
 
+# Fields for the origin: NAME of the module's directive.
+client_fields() {
+  echo "$1 Host \$host;"
+  echo "    $1 X-Real-IP \$remote_addr;"
+  echo "    $1 X-Forwarded-For \$proxy_add_x_forwarded_for;"
+}
+
 contender_configure() {
-  local change=''
-  [ "$1" = 0 ] || change="location = /change { proxy_pass http://origin; add_header X-Configuration $1; }"
+  local change='' pass='proxy_pass http://origin' fields
+  ! grpc || pass='grpc_pass grpc://origin'
+  fields="$(grpc && client_fields grpc_set_header || client_fields proxy_set_header)"
+  [ "$1" = 0 ] || change="location = /change { $pass; add_header X-Configuration $1; }"
   # As root its workers would become another user, which may not reach $DIRECTORY.
   local user=''
   [ "$(id -u)" != 0 ] || user='user root;'
-  routes 'location = @ { proxy_pass http://origin; }' 'location ^~ @ { proxy_pass http://origin; }' \
+  routes "location = @ { $pass; }" "location ^~ @ { $pass; }" \
     | written "$DIRECTORY/routes.conf"
   written "$DIRECTORY/nginx.conf" <<END
 daemon off;
@@ -69,16 +84,14 @@ http {
     $(listener)
     proxy_http_version 1.1;
     $(connection_fields)
-    proxy_set_header Host \$host;
-    proxy_set_header X-Real-IP \$remote_addr;
-    proxy_set_header X-Forwarded-For \$proxy_add_x_forwarded_for;
+    $fields
     # Bodies are streamed, as by the others: no file in between, whatever their length.
     proxy_request_buffering off;
     proxy_max_temp_file_size 0;
     # The larger page fits into these buffers whole.
     proxy_buffer_size 8k;
     proxy_buffers 8 16k;
-    location / { proxy_pass http://origin; }
+    location / { $pass; }
     location /sodik/ { proxy_pass http://origin/; }
     $change
     include $DIRECTORY/routes.conf;

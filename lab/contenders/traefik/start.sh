@@ -10,7 +10,7 @@ contender_install() {
   chmod +x "$(binary)"
 }
 
-contender_version() { "$(binary)" version | awk '/^Version/ { version = $2 } /^Go version/ { go = $3 } END { print "traefik " version ", " go }'; }
+contender_version() { "$(binary)" version | awk '/^Version/ { version = $2 } /^Go version/ { go = $3 } END { print "traefik " version ", crypto/tls of " go }'; }
 
 tls_settings() {
   local versions='http/1.1'
@@ -24,8 +24,9 @@ END
 
 # The routers; traefik tries the ones with longer rules first.
 contender_configure() {
-  local tls='' change='' header='' entry='entryPoints: [in], service: origin'
+  local tls='' change='' header='' scheme=http entry='entryPoints: [in], service: origin'
   ! encrypted || tls=', tls: {}'
+  ! grpc || scheme=h2c
   if [ "$1" != 0 ]; then
     change="change: { rule: \"Path(\`/change\`)\", middlewares: [change], $entry$tls }"
     header="change: { headers: { customResponseHeaders: { X-Configuration: \"$1\" } } }"
@@ -46,7 +47,7 @@ END
     strip: { stripPrefix: { prefixes: [/sodik] } }
     $header
   services:
-    origin: { loadBalancer: { passHostHeader: true, servers: [ { url: "http://$ORIGIN" } ] } }
+    origin: { loadBalancer: { passHostHeader: true, servers: [ { url: "$scheme://$ORIGIN" } ] } }
 $(tls_settings)
 END
   } | written "$DIRECTORY/routes.yaml"

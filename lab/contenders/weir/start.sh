@@ -15,7 +15,12 @@ contender_install() {
   debian curl curl
 }
 
-contender_version() { needs WEIR; "$WEIR" version | head -n 1; }
+# "weir 0.1.0, rustls 0.23.46"
+contender_version() {
+  needs WEIR
+  "$WEIR" version | awk 'NR == 1 { version = $2 } $1 == "TLS" { library = $2 " " $3; sub(/,$/, "", library) }
+    END { print "weir " version (library ? ", " library : "") }'
+}
 
 # The route that a change modifies.
 changed_route() {
@@ -26,8 +31,12 @@ changed_route() {
 # All objects; one route a line, since there may be a hundred thousand of them.
 contender_configure() {
   needs WEIR
-  local websocket=false rules='[]' consumers='[]' change=''
+  local websocket=false scheme=http rules='[]' consumers='[]' ssls='[]' change=''
   [ "$PROTOCOL" != websocket ] || websocket=true
+  ! grpc || scheme=grpc
+  # A client that asks for no name, because it has an address, is shown this certificate by `fallback_sni`.
+  ! encrypted || ssls="[ { \"id\": \"all\", \"sni\": \"localhost\",
+    \"cert\": \"$(text_of "$CERTIFICATE")\", \"key\": \"$(text_of "$KEY")\" } ]"
   [ "$1" = 0 ] || change="$(changed_route "$1"),"
   case "$PLUGINS" in
     none) ;;
@@ -41,9 +50,10 @@ contender_configure() {
   {
     cat <<END
 {
-  "upstreams": [ { "id": "origin", "type": "roundrobin", "nodes": { "$ORIGIN": 1 },
+  "upstreams": [ { "id": "origin", "type": "roundrobin", "scheme": "$scheme", "nodes": { "$ORIGIN": 1 },
     "keepalive_pool": { "size": $KEEPALIVE, "idle_timeout": 600, "requests": 1000000000 } } ],
   "consumers": $consumers,
+  "ssls": $ssls,
   "global_rules": $rules,
   "routes": [
 END
@@ -61,7 +71,7 @@ END
 
 # weir_run OPTION… : the command of an instance on this run's data.
 weir_run() {
-  NODE=("$WEIR" run --workers "$WORKERS" --data "$DIRECTORY/data" --admin 127.0.0.1:0 --control off --status off --proxy-tls off "$@")
+  NODE=("$WEIR" run --workers "$WORKERS" --data "$DIRECTORY/data" --admin 127.0.0.1:0 --control off --status off "$@")
 }
 
 # The address of the Admin API of the instance with its output in this file.
@@ -70,7 +80,7 @@ admin_address() { sed -n 's/^listening admin //p' "$1"; }
 # Starts an instance without clients, brings the resources into force and stops it: they are then in its store.
 fill_store() {
   local output="$DIRECTORY/filling" node
-  weir_run --proxy off --metrics off
+  weir_run --proxy off --proxy-tls off --metrics off
   "${NODE[@]}" >"$output" &
   node=$!
   trap 'kill "$node" 2>/dev/null || true' EXIT
@@ -88,10 +98,11 @@ fill_store() {
 by_file() { [ "$ROUTES" -gt "$MOST_ROUTES_BY_API" ]; }
 
 contender_run() {
-  local metrics=off source=()
+  local metrics=off source=() listeners=(--proxy "$LISTEN" --proxy-tls off)
+  ! encrypted || listeners=(--proxy off --proxy-tls "$LISTEN" --fallback-sni localhost)
   [ "$PLUGINS" = none ] || metrics=127.0.0.1:0
   if by_file; then source=(--resources "$DIRECTORY/resources.json"); else fill_store; fi
-  weir_run --proxy "$LISTEN" --metrics "$metrics" "${source[@]}"
+  weir_run "${listeners[@]}" --metrics "$metrics" "${source[@]}"
   exec "${NODE[@]}" >"$DIRECTORY/output"
 }
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::config::Authority;
 use super::failure::Failure;
 use super::http::{LastAnswer, Transport};
-use super::shared::Shared;
 use crate::sealing::Sealer;
+use crate::shared_state::Shared;
 
 /// The accounts that the instances share.
 #[derive(Clone)]

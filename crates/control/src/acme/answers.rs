@@ -17,7 +17,7 @@ use tokio::process::Command;
 
 use super::config::ChallengeKind;
 use super::failure::{Failure, cleaned};
-use super::shared::Shared;
+use crate::shared_state::Shared;
 
 /// The answers of the instances, and their way to the data plane.
 pub(super) struct Answers {

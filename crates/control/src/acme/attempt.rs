@@ -18,8 +18,8 @@ use super::objects::Objects;
 use super::order::{Issued, Request, Run};
 use super::record::{Issue, OpenOrder, Record};
 use super::schedule::Advice;
-use super::shared::Shared;
 use crate::clock::Clock;
+use crate::shared_state::Shared;
 
 /// The parts that attempts share; one for the process.
 pub(super) struct Environment {

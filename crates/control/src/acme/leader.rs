@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::shared::Shared;
+use crate::shared_state::Shared;
 
 /// This instance's claim to lead.
 pub(super) struct Leader {

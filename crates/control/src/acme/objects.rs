@@ -8,9 +8,9 @@ use model::Key;
 use serde_json::{Map, Value, json};
 
 use super::order::Issued;
-use super::shared::Shared;
 use crate::reconcile::{Reconcile, Refused, Write};
 use crate::sealing::Sealer;
+use crate::shared_state::Shared;
 
 /// The way to the objects in force.
 #[derive(Clone)]

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use http::Method;
-use model::secret_reference::is_reference;
+use model::secret_reference::is_certificate_reference;
 use model::{Catalog, Key, Kind, secret_field};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -76,7 +76,7 @@ pub(super) fn shown_as_stored(sealer: &Sealer, key: &Key, text: &str) -> Box<Raw
 /// Whether a private key, or each key of a list, was encrypted or is a reference.
 fn is_harmless(plain: &Value, sealed: &Value) -> bool {
     match (plain, sealed) {
-        (Value::String(plain), Value::String(sealed)) => plain != sealed || is_reference(plain),
+        (Value::String(plain), Value::String(sealed)) => plain != sealed || is_certificate_reference(plain),
         (Value::Array(plain), Value::Array(sealed)) => {
             plain.len() == sealed.len()
                 && plain.iter().zip(sealed).all(|(plain, sealed)| is_harmless(plain, sealed))
@@ -166,7 +166,7 @@ fn below(pointer: &str, step: &str) -> String {
 /// Whether a value is a reference to a secret, or a list of such references.
 fn is_only_references(value: &Value) -> bool {
     match value {
-        Value::String(text) => is_reference(text),
+        Value::String(text) => is_certificate_reference(text),
         Value::Array(items) => !items.is_empty() && items.iter().all(is_only_references),
         _ => false,
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Written};
+use model::{Applied, Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Written, check};
 use serde_json::{Map, Value};
 
 use super::journal::{Indices, Journal, Put};
@@ -105,6 +105,11 @@ impl<'a, J: Journal> Batch<'a, J> {
         ttl_s: Option<f64>,
     ) -> Result<Done, Refused> {
         let value = Value::Object(body);
+        if self.catalog.options().refuses_expired_certificates {
+            let now_s = i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX);
+            check::unexpired(key.kind, &value, now_s)
+                .map_err(|refusal| Refused::Invalid(refusal.contract_message().to_owned()))?;
+        }
         let admitted = self
             .snapshot
             .admit(self.catalog, &key, &value)

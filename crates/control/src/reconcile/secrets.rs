@@ -36,16 +36,30 @@ impl Reconciler {
         let changed = self.parts.secrets.take_changed();
         let keys: BTreeSet<Key> =
             changed.iter().flat_map(|reference| self.snapshot.referring_to_secret(reference)).collect();
+        let objects = self.publish_again(keys);
+        if objects > 0 {
+            tracing::info!(objects, "secrets have changed");
+        }
+    }
+
+    /// Publishes the certificates with changed OCSP responses.
+    pub(super) fn take_changed_staples(&mut self) {
+        let changed = self.parts.ocsp.take_changed();
+        self.publish_again(changed);
+    }
+
+    /// Publishes unchanged objects again, and returns their number.
+    fn publish_again(&mut self, keys: BTreeSet<Key>) -> usize {
         let difference = |key: Key| {
             let object = self.snapshot.get(&key)?.clone();
             Some(Difference { key, before: Some(object.clone()), after: Some(object) })
         };
         let diff: Vec<Difference> = keys.into_iter().filter_map(difference).collect();
-        if diff.is_empty() {
-            return;
+        let objects = diff.len();
+        if objects > 0 {
+            self.publish(Applied { snapshot: self.snapshot.clone(), diff, faults: Vec::new() });
         }
-        tracing::info!(objects = diff.len(), "secrets have changed");
-        self.publish(Applied { snapshot: self.snapshot.clone(), diff, faults: Vec::new() });
+        objects
     }
 }
 

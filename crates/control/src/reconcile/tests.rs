@@ -109,6 +109,7 @@ fn objects_are_removed_when_they_expire() {
             view: crate::view::SharedView::default(),
             sealer: crate::testing::sealer(&[]),
             secrets: crate::testing::secrets(),
+            ocsp: std::sync::Arc::default(),
             data: None,
         },
         snapshot: model::Snapshot::default(),
@@ -184,6 +185,7 @@ fn compile_fault_is_reported_and_thread_goes_on() {
             view: view.clone(),
             sealer: crate::testing::sealer(&[]),
             secrets: crate::testing::secrets(),
+            ocsp: std::sync::Arc::default(),
             data: None,
         },
     )

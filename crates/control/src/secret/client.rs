@@ -1,12 +1,12 @@
-//! One bounded GET over HTTP/1.1, with TLS for https: its own connection, one deadline for everything, a limit on the
+//! One bounded request (GET, or POST with a body) over HTTP/1.1, with TLS for https: its own connection, one deadline for everything, a limit on the
 //! bytes that are read, no redirect, and no address outside of the policy. It knows neither the server nor the purpose.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Request, Uri, header};
-use http_body_util::{BodyExt, Empty, Limited};
+use http::{HeaderName, HeaderValue, Method, Request, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::Builder;
 use hyper_util::rt::TokioIo;
 use model::outbound::OutboundPolicy;
@@ -18,18 +18,20 @@ use crate::tls::Io;
 
 /// A request.
 #[derive(Debug)]
-pub(super) struct Get {
+pub(crate) struct Get {
     /// Scheme, host and port; if it has a path, that is put in front of `target`.
-    pub(super) base: String,
-    pub(super) target: String,
+    pub(crate) base: String,
+    pub(crate) target: String,
     /// Fields, their names in lower case; their values are secrets.
-    pub(super) headers: Vec<(&'static str, String)>,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    /// The body of a POST; none: it is a GET.
+    pub(crate) body: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Got {
-    pub(super) status: u16,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Got {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
 }
 
 /// The destination of a request.
@@ -44,7 +46,7 @@ struct Place {
 ///
 /// # Errors
 /// The reason of the failure, a sentence without the values of header fields.
-pub(super) async fn get(
+pub(crate) async fn get(
     get: Get,
     timeout: Duration,
     policy: &OutboundPolicy,
@@ -94,7 +96,7 @@ async fn ask(
     }
 }
 
-fn prepare(get: &Get) -> Result<(Request<Empty<Bytes>>, Place), String> {
+fn prepare(get: &Get) -> Result<(Request<Full<Bytes>>, Place), String> {
     let uri: Uri = get.base.parse().map_err(|_| "its uri is no URI".to_owned())?;
     let authority = uri.authority().ok_or("its uri has no host")?;
     let (sealed, usual_port) = match uri.scheme_str() {
@@ -109,15 +111,17 @@ fn prepare(get: &Get) -> Result<(Request<Empty<Bytes>>, Place), String> {
         return Err("its uri has a user or a query in it; write https://HOST:PORT".to_owned());
     }
     let target = format!("{}{}", uri.path().trim_end_matches('/'), get.target);
-    let mut request = Request::get(target).header(header::HOST, authority.as_str());
+    let method = if get.body.is_some() { Method::POST } else { Method::GET };
+    let mut request = Request::builder().method(method).uri(target).header(header::HOST, authority.as_str());
     for (name, value) in &get.headers {
         let mut value = HeaderValue::from_str(value)
             .map_err(|_| format!("what {name} would say cannot stand in a field"))?;
         value.set_sensitive(true);
         request = request.header(HeaderName::from_static(name), value);
     }
-    let request =
-        request.body(Empty::new()).map_err(|_| "its uri and the path make no request".to_owned())?;
+    let request = request
+        .body(Full::from(get.body.clone().unwrap_or_default()))
+        .map_err(|_| "its uri and the path make no request".to_owned())?;
     let host = authority.host().trim_matches(['[', ']']).to_owned();
     Ok((request, Place { host, port: authority.port_u16().unwrap_or(usual_port), sealed }))
 }

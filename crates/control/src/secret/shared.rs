@@ -11,6 +11,7 @@ use tokio_rustls::TlsConnector;
 
 use super::cache::Cache;
 use super::environment::Environment;
+use super::files::FilePolicy;
 use crate::tls;
 
 /// Settings for requests to secret managers.
@@ -26,6 +27,8 @@ pub struct SecretOptions {
     pub policy: OutboundPolicy,
     /// Trusted certificates for managers with TLS (PEM); none: those of the system.
     pub ca: Option<PathBuf>,
+    /// The files that certificates and keys may be read from.
+    pub files: FilePolicy,
 }
 
 /// State of the thread and of the users of the values.

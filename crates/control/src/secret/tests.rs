@@ -9,7 +9,14 @@ use super::*;
 fn secrets() -> Secrets {
     let second = Duration::from_secs(1);
     let policy = OutboundPolicy::default();
-    let options = SecretOptions { refresh: second, stale: second, timeout: second, policy, ca: None };
+    let options = SecretOptions {
+        refresh: second,
+        stale: second,
+        timeout: second,
+        policy,
+        ca: None,
+        files: FilePolicy::All,
+    };
     Secrets::new(options, |name| match name {
         "KEY" => Some("secret".to_owned()),
         "EMPTY" => Some(String::new()),

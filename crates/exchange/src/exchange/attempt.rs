@@ -13,6 +13,8 @@ pub struct Attempt {
     pub address: SocketAddr,
     /// Its endpoint, by number.
     pub endpoint_id: u64,
+    /// The scheme of the upstream, such as `https` or `grpc`.
+    pub scheme: &'static str,
     /// The status it answered with, or 0.
     pub status: u16,
     /// Why the try failed, if it did.

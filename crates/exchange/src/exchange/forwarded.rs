@@ -102,6 +102,7 @@ mod tests {
                 via: via.map(Into::into),
                 server: None,
                 show_upstream_status: false,
+                alt_svc: crate::options::AltSvc::default(),
             };
             let mut headers = Headers::new();
             fields.iter().for_each(|field| headers.append("Via", field.as_bytes()).unwrap());

@@ -1,6 +1,7 @@
 //! The TLS side of a client's connection, as variables and the check of client certificates see it. It holds what was
 //! agreed; it decides nothing.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use net::tls::certificate::Certificate;
@@ -15,6 +16,8 @@ pub struct TlsContext {
     pub facts: Facts,
     /// The site that the handshake was made with.
     pub site: Arc<Site>,
+    /// The value of Alt-Svc for its responses, where the listener serves HTTP/3 as well.
+    pub alt_svc: Option<Rc<str>>,
 }
 
 impl TlsContext {

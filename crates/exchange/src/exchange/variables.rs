@@ -152,6 +152,9 @@ impl Exchange {
                 (Version::Http2, super::Scheme::Http) => b"h2c",
                 _ => b"",
             })),
+            Builtin::Http3 => {
+                Some(Value::borrowed(if self.request.version == Version::Http3 { b"h3" } else { b"" }))
+            }
             Builtin::Https => match connection.scheme {
                 super::Scheme::Https => Some(Value::borrowed(b"on")),
                 super::Scheme::Http => Some(Value::borrowed(b"")),
@@ -214,7 +217,9 @@ impl Exchange {
             Builtin::UpstreamHost => {
                 Some(Value::borrowed(self.target.forward_host.as_deref().unwrap_or(self.request.authority())))
             }
-            Builtin::UpstreamScheme => Some(Value::borrowed(b"http")),
+            Builtin::UpstreamScheme => {
+                Some(Value::borrowed(last().map_or("http", |attempt| attempt.scheme).as_bytes()))
+            }
             Builtin::UpstreamUri
                 if self.target.rewritten_path.is_none() && self.target.forward_query.is_none() =>
             {

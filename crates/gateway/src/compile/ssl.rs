@@ -1,59 +1,69 @@
 //! An `ssl` object of the server's side: a site with its names, certificates and policy. References to secrets are replaced
-//! here. One that cannot be compiled keeps its last good form.
+//! here. One that cannot be compiled keeps its last good form; without one, handshakes for its names are refused.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::Key;
 use model::resource::{Resource, Ssl, SslClient, SslType};
-use model::secret_reference::is_reference;
+use model::secret_reference::is_certificate_reference;
 use model::snapshot::Snapshot;
+use model::staple::Staples;
 use net::tls::server::client_policy::ClientPolicyParts;
-use net::tls::server::site::{Exemption, Site, SiteParts};
+use net::tls::server::site::{Exemption, PairParts, Site, SiteParts, SiteState};
 use net::tls::server::{ServerTls, Versions};
 use router::vars::Pattern;
 
+use super::expiry::ExpiredCertificates;
 use super::{CompileFault, Compiler};
 
 impl Compiler {
-    /// Handshakes are made under these settings; without it `ssl` objects are not compiled.
+    /// Handshakes are made under these settings, and expired certificates treated so; without it `ssl` objects are not
+    /// compiled.
     #[must_use]
-    pub fn with_tls(mut self, tls: Arc<ServerTls>) -> Compiler {
+    pub fn with_tls(mut self, tls: Arc<ServerTls>, expired: ExpiredCertificates) -> Compiler {
         self.current.tls = Some(tls);
+        self.expiry.policy = expired;
+        self
+    }
+
+    /// Staples these OCSP responses to the certificates of objects that ask for it.
+    #[must_use]
+    pub fn with_staples(mut self, staples: Arc<dyn Staples>) -> Compiler {
+        self.staples = Some(staples);
         self
     }
 
     /// Compiles the `ssl` object under `key`, or takes it out if it is gone, off, or of the other side.
     pub(super) fn compile_ssl(&mut self, snapshot: &Snapshot, key: &Key) {
         let Some(tls) = self.current.tls.clone() else { return };
-        let written = snapshot.get(key).and_then(|object| match &object.resource {
-            Resource::Ssl(written) => Some(written),
-            _ => None,
-        });
-        let written = written.filter(|ssl| ssl.enabled && ssl.ssl_type == SslType::Server);
-        let built = written.map(|ssl| self.build_site(key, ssl, &tls)).transpose();
-        let before = self.sites.get(&key.id).cloned();
-        match built {
-            Ok(site) => {
-                let table = Arc::make_mut(&mut self.current.sites);
-                if let Some(before) = before {
-                    table.remove(&before);
-                    self.sites.remove(&key.id);
+        if let Some((closed, _)) = snapshot.closed(key) {
+            let site = served(&closed.resource).map(|ssl| faulty_site(key, ssl));
+            return self.place_site(&key.id, site);
+        }
+        let written = snapshot.get(key).and_then(|object| served(&object.resource));
+        match written.map(|ssl| self.build_site(key, ssl, &tls)).transpose() {
+            Ok(site) => self.place_site(&key.id, site),
+            Err(reason) => {
+                let before = self.current.sites.get(&key.id);
+                let kept = before.is_some_and(|site| site.state != SiteState::Faulty);
+                if !kept {
+                    self.place_site(&key.id, written.map(|ssl| faulty_site(key, ssl)));
                 }
-                if let Some(site) = site {
-                    table.insert(&site);
-                    self.sites.insert(key.id.clone(), site);
-                }
+                self.note(CompileFault { key: key.clone(), reason, kept });
             }
-            Err(reason) => self.note(CompileFault { key: key.clone(), reason, kept: before.is_some() }),
         }
     }
 
-    fn build_site(&self, key: &Key, ssl: &Ssl, tls: &ServerTls) -> Result<Arc<Site>, String> {
+    fn build_site(&self, key: &Key, ssl: &Ssl, tls: &ServerTls) -> Result<Site, String> {
         let pairs: Result<Vec<_>, String> = ssl
             .pairs
             .iter()
-            .map(|(certificate, key)| Ok((self.resolved(certificate)?, self.resolved(key)?)))
+            .map(|(certificate, key)| {
+                // The checks of a write have seen a pair only if it is written in the object.
+                let is_checked = !is_certificate_reference(certificate) && !is_certificate_reference(key);
+                Ok((self.resolved(certificate)?, self.resolved(key)?, is_checked))
+            })
             .collect();
         let pairs = pairs?;
         let authorities = ssl.client.as_ref().map(|client| self.resolved(&client.ca)).transpose()?;
@@ -76,24 +86,52 @@ impl Compiler {
             [] => None,
             names => Some(Versions::parse(names.iter().map(|name| &**name))?),
         };
+        let staples = self.staples.as_deref().filter(|_| ssl.ocsp_stapling.enabled);
+        let staples = staples.map(|staples| move |der: &net::tls::CertificateDer<'_>| staples.staple(der));
         let parts = SiteParts {
             id: &key.id,
             names: ssl.snis.iter().map(|name| &**name).collect(),
-            pairs: pairs.iter().map(|(certificate, key)| (&**certificate, &**key)).collect(),
+            pairs: pairs
+                .iter()
+                .map(|(chain, key, is_checked)| PairParts { chain, key, is_checked: *is_checked })
+                .collect(),
             versions,
             client,
             exemption: ssl.client.as_deref().map(exemption).transpose()?.flatten(),
+            staples: staples.as_ref().map(|find| find as _),
         };
-        Site::new(parts, tls).map(Arc::new)
+        let site = Site::new(parts, tls)?;
+        let must_staple = site.certificates().iter().any(|certificate| certificate.must_staple);
+        if must_staple && !ssl.ocsp_stapling.enabled {
+            tracing::warn!(
+                ssl = %key.id,
+                "the certificate has to be shown with an OCSP response (must-staple), and clients may refuse it: set \
+                 ocsp_stapling.enabled"
+            );
+        }
+        Ok(site)
     }
 
     /// The text, or what it refers to.
     pub(super) fn resolved<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, String> {
-        if !is_reference(text) {
+        if !is_certificate_reference(text) {
             return Ok(Cow::Borrowed(text));
         }
         self.secrets.value(text).map(Cow::Owned)
     }
+}
+
+/// The `ssl` object, if it is on and of the server's side.
+fn served(resource: &Resource) -> Option<&Ssl> {
+    match resource {
+        Resource::Ssl(ssl) if ssl.enabled && ssl.ssl_type == SslType::Server => Some(ssl),
+        _ => None,
+    }
+}
+
+fn faulty_site(key: &Key, ssl: &Ssl) -> Site {
+    let names: Vec<&str> = ssl.snis.iter().map(|name| &**name).collect();
+    Site::faulty(&key.id, &names)
 }
 
 /// The paths that need no client certificate. A search that is given up exempts nothing.
@@ -105,7 +143,7 @@ fn exemption(client: &SslClient) -> Result<Option<Exemption>, String> {
         Pattern::compile(source, false).map_err(|error| format!("client.skip_mtls_uri_regex: {error}"))
     });
     let patterns = patterns.collect::<Result<Vec<_>, _>>()?;
-    Ok(Some(Box::new(move |path: &[u8]| {
+    Ok(Some(Arc::new(move |path: &[u8]| {
         patterns.iter().any(|pattern| pattern.is_match(path).unwrap_or(false))
     })))
 }

@@ -144,6 +144,7 @@ impl Compiler {
                 WrittenPassHost::Node => PassHost::Node,
                 WrittenPassHost::Rewrite(host) => PassHost::Rewrite(host.clone()),
             },
+            scheme: written.scheme.as_str(),
             protocol: protocol(written),
             needs_http2: matches!(written.scheme, Scheme::Grpc | Scheme::Grpcs),
             retries: written.retries,
@@ -190,7 +191,7 @@ fn balancer(balance: &Balance) -> Result<(&'static BalancerKind, Option<HashKey>
     let name = balance.name();
     let kind = balance::named(name).ok_or_else(|| format!("there is no balancer {name}"))?;
     let key = match balance {
-        Balance::ConsistentHash { on, key } => Some(hash_key(*on, key)?),
+        Balance::Hash { on, key, .. } => Some(hash_key(*on, key)?),
         _ => None,
     };
     Ok((kind, key))

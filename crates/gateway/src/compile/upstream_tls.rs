@@ -26,8 +26,11 @@ impl Compiler {
         }
         let tls = upstream.tls.as_deref();
         let identity = ClientIdentity {
-            verifies: tls.is_some_and(|tls| tls.verify),
-            roots: None,
+            verifies: tls.is_some_and(|tls| tls.verify || tls.ca_certs.is_some()),
+            roots: tls
+                .and_then(|tls| tls.ca_certs.as_deref())
+                .map(|text| self.authorities(text))
+                .transpose()?,
             certificate: tls.map(|tls| self.certificate(snapshot, tls)).transpose()?.flatten(),
             alpn: match (upstream.scheme, upstream.http_version) {
                 (Scheme::Grpcs, _) => ALPN_HTTP2,
@@ -37,6 +40,12 @@ impl Compiler {
         };
         let found = self.services.tls().intern(identity);
         found.map(Some).map_err(|reason| format!("tls: {reason}"))
+    }
+
+    /// The authorities that nodes are verified against in place of the process's.
+    fn authorities(&self, text: &str) -> Result<Box<str>, String> {
+        let resolved = self.resolved(text).map_err(|reason| format!("tls.ca_certs: {reason}"))?;
+        Ok(resolved.into())
     }
 
     /// The certificate chain and the key that nodes are shown.

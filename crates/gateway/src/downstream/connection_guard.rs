@@ -21,3 +21,30 @@ impl Drop for ConnectionGuard {
         self.0.status.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+/// The place of a connection in the counts while it has no task of its protocol, which gives its address's place back
+/// otherwise.
+pub(crate) struct AddressPlace {
+    counted: Option<ConnectionGuard>,
+    peer: IpAddr,
+}
+
+impl AddressPlace {
+    /// Of a client that was counted.
+    pub(crate) fn new(counted: ConnectionGuard, peer: IpAddr) -> AddressPlace {
+        AddressPlace { counted: Some(counted), peer }
+    }
+
+    /// The place, for the connection's protocol.
+    pub(crate) fn into_guard(mut self) -> ConnectionGuard {
+        self.counted.take().expect("taken once, by value")
+    }
+}
+
+impl Drop for AddressPlace {
+    fn drop(&mut self) {
+        if let Some(counted) = &self.counted {
+            counted.release(self.peer);
+        }
+    }
+}

@@ -1,11 +1,13 @@
 //! The state of a listener as its connections see it: whether it closes, and when each of them ends then.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
 use crate::command::{Closing, Queue};
+use exchange::options::AltSvc;
 use net::listener::Listener;
 
 /// Stands for "no end planned".
@@ -19,17 +21,27 @@ pub(crate) struct OpenListener {
     all_closing_from_ms: Cell<u64>,
     closing: Cell<Closing>,
     began_to_close: Notify,
+    /// The value of Alt-Svc that its responses carry.
+    alt_svc: Option<Rc<str>>,
 }
 
 impl OpenListener {
-    pub(crate) fn new(listener: Arc<Listener>) -> OpenListener {
+    pub(crate) fn new(listener: Arc<Listener>, alt_svc: &AltSvc) -> OpenListener {
+        let has_http3 = listener.wanted().protocols.http3;
+        let alt_svc = alt_svc.value(listener.address().port()).filter(|_| has_http3);
         OpenListener {
+            alt_svc: alt_svc.map(Rc::from),
             listener,
             closing_from_ms: Cell::new(NEVER),
             all_closing_from_ms: Cell::new(NEVER),
             closing: Cell::new(Closing::at_once(0)),
             began_to_close: Notify::new(),
         }
+    }
+
+    /// The value of Alt-Svc (RFC 7838) that tells clients of HTTP/3; none where it is not served, or not announced.
+    pub(crate) fn alt_svc(&self) -> Option<Rc<str>> {
+        self.alt_svc.clone()
     }
 
     /// Whether the connection with this number is to end after the exchange in flight.
@@ -88,7 +100,7 @@ mod tests {
 
     fn open_listener() -> OpenListener {
         let wanted = Wanted { address: "127.0.0.1:0".parse().unwrap(), protocols: Protocols::HTTP1 };
-        OpenListener::new(Arc::new(Listener::bind(wanted, 1).unwrap()))
+        OpenListener::new(Arc::new(Listener::bind(wanted, 1).unwrap()), &AltSvc::default())
     }
 
     #[test]

@@ -2,12 +2,11 @@
 //! that speaks plain HTTP is told so. It knows no certificate.
 
 use std::future::poll_fn;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::Poll;
 
 use super::arrival::{Arrival, within_deadline};
-use super::connection_guard::ConnectionGuard;
+use super::connection_guard::AddressPlace;
 use super::h1::connection::Connection;
 use super::h1::linger::linger;
 use super::h1::serve;
@@ -25,7 +24,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
     let peer = identity.peer.ip();
     let context = timer.context.clone();
     // Until the connection has its own, so that the address's place is given back in any case.
-    let place = AddressPlace { counted: Some(counted), peer };
+    let place = AddressPlace::new(counted, peer);
     let Some(tls) = context.generation().tls.clone() else { return };
     let sites = || context.generation().sites.clone();
     let has_http2 = context.local.options.limits.http2.is_enabled;
@@ -38,7 +37,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
         Some(Ok(Accepted { stream, facts, site })) => {
             bump(if facts.is_resumed { &status.tls_resumed } else { &status.tls_full }, 1);
             let is_http2 = stream.alpn() == Some(b"h2");
-            let tls = Rc::new(TlsContext { facts, site });
+            let tls = Rc::new(TlsContext { facts, site, alt_svc: identity.listener.alt_svc() });
             let counted = place.into_guard();
             let connection = Connection::new(stream.into(), identity, counted, Some(tls));
             if is_http2 {
@@ -64,26 +63,6 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
         None => {
             bump(&status.tls_failed, 1);
             tracing::debug!(%peer, "a TLS handshake was not complete in time");
-        }
-    }
-}
-
-/// The place of a connection in the counts while it has no [`Connection`], which gives its address's place back otherwise.
-struct AddressPlace {
-    counted: Option<ConnectionGuard>,
-    peer: IpAddr,
-}
-
-impl AddressPlace {
-    fn into_guard(mut self) -> ConnectionGuard {
-        self.counted.take().expect("taken once, by value")
-    }
-}
-
-impl Drop for AddressPlace {
-    fn drop(&mut self) {
-        if let Some(counted) = &self.counted {
-            counted.release(self.peer);
         }
     }
 }

@@ -22,6 +22,7 @@ use exchange::observe::metrics::{SharedSeries, WorkerMetrics};
 use exchange::options::Options;
 use exchange::overload::Shared;
 use net::listener::ListenerSet;
+use net::quic::QuicProcess;
 
 /// The parts that a worker is started with, also after a panic.
 pub(super) struct Seed {
@@ -34,6 +35,7 @@ pub(super) struct Seed {
     pub(super) shared: Arc<Shared>,
     pub(super) upstream_warnings: Arc<UpstreamWarnings>,
     pub(super) peers: Vec<Handle>,
+    pub(super) quic: QuicProcess,
     pub(super) series: Arc<Mutex<Vec<SharedSeries>>>,
     pub(super) access_log: Option<(AccessLog, LogWriter)>,
 }
@@ -53,6 +55,7 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>)
             options: seed.options.clone(),
             listeners: seed.listeners.clone(),
             shared: seed.shared.clone(),
+            quic: seed.quic.clone(),
             context: ContextParts {
                 published: seed.published.clone(),
                 reclaimer: seed.reclaimer.clone(),

@@ -11,6 +11,7 @@ use crate::observe::idle_counts::IdleState;
 use exchange::failure::Cause;
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use exchange::observe::metrics::{Labels, Series, SharedSeries};
+use exchange::observe::upstream_tls;
 use exchange::overload::capacity::Shortage;
 use net::tls::server::SiteTable;
 use stdx::prometheus_text::{header, sample, scalar};
@@ -117,7 +118,9 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     write_grpc(workers.clone(), text);
     write_stalls(workers.clone(), text);
     write_handshakes(workers.clone(), text);
+    upstream_tls::write(workers.clone().map(|worker| &*worker.upstream_tls), text);
     write_http2(workers.clone(), text);
+    write_http3(workers.clone(), text);
     let (mut active, mut reading, mut waiting) = (0_u64, 0, 0);
     let (mut accepted, mut requests, mut idle) = (0, 0, 0);
     for worker in workers {
@@ -159,6 +162,37 @@ fn write_http2<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut
     scalar(text, "weir_http2_streams", "gauge", help, sum(|status| &status.http2_streams));
 }
 
+fn write_http3<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    let gauge = |counter: fn(&Status) -> &AtomicUsize| -> usize {
+        workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
+    };
+    let help = "Client connections that speak HTTP/3.";
+    scalar(text, "weir_http3_connections", "gauge", help, gauge(|status| &status.http3_connections));
+    let help = "Requests in flight on HTTP/3 connections of clients.";
+    scalar(text, "weir_http3_streams", "gauge", help, gauge(|status| &status.http3_streams));
+    let help = "QUIC handshakes in progress.";
+    scalar(text, "weir_http3_handshakes", "gauge", help, gauge(|status| &status.http3_handshakes));
+    let total = |counter: fn(&Status) -> &AtomicU64| -> u64 {
+        workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
+    };
+    let help = "Clients of QUIC that were told to prove their address first.";
+    scalar(text, "weir_http3_retries_total", "counter", help, total(|status| &status.http3_retries));
+    let help = "QUIC endpoints that were made anew after a panic.";
+    scalar(text, "weir_http3_restarts_total", "counter", help, total(|status| &status.http3_restarts));
+    let help = "System calls that sent several datagrams at once.";
+    scalar(text, "weir_http3_batches_sent_total", "counter", help, total(|status| &status.quic.batches_sent));
+    let help = "Datagrams passed to the worker of their connection.";
+    scalar(
+        text,
+        "weir_http3_datagrams_passed_total",
+        "counter",
+        help,
+        total(|status| &status.quic.passed_on),
+    );
+    let help = "Datagrams of unknown connections, or without room at their worker.";
+    scalar(text, "weir_http3_datagrams_dropped_total", "counter", help, total(|status| &status.quic.dropped));
+}
+
 fn write_handshakes<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     let name = "weir_tls_handshakes_total";
     header(text, name, "counter", "TLS handshakes of clients: with a new session, resumed, and failed ones.");
@@ -178,14 +212,12 @@ fn write_handshakes<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
 pub fn write_certificates(sites: &SiteTable, text: &mut String) {
     let name = "weir_ssl_certificate_expiry_seconds";
     header(text, name, "gauge", "The end of a certificate's validity, in seconds since the Unix epoch.");
-    let mut seen = BTreeMap::new();
-    for site in sites.iter() {
-        seen.entry(&*site.id).or_insert(site);
-    }
-    for (id, site) in seen.into_iter().take(MAX_CERTIFICATES) {
-        for (index, not_after_s) in site.not_after_s.iter().enumerate() {
-            let sni = site.names.first().map_or("", |name| &**name);
-            sample(text, name, &[("ssl", &id), ("sni", &sni), ("index", &index)], not_after_s);
+    let mut sorted: Vec<_> = sites.iter().collect();
+    sorted.sort_by(|left, right| left.id.cmp(&right.id));
+    for site in sorted.into_iter().take(MAX_CERTIFICATES) {
+        for (index, certificate) in site.certificates().iter().enumerate() {
+            let (id, sni) = (&site.id, site.names.first().map_or("", |name| &**name));
+            sample(text, name, &[("ssl", id), ("sni", &sni), ("index", &index)], certificate.not_after_s);
         }
     }
 }

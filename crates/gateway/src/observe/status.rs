@@ -1,13 +1,16 @@
 //! The state of a worker as other threads see it: counters and marks, each written by that worker alone unless it says
 //! otherwise.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::current_work::CurrentWorkCell;
 use super::failures::FailureCounts;
 use super::grpc_counts::GrpcCounts;
 use crate::observe::idle_counts::IdleCounts;
+use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::capacity::Shortage;
+use net::quic::QuicCounts;
 
 /// The state of a worker: counters and marks that other workers and the control side read.
 #[derive(Debug, Default)]
@@ -24,10 +27,24 @@ pub struct Status {
     pub tls_resumed: AtomicU64,
     /// Those that failed, or were not complete in time.
     pub tls_failed: AtomicU64,
+    /// TLS handshakes with nodes.
+    pub upstream_tls: Arc<UpstreamTlsCounts>,
     /// Open client connections that speak HTTP/2.
     pub http2_connections: AtomicUsize,
     /// Requests in flight on them.
     pub http2_streams: AtomicUsize,
+    /// Open client connections that speak HTTP/3.
+    pub http3_connections: AtomicUsize,
+    /// Requests in flight on them, those included that the client has not acknowledged.
+    pub http3_streams: AtomicUsize,
+    /// QUIC handshakes in progress.
+    pub http3_handshakes: AtomicUsize,
+    /// Clients of QUIC that were told to prove their address first.
+    pub http3_retries: AtomicU64,
+    /// Endpoints of QUIC that were made anew after a panic.
+    pub http3_restarts: AtomicU64,
+    /// Counters of its QUIC sockets.
+    pub quic: Arc<QuicCounts>,
     /// Requests served so far.
     pub requests: AtomicU64,
     /// Idle connections to nodes.

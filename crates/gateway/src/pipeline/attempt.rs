@@ -63,6 +63,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     exchange.attempts.push(Attempt {
         address,
         endpoint_id,
+        scheme: upstream.scheme,
         status: 0,
         failed: None,
         connect_us: 0,

@@ -6,7 +6,7 @@ use exchange::Exchange;
 use exchange::exchange::TlsContext;
 use exchange::failure::{Cause, Failure};
 use net::tls::facts::ClientVerdict;
-use net::tls::server::site::Site;
+use net::tls::server::site::{Site, SiteState};
 
 /// Judges the request; its host and path are known by then.
 ///
@@ -27,11 +27,16 @@ fn check_tls(generation: &Generation, exchange: &Exchange, tls: &TlsContext) -> 
     if tls.site.client.is_some() && !tls.site.is_exempt(path) {
         verified(tls)?;
     }
-    if !generation.sites.has_client_policies() {
+    if !generation.sites.restricts_requests() {
         return Ok(());
     }
     let host = std::str::from_utf8(&exchange.target.host).ok();
     let Some(site) = host.and_then(|host| generation.sites.by_name(host)) else { return Ok(()) };
+    if site.state == SiteState::Faulty {
+        // Its rules for client certificates are not known, and no connection was made for it.
+        let detail = format!("the host's ssl object {} is faulty and has no good form", site.id);
+        return Err(Failure::new(Cause::Misdirected, detail));
+    }
     if site.client.is_none() || site.is_exempt(path) {
         return Ok(());
     }

@@ -126,6 +126,7 @@ impl Gateway {
                 via: Some("weir".into()),
                 server: None,
                 show_upstream_status: false,
+                alt_svc: exchange::options::AltSvc::default(),
             },
             limits: plan.limits,
             upstream_timeouts: plan.timeouts,
@@ -170,6 +171,7 @@ impl Gateway {
             options: self.options.clone(),
             listeners: self.listeners.clone(),
             shared: self.shared.clone(),
+            quic: net::quic::QuicProcess::first().unwrap(),
             context: ContextParts {
                 published: self.published.clone(),
                 reclaimer: self.reclaimer.clone(),

@@ -263,7 +263,7 @@ fn written(plan: &Plan, random: &mut Random) -> Written {
         nodes.iter().map(|node| (node_address(*node).to_string(), json!(random.between(1, 3)))).collect();
     let mut upstream = json!({
         "nodes": weighted,
-        "type": random.pick(&["roundrobin", "least_conn", "ewma", "chash"]),
+        "type": random.pick(&["roundrobin", "least_conn", "ewma", "chash", "random", "maglev", "chash_bounded"]),
         "keepalive_pool": {
             "size": random.pick(&[1, 2, 320]),
             "idle_timeout": random.pick(&[0.1, 1.0, 60.0]),
@@ -271,7 +271,7 @@ fn written(plan: &Plan, random: &mut Random) -> Written {
         },
         "timeout": {"connect": 0.5, "send": 1, "read": 1},
     });
-    if upstream["type"] == "chash" {
+    if ["chash", "maglev", "chash_bounded"].iter().any(|method| upstream["type"] == *method) {
         upstream["key"] = json!("uri");
     }
     let mut plugins = json!({});

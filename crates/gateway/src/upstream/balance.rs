@@ -1,16 +1,26 @@
 //! Balancing methods: one file per method, each a pure state machine over the weights it was built with; randomness and
 //! time are passed in. They know no sockets, health or configuration.
 
+pub mod bounded_hash;
 pub mod consistent_hash;
 pub mod least_connections;
+pub mod maglev;
 pub mod peak_ewma;
+pub mod random;
 pub mod round_robin;
 
 use net::nodes::{Derive, NodeSet};
 
 /// All balancing methods. A method is a file of this folder and a line here.
-pub static ALL: &[&BalancerKind] =
-    &[&round_robin::KIND, &consistent_hash::KIND, &peak_ewma::KIND, &least_connections::KIND];
+pub static ALL: &[&BalancerKind] = &[
+    &round_robin::KIND,
+    &consistent_hash::KIND,
+    &peak_ewma::KIND,
+    &least_connections::KIND,
+    &random::KIND,
+    &maglev::KIND,
+    &bounded_hash::KIND,
+];
 
 /// A balancing method, as its file declares it.
 pub struct BalancerKind {

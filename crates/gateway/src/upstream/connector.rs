@@ -9,6 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use stdx::pooled::PooledBox;
@@ -26,6 +27,7 @@ use crate::evict::{self, Evictor, lacks_descriptors};
 use exchange::Local;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
+use exchange::observe::upstream_tls::{HandshakeOutcome, UpstreamTlsCounts};
 use net::endpoint::{Endpoint, Protocol};
 use net::env;
 use net::tls::{self, client::ClientTls};
@@ -38,6 +40,7 @@ const OPENS_AGAIN: usize = 8;
 pub(crate) struct Connector {
     local: Rc<Local>,
     evictor: Rc<Evictor>,
+    handshakes: Arc<UpstreamTlsCounts>,
     pub(crate) pools: RefCell<Pools>,
     pub(crate) shared: RefCell<SharedPools>,
     /// The worker drains: connections are closed when they are checked in.
@@ -45,10 +48,15 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>) -> Rc<Connector> {
+    pub(crate) fn new(
+        local: Rc<Local>,
+        evictor: Rc<Evictor>,
+        handshakes: Arc<UpstreamTlsCounts>,
+    ) -> Rc<Connector> {
         Rc::new(Connector {
             local,
             evictor,
+            handshakes,
             pools: RefCell::default(),
             shared: RefCell::default(),
             is_draining: Cell::new(false),
@@ -227,10 +235,17 @@ impl Connector {
         let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
         let Some(tls) = tls else { return Ok(Transport::from(stream)) };
         begin_handshake();
+        let mut counted = CountedHandshake { counts: &self.handshakes, outcome: HandshakeOutcome::GivenUp };
         let name = server_name.unwrap_or_default();
         // Boxed, so that connections without TLS do not pay for its size.
         let handshake = Box::pin(tls::client::handshake(stream, endpoint.address, name, tls));
-        Ok(Transport::from(handshake.await.map_err(|error| tls_failure(&error))?))
+        let shaken = handshake.await;
+        counted.outcome = match &shaken {
+            Ok(stream) if stream.is_resumed() => HandshakeOutcome::Resumed,
+            Ok(_) => HandshakeOutcome::Full,
+            Err(error) => HandshakeOutcome::Failed(tls::failure::of_handshake(error).0),
+        };
+        Ok(Transport::from(shaken.map_err(|error| tls_failure(&error))?))
     }
 
     /// Opens a socket to `address`. Where no descriptor is left, idle connections of clients give way, and if there are
@@ -300,6 +315,18 @@ impl Connector {
         self.is_draining.set(true);
         self.pools.borrow_mut().clear();
         self.shared.borrow_mut().drain();
+    }
+}
+
+/// A handshake that is counted, also when its caller gives up.
+struct CountedHandshake<'s> {
+    counts: &'s UpstreamTlsCounts,
+    outcome: HandshakeOutcome,
+}
+
+impl Drop for CountedHandshake<'_> {
+    fn drop(&mut self) {
+        self.counts.count(self.outcome);
     }
 }
 

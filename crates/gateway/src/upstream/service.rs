@@ -17,6 +17,7 @@ use super::{PassHost, Upstream};
 use crate::evict::Evictor;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
+use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::Priority;
 use exchange::overload::limiter::Permit;
 use exchange::{Exchange, Local};
@@ -51,8 +52,12 @@ pub(crate) struct Upstreams {
 }
 
 impl Upstreams {
-    pub(crate) fn new(local: Rc<Local>, evictor: Rc<Evictor>) -> Upstreams {
-        let connector = Connector::new(local.clone(), evictor);
+    pub(crate) fn new(
+        local: Rc<Local>,
+        evictor: Rc<Evictor>,
+        handshakes: Arc<UpstreamTlsCounts>,
+    ) -> Upstreams {
+        let connector = Connector::new(local.clone(), evictor, handshakes);
         Upstreams { local, states: RefCell::default(), connector }
     }
 

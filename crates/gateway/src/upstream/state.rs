@@ -181,6 +181,7 @@ mod tests {
             needs_http2: false,
             retries: None,
             retry_timeout_ms: 0,
+            scheme: "http",
             timeouts: Timeouts::default(),
         }
     }

@@ -49,6 +49,11 @@ const LAST_HANDSHAKES_MS: u64 = 1;
 /// Numbers for connections, unique in this process.
 static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 
+/// The number of the next connection.
+pub(super) fn next_connection() -> u64 {
+    NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Accepts on one socket until its listener or the worker ends.
 pub(super) async fn accept_loop(
     worker: Rc<Worker>,
@@ -211,7 +216,12 @@ fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAdd
 }
 
 /// Why a connection from `peer` must not be served; if `None`, it is counted for its address from now on.
-fn admission(worker: &Worker, connections: usize, peer: SocketAddr, listener: &Listener) -> Option<Refusal> {
+pub(super) fn admission(
+    worker: &Worker,
+    connections: usize,
+    peer: SocketAddr,
+    listener: &Listener,
+) -> Option<Refusal> {
     let local = &worker.context.local;
     if local.shared.memory.refuses_connections() {
         Some(Refusal::Memory)
@@ -262,7 +272,7 @@ fn hand_over(worker: &Worker, to: &Handle, socket: Socket, peer: SocketAddr, lis
 /// Serves a connection that is already counted.
 pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open: Rc<OpenListener>) {
     worker.context.status.accepted.fetch_add(1, Ordering::Relaxed);
-    let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
+    let id = next_connection();
     let (counted, timer) = (ConnectionGuard(worker.context.clone()), ConnectionTimer::new(&worker.context));
     let names_clients = names_clients(&open.listener);
     let identity = Identity { id, peer: peer.into(), listener: open, proxy: None };

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::accept;
+use super::datagrams;
 use super::state::Worker;
 use crate::command::Handle;
 use crate::command::{CLOSE_GRACE_MS, Closing};
@@ -22,7 +23,7 @@ impl Worker {
         let gone: Vec<_> = listeners.open.extract_if(.., |open| is_gone(open)).collect();
         for listener in set.iter() {
             if !listeners.open.iter().any(|open| open.listener.id() == listener.id()) {
-                let open = Rc::new(OpenListener::new(listener.clone()));
+                let open = Rc::new(self.view_of(listener));
                 self.accept_on(&open, peers);
                 listeners.open.push(open);
             }
@@ -33,6 +34,10 @@ impl Worker {
             gone.iter().for_each(|open| open.close(now_ms, Closing::at_once(CLOSE_GRACE_MS)));
             self.wake_connections();
         }
+    }
+
+    fn view_of(&self, listener: &Arc<Listener>) -> OpenListener {
+        OpenListener::new(listener.clone(), &self.context.local.options.forward.alt_svc)
     }
 
     fn accept_on(self: &Rc<Self>, open: &Rc<OpenListener>, peers: &Rc<[Handle]>) {
@@ -55,6 +60,18 @@ impl Worker {
                 tracing::error!(%error, %address, worker = self.context.local.index, "a worker cannot listen");
             }
         }
+        match open.listener.datagrams().of_worker(self.context.local.index) {
+            Ok(sockets) => {
+                for (number, socket) in sockets {
+                    let serving = datagrams::serve(self.clone(), peers.clone(), open.clone(), number, socket);
+                    self.spawn_critical(serving);
+                }
+            }
+            Err(error) => {
+                let address = open.listener.address();
+                tracing::error!(%error, %address, worker = self.context.local.index, "a worker cannot serve HTTP/3");
+            }
+        }
     }
 
     /// This worker's view of the listener that another worker accepted a connection on.
@@ -73,7 +90,7 @@ impl Worker {
         // The other worker may have taken up a set that this one has not seen yet.
         self.take_up_listeners(peers);
         find().unwrap_or_else(|| {
-            let open = OpenListener::new(listener.clone());
+            let open = self.view_of(&listener);
             open.close(self.context.local.now_ms(), Closing::at_once(CLOSE_GRACE_MS));
             Rc::new(open)
         })

@@ -16,11 +16,14 @@ use exchange::options::Options;
 use exchange::overload::Shared;
 use net::env;
 use net::listener::ListenerSet;
+use net::quic::QuicProcess;
 
 /// One worker thread.
 pub(crate) struct Worker {
     pub(crate) context: Rc<WorkerContext>,
     pub(super) listeners: RefCell<Listeners>,
+    /// Keys and generation, the same as those of other workers.
+    pub(super) quic: QuicProcess,
     /// Notified when a critical task has panicked.
     pub(super) critical_task_failed: tokio::sync::Notify,
     /// The revision at which counters of deleted routes were last swept.
@@ -33,6 +36,7 @@ pub(crate) struct Parts {
     pub(crate) options: Arc<Options>,
     pub(crate) listeners: Arc<Published<ListenerSet>>,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) quic: QuicProcess,
     pub(crate) context: ContextParts,
 }
 
@@ -47,6 +51,7 @@ impl Worker {
         Rc::new(Worker {
             context,
             listeners: RefCell::new(Listeners::new(parts.listeners)),
+            quic: parts.quic,
             critical_task_failed: tokio::sync::Notify::new(),
             swept_revision: Cell::new(0),
         })

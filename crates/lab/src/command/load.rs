@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::load::{self, Check, Expectation, Habit, Manner, Plan, Target};
+use crate::load::{self, Check, Expectation, Habit, Manner, Plan, Target, Tls};
+use crate::scenario::TlsVersion;
 
 /// Arguments of `weir lab load`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LoadArguments {
-    /// The URL to request: http://HOST:PORT/PATH (also for WebSocket)
+    /// The URL to request: http://HOST:PORT/PATH (also for WebSocket) or https://…; certificates are not verified
     #[arg(value_name = "URL")]
     url: String,
     /// Connections, on all threads together
@@ -37,6 +38,12 @@ pub struct LoadArguments {
     /// A new connection after so many requests
     #[arg(long, value_name = "N")]
     requests_per_connection: Option<u64>,
+    /// With --close, resume the TLS session of the connection before; a full handshake is then a failure
+    #[arg(long)]
+    resume: bool,
+    /// The only version of TLS that is offered [default: both]
+    #[arg(long, value_enum, value_name = "VERSION")]
+    tls_version: Option<Version>,
     /// Requests are POSTs with a body of so many bytes; with --websocket, the length of a message [default: none, 64]
     #[arg(short, long, value_name = "N")]
     body_bytes: Option<u64>,
@@ -61,14 +68,20 @@ pub struct LoadArguments {
     /// Send WebSocket messages, each when the one before has been echoed, or at the --rate
     #[arg(long)]
     websocket: bool,
+    /// Speak HTTP/3; the URL begins with https://
+    #[arg(long, conflicts_with = "websocket")]
+    http3: bool,
+    /// Requests in flight on each connection of HTTP/3
+    #[arg(short = 'm', long, value_name = "N", default_value_t = 1, requires = "http3")]
+    streams: u16,
     /// Be slow clients on all connections; prints `ready` when they stand
-    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["websocket", "idle"])]
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["websocket", "idle", "http3"])]
     slow: Option<Slow>,
     /// A slow client's turn, in which it sends one byte or takes eight, comes once in this time
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     slow_interval_ms: u64,
     /// Ask once on each connection and leave it open; prints `ready` when they stand
-    #[arg(long, conflicts_with = "websocket")]
+    #[arg(long, conflicts_with_all = ["websocket", "http3"])]
     idle: bool,
     /// Slow and idle clients come one by one in this time [default: as fast as they can]
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, hide_default_value = true)]
@@ -76,6 +89,17 @@ pub struct LoadArguments {
     /// Print the outcome as JSON, on one line
     #[arg(long)]
     json: bool,
+}
+
+/// Versions of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Version {
+    /// TLS 1.2
+    #[value(name = "1.2")]
+    V1_2,
+    /// TLS 1.3
+    #[value(name = "1.3")]
+    V1_3,
 }
 
 /// The slow part of slow clients.
@@ -112,6 +136,7 @@ impl LoadArguments {
         let every = Duration::from_millis(self.slow_interval_ms);
         let manner = match self.slow {
             _ if self.websocket => Manner::Websocket,
+            _ if self.http3 => Manner::Http3 { streams: self.streams },
             _ if self.idle => Manner::Crowd(Habit::Idle),
             Some(Slow::Heads) => Manner::Crowd(Habit::Heads { every }),
             Some(Slow::Bodies) => Manner::Crowd(Habit::Bodies { every }),
@@ -140,6 +165,13 @@ impl LoadArguments {
             per_connection: if self.close { Some(1) } else { self.requests_per_connection },
             body_bytes: self.body_bytes.unwrap_or(usual_body_bytes),
             timeout,
+            tls: Tls {
+                resume: self.resume,
+                version: self.tls_version.map(|version| match version {
+                    Version::V1_2 => TlsVersion::V1_2,
+                    Version::V1_3 => TlsVersion::V1_3,
+                }),
+            },
             expect: Expectation {
                 status: self.expect_status,
                 bytes: self.expect_bytes,
@@ -205,6 +237,10 @@ mod tests {
         check("--slow heads --slow-interval-ms 10", |plan| {
             plan.manner == Manner::Crowd(Habit::Heads { every: Duration::from_millis(10) })
         });
+        check("--close --resume --tls-version 1.2", |plan| {
+            plan.tls == Tls { resume: true, version: Some(TlsVersion::V1_2) }
+        });
+        check("--http3 --streams 10", |plan| plan.manner == Manner::Http3 { streams: 10 });
         check("--idle --ramp-up 2.5", |plan| plan.ramp_up == Duration::from_millis(2500));
         check("--check length --expect-bytes 21", |plan| {
             plan.expect.check == Check::Length && plan.expect.bytes == Some(21)
@@ -220,10 +256,12 @@ mod tests {
         check("--close --requests-per-connection 2", "cannot be used with");
         check("--idle --slow heads", "cannot be used with");
         check("--websocket --idle", "cannot be used with");
+        check("--websocket --http3", "cannot be used with");
+        check("--streams 10", "--http3");
         check("--idle --ramp-up 3601", "--ramp-up is no more than");
         check("--idle --ramp-up NaN", "--ramp-up is no more than");
         check("--timeout 0", "--timeout is more than 0");
-        check("--expect-like https://x/", "use wrk or h2load");
+        check("--expect-like https://127.0.0.1/", "without TLS only");
         check("--slow tails", "invalid value");
     }
 }

@@ -69,7 +69,7 @@ impl<'a> Asker<'a> {
             source,
             epoll,
             timer,
-            connections: (0..limits.connections).map(|_| Connection::new()).collect(),
+            connections: (0..limits.connections).map(|_| Connection::new(job)).collect(),
             free: VecDeque::with_capacity(limits.connections),
             in_flight: 0,
             begun: false,
@@ -86,8 +86,7 @@ impl<'a> Asker<'a> {
         }
         let (mut opened, mut events) = (0, Vec::with_capacity(EVENTS));
         loop {
-            let opening =
-                |connection: &&Connection| matches!(connection.phase, Phase::Connecting | Phase::Upgrading);
+            let opening = |connection: &&Connection| connection.is_opening();
             let under_way = self.connections[..opened].iter().filter(opening).count();
             if stop.load(Ordering::Relaxed) || (under_way == 0 && opened == self.connections.len()) {
                 return;
@@ -257,7 +256,7 @@ impl<'a> Asker<'a> {
                 Phase::Connecting if lasted_ns > self.limits.timeout_ns => {
                     self.fail(number, Kind::Connect, "no connection was made in time".to_owned());
                 }
-                Phase::Asking | Phase::Upgrading if lasted_ns > self.limits.timeout_ns => {
+                Phase::Asking | Phase::Upgrading | Phase::Securing if lasted_ns > self.limits.timeout_ns => {
                     self.fail(number, Kind::Timeout, "no whole answer came in time".to_owned());
                 }
                 // The server was told that this is the last request. If it does not close, that is no failure, and the

@@ -7,13 +7,16 @@ use std::time::Instant;
 use peer::Fault;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use rustls::HandshakeKind;
 
 use super::expect::{Comparison, Measure, Verdict};
 use super::reading::Reading;
 use super::socket;
 use super::tally::{Kind, Tally};
 use super::target::Target;
+use super::tls::{Client, Tls};
 use super::websocket::{self, Echo, Heard, Refusal};
+use super::wire::{Wire, WireError};
 
 /// The bytes sent on every connection of a run, and the expected response.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(super) struct Job {
     /// Requests of one connection.
     pub(super) per_connection: u64,
     pub(super) websocket: Option<Upgrade>,
+    /// Its TLS, and the first client of it, if the URL asks for it.
+    pub(super) tls: Option<(Tls, Client)>,
     pub(super) measure: Measure,
 }
 
@@ -40,7 +45,13 @@ pub(super) struct Upgrade {
 /// A connection and the state of its request.
 #[derive(Debug)]
 pub(super) struct Connection {
-    socket: Option<OwnedFd>,
+    wire: Option<Wire>,
+    /// Its TLS, with the sessions of the connections before.
+    client: Option<Client>,
+    /// Whether the last connection was answered, so that its session can be resumed.
+    has_session: bool,
+    /// Whether the handshake of this connection has to resume a session.
+    has_to_resume: bool,
     pub(super) phase: Phase,
     /// When the phase began, if it has a limit.
     pub(super) since_ns: u64,
@@ -64,6 +75,8 @@ pub(super) struct Connection {
 pub(super) enum Phase {
     Closed,
     Connecting,
+    /// The TLS handshake is in progress.
+    Securing,
     /// The WebSocket handshake is in progress.
     Upgrading,
     /// Open, without a request.
@@ -91,9 +104,12 @@ pub(super) enum Step {
 }
 
 impl Connection {
-    pub(super) fn new() -> Connection {
+    pub(super) fn new(job: &Job) -> Connection {
         Connection {
-            socket: None,
+            wire: None,
+            client: job.tls.as_ref().map(|(tls, first)| first.another(*tls)),
+            has_session: false,
+            has_to_resume: false,
             phase: Phase::Closed,
             since_ns: 0,
             due_ns: None,
@@ -115,9 +131,11 @@ impl Connection {
         number: u64,
         now_ns: u64,
     ) -> Result<(), String> {
-        let socket = socket::connect(job.target.address, epoll, number).map_err(socket::cannot_connect)?;
-        self.socket = Some(socket);
+        self.wire = Some(Wire::connect(job.target.address, self.client.as_ref(), epoll, number)?);
         (self.phase, self.since_ns, self.served) = (Phase::Connecting, now_ns, 0);
+        // A connection that fails before its end has used the session up.
+        let has_session = std::mem::take(&mut self.has_session);
+        self.has_to_resume = has_session && job.tls.as_ref().is_some_and(|(tls, _)| tls.resume);
         Ok(())
     }
 
@@ -133,8 +151,13 @@ impl Connection {
 
     /// Closes the connection and keeps its memory.
     pub(super) fn close(&mut self, phase: Phase) {
-        self.socket = None;
+        self.wire = None;
         self.phase = phase;
+    }
+
+    /// Whether it is being opened.
+    pub(super) fn is_opening(&self) -> bool {
+        matches!(self.phase, Phase::Connecting | Phase::Securing | Phase::Upgrading)
     }
 
     /// Whether it broke before its first response.
@@ -153,7 +176,8 @@ impl Connection {
     ) -> Step {
         match self.phase {
             Phase::Closed | Phase::Resting => Step::Wait,
-            Phase::Connecting => self.connected(job, clock),
+            Phase::Connecting => self.connected(job, tally, clock),
+            Phase::Securing => self.secure(job, tally, clock),
             Phase::Upgrading | Phase::Asking => {
                 if flags.contains(EventFlags::OUT) && self.has_unsent(job) {
                     match self.push(job) {
@@ -168,11 +192,43 @@ impl Connection {
         }
     }
 
-    fn connected(&mut self, job: &Job, clock: &Instant) -> Step {
-        let Some(socket) = &self.socket else { return Step::Wait };
-        if let Err(error) = socket::connected(socket) {
+    fn connected(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> Step {
+        let Some(wire) = &self.wire else { return Step::Wait };
+        if let Err(error) = wire.connected() {
             return Step::Failed(Kind::Connect, socket::cannot_connect(error));
         }
+        if wire.is_secure() {
+            self.phase = Phase::Securing;
+            return self.secure(job, tally, clock);
+        }
+        self.begin(job, clock)
+    }
+
+    /// Goes on with the TLS handshake.
+    fn secure(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> Step {
+        let Some(wire) = &mut self.wire else { return Step::Wait };
+        match wire.secure() {
+            Ok(None) => return Step::Wait,
+            Ok(Some(kind)) => self.judge_handshake(kind, tally),
+            Err(error) => return broken(error),
+        }
+        self.begin(job, clock)
+    }
+
+    /// Counts the handshake. One of another kind than the run asks for is a failure, because the run would measure
+    /// something else.
+    fn judge_handshake(&self, kind: HandshakeKind, tally: &mut Tally) {
+        let is_resumed = kind == HandshakeKind::Resumed;
+        tally.handshake(is_resumed);
+        if self.has_to_resume && !is_resumed {
+            tally.fail(Kind::Connect, || {
+                "a handshake was full although there was a session to resume".to_owned()
+            });
+        }
+    }
+
+    /// The connection can carry requests, after the handshake of WebSocket if there is one.
+    fn begin(&mut self, job: &Job, clock: &Instant) -> Step {
         self.sent = 0;
         if job.websocket.is_some() {
             self.phase = Phase::Upgrading;
@@ -200,25 +256,32 @@ impl Connection {
     }
 
     fn has_unsent(&self, job: &Job) -> bool {
-        self.sent < self.saying(job).len() || !self.owed.is_empty()
+        let is_encrypted_unsent = self.wire.as_ref().is_some_and(Wire::has_unsent);
+        self.sent < self.saying(job).len() || !self.owed.is_empty() || is_encrypted_unsent
     }
 
     /// Sends as many bytes as the kernel takes. A pending pong is sent before or after a message, never inside it.
     fn push(&mut self, job: &Job) -> Step {
+        let Some(mut wire) = self.wire.take() else { return Step::Wait };
+        let step = wire.flush().map_or_else(broken, |()| self.push_to(&mut wire, job));
+        self.wire = Some(wire);
+        step
+    }
+
+    fn push_to(&mut self, wire: &mut Wire, job: &Job) -> Step {
         let saying = self.saying(job);
-        let Some(socket) = &self.socket else { return Step::Wait };
         loop {
             let is_pong = !self.owed.is_empty() && (self.sent == 0 || self.sent == saying.len());
             let rest = if is_pong { &self.owed[..] } else { &saying[self.sent..] };
             if rest.is_empty() {
                 return Step::Wait;
             }
-            match socket::send(socket, rest) {
+            match wire.send(rest) {
                 Ok(0) => return Step::Wait,
                 Ok(bytes) if is_pong => drop(self.owed.drain(..bytes)),
                 Ok(bytes) => self.sent += bytes,
                 // The response that explains it may be readable.
-                Err(Errno::PIPE | Errno::CONNRESET) if self.sent > 0 => {
+                Err(WireError::Socket(Errno::PIPE | Errno::CONNRESET)) if self.sent > 0 => {
                     self.sent = saying.len();
                     self.owed.clear();
                 }
@@ -237,13 +300,14 @@ impl Connection {
         clock: &Instant,
     ) -> Step {
         loop {
-            let Some(socket) = &self.socket else { return Step::Wait };
-            let bytes = match socket::receive(socket, buffer) {
+            let Some(wire) = &mut self.wire else { return Step::Wait };
+            let bytes = match wire.receive(buffer) {
                 Ok(None) => return Step::Wait,
                 Ok(Some(0)) => return self.closed_by_peer(job, tally, clock),
                 Ok(Some(bytes)) => bytes,
                 Err(error) => return broken(error),
             };
+            let is_drained = wire.is_empty_after(bytes, buffer.len());
             tally.read(bytes);
             let step = match (&job.websocket, self.phase) {
                 (None, _) => self.take_answer(job, flags, &buffer[..bytes], tally, clock),
@@ -252,7 +316,7 @@ impl Connection {
             };
             match step {
                 // A short read: more bytes cause another event, unless this event reported the end.
-                Step::Wait if bytes < buffer.len() && !socket::is_over(flags) => return Step::Wait,
+                Step::Wait if is_drained && !socket::is_over(flags) => return Step::Wait,
                 Step::Wait => {}
                 step => return step,
             }
@@ -294,6 +358,7 @@ impl Connection {
         // A server that answers before it has read the request cannot be sent another after the rest of the body.
         let is_cut = self.sent < self.saying(job).len();
         self.served += 1;
+        self.has_session = true;
         if is_over || is_cut {
             self.close(Phase::Closed);
         } else if !self.reading.keeps || self.served >= job.per_connection {
@@ -386,8 +451,8 @@ impl Connection {
 
     /// Handles an event of a connection without a request: usually the server closed it, as it may.
     fn disturbed(&mut self, job: &Job, buffer: &mut [u8]) -> Step {
-        let Some(socket) = &self.socket else { return Step::Wait };
-        match socket::receive(socket, buffer) {
+        let Some(wire) = &mut self.wire else { return Step::Wait };
+        match wire.receive(buffer) {
             Ok(None) => Step::Wait,
             Ok(Some(0)) | Err(_) => {
                 self.close(Phase::Closed);
@@ -425,8 +490,8 @@ impl Connection {
     }
 
     fn ended(&mut self, flags: EventFlags, buffer: &mut [u8]) -> Step {
-        let Some(socket) = &self.socket else { return Step::Wait };
-        match socket::receive(socket, buffer) {
+        let Some(wire) = &mut self.wire else { return Step::Wait };
+        match wire.receive(buffer) {
             Ok(Some(bytes)) if bytes > 0 => Step::Failed(
                 Kind::Content,
                 format!("{bytes} bytes behind the last answer belong to no request"),
@@ -445,6 +510,10 @@ pub(super) fn nanoseconds(clock: &Instant) -> u64 {
     clock.elapsed().as_nanos() as u64
 }
 
-fn broken(error: Errno) -> Step {
-    Step::Failed(Kind::Broken, format!("a connection broke: {}", std::io::Error::from(error)))
+fn broken(error: WireError) -> Step {
+    let words = match error {
+        WireError::Socket(error) => std::io::Error::from(error).to_string(),
+        WireError::Tls(fault) => fault,
+    };
+    Step::Failed(Kind::Broken, format!("a connection broke: {words}"))
 }

@@ -13,6 +13,9 @@ use super::target::Target;
 /// Sends one request; returns status and body. Fails if no complete response arrives in time.
 pub fn fetch(target: &Target, timeout: Duration) -> anyhow::Result<(u16, Vec<u8>)> {
     let address = target.address;
+    if target.is_tls {
+        bail!("a single answer is asked for without TLS only: write http://HOST:PORT/PATH");
+    }
     let mut stream = TcpStream::connect_timeout(&address, timeout)
         .with_context(|| format!("cannot connect to {address}: is it running?"))?;
     stream.set_read_timeout(Some(timeout))?;

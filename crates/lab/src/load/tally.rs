@@ -6,7 +6,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::expect::{Verdict, allowed_failing};
-use crate::result::{Failures, Latency, LoadOutcome};
+use crate::result::{Failures, Handshakes, Latency, LoadOutcome};
 
 /// Counters of one thread.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub(super) struct Tally {
     /// When the last response was complete, in nanoseconds since the beginning.
     last_ns: u64,
     unsent: u64,
+    handshakes: Handshakes,
     notes: Notes,
 }
 
@@ -53,6 +54,7 @@ impl Tally {
             steps: Vec::with_capacity(steps + 16),
             last_ns: 0,
             unsent: 0,
+            handshakes: Handshakes::default(),
             notes: Notes::default(),
         }
     }
@@ -100,6 +102,12 @@ impl Tally {
         self.bytes += bytes as u64;
     }
 
+    /// Counts a handshake of TLS.
+    pub(super) fn handshake(&mut self, is_resumed: bool) {
+        let handshakes = &mut self.handshakes;
+        *if is_resumed { &mut handshakes.resumed } else { &mut handshakes.full } += 1;
+    }
+
     /// Counts requests that were due and never sent.
     pub(super) fn leave(&mut self, unsent: u64) {
         self.unsent += unsent;
@@ -116,6 +124,8 @@ impl Tally {
         self.bytes += other.bytes;
         self.failing += other.failing;
         self.unsent += other.unsent;
+        self.handshakes.full += other.handshakes.full;
+        self.handshakes.resumed += other.handshakes.resumed;
         self.last_ns = self.last_ns.max(other.last_ns);
         let (sum, added) = (&mut self.failures, &other.failures);
         sum.connect += added.connect;
@@ -162,6 +172,7 @@ impl Tally {
             requests_per_second_series: self.steps.iter().map(|count| *count as f64 * scale).collect(),
             series_interval_ms: SERIES_INTERVAL_MS,
             unsent: self.unsent,
+            handshakes: (self.handshakes != Handshakes::default()).then_some(self.handshakes),
             cpu_us_per_request: match self.requests {
                 0 => 0.0,
                 requests => run.cpu.as_secs_f64() * 1e6 / requests as f64,
@@ -226,6 +237,9 @@ pub fn summary(outcome: &LoadOutcome) -> String {
     let _ = writeln!(text, "CPU of this load generator: {:.2} µs an answer", outcome.cpu_us_per_request);
     if outcome.unsent > 0 {
         let _ = writeln!(text, "{} requests were due and not sent", outcome.unsent);
+    }
+    if let Some(Handshakes { full, resumed }) = outcome.handshakes {
+        let _ = writeln!(text, "TLS handshakes: {full} full, {resumed} resumed");
     }
     if failures.all() == 0 {
         let _ = writeln!(text, "no failures");

@@ -13,17 +13,17 @@ pub struct Target {
     pub host: String,
     /// Path and query.
     pub path: String,
+    /// Whether TLS is spoken.
+    pub is_tls: bool,
 }
 
 impl Target {
-    /// Parses `http://HOST[:PORT]/PATH` or `ws://…`. Fails on other schemes and on names that do not resolve.
+    /// Parses `http://HOST[:PORT]/PATH`, `https://…` or `ws://…`. Fails on other schemes and on names that do not resolve.
     pub fn parse(url: &str) -> anyhow::Result<Target> {
-        let rest = match url.split_once("://") {
-            Some(("http" | "ws", rest)) => rest,
-            Some(("https" | "wss", _)) => {
-                bail!("{url} asks for TLS, which this load generator does not speak: use wrk or h2load")
-            }
-            Some((scheme, _)) => bail!("{url} has the scheme {scheme}: http and ws are known"),
+        let (rest, is_tls) = match url.split_once("://") {
+            Some(("http" | "ws", rest)) => (rest, false),
+            Some(("https", rest)) => (rest, true),
+            Some((scheme, _)) => bail!("{url} has the scheme {scheme}: http, https and ws are known"),
             None => bail!("{url} is no URL: write http://HOST:PORT/PATH"),
         };
         let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
@@ -35,13 +35,14 @@ impl Target {
         }
         // The port follows the last colon, unless that colon is within the brackets of an IPv6 address.
         let has_port = host.rfind(':').is_some_and(|colon| host.rfind(']').is_none_or(|end| end < colon));
-        let with_port = if has_port { host.to_owned() } else { format!("{host}:80") };
+        let with_port =
+            if has_port { host.to_owned() } else { format!("{host}:{}", if is_tls { 443 } else { 80 }) };
         let address = with_port
             .to_socket_addrs()
             .with_context(|| format!("{host} cannot be resolved"))?
             .next()
             .with_context(|| format!("{host} has no address"))?;
-        Ok(Target { address, host: host.to_owned(), path: path.to_owned() })
+        Ok(Target { address, host: host.to_owned(), path: path.to_owned(), is_tls })
     }
 }
 
@@ -57,6 +58,7 @@ mod tests {
             assert_eq!((had.0.as_str(), had.1.as_str(), had.2.as_str()), wanted, "{url}");
         };
         check("http://127.0.0.1:8080/a/b?c=d", ("127.0.0.1:8080", "127.0.0.1:8080", "/a/b?c=d"));
+        check("https://127.0.0.1/a", ("127.0.0.1:443", "127.0.0.1", "/a"));
         check("http://127.0.0.1", ("127.0.0.1:80", "127.0.0.1", "/"));
         check("ws://[::1]:9/echo", ("[::1]:9", "[::1]:9", "/echo"));
         check("http://[::1]/", ("[::1]:80", "[::1]", "/"));
@@ -68,7 +70,7 @@ mod tests {
             let error = format!("{:#}", Target::parse(url).unwrap_err());
             assert!(error.contains(reason), "{url}: {error}");
         };
-        check("https://127.0.0.1/", "use wrk or h2load");
+        check("wss://127.0.0.1/", "scheme wss");
         check("ftp://127.0.0.1/", "scheme ftp");
         check("127.0.0.1:80/", "write http://");
         check("http:///", "write http://");

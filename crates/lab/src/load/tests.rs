@@ -8,6 +8,8 @@ use std::sync::atomic::AtomicU64;
 use super::*;
 use crate::result::Failures;
 
+mod secure;
+
 /// Serves connections, each in a thread of its own, with `serve`, which receives the number of the connection.
 fn server(serve: impl Fn(u64, &mut TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -59,7 +61,7 @@ fn good(body: &str) -> String {
 
 fn plan(address: SocketAddr) -> Plan {
     Plan {
-        target: Target { address, host: address.to_string(), path: "/x".to_owned() },
+        target: Target { address, host: address.to_string(), path: "/x".to_owned(), is_tls: false },
         manner: Manner::Http,
         connections: 3,
         threads: 1,
@@ -71,6 +73,7 @@ fn plan(address: SocketAddr) -> Plan {
         body_bytes: 0,
         // As long as a busy machine may take, for tests without a stall.
         timeout: Duration::from_secs(60),
+        tls: Tls::default(),
         expect: Expectation { status: 200, bytes: None, failing_one_in: 0, check: Check::Bytes, body: None },
     }
 }

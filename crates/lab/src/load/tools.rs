@@ -57,7 +57,7 @@ pub fn read(load: &Load, output: &str) -> anyhow::Result<LoadOutcome> {
     let mut outcome = match load.tool {
         Tool::Wrk => wrk::read(output),
         Tool::Ab => ab::read(output, load.expect.bytes),
-        Tool::H2load => h2load::read(output),
+        Tool::H2load => h2load::read(output, load),
         // It has judged its responses itself.
         Tool::Weir => return own::read(output),
     }?;
@@ -85,13 +85,13 @@ impl Asked<'_> {
             bail!("{tool} does not speak {:?}: name another tool in the scenario", self.protocol);
         }
         let scheme = match self.protocol {
-            Protocol::Http | Protocol::Websocket => "http",
-            Protocol::Https | Protocol::Http2 => "https",
+            Protocol::Http | Protocol::Websocket | Protocol::H2c | Protocol::Grpc => "http",
+            Protocol::Https | Protocol::Http2 | Protocol::Http3 => "https",
         };
         Ok(format!("{scheme}://{}{}", self.address, self.load.path))
     }
 
-    /// Refuses loads that only the generator of this crate supports.
+    /// Refuses loads of h2load and of the generator of this crate.
     fn is_plain(&self, tool: &str) -> anyhow::Result<()> {
         let load = self.load;
         if load.rate.is_some() || load.rate_share.is_some() || load.body_bytes > 0 {

@@ -17,8 +17,14 @@ pub enum Group {
     Downloads,
     /// Requests with a body.
     Uploads,
-    /// TLS, with HTTP/1.1 or HTTP/2.
+    /// HTTP/1.1 over TLS.
     Tls,
+    /// HTTP/2, over TLS or in clear text.
+    Http2,
+    /// Calls of gRPC.
+    Grpc,
+    /// HTTP/3.
+    Http3,
     /// Messages of WebSocket.
     WebSocket,
     /// Further routes beside the measured one.
@@ -53,7 +59,10 @@ impl Group {
         match scenario.protocol {
             _ if scenario.together => Self::Together,
             _ if scenario.baseline.as_deref() == Some(DIRECT) => Self::ThreadModels,
-            Protocol::Https | Protocol::Http2 => Self::Tls,
+            Protocol::Https => Self::Tls,
+            Protocol::Http2 | Protocol::H2c => Self::Http2,
+            Protocol::Grpc => Self::Grpc,
+            Protocol::Http3 => Self::Http3,
             Protocol::Websocket => Self::WebSocket,
             _ if scenario.changes_per_second > 0.0 => Self::Changes,
             _ if scenario.routes > 0 => Self::Routes,
@@ -75,7 +84,10 @@ impl Group {
             Self::NewConnections => "A new connection for each request",
             Self::Downloads => "Response bodies",
             Self::Uploads => "Request bodies",
-            Self::Tls => "TLS and HTTP/2",
+            Self::Tls => "TLS",
+            Self::Http2 => "HTTP/2",
+            Self::Grpc => "gRPC",
+            Self::Http3 => "HTTP/3",
             Self::WebSocket => "WebSocket",
             Self::Routes => "Many routes",
             Self::Changes => "Changes under load",
@@ -124,8 +136,8 @@ mod tests {
             ("page", Group::Downloads),
             ("down-10mb", Group::Downloads),
             ("up-1kb", Group::Uploads),
-            ("tls-handshakes", Group::Tls),
-            ("http2-small", Group::Tls),
+            ("tls-handshake-full", Group::Tls),
+            ("http2-small", Group::Http2),
             ("websocket", Group::WebSocket),
             ("routes-1", Group::Routes),
             ("changes", Group::Changes),

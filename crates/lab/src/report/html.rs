@@ -289,7 +289,7 @@ mod tests {
     fn scenarios_stand_below_their_group() {
         let page = page(&sample::report());
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
-        assert!(at("<h2 class=\"group\">TLS and HTTP/2</h2>") < at("<section id=\"tls\">"));
+        assert!(at("<h2 class=\"group\">TLS</h2>") < at("<section id=\"tls\">"));
         assert!(at("<section id=\"tls\">") < at("<section id=\"http2\">"));
         assert_eq!(page.matches("href=\"#scenarios\"").count(), 20, "each scenario has a way back");
         assert!(page.contains("22 November 2026, 04:51 UTC") && !page.contains("T04:51"));

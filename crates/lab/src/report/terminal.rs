@@ -2,6 +2,7 @@
 //! it prints nothing itself.
 
 use super::figure::Figure;
+use super::libraries;
 use super::number;
 use super::statistics::{LEAST_ROUNDS, SCATTERED_SHARE, Spread, Verdict};
 use super::summary::{self, OWN_PERCENT, SATURATED_PERCENT, Summary};
@@ -33,7 +34,7 @@ pub fn painted(report: &Report, result: &ScenarioResult, paint: Paint) -> String
     for sentence in remarks(&summaries, &measured) {
         out += &line(&sentence);
     }
-    for note in &result.notes {
+    for note in result.notes.iter().chain(&libraries::note(report, result)) {
         out += &line(note);
     }
     // A contender that is absent from the whole run is only named here; the reasons are at the end of the run.

@@ -13,13 +13,13 @@ use tempfile::TempDir;
 
 use super::interrupt::Interrupt;
 use super::probe;
-use crate::certificate::{self, Certificate};
+use crate::certificate::Certificates;
 use crate::contender::Definition;
 use crate::files::Files;
 use crate::placement::Placement;
 use crate::ports::Ports;
 use crate::process::{Group, Start};
-use crate::scenario::{Protocol, Scenario};
+use crate::scenario::{KeyKind, Protocol, Scenario};
 
 /// Parameters with which contenders are started; scenarios with the same setup share the running ones.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -30,12 +30,19 @@ pub struct Setup {
     pub workers: u16,
     /// Further routes.
     pub routes: u32,
+    /// The key of the certificate.
+    pub certificate: KeyKind,
 }
 
 impl Setup {
     /// The setup of this scenario.
     pub fn of(scenario: &Scenario) -> Self {
-        Self { protocol: scenario.protocol, workers: scenario.workers, routes: scenario.routes }
+        Self {
+            protocol: scenario.protocol,
+            workers: scenario.workers,
+            routes: scenario.routes,
+            certificate: scenario.certificate,
+        }
     }
 }
 
@@ -64,7 +71,7 @@ pub struct Stage {
     files: Files,
     measured: BTreeMap<String, PathBuf>,
     scratch: TempDir,
-    certificate: Certificate,
+    certificates: Certificates,
     ports: Ports,
     /// Cores to which all programs are pinned; empty if nothing is pinned.
     cores: Vec<usize>,
@@ -78,8 +85,6 @@ pub struct Stage {
 
 /// A gateway with a hundred thousand routes on a virtual machine is up long before.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// Responses that a gateway must forward unchanged before it is measured.
-const PROBES: [&str; 2] = ["/checked-out", "/sample.html"];
 /// The exit code of a program that was ended by SIGPIPE.
 const PIPE_CLOSED: i32 = 128 + 13;
 /// Idle connections to the origin that a gateway may keep: more than any scenario uses.
@@ -101,13 +106,13 @@ impl Stage {
         let scratch = tempfile::Builder::new().prefix("weir-lab-").tempdir().context("no scratch folder")?;
         // Workers that gave up root still have to reach their files.
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755))?;
-        let certificate = certificate::make(scratch.path())?;
+        let certificates = Certificates::within(scratch.path());
         Ok(Self {
             program,
             files,
             measured,
             scratch,
-            certificate,
+            certificates,
             ports,
             cores,
             interrupt,
@@ -170,6 +175,7 @@ impl Stage {
         let origin = *origin;
         let address = self.ports.take()?;
         let directory = self.fresh_directory(&definition.name)?;
+        let certificate = self.certificates.of(setup.certificate)?;
         let script = self.files.start_script(definition);
         let mut environment = self.basic_environment(definition);
         let mut set = |name: &str, value: String| environment.push((name.to_owned(), value));
@@ -178,8 +184,8 @@ impl Stage {
         set("LISTEN", address.to_string());
         set("ORIGIN", origin.to_string());
         set("PROTOCOL", setup.protocol.name().to_owned());
-        set("CERTIFICATE", self.certificate.certificate.display().to_string());
-        set("KEY", self.certificate.key.display().to_string());
+        set("CERTIFICATE", certificate.certificate.display().to_string());
+        set("KEY", certificate.key.display().to_string());
         set("ROUTES", setup.routes.to_string());
         set("KEEPALIVE", KEEPALIVE.to_owned());
         set("CONNECTIONS", CONNECTIONS.to_owned());
@@ -280,7 +286,7 @@ impl Stage {
         let mut last = String::new();
         let answered = self.interrupt.wait(START_LIMIT, || {
             group.check_running()?;
-            match probe::ask(protocol, address, PROBES[0]) {
+            match probe::ask(protocol, address, probe::paths(protocol)[0]) {
                 Ok(_) => Ok(Some(())),
                 Err(error) => {
                     last = format!("{error:#}");
@@ -296,8 +302,10 @@ impl Stage {
     }
 
     fn same_bodies(&self, protocol: Protocol, address: SocketAddr, origin: SocketAddr) -> anyhow::Result<()> {
-        for path in PROBES {
-            let wanted = probe::ask(Protocol::Http, origin, path).context("the origin does not answer")?;
+        // The origin speaks HTTP/2 for gRPC only.
+        let behind = if protocol == Protocol::Grpc { Protocol::Grpc } else { Protocol::Http };
+        for path in probe::paths(protocol) {
+            let wanted = probe::ask(behind, origin, path).context("the origin does not answer")?;
             if probe::ask(protocol, address, path)? != wanted {
                 bail!("what comes through it for {path} is not what the origin answers");
             }

@@ -13,7 +13,7 @@ fn full(kind: Kind) -> Value {
         "id": "u", "create_time": 1, "update_time": 2, "name": "n", "desc": "d", "labels": {"a": "b"},
         "nodes": [{"host": "a", "port": 80, "weight": 1, "priority": 0, "metadata": {"z": 1}}],
         "retries": 1, "retry_timeout": 1.5, "timeout": {"connect": 1, "send": 1, "read": 0.5},
-        "tls": {"client_cert_id": 1, "verify": true}, "keepalive_pool": {"size": 1, "idle_timeout": 0, "requests": 1},
+        "tls": {"client_cert_id": 1, "verify": true, "ca_certs": "$file:///ca.pem"}, "keepalive_pool": {"size": 1, "idle_timeout": 0, "requests": 1},
         "type": "chash", "hash_on": "vars", "key": "uri", "scheme": "http", "pass_host": "node", "upstream_host": "h",
         "checks": {
             "active": {
@@ -59,6 +59,7 @@ fn full(kind: Kind) -> Value {
         Kind::Ssl => with(json!({
             "type": "server", "sni": "a", "cert": pem, "key": pem, "certs": [pem], "keys": [pem], "status": 1,
             "client": {"ca": pem, "depth": 1, "skip_mtls_uri_regex": ["a"]}, "ssl_protocols": ["TLSv1.2"],
+            "ocsp_stapling": {"enabled": true, "skip_verify": false, "cache_ttl": 60},
         })),
         Kind::StreamRoute => with(json!({
             "remote_addr": "::1", "server_addr": "10.0.0.1", "server_port": 1, "sni": "a", "upstream": upstream,

@@ -11,15 +11,17 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::revocation_list::CertificateRevocationList;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-use crate::secret_reference::is_reference;
+use crate::secret_reference::{file_path, is_certificate_reference};
 
 /// Checks a certificate, with its chain behind it, and its key. What is a reference is not known yet and is not checked.
 ///
 /// # Errors
 /// APISIX's words for the certificate or the key, then what is wrong.
 pub(super) fn pair(cert: &str, key: &str) -> Result<(), String> {
-    let cert = if is_reference(cert) { None } else { Some(certificates(cert)?) };
-    let key = if is_reference(key) { None } else { Some(public_key(key)?) };
+    let is_cert_known = !is_reference(cert).map_err(|reason| format!("failed to parse cert: {reason}"))?;
+    let is_key_known = !is_reference(key).map_err(|reason| format!("failed to parse key: {reason}"))?;
+    let cert = is_cert_known.then(|| certificates(cert)).transpose()?;
+    let key = is_key_known.then(|| public_key(key)).transpose()?;
     let (Some(cert), Some(key)) = (cert, key) else { return Ok(()) };
     let of_certificate = bits_of_certificate(&cert)?;
     match SubjectPublicKeyInfo::from_der(&key) {
@@ -33,7 +35,7 @@ pub(super) fn pair(cert: &str, key: &str) -> Result<(), String> {
 /// # Errors
 /// As [`pair`].
 pub(super) fn alone(cert: &str) -> Result<(), String> {
-    if is_reference(cert) { Ok(()) } else { certificates(cert).map(drop) }
+    if is_reference(cert)? { Ok(()) } else { certificates(cert).map(drop) }
 }
 
 /// Checks lists of revoked certificates.
@@ -41,7 +43,7 @@ pub(super) fn alone(cert: &str) -> Result<(), String> {
 /// # Errors
 /// The fault, as a sentence.
 pub(super) fn revocation_list(text: &str) -> Result<(), String> {
-    if is_reference(text) {
+    if is_reference(text)? {
         return Ok(());
     }
     let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(text.as_bytes()).collect();
@@ -57,6 +59,29 @@ pub(super) fn revocation_list(text: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether a text is a reference, so that its content is not known here.
+fn is_reference(text: &str) -> Result<bool, String> {
+    match file_path(text) {
+        Some(path) if !path.starts_with('/') => {
+            Err("a file is named by an absolute path, as in $file:///etc/weir/shop.pem".to_owned())
+        }
+        _ => Ok(is_certificate_reference(text)),
+    }
+}
+
+/// The last second of the validity of the certificate itself, in seconds since the Unix epoch; none for a reference.
+///
+/// # Errors
+/// As [`pair`].
+pub(super) fn not_after_s(cert: &str) -> Result<Option<i64>, String> {
+    if is_reference(cert)? {
+        return Ok(None);
+    }
+    let own = certificates(cert)?;
+    let parsed = X509Certificate::from_der(&own);
+    Ok(parsed.ok().map(|(_, parsed)| parsed.validity().not_after.timestamp()))
 }
 
 /// The first of the certificates; all of them can be read.
@@ -177,6 +202,9 @@ mod tests {
         check(&cert.repeat(CHAIN_MAX + 1), &key, "failed to parse cert: it has more than 100 certificates");
         assert_eq!(alone(&cert), Ok(()));
         assert_eq!(alone("$env://CA"), Ok(()));
+        assert_eq!(alone("$file:///ca.pem"), Ok(()));
+        check("$file:///cert.pem", "$file:///key.pem", "");
+        check("$file://cert.pem", &key, "failed to parse cert: a file is named by an absolute path");
         assert!(alone(&key).is_err());
     }
 }

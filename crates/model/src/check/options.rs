@@ -23,6 +23,8 @@ pub struct CheckOptions {
     pub unknown_fields: UnknownFields,
     /// How routes are looked up: it decides whether `:name` in a path is a parameter.
     pub router: RouterMode,
+    /// Writes of `ssl` objects with expired certificates are refused.
+    pub refuses_expired_certificates: bool,
     /// Plugins that are built in and switched off by a setting.
     pub switched_off: BTreeSet<Box<str>>,
 }

@@ -37,6 +37,19 @@ pub(super) fn check(ssl: &Value, findings: &mut Findings) {
     check_exemptions(ssl, findings);
 }
 
+/// Refuses an object of which every certificate that is written in it ended before `now_s`, in seconds since the Unix epoch.
+pub(super) fn check_expiry(ssl: &Value, now_s: i64, findings: &mut Findings) {
+    let list = ssl.get("certs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let certificates = text(ssl, "cert").into_iter().chain(list.iter().filter_map(Value::as_str));
+    let is_over =
+        |cert| certificate::not_after_s(cert).is_ok_and(|end_s| end_s.is_some_and(|end_s| end_s < now_s));
+    if certificates.map(is_over).reduce(|one, other| one && other) == Some(true) {
+        let reason =
+            "the certificate has expired, and the setting ssl_expired_certificates refuses such; renew it";
+        findings.add(Stage::Upstream, "/cert", reason);
+    }
+}
+
 /// APISIX takes TLS 1.1; a site that is served without what was asked for would be worse than one that is refused.
 fn check_versions(ssl: &Value, findings: &mut Findings) {
     let versions = ssl.get("ssl_protocols").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -63,6 +76,11 @@ fn check_exemptions(ssl: &Value, findings: &mut Findings) {
 /// The certificate and key of an upstream at `pointer`, which are shown to its nodes.
 pub(super) fn check_upstream(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let Some(tls) = upstream.get("tls") else { return };
+    if let Some(authorities) = text(tls, "ca_certs")
+        && let Err(reason) = certificate::alone(authorities)
+    {
+        findings.add(Stage::Upstream, below(&below(pointer, "tls"), "ca_certs"), reason);
+    }
     if let (Some(cert), Some(key)) = (text(tls, "client_cert"), text(tls, "client_key")) {
         let tls = below(pointer, "tls");
         pair(cert, key, [below(&tls, "client_cert"), below(&tls, "client_key")], "", findings);

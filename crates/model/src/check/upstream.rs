@@ -48,7 +48,8 @@ fn host(upstream: &Value, pointer: &str, findings: &mut Findings) {
 
 /// A key to hash, of a form that the place it is taken from allows.
 fn hash_key(upstream: &Value, pointer: &str, findings: &mut Findings) {
-    if upstream.get("type").and_then(Value::as_str) != Some("chash") {
+    let method = upstream.get("type").and_then(Value::as_str);
+    if !matches!(method, Some("chash" | "chash_bounded" | "maglev")) {
         return;
     }
     let on = upstream.get("hash_on").and_then(Value::as_str).unwrap_or("vars");

@@ -17,6 +17,8 @@ pub struct Ssl {
     pub pairs: Box<[(Box<str>, Box<str>)]>,
     /// Whether and how clients prove their identity.
     pub client: Option<Box<SslClient>>,
+    /// Whether and how OCSP responses are stapled.
+    pub ocsp_stapling: OcspStapling,
     /// The TLS versions allowed; empty: the defaults.
     pub ssl_protocols: Box<[Box<str>]>,
     /// Off certificates are not shown.
@@ -60,6 +62,50 @@ fn one() -> u32 {
     1
 }
 
+/// How OCSP responses are stapled, with the fields of APISIX's plugin `ocsp-stapling`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OcspStapling {
+    /// Whether they are.
+    #[serde(default)]
+    pub enabled: bool,
+    /// Whether one is taken without a verified signature.
+    #[serde(default)]
+    pub skip_verify: bool,
+    /// Longest time until one is fetched again, in seconds.
+    #[serde(default = "hour", deserialize_with = "number::integer")]
+    pub cache_ttl: u32,
+}
+
+impl Default for OcspStapling {
+    fn default() -> OcspStapling {
+        OcspStapling { enabled: false, skip_verify: false, cache_ttl: hour() }
+    }
+}
+
+fn hour() -> u32 {
+    3600
+}
+
+impl Ssl {
+    /// An object of which only the server names are known; it has no certificate.
+    #[must_use]
+    pub(crate) fn of_names(snis: OneOrMany<Box<str>>) -> Ssl {
+        Ssl {
+            ssl_type: SslType::Server,
+            snis,
+            pairs: Box::default(),
+            client: None,
+            ocsp_stapling: OcspStapling::default(),
+            ssl_protocols: Box::default(),
+            enabled: true,
+            name: None,
+            desc: None,
+            labels: Labels::default(),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Form {
@@ -81,6 +127,8 @@ struct Form {
     keys: Vec<Box<str>>,
     client: Option<Box<SslClient>>,
     #[serde(default)]
+    ocsp_stapling: OcspStapling,
+    #[serde(default)]
     ssl_protocols: Box<[Box<str>]>,
     #[serde(default = "on", deserialize_with = "status")]
     status: bool,
@@ -98,6 +146,7 @@ impl From<Form> for Ssl {
             snis: OneOrMany::of(form.sni, form.snis),
             pairs: main.chain(form.certs.into_iter().zip(form.keys)).collect(),
             client: form.client,
+            ocsp_stapling: form.ocsp_stapling,
             ssl_protocols: form.ssl_protocols,
             enabled: form.status,
             name: form.name,

@@ -51,7 +51,9 @@ pub enum Balance {
     /// Each in turn, by weight.
     RoundRobin,
     /// The same node for the same key.
-    ConsistentHash {
+    Hash {
+        /// The structure that maps keys to nodes.
+        by: HashMethod,
         /// Where the key is taken from.
         on: HashOn,
         /// The name there; empty where the place is enough (`consumer`).
@@ -61,20 +63,37 @@ pub enum Balance {
     Ewma,
     /// The fewest open requests.
     LeastConnections,
+    /// The fewer open requests of two random nodes.
+    Random,
+}
+
+/// How keys are mapped to nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashMethod {
+    /// A ring.
+    Ring,
+    /// A ring whose nodes pass requests on when they have too many.
+    BoundedRing,
+    /// A table (Maglev).
+    Table,
 }
 
 impl Balance {
     /// The names of all methods, as users write them in `type`.
-    pub const NAMES: [&'static str; 4] = ["roundrobin", "chash", "ewma", "least_conn"];
+    pub const NAMES: [&'static str; 7] =
+        ["roundrobin", "chash", "ewma", "least_conn", "random", "maglev", "chash_bounded"];
 
     /// The name of the method.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Balance::RoundRobin => "roundrobin",
-            Balance::ConsistentHash { .. } => "chash",
+            Balance::Hash { by: HashMethod::Ring, .. } => "chash",
+            Balance::Hash { by: HashMethod::BoundedRing, .. } => "chash_bounded",
+            Balance::Hash { by: HashMethod::Table, .. } => "maglev",
             Balance::Ewma => "ewma",
             Balance::LeastConnections => "least_conn",
+            Balance::Random => "random",
         }
     }
 }
@@ -217,6 +236,8 @@ pub struct UpstreamTls {
     /// Whether the nodes' certificates are verified.
     #[serde(default)]
     pub verify: bool,
+    /// The authorities that the nodes' certificates are verified against in place of the process's, PEM. Not in APISIX.
+    pub ca_certs: Option<Box<str>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -230,6 +251,12 @@ enum BalanceName {
     Ewma,
     #[serde(rename = "least_conn")]
     LeastConnections,
+    #[serde(rename = "random")]
+    Random,
+    #[serde(rename = "maglev")]
+    Maglev,
+    #[serde(rename = "chash_bounded")]
+    BoundedHash,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -284,13 +311,16 @@ struct Form {
 
 impl From<Form> for Upstream {
     fn from(form: Form) -> Upstream {
+        let key = form.key.unwrap_or_default();
+        let hash = |by, key| Balance::Hash { by, on: form.hash_on, key };
         let balance = match form.balance {
             BalanceName::RoundRobin => Balance::RoundRobin,
             BalanceName::Ewma => Balance::Ewma,
             BalanceName::LeastConnections => Balance::LeastConnections,
-            BalanceName::ConsistentHash => {
-                Balance::ConsistentHash { on: form.hash_on, key: form.key.unwrap_or_default() }
-            }
+            BalanceName::Random => Balance::Random,
+            BalanceName::ConsistentHash => hash(HashMethod::Ring, key),
+            BalanceName::BoundedHash => hash(HashMethod::BoundedRing, key),
+            BalanceName::Maglev => hash(HashMethod::Table, key),
         };
         let pass_host = match form.pass_host {
             PassHostName::Pass => PassHost::Pass,

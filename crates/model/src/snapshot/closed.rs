@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Object;
 use crate::catalog::Catalog;
+use crate::resource::{OneOrMany, Resource, Ssl};
 use crate::{Kind, Written, check};
 
 /// The closed form of the written text; `value` is null where the text is no JSON. None for a route with a match that
@@ -16,6 +17,7 @@ pub(super) fn form(catalog: &Catalog, written: &Written, value: &Value) -> Optio
     let form = match written.key.kind {
         Kind::Route => route(catalog, written, value)?,
         Kind::Service => kept(value, &SERVICE_FIELDS),
+        Kind::Ssl => return ssl(written, value),
         Kind::GlobalRule => json!({ "id": written.key.own_id(), "plugins": {} }),
         _ => return None,
     };
@@ -51,6 +53,27 @@ fn route(catalog: &Catalog, written: &Written, value: &Value) -> Option<Value> {
         }
     }
     Some(form)
+}
+
+/// The names of a certificate of the server's side that is on, so that no certificate of a wildcard serves them. Names that
+/// cannot be read are left out.
+fn ssl(written: &Written, value: &Value) -> Option<Arc<Object>> {
+    let is_off = value.get("status").and_then(Value::as_f64) == Some(0.0);
+    let is_of_client = value.get("type").is_some_and(|side| side == "client");
+    let list = value.get("snis").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let names = value.get("sni").into_iter().chain(list).filter_map(Value::as_str);
+    let names: Vec<Box<str>> = names.filter(|name| is_server_name(name)).map(Into::into).collect();
+    if is_off || is_of_client || names.is_empty() {
+        return None;
+    }
+    let resource = Resource::Ssl(Ssl::of_names(OneOrMany::of(None, Some(names))).into());
+    Some(Arc::new(Object::new(written.clone(), resource, Box::default(), Box::default())))
+}
+
+/// Whether a handshake can ask for the name, with an asterisk only in front.
+fn is_server_name(name: &str) -> bool {
+    let rest = name.strip_prefix('*').unwrap_or(name);
+    !name.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 /// The object with these fields alone.
@@ -92,6 +115,16 @@ mod tests {
         check(Kind::Route, json!({"uri": "/a", "methods": ["get"]}), false);
         check(Kind::Route, json!({"urri": "/a"}), false);
         check(Kind::Route, json!(null), false);
+    }
+
+    #[test]
+    fn certificate_keeps_the_names_that_can_be_read() {
+        check(Kind::Ssl, json!({"sni": "a.example", "cert": "x"}), true);
+        check(Kind::Ssl, json!({"snis": ["*.a.example", 7], "colour": 1}), true);
+        check(Kind::Ssl, json!({"snis": ["a b"], "sni": 7}), false);
+        check(Kind::Ssl, json!({"sni": "a.example", "status": 0}), false);
+        check(Kind::Ssl, json!({"sni": "a.example", "type": "client"}), false);
+        check(Kind::Ssl, json!(null), false);
     }
 
     #[test]

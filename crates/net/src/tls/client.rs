@@ -13,7 +13,8 @@ use rustls::{ClientConfig, ClientConnection, Connection};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
-use super::roots::{TrustRoots, Unverified, system_roots};
+use super::live_roots::{LiveRoots, LiveSessions};
+use super::roots::{Unverified, system_roots};
 use super::{TlsStream, provider};
 use crate::env::Stream;
 
@@ -32,8 +33,8 @@ pub enum Roots<'a> {
     System,
     /// These, in PEM.
     Pem(&'a str),
-    /// Those of the process.
-    Of(&'a TrustRoots),
+    /// Those of the process, which may be replaced later.
+    Live(&'a Arc<LiveRoots>),
 }
 
 /// The settings of connections to servers.
@@ -70,7 +71,11 @@ impl ClientTls {
             Roots::Unverified => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified)),
             Roots::System => builder.with_root_certificates(system_roots()?),
             Roots::Pem(text) => builder.with_root_certificates(roots(text)?),
-            Roots::Of(roots) => builder.with_root_certificates(roots.store()?),
+            Roots::Live(roots) => {
+                // Without any authority the settings are refused here, and not at the first request.
+                roots.verifier()?;
+                builder.dangerous().with_custom_certificate_verifier(roots.clone())
+            }
         };
         let mut config = match settings.certificate {
             None => builder.with_no_client_auth(),
@@ -80,7 +85,10 @@ impl ClientTls {
             }
         };
         config.alpn_protocols = settings.alpn.iter().map(|name| name.to_vec()).collect();
-        config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+        config.resumption = match settings.roots {
+            Roots::Live(roots) => Resumption::store(Arc::new(LiveSessions::new(roots.clone(), SESSIONS_MAX))),
+            _ => Resumption::in_memory_sessions(SESSIONS_MAX),
+        };
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let verifies = !matches!(settings.roots, Roots::Unverified);
         Ok(ClientTls { config: Arc::new(config), verifies, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })

@@ -1,7 +1,7 @@
 //! The facts of a TLS connection after its handshake: what was agreed, and which certificate the peer showed. It judges none
 //! of them.
 
-use rustls::{Connection, HandshakeKind};
+use rustls::{CommonState, Connection, HandshakeKind};
 use rustls_pki_types::CertificateDer;
 
 use super::names;
@@ -48,6 +48,11 @@ impl Facts {
             Connection::Server(server) => server.server_name().map(Into::into),
             Connection::Client(_) => None,
         };
+        Facts::of_state(tls, server_name)
+    }
+
+    /// The same for any transport; `server_name` is the name that the client asked for.
+    pub(crate) fn of_state(tls: &CommonState, server_name: Option<Box<str>>) -> Facts {
         Facts {
             version: tls.protocol_version().map_or("UNKNOWN", names::version),
             cipher: tls.negotiated_cipher_suite().map_or("UNKNOWN", |suite| names::suite(suite.suite())),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::client::{ClientSettings, ClientTls, Roots};
+use super::live_roots::LiveRoots;
 use super::roots::TrustRoots;
 
 /// The ALPN protocols of connections that carry HTTP/1.1 only.
@@ -34,9 +35,8 @@ pub struct ClientIdentity {
 }
 
 /// The identities in use, and what the process trusts.
-#[derive(Default)]
 pub struct ClientIdentities {
-    roots: TrustRoots,
+    roots: Arc<LiveRoots>,
     /// Verify certificates whatever an identity says.
     verifies_all: bool,
     known: Mutex<HashMap<ClientIdentity, Weak<ClientTls>>>,
@@ -45,7 +45,13 @@ pub struct ClientIdentities {
 impl ClientIdentities {
     /// Identities that trust `roots`. With `verifies_all` every certificate is verified, whatever an identity says.
     pub fn new(roots: TrustRoots, verifies_all: bool) -> ClientIdentities {
-        ClientIdentities { roots, verifies_all, known: Mutex::default() }
+        ClientIdentities { roots: Arc::new(LiveRoots::new(roots)), verifies_all, known: Mutex::default() }
+    }
+
+    /// Trusts `roots` from now on, also where connections are opened with identities that are known already. Open connections
+    /// go on.
+    pub fn trust(&self, roots: TrustRoots) {
+        self.roots.replace(roots);
     }
 
     /// The compiled form of `identity`, made if no holder has it.
@@ -62,7 +68,7 @@ impl ClientIdentities {
             roots: match (identity.verifies, &identity.roots) {
                 (false, _) => Roots::Unverified,
                 (true, Some(text)) => Roots::Pem(text),
-                (true, None) => Roots::Of(&self.roots),
+                (true, None) => Roots::Live(&self.roots),
             },
             certificate: identity.certificate.as_ref().map(|(chain, key)| (&**chain, &**key)),
             alpn: identity.alpn,
@@ -73,6 +79,13 @@ impl ClientIdentities {
         }
         known.insert(identity, Arc::downgrade(&tls));
         Ok(tls)
+    }
+}
+
+impl Default for ClientIdentities {
+    /// Identities that trust the system's authorities.
+    fn default() -> ClientIdentities {
+        ClientIdentities::new(TrustRoots::default(), false)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The certificates that servers' certificates are verified against, and the verifier of connections that do not verify.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
@@ -11,7 +12,7 @@ use super::client::certificates;
 use super::provider;
 
 /// The authorities that the process trusts: those of the system, of files, or both.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustRoots {
     system: bool,
     pem: Vec<Box<str>>,
@@ -52,6 +53,11 @@ impl TrustRoots {
         Ok(roots)
     }
 
+    /// Whether the system's are among them.
+    pub(super) fn has_system(&self) -> bool {
+        self.system
+    }
+
     /// All of them.
     ///
     /// # Errors
@@ -82,21 +88,38 @@ pub(crate) fn store(text: &str) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
+/// The system's certificates, as they were read last.
+static SYSTEM: RwLock<Option<Arc<RootCertStore>>> = RwLock::new(None);
+
 /// The system's certificates, read once, because that takes some milliseconds and many files.
 pub(super) fn system_roots() -> Result<Arc<RootCertStore>, String> {
-    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
-    let roots = ROOTS.get_or_init(|| {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        Arc::new(roots)
-    });
+    let known = SYSTEM.read().clone();
+    let roots = match known {
+        Some(roots) => roots,
+        None => SYSTEM.write().get_or_insert_with(read_system).clone(),
+    };
     if roots.is_empty() {
         return Err(
             "the system has no certificates to trust: name files with some in `trusted_certificates`"
                 .to_owned(),
         );
     }
-    Ok(roots.clone())
+    Ok(roots)
+}
+
+/// Reads the system's certificates again, if they have been read before; whether they have changed.
+pub(super) fn refresh_system() -> bool {
+    let Some(before) = SYSTEM.read().clone() else { return false };
+    let now = read_system();
+    let is_changed = now.roots != before.roots;
+    *SYSTEM.write() = Some(now);
+    is_changed
+}
+
+fn read_system() -> Arc<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    Arc::new(roots)
 }
 
 /// Accepts every certificate. The signature of the handshake is accepted as well: it would only prove the possession of a

@@ -1,11 +1,13 @@
 //! The server's side of TLS: it reads a ClientHello under limits, finds the site of the name in it, and runs the handshake
 //! under that site's certificates and policy. `table` finds sites, `site` is one of them, `client_policy` judges clients'
-//! certificates, `tickets` makes sessions resumable. It sets no deadline: the caller drops it.
+//! certificates, `tickets` makes sessions resumable, `quic` does the same inside of QUIC. It sets no deadline: the caller drops it.
 
 mod challenge;
 pub mod client_policy;
+mod quic;
 mod settings;
 pub mod site;
+mod site_certificate;
 mod table;
 mod tickets;
 
@@ -21,10 +23,12 @@ use super::facts::{ClientVerdict, Facts};
 use super::ja4;
 use super::stream::{TlsStream, with_scratch};
 use crate::env::Stream;
-use site::Site;
+use site::{Site, SiteState};
 
 pub use challenge::{ChallengeIdentity, Orders};
+pub use quic::{QuicHandshake, QuicTls};
 pub use settings::{ServerSettings, ServerTls, Versions};
+pub use site_certificate::SiteCertificate;
 pub use table::SiteTable;
 pub use tickets::TicketSecret;
 
@@ -37,6 +41,7 @@ const UNREAD_READS: usize = 4;
 const HANDSHAKE_RECORD: u8 = 22;
 /// Fatal alerts of RFC 8446 section 6 that are sent before rustls has a connection.
 const ALERT_DECODE_ERROR: u8 = 50;
+const ALERT_INTERNAL_ERROR: u8 = 80;
 const ALERT_UNRECOGNIZED_NAME: u8 = 112;
 
 /// The protocols that a listener offers by ALPN.
@@ -46,6 +51,8 @@ pub enum Alpn {
     Http1,
     /// `h2`, then `http/1.1`.
     Http2,
+    /// `h3`, inside of QUIC.
+    Http3,
 }
 
 impl Alpn {
@@ -54,6 +61,7 @@ impl Alpn {
         match self {
             Alpn::Http1 => &[b"http/1.1"],
             Alpn::Http2 => &[b"h2", b"http/1.1"],
+            Alpn::Http3 => &[b"h3"],
         }
     }
 }
@@ -137,7 +145,17 @@ pub async fn accept(
         return Err(AcceptFault::Refused(format!("no certificate for the server name {name}")));
     };
     let site = site.clone();
-    let config = site.config(tls, alpn).map_err(AcceptFault::Refused)?;
+    if site.state == SiteState::Faulty {
+        refuse(&mut stream, ALERT_INTERNAL_ERROR).await;
+        return Err(AcceptFault::Refused(format!("ssl {} is faulty and has no good form", site.id)));
+    }
+    let config = match site.config(tls, alpn) {
+        Ok(config) => config,
+        Err(reason) => {
+            refuse(&mut stream, ALERT_INTERNAL_ERROR).await;
+            return Err(AcceptFault::Refused(format!("ssl {}: {reason}", site.id)));
+        }
+    };
     let connection = match hello.into_connection(config) {
         Ok(connection) => connection,
         Err((error, mut alert)) => {

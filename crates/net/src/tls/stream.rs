@@ -65,6 +65,11 @@ impl TlsStream {
         stream
     }
 
+    /// Whether the handshake resumed an earlier session.
+    pub fn is_resumed(&self) -> bool {
+        self.tls.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+    }
+
     /// The agreed parameters of the handshake.
     pub fn facts(&self) -> Facts {
         Facts::of(&self.tls)

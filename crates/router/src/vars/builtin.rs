@@ -67,6 +67,8 @@ builtin_variables! {
     Hostname = "hostname",
     /// `h2` for HTTP/2 over TLS, `h2c` without TLS, else empty.
     Http2 = "http2",
+    /// `h3` for HTTP/3, else empty.
+    Http3 = "http3",
     /// `on` over TLS, else empty.
     Https = "https",
     /// `?` if the request has a query, else empty.

@@ -5,22 +5,24 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use control::ocsp::Ocsp;
 use control::{Publisher, Reports, Secrets};
 use exchange::options::Options;
-use gateway::compile::Compiler;
+use gateway::compile::{CompileFault, Compiler};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
 use gateway::runtime::Runtime;
 use model::acme::Challenges;
 use model::report::{
-    Explain, ExplainQuestion, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, Readiness,
-    UpstreamHealth, WorkerRevision, WorkerRevisions,
+    CertificateReport, Certificates, Explain, ExplainQuestion, ListenerReport, Listening, LogLevel,
+    MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision, WorkerRevisions,
 };
+use model::tickets::{SharedTicketKeys, TicketKey};
 use model::{Applied, Fault};
-use net::tls::server::{ChallengeIdentity, Orders};
+use net::tls::server::{ChallengeIdentity, Orders, ServerTls, TicketSecret};
 use serde_json::Value;
 
-use super::metrics;
+use super::{certificates, metrics};
 use crate::log::LogControl;
 
 /// The engine after its start, and the generation to start it with.
@@ -93,14 +95,18 @@ impl Publisher for Bridge {
     fn publish(&mut self, applied: &Applied) -> Vec<Fault> {
         let (runtime, faults) = self.compiler.apply(applied);
         self.gateway.publish(runtime);
-        let fault = |fault: gateway::compile::CompileFault| Fault {
-            key: Some(fault.key),
-            pointer: String::new(),
-            reason: fault.reason,
-            kept: fault.kept,
-        };
         faults.into_iter().map(fault).collect()
     }
+
+    fn expire(&mut self) -> Option<Vec<Fault>> {
+        let (runtime, faults) = self.compiler.expire()?;
+        self.gateway.publish(runtime);
+        Some(faults.into_iter().map(fault).collect())
+    }
+}
+
+fn fault(fault: CompileFault) -> Fault {
+    Fault { key: Some(fault.key), pointer: String::new(), reason: fault.reason, kept: fault.kept }
 }
 
 /// The part of control that orders certificates, as TLS handshakes meet it.
@@ -123,6 +129,21 @@ impl Orders for ControlOrders {
     }
 }
 
+/// The keys of session tickets, for control to share them with other instances.
+pub(super) fn ticket_keys(tls: &Arc<ServerTls>) -> Arc<dyn SharedTicketKeys> {
+    Arc::new(TlsTicketKeys(Arc::clone(tls)))
+}
+
+struct TlsTicketKeys(Arc<ServerTls>);
+
+impl SharedTicketKeys for TlsTicketKeys {
+    fn share(&self, keys: &[TicketKey]) {
+        let secret =
+            |key: &TicketKey| TicketSecret { name: key.name, secret: key.secret, made_s: key.from_s };
+        self.0.adopt_ticket_secrets(&keys.iter().map(secret).collect::<Vec<_>>());
+    }
+}
+
 /// The reports that control may ask for.
 pub(super) fn reports(
     gateway: &Arc<Gateway>,
@@ -130,16 +151,19 @@ pub(super) fn reports(
     log: &LogControl,
     access_log: Option<LogWriter>,
     secrets: Arc<Secrets>,
+    ocsp: Arc<Ocsp>,
     listeners: Vec<ListenerReport>,
 ) -> Reports {
     let (gateway, options) = (gateway.clone(), options.clone());
-    let report = Arc::new(Report { gateway, options, log: log.clone(), access_log, secrets, listeners });
+    let report =
+        Arc::new(Report { gateway, options, log: log.clone(), access_log, secrets, ocsp, listeners });
     Reports {
         workers: report.clone(),
         metrics: report.clone(),
         health: report.clone(),
         readiness: report.clone(),
         listening: report.clone(),
+        certificates: report.clone(),
         explain: Some(report),
         log_level: Some(Arc::new(log.clone())),
     }
@@ -151,6 +175,7 @@ struct Report {
     log: LogControl,
     access_log: Option<LogWriter>,
     secrets: Arc<Secrets>,
+    ocsp: Arc<Ocsp>,
     /// The listeners of the control side; those of the proxy come from the engine.
     listeners: Vec<ListenerReport>,
 }
@@ -172,6 +197,7 @@ impl MetricsText for Report {
             engine.write_metrics(text);
             metrics::write_node(engine, &self.log, self.access_log.as_ref(), text);
             self.secrets.write_metrics(text);
+            self.ocsp.write_metrics(text);
         }
     }
 }
@@ -202,6 +228,13 @@ impl Listening for Report {
             protocols: listener.wanted().protocols.names().into_iter().chain(http2).collect(),
         });
         proxy.chain(self.listeners.iter().cloned()).collect()
+    }
+}
+
+impl Certificates for Report {
+    fn certificates(&self, most: usize) -> (Vec<CertificateReport>, usize) {
+        let current = self.gateway.engine().map(Engine::current);
+        current.map_or((Vec::new(), 0), |runtime| certificates::list(&runtime.sites, most))
     }
 }
 

@@ -1,7 +1,12 @@
 //! The settings that change while the instance runs. HUP reads the settings again: a changed `proxy` list comes into
-//! force at once, and a log line names all other changes as waiting for a restart. Faulty settings change nothing.
+//! force at once, the files of `trusted_certificates` are read again, and a log line names all other changes as waiting
+//! for a restart. Faulty settings change nothing.
 
+use std::sync::Arc;
+
+use exchange::plugin::services::Services;
 use net::listener::{ListenerSet, Wanted};
+use net::tls::roots::TrustRoots;
 
 use super::bridge::Gateway;
 use super::sockets::{listening_line, name_of, wanted};
@@ -13,15 +18,21 @@ pub(super) struct LiveSettings {
     source: SettingsSource,
     started_with: Settings,
     listeners: Vec<Wanted>,
+    services: Arc<Services>,
 }
 
 /// The settings that come into force at once.
-const LIVE: [&str; 4] = ["proxy", "proxy_tls", "proxy_protocol", "proxy_protocol_tls"];
+const LIVE: [&str; 6] =
+    ["proxy", "proxy_tls", "proxy_tls_http3", "proxy_protocol", "proxy_protocol_tls", "trusted_certificates"];
 
 impl LiveSettings {
-    pub(super) fn new(source: SettingsSource, started_with: Settings) -> LiveSettings {
+    pub(super) fn new(
+        source: SettingsSource,
+        started_with: Settings,
+        services: Arc<Services>,
+    ) -> LiveSettings {
         let listeners = wanted(&started_with);
-        LiveSettings { source, started_with, listeners }
+        LiveSettings { source, started_with, listeners, services }
     }
 
     /// Reads the settings again and brings those into force that can change.
@@ -47,6 +58,11 @@ impl LiveSettings {
         let listeners = wanted(&settings);
         if listeners != self.listeners {
             self.listen(listeners, gateway);
+        }
+        // The files are read even if their list is the same, because their contents may have changed.
+        match TrustRoots::read(&settings.trusted_certificates) {
+            Ok(roots) => self.services.tls().trust(roots),
+            Err(fault) => tracing::error!(%fault, "the trusted certificates in force stay"),
         }
     }
 

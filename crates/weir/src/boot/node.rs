@@ -2,22 +2,26 @@
 //! takes sockets and store over step by step. Its end is in `signals`.
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use control::ocsp::Ocsp;
 use control::source::store::{DirectoryLock, Instance, InstanceListener};
 use control::{Control, ControlConfig, SystemClock};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
 use model::acme::Challenges;
+use net::quic::QuicProcess;
 use net::tls::server::ServerTls;
 
 use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
-use super::upgrade::{Executable, Offer, Predecessor};
+use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
 use super::{
-    admin_keys, compiler, data, options, running_catalog, sealer, secrets, services, sockets, source,
+    admin_keys, compiler, data, options, outbound_policy, running_catalog, sealer, secrets, services,
+    sockets, source,
 };
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
@@ -32,6 +36,7 @@ pub(super) struct Node {
     pub(super) control: Control,
     pub(super) gateway: Arc<Gateway>,
     tls: Arc<ServerTls>,
+    quic: QuicProcess,
     pub(super) log: LogControl,
     pub(super) access_log: Option<LogWriter>,
     /// The lines that announce its listeners on standard output.
@@ -78,7 +83,10 @@ impl Node {
         let gateway = Arc::new(Gateway::default());
         let services = services(&settings)?;
         let secrets = secrets(&settings);
-        let compiler = compiler(&settings, services.clone(), secrets.clone()).with_tls(tls.clone());
+        let compiler = compiler(&settings, services.clone(), secrets.clone())
+            .with_tls(tls.clone(), settings.ssl_expired_certificates);
+        let ocsp = Arc::new(Ocsp::new(outbound_policy(&settings)));
+        let compiler = compiler.with_staples(ocsp.clone());
         let admin_keys = admin_keys(&settings)?;
         let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
             Some(inherited) => Some(inherited),
@@ -96,6 +104,7 @@ impl Node {
                 &log,
                 log_writer.clone(),
                 secrets.clone(),
+                ocsp.clone(),
                 sockets.reports,
             ),
             clock: Arc::new(SystemClock),
@@ -106,14 +115,22 @@ impl Node {
             ready_with_faults: settings.ready_with_faults,
             acme: options::acme(&settings),
             challenges,
+            ocsp,
+            ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),
         })?;
         let workers = settings.workers;
+        let quic = match predecessor.and_then(Predecessor::take_quic) {
+            Some(quic) => quic,
+            None => QuicProcess::first().map_err(anyhow::Error::msg).context("cannot use QUIC")?,
+        };
+        let own_quic = quic.clone();
         let engine = gateway.start(|runtime| EngineConfig {
             options: engine_options,
             workers,
             runtime,
             access_log,
-            services,
+            services: services.clone(),
+            quic,
         })?;
         if let Some(predecessor) = predecessor {
             tls.adopt_ticket_secrets(&predecessor.take_ticket_secrets());
@@ -140,13 +157,14 @@ impl Node {
         if let Some(predecessor) = predecessor {
             predecessor.serving();
         }
-        let live = LiveSettings::new(settings_source, settings.clone());
+        let live = LiveSettings::new(settings_source, settings.clone(), services);
         Ok(Node {
             settings,
             live,
             control,
             gateway,
             tls,
+            quic: own_quic,
             log,
             access_log: log_writer,
             lines,
@@ -171,14 +189,24 @@ impl Node {
             let asked = listener.wanted().address;
             let name = sockets::name_of(listener);
             all.extend(listener.descriptors()?.into_iter().map(|socket| (name, asked, socket)));
+            let datagrams = listener.datagrams().descriptors()?.into_iter();
+            all.extend(
+                datagrams.map(|socket| (sockets::DATAGRAMS, asked, TcpListener::from(OwnedFd::from(socket)))),
+            );
         }
         for (name, asked, socket) in &self.spare {
             all.push((name, *asked, socket.try_clone()?));
+        }
+        let has_http3 = all.iter().any(|(name, ..)| *name == sockets::DATAGRAMS);
+        if has_http3 {
+            let line = TcpListener::from(self.quic.line_for_successor()?);
+            all.push((QUIC_LINE, SocketAddr::from(([0, 0, 0, 0], 0)), line));
         }
         Ok(Offer {
             executable,
             sockets: all,
             ticket_secrets: self.tls.ticket_secrets(),
+            quic: self.quic.clone(),
             data: self.settings.data.clone(),
             lock: self.lock.as_ref().map(DirectoryLock::try_clone).transpose()?,
             hand_over: self.control.hand_over(),
@@ -209,6 +237,12 @@ impl Node {
     pub(super) fn lock(&self) -> Option<&DirectoryLock> {
         self.lock.as_ref()
     }
+}
+
+/// Whether keys of session tickets are shared with other instances: without a TLS listener nothing is written to etcd.
+fn shares_tickets(settings: &Settings) -> bool {
+    let has_tls = !settings.proxy_tls.is_empty() || !settings.proxy_protocol_tls.is_empty();
+    settings.ssl_session_tickets && has_tls
 }
 
 /// Writes the addresses of the control side into the lock, for commands that look for this instance.

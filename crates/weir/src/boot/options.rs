@@ -11,7 +11,7 @@ use control::{AdminConfig, AdminKey, TlsFiles};
 use exchange::client_address::RealIpOptions;
 use exchange::options::ForwardOptions;
 use exchange::options::Timeouts;
-use exchange::options::{Http2Limits, Limits, Options, UpstreamHttp2Limits};
+use exchange::options::{Http2Limits, Http3Limits, Limits, Options, UpstreamHttp2Limits};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, Target};
 use message::HeadLimits;
@@ -37,6 +37,7 @@ pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Optio
             via: Some("weir".into()),
             server: settings.server_header.as_deref().map(Into::into),
             show_upstream_status: settings.show_upstream_status_in_response_header,
+            alt_svc: settings.http3_alt_svc.clone(),
         },
         limits: limits(settings),
         upstream_timeouts: Timeouts {
@@ -47,7 +48,11 @@ pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Optio
         },
         pin: settings.pin,
         challenges: acme(settings).is_some().then(|| Arc::clone(challenges)),
-        https_port: settings.proxy_tls.first().map_or(HTTPS_PORT, SocketAddr::port),
+        https_port: settings
+            .proxy_tls
+            .first()
+            .or(settings.proxy_tls_http3.first())
+            .map_or(HTTPS_PORT, SocketAddr::port),
     }
 }
 
@@ -90,6 +95,13 @@ fn limits(settings: &Settings) -> Limits {
             max_streams: settings.http2_max_streams,
             stream_window_bytes: settings.http2_stream_window_bytes,
             connection_window_bytes: settings.http2_connection_window_bytes,
+        },
+        http3: Http3Limits {
+            max_streams: settings.http3_max_streams,
+            stream_window_bytes: settings.http3_stream_window_bytes,
+            connection_window_bytes: settings.http3_connection_window_bytes,
+            retry_handshakes: settings.http3_retry_handshakes as usize,
+            max_handshakes: settings.http3_max_handshakes as usize,
         },
         upstream_http2: UpstreamHttp2Limits {
             max_streams: settings.upstream_http2_max_streams,

@@ -2,7 +2,8 @@
 //! found while there is nothing to undo. Sockets of a predecessor are taken over. Knows addresses, not the protocols
 //! served on them.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -49,9 +50,10 @@ pub(super) fn wanted(settings: &Settings) -> Vec<Wanted> {
 
 /// The flags of the settings that name listeners of the proxy, with the protocols of their connections, in the order of
 /// [`Settings::proxy_listeners`].
-const PROXY_LISTENERS: [(&str, Protocols); 4] = [
+const PROXY_LISTENERS: [(&str, Protocols); 5] = [
     ("proxy", Protocols::HTTP1),
     ("proxy-tls", Protocols::HTTPS1),
+    ("proxy-tls-http3", Protocols::HTTPS_AND_HTTP3),
     ("proxy-protocol", Protocols::HTTP1.behind_proxy_protocol()),
     ("proxy-protocol-tls", Protocols::HTTPS1.behind_proxy_protocol()),
 ];
@@ -103,8 +105,16 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::R
     Ok(Sockets { proxy, control, reports, spare })
 }
 
+/// The name under which UDP sockets of HTTP/3 are handed over. A version that does not know it closes them.
+pub(super) const DATAGRAMS: &str = "proxy-tls-http3/udp";
+
 /// The proxy's listeners among the inherited sockets.
 fn adopt(inherited: &mut Vec<Socket>, workers: usize) -> anyhow::Result<ListenerSet> {
+    let mut datagrams: Vec<(SocketAddr, UdpSocket)> = Vec::new();
+    for socket in inherited.extract_if(.., |socket| socket.name == DATAGRAMS) {
+        let socket = UdpSocket::from(OwnedFd::from(socket.listener));
+        datagrams.push((socket.local_addr()?, socket));
+    }
     let mut of_address: Vec<(SocketAddr, Wanted, Vec<TcpListener>)> = Vec::new();
     for (name, protocols) in PROXY_LISTENERS {
         for socket in inherited.extract_if(.., |socket| socket.name == name) {
@@ -118,8 +128,10 @@ fn adopt(inherited: &mut Vec<Socket>, workers: usize) -> anyhow::Result<Listener
             }
         }
     }
-    let listener = |(_, wanted, sockets)| {
-        Listener::adopt(wanted, sockets, workers)
+    let listener = |(address, wanted, sockets)| {
+        let own =
+            datagrams.extract_if(.., |(known, _)| *known == address).map(|(_, socket)| socket).collect();
+        Listener::adopt(wanted, sockets, own, workers)
             .map(Arc::new)
             .context("cannot take over the proxy's sockets")
     };

@@ -1,11 +1,13 @@
 //! `weir origin`: an echo origin to try the gateway with, light enough for measurements of gateways in front of it.
 //!
 //! One thread per worker with a listener of its own, and per request at most one read and one write, so that a proxy in
-//! front of it saturates first. Shares no code with the data plane, so that neither hides the other's mistakes. It is
-//! not a web server: it has no files, no limits per client and no log.
+//! front of it saturates first. Its HTTP/1 shares no code with the data plane, so that neither hides the other's
+//! mistakes; a connection that begins with the preface of HTTP/2 is served by `origin/http2.rs`. It is not a web server: it
+//! has no files, no limits per client and no log.
 
 mod answer;
 mod frames;
+mod http2;
 mod request;
 
 use std::io;
@@ -16,6 +18,7 @@ use anyhow::{Context, anyhow};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, LocalOptions};
 
 use answer::Answer;
 use frames::Frames;
@@ -71,13 +74,15 @@ fn listen(address: SocketAddr, shared: bool) -> io::Result<std::net::TcpListener
 
 /// One worker: accepts without end; each connection is a task on this thread.
 fn work(listener: std::net::TcpListener) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    // Local, because a connection of HTTP/2 keeps memory that belongs to its thread.
+    let runtime =
+        Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let listener = TcpListener::from_std(listener)?;
         loop {
             // An error means no descriptors, or a connection reset in the queue. Either way accepting goes on.
             if let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(async move {
+                tokio::task::spawn_local(async move {
                     // Ignored, because an error means that the client left or sent no HTTP, and the connection is over.
                     let _ = Connection::new(stream).serve().await;
                 });
@@ -109,6 +114,10 @@ impl Connection {
 
     async fn serve(&mut self) -> io::Result<()> {
         loop {
+            if self.input[self.start..self.end].starts_with(http2::START) {
+                let begun = self.input[self.start..self.end].to_vec();
+                return http2::serve(&mut self.stream, &begun).await;
+            }
             let head = match parse_head(&self.input[self.start..self.end]) {
                 Ok(Some(head)) => head,
                 Ok(None) => {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::ValueHint;
 
 use crate::boot;
+use crate::quick_copies;
 use crate::settings::{SettingsArguments, SettingsSource};
 
 /// Run the gateway
@@ -24,6 +25,7 @@ pub(crate) struct RunArguments {
 
 /// Runs until the instance has stopped.
 pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
+    quick_copies::choose();
     let config = settings_file(arguments.config);
     boot::run(SettingsSource { config, flags: arguments.settings.written })
 }

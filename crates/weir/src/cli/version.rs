@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use rustix::process::{Resource, getrlimit};
 
 use crate::boot::cgroup_memory_bytes;
+use crate::quick_copies;
 use crate::settings::available_cores;
 use crate::terminal::{Paint, print};
 
@@ -32,7 +33,9 @@ fn offers() -> Vec<(&'static str, String)> {
         ("open files", open_files()),
         ("kernel", sysctl("kernel/osrelease").unwrap_or_else(|| UNKNOWN.to_owned())),
         ("io_uring", io_uring(sysctl("kernel/io_uring_disabled").as_deref())),
+        ("TLS", format!("rustls {}, aws-lc-rs {}", env!("RUSTLS_VERSION"), env!("AWS_LC_RS_VERSION"))),
         ("kTLS", kernel_tls(sysctl("net/ipv4/tcp_available_ulp").as_deref())),
+        ("copies", quick_copies::describe().to_owned()),
         ("backlog", sysctl("net/core/somaxconn").unwrap_or_else(|| UNKNOWN.to_owned())),
         (
             "build",

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use control::Role;
+use exchange::options::AltSvc;
+use gateway::compile::ExpiredCertificates;
 use ipnet::IpNet;
 use model::check::UnknownFields;
 use model::settings::RouterMode;
@@ -101,6 +103,11 @@ pub(super) fn optional_path(given: &Given) -> Result<Option<PathBuf>, String> {
     if given.values.is_empty() { Ok(None) } else { path(given).map(Some) }
 }
 
+/// Folders, or none.
+pub(super) fn folders(given: &Given) -> Result<Vec<PathBuf>, String> {
+    Ok(items(given).into_iter().map(|text| given.resolve(text)).collect())
+}
+
 /// Files with certificates, and the word for those of the system.
 pub(super) fn trusted_certificates(given: &Given) -> Result<Vec<String>, String> {
     let entry = |entry: &str| match entry {
@@ -114,6 +121,20 @@ pub(super) fn trusted_certificates(given: &Given) -> Result<Vec<String>, String>
 /// A text, or nothing.
 pub(super) fn optional_text(given: &Given) -> Result<Option<String>, String> {
     single(given).map(|text| Some(text).filter(|text| !text.is_empty()).map(str::to_owned))
+}
+
+/// The value of `Alt-Svc`.
+pub(super) fn alt_svc(given: &Given) -> Result<AltSvc, String> {
+    match single(given)? {
+        "auto" => Ok(AltSvc::Port),
+        "off" => Ok(AltSvc::Off),
+        text if !text.is_empty() && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) => {
+            Ok(AltSvc::Text(text.into()))
+        }
+        text => Err(format!(
+            "`{text}` is no value of a field; write `auto`, `off`, or text such as `h3=\":443\"; ma=3600`"
+        )),
+    }
 }
 
 /// A secret text, or nothing.
@@ -140,6 +161,15 @@ pub(super) fn unknown_fields(given: &Given) -> Result<UnknownFields, String> {
         "warn" => Ok(UnknownFields::Warn),
         "accept" => Ok(UnknownFields::Accept),
         other => Err(format!("`{other}` is none of `refuse`, `warn` and `accept`")),
+    }
+}
+
+/// The treatment of expired certificates.
+pub(super) fn expired_certificates(given: &Given) -> Result<ExpiredCertificates, String> {
+    match single(given)? {
+        "serve" => Ok(ExpiredCertificates::Serve),
+        "refuse" => Ok(ExpiredCertificates::Refuse),
+        other => Err(format!("`{other}` is none of `serve` and `refuse`")),
     }
 }
 

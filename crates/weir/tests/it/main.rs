@@ -30,6 +30,7 @@ mod framing;
 mod grpc;
 mod hardening;
 mod http2;
+mod http3;
 mod instances;
 mod lab;
 mod listeners;

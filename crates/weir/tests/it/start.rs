@@ -21,6 +21,23 @@ fn nothing_lies_in_huge_pages() {
 }
 
 #[test]
+fn large_copies_are_quick_on_amd() {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap();
+    let is_affected =
+        cfg!(all(target_arch = "x86_64", target_env = "gnu")) && cpuinfo.contains("AuthenticAMD");
+    let threshold = |weir: &Weir| {
+        let environment = fs::read_to_string(format!("/proc/{}/environ", weir.pid())).unwrap();
+        let tunables = environment.split('\0').find_map(|line| line.strip_prefix("GLIBC_TUNABLES="));
+        tunables.and_then(|all| Some(all.split_once("x86_rep_movsb_threshold=")?.1.to_owned()))
+    };
+    let weir = Weir::start(BINARY);
+    assert_eq!(threshold(&weir).as_deref(), is_affected.then_some("1000000000"));
+    let chosen = "glibc.cpu.x86_rep_movsb_threshold=4096";
+    let weir = Weir::builder(BINARY).environment("GLIBC_TUNABLES", chosen).start();
+    assert_eq!(threshold(&weir).as_deref(), Some("4096"), "a threshold of the user stays");
+}
+
+#[test]
 #[allow(clippy::print_stdout, reason = "a figure to look at, not to assert on a shared machine")]
 fn listeners_are_announced_before_ready() {
     let began = Instant::now();

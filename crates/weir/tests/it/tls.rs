@@ -2,8 +2,13 @@
 
 mod change;
 mod client_certificates;
+mod expiry;
+mod faulty;
+mod files;
 mod names;
 mod openssl;
+mod stapling;
+mod tickets;
 mod wire;
 
 use serde_json::{Value, json};

@@ -4,6 +4,7 @@ mod bodies;
 mod client_certificates;
 mod connections;
 mod outbound;
+mod trust;
 mod verification;
 
 use serde_json::{Value, json};

@@ -50,7 +50,7 @@ impl SecretManager for Vault {
         if !text("namespace").is_empty() {
             headers.push(("x-vault-namespace", text("namespace").to_owned()));
         }
-        Ok(Get { base: text("uri").to_owned(), target, headers })
+        Ok(Get { base: text("uri").to_owned(), target, headers, body: None })
     }
 
     fn read(&self, got: &Got) -> Result<Fields, Failure> {

@@ -14,10 +14,10 @@ use stdx::pooled::PooledBox;
 use super::lifecycle::{Ended, Lifecycle, Load};
 use super::link::Link;
 use super::served::{self, Arrival};
-use super::streams::Streams;
 use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::linger::linger;
 use crate::downstream::h1::timer::ConnectionTimer;
+use crate::downstream::streams::Streams;
 use crate::observe::status::Status;
 use net::env;
 

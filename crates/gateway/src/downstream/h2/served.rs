@@ -8,8 +8,9 @@ use stdx::pooled::PooledBox;
 
 use super::link::Link;
 use super::stream::H2Stream;
-use super::tunnel_end::StreamEnd;
-use super::websocket;
+
+use crate::downstream::extended_connect;
+use crate::downstream::stream_end::StreamEnd;
 use crate::pipeline::{self, Outcome, Served};
 use crate::tunnel;
 use exchange::Exchange;
@@ -79,7 +80,7 @@ fn refusal(exchange: &mut Exchange) -> Option<Failure> {
     }
     let is_connect = exchange.request.method == Method::Connect;
     if is_connect && exchange.request.upgrade_text().is_some() {
-        return websocket::accept(exchange).err();
+        return extended_connect::accept(exchange).err();
     }
     None
 }

@@ -12,6 +12,7 @@ use stdx::buffer::SMALL_BYTES;
 use super::encode;
 use super::link::Link;
 use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
+use crate::downstream::stream_end::TunnelStream;
 use crate::h2::reset_text;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
@@ -133,22 +134,26 @@ impl H2Stream {
             writer.finish(false);
         }
     }
+}
 
-    /// Ends the way of a tunnel to the client.
-    pub(super) fn end_tunnel(&mut self) {
+impl TunnelStream for H2Stream {
+    fn held(&self) -> &[u8] {
+        &self.piece[self.cursor..]
+    }
+
+    /// The connection's task writes the output of all streams.
+    fn send_taken(&mut self, _cx: &mut Context<'_>) {}
+
+    fn poll_end_tunnel(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.is_tunnel = false;
         self.finish(None);
+        Poll::Ready(Ok(()))
     }
 
-    /// Ends both ways of a tunnel in order.
-    pub(super) fn end_in_order(&mut self) {
+    fn end_in_order(&mut self) {
         self.aborted = None;
-        self.end_tunnel();
-    }
-
-    /// The bytes of the piece that were not consumed, for a tunnel.
-    pub(super) fn held(&self) -> &[u8] {
-        &self.piece[self.cursor..]
+        self.is_tunnel = false;
+        self.finish(None);
     }
 }
 

@@ -53,7 +53,7 @@ impl Ring {
     }
 
     /// Nodes in the order of the ring from `hash` on, with repetitions.
-    fn from(&self, hash: u32) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn from(&self, hash: u32) -> impl Iterator<Item = usize> + '_ {
         let start = self.points.partition_point(|(point, _)| *point < hash);
         self.points[start..].iter().chain(&self.points[..start]).map(|(_, node)| *node as usize)
     }

@@ -11,7 +11,8 @@ pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
     if load.rate.is_none() && load.rate_share.is_some() {
         bail!("`rate_share` is a share of something that was not measured before");
     }
-    let url = asked.url("weir lab load", &[Protocol::Http, Protocol::Websocket])?;
+    let url = asked
+        .url("weir lab load", &[Protocol::Http, Protocol::Https, Protocol::Http3, Protocol::Websocket])?;
     let mut words = vec![asked.weir.display().to_string()];
     words.extend(["lab", "load", "--json"].map(str::to_owned));
     let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
@@ -36,6 +37,15 @@ pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
     }
     if !load.keep_alive {
         words.push("--close".to_owned());
+    }
+    if asked.protocol == Protocol::Http3 {
+        words.extend(["--http3".to_owned(), "--streams".to_owned(), load.streams.to_string()]);
+    }
+    if load.resume {
+        words.push("--resume".to_owned());
+    }
+    if let Some(version) = load.tls_version {
+        words.extend(["--tls-version".to_owned(), version.name().to_owned()]);
     }
     if asked.protocol == Protocol::Websocket {
         words.push("--websocket".to_owned());

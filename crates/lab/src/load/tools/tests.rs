@@ -10,7 +10,17 @@ fn scenario(load: &str) -> Scenario {
 }
 
 fn load(words: &str) -> Load {
-    scenario(&format!("load: {{{words}}}")).load
+    plain(words).load
+}
+
+/// A scenario with this load, and the protocol that its keys need.
+fn plain(words: &str) -> Scenario {
+    let protocol = match words {
+        _ if words.contains("resume") => "https",
+        _ if words.contains("lab.Echo") => "grpc",
+        _ => "http",
+    };
+    scenario(&format!("protocol: {protocol}\nload: {{{words}}}"))
 }
 
 fn command_line(scenario: &Scenario, protocol: Protocol) -> anyhow::Result<String> {
@@ -23,12 +33,12 @@ fn command_line(scenario: &Scenario, protocol: Protocol) -> anyhow::Result<Strin
 #[test]
 fn tools_are_called_with_their_arguments() {
     let check = |words: &str, protocol: Protocol, wanted: &str| {
-        let had = command_line(&scenario(&format!("load: {{{words}}}")), protocol).unwrap();
+        let had = command_line(&plain(words), protocol).unwrap();
         // Other tests run the lines of shell around h2load.
         let had = had.rsplit_once("}'").map_or(had.as_str(), |(_, words)| words.trim_start());
         assert_eq!(had, wanted, "{words}");
     };
-    use Protocol::{Http, Http2, Https, Websocket};
+    use Protocol::{Grpc, H2c, Http, Http2, Https, Websocket};
     check(
         "tool: wrk, connections: 100, threads: 12",
         Http,
@@ -57,12 +67,29 @@ fn tools_are_called_with_their_arguments() {
     check(
         "tool: h2load, connections: 8, threads: 2, streams: 10",
         Http2,
-        "h2load -t 2 -c 8 -m 10 -D 3 https://127.0.0.1:9080/checked-out",
+        "h2load  -t 2 -c 8 -m 10 -D 3 https://127.0.0.1:9080/checked-out",
     );
     check(
         "tool: h2load, connections: 8, requests: 99",
         Http,
-        "h2load -t 1 -c 8 -m 1 --h1 -n 99 http://127.0.0.1:9080/checked-out",
+        "h2load  -t 1 -c 8 -m 1 --h1 -n 99 http://127.0.0.1:9080/checked-out",
+    );
+    check(
+        "tool: h2load, connections: 32, streams: 10, window_bits: 16, rate: 16000",
+        H2c,
+        "h2load  -t 1 -c 32 -m 10 -w 16 -W 16 --rps=500 -D 3 http://127.0.0.1:9080/checked-out",
+    );
+    check(
+        "tool: h2load, connections: 4, streams: 100, path: /lab.Echo/Unary",
+        Grpc,
+        "h2load 16 -t 1 -c 4 -m 100 -D 3 -H content-type: application/grpc -H te: trailers \
+         http://127.0.0.1:9080/lab.Echo/Unary",
+    );
+    check(
+        "tool: weir, connections: 8, keep_alive: false, resume: true, tls_version: '1.2'",
+        Https,
+        "/bin/weir lab load --json --connections 8 --threads 1 --seconds 2.5 --expect-status 200 --close --resume \
+         --tls-version 1.2 https://127.0.0.1:9080/checked-out",
     );
     check(
         "tool: weir, connections: 8, rate: 1000, expect: {bytes: 21, failing_one_in: 100}",
@@ -87,14 +114,15 @@ fn tools_are_called_with_their_arguments() {
 #[test]
 fn unsupported_load_is_refused() {
     let check = |words: &str, protocol: Protocol, reason: &str| {
-        let error = command_line(&scenario(&format!("load: {{{words}}}")), protocol).unwrap_err().to_string();
+        let error = command_line(&plain(words), protocol).unwrap_err().to_string();
         assert!(error.contains(reason), "{words}: {error}");
     };
     check("tool: wrk, connections: 1, requests: 5", Protocol::Http, "leave `requests` out");
     check("tool: wrk, connections: 1", Protocol::Http2, "does not speak Http2");
     check("tool: ab, connections: 1", Protocol::Websocket, "does not speak Websocket");
     check("tool: h2load, connections: 1, keep_alive: false", Protocol::Http, "keeps its connections");
-    check("tool: weir, connections: 1", Protocol::Https, "does not speak Https");
+    check("tool: weir, connections: 1", Protocol::Http2, "does not speak Http2");
+    check("tool: h2load, connections: 1", Protocol::Http3, "does not speak Http3");
     check("tool: weir, connections: 1, rate_share: 0.5", Protocol::Http, "`rate_share`");
 }
 
@@ -229,6 +257,15 @@ fn reports_of_h2load() {
         Failures { broken: 96, ..NONE },
         ends(2.93, 3.86),
     );
+    // The report has the bytes of all bodies, and each of four connections had a further answer under way.
+    let expecting = |bytes: u64| {
+        let load = load(&format!("tool: h2load, connections: 4, expect: {{bytes: {bytes}}}"));
+        read(&load, report!("h2load-time")).unwrap()
+    };
+    assert_eq!(expecting(21).failures, NONE);
+    assert_eq!(expecting(22).failures, Failures { content: 875, ..NONE });
+    assert_eq!(expecting(20).failures, Failures { content: 967, ..NONE });
+    assert_eq!(expecting(22).notes, ["the bodies of 19325 answers had 405909 bytes instead of 425150"]);
     check(report!("h2load-refused"), (0, 0.003_04, 0.0, 0.0), Failures { connect: 10, ..NONE }, UNKNOWN);
 }
 

@@ -2,15 +2,16 @@
 //! counting line with the details folded below it.
 
 use super::svg::escape;
+use crate::report::libraries;
 use crate::report::summary::{self, Summary};
 use crate::report::terminal;
-use crate::result::ScenarioResult;
+use crate::result::{Report, ScenarioResult};
 
 /// The notes of a scenario; empty if there are none.
-pub(super) fn of_scenario(result: &ScenarioResult, summaries: &[Summary<'_>]) -> String {
+pub(super) fn of_scenario(report: &Report, result: &ScenarioResult, summaries: &[Summary<'_>]) -> String {
     let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
-    let mut out: String =
-        result.notes.iter().map(|note| format!("<p class=\"noted\">{}</p>", escape(note))).collect();
+    let sentences = result.notes.iter().cloned().chain(libraries::note(report, result));
+    let mut out: String = sentences.map(|note| format!("<p class=\"noted\">{}</p>", escape(&note))).collect();
     let mut details = terminal::remarks(summaries, &measured);
     details.extend(terminal::missing(summaries));
     out += &folded(&line(summaries, &measured), &details);
@@ -68,7 +69,7 @@ mod tests {
     fn told(name: &str) -> String {
         let report = sample::report();
         let result = report.scenarios.iter().find(|result| result.scenario.name == name).unwrap();
-        of_scenario(result, &summary::of_scenario(result))
+        of_scenario(&report, result, &summary::of_scenario(result))
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) fn section(report: &Report, result: &ScenarioResult, people: &People<
         title = escape(&asked.title),
         about = escape(&asked.about),
         command = command_line(&result.command),
-        notes = notes::of_scenario(result, &summaries),
+        notes = notes::of_scenario(report, result, &summaries),
     )
 }
 

@@ -18,6 +18,9 @@ pub(super) fn absence(report: &Report, result: &ScenarioResult) -> Option<String
             Protocol::Http => "HTTP without TLS",
             Protocol::Https => "TLS",
             Protocol::Http2 => "HTTP/2",
+            Protocol::H2c => "HTTP/2 without TLS",
+            Protocol::Grpc => "gRPC",
+            Protocol::Http3 => "HTTP/3",
             Protocol::Websocket => "WebSocket",
         };
         return Some(format!("Weir {version} has no {what}"));

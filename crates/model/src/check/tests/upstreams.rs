@@ -30,7 +30,11 @@ fn upstreams() {
         json!({"nodes": null, "service_name": "a", "discovery_type": "eureka"}),
         "discovery_type eureka: this gateway has no such registry; write nodes instead",
     );
-    upstream(json!({"type": "chash"}), "missing key");
+    for method in ["chash", "chash_bounded", "maglev"] {
+        upstream(json!({"type": method}), "missing key");
+        upstream(json!({"type": method, "key": "arg_x"}), "");
+    }
+    upstream(json!({"type": "random"}), "");
     upstream(
         json!({"type": "chash", "key": "cookie"}),
         concat!(
@@ -44,9 +48,9 @@ fn upstreams() {
         "invalid configuration: failed to match pattern \"^[a-zA-Z0-9-_]+$\" with \"a b\"",
     );
     upstream(
-        json!({"type": "random"}),
+        json!({"type": "fastest"}),
         "invalid configuration: property \"type\" validation failed: matches none of the enum values; allowed are chash, \
-         roundrobin, ewma, least_conn",
+         roundrobin, ewma, least_conn, random, maglev, chash_bounded",
     );
     upstream(json!({"pass_host": "rewrite"}), "`upstream_host` can't be empty when `pass_host` is `rewrite`");
     upstream(

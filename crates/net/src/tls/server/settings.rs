@@ -179,7 +179,14 @@ impl ServerTls {
 
     /// The form of a site that rustls takes for handshakes.
     pub(super) fn config(&self, site: &Site, alpn: Alpn) -> Result<ServerConfig, String> {
-        let versions = site.versions.unwrap_or(self.versions);
+        let keys = site.keys(&self.provider)?;
+        let versions = match (site.versions.unwrap_or(self.versions), alpn) {
+            (Versions { tls13: false, .. }, Alpn::Http3) => {
+                return Err("HTTP/3 needs TLSv1.3, which this name does not allow".to_owned());
+            }
+            (_, Alpn::Http3) => Versions { tls12: false, tls13: true },
+            (versions, Alpn::Http1 | Alpn::Http2) => versions,
+        };
         let builder = ServerConfig::builder_with_provider(self.provider.clone())
             .with_protocol_versions(versions.of_library())
             .map_err(|error| error.to_string())?;
@@ -187,7 +194,7 @@ impl ServerTls {
             None => builder.with_client_cert_verifier(WebPkiClientVerifier::no_client_auth()),
             Some(policy) => builder.with_client_cert_verifier(policy.verifier()),
         };
-        let mut config = builder.with_cert_resolver(Arc::new(SiteKeys(site.keys.clone())));
+        let mut config = builder.with_cert_resolver(Arc::new(SiteKeys(keys)));
         config.alpn_protocols = alpn.names().iter().map(|name| name.to_vec()).collect();
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ignore_client_order = self.prefers_own_order;

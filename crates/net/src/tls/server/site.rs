@@ -4,18 +4,32 @@
 use std::sync::{Arc, OnceLock};
 
 use rustls::SignatureAlgorithm;
+use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
-use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer;
+use rustls_pki_types::CertificateDer;
 
 use super::Alpn;
 use super::client_policy::{ClientPolicy, ClientPolicyParts};
 use super::settings::{ServerTls, Versions};
-use crate::tls::client::pair;
+use super::site_certificate::SiteCertificate;
 
 /// Judges whether a request with this path needs no client certificate.
-pub type Exemption = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
+pub type Exemption = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
+/// Finds the OCSP response to staple to a certificate.
+pub type Staples<'a> = &'a dyn Fn(&CertificateDer<'_>) -> Option<Vec<u8>>;
+
+/// A certificate chain with its key.
+#[derive(Clone, Copy)]
+pub struct PairParts<'a> {
+    /// The chain, PEM.
+    pub chain: &'a str,
+    /// The private key, PEM.
+    pub key: &'a str,
+    /// The key is known to be usable and to belong to the certificate, so that it is not loaded before it is needed.
+    pub is_checked: bool,
+}
 
 /// A site as it is written.
 pub struct SiteParts<'a> {
@@ -23,14 +37,28 @@ pub struct SiteParts<'a> {
     pub id: &'a str,
     /// Host names; `*.example.com` is every name with one label more, `*` every name.
     pub names: Vec<&'a str>,
-    /// Certificate chains with their keys, PEM; several for keys of different kinds.
-    pub pairs: Vec<(&'a str, &'a str)>,
+    /// Certificate chains with their keys; several for keys of different kinds.
+    pub pairs: Vec<PairParts<'a>>,
     /// The versions of TLS, if others than the listener's.
     pub versions: Option<Versions>,
     /// Client certificates, if they are asked for.
     pub client: Option<ClientPolicyParts<'a>>,
     /// Requests that need none.
     pub exemption: Option<Exemption>,
+    /// OCSP responses, if they are stapled.
+    pub staples: Option<Staples<'a>>,
+}
+
+/// The treatment of handshakes for the names of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SiteState {
+    /// It serves them.
+    Serving,
+    /// Its object is faulty and has no good form: they are refused, so that no wildcard serves its names instead.
+    Faulty,
+    /// All of its certificates have expired, and such are refused: other sites serve its names, or none. Its rules for
+    /// client certificates still hold for requests.
+    Withheld,
 }
 
 /// See the module.
@@ -41,12 +69,15 @@ pub struct Site {
     pub names: Vec<Box<str>>,
     /// How clients are judged, if they are.
     pub client: Option<Arc<ClientPolicy>>,
-    /// The end of its certificates' validity, in seconds since the Unix epoch, in their order.
-    pub not_after_s: Vec<i64>,
+    /// The treatment of handshakes for its names.
+    pub state: SiteState,
+    certificates: Arc<[SiteCertificate]>,
+    /// Certificates that ended before this time, in seconds since the Unix epoch, are left out.
+    refused_until_s: Option<i64>,
     exemption: Option<Exemption>,
     pub(super) versions: Option<Versions>,
-    pub(super) keys: Arc<[Arc<CertifiedKey>]>,
-    configs: [OnceLock<Result<Arc<ServerConfig>, String>>; 2],
+    keys: OnceLock<Result<Arc<[Arc<CertifiedKey>]>, String>>,
+    configs: [OnceLock<Result<Arc<ServerConfig>, String>>; 3],
 }
 
 impl Site {
@@ -55,32 +86,82 @@ impl Site {
     /// # Errors
     /// A certificate, key or authority that cannot be used, as a sentence.
     pub fn new(parts: SiteParts<'_>, tls: &ServerTls) -> Result<Site, String> {
-        let mut keys = Vec::with_capacity(parts.pairs.len());
-        let mut not_after_s = Vec::with_capacity(parts.pairs.len());
-        for (chain, key) in parts.pairs {
-            let (chain, key) = pair(chain, key)?;
-            let (_, own) = X509Certificate::from_der(&chain[0]).map_err(|error| error.to_string())?;
-            not_after_s.push(own.validity().not_after.timestamp());
-            let key = tls.provider().key_provider.load_private_key(key).map_err(|error| error.to_string())?;
-            keys.push(Arc::new(CertifiedKey::new(chain, key)));
-        }
-        if keys.is_empty() {
+        let staples = parts.staples;
+        let read = |pair: PairParts<'_>| SiteCertificate::read(pair, staples, tls.provider());
+        let certificates: Vec<SiteCertificate> =
+            parts.pairs.into_iter().map(read).collect::<Result<_, _>>()?;
+        if certificates.is_empty() {
             return Err("a site needs a certificate".to_owned());
         }
-        // Signing with RSA costs ten times as much; it is left for clients that know nothing else.
-        keys.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
         let client = parts.client.map(|client| ClientPolicy::new(client, tls.provider())).transpose()?;
-        let normal = |name: &str| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase().into();
         Ok(Site {
             id: parts.id.into(),
-            names: parts.names.into_iter().map(normal).collect(),
+            names: normal_names(&parts.names),
             client,
-            not_after_s,
+            state: SiteState::Serving,
+            certificates: certificates.into(),
+            refused_until_s: None,
             exemption: parts.exemption,
             versions: parts.versions,
-            keys: keys.into(),
-            configs: [OnceLock::new(), OnceLock::new()],
+            keys: OnceLock::new(),
+            configs: [const { OnceLock::new() }; 3],
         })
+    }
+
+    /// The site of an object that cannot be used: handshakes for its names are refused.
+    pub fn faulty(id: &str, names: &[&str]) -> Site {
+        Site {
+            id: id.into(),
+            names: normal_names(names),
+            client: None,
+            state: SiteState::Faulty,
+            certificates: Arc::default(),
+            refused_until_s: None,
+            exemption: None,
+            versions: None,
+            keys: OnceLock::new(),
+            configs: [const { OnceLock::new() }; 3],
+        }
+    }
+
+    /// The same site without the certificates that ended before `now_s`, in seconds since the Unix epoch. Without any left
+    /// it is withheld.
+    #[must_use]
+    pub fn without_expired(&self, now_s: i64) -> Site {
+        let has_one = self.certificates.iter().any(|one| one.not_after_s >= now_s);
+        let state = if has_one { SiteState::Serving } else { SiteState::Withheld };
+        Site { state, refused_until_s: Some(now_s), ..self.with_all_certificates() }
+    }
+
+    /// The same site with those of its certificates that were left out.
+    #[must_use]
+    pub fn with_all_certificates(&self) -> Site {
+        Site {
+            id: self.id.clone(),
+            names: self.names.clone(),
+            client: self.client.clone(),
+            state: if self.state == SiteState::Withheld { SiteState::Serving } else { self.state },
+            certificates: self.certificates.clone(),
+            refused_until_s: None,
+            exemption: self.exemption.clone(),
+            versions: self.versions,
+            keys: OnceLock::new(),
+            configs: [const { OnceLock::new() }; 3],
+        }
+    }
+
+    /// Its certificates in their order, those that are refused included.
+    pub fn certificates(&self) -> &[SiteCertificate] {
+        &self.certificates
+    }
+
+    /// Whether it shows this one of its certificates.
+    pub fn shows(&self, certificate: &SiteCertificate) -> bool {
+        self.state == SiteState::Serving && self.is_wanted(certificate)
+    }
+
+    fn is_wanted(&self, certificate: &SiteCertificate) -> bool {
+        self.refused_until_s.is_none_or(|until_s| certificate.not_after_s >= until_s)
     }
 
     /// Whether a request with this path needs no client certificate.
@@ -88,14 +169,41 @@ impl Site {
         self.exemption.as_ref().is_some_and(|exemption| exemption(path))
     }
 
+    /// Whether requests for its names depend on the connection that they come over.
+    pub(super) fn restricts_requests(&self) -> bool {
+        self.client.is_some() || self.state == SiteState::Faulty
+    }
+
     /// The policy that a session has to have been made under to be resumed here.
     pub(super) fn policy_tag(&self) -> [u8; 32] {
         self.client.as_ref().map_or([0; 32], |client| client.tag())
     }
 
+    /// The certificates with their keys in the form that rustls takes, made at the first handshake.
+    pub(super) fn keys(&self, provider: &CryptoProvider) -> Result<Arc<[Arc<CertifiedKey>]>, String> {
+        let load = || {
+            let wanted = self.certificates.iter().filter(|one| self.is_wanted(one));
+            let mut keys: Vec<_> = wanted.map(|one| one.load(provider)).collect::<Result<_, _>>()?;
+            // Signing with RSA costs ten times as much; it is left for clients that know nothing else.
+            keys.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
+            Ok(keys.into_iter().map(Arc::new).collect())
+        };
+        self.keys.get_or_init(load).clone()
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_loaded_keys(&self) -> bool {
+        self.keys.get().is_some()
+    }
+
     pub(super) fn config(&self, tls: &ServerTls, alpn: Alpn) -> Result<Arc<ServerConfig>, String> {
         self.configs[alpn as usize].get_or_init(|| tls.config(self, alpn).map(Arc::new)).clone()
     }
+}
+
+fn normal_names(names: &[&str]) -> Vec<Box<str>> {
+    let normal = |name: &&str| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase().into();
+    names.iter().map(normal).collect()
 }
 
 impl std::fmt::Debug for Site {
@@ -104,6 +212,7 @@ impl std::fmt::Debug for Site {
             .debug_struct("Site")
             .field("id", &self.id)
             .field("names", &self.names)
+            .field("state", &self.state)
             .finish_non_exhaustive()
     }
 }

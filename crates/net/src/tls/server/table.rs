@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stdx::persistent::ShardedMap;
 
-use super::site::Site;
+use super::site::{Site, SiteState};
 
 type Sites = Arc<[Arc<Site>]>;
 
@@ -16,20 +16,23 @@ pub struct SiteTable {
     exact: ShardedMap<Box<str>, Sites>,
     /// By what follows the asterisk, such as `.example.com`; that of `*` is empty.
     suffixes: ShardedMap<Box<str>, Sites>,
+    /// All of them by id.
+    by_id: ShardedMap<Arc<str>, Arc<Site>>,
     /// Asterisks that stand for a part of a label, as `*shop.example.com`.
     partial: usize,
-    /// Names of sites that ask for client certificates.
-    with_client_policy: usize,
+    /// Names of sites that restrict the connections over which requests for them may come.
+    restricting: usize,
 }
 
 impl SiteTable {
     /// Adds a site under all of its names.
     pub fn insert(&mut self, site: &Arc<Site>) {
+        self.by_id.insert(site.id.clone(), site.clone());
         for name in &site.names {
             self.count(name, site, 1);
             let (map, key) = self.place(name);
             let mut sites = map.get(key).map(|sites| sites.to_vec()).unwrap_or_default();
-            let index = sites.partition_point(|other| other.id < site.id);
+            let index = sites.partition_point(|other| (other.state, &other.id) < (site.state, &site.id));
             sites.insert(index, site.clone());
             map.insert(key.into(), sites.into());
         }
@@ -37,6 +40,7 @@ impl SiteTable {
 
     /// Takes a site out.
     pub fn remove(&mut self, site: &Arc<Site>) {
+        self.by_id.remove(&site.id);
         for name in &site.names {
             let (map, key) = self.place(name);
             let Some(sites) = map.get(key) else { continue };
@@ -66,19 +70,26 @@ impl SiteTable {
         let is_partial =
             name.strip_prefix('*').is_some_and(|rest| !rest.is_empty() && !rest.starts_with('.'));
         self.partial = self.partial.saturating_add_signed(by * isize::from(is_partial));
-        let has_policy = site.client.is_some();
-        self.with_client_policy = self.with_client_policy.saturating_add_signed(by * isize::from(has_policy));
+        self.restricting =
+            self.restricting.saturating_add_signed(by * isize::from(site.restricts_requests()));
     }
 
-    /// The site for a client that asks for `name`, which is in lower case: the whole name's, the longest wildcard's, else
-    /// that of `fallback`.
+    /// The site for a handshake of a client that asks for `name`, which is in lower case: the whole name's, the longest
+    /// wildcard's, else that of `fallback`. Sites that are withheld are passed over.
     pub fn find(&self, name: Option<&str>, fallback: Option<&str>) -> Option<&Arc<Site>> {
-        name.and_then(|name| self.by_name(name)).or_else(|| self.by_name(fallback?))
+        let is_shown = |site: &Site| site.state != SiteState::Withheld;
+        name.and_then(|name| self.search(name, is_shown)).or_else(|| self.search(fallback?, is_shown))
     }
 
-    /// The site of a name, which is in lower case.
+    /// The site of a name, which is in lower case, whatever its state.
     pub fn by_name(&self, name: &str) -> Option<&Arc<Site>> {
-        if let Some(sites) = self.exact.get(name) {
+        self.search(name, |_| true)
+    }
+
+    fn search(&self, name: &str, is_wanted: impl Fn(&Site) -> bool) -> Option<&Arc<Site>> {
+        // Withheld sites are last, so that the first one decides.
+        let is_found = |sites: &&Sites| sites.first().is_some_and(|site| is_wanted(site));
+        if let Some(sites) = self.exact.get(name).filter(is_found) {
             return sites.first();
         }
         if self.suffixes.is_empty() {
@@ -88,19 +99,24 @@ impl SiteTable {
         // An asterisk stands for one character at least, and never for a dot.
         let from = if self.partial > 0 { 1 } else { label };
         let starts = (from..=label).filter(|start| name.is_char_boundary(*start) && *start > 0);
-        let mut found = starts.filter_map(|start| self.suffixes.get(&name[start..]));
-        let found = found.next().or_else(|| self.suffixes.get(""));
-        found.and_then(|sites| sites.first())
+        let suffixes = starts.map(|start| &name[start..]).chain([""]);
+        let mut found = suffixes.filter_map(|suffix| self.suffixes.get(suffix));
+        found.find(is_found).and_then(|sites| sites.first())
     }
 
-    /// Whether any site asks for client certificates.
+    /// Whether requests for the names of any site depend on the connection that they come over.
     #[inline]
-    pub fn has_client_policies(&self) -> bool {
-        self.with_client_policy > 0
+    pub fn restricts_requests(&self) -> bool {
+        self.restricting > 0
     }
 
-    /// All sites, once for each of their names.
+    /// The site of the object with this id.
+    pub fn get(&self, id: &str) -> Option<&Arc<Site>> {
+        self.by_id.get(id)
+    }
+
+    /// All sites, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Site>> {
-        self.exact.values().chain(self.suffixes.values()).flat_map(|sites| sites.iter())
+        self.by_id.values()
     }
 }

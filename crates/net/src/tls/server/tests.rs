@@ -5,10 +5,10 @@ mod scene;
 use std::net::SocketAddr;
 
 use rcgen::{KeyPair, PKCS_RSA_SHA256};
-use scene::{Authority, Scene, read, write_all};
+use scene::{Authority, Scene, parts, read, write_all};
 
 use super::client_policy::ClientPolicyParts;
-use super::site::{SiteKeys, SiteParts};
+use super::site::{PairParts, SiteKeys};
 use super::*;
 use crate::env;
 use crate::transport::Transport;
@@ -155,11 +155,10 @@ fn key_is_chosen_by_what_the_client_verifies() {
     let scene = Scene::new(ServerSettings::default());
     let rsa = scene.authority.signs(&["a.example"], &KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap());
     let ecdsa = scene.authority.pair(&["a.example"]);
-    let pairs = vec![(rsa.0.as_str(), rsa.1.as_str()), (ecdsa.0.as_str(), ecdsa.1.as_str())];
-    let names = vec!["a.example"];
-    let parts = SiteParts { id: "1", names, pairs, versions: None, client: None, exemption: None };
-    let site = Site::new(parts, &scene.tls).unwrap();
-    let keys = SiteKeys(site.keys.clone());
+    let pair = |(chain, key)| PairParts { chain, key, is_checked: false };
+    let pairs = [&rsa, &ecdsa].map(|(chain, key)| pair((chain.as_str(), key.as_str()))).to_vec();
+    let site = Site::new(parts("1", &["a.example"], pairs), &scene.tls).unwrap();
+    let keys = SiteKeys(site.keys(scene.tls.provider()).unwrap());
     let algorithm = |offered: &[rustls::SignatureScheme]| {
         let found = keys.0.iter().find(|key| key.key.choose_scheme(offered).is_some());
         found.map(|key| key.key.algorithm())
@@ -286,4 +285,65 @@ fn broken_hellos_are_refused_with_the_kind() {
         };
         assert!(found.starts_with(expected), "{found:?} instead of {expected:?}");
     }
+}
+
+#[test]
+fn faulty_site_refuses_withheld_site_is_skipped() {
+    let mut scene = Scene::new(ServerSettings::default());
+    let wild = scene.site("wild", &["*.example"], None);
+    let faulty = Arc::new(Site::faulty("a-faulty", &["A.example"]));
+    scene.table.insert(&faulty);
+    let found =
+        |scene: &Scene, name: &str| scene.table.find(Some(name), None).map(|site| site.id.to_string());
+    assert_eq!(found(&scene, "a.example").as_deref(), Some("a-faulty"));
+    assert!(scene.table.restricts_requests());
+    // A good site of the same name serves, whatever its id.
+    let good = scene.site("z-good", &["a.example"], None);
+    assert_eq!(found(&scene, "a.example").as_deref(), Some("z-good"));
+    scene.table.remove(&good);
+    scene.table.remove(&faulty);
+    assert!(!scene.table.restricts_requests());
+    let end_s = good.certificates()[0].not_after_s;
+    let withheld = Arc::new(good.without_expired(end_s + 1));
+    assert_eq!(withheld.state, SiteState::Withheld);
+    scene.table.insert(&withheld);
+    assert_eq!(found(&scene, "a.example").as_deref(), Some(&*wild.id));
+    // Its rules for requests still hold.
+    assert_eq!(&*scene.table.by_name("a.example").unwrap().id, "z-good");
+    assert_eq!(good.without_expired(end_s).state, SiteState::Serving);
+    env::block_on(async {
+        scene.table.insert(&faulty);
+        let (server, client) = scene.handshake("a.example", &scene.client(None)).await;
+        assert!(matches!(server, Err(AcceptFault::Refused(reason)) if reason.contains("a-faulty is faulty")));
+        assert!(client.unwrap_err().to_string().contains("InternalError"));
+    })
+    .unwrap();
+}
+
+#[test]
+fn ten_thousand_sites_load_no_key_before_use() {
+    let mut scene = Scene::new(ServerSettings::default());
+    let (chain, key) = scene.authority.pair(&["*.a.example"]);
+    for number in 0..10_000 {
+        let (id, name) = (number.to_string(), format!("{number}.a.example"));
+        let pairs = vec![PairParts { chain: &chain, key: &key, is_checked: true }];
+        scene.table.insert(&Arc::new(Site::new(parts(&id, &[&name], pairs), &scene.tls).unwrap()));
+    }
+    let loaded = |scene: &Scene| scene.table.iter().filter(|site| site.has_loaded_keys()).count();
+    assert_eq!((scene.table.iter().count(), loaded(&scene)), (10_000, 0));
+    env::block_on(async {
+        let (server, client) = scene.handshake("77.a.example", &scene.client(None)).await;
+        assert!(server.is_ok() && client.is_ok());
+    })
+    .unwrap();
+    assert_eq!(loaded(&scene), 1);
+}
+
+#[test]
+fn key_of_another_certificate_is_refused() {
+    let scene = Scene::new(ServerSettings::default());
+    let ((chain, _), (_, key)) = (scene.authority.pair(&["a.example"]), scene.authority.pair(&["a.example"]));
+    let pairs = vec![PairParts { chain: &chain, key: &key, is_checked: false }];
+    let refused = Site::new(parts("1", &["a.example"], pairs), &scene.tls);
+    assert_eq!(refused.err().as_deref(), Some("the key does not belong to the certificate"));
 }

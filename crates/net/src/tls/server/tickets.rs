@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 /// How long a key makes new tickets. It reads them for as long again, so that no ticket ends before its time.
 const KEY_LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// Keys that are kept for reading: the one before, and those that another process handed over.
-const KEYS_MAX: usize = 4;
+/// Keys that are kept: those that instances share, the own one and the one before, and those that another process handed
+/// over.
+const KEYS_MAX: usize = 8;
 const NAME_BYTES: usize = 16;
 const SECRET_BYTES: usize = 32;
 
@@ -24,7 +25,7 @@ pub struct TicketSecret {
     pub name: [u8; NAME_BYTES],
     /// Its bytes.
     pub secret: [u8; SECRET_BYTES],
-    /// Seconds since the Unix epoch at which it was made.
+    /// Seconds since the Unix epoch at which it begins to make tickets.
     pub made_s: u64,
 }
 
@@ -51,10 +52,11 @@ impl TicketKeys {
         self.keys.read().iter().map(|(secret, _)| secret.clone()).collect()
     }
 
-    /// Puts the keys of another process in front of its own.
+    /// Puts the keys of another process, or of all instances, in front of its own.
     pub(super) fn adopt(&self, secrets: &[TicketSecret]) {
         let adopted = secrets.iter().filter_map(|secret| Some((secret.clone(), key_of(&secret.secret)?)));
         let mut keys = self.keys.write();
+        keys.retain(|(known, _)| secrets.iter().all(|secret| secret.name != known.name));
         keys.splice(0..0, adopted);
         keys.truncate(KEYS_MAX);
     }
@@ -62,7 +64,7 @@ impl TicketKeys {
     fn encrypt(&self, plain: &[u8], tag: &[u8], now_s: u64) -> Option<Vec<u8>> {
         self.rotate(now_s);
         let keys = self.keys.read();
-        let (secret, key) = keys.first()?;
+        let (secret, key) = keys.iter().find(|(secret, _)| makes_tickets(secret, now_s))?;
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
         let mut ticket = Vec::with_capacity(NAME_BYTES + NONCE_LEN + plain.len() + AES_256_GCM.tag_len());
@@ -87,10 +89,10 @@ impl TicketKeys {
         Some(text)
     }
 
-    /// Puts a new key in front when the time of the first is over.
+    /// Puts a new key in front when no other makes tickets.
     fn rotate(&self, now_s: u64) {
         let is_due = |keys: &[(TicketSecret, LessSafeKey)]| {
-            keys.first().is_none_or(|(secret, _)| is_over(secret, 1, now_s))
+            !keys.iter().any(|(secret, _)| makes_tickets(secret, now_s))
         };
         if !is_due(&self.keys.read()) {
             return;
@@ -111,6 +113,10 @@ impl std::fmt::Debug for TicketKeys {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("TicketKeys").finish_non_exhaustive()
     }
+}
+
+fn makes_tickets(secret: &TicketSecret, now_s: u64) -> bool {
+    secret.made_s <= now_s && !is_over(secret, 1, now_s)
 }
 
 fn is_over(secret: &TicketSecret, lifetimes: u64, now_s: u64) -> bool {
@@ -198,5 +204,25 @@ mod tests {
         assert!(new.decrypt(&ticket, b"", now).is_some() && new.decrypt(&own, b"", now).is_some());
         let later = new.encrypt(b"later", b"", now).unwrap();
         assert!(old.decrypt(&later, b"", now).is_some(), "both processes read each other's");
+    }
+
+    #[test]
+    fn key_of_the_future_reads_and_makes_none_yet() {
+        let keys = TicketKeys::random().unwrap();
+        let now = now_s();
+        let (mut secret, _) = fresh().unwrap();
+        secret.made_s = now + 300;
+        for _ in 0..2 * KEYS_MAX {
+            keys.adopt(std::slice::from_ref(&secret));
+        }
+        assert_eq!(keys.secrets().len(), 2, "a key is adopted once");
+        assert_ne!(keys.encrypt(b"session", b"", now).unwrap()[..NAME_BYTES], secret.name);
+        let ticket = keys.encrypt(b"session", b"", now + 300).unwrap();
+        assert_eq!(ticket[..NAME_BYTES], secret.name);
+        assert!(keys.decrypt(&ticket, b"", now).is_some(), "another instance has a clock that is ahead");
+        // Without a store the instance goes on with a key of its own.
+        let lifetime = KEY_LIFETIME.as_secs();
+        let own = keys.encrypt(b"session", b"", now + 301 + lifetime).unwrap();
+        assert_ne!(own[..NAME_BYTES], secret.name);
     }
 }

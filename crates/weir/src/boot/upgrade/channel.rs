@@ -41,6 +41,9 @@ pub(super) enum Message {
         /// The keys of session tickets. A version that does not know them makes its own.
         #[serde(default)]
         tickets: Vec<TicketKey>,
+        /// The state of QUIC. A version that does not know it drops the connections of its predecessor.
+        #[serde(default)]
+        quic: Option<QuicState>,
     },
     /// The new process has loaded everything.
     Ready { version: String, process: u32 },
@@ -64,6 +67,21 @@ pub(super) struct TicketKey {
     pub(super) secret: Vec<u8>,
     /// Seconds since the Unix epoch at which it was made.
     pub(super) made_s: u64,
+}
+
+/// The state of QUIC that a successor takes over.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct QuicState {
+    /// The secret that identifiers, resets and tokens are made with.
+    pub(super) secret: Vec<u8>,
+    /// The number of the process.
+    pub(super) generation: u16,
+}
+
+impl fmt::Debug for QuicState {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "(generation {})", self.generation)
+    }
 }
 
 impl fmt::Debug for TicketKey {

@@ -9,14 +9,18 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use control::WriteGate;
 use control::source::store::DirectoryLock;
+use net::quic::{QuicProcess, QuicSecret};
 use net::tls::server::TicketSecret;
 
 use super::changeover;
-use super::channel::{Channel, ChannelFault, Message, PROTOCOL, Patience, TicketKey};
+use super::channel::{Channel, ChannelFault, Message, PROTOCOL, Patience, QuicState, TicketKey};
 use super::go_between;
 
 /// No deadline, because the old process has one and kills this process when it passes.
 const FOR_AS_LONG_AS_IT_LIVES: Patience<'static> = Patience { deadline: None, abandoned: None };
+
+/// The name under which the line for datagrams of QUIC is handed over. A version that does not know it closes it.
+pub(in crate::boot) const QUIC_LINE: &str = "quic-line";
 
 /// A listening socket that was handed over.
 #[derive(Debug)]
@@ -35,6 +39,9 @@ pub(in crate::boot) struct Predecessor {
     channel: Channel,
     sockets: Mutex<Vec<Socket>>,
     tickets: Mutex<Vec<TicketSecret>>,
+    quic: Mutex<Option<QuicState>>,
+    /// The line by which datagrams of its connections are passed back.
+    line: Mutex<Option<OwnedFd>>,
 }
 
 impl Predecessor {
@@ -51,9 +58,19 @@ impl Predecessor {
         let nothing = std::fs::File::open("/dev/null").context("cannot open /dev/null")?;
         rustix::stdio::dup2_stdin(nothing).context("cannot empty the standard input")?;
         let channel = Channel::from_descriptor(line);
-        let predecessor = Predecessor { channel, sockets: Mutex::default(), tickets: Mutex::default() };
+        let predecessor = Predecessor {
+            channel,
+            sockets: Mutex::default(),
+            tickets: Mutex::default(),
+            quic: Mutex::default(),
+            line: Mutex::default(),
+        };
         match predecessor.receive_sockets() {
-            Ok(sockets) => *predecessor.sockets.lock() = sockets,
+            Ok(mut sockets) => {
+                let line = sockets.extract_if(.., |socket| socket.name == QUIC_LINE).last();
+                *predecessor.line.lock() = line.map(|socket| socket.listener.into());
+                *predecessor.sockets.lock() = sockets;
+            }
             Err(error) => {
                 predecessor.fail(&error);
                 return Err(error);
@@ -96,6 +113,13 @@ impl Predecessor {
         std::mem::take(&mut *self.tickets.lock())
     }
 
+    /// The state of QUIC, which came with the data folder; none of a version without HTTP/3.
+    pub(in crate::boot) fn take_quic(&self) -> Option<QuicProcess> {
+        let state = self.quic.lock().take()?;
+        let secret = QuicSecret::from_bytes(&state.secret)?;
+        Some(QuicProcess::successor_of(secret, state.generation, self.line.lock().take()))
+    }
+
     /// Asks for the data folder, when everything that does not need the folder is done. Gives the folder's lock if the
     /// old process held it for the same folder.
     ///
@@ -103,9 +127,10 @@ impl Predecessor {
     /// The old process has ended or abandoned the upgrade.
     pub(in crate::boot) fn take_data(&self, data: &Path) -> anyhow::Result<Option<DirectoryLock>> {
         self.channel.send(&Message::Prepared, &[])?;
-        let (Message::Data { directory, tickets }, locks) = self.receive()? else {
+        let (Message::Data { directory, tickets, quic }, locks) = self.receive()? else {
             bail!("the old process did not hand over its data folder");
         };
+        *self.quic.lock() = quic;
         *self.tickets.lock() = tickets.into_iter().filter_map(ticket_secret).collect();
         let lock: Option<OwnedFd> = locks.into_iter().next();
         let same = data.canonicalize().is_ok_and(|data| data == directory);

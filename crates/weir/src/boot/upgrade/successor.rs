@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail, ensure};
 use control::source::store::DirectoryLock;
 use control::{HandOver, Released};
+use net::quic::QuicProcess;
 use net::tls::server::TicketSecret;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::channel::{
-    Channel, ChannelFault, DESCRIPTORS_MAX, Message, NamedSocket, PROTOCOL, Patience, TicketKey,
+    Channel, ChannelFault, DESCRIPTORS_MAX, Message, NamedSocket, PROTOCOL, Patience, QuicState, TicketKey,
 };
 use super::executable::Executable;
 use crate::settings::UPGRADE_VARIABLE;
@@ -33,6 +34,8 @@ pub(in crate::boot) struct Offer {
     pub(in crate::boot) sockets: Vec<(&'static str, std::net::SocketAddr, TcpListener)>,
     /// The keys of session tickets.
     pub(in crate::boot) ticket_secrets: Vec<TicketSecret>,
+    /// The state of QUIC.
+    pub(in crate::boot) quic: QuicProcess,
     /// The data folder.
     pub(in crate::boot) data: PathBuf,
     /// Its lock, if it is held.
@@ -154,7 +157,8 @@ fn converse(
         made_s: secret.made_s,
     };
     let tickets = offer.ticket_secrets.iter().map(key).collect();
-    channel.send(&Message::Data { directory, tickets }, &lock)?;
+    let quic = QuicState { secret: offer.quic.secret.as_bytes().to_vec(), generation: offer.quic.generation };
+    channel.send(&Message::Data { directory, tickets, quic: Some(quic) }, &lock)?;
     match answer(channel, patience)? {
         Message::Ready { version, process } => *heir = Some(Heir { process, version }),
         other => bail!("it said {other:?} instead of being ready"),

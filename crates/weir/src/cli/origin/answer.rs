@@ -60,6 +60,11 @@ pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> 
     }
 }
 
+/// The body of `/sample.html`.
+pub(super) fn large_body() -> &'static [u8] {
+    LARGE_BODY.as_bytes()
+}
+
 /// Writes the response to an invalid request. The connection has to be closed after it.
 pub(super) fn refuse(status: u16, output: &mut Vec<u8>) {
     let text = format!("HTTP/1.1 {status} Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
@@ -181,7 +186,8 @@ fn echo(head: &Head<'_>, body_bytes: u64) -> String {
     format!("{seen:#}\n")
 }
 
-fn number(text: &[u8]) -> Option<u64> {
+/// A decimal number.
+pub(super) fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
@@ -218,7 +224,7 @@ static LARGE_BODY: LazyLock<String> = LazyLock::new(|| {
     text
 });
 
-const SMALL_BODY: &[u8] = b"checked-out response.";
+pub(super) const SMALL_BODY: &[u8] = b"checked-out response.";
 /// As long as [`SMALL_BODY`], so that tools that compare lengths report only the status.
 const FAILED_BODY: &[u8] = b"failed, by intention.";
 /// Requests to `/flaky/N` since the start of the process.

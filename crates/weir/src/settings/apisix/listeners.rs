@@ -29,6 +29,8 @@ pub(super) struct Listening {
 struct Entry {
     ip: Option<String>,
     port: String,
+    /// HTTP/3 is served beside TLS.
+    http3: bool,
 }
 
 /// `apisix.node_listen`: a port, or a list of ports and of maps.
@@ -39,6 +41,7 @@ pub(super) fn node_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// The entries of a list of ports and of maps, or of one port.
 fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<Entry> {
+    let is_tls = default_port == DEFAULT_TLS_PORT;
     let mut entries = Vec::new();
     let items = match &spot.node.content {
         Content::List(items) => items.as_slice(),
@@ -51,12 +54,13 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<En
         let entry = match &item.content {
             Content::Map(_) => {
                 names(draft, &spot, &["ip", "port", "enable_http2", "enable_http3"]);
-                protocols(draft, &spot);
+                protocols(draft, &spot, is_tls);
                 let text = |name: &str| item.get(name).and_then(Node::text).map(str::to_owned);
-                Entry { ip: text("ip"), port: text("port").unwrap_or_else(|| default_port.to_owned()) }
+                let port = text("port").unwrap_or_else(|| default_port.to_owned());
+                Entry { ip: text("ip"), port, http3: is_tls && is_true(item, "enable_http3") }
             }
             _ => match draft.text(&spot) {
-                Some(port) => Entry { ip: None, port: port.to_owned() },
+                Some(port) => Entry { ip: None, port: port.to_owned(), http3: false },
                 None => continue,
             },
         };
@@ -67,17 +71,20 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<En
     entries
 }
 
-/// Protocols of a single listener: HTTP/2 is a switch of the whole gateway, as in APISIX since 3.9; HTTP/3 is not there, and
-/// its clients fall back to what is.
-fn protocols(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    for (name, value, reason) in [
-        ("enable_http2", "false", "HTTP/2 is switched off for all listeners by `apisix.enable_http2: false`"),
-        ("enable_http3", "true", "this version has no HTTP/3"),
-    ] {
-        if let Some(asked) = spot.node.get(name).filter(|node| node.text() == Some(value)) {
-            draft.remark(&format!("{}.{name}", spot.key), asked.line, reason.to_owned());
-        }
+/// Protocols of a single listener: HTTP/2 is a switch of the whole gateway, as in APISIX since 3.9; HTTP/3 needs TLS.
+fn protocols(draft: &mut Draft<'_>, spot: &Spot<'_>, is_tls: bool) {
+    let http2_reason = "HTTP/2 is switched off for all listeners by `apisix.enable_http2: false`";
+    if let Some(asked) = spot.node.get("enable_http2").filter(|node| node.text() == Some("false")) {
+        draft.remark(&format!("{}.enable_http2", spot.key), asked.line, http2_reason.to_owned());
     }
+    if let Some(asked) = spot.node.get("enable_http3").filter(|node| node.text() == Some("true") && !is_tls) {
+        let reason = "HTTP/3 needs TLS; write it in `apisix.ssl.listen`".to_owned();
+        draft.remark(&format!("{}.enable_http3", spot.key), asked.line, reason);
+    }
+}
+
+fn is_true(node: &Node, name: &str) -> bool {
+    node.get(name).and_then(Node::text) == Some("true")
 }
 
 /// `apisix.enable_ipv6`: when on, APISIX also listens on `[::]` for each port without an address.
@@ -149,7 +156,13 @@ pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         let entries = entries(draft, &spot, DEFAULT_TLS_PORT);
         draft.listening.tls = Some((spot.at(), entries));
     }
-    protocols(draft, spot);
+    protocols(draft, spot, true);
+    if is_true(spot.node, "enable_http3") {
+        let at = spot.at();
+        let default = || (at, vec![Entry { ip: None, port: DEFAULT_TLS_PORT.to_owned(), http3: true }]);
+        let (_, entries) = draft.listening.tls.get_or_insert_with(default);
+        entries.iter_mut().for_each(|entry| entry.http3 = true);
+    }
     for (name, setting) in [("fallback_sni", "fallback_sni"), ("ssl_session_tickets", "ssl_session_tickets")]
     {
         if let Some((key, node)) = beneath(name) {
@@ -225,8 +238,23 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
     set_listeners(draft, "proxy", listening.proxy, listening.ipv6.as_ref(), DEFAULT_PORT);
     match listening.tls_off {
         Some(at) => draft.set_one(&at, "proxy_tls", "off"),
-        None => set_listeners(draft, "proxy_tls", listening.tls, listening.ipv6.as_ref(), DEFAULT_TLS_PORT),
+        None => set_tls_listeners(draft, listening.tls, listening.ipv6.as_ref()),
     }
+}
+
+/// Writes the settings of the listeners for TLS: those with HTTP/3 have a list of their own.
+fn set_tls_listeners(draft: &mut Draft<'_>, listening: Option<(At, Vec<Entry>)>, ipv6: Option<&At>) {
+    let Some((at, entries)) = listening else {
+        return set_listeners(draft, "proxy_tls", None, ipv6, DEFAULT_TLS_PORT);
+    };
+    let (http3, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.http3);
+    if !http3.is_empty() {
+        set_listeners(draft, "proxy_tls_http3", Some((at.clone(), http3)), ipv6, DEFAULT_TLS_PORT);
+        if others.is_empty() {
+            return draft.set_one(&at, "proxy_tls", "off");
+        }
+    }
+    set_listeners(draft, "proxy_tls", Some((at, others)), ipv6, DEFAULT_TLS_PORT);
 }
 
 /// Writes the setting of a list of listeners, if one of its keys is written.
@@ -239,11 +267,13 @@ fn set_listeners(
 ) {
     let (at, entries) = match (listening, ipv6) {
         (Some(listening), _) => listening,
-        (None, Some(at)) => (at.clone(), vec![Entry { ip: None, port: default_port.to_owned() }]),
+        (None, Some(at)) => {
+            (at.clone(), vec![Entry { ip: None, port: default_port.to_owned(), http3: false }])
+        }
         (None, None) => return,
     };
     let mut addresses = Vec::new();
-    for Entry { ip, port } in &entries {
+    for Entry { ip, port, .. } in &entries {
         addresses.push(address(ip.as_deref().unwrap_or("0.0.0.0"), port));
         if ip.is_none() && ipv6.is_some() {
             addresses.push(address("::", port));

@@ -12,7 +12,8 @@ pub(super) struct BodyLimits {
 /// `plugins`: those of the list that are built in. An object that names another one is faulty, so that no route is
 /// served without a plugin that protects it.
 pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    let Some(names) = draft.texts(spot) else { return };
+    let Some(mut names) = draft.texts(spot) else { return };
+    names.retain(|name| name != ALWAYS_ON);
     let is_known = |name: &String| plugins::ALL.iter().any(|kind| kind.name == name);
     let (known, unknown): (Vec<String>, Vec<String>) = names.into_iter().partition(is_known);
     if !unknown.is_empty() {
@@ -30,6 +31,9 @@ pub(super) fn body_limit(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         draft.body_limits.largest = Some((spot.at(), bytes));
     }
 }
+
+/// A plugin of APISIX that only switches a field of `ssls` on, which is always on here.
+const ALWAYS_ON: &str = "ocsp-stapling";
 
 /// Writes the limit.
 pub(super) fn finish(draft: &mut Draft<'_>) {

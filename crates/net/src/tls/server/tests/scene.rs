@@ -11,7 +11,7 @@ use crate::env;
 use crate::tls::TlsStream;
 use crate::tls::client::{ClientSettings, ClientTls, Roots, connect};
 use crate::tls::server::client_policy::ClientPolicyParts;
-use crate::tls::server::site::{Site, SiteParts};
+use crate::tls::server::site::{PairParts, Site, SiteParts};
 use crate::tls::server::{AcceptFault, Accepted, Alpn, ServerSettings, ServerTls, SiteTable, accept};
 use crate::transport::Transport;
 
@@ -41,6 +41,12 @@ impl Authority {
     }
 }
 
+/// A site with these pairs, and nothing else of its own.
+pub(super) fn parts<'a>(id: &'a str, names: &[&'a str], pairs: Vec<PairParts<'a>>) -> SiteParts<'a> {
+    let names = names.to_vec();
+    SiteParts { id, names, pairs, versions: None, client: None, exemption: None, staples: None }
+}
+
 /// A server with some sites, and its clients.
 pub(super) struct Scene {
     pub(super) authority: Authority,
@@ -61,8 +67,8 @@ impl Scene {
         client: Option<ClientPolicyParts<'_>>,
     ) -> Arc<Site> {
         let (chain, key) = self.authority.pair(names);
-        let pairs = vec![(chain.as_str(), key.as_str())];
-        let parts = SiteParts { id, names: names.to_vec(), pairs, versions: None, client, exemption: None };
+        let pairs = vec![PairParts { chain: &chain, key: &key, is_checked: true }];
+        let parts = SiteParts { client, ..parts(id, names, pairs) };
         let site = Arc::new(Site::new(parts, &self.tls).unwrap());
         self.table.insert(&site);
         site

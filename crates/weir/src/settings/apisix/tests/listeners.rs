@@ -48,6 +48,15 @@ fn ssl_gives_the_listeners_and_settings_of_tls() {
         &["proxy_tls [127.0.0.3:8443, 0.0.0.0:8444]"],
     );
     gives(
+        "apisix:\n  ssl:\n    listen: [{port: 8443}, {port: 8444, enable_http3: true}]\n",
+        &["proxy_tls [0.0.0.0:8443]", "proxy_tls_http3 [0.0.0.0:8444]"],
+    );
+    gives(
+        "apisix: {ssl: {listen: [{port: 8444, enable_http3: true}]}}",
+        &["proxy_tls []", "proxy_tls_http3 [0.0.0.0:8444]"],
+    );
+    gives("apisix: {ssl: {enable_http3: true}}", &["proxy_tls []", "proxy_tls_http3 [0.0.0.0:9443]"]);
+    gives(
         "apisix: {ssl: {ssl_protocols: TLSv1.3, fallback_sni: a.example, ssl_session_tickets: false}}",
         &[
             "ssl_protocols Versions { tls12: false, tls13: true }",

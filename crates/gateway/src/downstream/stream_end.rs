@@ -1,27 +1,39 @@
-//! A stream of HTTP/2 as one end of a tunnel (RFC 8441 section 5): DATA frames carry the bytes, END_STREAM is the orderly
-//! end of one way, and RST_STREAM that of both.
+//! A stream of HTTP/2 or HTTP/3 as one end of a tunnel (RFC 8441 section 5, RFC 9220): its content carries the bytes, the end
+//! of a direction is the orderly end of one way, and a reset that of both.
 
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use super::stream::H2Stream;
 use crate::body::{BodyEvent, Capacity, RequestBody, ResponseSink};
 use crate::tunnel::TunnelEnd;
 use exchange::failure::Blame;
 
-/// See the module.
-pub(super) struct StreamEnd {
-    stream: H2Stream,
+/// A stream that can carry a tunnel after its response head.
+pub(crate) trait TunnelStream: RequestBody + ResponseSink {
+    /// Bytes of the client that were read and not consumed.
+    fn held(&self) -> &[u8];
+    /// Sends bytes that were taken and have not been sent. They are sent while the tunnel waits for the client, because a
+    /// tunnel has no step that flushes.
+    fn send_taken(&mut self, cx: &mut Context<'_>);
+    /// Ends the way to the client. Ready when all bytes before the end were passed to the transport.
+    fn poll_end_tunnel(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// Ends both ways in order.
+    fn end_in_order(&mut self);
 }
 
-impl StreamEnd {
+/// See the module.
+pub(crate) struct StreamEnd<S> {
+    stream: S,
+}
+
+impl<S: TunnelStream> StreamEnd<S> {
     /// The end of a tunnel on `stream`, after its response head was sent.
-    pub(super) fn new(stream: H2Stream) -> StreamEnd {
+    pub(crate) fn new(stream: S) -> StreamEnd<S> {
         StreamEnd { stream }
     }
 }
 
-impl TunnelEnd for StreamEnd {
+impl<S: TunnelStream> TunnelEnd for StreamEnd<S> {
     fn held(&self) -> &[u8] {
         self.stream.held()
     }
@@ -40,6 +52,7 @@ impl TunnelEnd for StreamEnd {
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>, _capacity: Capacity) -> Poll<io::Result<usize>> {
+        self.stream.send_taken(cx);
         Poll::Ready(match ready!(self.stream.poll_body(cx)) {
             BodyEvent::Data(data) => Ok(data.len()),
             BodyEvent::End(_) => Ok(0),
@@ -57,9 +70,8 @@ impl TunnelEnd for StreamEnd {
         self.stream.poll_capacity(cx).map_ok(|_| ())
     }
 
-    fn poll_shutdown(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.end_tunnel();
-        Poll::Ready(Ok(()))
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_end_tunnel(cx)
     }
 
     fn reset_on_close(&mut self) {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 /// The streams of a connection that are to be polled. Wakers are `Send`, so that it has a lock; no other thread ever holds
 /// it for longer than a push.
 #[derive(Default)]
-pub(super) struct ReadyList {
+pub(crate) struct ReadyList {
     inner: Mutex<Inner>,
 }
 
@@ -23,7 +23,7 @@ struct Inner {
 
 impl ReadyList {
     /// Names the task of the connection, which is running now.
-    pub(super) fn set_task(&self, waker: &Waker) {
+    pub(crate) fn set_task(&self, waker: &Waker) {
         let mut inner = self.inner.lock();
         match &mut inner.task {
             Some(task) => task.clone_from(waker),
@@ -32,23 +32,23 @@ impl ReadyList {
     }
 
     /// Moves the slots to be polled behind those in `slots`.
-    pub(super) fn drain_into(&self, slots: &mut Vec<u32>) {
+    pub(crate) fn drain_into(&self, slots: &mut Vec<u32>) {
         slots.append(&mut self.inner.lock().slots);
     }
 
     /// Whether no slot waits for its poll.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.inner.lock().slots.is_empty()
     }
 
     /// Gives the memory of many slots back.
-    pub(super) fn shrink(&self, kept: usize) {
+    pub(crate) fn shrink(&self, kept: usize) {
         self.inner.lock().slots.shrink_to(kept);
     }
 }
 
 /// The waker of one slot.
-pub(super) struct SlotWaker {
+pub(crate) struct SlotWaker {
     list: Arc<ReadyList>,
     slot: u32,
     /// It is in the list, or about to be polled.
@@ -57,19 +57,19 @@ pub(super) struct SlotWaker {
 
 impl SlotWaker {
     /// The waker of `slot`, in no list.
-    pub(super) fn new(list: &Arc<ReadyList>, slot: u32) -> Arc<SlotWaker> {
+    pub(crate) fn new(list: &Arc<ReadyList>, slot: u32) -> Arc<SlotWaker> {
         Arc::new(SlotWaker { list: list.clone(), slot, is_queued: AtomicBool::new(false) })
     }
 
     /// Puts the slot into the list without waking the task, which is running and looks at the list before it waits.
-    pub(super) fn mark(&self) {
+    pub(crate) fn mark(&self) {
         if !self.is_queued.swap(true, Ordering::AcqRel) {
             self.list.inner.lock().slots.push(self.slot);
         }
     }
 
     /// The slot is about to be polled: what happens from now on asks for another poll.
-    pub(super) fn begin_poll(&self) {
+    pub(crate) fn begin_poll(&self) {
         self.is_queued.store(false, Ordering::Release);
     }
 }

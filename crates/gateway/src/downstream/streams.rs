@@ -11,11 +11,11 @@ use stdx::pooled::PooledBox;
 use super::waker::{ReadyList, SlotWaker};
 
 /// An exchange in flight.
-pub(super) type StreamFuture = Pin<PooledBox<dyn Future<Output = ()>>>;
+pub(crate) type StreamFuture = Pin<PooledBox<dyn Future<Output = ()>>>;
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     slots: Vec<Slot>,
     /// Slots that asked for a poll and have not had it.
     ready: Vec<u32>,
@@ -34,17 +34,17 @@ const KEPT_SLOTS: usize = 4;
 
 impl Streams {
     /// Names the task of the connection, which is running now.
-    pub(super) fn set_task(&self, waker: &Waker) {
+    pub(crate) fn set_task(&self, waker: &Waker) {
         self.list.set_task(waker);
     }
 
     /// How many exchanges are in flight.
-    pub(super) fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
     /// Begins an exchange in `slot`, which is free. It is polled next time.
-    pub(super) fn begin(&mut self, slot: usize, future: StreamFuture) {
+    pub(crate) fn begin(&mut self, slot: usize, future: StreamFuture) {
         while self.slots.len() <= slot {
             let mark = SlotWaker::new(&self.list, self.slots.len() as u32);
             self.slots.push(Slot { future: None, waker: mark.clone().into(), mark });
@@ -56,25 +56,31 @@ impl Streams {
         self.in_flight += 1;
     }
 
+    /// Begins an exchange in the first free slot.
+    pub(crate) fn begin_anywhere(&mut self, future: StreamFuture) {
+        let free = self.slots.iter().position(|place| place.future.is_none()).unwrap_or(self.slots.len());
+        self.begin(free, future);
+    }
+
     /// Something happened that the exchange in `slot` may wait for.
-    pub(super) fn mark(&self, slot: usize) {
+    pub(crate) fn mark(&self, slot: usize) {
         if let Some(place) = self.slots.get(slot) {
             place.mark.mark();
         }
     }
 
     /// Marks all exchanges.
-    pub(super) fn mark_all(&self) {
+    pub(crate) fn mark_all(&self) {
         self.slots.iter().filter(|place| place.future.is_some()).for_each(|place| place.mark.mark());
     }
 
     /// Whether an exchange asked for a poll.
-    pub(super) fn has_ready(&self) -> bool {
+    pub(crate) fn has_ready(&self) -> bool {
         !self.ready.is_empty() || !self.list.is_empty()
     }
 
     /// Polls exchanges that asked for it, at most `most`; how many.
-    pub(super) fn poll_ready(&mut self, most: usize) -> usize {
+    pub(crate) fn poll_ready(&mut self, most: usize) -> usize {
         self.list.drain_into(&mut self.ready);
         let count = self.ready.len().min(most);
         for place in 0..count {
@@ -93,12 +99,12 @@ impl Streams {
     }
 
     /// Whether there are more slots than an idle connection keeps.
-    pub(super) fn holds_slots(&self) -> bool {
+    pub(crate) fn holds_slots(&self) -> bool {
         self.slots.len() > KEPT_SLOTS
     }
 
     /// Gives memory back that a connection without exchanges does not need.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         if self.in_flight == 0 && self.holds_slots() {
             self.slots.truncate(KEPT_SLOTS);
             self.slots.shrink_to_fit();

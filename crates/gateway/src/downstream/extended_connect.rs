@@ -1,5 +1,5 @@
-//! WebSocket over HTTP/2 (RFC 8441): an extended CONNECT becomes the request that opens a WebSocket over HTTP/1.1 (RFC 6455
-//! section 4.1), which the pipeline knows. It knows no stream.
+//! WebSocket over HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220): an extended CONNECT becomes the request that opens a WebSocket
+//! over HTTP/1.1 (RFC 6455 section 4.1), which the pipeline knows. It knows no stream.
 
 use data_encoding::BASE64;
 use message::Method;
@@ -12,7 +12,7 @@ use net::env::random_u64;
 ///
 /// # Errors
 /// It asks for another protocol (RFC 9220 section 3 names 501 for that).
-pub(super) fn accept(exchange: &mut Exchange) -> Result<(), Failure> {
+pub(crate) fn accept(exchange: &mut Exchange) -> Result<(), Failure> {
     let is_websocket =
         exchange.request.upgrade_text().is_some_and(|text| text.eq_ignore_ascii_case(b"websocket"));
     if !is_websocket {
@@ -20,7 +20,7 @@ pub(super) fn accept(exchange: &mut Exchange) -> Result<(), Failure> {
     }
     exchange.request.set_method("GET").expect("GET is a token");
     debug_assert_eq!(exchange.request.method, Method::Get);
-    // HTTP/2 has no key of its own; the endpoint proves with it that it speaks WebSocket. It is no secret.
+    // HTTP/2 and HTTP/3 have no key of their own; the endpoint proves with it that it speaks WebSocket. It is no secret.
     let mut nonce = [0; 16];
     nonce[..8].copy_from_slice(&random_u64().to_be_bytes());
     nonce[8..].copy_from_slice(&random_u64().to_be_bytes());

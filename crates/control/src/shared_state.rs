@@ -1,6 +1,6 @@
-//! State that instances share: accounts, records of certificates, open challenges, wishes and the leader, as texts under
-//! paths. Alone, an instance keeps them in its data folder; with etcd, beside the objects there, so that every instance
-//! sees every change. It does not know what the texts mean.
+//! State that instances share: what ACME keeps (accounts, records of certificates, open challenges, wishes, the leader) and
+//! the keys of session tickets, as texts under paths. Alone, an instance keeps them in its data folder; with etcd, beside the
+//! objects there, so that every instance sees every change. It does not know what the texts mean.
 
 mod cluster;
 mod local;
@@ -57,10 +57,10 @@ impl Shared {
         Ok(Shared { documents: Arc::new(documents), medium: Medium::Folder(Arc::new(folder)) })
     }
 
-    /// The state of a cluster, which is followed from now on.
-    pub(crate) fn cluster(etcd: SharedEtcd, prefix: &str, handle: &Handle) -> Shared {
+    /// The state of a cluster below this folder, which is followed from now on.
+    pub(crate) fn cluster(etcd: SharedEtcd, prefix: &str, folder: &str, handle: &Handle) -> Shared {
         // Beside the objects: neither APISIX nor the follower of objects reads there.
-        let space = KeySpace::new(&format!("/weir{prefix}/acme"));
+        let space = KeySpace::new(&format!("/weir{prefix}/{folder}"));
         let documents = Arc::new(Documents::default());
         let cluster = Cluster::follow(etcd, space, &documents, handle);
         Shared { documents, medium: Medium::Cluster(Arc::new(cluster)) }
@@ -146,7 +146,7 @@ impl Documents {
             Some(document) if known.len() < DOCUMENTS_MAX || known.contains_key(path) => {
                 known.insert(path.to_owned(), document);
             }
-            Some(_) => tracing::warn!(path, "a text of ACME is ignored: there are too many"),
+            Some(_) => tracing::warn!(path, "a text of the shared state is ignored: there are too many"),
             None => drop(known.remove(path)),
         }
         drop(known);

@@ -1,0 +1,114 @@
+//! The thread that asks responders, a few at a time. The cache decides the time of each request.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::cache::Task;
+use super::message::{self, Response};
+use super::{Shared, now_s};
+use crate::secret::{self, Get};
+
+/// The running thread.
+pub(super) struct FetchThread {
+    handle: JoinHandle<()>,
+    shared: Arc<Shared>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl FetchThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system cannot start a thread, or has no descriptor for its event loop.
+    pub(super) fn start(shared: Arc<Shared>) -> io::Result<FetchThread> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(MAX_LOOKUPS)
+            .build()?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let (theirs, stop) = (Arc::clone(&shared), Arc::clone(&stopping));
+        let handle = std::thread::Builder::new().name("ocsp".to_owned()).spawn(move || {
+            runtime.block_on(run(&theirs, &stop));
+            // `shutdown_background`, because a name lookup that still runs would block the end of the thread.
+            runtime.shutdown_background();
+        })?;
+        Ok(FetchThread { handle, shared, stopping })
+    }
+
+    /// Stops the thread; unfinished requests are dropped.
+    pub(super) fn stop(self) {
+        self.stopping.store(true, Ordering::Release);
+        self.shared.wake.notify_one();
+        if self.handle.join().is_err() {
+            tracing::error!("the thread for OCSP had panicked");
+        }
+    }
+}
+
+async fn run(shared: &Arc<Shared>, stopping: &AtomicBool) {
+    let mut asking: JoinSet<([u8; 32], Result<Response, String>)> = JoinSet::new();
+    while !stopping.load(Ordering::Acquire) {
+        let now = Instant::now();
+        let (changed, tasks, next) = {
+            let mut cache = shared.cache.lock();
+            let changed = cache.expire(now_s());
+            let tasks = cache.due(now, MAX_ASKED - asking.len());
+            (changed, tasks, cache.next(now, now_s()))
+        };
+        shared.tell(changed);
+        for task in tasks {
+            let shared = Arc::clone(shared);
+            asking.spawn(async move { (task.digest, ask(&task, &shared).await) });
+        }
+        // While all places are taken, only an answer frees one.
+        let next = if asking.len() >= MAX_ASKED { now + TIMEOUT } else { next };
+        tokio::select! {
+            Some(joined) = asking.join_next(), if !asking.is_empty() => {
+                if let Ok((digest, answer)) = joined {
+                    let mut random = [0; 4];
+                    // Without random bytes the requests are not spread.
+                    let _ = getrandom::fill(&mut random);
+                    let random = u32::from_ne_bytes(random);
+                    let at = (Instant::now(), now_s());
+                    let changed = shared.cache.lock().answered(&digest, answer, at, random);
+                    shared.tell(changed);
+                }
+            }
+            () = tokio::time::sleep_until(next.max(now + LEAST_PAUSE).into()) => {}
+            () = shared.wake.notified() => {}
+        }
+    }
+}
+
+async fn ask(task: &Task, shared: &Shared) -> Result<Response, String> {
+    let subject = &task.subject;
+    let get = Get {
+        base: subject.url.clone(),
+        target: if subject.url.ends_with('/') { "/".to_owned() } else { String::new() },
+        headers: vec![("content-type", "application/ocsp-request".to_owned())],
+        body: Some(subject.request()?),
+    };
+    // Responses are signed, so that responders need no TLS (RFC 5019 section 5 asks for http).
+    let no_tls = || Err("the responder is named by https, which is not used for OCSP".to_owned());
+    let got = secret::get(get, TIMEOUT, &shared.policy, no_tls).await;
+    let got = got.map_err(|reason| format!("{}: {reason}", subject.url))?;
+    if got.status != 200 {
+        return Err(format!("{}: it answered with the status {}", subject.url, got.status));
+    }
+    message::read(&got.body, subject, task.skip_verify, now_s())
+        .map_err(|reason| format!("{}: {reason}", subject.url))
+}
+
+/// Time limit of one answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit of requests at the same time: a first start with thousands of certificates must not flood a responder.
+const MAX_ASKED: usize = 8;
+/// Limit of name lookups at the same time; the system's resolver blocks a thread for each.
+const MAX_LOOKUPS: usize = 4;
+/// Shortest pause between two rounds, so that a wrong due time does not make a busy loop.
+const LEAST_PAUSE: Duration = Duration::from_millis(1);

@@ -1,0 +1,138 @@
+//! The deadlines of an HTTP/3 connection, its place among the idle ones, its drain and its end. It reads and writes no
+//! stream; it tells the engine when to announce the end.
+//!
+//! A connection drains in two steps (RFC 9114 section 5.2), so that no request is lost that was on its way: GOAWAY for all
+//! streams, then, after a few round trips, GOAWAY with the first stream that is not taken.
+
+use std::task::{Context, Poll};
+
+use http3::ErrorCode;
+
+use super::connection::Connection;
+use super::link::Link;
+use crate::downstream::h1::timer::ConnectionTimer;
+use crate::observe::idle_counts::IdleState;
+
+/// The time between the two steps: a few round trips of a slow network.
+const DRAIN_STEP_MS: u64 = 1_000;
+/// The time between the second step and the close, in which the client learns which requests were not taken.
+const LAST_STEP_MS: u64 = 200;
+
+/// See the module.
+pub(super) struct Lifecycle {
+    stage: Stage,
+    /// When the last exchange ended, or the connection began, while there is none.
+    idle_from_ms: Option<u64>,
+    /// It is among the idle connections of the worker.
+    is_listed: bool,
+    /// The time that the deadline is set for; 0 before it is.
+    armed_for_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Open,
+    /// The end was announced; the second step is due at this time.
+    Announced(u64),
+    /// Later streams are rejected; the connection may be closed from this time on.
+    Draining(u64),
+}
+
+impl Lifecycle {
+    /// Of a connection without a stream at `now_ms`.
+    pub(super) fn new(now_ms: u64) -> Lifecycle {
+        Lifecycle { stage: Stage::Open, idle_from_ms: Some(now_ms), is_listed: false, armed_for_ms: 0 }
+    }
+
+    /// A stream begins.
+    pub(super) fn begin_stream(&mut self, timer: &ConnectionTimer) {
+        self.idle_from_ms = None;
+        if std::mem::take(&mut self.is_listed) {
+            timer.end_idle();
+        }
+    }
+
+    /// Ready when the connection is over; it was closed then, or is lost.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &Connection,
+        timer: &ConnectionTimer,
+        link: &Link,
+        in_flight: usize,
+    ) -> Poll<()> {
+        if link.is_lost() {
+            return if in_flight == 0 { Poll::Ready(()) } else { Poll::Pending };
+        }
+        let now_ms = timer.context.local.now_ms();
+        if in_flight == 0 {
+            self.idle_from_ms.get_or_insert(now_ms);
+        }
+        self.drain(connection, timer, link, now_ms);
+        let is_over = matches!(self.stage, Stage::Draining(from_ms) if now_ms >= from_ms);
+        if in_flight == 0 && (is_over || timer.gives_way()) {
+            link.close(ErrorCode::NO_ERROR, "");
+            return Poll::Ready(());
+        }
+        if self.stage == Stage::Open && self.idle_until(timer, link).is_some_and(|at_ms| now_ms >= at_ms) {
+            self.announce(link, now_ms);
+        }
+        self.arm(cx, timer, link, now_ms);
+        if in_flight == 0 && !self.is_listed {
+            self.is_listed = true;
+            timer.begin_idle(if connection.requests == 0 { IdleState::Unspoken } else { IdleState::Idle });
+        }
+        Poll::Pending
+    }
+
+    /// Begins to drain if the connection is to end, and goes on with it.
+    fn drain(&mut self, connection: &Connection, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
+        let local = &timer.context.local;
+        let most = local.options.limits.max_requests_per_connection;
+        match self.stage {
+            Stage::Open
+                if connection.is_closing(now_ms)
+                    || local.shared.memory.sheds_idle()
+                    || (most != 0 && u64::from(connection.requests) >= most) =>
+            {
+                self.announce(link, now_ms);
+            }
+            Stage::Announced(at_ms) if now_ms >= at_ms => {
+                self.stage = Stage::Draining(now_ms + LAST_STEP_MS);
+                link.engine().finish_shutdown();
+            }
+            _ => {}
+        }
+    }
+
+    fn announce(&mut self, link: &Link, now_ms: u64) {
+        self.stage = Stage::Announced(now_ms + DRAIN_STEP_MS);
+        link.engine().shutdown();
+    }
+
+    /// Sets the deadline for what expires first.
+    fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
+        let step_until = match self.stage {
+            Stage::Open => self.idle_until(timer, link),
+            Stage::Announced(at_ms) | Stage::Draining(at_ms) => Some(at_ms).filter(|at_ms| *at_ms > now_ms),
+        };
+        let settings_until = link.engine().settings_deadline_ms();
+        let next_ms = step_until.into_iter().chain(settings_until).min();
+        // A deadline that is set too early only wakes the task once more.
+        match next_ms {
+            Some(at_ms) if at_ms != self.armed_for_ms || timer.deadline.expired() => {
+                self.armed_for_ms = at_ms;
+                timer.deadline.set(cx, at_ms.saturating_sub(now_ms).max(1));
+            }
+            _ => {}
+        }
+    }
+
+    /// Without a stream: after the handshake the time of a head for the client's settings, then the idle time.
+    fn idle_until(&self, timer: &ConnectionTimer, link: &Link) -> Option<u64> {
+        let limits = &timer.context.local.options.limits;
+        let has_begun = link.engine().peer_settings().has_arrived;
+        let timeout_ms = if has_begun { limits.idle_timeout_ms } else { limits.head_timeout_ms };
+        self.idle_from_ms.filter(|_| timeout_ms != 0).map(|from_ms| from_ms.saturating_add(timeout_ms))
+    }
+}

@@ -1,0 +1,150 @@
+//! One exchange on a stream of HTTP/3, from the first byte of its request to the client's acknowledgement of the response.
+//! The pipeline does the work.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use http3::RequestReader;
+use message::{Method, Version};
+use stdx::pooled::PooledBox;
+
+use super::incoming::{Incoming, Part};
+use super::link::{Link, RequestStream};
+use super::stream::H3Stream;
+use crate::body::ResponseSink;
+use crate::downstream::extended_connect;
+use crate::downstream::stream_end::StreamEnd;
+use crate::pipeline::{self, Outcome, Served};
+use crate::tunnel;
+use exchange::Exchange;
+use exchange::deadline::Deadline;
+use exchange::exchange::ConnectionContext;
+use exchange::failure::{Blame, Cause, Failure};
+
+/// Serves the request on a stream.
+pub(super) async fn serve(
+    link: Rc<Link>,
+    stream: RequestStream,
+    reader: RequestReader,
+    connection: ConnectionContext,
+) {
+    let context = link.context.clone();
+    let limits = &context.local.options.limits;
+    let deadline = Deadline::new(&context.local);
+    let (send, receive) = stream;
+    let incoming = Incoming::new(link.clone(), receive, reader);
+    let mut server = H3Stream::new(link, incoming, send);
+    let Some(is_whole) = head(&mut server, &deadline, limits.head_timeout_ms).await else {
+        // Its drop resets the stream.
+        return server.abort(Blame::Client);
+    };
+    let server = exchange(server, &deadline, connection, is_whole).await;
+    if let Some(mut server) = server {
+        server.stop_rest();
+        server.delivered(&deadline, limits.send_timeout_ms).await;
+    }
+}
+
+/// Waits for the head: whether it is whole, or too large; none if it does not come.
+async fn head(server: &mut H3Stream, deadline: &Deadline, timeout_ms: u64) -> Option<bool> {
+    let mut is_first = true;
+    poll_fn(|cx| {
+        match server.incoming.poll_part(cx) {
+            Poll::Ready(Part::Head) => return Poll::Ready(Some(true)),
+            Poll::Ready(Part::HeadTooLarge) => return Poll::Ready(Some(false)),
+            Poll::Ready(Part::Data(_) | Part::End | Part::Cut) => return Poll::Ready(None),
+            Poll::Pending => {}
+        }
+        if std::mem::take(&mut is_first) {
+            deadline.set(cx, timeout_ms);
+        } else if deadline.expired() {
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Runs the exchange of a head that is here; the stream unless a tunnel has used it up.
+async fn exchange(
+    mut server: H3Stream,
+    deadline: &Deadline,
+    connection: ConnectionContext,
+    is_whole: bool,
+) -> Option<H3Stream> {
+    let context = server.context();
+    let local = &context.local;
+    let mut exchange = context.exchanges.checkout();
+    let exchange = &mut *exchange;
+    // The connection's task read the clock when the bytes arrived.
+    exchange.times.started_ns = local.recent_ns();
+    exchange.connection = connection;
+    let info = server.take_request(exchange);
+    exchange.request.version = Version::Http3;
+    exchange.stats.request_bytes = server.incoming.read_bytes();
+    if server.waits_for_end(exchange, info) {
+        body_begins(&mut server, deadline, local.options.limits.body_timeout_ms).await;
+    }
+    server.settle_length(info);
+    let refused = if is_whole {
+        refusal(exchange)
+    } else {
+        Some(Failure::new(Cause::HeadTooLarge, "the fields of the request exceed the limits"))
+    };
+    let time_ms = local.options.limits.request_timeout_ms;
+    if time_ms != 0 {
+        deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
+    }
+    let Served { outcome, log } = match refused {
+        None => pipeline::run(&context, exchange, &mut server, deadline).await,
+        Some(failure) => {
+            PooledBox::pin(pipeline::refuse(&context, exchange, &mut server, deadline, failure)).await
+        }
+    };
+    deadline.clear_cap();
+    let server = match outcome {
+        Outcome::Done => Some(server),
+        Outcome::Tunnel { endpoint, idle_timeout_ms } => {
+            let client = StreamEnd::new(server);
+            let tunnel = tunnel::run(deadline, client, *endpoint, idle_timeout_ms);
+            let passed = PooledBox::pin(tunnel).await;
+            exchange.stats.request_bytes += passed.up_bytes;
+            exchange.stats.response_body_bytes += passed.down_bytes;
+            exchange.stats.response_bytes += passed.down_bytes;
+            exchange.times.upstream_ended_ns = local.clock_ns();
+            None
+        }
+    };
+    pipeline::log(&context, exchange, log);
+    server
+}
+
+/// Waits for the first byte of a body, or its end. After the timeout the body counts as one of unknown length.
+async fn body_begins(server: &mut H3Stream, deadline: &Deadline, timeout_ms: u64) {
+    let mut is_first = true;
+    poll_fn(|cx| {
+        if server.poll_begun(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if std::mem::take(&mut is_first) {
+            deadline.set(cx, timeout_ms);
+        } else if deadline.expired() {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Why a well-formed head is not served, if so. Turns an extended CONNECT into the upgrade that it stands for.
+fn refusal(exchange: &mut Exchange) -> Option<Failure> {
+    if exchange.request.authority().is_empty() {
+        return Some(Failure::new(Cause::BadRequest, "neither :authority nor Host is there"));
+    }
+    let is_connect = exchange.request.method == Method::Connect;
+    if is_connect && exchange.request.upgrade_text().is_some() {
+        return extended_connect::accept(exchange).err();
+    }
+    None
+}

@@ -1,0 +1,183 @@
+//! Maglev hashing (Eisenbud and others, "Maglev: a fast and reliable software network load balancer", NSDI 2016): a key is
+//! one look-up in a table in which each node holds a share of the places by its weight. Shares are more even than on the
+//! ring of `chash`, and a lost node moves few keys of others, where the ring moves none. Built once per node set.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use stdx::hash::{crc32, crc32_continue};
+
+use super::{Balancer, BalancerKind, Choice};
+use net::nodes::Node;
+
+/// Places of a table: a prime, so that every step visits all of them, and a hundred times the nodes of most upstreams
+/// (section 5.3 of the paper). 256 KiB for each priority of an upstream.
+const PLACES: usize = 65_537;
+
+/// Places that are tried for a key whose node is excluded, before all nodes are.
+const TRIES_MAX: u32 = 16;
+
+/// The same node for the same key, by one look-up.
+pub static KIND: BalancerKind = BalancerKind {
+    name: "maglev",
+    derive: Some(derive_tables),
+    make: |tier| Box::new(Maglev { priority: tier.priority }),
+};
+
+/// The tables of a node set by priority: the index of the node at each place.
+struct Tables(BTreeMap<i64, Box<[u32]>>);
+
+fn derive_tables(nodes: &[Node]) -> Arc<dyn Any + Send + Sync> {
+    let mut tiers: BTreeMap<i64, Vec<(u32, &Node)>> = BTreeMap::new();
+    for (index, node) in (0..).zip(nodes).filter(|(_, node)| node.weight > 0) {
+        tiers.entry(node.priority).or_default().push((index, node));
+    }
+    Arc::new(Tables(tiers.into_iter().map(|(priority, nodes)| (priority, table(&nodes))).collect()))
+}
+
+/// A node while the table is filled.
+struct Preference {
+    index: u32,
+    weight: u64,
+    /// The next place that it would take, and the step to the one behind.
+    place: usize,
+    step: usize,
+    /// The turn at which its weight entitles it to a place, times the largest weight.
+    due: u64,
+}
+
+/// Nodes take places in turn, each the next free one in its own order; a node of half the largest weight every second turn.
+/// Nodes beyond the number of places get none.
+fn table(nodes: &[(u32, &Node)]) -> Box<[u32]> {
+    const FREE: u32 = u32::MAX;
+    let largest = nodes.iter().map(|(_, node)| u64::from(node.weight)).max().unwrap_or(1);
+    let mut preferences: Vec<Preference> = nodes
+        .iter()
+        .map(|(index, node)| {
+            let address = node.endpoint.address.to_string();
+            let hash = crc32(address.as_bytes());
+            let other = crc32_continue(hash, b"step");
+            Preference {
+                index: *index,
+                weight: u64::from(node.weight),
+                place: hash as usize % PLACES,
+                step: other as usize % (PLACES - 1) + 1,
+                due: 0,
+            }
+        })
+        .collect();
+    // The order of the nodes in the configuration must not matter.
+    preferences.sort_by_key(|preference| (preference.place, preference.step));
+    let mut table = vec![FREE; PLACES].into_boxed_slice();
+    let mut taken = 0;
+    for turn in 1_u64.. {
+        for preference in &mut preferences {
+            if turn * preference.weight < preference.due {
+                continue;
+            }
+            preference.due += largest;
+            while table[preference.place] != FREE {
+                preference.place = (preference.place + preference.step) % PLACES;
+            }
+            table[preference.place] = preference.index;
+            taken += 1;
+            if taken == PLACES {
+                return table;
+            }
+        }
+    }
+    table
+}
+
+/// A look-up needs no state in the worker.
+pub struct Maglev {
+    priority: i64,
+}
+
+impl Balancer for Maglev {
+    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+        let tables: &Tables = choice.set.derived.as_deref()?.downcast_ref()?;
+        let table = tables.0.get(&self.priority)?;
+        let mut hash = choice.key_hash;
+        for attempt in 0..TRIES_MAX {
+            let node = table[hash as usize % PLACES] as usize;
+            if !(choice.excluded)(node) {
+                return Some(node);
+            }
+            hash = crc32_continue(hash, &attempt.to_le_bytes());
+        }
+        // Most nodes are excluded.
+        let nodes = choice.set.nodes.iter().enumerate();
+        let mut usable = nodes.filter(|(index, node)| {
+            node.weight > 0 && node.priority == self.priority && !(choice.excluded)(*index)
+        });
+        usable.next().map(|(index, _)| index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::set;
+    use super::*;
+    use net::nodes::NodeSet;
+
+    fn with_tables(weights: &[u32]) -> NodeSet {
+        let mut set = set(weights);
+        set.derived = Some(derive_tables(&set.nodes));
+        set
+    }
+
+    fn places(set: &NodeSet) -> Vec<u32> {
+        set.derived.as_deref().and_then(|all| all.downcast_ref::<Tables>()).unwrap().0[&0].to_vec()
+    }
+
+    fn share(set: &NodeSet, node: u32) -> usize {
+        places(set).iter().filter(|index| **index == node).count()
+    }
+
+    fn owner(set: &NodeSet, key_hash: u32, excluded: &dyn Fn(usize) -> bool) -> Option<usize> {
+        Maglev { priority: 0 }.choose(&Choice { set, key_hash, random: 0, now_ms: 0, excluded })
+    }
+
+    #[test]
+    fn shares_follow_the_weights_within_a_percent() {
+        let set = with_tables(&[1, 3, 0, 2]);
+        for (node, expected) in [(0, PLACES / 6), (1, PLACES / 2), (2, 0), (3, PLACES / 3)] {
+            let share = share(&set, node);
+            assert!(share.abs_diff(expected) <= PLACES / 100, "node {node}: {share} places, not {expected}");
+        }
+    }
+
+    #[test]
+    fn lost_node_moves_few_keys_of_others() {
+        let (before, after) = (with_tables(&[1; 20]), with_tables(&[&[1; 19][..], &[0]].concat()));
+        let pairs = places(&before).into_iter().zip(places(&after));
+        let moved = pairs.filter(|(before, after)| *before != 19 && before != after).count();
+        assert!(moved < PLACES / 20, "{moved} of {PLACES} places");
+    }
+
+    #[test]
+    fn order_of_nodes_does_not_matter() {
+        let mut reversed = set(&[1, 1, 1]);
+        reversed.nodes.reverse();
+        reversed.derived = Some(derive_tables(&reversed.nodes));
+        let forward = with_tables(&[1, 1, 1]);
+        for key in (0..100_000).step_by(97) {
+            let address = |set: &NodeSet| set.nodes[owner(set, key, &|_| false).unwrap()].endpoint.address;
+            assert_eq!(address(&forward), address(&reversed));
+        }
+    }
+
+    #[test]
+    fn keys_of_an_excluded_node_spread_over_others() {
+        let set = with_tables(&[1; 4]);
+        let keys = (0..20_000).filter(|key| owner(&set, *key, &|_| false) == Some(0));
+        let mut shares = [0; 4];
+        keys.for_each(|key| shares[owner(&set, key, &|node| node == 0).unwrap()] += 1);
+        assert_eq!(shares[0], 0);
+        assert!(shares[1..].iter().all(|share| (1_200..2_200).contains(share)), "{shares:?}");
+        assert_eq!(owner(&set, 5, &|_| true), None);
+        assert_eq!(owner(&set, 5, &|node| node != 3), Some(3));
+    }
+}

@@ -1,0 +1,51 @@
+//! The TLS libraries of the contenders, as a note beside handshakes: a handshake is mostly the library's work, and another
+//! version of it may be much faster. It reads version texts; how they are made is in the start scripts.
+
+use crate::result::{Report, ScenarioResult};
+
+/// The note of a scenario whose connections each begin with a handshake; `None` for others.
+pub(super) fn note(report: &Report, result: &ScenarioResult) -> Option<String> {
+    let scenario = &result.scenario;
+    if !scenario.protocol.is_encrypted() || scenario.load.keep_alive {
+        return None;
+    }
+    let measured = result.contenders.iter().filter(|one| !one.runs.is_empty());
+    let told: Vec<String> = measured
+        .map(|one| format!("{} {}", one.name, library(report, &one.name).unwrap_or("does not tell")))
+        .collect();
+    (!told.is_empty()).then(|| format!("TLS libraries: {}.", told.join(", ")))
+}
+
+/// The library in the version text of a contender: the part after its last comma.
+fn library<'a>(report: &'a Report, name: &str) -> Option<&'a str> {
+    let facts = report.contenders.iter().find(|facts| facts.definition.name == name)?;
+    Some(facts.version.as_deref()?.rsplit_once(", ")?.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+    use crate::scenario::Protocol;
+
+    #[test]
+    fn handshakes_name_the_libraries() {
+        let mut report = sample::small(1, 3, 1.0);
+        for facts in &mut report.contenders {
+            facts.version = match facts.definition.name.as_str() {
+                "nginx" => Some("nginx/1.22.1, OpenSSL 3.0.19".to_owned()),
+                name => Some(format!("{name} 1")),
+            };
+        }
+        assert_eq!(note(&report, &report.scenarios[0]), None, "clear text");
+        let scenario = &mut report.scenarios[0].scenario;
+        scenario.protocol = Protocol::Https;
+        assert_eq!(note(&report, &report.scenarios[0]), None, "kept connections");
+        report.scenarios[0].scenario.load.keep_alive = false;
+        let told = note(&report, &report.scenarios[0]).unwrap();
+        assert!(told.starts_with("TLS libraries: ") && told.contains("nginx OpenSSL 3.0.19"), "{told}");
+        assert!(told.contains("weir does not tell"), "{told}");
+        report.scenarios[0].contenders.clear();
+        assert_eq!(note(&report, &report.scenarios[0]), None, "nothing was measured");
+    }
+}
