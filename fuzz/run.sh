@@ -22,6 +22,7 @@ say() { printf 'fuzz: %s\n' "$*" >&2; }
 dictionary() {
   case $1 in
     request_head | response_head | chunked | fields | exchange) echo http1 ;;
+    exchange_http2) echo http2 ;;
     resource_file | admin_body) echo objects ;;
     *) echo "$1" ;;
   esac
@@ -39,7 +40,7 @@ add_to_totals() {
   awk -v target="$1" -v runs="$2" -v coverage="$3" -v seconds="$4" -v findings="$5" '
     function row(name, a, b, c, d) { printf "| %s | %d | %d | %d | %d |\n", name, a, b, c, d }
     function number(text) { gsub(/[^0-9]/, "", text); return text + 0 }
-    /^\| [a-z_]+ \| [0-9]+ \|/ {
+    /^\| [a-z0-9_]+ \| [0-9]+ \|/ {
       split($0, cell, "|"); name = cell[2]; gsub(/ /, "", name)
       a = number(cell[3]); b = number(cell[4]); c = number(cell[5]); d = number(cell[6])
       if (name == target) { a += runs; c += seconds; d += findings; if (coverage > b) b = coverage; found = 1 }

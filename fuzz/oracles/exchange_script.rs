@@ -177,7 +177,7 @@ fn whole_bytes(acts: &[Act]) -> usize {
 
 /// The end of the first request in the stream of a node. The header fields are enough, because the gateway sends one
 /// framing.
-fn progress(bytes: &[u8]) -> Progress {
+pub fn progress(bytes: &[u8]) -> Progress {
     let Some(head) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Progress::Nothing;
     };

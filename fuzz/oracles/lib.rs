@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod chunked;
 pub mod exchange;
 pub mod exchange_answers;
+pub mod exchange_http2;
 pub mod exchange_script;
 pub mod exchange_tunnel;
 pub mod expression_twin;

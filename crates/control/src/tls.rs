@@ -3,20 +3,22 @@
 
 mod blocking;
 mod server;
+mod verifier;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::WantsClientCert;
 use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
-use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use blocking::{ClientFiles, ReadWrite};
 pub(crate) use server::ServerTls;
 pub use server::TlsFiles;
+pub(crate) use verifier::{Trust, Verifier};
 
 /// A bidirectional byte stream.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -37,6 +39,33 @@ pub(crate) fn client(
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|fault| fault.to_string())
+}
+
+/// A client that checks servers by `trust`.
+///
+/// # Errors
+/// Those of [`client`].
+pub(crate) fn verifying_by(trust: Trust) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, String> {
+    let provider = provider();
+    let verifier = Verifier { trust, provider: Arc::clone(&provider) };
+    Ok(client(provider)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
+}
+
+/// Ends the settings of a client with the certificate and the private key (PEM files) that it presents, if it has them.
+///
+/// # Errors
+/// A file that cannot be read or used; the error names it.
+pub(crate) fn presenting(
+    builder: ConfigBuilder<ClientConfig, WantsClientCert>,
+    identity: Option<&(PathBuf, PathBuf)>,
+) -> Result<ClientConfig, String> {
+    let Some((certificate, key)) = identity else { return Ok(builder.with_no_client_auth()) };
+    let named = |path: &Path, fault: &dyn std::fmt::Display| format!("{}: {fault}", path.display());
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|fault| named(certificate, &fault))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|fault| named(key, &fault))?;
+    builder.with_client_auth_cert(chain, private).map_err(|fault| named(certificate, &fault))
 }
 
 /// As [`client`], trusting the certificates of `ca`, a PEM file, otherwise those of the system. `setting` is the name

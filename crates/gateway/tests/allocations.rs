@@ -3,7 +3,6 @@
 //! or reads its response slowly, holds little memory.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::io::{Read, Write};
@@ -26,14 +25,13 @@ use model::{Key, Kind, Written};
 use net::listener::{Protocols, Wanted};
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
 use serde_json::{Value, json};
+use stdx::noting_allocator::NotingAllocator;
 use testkit::wait_until;
 
 #[path = "allocations/http2.rs"]
 mod http2;
 #[path = "allocations/http2_origin.rs"]
 mod http2_origin;
-
-struct Counting;
 
 /// Allocations of the gateway's threads.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
@@ -55,6 +53,7 @@ thread_local! {
     static IS_COUNTED: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
+/// Neither allocates nor unwinds, except to record the place of a violation.
 fn count(allocations: usize, taken_bytes: usize, given_bytes: usize) {
     let is_counted = IS_COUNTED.get().unwrap_or_else(|| IS_GATEWAY_RUNNING.load(Ordering::SeqCst));
     IS_COUNTED.set(Some(is_counted));
@@ -79,30 +78,8 @@ fn allocations_in(work: impl FnOnce()) -> (usize, String) {
     (ALLOCATIONS.load(Ordering::SeqCst) - before, witness.map(|place| place.to_string()).unwrap_or_default())
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting neither allocates nor unwinds.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(1, layout.size(), 0);
-        // SAFETY: the caller's promise about `layout` is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        count(0, 0, layout.size());
-        // SAFETY: the block came from the same allocator with the same layout.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(1, size, layout.size());
-        // SAFETY: as in `dealloc`, and the size is the caller's.
-        unsafe { System.realloc(block, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: NotingAllocator = NotingAllocator(count);
 
 // One test, so that no other test allocates meanwhile.
 #[test]

@@ -1,41 +1,19 @@
 //! A warmed-up head is parsed, edited and encoded without a single allocation.
 #![allow(clippy::unwrap_used)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use http1::{RequestWire, ResponseWire, encode, parse_request, parse_response};
 use message::{FieldId, HeadLimits, RequestHead, ResponseHead};
-
-struct Counting;
+use stdx::noting_allocator::NotingAllocator;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; the counter is a plain cell of the thread.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise about `layout` is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block came from the same allocator with the same layout.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as in `dealloc`, and the size is the caller's.
-        unsafe { System.realloc(block, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: NotingAllocator =
+    NotingAllocator(|allocations, _, _| ALLOCATIONS.set(ALLOCATIONS.get() + allocations));
 
 const REQUEST: &[u8] =
     b"GET /checked-out?a=b HTTP/1.1\r\nHost: localhost:9080\r\nUser-Agent: wrk\r\nAccept: */*\r\n\

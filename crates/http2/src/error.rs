@@ -2,27 +2,9 @@
 
 use std::fmt;
 
-/// An error code of RST_STREAM and GOAWAY. Peers may send codes that this program does not name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct ErrorCode(pub u32);
-
-macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $number:literal $text:literal,)*) => {
-        impl ErrorCode {
-            $($(#[$doc])* pub const $name: Self = Self($number);)*
-
-            /// The name in RFC 9113; empty for a code that it does not define.
-            pub fn name(self) -> &'static str {
-                match self.0 {
-                    $($number => $text,)*
-                    _ => "",
-                }
-            }
-        }
-    };
-}
-
-codes! {
+multiplex::error_codes! {
+    /// An error code of RST_STREAM and GOAWAY. Peers may send codes that this program does not name.
+    u32;
     /// The peer ends without a fault.
     NO_ERROR = 0x0 "NO_ERROR",
     /// A rule was broken for which there is no other code.
@@ -51,21 +33,6 @@ codes! {
     INADEQUATE_SECURITY = 0xc "INADEQUATE_SECURITY",
     /// The request needs HTTP/1.1.
     HTTP_1_1_REQUIRED = 0xd "HTTP_1_1_REQUIRED",
-}
-
-impl fmt::Debug for ErrorCode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, formatter)
-    }
-}
-
-impl fmt::Display for ErrorCode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            "" => write!(formatter, "{:#x}", self.0),
-            name => formatter.write_str(name),
-        }
-    }
 }
 
 /// A fault that ends the connection (RFC 9113 section 5.4.1). The GOAWAY frame that reports it is in the output when the

@@ -3,27 +3,9 @@
 
 use std::fmt;
 
-/// An error code of RESET_STREAM, STOP_SENDING and CONNECTION_CLOSE. Peers may send codes that this program does not name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ErrorCode(pub u64);
-
-macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $number:literal $text:literal,)*) => {
-        impl ErrorCode {
-            $($(#[$doc])* pub const $name: Self = Self($number);)*
-
-            /// The name in its RFC; empty for a code that none of them defines.
-            pub fn name(self) -> &'static str {
-                match self.0 {
-                    $($number => $text,)*
-                    _ => "",
-                }
-            }
-        }
-    };
-}
-
-codes! {
+multiplex::error_codes! {
+    /// An error code of RESET_STREAM, STOP_SENDING and CONNECTION_CLOSE. Peers may send codes that this program does not name.
+    u64;
     /// The end without a fault.
     NO_ERROR = 0x100 "H3_NO_ERROR",
     /// A rule was broken for which there is no other code.
@@ -64,21 +46,6 @@ codes! {
     QPACK_ENCODER_STREAM_ERROR = 0x201 "QPACK_ENCODER_STREAM_ERROR",
     /// An instruction on the decoder stream cannot be followed.
     QPACK_DECODER_STREAM_ERROR = 0x202 "QPACK_DECODER_STREAM_ERROR",
-}
-
-impl fmt::Debug for ErrorCode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, formatter)
-    }
-}
-
-impl fmt::Display for ErrorCode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            "" => write!(formatter, "{:#x}", self.0),
-            name => formatter.write_str(name),
-        }
-    }
 }
 
 /// A fault that ends the connection: the driver closes it with the code and the reason.

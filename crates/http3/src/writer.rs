@@ -2,7 +2,7 @@
 //! to know which fields a message needs and when a stream may be written.
 
 use message::{FieldId, FieldSet, Headers, Method};
-use multiplex::{RequestTarget, pool};
+use multiplex::{PartedField, RequestTarget, is_trailer};
 
 use crate::frame::kind;
 use crate::qpack::{self, Pseudo};
@@ -15,10 +15,8 @@ pub struct HeadWriter<'a> {
     out: &'a mut Vec<u8>,
     /// Where the frame begins.
     start: usize,
-    /// A field that was begun: its number, and its name and value in one buffer.
-    field: FieldId,
-    text: Vec<u8>,
-    name_length: usize,
+    /// A field that was begun.
+    parted: PartedField,
 }
 
 /// Starts a response with its status.
@@ -56,12 +54,11 @@ pub fn request<'a>(out: &'a mut Vec<u8>, target: &RequestTarget<'_>) -> HeadWrit
 /// Appends trailers, without fields that must not be sent in them; false if none is left and nothing was written. The end of
 /// the stream has to follow in either case.
 pub fn trailers(out: &mut Vec<u8>, trailers: &Headers) -> bool {
-    let is_sent = |field: &message::FieldRef<'_>| !field.hop_by_hop && !field.id.is_forbidden_in_trailers();
-    if !trailers.iter().any(|field| is_sent(&field)) {
+    if !trailers.iter().any(|field| is_trailer(&field)) {
         return false;
     }
     let mut writer = HeadWriter::begin_section(out);
-    for field in trailers.iter().filter(is_sent) {
+    for field in trailers.iter().filter(is_trailer) {
         writer.identified(field.id, field.name, field.value, field.sensitive);
     }
     true
@@ -107,7 +104,7 @@ impl<'a> HeadWriter<'a> {
         let start = out.len();
         out.extend_from_slice(&[kind::HEADERS as u8, 0, 0]);
         qpack::begin(out);
-        Self { out, start, field: FieldId::Other, text: Vec::new(), name_length: 0 }
+        Self { out, start, parted: PartedField::default() }
     }
 
     /// Writes a field.
@@ -126,27 +123,19 @@ impl<'a> HeadWriter<'a> {
 
     /// Begins a field with a value that comes in parts.
     pub fn begin(&mut self, name: &str) {
-        if self.text.capacity() == 0 {
-            self.text = pool::take_bytes();
-        }
-        self.text.clear();
-        self.text.extend_from_slice(name.as_bytes());
-        self.name_length = name.len();
-        self.field = FieldId::of(name.as_bytes());
+        self.parted.begin(name);
     }
 
     /// Appends to the value of the field that was begun.
     #[inline]
     pub fn part(&mut self, bytes: &[u8]) {
-        self.text.extend_from_slice(bytes);
+        self.parted.part(bytes);
     }
 
     /// Ends the field that was begun.
     pub fn end(&mut self) {
-        let text = std::mem::take(&mut self.text);
-        let (name, value) = text.split_at(self.name_length);
-        self.identified(self.field, name, value, false);
-        self.text = text;
+        let (id, name, value) = self.parted.get();
+        qpack::field(self.out, id, name, value, false);
     }
 
     /// Ends the head. The message ends with the stream.
@@ -163,20 +152,14 @@ impl<'a> HeadWriter<'a> {
 
     fn path(&mut self, path: &[u8], query: Option<&[u8]>) {
         let Some(query) = query else { return self.pseudo(Pseudo::Path, path) };
-        self.begin("");
-        self.part(path);
-        self.part(b"?");
-        self.part(query);
-        let text = std::mem::take(&mut self.text);
-        self.pseudo(Pseudo::Path, &text);
-        self.text = text;
+        self.parted.path(path, query);
+        qpack::pseudo(self.out, Pseudo::Path, self.parted.get().2);
     }
 }
 
 impl Drop for HeadWriter<'_> {
     /// Writes the length of the frame into the two bytes that were kept for it; a longer one moves the section by two more.
     fn drop(&mut self) {
-        pool::give_bytes(std::mem::take(&mut self.text));
         let (at, section) = (self.start + 1, self.start + FRAME_HEADER_BYTES);
         let length = self.out.len() - section;
         if length < 1 << 14 {

@@ -1,41 +1,19 @@
 //! Warmed-up connections of both roles carry requests, responses and content without a single allocation.
 #![allow(clippy::unwrap_used)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use http3::{Config, Connection, RequestEvent, RequestReader, RequestTarget, writer};
 use message::{FieldId, FieldSet, Headers, RequestHead, ResponseHead};
-
-struct Counting;
+use stdx::noting_allocator::NotingAllocator;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; the counter is a plain cell of the thread.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise about `layout` is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block came from the same allocator with the same layout.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as in `dealloc`, and `size` is the caller's.
-        unsafe { System.realloc(block, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: NotingAllocator =
+    NotingAllocator(|allocations, _, _| ALLOCATIONS.set(ALLOCATIONS.get() + allocations));
 
 /// Both sides with the memory that a driver keeps.
 struct Pair {

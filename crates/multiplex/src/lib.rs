@@ -4,10 +4,12 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod account;
+mod error_code;
 mod field;
 mod head;
 pub mod huffman;
 pub mod integer;
+mod parted;
 pub mod pool;
 mod priority;
 pub mod string;
@@ -15,6 +17,7 @@ mod target;
 
 pub use field::{Field, FieldVisitor, is_name, is_value};
 pub use head::{HeadReader, Parsed, Scheme, Section, StoredHead};
+pub use parted::{PartedField, is_trailer};
 pub use priority::Priority;
 pub use target::RequestTarget;
 

@@ -1,5 +1,5 @@
 //! Additions to the standard library for a gateway: buffers, pooled boxes, timers, clocks, hashing, published and
-//! persistent values, the nearest of some names, throttled lines. It knows no sockets, protocols or configuration, and
+//! persistent values, the nearest of some names, throttled lines, an allocator for tests. It knows no sockets, protocols or configuration, and
 //! does no I/O.
 //!
 //! Per-worker things are deliberately not `Send`: a worker thread shares nothing on the request path.
@@ -10,6 +10,7 @@ pub mod buffer;
 pub mod clock;
 pub mod hash;
 pub mod nearest;
+pub mod noting_allocator;
 pub mod persistent;
 pub mod pooled;
 pub mod prometheus_text;

@@ -7,16 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    StreamOwned,
-};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName};
 
-use super::{add_file, client, provider, system_roots};
+use super::{Trust, add_file, presenting, provider, system_roots, verifying_by};
 
 /// How a client checks the server, and what it presents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,70 +63,8 @@ impl ClientFiles {
             None if pinned.is_some() => drop(system_roots(&mut roots)),
             None => system_roots(&mut roots)?,
         }
-        let provider = provider();
         // Without roots there is no verifier, and only the pinned certificate is trusted.
-        let by_roots =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build();
-        let verifier = Verifier { pinned, by_roots: by_roots.ok(), provider: Arc::clone(&provider) };
-        let builder = client(provider)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
-        let Some((certificate, key)) = &self.identity else { return Ok(builder.with_no_client_auth()) };
-        let chain = CertificateDer::pem_file_iter(certificate)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|fault| format!("{}: {fault}", certificate.display()))?;
-        let key = PrivateKeyDer::from_pem_file(key).map_err(|fault| format!("{}: {fault}", key.display()))?;
-        builder
-            .with_client_auth_cert(chain, key)
-            .map_err(|fault| format!("{}: {fault}", certificate.display()))
-    }
-}
-
-/// Trusts the pinned certificate, and what the roots vouch for.
-#[derive(Debug)]
-struct Verifier {
-    pinned: Option<CertificateDer<'static>>,
-    by_roots: Option<Arc<WebPkiServerVerifier>>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.pinned.as_deref() == Some(certificate) {
-            return Ok(ServerCertVerified::assertion());
-        }
-        match &self.by_roots {
-            Some(by_roots) => by_roots.verify_server_cert(certificate, intermediates, name, ocsp, now),
-            None => Err(CertificateError::UnknownIssuer.into()),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        let by_roots = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+        presenting(verifying_by(Trust::Pinned(pinned, by_roots.ok()))?, self.identity.as_ref())
     }
 }

@@ -1,6 +1,7 @@
 //! The two bodies of a stream as the driver reads and writes them; it refuses to know how frames are read.
 
 use message::Headers;
+use multiplex::is_trailer;
 
 use super::head_writer::end_block;
 use super::{Connection, Reset, ResetBy};
@@ -123,9 +124,8 @@ impl Connection {
         if !is_open {
             return;
         }
-        let is_sent =
-            |field: &message::FieldRef<'_>| !field.hop_by_hop && !field.id.is_forbidden_in_trailers();
-        let Some(trailers) = trailers.filter(|trailers| trailers.iter().any(|field| is_sent(&field))) else {
+        let Some(trailers) = trailers.filter(|trailers| trailers.iter().any(|field| is_trailer(&field)))
+        else {
             self.write_data(key, &[], true);
             return;
         };
@@ -136,7 +136,7 @@ impl Connection {
         let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES]);
         encoder.begin(out);
-        for field in trailers.iter().filter(is_sent) {
+        for field in trailers.iter().filter(is_trailer) {
             encoder.field(out, field.id, field.name, field.value, field.sensitive);
         }
         end_block(out, start, limit, id, true);

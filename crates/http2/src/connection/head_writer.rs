@@ -1,11 +1,11 @@
 //! Writing header blocks into the output, field by field; it refuses to know which fields a message needs.
 
 use message::{FieldId, FieldSet, Headers};
+use multiplex::PartedField;
 
 use super::Connection;
 use crate::frame::{self, HEADER_BYTES, flag, kind};
 use crate::hpack::Pseudo;
-use crate::pool;
 use crate::stream::Side;
 use crate::streams::StreamKey;
 
@@ -20,10 +20,8 @@ pub struct HeadWriter<'a> {
     /// Where the frame begins in the output's buffer.
     start: usize,
     ends_stream: bool,
-    /// A field that was begun: its number, and its name and value in one buffer.
-    field: FieldId,
-    text: Vec<u8>,
-    name_length: usize,
+    /// A field that was begun.
+    parted: PartedField,
 }
 
 impl<'a> HeadWriter<'a> {
@@ -33,16 +31,7 @@ impl<'a> HeadWriter<'a> {
         let start = out.len();
         frame::write_header(out, 0, kind::HEADERS, flag::END_HEADERS, id);
         connection.encoder.begin(out);
-        Self {
-            connection,
-            key,
-            id,
-            start,
-            ends_stream: false,
-            field: FieldId::Other,
-            text: Vec::new(),
-            name_length: 0,
-        }
+        Self { connection, key, id, start, ends_stream: false, parted: PartedField::default() }
     }
 
     /// The stream.
@@ -66,27 +55,20 @@ impl<'a> HeadWriter<'a> {
 
     /// Begins a field with a value that comes in parts.
     pub fn begin(&mut self, name: &str) {
-        if self.text.capacity() == 0 {
-            self.text = pool::take_bytes();
-        }
-        self.text.clear();
-        self.text.extend_from_slice(name.as_bytes());
-        self.name_length = name.len();
-        self.field = FieldId::of(name.as_bytes());
+        self.parted.begin(name);
     }
 
     /// Appends to the value of the field that was begun.
     #[inline]
     pub fn part(&mut self, bytes: &[u8]) {
-        self.text.extend_from_slice(bytes);
+        self.parted.part(bytes);
     }
 
     /// Ends the field that was begun.
     pub fn end(&mut self) {
-        let text = std::mem::take(&mut self.text);
-        let (name, value) = text.split_at(self.name_length);
-        self.identified(self.field, name, value, false);
-        self.text = text;
+        let (id, name, value) = self.parted.get();
+        let Connection { encoder, output, .. } = &mut *self.connection;
+        encoder.field(output.buffer(), id, name, value, false);
     }
 
     /// Ends the head, and the message with it if `ends_stream`.
@@ -108,13 +90,9 @@ impl<'a> HeadWriter<'a> {
 
     pub(super) fn path(&mut self, path: &[u8], query: Option<&[u8]>) {
         let Some(query) = query else { return self.pseudo(Pseudo::Path, path, false) };
-        self.begin("");
-        self.part(path);
-        self.part(b"?");
-        self.part(query);
-        let text = std::mem::take(&mut self.text);
-        self.pseudo(Pseudo::Path, &text, false);
-        self.text = text;
+        self.parted.path(path, query);
+        let Connection { encoder, output, .. } = &mut *self.connection;
+        encoder.pseudo(output.buffer(), Pseudo::Path, self.parted.get().2, false);
     }
 
     pub(super) fn protocol(&mut self, protocol: &[u8]) {
@@ -124,7 +102,6 @@ impl<'a> HeadWriter<'a> {
 
 impl Drop for HeadWriter<'_> {
     fn drop(&mut self) {
-        pool::give_bytes(std::mem::take(&mut self.text));
         let limit = self.connection.peer.max_frame_bytes as usize;
         let out = self.connection.output.buffer();
         end_block(out, self.start, limit, self.id, self.ends_stream);

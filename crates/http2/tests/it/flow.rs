@@ -209,7 +209,7 @@ fn connection_window_shrinks_and_grows_again() {
         increments.map(|frame| u32::from_be_bytes(frame.payload.try_into().unwrap())).sum::<u32>()
     };
     assert_eq!(pieces(&mut server, 13), 0, "130,000 bytes are withheld");
-    assert_eq!(pieces(&mut server, 7), 70_000);
+    assert_eq!(pieces(&mut server, 8), 80_000, "told in halves of the window");
     server.set_window_limits(Limits::STREAM_WINDOW_BYTES, 100_000);
     let frames = sent(&mut server);
     assert_eq!((frames.len(), &frames[0].payload[..]), (1, &30_000_u32.to_be_bytes()[..]));

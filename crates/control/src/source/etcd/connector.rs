@@ -8,11 +8,8 @@ use std::task::{Context, Poll};
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -83,66 +80,9 @@ pub(super) fn tls_config(settings: &EtcdTls) -> Result<Arc<ClientConfig>, EtcdEr
     let builder = if settings.verify {
         tls::trusting(settings.ca.as_deref(), "etcd_ca").map_err(EtcdError::Tls)?
     } else {
-        let provider = tls::provider();
-        let builder = tls::client(Arc::clone(&provider)).map_err(EtcdError::Tls)?;
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody { provider }))
+        tls::verifying_by(tls::Trust::Anything).map_err(EtcdError::Tls)?
     };
-    let mut config = match &settings.identity {
-        Some((certificate, key)) => {
-            let named = |path: &std::path::Path, fault: &dyn std::fmt::Display| {
-                EtcdError::Tls(format!("{}: {fault}", path.display()))
-            };
-            let chain = CertificateDer::pem_file_iter(certificate)
-                .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-                .map_err(|fault| named(certificate, &fault))?;
-            let private = PrivateKeyDer::from_pem_file(key).map_err(|fault| named(key, &fault))?;
-            builder.with_client_auth_cert(chain, private).map_err(|fault| named(certificate, &fault))?
-        }
-        None => builder.with_no_client_auth(),
-    };
+    let mut config = tls::presenting(builder, settings.identity.as_ref()).map_err(EtcdError::Tls)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(Arc::new(config))
-}
-
-/// Accepts any certificate (`etcd_verify: false`); signatures are still verified.
-#[derive(Debug)]
-struct Anybody {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
