@@ -11,7 +11,7 @@ use testkit::Authority;
 
 use super::*;
 use crate::env;
-use crate::tls::server::site::{Site, SiteParts};
+use crate::tls::server::site::{PairParts, Site, SiteParts};
 use crate::tls::server::{QuicTls, ServerSettings, ServerTls, SiteTable};
 
 /// A server's parts, and what a client of it needs.
@@ -29,10 +29,11 @@ fn scene() -> Scene {
     let parts = SiteParts {
         id: "1",
         names: vec!["a.example"],
-        pairs: vec![(&pair.certificate, &pair.key)],
+        pairs: vec![PairParts { chain: &pair.certificate, key: &pair.key, is_checked: false }],
         versions: None,
         client: None,
         exemption: None,
+        staples: None,
     };
     let mut sites = SiteTable::default();
     sites.insert(&Arc::new(Site::new(parts, &tls).unwrap()));
