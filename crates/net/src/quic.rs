@@ -21,3 +21,6 @@ pub use secret::QuicSecret;
 pub use socket::QuicCounts;
 pub use steering::Steering;
 pub use udp::bind;
+
+#[cfg(all(test, not(feature = "simulation")))]
+mod tests;

@@ -115,7 +115,10 @@ impl<T> Drop for Guarded<T> {
         if self.health.has_failed() {
             std::mem::forget(value);
         } else {
-            self.health.call(|| drop(value));
+            // Not raised again: this may run while a task unwinds, where a second panic would end the process.
+            if catch_unwind(AssertUnwindSafe(|| drop(value))).is_err() {
+                self.health.fail();
+            }
         }
     }
 }
@@ -204,7 +207,7 @@ mod tests {
                 panic!("a fault");
             };
             // The value is dropped while its task unwinds.
-            crate::env::spawn(async move { task.await });
+            crate::env::spawn(task);
             let runtime = WorkerRuntime(seen.clone());
             runtime.spawn(Box::pin(async { panic!("another") }));
             seen.failed().await;

@@ -15,7 +15,7 @@ use super::steering::Passed;
 /// The form of messages. A process that knows another form drops them.
 const FORM: u8 = 1;
 /// Bytes in front of the datagram.
-const HEADER_BYTES: usize = 2 + 2 + 1 + 4 + 18 + 17 + 18;
+const HEADER_BYTES: usize = 2 + 2 + 1 + 4 + 19 + 17 + 19;
 /// The most bytes of a message: a batch of the kernel has 64 KiB at most.
 const MESSAGE_BYTES: usize = HEADER_BYTES + 64 * 1024;
 

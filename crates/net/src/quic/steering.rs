@@ -139,8 +139,7 @@ mod tests {
     use super::*;
 
     fn datagram(size: usize) -> Passed {
-        let mut meta = RecvMeta::default();
-        meta.stride = size;
+        let meta = RecvMeta { stride: size, ..RecvMeta::default() };
         Passed::new(&meta, &vec![7; size])
     }
 

@@ -112,7 +112,7 @@ impl Incoming {
                 }
             }
             Err(ReadError::Reset(code)) => {
-                self.note_reset();
+                self.link.note_reset();
                 self.end = Some(Err(Reset::Client(code.into_inner())));
             }
             Err(_) => self.end = Some(Err(Reset::Lost)),
@@ -124,14 +124,6 @@ impl Incoming {
         self.end = Some(Err(Reset::Fault(fault.code(), fault.reason())));
         self.chunk = Bytes::new();
         if let Fault::Connection(error) = fault {
-            self.link.fail(error);
-        }
-    }
-
-    /// Counts a request that the client has given up.
-    pub(super) fn note_reset(&self) {
-        let counted = self.link.engine().request_reset();
-        if let Err(error) = counted {
             self.link.fail(error);
         }
     }

@@ -69,6 +69,14 @@ impl Link {
         }
     }
 
+    /// Counts a request that the client has given up.
+    pub(super) fn note_reset(&self) {
+        let counted = self.engine().request_reset();
+        if let Err(error) = counted {
+            self.fail(error);
+        }
+    }
+
     /// Closes the connection because the client broke one of its rules.
     pub(super) fn fail(&self, error: ConnectionError) {
         tracing::debug!(code = %error.code, reason = error.reason, "an HTTP/3 connection is closed for a fault");

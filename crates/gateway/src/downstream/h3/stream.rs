@@ -1,22 +1,19 @@
 //! The client's side of one exchange over HTTP/3: the request body is read through here and the response written to the
 //! transport. It decides nothing about routes or nodes.
 
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use http3::writer::{self, DataHeader};
 use http3::{ErrorCode, RequestInfo};
 use message::{FieldId, Headers, Method, ResponseHead};
-use quinn::{SendStream, WriteError};
-use stdx::pooled::PooledBox;
+use quinn::SendStream;
 
 use super::encode;
 use super::incoming::{Incoming, Part, Reset};
-use super::link::{Link, number};
+use super::link::Link;
+use super::outgoing::{Outgoing, Stopped};
 use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
 use crate::context::WorkerContext;
 use crate::downstream::stream_end::TunnelStream;
@@ -33,28 +30,11 @@ const WRITE_BYTES: usize = 32 * 1024;
 /// Output that is passed to the transport although more of the response may follow at once.
 const FLUSH_BYTES: usize = 16 * 1024;
 
-/// A client that sends nothing for so long, while a response waits for its acknowledgement, has vanished; the transport has
-/// sent parts of the response again by then.
-const VANISHED_MS: u64 = 3_000;
-
-/// How the client has taken a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Delivery {
-    /// All of it was acknowledged.
-    Complete,
-    /// The client wants no more of it.
-    Stopped,
-    Lost,
-}
-
-/// The wait for a delivery.
-type Delivering = Guarded<Pin<PooledBox<dyn Future<Output = Delivery>>>>;
-
 /// See the module.
 pub(super) struct H3Stream {
     link: Rc<Link>,
     pub(super) incoming: Incoming,
-    send: Guarded<SendStream>,
+    outgoing: Outgoing,
     length: BodyLength,
     /// Bytes of the request body that were read, and how many of them were consumed.
     piece: Vec<u8>,
@@ -69,17 +49,6 @@ pub(super) struct H3Stream {
     head_sent: bool,
     /// The response has opened a tunnel, which ends each way by itself.
     is_tunnel: bool,
-    /// Output that was not passed to the transport, the older part first.
-    left: Bytes,
-    output: Vec<u8>,
-    /// The response is complete behind the output.
-    ends: bool,
-    /// The end of the response was passed to the transport.
-    is_ended: bool,
-    /// The client wants no more of the response, or the connection is gone.
-    is_stopped: bool,
-    delivering: Option<Delivering>,
-    sent_bytes: u64,
     aborted: Option<Blame>,
 }
 
@@ -87,9 +56,9 @@ impl H3Stream {
     /// A stream of which no request was read.
     pub(super) fn new(link: Rc<Link>, incoming: Incoming, send: Guarded<SendStream>) -> H3Stream {
         H3Stream {
+            outgoing: Outgoing::new(link.clone(), send),
             link,
             incoming,
-            send,
             length: BodyLength::None,
             piece: Vec::new(),
             cursor: 0,
@@ -99,13 +68,6 @@ impl H3Stream {
             is_connect: false,
             head_sent: false,
             is_tunnel: false,
-            left: Bytes::new(),
-            output: Vec::new(),
-            ends: false,
-            is_ended: false,
-            is_stopped: false,
-            delivering: None,
-            sent_bytes: 0,
             aborted: None,
         }
     }
@@ -125,7 +87,7 @@ impl H3Stream {
             let urgency = i32::from(info.priority.urgency);
             if urgency != DEFAULT_URGENCY {
                 // The transport sends larger numbers first.
-                self.send.call(|send| send.set_priority(DEFAULT_URGENCY - urgency));
+                self.outgoing.set_priority(DEFAULT_URGENCY - urgency);
             }
         }
         info
@@ -159,71 +121,26 @@ impl H3Stream {
 
     /// Tells the client that the rest of its request is not needed, if the response is complete.
     pub(super) fn stop_rest(&mut self) {
-        if self.is_ended && self.aborted.is_none() {
+        if self.is_complete() {
             self.incoming.stop(ErrorCode::NO_ERROR);
         }
     }
 
-    /// Ready when the client has acknowledged the response, wants none of it any more, or has vanished. The exchange lasts until
-    /// then, so that a connection is not closed while a response is on its way.
+    /// Waits until the client has acknowledged a complete response; see [`Outgoing::delivered`].
     pub(super) async fn delivered(&mut self, deadline: &Deadline) {
-        if !self.is_ended || self.aborted.is_some() {
-            return;
+        if self.is_complete() {
+            self.outgoing.delivered(deadline).await;
         }
-        let mut received = None;
-        poll_fn(|cx| {
-            if self.poll_delivery(cx).is_ready() {
-                return Poll::Ready(());
-            }
-            if received.is_none() || deadline.expired() {
-                // A client that is there acknowledges at least what is sent again.
-                let now = self.link.quic.call_ref(|quic| quic.stats().udp_rx.datagrams);
-                if now.is_none() || received == Some(now) {
-                    return Poll::Ready(());
-                }
-                received = Some(now);
-                deadline.set(cx, VANISHED_MS);
-            }
-            Poll::Pending
-        })
-        .await;
     }
 
-    fn poll_delivery(&mut self, cx: &mut Context<'_>) -> Poll<Delivery> {
-        if self.delivering.is_none() {
-            let Some(stopped) = self.send.call_ref(|send| send.stopped()) else {
-                return Poll::Ready(Delivery::Lost);
-            };
-            let delivering = PooledBox::new(async move {
-                match stopped.await {
-                    Ok(None) => Delivery::Complete,
-                    Ok(Some(_)) => Delivery::Stopped,
-                    Err(_) => Delivery::Lost,
-                }
-            });
-            self.delivering = Some(self.send.another(delivering.into_dyn_future()));
-        }
-        let delivering = self.delivering.as_mut().expect("it was just made");
-        let polled = delivering.call(|delivering| delivering.as_mut().poll(cx));
-        let delivery = ready!(polled.unwrap_or(Poll::Ready(Delivery::Lost)));
-        // It must not be polled again.
-        self.delivering = None;
-        if delivery != Delivery::Complete {
-            self.note_stopped(delivery == Delivery::Stopped);
-        }
-        Poll::Ready(delivery)
-    }
-
-    /// The client wants no more of the response, or is gone.
-    fn note_stopped(&mut self, by_client: bool) {
-        if !std::mem::replace(&mut self.is_stopped, true) && by_client && !self.is_ended {
-            self.incoming.note_reset();
-        }
+    fn is_complete(&self) -> bool {
+        self.outgoing.is_ended() && self.aborted.is_none()
     }
 
     /// Whether the client takes no response any more.
     fn is_over(&self) -> bool {
-        !self.is_ended && (self.is_stopped || self.link.is_lost() || self.request_fault().is_some())
+        let is_cut = self.outgoing.is_stopped() || self.link.is_lost() || self.request_fault().is_some();
+        !self.outgoing.is_ended() && is_cut
     }
 
     fn request_fault(&self) -> Option<Reset> {
@@ -234,11 +151,10 @@ impl H3Stream {
         if !self.is_over() {
             return None;
         }
-        let text = match self.request_fault() {
-            Some(reset) => reset.text(),
-            None => "the client wants no response any more".to_owned(),
-        };
-        Some(io::Error::new(io::ErrorKind::ConnectionReset, text))
+        Some(match self.request_fault() {
+            Some(reset) => io::Error::new(io::ErrorKind::ConnectionReset, reset.text()),
+            None => stopped(),
+        })
     }
 
     /// Reads parts of the body until a piece is full, or nothing more is here.
@@ -260,7 +176,7 @@ impl H3Stream {
     /// Sends the interim response that the client waits for.
     fn send_continue(&mut self, cx: &mut Context<'_>) {
         if std::mem::take(&mut self.continue_due) && !self.head_sent {
-            encode::interim_head(&mut self.output, 100, &Headers::new());
+            self.outgoing.append(|output| encode::interim_head(output, 100, &Headers::new()));
             // A failure is met again by the response.
             let _ = self.poll_output(cx);
         }
@@ -268,32 +184,10 @@ impl H3Stream {
 
     /// Passes the output to the transport; ready when none is left.
     fn poll_output(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            if let Some(error) = self.gone() {
-                return Poll::Ready(Err(error));
-            }
-            if self.left.is_empty() {
-                self.left = Bytes::from(std::mem::take(&mut self.output));
-            }
-            if self.left.is_empty() {
-                if self.ends && !self.is_ended {
-                    self.send.call(|send| send.finish());
-                    self.is_ended = true;
-                }
-                return Poll::Ready(Ok(()));
-            }
-            let left = &mut self.left;
-            let written = self.send.call(|send| pin!(send.write_chunks(std::slice::from_mut(left))).poll(cx));
-            match ready!(written.unwrap_or(Poll::Ready(Err(WriteError::ClosedStream)))) {
-                Ok(_) => {}
-                Err(error) => self.note_stopped(matches!(error, WriteError::Stopped(_))),
-            }
+        if let Some(error) = self.gone() {
+            return Poll::Ready(Err(error));
         }
-    }
-
-    /// Counts output that was appended since there were `before` bytes.
-    fn count_output(&mut self, before: usize) {
-        self.sent_bytes += (self.output.len() - before) as u64;
+        self.outgoing.poll_send(cx).map_err(|Stopped| stopped())
     }
 }
 
@@ -301,19 +195,18 @@ impl Drop for H3Stream {
     /// Ends the stream: in order after a whole response, otherwise with a reset, so that the client can tell that the
     /// response is cut.
     fn drop(&mut self) {
-        let is_complete = self.is_ended && self.aborted.is_none();
         let code = match (self.request_fault(), self.aborted) {
             (Some(Reset::Fault(code, _)), _) => code,
             (Some(Reset::Client(_)), _) | (_, Some(Blame::Client)) => ErrorCode::REQUEST_CANCELLED,
-            _ if self.is_stopped => ErrorCode::REQUEST_CANCELLED,
+            _ if self.outgoing.is_stopped() => ErrorCode::REQUEST_CANCELLED,
             // A panic or a stop drops it as it is.
             (_, Some(Blame::Origin | Blame::Gateway) | None) => ErrorCode::INTERNAL_ERROR,
         };
-        if is_complete {
+        if self.is_complete() {
             self.incoming.stop(ErrorCode::NO_ERROR);
             self.link.engine().request_completed();
         } else {
-            self.send.call(|send| send.reset(number(code)));
+            self.outgoing.reset(code);
             self.incoming.stop(code);
         }
     }
@@ -370,9 +263,7 @@ impl ResponseSink for H3Stream {
         if self.head_sent || head.status == 101 {
             return;
         }
-        let before = self.output.len();
-        encode::interim_head(&mut self.output, head.status, &head.headers);
-        self.count_output(before);
+        self.outgoing.append(|output| encode::interim_head(output, head.status, &head.headers));
     }
 
     fn start_response(&mut self, exchange: &Exchange, length: BodyLength) {
@@ -381,15 +272,15 @@ impl ResponseSink for H3Stream {
         let status = exchange.response.status;
         self.is_tunnel = self.is_connect && (200..300).contains(&status) && length == BodyLength::None;
         let is_empty = matches!(length, BodyLength::None | BodyLength::Known(0));
-        self.ends = !self.is_tunnel && (is_empty || exchange.request.method == Method::Head);
         let date = exchange.local().http_date();
-        let before = self.output.len();
-        encode::response_head(&mut self.output, exchange, length, &date);
-        self.count_output(before);
+        self.outgoing.append(|output| encode::response_head(output, exchange, length, &date));
+        if !self.is_tunnel && (is_empty || exchange.request.method == Method::Head) {
+            self.outgoing.end();
+        }
     }
 
     fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Capacity>> {
-        if self.is_tunnel || !self.left.is_empty() {
+        if self.is_tunnel || self.outgoing.is_blocked() {
             ready!(self.poll_output(cx))?;
         }
         if let Some(error) = self.gone() {
@@ -401,11 +292,11 @@ impl ResponseSink for H3Stream {
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_capacity(cx))?;
         let count = data.len().min(WRITE_BYTES);
-        let before = self.output.len();
-        self.output.reserve(count + DataHeader::new(count).as_bytes().len());
-        writer::data(&mut self.output, &data[..count]);
-        self.count_output(before);
-        if self.is_tunnel || self.output.len() >= FLUSH_BYTES {
+        let waiting = self.outgoing.append(|output| {
+            output.reserve(count + DataHeader::new(count).as_bytes().len());
+            writer::data(output, &data[..count]);
+        });
+        if self.is_tunnel || waiting >= FLUSH_BYTES {
             // Bytes that the transport does not take wait in this stream.
             if let Poll::Ready(Err(error)) = self.poll_output(cx) {
                 return Poll::Ready(Err(error));
@@ -415,22 +306,21 @@ impl ResponseSink for H3Stream {
     }
 
     fn finish(&mut self, trailers: Option<&Headers>) {
-        if self.ends || self.is_tunnel {
+        if self.outgoing.ends() || self.is_tunnel {
             return;
         }
         if let Some(trailers) = trailers {
-            let before = self.output.len();
-            writer::trailers(&mut self.output, trailers);
-            self.count_output(before);
+            // It appends nothing where no field may be sent in trailers.
+            self.outgoing.append(|output| {
+                writer::trailers(output, trailers);
+            });
         }
-        self.ends = true;
+        self.outgoing.end();
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.delivering.is_some() && !self.is_ended {
-            // A client that wants no response any more is met here, as a write would meet it.
-            let _ = self.poll_delivery(cx);
-        }
+        // A client that wants no response any more is met here, as a write would meet it.
+        self.outgoing.look_if_asked(cx);
         self.poll_output(cx)
     }
 
@@ -438,10 +328,7 @@ impl ResponseSink for H3Stream {
         if self.is_over() {
             return Poll::Ready(());
         }
-        match self.poll_delivery(cx) {
-            Poll::Ready(Delivery::Stopped | Delivery::Lost) => Poll::Ready(()),
-            Poll::Ready(Delivery::Complete) | Poll::Pending => Poll::Pending,
-        }
+        self.outgoing.poll_stopped(cx)
     }
 
     fn abort(&mut self, blame: Blame) {
@@ -449,11 +336,11 @@ impl ResponseSink for H3Stream {
     }
 
     fn progress(&self) -> ResponseProgress {
-        ResponseProgress { has_started: self.head_sent, sent_bytes: self.sent_bytes }
+        ResponseProgress { has_started: self.head_sent, sent_bytes: self.outgoing.counts().0 }
     }
 
     fn delivered_bytes(&self) -> u64 {
-        self.sent_bytes.saturating_sub((self.left.len() + self.output.len()) as u64)
+        self.outgoing.counts().1
     }
 
     fn is_gone(&self) -> bool {
@@ -481,7 +368,7 @@ impl TunnelStream for H3Stream {
 
     fn poll_end_tunnel(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.is_tunnel = false;
-        self.ends = true;
+        self.outgoing.end();
         self.poll_output(cx)
     }
 
@@ -492,6 +379,11 @@ impl TunnelStream for H3Stream {
 
 /// The urgency of requests without a priority (RFC 9218 section 4.1).
 const DEFAULT_URGENCY: i32 = 3;
+
+#[cold]
+fn stopped() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, "the client wants no response any more")
+}
 
 /// The failure of an exchange after the end of its request.
 #[cold]

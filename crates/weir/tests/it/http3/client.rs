@@ -11,11 +11,14 @@ use h3::error::StreamError;
 use h3_quinn::{BidiStream, OpenStreams};
 use http::{HeaderMap, Request};
 use quinn::crypto::rustls::QuicClientConfig;
-use testkit::TlsClient;
+use testkit::{TlsClient, wait_until};
 use tokio::runtime::Runtime;
 
 /// A call that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Turns of the client's event loop between two looks at a condition.
+const TURNS: usize = 20;
 
 /// One connection.
 pub(super) struct H3Client {
@@ -100,6 +103,18 @@ impl H3Client {
     pub(super) fn run<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime
             .block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("it takes too long") })
+    }
+
+    /// Lets the client's tasks run until `condition` holds.
+    pub(super) fn runs_until(&self, what: &str, condition: impl Fn() -> bool) {
+        wait_until(what, || {
+            self.run(async {
+                for _ in 0..TURNS {
+                    tokio::task::yield_now().await;
+                }
+            });
+            condition()
+        });
     }
 
     /// Sends from another port from now on.

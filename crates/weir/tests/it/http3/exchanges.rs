@@ -152,12 +152,10 @@ fn upstream_learns_when_the_client_gives_up() {
     let mut client = scene.client();
     let mut stream = client.start(request("GET", "/slow", &[]));
     client.run(async { stream.finish().await.unwrap() });
-    asked.wait();
+    client.runs_until("the node is asked", || asked.is_set());
     stream.stop_sending(h3::error::Code::H3_REQUEST_CANCELLED);
     client.run(async { drop(stream) });
-    wait_until("the exchange has ended", || {
-        client.run(tokio::task::yield_now());
-        eprintln!("DEBUG {:?}", scene.weir.stdout());
+    client.runs_until("the exchange has ended", || {
         scene.weir.stdout().iter().any(|line| line == "log /slow client_gone")
     });
     go.set();

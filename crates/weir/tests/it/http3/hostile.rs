@@ -166,9 +166,15 @@ fn malformed_requests_reset_their_stream_only() {
     writer::data(&mut too_long, b"more");
     let mut too_short = head(&[("content-length", "30")]);
     writer::data(&mut too_short, b"less");
-    for bytes in
-        [head(&[("connection", "close")]), head(&[("transfer-encoding", "chunked")]), too_long, too_short]
-    {
+    for bytes in [
+        head(&[("x", "a\r\nInjected: b")]),
+        head(&[("x", "a\0b")]),
+        head(&[("x y", "a")]),
+        head(&[("connection", "close")]),
+        head(&[("transfer-encoding", "chunked")]),
+        too_long,
+        too_short,
+    ] {
         let code = client.run(async {
             let (mut send, mut receive) = client.quic.open_bi().await.unwrap();
             send.write_all(&bytes).await.unwrap();

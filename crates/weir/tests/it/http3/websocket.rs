@@ -5,7 +5,7 @@ use http3::{Config, Connection, ErrorCode, RequestEvent, RequestReader, writer};
 use message::ResponseHead;
 use multiplex::RequestTarget;
 use quinn::{RecvStream, SendStream};
-use testkit::{Origin, Reply, Step, wait_until};
+use testkit::{Origin, Reply, Step};
 
 use super::client::H3Client;
 use super::scene;
@@ -132,10 +132,7 @@ fn reset_of_the_stream_ends_the_tunnel() {
         let code = quinn::VarInt::from_u64(ErrorCode::REQUEST_CANCELLED.0).unwrap();
         tunnel.send.as_mut().unwrap().reset(code).unwrap();
     });
-    wait_until("the connection to the node is closed", || {
-        client.run(tokio::task::yield_now());
-        origin.closed_connections() > 0
-    });
+    client.runs_until("the connection to the node is closed", || origin.closed_connections() > 0);
 }
 
 #[test]

@@ -79,8 +79,10 @@ fn ssl_gives_the_listeners_and_settings_of_tls() {
         ],
     );
     told(
-        "apisix:\n  ssl:\n    listen:\n      - {port: 9443, enable_http3: true}\n",
-        &["4: apisix.ssl.listen[0].enable_http3: warning: this version has no HTTP/3"],
+        "apisix:\n  node_listen:\n    - {port: 9080, enable_http3: true}\n",
+        &[
+            "3: apisix.node_listen[0].enable_http3: warning: HTTP/3 needs TLS; write it in `apisix.ssl.listen`",
+        ],
     );
 }
 
