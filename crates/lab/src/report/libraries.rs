@@ -3,7 +3,7 @@
 
 use crate::result::{Report, ScenarioResult};
 
-/// The note of a scenario whose connections each begin with a handshake; `None` for others.
+/// The note of a scenario in which each connection carries one request after its handshake; `None` for others.
 pub(super) fn note(report: &Report, result: &ScenarioResult) -> Option<String> {
     let scenario = &result.scenario;
     if !scenario.protocol.is_encrypted() || scenario.load.keep_alive {

@@ -76,7 +76,7 @@ async fn ask(client: &mut SendRequest<Bytes>, path: &str, body: &[u8]) -> Heard 
     Heard { status: head.status.as_u16(), fields: head.headers, body: all, trailers }
 }
 
-/// Runs requests on one connection, whose windows are small enough that long bodies wait for them.
+/// Runs requests on one connection with windows so small that long bodies wait for them.
 fn with_client<F: Future>(run: impl FnOnce(SendRequest<Bytes>) -> F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
