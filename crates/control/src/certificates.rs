@@ -1,4 +1,4 @@
-//! The list of certificates that clients are shown, with the end of their validity, as the control API and the status listener
+//! The list of certificates that clients and nodes are shown, with the end of their validity, as the control API and the status listener
 //! answer it. It does not read certificates.
 
 use bytes::Bytes;
@@ -22,6 +22,7 @@ pub(crate) fn answer(certificates: &dyn Certificates) -> Response<Bytes> {
 fn describe(certificate: &CertificateReport) -> Value {
     let mut described = json!({
         "id": &*certificate.id,
+        "type": if certificate.is_shown_to_nodes { "client" } else { "server" },
         "names": certificate.names,
         "state": certificate.state.as_str(),
     });

@@ -111,8 +111,7 @@ mod tests {
             "/status/ready",
             (503, "{\"status\":\"error\",\"error\":\"worker 1 waits\"}\n"),
         );
-        let listed =
-            "{\"total\":1,\"list\":[{\"id\":\"1\",\"names\":[\"a.example\"],\"state\":\"faulty\"}]}\n";
+        let listed = "{\"total\":1,\"list\":[{\"id\":\"1\",\"type\":\"server\",\"names\":[\"a.example\"],\"state\":\"faulty\"}]}\n";
         check(None, "GET", "/status/certificates", (200, listed));
         check(None, "GET", "/other", (404, "{\"error_msg\":\"not found\"}\n"));
         let view = SharedView::default();

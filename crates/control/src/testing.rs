@@ -150,7 +150,16 @@ impl Listening for Gateway {
 impl Certificates for Gateway {
     fn certificates(&self, _: usize) -> (Vec<CertificateReport>, usize) {
         let names = vec!["a.example".into()];
-        (vec![CertificateReport { id: "1".into(), names, state: CertificateState::Faulty, facts: None }], 1)
+        (
+            vec![CertificateReport {
+                id: "1".into(),
+                names,
+                is_shown_to_nodes: false,
+                state: CertificateState::Faulty,
+                facts: None,
+            }],
+            1,
+        )
     }
 }
 

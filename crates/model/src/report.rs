@@ -160,7 +160,7 @@ pub struct ListenerReport {
     pub protocols: Vec<&'static str>,
 }
 
-/// The certificates that clients are shown.
+/// The certificates that clients and nodes are shown.
 pub trait Certificates: Send + Sync {
     /// Those that end first, at most `most`, and the number of all.
     fn certificates(&self, most: usize) -> (Vec<CertificateReport>, usize);
@@ -173,6 +173,8 @@ pub struct CertificateReport {
     pub id: Arc<str>,
     /// The server names of the object.
     pub names: Vec<Box<str>>,
+    /// Whether it is shown to nodes, and not to clients.
+    pub is_shown_to_nodes: bool,
     /// Whether it is shown to clients, and why not.
     pub state: CertificateState,
     /// The facts of the certificate; none for an object that is faulty and has no good form.

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, Fault, Key, Kind, Policy, Written};
+use model::{Applied, Catalog, Change, Fault, Key, Kind, Policy, Written, check};
 use serde_json::Value;
 
 use super::write::{Author, Refused, set_times};
@@ -152,6 +152,11 @@ impl ControlLoop {
             }
             Wanted::Version(_) => (VersionSource::Rollback, &nothing),
         };
+        let expired: Vec<Fault> =
+            differing.iter().flat_map(|differing| reconciler.expired(differing)).collect();
+        if !order.lenient && matches!(made_by, VersionSource::Apply) && !expired.is_empty() {
+            return Err(WholeRefused::Faulty(expired));
+        }
         let strict = (!order.lenient).then_some(set);
         let terms = Terms { source: made_by, author: &order.author, strict };
         source.write_whole(reconciler, &differing, &terms)?;
@@ -174,6 +179,21 @@ impl Reconciler {
         let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);
         let faults = terms.strict.map(|set| faults_of(&applied, set)).unwrap_or_default();
         if faults.is_empty() { Ok(()) } else { Err(WholeRefused::Faulty(faults)) }
+    }
+}
+
+impl Reconciler {
+    /// The fault of an `ssl` object with certificates that have expired, where a setting refuses such.
+    fn expired(&self, differing: &Differing) -> Vec<Fault> {
+        if differing.key.kind != Kind::Ssl || !self.parts.catalog.options().refuses_expired_certificates {
+            return Vec::new();
+        }
+        // A text that is no JSON has other faults.
+        let value = differing.after.as_ref().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let now_s = i64::try_from(self.parts.clock.unix_ms() / 1000).unwrap_or(i64::MAX);
+        let refused = value.and_then(|value| check::unexpired(Kind::Ssl, &value, now_s).err());
+        let kept = self.snapshot.contains(&differing.key);
+        refused.map(|refusal| refusal.into_faults(&differing.key, kept)).unwrap_or_default()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use net::tls::certificate::Certificate;
-use net::tls::server::site::Site;
+use net::tls::server::site::{Site, SiteState};
 
 /// The treatment of certificates that have expired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,9 @@ impl Expiry {
             if !before.contains(&mark) {
                 let (ssl, names, not_after) = (&site.id, site.names.join(", "), parsed.valid_until());
                 let message = match self.policy {
+                    _ if site.state == SiteState::ToNodes => {
+                        "an expired certificate is shown to nodes; renew it"
+                    }
                     ExpiredCertificates::Serve => "an expired certificate is served; renew it",
                     ExpiredCertificates::Refuse => "a certificate has expired and is not served; renew it",
                 };

@@ -33,7 +33,7 @@ impl Compiler {
         let refuses = self.expiry.policy == ExpiredCertificates::Refuse;
         if has_expired {
             self.expiry.report(&site, now_s);
-            if refuses {
+            if refuses && site.state != SiteState::ToNodes {
                 site = site.without_expired(now_s);
             }
         }

@@ -34,14 +34,21 @@ impl Compiler {
         self
     }
 
-    /// Compiles the `ssl` object under `key`, or takes it out if it is gone, off, or of the other side.
+    /// Compiles the `ssl` object under `key`, or takes it out if it is gone or off. Of one that nodes are shown, only the end
+    /// is of interest here.
     pub(super) fn compile_ssl(&mut self, snapshot: &Snapshot, key: &Key) {
         let Some(tls) = self.current.tls.clone() else { return };
         if let Some((closed, _)) = snapshot.closed(key) {
             let site = served(&closed.resource).map(|ssl| faulty_site(key, ssl));
             return self.place_site(&key.id, site);
         }
-        let written = snapshot.get(key).and_then(|object| served(&object.resource));
+        let object = snapshot.get(key).map(|object| &object.resource);
+        if let Some(ssl) = object.and_then(shown_to_nodes) {
+            // The upstreams that show it report what is wrong with it.
+            let site = self.build_site(key, ssl, &tls).ok().map(Site::to_nodes);
+            return self.place_site(&key.id, site);
+        }
+        let written = object.and_then(served);
         match written.map(|ssl| self.build_site(key, ssl, &tls)).transpose() {
             Ok(site) => self.place_site(&key.id, site),
             Err(reason) => {
@@ -125,6 +132,14 @@ impl Compiler {
 fn served(resource: &Resource) -> Option<&Ssl> {
     match resource {
         Resource::Ssl(ssl) if ssl.enabled && ssl.ssl_type == SslType::Server => Some(ssl),
+        _ => None,
+    }
+}
+
+/// The `ssl` object, if it is on and shown to nodes.
+fn shown_to_nodes(resource: &Resource) -> Option<&Ssl> {
+    match resource {
+        Resource::Ssl(ssl) if ssl.enabled && ssl.ssl_type == SslType::Client => Some(ssl),
         _ => None,
     }
 }

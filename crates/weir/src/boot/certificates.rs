@@ -27,6 +27,7 @@ fn report(site: &Site, index: Option<usize>) -> CertificateReport {
     CertificateReport {
         id: site.id.clone(),
         names: site.names.clone(),
+        is_shown_to_nodes: site.state == SiteState::ToNodes,
         state: certificate.map_or(CertificateState::Faulty, |(_, one)| state(site, one)),
         facts: certificate.and_then(|(index, one)| facts(index, one)),
     }

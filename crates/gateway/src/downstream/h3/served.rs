@@ -42,7 +42,7 @@ pub(super) async fn serve(
     let server = exchange(server, &deadline, connection, is_whole).await;
     if let Some(mut server) = server {
         server.stop_rest();
-        server.delivered(&deadline, limits.send_timeout_ms).await;
+        server.delivered(&deadline).await;
     }
 }
 

@@ -33,6 +33,10 @@ const WRITE_BYTES: usize = 32 * 1024;
 /// Output that is passed to the transport although more of the response may follow at once.
 const FLUSH_BYTES: usize = 16 * 1024;
 
+/// A client that sends nothing for so long, while a response waits for its acknowledgement, has vanished; the transport has
+/// sent parts of the response again by then.
+const VANISHED_MS: u64 = 3_000;
+
 /// How the client has taken a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Delivery {
@@ -160,20 +164,27 @@ impl H3Stream {
         }
     }
 
-    /// Ready when the client has acknowledged the response, or wants none of it any more. The exchange lasts until then, so
-    /// that a connection is not closed while a response is on its way.
-    pub(super) async fn delivered(&mut self, deadline: &Deadline, timeout_ms: u64) {
+    /// Ready when the client has acknowledged the response, wants none of it any more, or has vanished. The exchange lasts until
+    /// then, so that a connection is not closed while a response is on its way.
+    pub(super) async fn delivered(&mut self, deadline: &Deadline) {
         if !self.is_ended || self.aborted.is_some() {
             return;
         }
-        let mut is_first = true;
+        let mut received = None;
         poll_fn(|cx| {
-            if std::mem::take(&mut is_first) {
-                deadline.set(cx, timeout_ms);
-            } else if deadline.expired() {
+            if self.poll_delivery(cx).is_ready() {
                 return Poll::Ready(());
             }
-            self.poll_delivery(cx).map(drop)
+            if received.is_none() || deadline.expired() {
+                // A client that is there acknowledges at least what is sent again.
+                let now = self.link.quic.call_ref(|quic| quic.stats().udp_rx.datagrams);
+                if now.is_none() || received == Some(now) {
+                    return Poll::Ready(());
+                }
+                received = Some(now);
+                deadline.set(cx, VANISHED_MS);
+            }
+            Poll::Pending
         })
         .await;
     }
@@ -416,6 +427,10 @@ impl ResponseSink for H3Stream {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.delivering.is_some() && !self.is_ended {
+            // A client that wants no response any more is met here, as a write would meet it.
+            let _ = self.poll_delivery(cx);
+        }
         self.poll_output(cx)
     }
 

@@ -56,6 +56,8 @@ pub enum SiteState {
     Serving,
     /// Its object is faulty and has no good form: they are refused, so that no wildcard serves its names instead.
     Faulty,
+    /// Its certificate is shown to nodes and not to clients: it has no names, and is here for its end.
+    ToNodes,
     /// All of its certificates have expired, and such are refused: other sites serve its names, or none. Its rules for
     /// client certificates still hold for requests.
     Withheld,
@@ -124,6 +126,12 @@ impl Site {
         }
     }
 
+    /// The same certificates, which are shown to nodes and not to clients.
+    #[must_use]
+    pub fn to_nodes(self) -> Site {
+        Site { names: Vec::new(), state: SiteState::ToNodes, ..self }
+    }
+
     /// The same site without the certificates that ended before `now_s`, in seconds since the Unix epoch. Without any left
     /// it is withheld.
     #[must_use]
@@ -157,7 +165,7 @@ impl Site {
 
     /// Whether it shows this one of its certificates.
     pub fn shows(&self, certificate: &SiteCertificate) -> bool {
-        self.state == SiteState::Serving && self.is_wanted(certificate)
+        matches!(self.state, SiteState::Serving | SiteState::ToNodes) && self.is_wanted(certificate)
     }
 
     fn is_wanted(&self, certificate: &SiteCertificate) -> bool {

@@ -182,6 +182,16 @@ impl H3Client {
     }
 }
 
+impl Drop for H3Client {
+    /// Ends the connection in order, so that the gateway does not have to wait for a client that has vanished.
+    fn drop(&mut self) {
+        self.quic.close(0x100_u32.into(), b"");
+        let idle = async { tokio::time::timeout(Duration::from_secs(5), self.endpoint.wait_idle()).await };
+        // The close is on its way in any case.
+        let _ = self.runtime.block_on(idle);
+    }
+}
+
 /// A request to `path` of `a.example`.
 pub(super) fn request(method: &str, path: &str, fields: &[(&str, &str)]) -> Request<()> {
     let mut builder = Request::builder().method(method).uri(format!("https://a.example{path}"));

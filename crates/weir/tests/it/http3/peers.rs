@@ -39,5 +39,5 @@ fn libcurl_is_served() {
         Command::new(crate::clients::python()).args(["-c", SCRIPT, &port]).arg(&authority).output().unwrap();
     let text = String::from_utf8_lossy(&run.stdout);
     let errors = String::from_utf8_lossy(&run.stderr);
-    assert_eq!(text, "200 4 0 True\n200 4 1048576 True\n", "{errors}");
+    assert_eq!(text, "200 30 0 True\n200 30 1048576 True\n", "{errors}");
 }

@@ -44,11 +44,20 @@ fn expired_certificate_is_served_with_one_warning() {
     );
     assert_eq!((&old["names"], &old["subject"]), (&json!(["a.example"]), &json!("CN=a.example")), "{old}");
     assert_eq!(listed(&weir, "new")["state"], "valid");
+    let of_client = authority.expired_pair(&["client"]);
+    weir.put("ssls/nodes", json!({"type": "client", "cert": of_client.certificate, "key": of_client.key}));
+    wait_until("the one for nodes is reported", || {
+        weir.stderr().iter().any(|line| line.contains("an expired certificate is shown to nodes"))
+    });
+    assert_eq!(
+        (&listed(&weir, "nodes")["type"], &listed(&weir, "nodes")["state"]),
+        (&json!("client"), &json!("expired"))
+    );
     let status = Client::connect(weir.address("status")).get("/status/certificates").json();
     assert_eq!(
-        (&status["total"], &status["list"][0]["id"]),
-        (&json!(2), &json!("old")),
-        "the first to end is first"
+        (&status["total"], &status["list"][2]["id"]),
+        (&json!(3), &json!("new")),
+        "the last to end is last"
     );
     assert_eq!(warnings(), 1, "one line for one certificate");
 }
@@ -63,6 +72,20 @@ fn refused_certificate_leaves_its_name_to_others() {
     let (status, answer) = weir.admin("PUT", "ssls/old", body);
     assert_eq!(status, 400, "{answer}");
     assert!(answer["error_msg"].as_str().unwrap().contains("the certificate has expired"), "{answer}");
+
+    let set =
+        json!({"ssls": [{"id": "old", "cert": old.certificate, "key": old.key, "sni": "a.shop.example"}]});
+    let answer = weir.admin_raw(
+        "POST",
+        "weir/apply?keep_others=true",
+        &[("X-API-KEY", testkit::ADMIN_KEY)],
+        set.to_string().as_bytes(),
+    );
+    assert!(
+        answer.status == 400 && answer.text().contains("the certificate has expired"),
+        "{}",
+        answer.text()
+    );
 
     let wild = authority.pair(&["*.shop.example"]);
     put_ssl(&weir, "wild", &wild, json!({"sni": "*.shop.example"}));

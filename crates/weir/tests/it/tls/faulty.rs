@@ -30,5 +30,8 @@ fn wildcard_does_not_serve_a_faulty_objects_name() {
     assert!(error.contains("InternalError"), "{error}");
     assert_eq!(ask("shop.a.example", "secret.a.example").unwrap().status(), 421, "nor another connection");
     let list = Client::connect(weir.address("control")).get("/v1/weir/certificates").json();
-    assert_eq!(list["list"][0], json!({"id": "secret", "names": ["secret.a.example"], "state": "faulty"}));
+    assert_eq!(
+        list["list"][0],
+        json!({"id": "secret", "type": "server", "names": ["secret.a.example"], "state": "faulty"})
+    );
 }
