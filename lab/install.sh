@@ -13,7 +13,7 @@ declare -A packages=(
   # nginx, haproxy, etcd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages.
   [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client"
   # ab is in apache2-utils, taskset in util-linux.
-  [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils util-linux"
+  [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils nghttp2-client util-linux"
   # The fuzzer's engine is C++.
   [fuzz]="g++ libc6-dev make"
 )

@@ -72,7 +72,7 @@ pub(super) fn run(
     Ok(shared.tally.replace(Tally::new(0.0)))
 }
 
-/// The values that all clients of a thread share.
+/// The data that all clients of a thread have in common.
 struct Shared {
     share: Share,
     job: Arc<Job>,

@@ -3,20 +3,23 @@
 
 use crate::result::{Report, ScenarioResult};
 
-/// The note of a scenario in which each connection begins with a handshake; `None` for others.
+/// The note of a scenario in which each connection carries one request after its handshake; `None` for others.
 pub(super) fn note(report: &Report, result: &ScenarioResult) -> Option<String> {
     let scenario = &result.scenario;
     if !scenario.protocol.is_encrypted() || scenario.load.keep_alive {
         return None;
     }
     let measured = result.contenders.iter().filter(|one| !one.runs.is_empty());
-    let told: Vec<String> = measured
-        .map(|one| format!("{} {}", one.name, library(report, &one.name).unwrap_or("does not tell")))
-        .collect();
-    (!told.is_empty()).then(|| format!("TLS libraries: {}.", told.join(", ")))
+    let libraries: Vec<_> = measured.map(|one| (&one.name, library(report, &one.name))).collect();
+    if libraries.iter().all(|(_, library)| library.is_none()) {
+        return None;
+    }
+    let told =
+        libraries.iter().map(|(name, library)| format!("{name} {}", library.unwrap_or("does not tell")));
+    Some(format!("TLS libraries: {}.", told.collect::<Vec<_>>().join(", ")))
 }
 
-/// The library in the version text of a contender: the part after its last comma.
+/// The library in the version text of a contender: the part after its last comma. Texts of earlier results have none.
 fn library<'a>(report: &'a Report, name: &str) -> Option<&'a str> {
     let facts = report.contenders.iter().find(|facts| facts.definition.name == name)?;
     Some(facts.version.as_deref()?.rsplit_once(", ")?.1)

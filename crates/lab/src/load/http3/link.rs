@@ -98,7 +98,7 @@ async fn read(quic: quinn::Connection, engine: Rc<RefCell<Connection>>, mut stre
     }
 }
 
-/// Closes a connection because its server broke a rule.
+/// Closes a connection after a fault of the server.
 pub(super) fn close(quic: &quinn::Connection, error: ConnectionError) {
     quic.close(number(error.code), error.reason.as_bytes());
 }

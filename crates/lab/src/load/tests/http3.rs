@@ -11,7 +11,7 @@ use crate::result::Handshakes;
 
 type Stream = h3::server::RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
 
-/// The response to a request, by its number over all connections.
+/// The server's reaction to a request.
 #[derive(Clone)]
 enum Answer {
     /// Status 200 and this body.

@@ -215,7 +215,7 @@ fn http2_and_grpc_answers_are_counted_and_judged() {
     ];
     let scenarios = scenarios.each_ref().map(|(name, text)| (*name, text.as_str()));
     let laboratory = Laboratory::new(&scenarios, &[("origin", StandIn::default())]);
-    let outcome = laboratory.run(&["--rounds", "1"]);
+    let outcome = laboratory.run(&[]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let report = laboratory.report();
     let run = |name: &str| {
