@@ -5,6 +5,7 @@ mod client;
 mod exchanges;
 mod handshakes;
 mod hostile;
+mod parameters;
 mod peers;
 mod websocket;
 
