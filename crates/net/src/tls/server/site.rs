@@ -199,7 +199,7 @@ impl Site {
         self.keys.get_or_init(load).clone()
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "simulation")))]
     pub(super) fn has_loaded_keys(&self) -> bool {
         self.keys.get().is_some()
     }
