@@ -7,7 +7,7 @@ use ::http2::{BodyState, Config, Connection, Event, StreamKey};
 use message::RequestHead;
 
 use super::http2::Client;
-use super::{BODY, KIB, MEASURED, WARM_UP, allocations_in, engine_with_version, node};
+use super::{BODY, KIB, WARM_UP, assert_allocations_end, engine_with_version, node};
 
 /// Requests at the same time.
 const STREAMS: usize = 8;
@@ -63,10 +63,7 @@ pub(crate) fn check_warm_requests() {
         let mut ask =
             |times: usize| (0..times / at_once).for_each(|_| client.exchange(method, body, at_once));
         ask(10 * WARM_UP);
-        let (allocations, place) = allocations_in(|| ask(MEASURED));
-        // As in `http2`: a pooled buffer may still grow once.
-        let most = if at_once == 1 { 0 } else { STREAMS };
-        assert!(allocations <= most, "{allocations} in {MEASURED} requests, {at_once} at a time\n{place}");
+        assert_allocations_end(&format!("{at_once} at a time over HTTP/2"), ask);
     }
     drop(client);
     engine.stop();
