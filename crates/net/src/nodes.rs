@@ -2,13 +2,18 @@
 //! become known and published apart from the configuration.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::endpoint::{Endpoint, KeepAlive, Protocol};
+use crate::node_state::{NodeState, NodeStates};
 use crate::tls::client::ClientTls;
 
 /// Computes a value from the nodes of a set that every request reads, such as the ring of a consistent hash.
 pub type Derive = fn(&[Node]) -> Arc<dyn Any + Send + Sync>;
+
+/// The marks of a node that a user wrote or a registry gave, such as its zone or its version.
+pub type Metadata = BTreeMap<Box<str>, Box<str>>;
 
 /// The nodes of an upstream at one moment.
 #[derive(Default)]
@@ -19,6 +24,8 @@ pub struct NodeSet {
     pub derived: Option<Arc<dyn Any + Send + Sync>>,
     /// Why there are fewer nodes than were written, a sentence for the log.
     pub note: Option<String>,
+    /// The states of the upstream's nodes; every set of the upstream has the same.
+    pub states: Arc<NodeStates>,
 }
 
 /// One node.
@@ -32,6 +39,10 @@ pub struct Node {
     pub weight: u32,
     /// Nodes of a lower priority are used when no higher one is left.
     pub priority: i64,
+    /// See [`Metadata`]; none where it is empty.
+    pub metadata: Option<Arc<Metadata>>,
+    /// Whether it may be selected.
+    pub state: Arc<NodeState>,
 }
 
 /// A node as it is written.
@@ -47,6 +58,8 @@ pub struct PlannedNode {
     pub weight: u32,
     /// Its priority.
     pub priority: i64,
+    /// See [`Metadata`]; none where it is empty.
+    pub metadata: Option<Arc<Metadata>>,
 }
 
 /// The nodes of an upstream as they are written.

@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 
 use crate::endpoint::{EndpointKey, Endpoints};
 use crate::env;
+use crate::node_state::NodeStates;
 use crate::nodes::{Node, NodeSet, Plan};
 
 pub use system::{LookupOptions, SystemLookup};
@@ -350,7 +351,12 @@ fn names(plan: &Plan) -> impl Iterator<Item = &str> {
 }
 
 /// The nodes of a plan with what is known of their names: every address of a name is a node.
-fn node_set(plan: &Plan, known: &BTreeMap<Box<str>, Name>, endpoints: &Endpoints) -> NodeSet {
+fn node_set(
+    plan: &Plan,
+    known: &BTreeMap<Box<str>, Name>,
+    endpoints: &Endpoints,
+    states: &Arc<NodeStates>,
+) -> NodeSet {
     let mut nodes = Vec::new();
     let mut note = None;
     for planned in &plan.nodes {
@@ -366,6 +372,8 @@ fn node_set(plan: &Plan, known: &BTreeMap<Box<str>, Name>, endpoints: &Endpoints
                 host: planned.authority.clone(),
                 weight: planned.weight,
                 priority: planned.priority,
+                metadata: planned.metadata.clone(),
+                state: states.of(address, &planned.authority),
             });
         };
         match planned.host.parse::<IpAddr>() {
@@ -381,7 +389,7 @@ fn node_set(plan: &Plan, known: &BTreeMap<Box<str>, Name>, endpoints: &Endpoints
         }
     }
     let derived = plan.derive.map(|derive| derive(&nodes));
-    NodeSet { nodes, derived, note }
+    NodeSet { nodes, derived, note, states: states.clone() }
 }
 
 /// Has the nodes of `plan` in `cell`. Requests are served from it meanwhile: a new name must not leave them without nodes
@@ -393,14 +401,14 @@ fn publish_nodes(
     endpoints: &Endpoints,
 ) {
     let waits = names(plan).any(|host| known.get(host).is_none_or(|name| !name.tried));
-    if !waits || cell.load().nodes.is_empty() {
-        publish(cell, node_set(plan, known, endpoints));
+    let held = cell.load();
+    if !waits || held.nodes.is_empty() {
+        publish(cell, &held, node_set(plan, known, endpoints, &held.states));
     }
 }
 
 /// Publishes `set` unless the cell holds the same nodes already: an equal set must not reset any balancer.
-fn publish(cell: &Published<NodeSet>, set: NodeSet) {
-    let held = cell.load();
+fn publish(cell: &Published<NodeSet>, held: &NodeSet, set: NodeSet) {
     let same = held.note == set.note
         && held.nodes.len() == set.nodes.len()
         && held.nodes.iter().zip(&set.nodes).all(|(a, b)| {
@@ -408,6 +416,7 @@ fn publish(cell: &Published<NodeSet>, set: NodeSet) {
                 && a.weight == b.weight
                 && a.priority == b.priority
                 && a.host == b.host
+                && a.metadata == b.metadata
         });
     if !same {
         cell.publish(Arc::new(set));

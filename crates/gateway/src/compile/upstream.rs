@@ -17,8 +17,8 @@ use super::{CompileFault, Compiler, HeldUpstream, route};
 use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::{HashKey, PassHost, Upstream};
 use net::endpoint::{KeepAlive, Protocol};
-use net::nodes::NodeSet;
-use net::nodes::{Plan, PlannedNode};
+use net::nodes::{Metadata, NodeSet, Plan, PlannedNode};
+use serde_json::Value;
 
 impl Compiler {
     /// Compiles the upstream that `owner` is or embeds, or takes it out.
@@ -127,11 +127,13 @@ impl Compiler {
             derive: balancer.derive,
         };
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
+        let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
         // Another method is another state machine and starts with empty state. The same method continues with the new
         // nodes.
         let cell =
             before.filter(|before| before.balancer.name == balancer.name).map(|before| before.nodes.clone());
-        let cell = cell.unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet::default()))));
+        let cell = cell
+            .unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet { states, ..NodeSet::default() }))));
         self.services.resolver().follow(&cell, plan);
         Ok(Upstream {
             identity: identity.into(),
@@ -161,7 +163,22 @@ fn planned(node: &model::resource::Node) -> PlannedNode {
         authority: node.authority().into(),
         weight: node.weight,
         priority: i64::from(node.priority),
+        metadata: node.metadata.as_deref().and_then(metadata),
     }
+}
+
+/// The marks of a node that are a text, a number or a boolean; others cannot be compared.
+fn metadata(written: &Value) -> Option<Arc<Metadata>> {
+    let mark = |(name, value): (&String, &Value)| {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(_) | Value::Bool(_) => value.to_string(),
+            _ => return None,
+        };
+        Some((name.as_str().into(), value.into()))
+    };
+    let marks: Metadata = written.as_object()?.iter().filter_map(mark).collect();
+    (!marks.is_empty()).then(|| Arc::new(marks))
 }
 
 /// The protocol of connections to the nodes.

@@ -115,20 +115,20 @@ pub(super) mod testing {
     use super::consistent_hash::derive_ring;
     use super::*;
     use net::endpoint::Endpoint;
+    use net::node_state::NodeStates;
     use net::nodes::Node;
 
     pub(in crate::upstream) fn set(weights: &[u32]) -> NodeSet {
-        let node = |(index, weight): (usize, &u32)| Node {
-            endpoint: Arc::new(Endpoint::cleartext(
-                index as u64,
-                ([127, 0, 0, 1], 8000 + index as u16).into(),
-            )),
-            host: "127.0.0.1".into(),
-            weight: *weight,
-            priority: 0,
+        let states = Arc::<NodeStates>::default();
+        let node = |(index, weight): (usize, &u32)| {
+            let address = ([127, 0, 0, 1], 8000 + index as u16).into();
+            let host: Arc<str> = "127.0.0.1".into();
+            let state = states.of(address, &host);
+            let endpoint = Arc::new(Endpoint::cleartext(index as u64, address));
+            Node { endpoint, host, weight: *weight, priority: 0, metadata: None, state }
         };
         let nodes: Vec<_> = weights.iter().enumerate().map(node).collect();
-        NodeSet { derived: Some(derive_ring(&nodes)), nodes, note: None }
+        NodeSet { derived: Some(derive_ring(&nodes)), nodes, note: None, states }
     }
 
     pub(in crate::upstream) fn choose(

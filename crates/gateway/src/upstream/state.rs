@@ -8,6 +8,7 @@ use net::nodes::NodeSet;
 use stdx::published::{Published, Reader};
 
 use super::Upstream;
+use super::availability::Availability;
 use super::balance::{Balancer, Choice, Tier};
 use exchange::overload::limiter::Limiter;
 
@@ -29,6 +30,7 @@ pub(crate) struct UpstreamState {
     nodes: Reader<NodeSet>,
     /// One balancer for all nodes of a priority, the highest first.
     tiers: Vec<(i64, Box<dyn Balancer>)>,
+    availability: Availability,
     /// The concurrency limiter, made with the first request if requests are limited by latency.
     limiter: Option<Rc<Limiter>>,
 }
@@ -38,7 +40,8 @@ impl UpstreamState {
     pub(crate) fn new(upstream: &Upstream, stagger: usize) -> UpstreamState {
         let nodes = Reader::new(upstream.nodes.clone());
         let tiers = tiers(upstream, nodes.get(), stagger);
-        UpstreamState { source: upstream.nodes.clone(), nodes, tiers, limiter: None }
+        let availability = Availability::of(nodes.get());
+        UpstreamState { source: upstream.nodes.clone(), nodes, tiers, availability, limiter: None }
     }
 
     /// The limiter of requests that wait for this upstream.
@@ -57,6 +60,9 @@ impl UpstreamState {
         if let Some(old) = self.nodes.refresh() {
             let before = std::mem::replace(&mut self.tiers, tiers(upstream, self.nodes.get(), stagger));
             self.carry_over(&old, &before);
+            self.availability = Availability::of(self.nodes.get());
+        } else if self.availability.is_stale(self.nodes.get()) {
+            self.availability = Availability::of(self.nodes.get());
         }
         self.nodes.get()
     }
@@ -83,10 +89,12 @@ impl UpstreamState {
         let generation = self.nodes.generation();
         let set: &NodeSet = self.nodes.get();
         let one_tier = self.tiers.len() == 1;
+        let unusable = self.availability.unusable.as_deref();
         for (priority, balancer) in &mut self.tiers {
             let excluded = |index: usize| {
                 (!one_tier && set.nodes[index].priority != *priority)
                     || (!tried.is_empty() && tried.contains(&set.nodes[index].endpoint.id))
+                    || unusable.is_some_and(|unusable| unusable[index])
             };
             let choice = Choice { set, key_hash, random, now_ms, excluded: &excluded };
             if let Some(index) = balancer.choose(&choice) {
@@ -168,6 +176,7 @@ mod tests {
     use super::super::balance::{BalancerKind, least_connections, round_robin};
     use super::*;
     use exchange::options::Timeouts;
+    use net::node_state::Unusable;
 
     fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
         Upstream {
@@ -214,6 +223,22 @@ mod tests {
         state.refresh(&upstream, 0);
         assert_eq!(state.choose(0, 0, 0, &[0]).map(|selected| selected.endpoint_id), Some(1));
         assert!(state.choose(0, 0, 0, &[1]).is_none());
+    }
+
+    #[test]
+    fn unusable_node_is_left_out_until_it_is_usable() {
+        let upstream = upstream(&round_robin::KIND, &[1, 1]);
+        let mut state = UpstreamState::new(&upstream, 0);
+        let node = upstream.nodes.load().nodes[0].state.clone();
+        let mut chosen = || {
+            state.refresh(&upstream, 0);
+            (0..4).map(|_| state.choose(0, 0, 0, &[]).unwrap().index).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(), [0, 1, 0, 1]);
+        node.mark(Unusable::Unhealthy, true);
+        assert_eq!(chosen(), [1, 1, 1, 1]);
+        node.mark(Unusable::Unhealthy, false);
+        assert!(chosen().contains(&0));
     }
 
     #[test]

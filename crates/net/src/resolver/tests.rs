@@ -29,6 +29,7 @@ fn plan(hosts: &[&str]) -> Plan {
         authority: (*host).into(),
         weight: 1,
         priority: 0,
+        metadata: None,
     };
     Plan {
         nodes: hosts.iter().map(node).collect(),

@@ -38,7 +38,14 @@ impl Addresses {
         policy: Arc<OutboundPolicy>,
     ) -> Addresses {
         let Connecting { tls, protocol, keep_alive } = connecting;
-        let node = PlannedNode { host: host.into(), port, authority: host.into(), weight: 1, priority: 0 };
+        let node = PlannedNode {
+            host: host.into(),
+            port,
+            authority: host.into(),
+            weight: 1,
+            priority: 0,
+            metadata: None,
+        };
         let nodes = Arc::new(Published::new(Arc::new(NodeSet::default())));
         resolver.follow(&nodes, Plan { nodes: vec![node], tls, protocol, keep_alive, derive: None });
         Addresses { place: place.into(), nodes, policy }

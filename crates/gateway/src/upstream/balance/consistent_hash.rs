@@ -122,7 +122,7 @@ mod tests {
             node.endpoint =
                 Arc::new(Endpoint::cleartext(index as u64, ([127, 0, 0, 1], 1980 + index as u16).into()));
         }
-        NodeSet { derived: Some(derive_ring(&nodes)), nodes, note: None }
+        NodeSet { derived: Some(derive_ring(&nodes)), nodes, ..NodeSet::default() }
     }
 
     /// The port that each of the keys `key0`, `key1` and so on is mapped to.
