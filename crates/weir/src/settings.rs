@@ -63,6 +63,10 @@ settings! {
         /// Serve HTTP/2 to clients of the proxy: over TLS to those that ask for it by ALPN, without TLS to those that begin with
         /// it (prior knowledge). HTTP/1 is served on the same addresses either way.
         http2: bool = parse::switch("true|false", "true"),
+        /// Addresses of the lists above and below (`proxy`, `proxy_tls` and the others of the proxy), written as they are
+        /// there, on which HTTP/2 is not served although `http2` is on. With port 0, all listeners of that address and port
+        /// 0 are meant. As `http2`, it changes with a restart or an upgrade.
+        http1_only: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
         /// Addresses the proxy listens on for connections that begin with a PROXY protocol header of version 1 or 2, in which
         /// a balancer in front names the client. A connection without a header is closed. As `proxy` in all else.
         proxy_protocol: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
@@ -568,6 +572,7 @@ impl Settings {
         self.check_admin_tls(written, faults);
         self.check_acme(written, faults);
         self.check_proxy_protocol(written, faults);
+        self.check_http1_only(written, faults);
         if self.max_header_line_bytes > self.max_head_bytes {
             let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
             faults
@@ -662,6 +667,18 @@ impl Settings {
             let reason =
                 format!("`{name}` needs `proxy_protocol_from`, the addresses of the balancers in front");
             faults.push(written.fault_of_pair([name, "proxy_protocol_from"], reason));
+        }
+    }
+
+    /// Refuses addresses without HTTP/2 that the proxy does not listen on, because a typing error would leave HTTP/2 on.
+    fn check_http1_only(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let lists = self.proxy_listeners();
+        for address in &self.http1_only {
+            if !lists.iter().any(|(_, list)| list.contains(address)) {
+                let names = lists.map(|(name, _)| format!("`{name}`")).join(", ");
+                let reason = format!("{address} is in none of {names}; write it as it is there");
+                faults.push(written.fault("http1_only", reason));
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod exchanges;
 mod grpc;
 mod hostile;
 mod lifecycle;
+mod listeners;
 mod raw;
 mod resets;
 mod websocket;
