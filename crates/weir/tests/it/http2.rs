@@ -6,6 +6,7 @@ mod client;
 mod conformance;
 mod exchanges;
 mod grpc;
+mod grpc_streams;
 mod hostile;
 mod lifecycle;
 mod listeners;
