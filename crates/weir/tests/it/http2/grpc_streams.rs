@@ -20,7 +20,7 @@ fn framed(message: &str) -> Bytes {
     [&[0], &length[..], message.as_bytes()].concat().into()
 }
 
-/// A call whose server echoes every message as it comes.
+/// A call to a server that echoes every message as it comes.
 struct Call {
     client: Client,
     requests: SendStream<Bytes>,
