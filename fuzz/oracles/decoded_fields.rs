@@ -6,8 +6,11 @@ use multiplex::{Field, FieldVisitor};
 /// A field with its mark.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnedField {
+    /// The name as it was decoded.
     pub name: Vec<u8>,
+    /// The value.
     pub value: Vec<u8>,
+    /// Whether it must never be put into a table.
     pub is_sensitive: bool,
 }
 
