@@ -5,36 +5,56 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::observe::status::Status;
 
-/// The numbers of connections and of streams that a protocol counts in.
-type Counters = fn(&Status) -> (&AtomicUsize, &AtomicUsize);
-
-/// Counts one connection and its streams for as long as it lives.
-pub(super) struct StreamCounts {
-    status: Arc<Status>,
-    counters: Counters,
-    streams: usize,
+/// A protocol that counts. Its values have no size, because an idle connection holds one.
+pub(super) trait Counting {
+    /// The numbers of connections and of streams.
+    fn counters<'s>(&self, status: &'s Status) -> (&'s AtomicUsize, &'s AtomicUsize);
 }
 
-impl StreamCounts {
+/// Counts in the numbers of HTTP/2.
+pub(super) struct Http2;
+/// Counts in the numbers of HTTP/3.
+pub(super) struct Http3;
+
+impl Counting for Http2 {
+    fn counters<'s>(&self, status: &'s Status) -> (&'s AtomicUsize, &'s AtomicUsize) {
+        (&status.http2_connections, &status.http2_streams)
+    }
+}
+
+impl Counting for Http3 {
+    fn counters<'s>(&self, status: &'s Status) -> (&'s AtomicUsize, &'s AtomicUsize) {
+        (&status.http3_connections, &status.http3_streams)
+    }
+}
+
+/// Counts one connection and its streams for as long as it lives.
+pub(super) struct StreamCounts<P: Counting> {
+    status: Arc<Status>,
+    streams: usize,
+    protocol: P,
+}
+
+impl<P: Counting> StreamCounts<P> {
     /// Counts another connection, without streams.
-    pub(super) fn begin(status: &Arc<Status>, counters: Counters) -> StreamCounts {
-        counters(status).0.fetch_add(1, Ordering::Relaxed);
-        StreamCounts { status: status.clone(), counters, streams: 0 }
+    pub(super) fn begin(status: &Arc<Status>, protocol: P) -> StreamCounts<P> {
+        protocol.counters(status).0.fetch_add(1, Ordering::Relaxed);
+        StreamCounts { status: status.clone(), streams: 0, protocol }
     }
 
     /// Counts the streams that the connection has now.
     pub(super) fn set_streams(&mut self, streams: usize) {
         let before = std::mem::replace(&mut self.streams, streams);
         if before != streams {
-            (self.counters)(&self.status).1.fetch_add(streams.wrapping_sub(before), Ordering::Relaxed);
+            self.protocol.counters(&self.status).1.fetch_add(streams.wrapping_sub(before), Ordering::Relaxed);
         }
     }
 }
 
-impl Drop for StreamCounts {
+impl<P: Counting> Drop for StreamCounts<P> {
     fn drop(&mut self) {
         self.set_streams(0);
-        (self.counters)(&self.status).0.fetch_sub(1, Ordering::Relaxed);
+        self.protocol.counters(&self.status).0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -49,8 +69,7 @@ mod tests {
             let of = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
             (of(&status.http2_connections), of(&status.http2_streams))
         };
-        let begin =
-            || StreamCounts::begin(&status, |status| (&status.http2_connections, &status.http2_streams));
+        let begin = || StreamCounts::begin(&status, Http2);
         let (mut first, second) = (begin(), begin());
         first.set_streams(3);
         first.set_streams(1);
@@ -59,5 +78,6 @@ mod tests {
         assert_eq!(read(), (1, 0));
         drop(second);
         assert_eq!(read(), (0, 0));
+        assert_eq!(size_of::<StreamCounts<Http2>>(), 2 * size_of::<usize>());
     }
 }

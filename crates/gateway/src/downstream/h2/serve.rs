@@ -15,7 +15,7 @@ use super::served::{self, Arrival};
 use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::linger::linger;
 use crate::downstream::h1::timer::ConnectionTimer;
-use crate::downstream::stream_counts::StreamCounts;
+use crate::downstream::stream_counts::{Http2, StreamCounts};
 use crate::downstream::streams::Streams;
 use net::env;
 
@@ -52,7 +52,7 @@ struct Serving {
     lifecycle: Lifecycle,
     connection: Box<Connection>,
     timer: ConnectionTimer,
-    counts: StreamCounts,
+    counts: StreamCounts<Http2>,
 }
 
 impl Serving {
@@ -64,9 +64,7 @@ impl Serving {
             link,
             lifecycle: Lifecycle::new(timer.context.local.now_ms()),
             connection,
-            counts: StreamCounts::begin(&timer.context.status, |status| {
-                (&status.http2_connections, &status.http2_streams)
-            }),
+            counts: StreamCounts::begin(&timer.context.status, Http2),
             timer,
         };
         if let Some(input) = input {

@@ -15,7 +15,7 @@ use super::lifecycle::Lifecycle;
 use super::link::{Link, RequestStream, number};
 use super::served;
 use crate::downstream::h1::timer::ConnectionTimer;
-use crate::downstream::stream_counts::StreamCounts;
+use crate::downstream::stream_counts::{Http3, StreamCounts};
 use crate::downstream::streams::Streams;
 use net::env;
 
@@ -46,7 +46,7 @@ struct Serving {
     lifecycle: Lifecycle,
     connection: Box<Connection>,
     timer: ConnectionTimer,
-    counts: StreamCounts,
+    counts: StreamCounts<Http3>,
     /// Bytes for the control stream at the last look.
     control_bytes: usize,
     /// The loss was made known to the exchanges.
@@ -68,9 +68,7 @@ impl Serving {
             link,
             lifecycle: Lifecycle::new(timer.context.local.now_ms()),
             connection,
-            counts: StreamCounts::begin(&timer.context.status, |status| {
-                (&status.http3_connections, &status.http3_streams)
-            }),
+            counts: StreamCounts::begin(&timer.context.status, Http3),
             timer,
             control_bytes: 0,
             is_loss_told: false,
