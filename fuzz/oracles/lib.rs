@@ -7,6 +7,7 @@
 pub mod admin_body;
 pub mod catalog;
 pub mod chunked;
+pub mod decoded_fields;
 pub mod exchange;
 pub mod exchange_answers;
 pub mod exchange_http2;

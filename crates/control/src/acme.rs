@@ -20,14 +20,13 @@ mod report;
 mod schedule;
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use model::Key;
 use model::acme::Challenges;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::watch;
 
+use crate::background::BackgroundThread;
 use crate::clock::Clock;
 use crate::reconcile::Reconcile;
 use crate::sealing::Sealer;
@@ -63,8 +62,7 @@ pub(crate) struct Acme {
     view: SharedView,
     wishes: Option<Arc<Wishes>>,
     report: Report,
-    stop: watch::Sender<bool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<BackgroundThread>>,
 }
 
 impl Acme {
@@ -102,8 +100,7 @@ impl Acme {
             name: instance_name(),
             cache: Mutex::default(),
         };
-        let (stop, thread) = (watch::Sender::new(false), Mutex::default());
-        Ok(Acme { environment, view, wishes, report, stop, thread })
+        Ok(Acme { environment, view, wishes, report, thread: Mutex::default() })
     }
 
     /// Begins to order and to renew, on a thread of its own. A second call does nothing.
@@ -115,33 +112,18 @@ impl Acme {
         if thread.is_some() {
             return Ok(());
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(LOOKUPS_MAX)
-            .build()?;
         let shared = self.environment.shared.clone();
-        let manager = Manager {
-            environment: Arc::clone(&self.environment),
-            view: self.view.clone(),
-            wishes: self.wishes.clone(),
-            leader: Leader::new(shared, self.report.name.clone()),
-            stop: self.stop.subscribe(),
-        };
-        *thread = Some(std::thread::Builder::new().name("acme".to_owned()).spawn(move || {
-            runtime.block_on(manager.run());
-            // A name that is being looked up is not waited for.
-            runtime.shutdown_background();
-        })?);
+        let (environment, view) = (Arc::clone(&self.environment), self.view.clone());
+        let (wishes, leader) = (self.wishes.clone(), Leader::new(shared, self.report.name.clone()));
+        let run = |stop| Manager { environment, view, wishes, leader, stop }.run();
+        *thread = Some(BackgroundThread::start("acme", LOOKUPS_MAX, run)?);
         Ok(())
     }
 
     /// Ends the work; orders under way are given up and taken up again by the next start.
     pub(crate) fn stop(&self) {
-        self.stop.send_replace(true);
-        if let Some(thread) = self.thread.lock().take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread of ACME had panicked");
+        if let Some(thread) = self.thread.lock().take() {
+            thread.stop();
         }
     }
 

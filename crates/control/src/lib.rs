@@ -5,6 +5,7 @@
 
 pub mod acme;
 pub mod admin;
+mod background;
 mod certificates;
 pub mod clock;
 pub mod control_api;

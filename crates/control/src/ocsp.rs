@@ -21,14 +21,14 @@ use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
 use tokio::sync::Notify;
 
+use crate::background::BackgroundThread;
 use cache::{Cache, Wanted};
-use thread::FetchThread;
 
 /// The responses of all certificates of objects that ask for stapling.
 #[derive(Default)]
 pub struct Ocsp {
     shared: Arc<Shared>,
-    thread: Mutex<Option<FetchThread>>,
+    thread: Mutex<Option<BackgroundThread>>,
 }
 
 /// State that the thread shares with the users of responses.
@@ -84,7 +84,7 @@ impl Ocsp {
     fn start_thread(&self) {
         let mut thread = self.thread.lock();
         if thread.is_none() {
-            match FetchThread::start(Arc::clone(&self.shared)) {
+            match thread::start(Arc::clone(&self.shared)) {
                 Ok(started) => *thread = Some(started),
                 Err(error) => {
                     tracing::error!(%error, "no thread for OCSP: certificates are shown without responses")

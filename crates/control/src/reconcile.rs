@@ -11,6 +11,7 @@ pub(crate) mod file;
 mod gate;
 mod good;
 mod journal;
+mod publishing;
 mod release;
 mod secrets;
 pub(crate) mod source;
@@ -21,14 +22,13 @@ pub(crate) mod versions;
 pub(crate) mod whole;
 mod write;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use model::{Applied, Catalog, Fault, Key, Snapshot, Written};
+use model::{Applied, Catalog, Fault, Key, Snapshot};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -38,7 +38,7 @@ use crate::sealing::Sealer;
 use crate::secret::Secrets;
 use crate::source::etcd::EtcdSourceError;
 use crate::source::store::StoreError;
-use crate::view::{EtcdStatus, SharedView, View};
+use crate::view::{EtcdStatus, SharedView};
 use source::{Source, SourceFacts};
 
 pub use configs::Configs;
@@ -397,92 +397,6 @@ impl ControlLoop {
     }
 }
 
-impl Reconciler {
-    fn written(&self, key: &Key) -> Option<&Written> {
-        match self.snapshot.faulty_at(key) {
-            Some(faulty) => Some(&faulty.written),
-            None => self.snapshot.get(key).map(|object| &object.written),
-        }
-    }
-
-    /// Passes a new snapshot to workers and readers.
-    fn publish(&mut self, applied: Applied) {
-        self.good.keep(&self.parts.sealer, &applied.snapshot);
-        self.hand_over(applied);
-    }
-
-    /// As [`Reconciler::publish`]; the good forms on disk stay unchanged.
-    fn hand_over(&mut self, applied: Applied) {
-        self.prepare_secrets(&applied);
-        self.parts.ocsp.follow(&applied, &*self.parts.secrets);
-        let publisher = &mut self.parts.publisher;
-        // The configuration is already checked and stored, so that a bug in the compiler must not end the control side.
-        let faults = catch_unwind(AssertUnwindSafe(|| publisher.publish(&applied))).unwrap_or_else(|_| {
-            vec![Fault::general(format!(
-                "revision {} cannot be compiled: a panic",
-                applied.snapshot.revision()
-            ))]
-        });
-        for fault in faults.iter().filter(|fault| fault.key.is_none()) {
-            tracing::error!(%fault, "the configuration cannot be compiled");
-        }
-        self.compile_faults = faults;
-        self.compile_faults.truncate(MAX_COMPILE_FAULTS);
-        let touched =
-            |fault: &Fault| applied.diff.iter().any(|difference| Some(&difference.key) == fault.key.as_ref());
-        self.reference_faults.retain(|fault| !touched(fault));
-        self.reference_faults.extend(self.secret_faults(&applied));
-        self.reference_faults.truncate(MAX_COMPILE_FAULTS);
-        self.snapshot = applied.snapshot;
-        let touched = applied.faults.into_iter().chain(self.compile_faults.iter().cloned());
-        let touched = touched.filter_map(|fault| fault.key).collect();
-        told::tell_skipped(&applied.diff);
-        self.start_faults.settle(&self.snapshot, &self.compile_faults);
-        let view = self.view();
-        self.told.tell(&view, touched, self.facts.logs_faults);
-        self.parts.view.store(view);
-    }
-
-    /// Takes expired certificates out of force, where a setting says so.
-    fn expire(&mut self) {
-        let Some(faults) = self.parts.publisher.expire() else { return };
-        let touched = faults.iter().filter_map(|fault| fault.key.clone()).collect();
-        self.compile_faults = faults;
-        self.compile_faults.truncate(MAX_COMPILE_FAULTS);
-        let view = self.view();
-        self.told.tell(&view, touched, self.facts.logs_faults);
-        self.parts.view.store(view);
-    }
-
-    /// Replaces the view for readers.
-    fn show(&self) {
-        self.parts.view.store(self.view());
-    }
-
-    fn view(&self) -> View {
-        let mut view = View {
-            snapshot: self.snapshot.clone(),
-            skips_plugins: self.parts.catalog.ignores_any(),
-            unready: Vec::new(),
-            faults: self.faults.clone(),
-            compile_faults: self.compile_faults.clone(),
-            reference_faults: self.reference_faults.clone(),
-            etcd: self.etcd.clone(),
-            configs: Arc::clone(&self.configs),
-            changed: self.changed,
-        };
-        view.unready = self.start_faults.reasons(&view);
-        view
-    }
-}
-
-impl Drop for Reconciler {
-    fn drop(&mut self) {
-        self.parts.secrets.stop();
-        self.parts.ocsp.stop();
-    }
-}
-
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Continue,
@@ -495,8 +409,6 @@ fn stopping() -> Refused {
 
 /// Capacity of the command queue. The Admin listener has fewer seats, so that its requests never fill it.
 const MAX_WAITING: usize = 1024;
-/// Limit of compile faults that are kept. The first thousand usually show the cause.
-const MAX_COMPILE_FAULTS: usize = 1000;
 /// Writes in one transaction, so that one fsync serves many; more would delay the first answers by more than a few
 /// milliseconds of checks.
 const MAX_BATCH: usize = 256;

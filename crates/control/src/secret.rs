@@ -20,6 +20,7 @@ use model::{Applied, Fault, Kind, Object};
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
 
+use crate::background::BackgroundThread;
 use cache::Counts;
 pub(crate) use client::{Get, connect, get};
 pub use environment::Environment;
@@ -27,13 +28,12 @@ pub use files::FilePolicy;
 use files::Files;
 pub use shared::SecretOptions;
 use shared::Shared;
-use thread::FetchThread;
 
 /// The values of all references, shared by the reconciling thread and the compiler.
 pub struct Secrets {
     shared: Arc<Shared>,
     files: Mutex<Files>,
-    thread: Mutex<Option<FetchThread>>,
+    thread: Mutex<Option<BackgroundThread>>,
 }
 
 impl Secrets {
@@ -106,7 +106,7 @@ impl Secrets {
     fn start_thread(&self) {
         let mut thread = self.thread.lock();
         if thread.is_none() {
-            match FetchThread::start(Arc::clone(&self.shared)) {
+            match thread::start(Arc::clone(&self.shared)) {
                 Ok(started) => *thread = Some(started),
                 Err(error) => tracing::error!(%error, "no thread for secrets: references stay unresolved"),
             }

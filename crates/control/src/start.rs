@@ -1,199 +1,27 @@
 //! Starting and stopping the control side: source, reconciling thread, listeners, in that order. It does not know
 //! settings files and flags; boot passes their values.
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+mod config;
+mod handlers;
+
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ipnet::IpNet;
-use model::Catalog;
-use model::acme::Challenges;
-use model::tickets::SharedTicketKeys;
-use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::acme::{Acme, AcmeConfig, AcmeParts, beside_file};
-use crate::admin::auth::{AdminKey, Gate};
-use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
-use crate::clock::Clock;
-use crate::control_api::{ControlApi, ControlParts};
-use crate::metrics_server::Metrics;
-use crate::ocsp::Ocsp;
-use crate::reconcile::file::DeclarativeFile;
+use crate::acme::{Acme, AcmeParts, beside_file};
 use crate::reconcile::source::Source;
-use crate::reconcile::store::EmbeddedStore;
-use crate::reconcile::{HandOver, LoadError, Parts, Publisher, Reconcile, WriteGate};
-use crate::report::Reports;
-use crate::sealing::Sealer;
-use crate::secret::Secrets;
-use crate::serve::{Busy, Handler, serve};
+use crate::reconcile::{HandOver, Parts, Reconcile, WriteGate};
+use crate::serve::{Busy, serve};
 use crate::shared_state::Shared;
-use crate::source::etcd::{EtcdConfig, EtcdSource};
-use crate::source::file::FileSource;
-use crate::source::store::{DirectoryLock, Store, StoreError};
 use crate::status::Status;
 use crate::ticket_keys::{self, TicketSharing};
-use crate::tls::{ServerTls, TlsFiles};
+use crate::tls::ServerTls;
 use crate::view::SharedView;
-
-/// The parts that the control side needs to start.
-pub struct ControlConfig {
-    /// The source of the configuration.
-    pub source: SourceConfig,
-    /// All plugins of this gateway.
-    pub catalog: Arc<Catalog>,
-    /// Passes each configuration to the workers.
-    pub publisher: Box<dyn Publisher>,
-    /// The state of the running gateway.
-    pub reports: Reports,
-    /// The time of day.
-    pub clock: Arc<dyn Clock>,
-    /// The lock of the store's directory, if it is held already.
-    pub lock: Option<DirectoryLock>,
-    /// The rules of the Admin API.
-    pub admin: AdminConfig,
-    /// The key that secrets in the store are encrypted with.
-    pub sealer: Sealer,
-    /// The values of references to secrets; the compiler behind the publisher has them too.
-    pub secrets: Arc<Secrets>,
-    /// Whether the instance is ready although faults keep routes or global rules out of force since its start.
-    pub ready_with_faults: bool,
-    /// Certificates to order by ACME; none orders none.
-    pub acme: Option<AcmeConfig>,
-    /// The place where the data plane finds answers to challenges.
-    pub challenges: Arc<Challenges>,
-    /// The OCSP responses that are stapled; the compiler behind the publisher has them too.
-    pub ocsp: Arc<Ocsp>,
-    /// The data plane's keys of session tickets, which a cluster shares; none where there are no tickets.
-    pub ticket_keys: Option<Arc<dyn SharedTicketKeys>>,
-}
-
-/// The source of the configuration.
-#[derive(Debug, Clone)]
-pub enum SourceConfig {
-    /// The embedded store in this data directory.
-    Store {
-        /// The data directory; made if it is missing.
-        directory: PathBuf,
-    },
-    /// A declarative file.
-    File {
-        path: PathBuf,
-        /// Whether a file with any fault changes nothing, and prevents the start.
-        strict: bool,
-        /// The directory for good forms of faulty objects; made when there is one.
-        directory: PathBuf,
-    },
-    /// etcd; a copy of its data is kept in this data directory.
-    Etcd {
-        /// Endpoints, prefix and credentials.
-        config: Box<EtcdConfig>,
-        /// The data directory; made if it is missing.
-        directory: PathBuf,
-    },
-}
-
-impl SourceConfig {
-    /// The data directory.
-    fn directory(&self) -> &Path {
-        match self {
-            SourceConfig::Store { directory }
-            | SourceConfig::File { directory, .. }
-            | SourceConfig::Etcd { directory, .. } => directory,
-        }
-    }
-
-    /// The source; this is the one place that names them all.
-    fn open(self, lock: Option<DirectoryLock>) -> Result<Box<dyn Source>, LoadError> {
-        Ok(match self {
-            SourceConfig::Store { directory } => {
-                let store = match lock {
-                    Some(lock) => Store::open_locked(lock)?,
-                    None => Store::open(&directory)?,
-                };
-                Box::new(EmbeddedStore::new(store))
-            }
-            SourceConfig::File { path, strict, .. } => {
-                Box::new(DeclarativeFile::new(FileSource::new(path), strict))
-            }
-            SourceConfig::Etcd { config, directory } => {
-                let lock = match lock {
-                    Some(lock) => lock,
-                    None => DirectoryLock::take(&directory).map_err(StoreError::from)?,
-                };
-                Box::new(EtcdSource::new(*config, &lock)?)
-            }
-        })
-    }
-}
-
-/// Bound sockets; none means that the listener is off.
-#[derive(Debug, Default)]
-pub struct Listeners {
-    /// The Admin API.
-    pub admin: Option<TcpListener>,
-    /// The control API.
-    pub control: Option<TcpListener>,
-    /// `/status`.
-    pub status: Option<TcpListener>,
-    /// The metrics.
-    pub metrics: Option<TcpListener>,
-}
-
-/// The rules of the Admin API.
-#[derive(Debug, Clone)]
-pub struct AdminConfig {
-    /// Keys with their roles.
-    pub keys: Vec<AdminKey>,
-    /// Off: every client on the allow list may do everything (`admin_key_required: false`).
-    pub key_required: bool,
-    /// Networks that may connect; empty means the contract's default.
-    pub allow: Vec<IpNet>,
-    /// `enable_admin_cors`.
-    pub cors: bool,
-    /// The APISIX version shown in `Server`; none: `Server` has no version.
-    pub emulated_version: Option<String>,
-    /// Whether stream routes are accepted; otherwise they are refused as APISIX refuses them with layer 4 off.
-    pub stream_routes: bool,
-    /// The memory that the process may use, in bytes, which limits the bodies of whole sets; 0 is no limit.
-    pub memory_limit_bytes: u64,
-    /// HTTPS with these files; none: plain HTTP.
-    pub tls: Option<TlsFiles>,
-}
-
-impl Default for AdminConfig {
-    fn default() -> AdminConfig {
-        AdminConfig {
-            keys: Vec::new(),
-            key_required: true,
-            allow: Vec::new(),
-            cors: true,
-            emulated_version: Some(EMULATED_VERSION.to_owned()),
-            stream_routes: true,
-            memory_limit_bytes: 0,
-            tls: None,
-        }
-    }
-}
-
-/// The reasons why the control side does not start.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// There is no first configuration.
-    #[error(transparent)]
-    Source(#[from] LoadError),
-    /// The certificate of the Admin API cannot be used.
-    #[error("the Admin API cannot be served over HTTPS: {0}")]
-    Tls(String),
-    /// Certificates cannot be ordered.
-    #[error("certificates cannot be ordered by ACME: {0}")]
-    Acme(String),
-    /// The runtime or a listener cannot be set up.
-    #[error("cannot start the control side: {0}")]
-    Io(#[from] std::io::Error),
-}
+pub use config::{AdminConfig, ControlConfig, EMULATED_VERSION, Listeners, SourceConfig, StartError};
+use handlers::{HandlerParts, Handlers, handlers};
 
 /// The running control side.
 pub struct Control {
@@ -397,54 +225,6 @@ impl Drop for Control {
     }
 }
 
-struct Handlers {
-    admin: Arc<dyn Handler>,
-    control: Arc<dyn Handler>,
-    status: Arc<dyn Handler>,
-    metrics: Arc<dyn Handler>,
-}
-
-/// The parts of the handlers of all listeners.
-struct HandlerParts {
-    reconcile: Reconcile,
-    view: SharedView,
-    admin: AdminConfig,
-    catalog: Arc<Catalog>,
-    reports: Reports,
-    status: Status,
-    sealer: Sealer,
-    acme: Option<Arc<Acme>>,
-}
-
-fn handlers(parts: HandlerParts) -> Handlers {
-    let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, acme } = parts;
-    let control = ControlApi::new(ControlParts {
-        view: view.clone(),
-        reconcile: reconcile.clone(),
-        catalog: Arc::clone(&catalog),
-        reports: reports.clone(),
-    });
-    let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone());
-    let admin = Admin::new(AdminParts {
-        gate: Gate::new(admin.keys, admin.key_required, admin.allow),
-        headers: ApiHeaders::new(admin.emulated_version.as_deref(), admin.cors),
-        view: view.clone(),
-        reconcile: reconcile.clone(),
-        catalog,
-        reports,
-        stream_routes: admin.stream_routes,
-        sealer,
-        acme,
-        max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
-    });
-    Handlers {
-        admin: Arc::new(admin),
-        control: Arc::new(control),
-        status: Arc::new(status),
-        metrics: Arc::new(metrics),
-    }
-}
-
 /// Where the state of certificates is shared: in etcd, else in the data folder.
 fn shared_state(source: &dyn Source, data: Option<&Path>) -> Result<Shared, StartError> {
     match source.cluster() {
@@ -468,8 +248,6 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 
 /// The folder of accounts, records and certificates within the data folder.
 const ACME_FOLDER: &str = "acme";
-/// The version of APISIX that the interface emulates (decision 0029).
-pub const EMULATED_VERSION: &str = "3.18.0";
 /// Two threads, so that one accepts while the other serves. Not more, because the data plane needs the cores.
 const RUNTIME_THREADS: usize = 2;
 /// Limit of listings and scrapes that run at once.
@@ -480,10 +258,11 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::auth::AdminKey;
     use crate::clock::SystemClock;
     use crate::testing::{Recorder, catalog, reports};
     use std::io::{Read, Write};
-    use std::net::{SocketAddr, TcpStream};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
 
     fn config(source: SourceConfig) -> ControlConfig {
         let keys = vec![AdminKey { key: "boss".to_owned(), role: crate::Role::Admin }];

@@ -1,6 +1,7 @@
 //! Options that the engine gets at its start and that never change afterwards: limits, deadlines, forwarding. Each limit is named
 //! and has a reason; none is read from a file here.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use message::HeadLimits;
@@ -28,6 +29,15 @@ pub struct Options {
     pub challenges: Option<Arc<Challenges>>,
     /// The port that clients reach the gateway at over TLS.
     pub https_port: u16,
+    /// Listeners, by their address as it was asked for or bound, on which HTTP/2 is not served.
+    pub http1_only: Vec<SocketAddr>,
+}
+
+impl Options {
+    /// Whether HTTP/2 is served on the listener that was asked for as `wanted` and is bound to `bound`.
+    pub fn serves_http2(&self, wanted: SocketAddr, bound: SocketAddr) -> bool {
+        self.limits.http2.is_enabled && !self.http1_only.iter().any(|only| *only == wanted || *only == bound)
+    }
 }
 
 /// Limits and deadlines; 0 turns one off where it says so.

@@ -339,6 +339,7 @@ pub fn options() -> Options {
         pin: false,
         challenges: None,
         https_port: 9443,
+        http1_only: Vec::new(),
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod h3;
 pub(crate) mod layers;
 pub(crate) mod listener_state;
 pub(crate) mod proxy_protocol;
+mod stream_counts;
 mod stream_end;
 mod streams;
 pub(crate) mod tls;

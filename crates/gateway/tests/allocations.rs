@@ -389,6 +389,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
             upstream_timeouts: Timeouts::default(),
             pin: false,
             https_port: 9443,
+            http1_only: Vec::new(),
             challenges: None,
         }),
         workers: 1,

@@ -1,5 +1,5 @@
 //! Decoding the chunked coding (RFC 9112 section 7.1) without touching the data: the decoder says how many
-//! framing bytes to drop and how many data bytes follow. It refuses to know buffers and what data is for.
+//! framing bytes to drop and how many data bytes follow. It does not know buffers and what data is for.
 
 use crate::limits::Limits;
 use message::{FieldId, Headers, syntax};

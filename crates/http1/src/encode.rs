@@ -1,4 +1,4 @@
-//! Writing heads and chunks, appended to a caller's buffer; it refuses to know where the bytes go.
+//! Writing heads and chunks, appended to a caller's buffer; it does not know where the bytes go.
 
 use message::{FieldSet, Headers, Version};
 

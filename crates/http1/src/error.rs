@@ -1,4 +1,4 @@
-//! Why a head was refused and the status that says so; it refuses to know how the refusal is sent.
+//! Why a head was refused and the status that says so; it does not know how the refusal is sent.
 
 /// Why a head was refused. For a response the caller answers 502 and logs [`HeadError::reason`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

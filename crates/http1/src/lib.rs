@@ -1,5 +1,5 @@
 //! HTTP/1.0 and 1.1 without I/O: heads, field lists, message framing, the chunked coding and the encoders.
-//! It knows bytes and RFC 9110/9112; it refuses to know sockets, clocks, routes or policies beyond the wire.
+//! It knows bytes and RFC 9110/9112; it does not know sockets, clocks, routes or policies beyond the wire.
 //!
 //! The parsers are strict where the standard lets a recipient choose: a message that two programs could
 //! read in two ways is an error, never a guess. Everything a proxy needs later (framing, persistence,

@@ -1,5 +1,5 @@
 //! The line structure of a head: is it complete, does every line end in CRLF, which spans are its fields.
-//! It refuses to know what a start line or a field means.
+//! It does not know what a start line or a field means.
 
 use message::{FieldId, HeadLimits, Headers, Span};
 

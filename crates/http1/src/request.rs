@@ -1,5 +1,5 @@
 //! Request heads: parsing and what they say about the body and the connection.
-//! It refuses to know routes, limits on bodies, or whether a target form is served.
+//! It does not know routes, limits on bodies, or whether a target form is served.
 
 mod fault;
 mod target;

@@ -1,5 +1,5 @@
 //! Response heads: parsing and what they say about the body and the connection.
-//! It refuses to know which request they answer beyond "was it HEAD".
+//! It does not know which request they answer beyond "was it HEAD".
 
 use message::{FieldId, HeadLimits, ResponseHead, Span, Version};
 

@@ -1,4 +1,4 @@
-//! One connection: its state, its construction, its events and its output. It refuses to know how frames are read and
+//! One connection: its state, its construction, its events and its output. It does not know how frames are read and
 //! written, which its modules do.
 
 mod body;

@@ -1,4 +1,4 @@
-//! Error codes of RFC 9113 section 7 and the fault that ends a connection; it refuses to know when they occur.
+//! Error codes of RFC 9113 section 7 and the fault that ends a connection; it does not know when they occur.
 
 use std::fmt;
 

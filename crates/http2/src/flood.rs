@@ -1,4 +1,4 @@
-//! The kinds of cheap frames and how many of each a peer may send. It refuses to know when frames are counted.
+//! The kinds of cheap frames and how many of each a peer may send. It does not know when frames are counted.
 
 use multiplex::account::{Account, Rate};
 

@@ -1,4 +1,4 @@
-//! Flow-control windows of both directions (RFC 9113 section 5.2 and 6.9); it refuses to know streams and frames.
+//! Flow-control windows of both directions (RFC 9113 section 5.2 and 6.9); it does not know streams and frames.
 
 /// The window of streams and connection before any SETTINGS or WINDOW_UPDATE.
 pub(crate) const DEFAULT_WINDOW: u32 = 65_535;

@@ -1,4 +1,4 @@
-//! HPACK (RFC 7541): tables, decoder and encoder. It refuses to know frames, streams and what a field means for a
+//! HPACK (RFC 7541): tables, decoder and encoder. It does not know frames, streams and what a field means for a
 //! message, except where the encoder decides which fields to put into its table.
 
 mod decoder;

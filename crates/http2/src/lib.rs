@@ -1,5 +1,5 @@
 //! HTTP/2 (RFC 9113) and HPACK (RFC 7541) without I/O, for both sides of a connection. It knows bytes, times that it is
-//! handed, and the rules of the wire; it refuses to know sockets, clocks, routes or policies beyond the wire.
+//! handed, and the rules of the wire; it does not know sockets, clocks, routes or policies beyond the wire.
 //!
 //! A driver owns a [`Connection`] and the transport. Each turn of its event loop it
 //!

@@ -1,4 +1,4 @@
-//! The one output buffer of a connection; it refuses to know what the bytes are.
+//! The one output buffer of a connection; it does not know what the bytes are.
 
 use crate::pool;
 

@@ -1,4 +1,4 @@
-//! SETTINGS of both sides (RFC 9113 section 6.5, RFC 8441, RFC 9218): values, ranges and their form. It refuses to know
+//! SETTINGS of both sides (RFC 9113 section 6.5, RFC 8441, RFC 9218): values, ranges and their form. It does not know
 //! what follows from a change.
 
 use crate::flow::DEFAULT_WINDOW;

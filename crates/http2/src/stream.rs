@@ -1,4 +1,4 @@
-//! The state of one stream (RFC 9113 section 5.1); it refuses to know the connection around it.
+//! The state of one stream (RFC 9113 section 5.1); it does not know the connection around it.
 
 use multiplex::StoredHead;
 

@@ -1,4 +1,4 @@
-//! The streams of a connection: slots, keys that detect reuse, and the way from an identifier to a slot. It refuses to know
+//! The streams of a connection: slots, keys that detect reuse, and the way from an identifier to a slot. It does not know
 //! what streams do.
 
 use stdx::pooled::PooledBox;

@@ -1,4 +1,4 @@
-//! One connection: its state, its construction, its requests and its events. It refuses to know how streams are read, which
+//! One connection: its state, its construction, its requests and its events. It does not know how streams are read, which
 //! its modules and the request readers do.
 
 mod config;

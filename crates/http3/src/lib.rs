@@ -1,5 +1,5 @@
 //! HTTP/3 (RFC 9114) and QPACK (RFC 9204) without I/O, for both sides of a connection. It knows bytes, times that it is
-//! handed, and the rules of the wire; it refuses to know QUIC, sockets, clocks, routes or policies beyond the wire.
+//! handed, and the rules of the wire; it does not know QUIC, sockets, clocks, routes or policies beyond the wire.
 //!
 //! A driver owns a QUIC connection and one [`Connection`]. It
 //!
@@ -14,7 +14,7 @@
 //! A [`Fault`] says whether the stream is reset or the connection closed, and with which code. The rules are as strict as
 //! those of HTTP/2. Table capacity of QPACK is zero in both directions: a section refers to the static table only, so that
 //! streams never wait for each other and QPACK needs no streams of its own. Every size and rate has a limit in [`Limits`];
-//! what the transport has to limit (streams, windows, handshakes) is named there as well.
+//! the limits of the transport (streams, windows, handshakes) are named there as well.
 #![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

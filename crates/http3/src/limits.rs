@@ -1,4 +1,4 @@
-//! The sizes, counts and rates beyond which a peer is refused, each with its reason. It refuses to know where they are
+//! The sizes, counts and rates beyond which a peer is refused, each with its reason. It does not know where they are
 //! configured and how they are counted.
 
 /// The named limits of this crate. Rates are per [`Limits::RATE_INTERVAL_MS`].

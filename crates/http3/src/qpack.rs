@@ -1,5 +1,5 @@
-//! QPACK (RFC 9204) with tables of capacity zero: static references and literals. It refuses to know frames, streams and
-//! what a field means for a message.
+//! QPACK (RFC 9204) with tables of capacity zero: static references and literals. It does not know frames, streams and
+//! the meaning of a field for a message.
 
 mod decoder;
 mod encoder;

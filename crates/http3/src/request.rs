@@ -1,4 +1,4 @@
-//! The peer's message on one request stream: its state and what a driver takes from it. It refuses to know how frames and
+//! The peer's message on one request stream: its state and what a driver takes from it. It does not know how frames and
 //! sections are read, which its modules do.
 
 mod frames;

@@ -1,5 +1,5 @@
 //! SETTINGS of both sides (RFC 9114 section 7.2.4, RFC 9204 section 5, RFC 9220, RFC 9297): values, ranges and their form. It
-//! refuses to know what follows from them.
+//! does not know what follows from them.
 
 use crate::frame::{self, kind};
 use crate::{Config, ConnectionError, ErrorCode, Limits, varint};

@@ -1,4 +1,4 @@
-//! Integers of QUIC (RFC 9000 section 16), whole or in parts; it refuses to know what they count.
+//! Integers of QUIC (RFC 9000 section 16), whole or in parts; it does not know what they count.
 
 /// The largest integer.
 pub(crate) const MAX: u64 = (1 << 62) - 1;

@@ -1,4 +1,4 @@
-//! The field names the gateway knows by number, so that a look-up compares one byte; it refuses to know values.
+//! The field names the gateway knows by number, so that a look-up compares one byte; it does not know values.
 
 macro_rules! known_fields {
     ($($id:ident = $name:literal,)*) => {

@@ -1,5 +1,5 @@
 //! A field list that keeps order and case: owned bytes and a table of spans into them, reused message after
-//! message. It refuses to know what the fields mean beyond their hop-by-hop mark.
+//! message. It does not know what the fields mean beyond their hop-by-hop mark.
 //!
 //! Parsed lines stay as they came; edits append new lines behind them and move the spans, and an encoder
 //! copies unmodified neighbours in one run. Names and values are checked on every edit, so a line break

@@ -1,4 +1,4 @@
-//! The request methods the gateway tells apart; it refuses to know what a method is allowed to do.
+//! The request methods the gateway tells apart; it does not know what a method is allowed to do.
 
 /// A request method. Names are case-sensitive (RFC 9110 section 9.1): `get` is [`Method::Other`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -1,4 +1,4 @@
-//! The character classes of RFC 9110 and 3986 and the small grammars made of them; it refuses to know messages.
+//! The character classes of RFC 9110 and 3986 and the small grammars made of them; it does not know messages.
 
 /// True for a non-empty token (RFC 9110 section 5.6.2): what names, methods and options are made of.
 pub fn is_token(text: &[u8]) -> bool {

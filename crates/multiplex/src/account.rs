@@ -1,4 +1,4 @@
-//! The account of cheap frames: what a peer sends that costs more than it pays. It refuses to know the frames and their
+//! The account of cheap frames: what a peer sends that costs more than it pays. It does not know the frames and their
 //! limits.
 
 /// How many frames of one kind are accepted in an interval.

@@ -1,4 +1,4 @@
-//! The form that error codes have in both protocols; it refuses to know the codes.
+//! The form that error codes have in both protocols; it does not know the codes.
 
 /// Defines `ErrorCode`, a number with the names that the RFCs give to some values. Each row is the name of a constant, its
 /// value, and the name on the wire of logs.

@@ -1,4 +1,4 @@
-//! A decoded field, its receiver, and the bytes that a field may have. It refuses to know how fields are compressed and what
+//! A decoded field, its receiver, and the bytes that a field may have. It does not know how fields are compressed and what
 //! they mean.
 
 use message::{FieldId, syntax};

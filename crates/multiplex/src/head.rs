@@ -1,5 +1,5 @@
 //! Heads and trailers out of decoded fields, under the message rules of RFC 9113 section 8 and RFC 9114 section 4, which are
-//! the same. It refuses to know frames and the states of streams.
+//! the same. It does not know frames and the states of streams.
 
 mod fields;
 mod request;

@@ -1,4 +1,4 @@
-//! The Huffman code of RFC 7541 appendix B; it refuses to know what the strings are.
+//! The Huffman code of RFC 7541 appendix B; it does not know what the strings are.
 //!
 //! The code is canonical: symbols in order of length and value have consecutive codes. The lengths are therefore the whole
 //! table, and codes and look-up tables are computed from them at compile time.

@@ -1,4 +1,4 @@
-//! Integers with a prefix of 1 to 8 bits (RFC 7541 section 5.1); it refuses to know what they count.
+//! Integers with a prefix of 1 to 8 bits (RFC 7541 section 5.1); it does not know what they count.
 
 use crate::CodeError;
 

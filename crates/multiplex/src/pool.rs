@@ -1,4 +1,4 @@
-//! Memory that connections of one thread borrow while they have work: byte vectors and stored heads. It refuses to know what
+//! Memory that connections of one thread borrow while they have work: byte vectors and stored heads. It does not know what
 //! they are used for. Idle connections hold none of it.
 
 use std::cell::RefCell;

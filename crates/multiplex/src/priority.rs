@@ -1,4 +1,4 @@
-//! Priorities of responses (RFC 9218); it refuses to know how streams are scheduled.
+//! Priorities of responses (RFC 9218); it does not know how streams are scheduled.
 
 use message::syntax;
 

@@ -1,4 +1,4 @@
-//! String literals (RFC 7541 section 5.2): a bit for the Huffman code, a length, the text. It refuses to know what the texts
+//! String literals (RFC 7541 section 5.2): a bit for the Huffman code, a length, the text. It does not know what the texts
 //! are.
 
 use crate::{CodeError, huffman, integer};

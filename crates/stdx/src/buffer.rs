@@ -1,5 +1,5 @@
 //! Byte buffers for sockets: heap memory that is initialised once, given back to the thread's pool on drop.
-//! They refuse to know what the bytes are and where they come from.
+//! They do not know what the bytes are and where they come from.
 
 use std::cell::RefCell;
 

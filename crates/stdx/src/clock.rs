@@ -1,4 +1,4 @@
-//! Monotonic time as a plain number, and the calendar: the UTC date of a given wall-clock second, also as HTTP writes it. It refuses to know the
+//! Monotonic time as a plain number, and the calendar: the UTC date of a given wall-clock second, also as HTTP writes it. It does not know the
 //! wall clock itself, which is handed in.
 
 /// Nanoseconds of the machine's monotonic clock, the same for all threads and processes; read several times for every

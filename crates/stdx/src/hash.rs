@@ -1,5 +1,5 @@
 //! The hash functions of the house: a quick one for tables, one over bytes with a seed, and CRC-32 for rings
-//! that must agree with other programs. It refuses to know what is hashed.
+//! that must agree with other programs. It does not know what is hashed.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -1,5 +1,5 @@
 //! A value that one side replaces as a whole and many threads read without touching a shared count.
-//! It refuses to know what the value is and when it is worth replacing.
+//! It does not know what the value is and when it is worth replacing.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Coarse timers of one worker: time is handed in, expired wakers are handed out. They refuse to know a clock.
+//! Coarse timers of one worker: time is handed in, expired wakers are handed out. They do not know a clock.
 //!
 //! A connection moves its deadline at every read and write and nearly never lets it expire. So a later
 //! deadline is only stored; the wheel's entry stays where it is and moves when its slot comes up (lazy

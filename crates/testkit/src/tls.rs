@@ -68,6 +68,11 @@ impl TlsClient {
         TlsClient::with(authority, name, Some(pair), &[&version::TLS13, &version::TLS12], &["http/1.1"])
     }
 
+    /// The same, which offers these protocols by ALPN.
+    pub fn offering(authority: &str, name: &str, alpn: &[&str]) -> TlsClient {
+        TlsClient::with(authority, name, None, &[&version::TLS13, &version::TLS12], alpn)
+    }
+
     /// The same, which speaks only TLS 1.2 or only 1.3.
     pub fn of_version(authority: &str, name: &str, is_13: bool) -> TlsClient {
         let one = if is_13 { &version::TLS13 } else { &version::TLS12 };
@@ -149,6 +154,20 @@ impl TlsClient {
             certificate: certificates.first().map(|certificate| certificate.to_vec()).unwrap_or_default(),
             text: String::from_utf8_lossy(&text).into_owned(),
         })
+    }
+
+    /// The protocol that a new connection agrees on by ALPN, if any.
+    ///
+    /// # Errors
+    /// As [`TlsClient::get`].
+    pub fn agreed_protocol(&self, address: SocketAddr) -> io::Result<Option<String>> {
+        let mut socket = TcpStream::connect_timeout(&address, WAIT_LIMIT)?;
+        socket.set_read_timeout(Some(WAIT_LIMIT))?;
+        let mut tls = self.connection();
+        while tls.is_handshaking() {
+            tls.complete_io(&mut socket)?;
+        }
+        Ok(tls.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned()))
     }
 
     /// A plain address behind which every connection speaks TLS to `address`, until the test ends.

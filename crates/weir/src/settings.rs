@@ -7,33 +7,35 @@ mod apisix;
 mod arguments;
 mod fault;
 mod file;
+mod load;
 mod parse;
 #[cfg(test)]
 mod reference;
+mod relations;
 mod remark;
 mod service_variable;
 mod table;
 #[cfg(test)]
 mod tests;
 mod values;
+mod views;
 mod written;
 
-use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use control::acme::ChallengeKind;
 use exchange::options::AltSvc;
 use gateway::compile::ExpiredCertificates;
 use ipnet::IpNet;
-use model::check::{CheckOptions, UnknownFields};
-use model::settings::{PathSettings, RouterMode, SharedSettings, UpstreamTimeout};
+use model::check::UnknownFields;
+use model::settings::RouterMode;
 use net::tls::server::Versions;
 
 pub(crate) use arguments::SettingsArguments;
 pub(crate) use fault::{Fault, Faults, Place};
 pub(crate) use file::{FileKind, kind_of};
+pub(crate) use load::{Loaded, SettingsSource};
 pub(crate) use parse::{available_cores, log_filter};
 #[cfg(test)]
 pub(crate) use reference::check_page;
@@ -63,6 +65,10 @@ settings! {
         /// Serve HTTP/2 to clients of the proxy: over TLS to those that ask for it by ALPN, without TLS to those that begin with
         /// it (prior knowledge). HTTP/1 is served on the same addresses either way.
         http2: bool = parse::switch("true|false", "true"),
+        /// Addresses of the lists above and below (`proxy`, `proxy_tls` and the others of the proxy), written as they are
+        /// there, on which HTTP/2 is not served although `http2` is on. With port 0, all listeners of that address and port
+        /// 0 are meant. As `http2`, it changes with a restart or an upgrade.
+        http1_only: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
         /// Addresses the proxy listens on for connections that begin with a PROXY protocol header of version 1 or 2, in which
         /// a balancer in front names the client. A connection without a header is closed. As `proxy` in all else.
         proxy_protocol: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
@@ -449,269 +455,12 @@ settings! {
     }
 }
 
-/// The sources of settings besides the environment: read at the start, and again at HUP.
-#[derive(Debug)]
-pub(crate) struct SettingsSource {
-    /// The settings file.
-    pub(crate) config: Option<PathBuf>,
-    /// The flags of the command line.
-    pub(crate) flags: Written,
-}
-
-impl SettingsSource {
-    /// The settings as they are written now.
-    ///
-    /// # Errors
-    /// As [`Settings::load`].
-    pub(crate) fn load(&self) -> Result<Loaded, Faults> {
-        Settings::load(self.config.as_deref(), std::env::vars_os(), self.flags.clone())
-    }
-}
-
-/// Settings, and the keys of the file that have no effect.
-#[derive(Clone, Debug)]
-pub(crate) struct Loaded {
-    /// The settings in force.
-    pub(crate) settings: Settings,
-    /// The keys of the file that have no effect here.
-    pub(crate) remarks: Remarks,
-}
-
 /// Looks up an environment variable.
 pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
-
-impl Settings {
-    /// The settings in force: defaults, then the settings file, then the environment, then flags.
-    ///
-    /// # Errors
-    /// Every fault of every source, each with its place. A file that cannot be read or parsed is one fault.
-    pub(crate) fn load(
-        config: Option<&Path>,
-        environment: impl IntoIterator<Item = (OsString, OsString)>,
-        flags: Written,
-    ) -> Result<Loaded, Faults> {
-        let mut faults = Vec::new();
-        let mut written = Written::defaults();
-        let mut remarks = Remarks::default();
-        let variables: Vec<(OsString, OsString)> = environment.into_iter().collect();
-        if let Some(path) = config {
-            let lookup = |name: &str| {
-                let (_, value) = variables.iter().find(|(found, _)| found == name)?;
-                value.to_str().map(str::to_owned)
-            };
-            let (from_file, said) = file::read(path, &lookup, &mut faults);
-            written.override_with(from_file);
-            remarks = said;
-        }
-        written.override_with(Written::from_environment(variables, &mut faults));
-        written.override_with(flags);
-        Self::from_written(&written, faults).map(|settings| Loaded { settings, remarks })
-    }
-
-    /// The settings that the text of a settings file gives over the defaults, without environment and flags. Only
-    /// `${{VARIABLE}}` in a file of APISIX is replaced from the environment of this process.
-    ///
-    /// # Errors
-    /// Every fault, with `path` and its line.
-    pub(crate) fn from_file_text(path: &Path, text: &str) -> Result<Loaded, Faults> {
-        let mut faults = Vec::new();
-        let mut written = Written::defaults();
-        let (from_file, remarks) = file::parse(path, text, &|name| std::env::var(name).ok(), &mut faults);
-        written.override_with(from_file);
-        Self::from_written(&written, faults).map(|settings| Loaded { settings, remarks })
-    }
-
-    /// The part of the settings that both the control side and the data side need.
-    #[must_use]
-    pub(crate) fn shared(&self) -> SharedSettings {
-        SharedSettings {
-            path: PathSettings {
-                merge_slashes: self.merge_slashes,
-                delete_uri_tail_slash: self.delete_uri_tail_slash,
-                normalize_uri_like_servlet: self.normalize_uri_like_servlet,
-                match_uri_encoded_slash: self.match_uri_encoded_slash,
-            },
-            router: self.router_mode,
-            trusted_addresses: self.trusted_addresses.clone(),
-            upstream_timeout: UpstreamTimeout {
-                connect: Duration::from_millis(self.upstream_connect_timeout_ms),
-                send: Duration::from_millis(self.upstream_send_timeout_ms),
-                read: Duration::from_millis(self.upstream_read_timeout_ms),
-            },
-            strict: self.strict,
-        }
-    }
-
-    /// The settings that checks of objects depend on.
-    #[must_use]
-    pub(crate) fn check_options(&self) -> CheckOptions {
-        let unknown_fields = if self.strict { UnknownFields::Refuse } else { self.unknown_fields };
-        let refuses_expired_certificates = self.ssl_expired_certificates == ExpiredCertificates::Refuse;
-        CheckOptions {
-            unknown_fields,
-            router: self.router_mode,
-            refuses_expired_certificates,
-            ..CheckOptions::default()
-        }
-    }
-
-    /// Parses every value, then checks the values that depend on each other.
-    fn from_written(written: &Written, mut faults: Vec<Fault>) -> Result<Self, Faults> {
-        let resolved = Self::resolve(written, &mut faults);
-        resolved.and_then(|settings| settings.check_relations(written, &mut faults)).ok_or(Faults(faults))
-    }
-
-    /// Refuses values that are valid alone but not together.
-    fn check_relations(self, written: &Written, faults: &mut Vec<Fault>) -> Option<Self> {
-        self.check_addresses(written, faults);
-        self.check_source(written, faults);
-        self.check_admin_tls(written, faults);
-        self.check_acme(written, faults);
-        self.check_proxy_protocol(written, faults);
-        if self.max_header_line_bytes > self.max_head_bytes {
-            let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
-            faults
-                .push(written.fault_of_pair(["max_header_line_bytes", "max_head_bytes"], reason.to_owned()));
-        }
-        if self.dns_ttl_min_ms > self.dns_ttl_max_ms {
-            let reason = "dns_ttl_min_ms is more than dns_ttl_max_ms; lower it or raise that";
-            faults.push(written.fault_of_pair(["dns_ttl_min_ms", "dns_ttl_max_ms"], reason.to_owned()));
-        }
-        faults.is_empty().then_some(self)
-    }
-
-    /// Refuses a source that lacks a setting it needs, or that another setting contradicts.
-    fn check_source(&self, written: &Written, faults: &mut Vec<Fault>) {
-        let reason = match (self.source, &self.resources) {
-            (Source::File, None) => "`source: file` needs `resources`, the file",
-            (Source::Store | Source::Etcd, Some(_)) => "`resources` names a file; leave it out, or `source`",
-            _ if self.etcd_cert.is_some() != self.etcd_key.is_some() => {
-                faults.push(written.fault_of_pair(
-                    ["etcd_cert", "etcd_key"],
-                    "a certificate and its private key go together".to_owned(),
-                ));
-                return;
-            }
-            _ if self.etcd_username.is_some() != self.etcd_password.is_some() => {
-                faults.push(written.fault_of_pair(
-                    ["etcd_username", "etcd_password"],
-                    "a user name and a password go together".to_owned(),
-                ));
-                return;
-            }
-            _ => return,
-        };
-        faults.push(written.fault_of_pair(["source", "resources"], reason.to_owned()));
-    }
-
-    /// Refuses challenges that cannot be answered, and more external accounts than authorities.
-    fn check_acme(&self, written: &Written, faults: &mut Vec<Fault>) {
-        let uses_dns = self.acme_challenges.contains(&ChallengeKind::Dns01);
-        if uses_dns != self.acme_dns_hook.is_some() {
-            let reason = "`dns-01` in acme_challenges and acme_dns_hook go together";
-            faults.push(written.fault_of_pair(["acme_challenges", "acme_dns_hook"], reason.to_owned()));
-        }
-        let wildcard = self.acme_domains.iter().flatten().find(|name| name.starts_with("*."));
-        if let Some(name) = wildcard.filter(|_| !uses_dns) {
-            let reason =
-                format!("`{name}` needs `dns-01` in acme_challenges: no other challenge proves a wildcard");
-            faults.push(written.fault_of_pair(["acme_domains", "acme_challenges"], reason));
-        }
-        if self.acme_external_accounts.count() > self.acme_authorities.len() {
-            let reason = "acme_external_accounts has more entries than acme_authorities";
-            let pair = ["acme_external_accounts", "acme_authorities"];
-            faults.push(written.fault_of_pair(pair, reason.to_owned()));
-        }
-    }
-
-    /// Refuses certificates of the Admin API without their keys, and authorities of clients without HTTPS.
-    fn check_admin_tls(&self, written: &Written, faults: &mut Vec<Fault>) {
-        let mut check = |is_wrong: bool, pair: [&'static str; 2], reason: &str| {
-            if is_wrong {
-                faults.push(written.fault_of_pair(pair, reason.to_owned()));
-            }
-        };
-        let both = "a certificate and its private key go together";
-        let is_odd = |one: &Option<PathBuf>, other: &Option<PathBuf>| one.is_some() != other.is_some();
-        check(is_odd(&self.admin_tls_cert, &self.admin_tls_key), ["admin_tls_cert", "admin_tls_key"], both);
-        let pair = ["admin_client_cert", "admin_client_key"];
-        check(is_odd(&self.admin_client_cert, &self.admin_client_key), pair, both);
-        let without_https = self.admin_tls_client_ca.is_some() && self.admin_tls_cert.is_none();
-        let reason = "client certificates need HTTPS; set admin_tls_cert and admin_tls_key too";
-        check(without_https, ["admin_tls_client_ca", "admin_tls_cert"], reason);
-    }
-
-    /// The source of resources, with `auto` resolved.
-    #[must_use]
-    pub(crate) fn source(&self) -> Source {
-        match (self.source, &self.resources) {
-            (Source::Auto, Some(_)) => Source::File,
-            (Source::Auto, None) => Source::Store,
-            (source, _) => source,
-        }
-    }
-
-    /// Refuses listeners that no peer may connect to.
-    fn check_proxy_protocol(&self, written: &Written, faults: &mut Vec<Fault>) {
-        let listeners =
-            [("proxy_protocol", &self.proxy_protocol), ("proxy_protocol_tls", &self.proxy_protocol_tls)];
-        let Some((name, _)) = listeners.into_iter().find(|(_, addresses)| !addresses.is_empty()) else {
-            return;
-        };
-        if self.proxy_protocol_from.is_empty() {
-            let reason =
-                format!("`{name}` needs `proxy_protocol_from`, the addresses of the balancers in front");
-            faults.push(written.fault_of_pair([name, "proxy_protocol_from"], reason));
-        }
-    }
-
-    /// The lists of addresses that the proxy listens on, by their settings.
-    #[must_use]
-    pub(crate) fn proxy_listeners(&self) -> [(&'static str, &[SocketAddr]); 5] {
-        [
-            ("proxy", &self.proxy),
-            ("proxy_tls", &self.proxy_tls),
-            ("proxy_tls_http3", &self.proxy_tls_http3),
-            ("proxy_protocol", &self.proxy_protocol),
-            ("proxy_protocol_tls", &self.proxy_protocol_tls),
-        ]
-    }
-
-    /// Refuses one address for two listeners, because the kernel's error comes later and does not name the settings.
-    fn check_addresses(&self, written: &Written, faults: &mut Vec<Fault>) {
-        let mut taken: Vec<(&'static str, SocketAddr)> = Vec::new();
-        let proxy = self.proxy_listeners();
-        let proxy =
-            proxy.into_iter().flat_map(|(name, list)| list.iter().map(move |address| (name, *address)));
-        let rest = [
-            ("admin", self.admin),
-            ("control", self.control),
-            ("status", self.status),
-            ("metrics", self.metrics),
-        ];
-        let rest = rest.into_iter().filter_map(|(name, address)| Some((name, address?)));
-        for (name, address) in proxy.chain(rest) {
-            if let Some((other, _)) = taken.iter().find(|(_, other)| collide(*other, address)) {
-                let reason = format!("`{other}` and `{name}` both take {address}; give each its own port");
-                faults.push(written.fault_of_pair([other, name], reason));
-            }
-            taken.push((name, address));
-        }
-    }
-}
 
 /// The name that users write for the setting called `name`.
 fn shown_name(name: &'static str) -> &'static str {
     SETTINGS.iter().find(|setting| setting.name == name).map_or(name, Setting::shown_name)
-}
-
-/// Whether two listeners cannot both be bound: same port (port 0 never collides), and the same address or an
-/// unspecified one.
-fn collide(one: SocketAddr, other: SocketAddr) -> bool {
-    let all = |address: IpAddr| address.is_unspecified();
-    let overlap =
-        one.ip() == other.ip() || (one.is_ipv4() == other.is_ipv4() && (all(one.ip()) || all(other.ip())));
-    one.port() != 0 && one.port() == other.port() && overlap
 }
 
 /// The default `Server` header of local replies. Has the version, because support needs it; a setting hides it.

@@ -1,4 +1,4 @@
-//! The trait of the place that the writes of one batch go to. It refuses to know contents and permissions.
+//! The trait of the place that the writes of one batch go to. It does not know contents and permissions.
 
 use model::Key;
 

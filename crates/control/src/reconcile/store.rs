@@ -1,5 +1,5 @@
 //! The embedded store as the source: it is loaded once, written in durable transactions, swept of expired
-//! objects, and lent to another process during an upgrade. It refuses to know how the store keeps things.
+//! objects, and lent to another process during an upgrade. It does not know how the store keeps things.
 
 mod journal;
 mod whole;

@@ -3,56 +3,27 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::cache::{Failure, Fields, Task};
 use super::shared::Shared;
 use super::{client, managers};
+use crate::background::BackgroundThread;
 
-/// The running thread.
-pub(super) struct FetchThread {
-    handle: JoinHandle<()>,
-    shared: Arc<Shared>,
-    stopping: Arc<AtomicBool>,
+/// Starts the thread. When it is stopped, unfinished requests are dropped.
+///
+/// # Errors
+/// As [`BackgroundThread::start`].
+pub(super) fn start(shared: Arc<Shared>) -> io::Result<BackgroundThread> {
+    BackgroundThread::start("secrets", MAX_LOOKUPS, |stopping| run(shared, stopping))
 }
 
-impl FetchThread {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system cannot start a thread, or has no descriptor for its event loop.
-    pub(super) fn start(shared: Arc<Shared>) -> io::Result<FetchThread> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(MAX_LOOKUPS)
-            .build()?;
-        let stopping = Arc::new(AtomicBool::new(false));
-        let (theirs, stop) = (Arc::clone(&shared), Arc::clone(&stopping));
-        let handle = std::thread::Builder::new().name("secrets".to_owned()).spawn(move || {
-            runtime.block_on(run(&theirs, &stop));
-            // `shutdown_background`, because a name lookup that still runs would block the end of the thread.
-            runtime.shutdown_background();
-        })?;
-        Ok(FetchThread { handle, shared, stopping })
-    }
-
-    /// Stops the thread; unfinished requests are dropped.
-    pub(super) fn stop(self) {
-        self.stopping.store(true, Ordering::Release);
-        self.shared.wake.notify_one();
-        if self.handle.join().is_err() {
-            tracing::error!("the thread for secrets had panicked");
-        }
-    }
-}
-
-async fn run(shared: &Arc<Shared>, stopping: &AtomicBool) {
+async fn run(shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
     let mut asking: JoinSet<(Task, Result<Fields, Failure>)> = JoinSet::new();
-    while !stopping.load(Ordering::Acquire) {
+    loop {
         let now = Instant::now();
         let (changed, tasks, next) = {
             let mut cache = shared.cache.lock();
@@ -63,7 +34,7 @@ async fn run(shared: &Arc<Shared>, stopping: &AtomicBool) {
         shared.tried.notify_all();
         shared.tell(changed);
         for task in tasks {
-            let shared = Arc::clone(shared);
+            let shared = Arc::clone(&shared);
             asking.spawn(async move {
                 let answer = ask(&task, &shared).await;
                 (task, answer)
@@ -81,6 +52,8 @@ async fn run(shared: &Arc<Shared>, stopping: &AtomicBool) {
             }
             () = tokio::time::sleep_until(next.max(now + LEAST_PAUSE).into()) => {}
             () = shared.wake.notified() => {}
+            // An error means that the owner of the thread is gone.
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::command::{Closing, Queue};
-use exchange::options::AltSvc;
+use exchange::options::Options;
 use net::listener::Listener;
 
 /// Stands for "no end planned".
@@ -23,14 +23,17 @@ pub(crate) struct OpenListener {
     began_to_close: Notify,
     /// The value of Alt-Svc that its responses carry.
     alt_svc: Option<Rc<str>>,
+    /// Whether its clients may speak HTTP/2.
+    serves_http2: bool,
 }
 
 impl OpenListener {
-    pub(crate) fn new(listener: Arc<Listener>, alt_svc: &AltSvc) -> OpenListener {
-        let has_http3 = listener.wanted().protocols.http3;
-        let alt_svc = alt_svc.value(listener.address().port()).filter(|_| has_http3);
+    pub(crate) fn new(listener: Arc<Listener>, options: &Options) -> OpenListener {
+        let (wanted, address) = (listener.wanted(), listener.address());
+        let alt_svc = options.forward.alt_svc.value(address.port()).filter(|_| wanted.protocols.http3);
         OpenListener {
             alt_svc: alt_svc.map(Rc::from),
+            serves_http2: options.serves_http2(wanted.address, address),
             listener,
             closing_from_ms: Cell::new(NEVER),
             all_closing_from_ms: Cell::new(NEVER),
@@ -42,6 +45,12 @@ impl OpenListener {
     /// The value of Alt-Svc (RFC 7838) that tells clients of HTTP/3; none where it is not served, or not announced.
     pub(crate) fn alt_svc(&self) -> Option<Rc<str>> {
         self.alt_svc.clone()
+    }
+
+    /// Whether its clients may speak HTTP/2, by ALPN over TLS or by prior knowledge without it.
+    #[inline]
+    pub(crate) fn serves_http2(&self) -> bool {
+        self.serves_http2
     }
 
     /// Whether the connection with this number is to end after the exchange in flight.
@@ -100,7 +109,7 @@ mod tests {
 
     fn open_listener() -> OpenListener {
         let wanted = Wanted { address: "127.0.0.1:0".parse().unwrap(), protocols: Protocols::HTTP1 };
-        OpenListener::new(Arc::new(Listener::bind(wanted, 1).unwrap()), &AltSvc::default())
+        OpenListener::new(Arc::new(Listener::bind(wanted, 1).unwrap()), &exchange::testing::options())
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
     let place = AddressPlace::new(counted, peer);
     let Some(tls) = context.generation().tls.clone() else { return };
     let sites = || context.generation().sites.clone();
-    let has_http2 = context.local.options.limits.http2.is_enabled;
+    let has_http2 = identity.listener.serves_http2();
     let handshake = accept(stream, &tls, sites, if has_http2 { Alpn::Http2 } else { Alpn::Http1 });
     let timeout_ms = context.local.options.limits.handshake_timeout_ms;
     let outcome = within_deadline(handshake, timeout_ms, identity.id, &identity.listener, &timer).await;

@@ -1,6 +1,7 @@
 //! Runs a protocol that is not HTTP/1 through the pipeline: a script replaces the client's connection, so that the
 //! pipeline is shown to know a client only as a [`DownstreamStream`]; `node` does the same for endpoints.
 
+mod control;
 mod node;
 mod plugins;
 mod tls;

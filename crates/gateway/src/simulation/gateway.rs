@@ -133,6 +133,7 @@ impl Gateway {
             pin: false,
             challenges: None,
             https_port: 9443,
+            http1_only: Vec::new(),
         };
         let resolver = Resolver::start(Arc::new(names.clone()), names::BOUNDS).unwrap();
         let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));

@@ -37,7 +37,7 @@ impl Worker {
     }
 
     fn view_of(&self, listener: &Arc<Listener>) -> OpenListener {
-        OpenListener::new(listener.clone(), &self.context.local.options.forward.alt_svc)
+        OpenListener::new(listener.clone(), &self.context.local.options)
     }
 
     fn accept_on(self: &Rc<Self>, open: &Rc<OpenListener>, peers: &Rc<[Handle]>) {

@@ -1,4 +1,4 @@
-//! The four forms of a request target (RFC 9112 section 3.2); it refuses to know which of them are served.
+//! The four forms of a request target (RFC 9112 section 3.2); it does not know which of them are served.
 
 use message::{Method, Span, syntax};
 

@@ -1,4 +1,4 @@
-//! The two bodies of a stream as the driver reads and writes them; it refuses to know how frames are read.
+//! The two bodies of a stream as the driver reads and writes them; it does not know how frames are read.
 
 use message::Headers;
 use multiplex::is_trailer;

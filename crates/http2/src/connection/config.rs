@@ -1,4 +1,4 @@
-//! The settings of a connection that its driver chooses, with defaults; it refuses to know where users configure it.
+//! The settings of a connection that its driver chooses, with defaults; it does not know where users configure it.
 
 use message::HeadLimits;
 

@@ -1,4 +1,4 @@
-//! Frames without content: PRIORITY, PRIORITY_UPDATE, RST_STREAM, PING, GOAWAY and WINDOW_UPDATE. It refuses to know
+//! Frames without content: PRIORITY, PRIORITY_UPDATE, RST_STREAM, PING, GOAWAY and WINDOW_UPDATE. It does not know
 //! header blocks and data.
 
 use super::records::Closed;

@@ -1,4 +1,4 @@
-//! Received DATA frames: flow control, content lengths, and the way to their streams. It refuses to know how the gateway
+//! Received DATA frames: flow control, content lengths, and the way to their streams. It does not know how the gateway
 //! takes the data.
 
 use super::receive::{DataFrame, Reading};

@@ -1,4 +1,4 @@
-//! The events of a connection and the facts that come with heads and resets; it refuses to know when they happen.
+//! The events of a connection and the facts that come with heads and resets; it does not know when they happen.
 
 use message::{RequestHead, ResponseHead, Version};
 

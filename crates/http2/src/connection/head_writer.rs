@@ -1,4 +1,4 @@
-//! Writing header blocks into the output, field by field; it refuses to know which fields a message needs.
+//! Writing header blocks into the output, field by field; it does not know which fields a message needs.
 
 use message::{FieldId, FieldSet, Headers};
 use multiplex::PartedField;

@@ -1,4 +1,4 @@
-//! Header blocks: HEADERS and CONTINUATION frames, decoding, and what a head does to its stream. It refuses to know the
+//! Header blocks: HEADERS and CONTINUATION frames, decoding, and what a head does to its stream. It does not know the
 //! rules for fields.
 
 use multiplex::{Field, FieldVisitor, HeadReader, Parsed, Section, StoredHead};

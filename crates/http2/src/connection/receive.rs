@@ -1,4 +1,4 @@
-//! From received bytes to frames: the preface, frames in parts, sizes, and which frame may come now. It refuses to know what
+//! From received bytes to frames: the preface, frames in parts, sizes, and which frame may come now. It does not know what
 //! frames mean.
 
 use super::Connection;

@@ -1,4 +1,4 @@
-//! SETTINGS frames of both directions and what follows from them; it refuses to know their form.
+//! SETTINGS frames of both directions and what follows from them; it does not know their form.
 
 use super::{Connection, Event};
 use crate::error::ConnectionError;

@@ -1,4 +1,4 @@
-//! The start of requests and responses, with their pseudo-fields; it refuses to know regular fields.
+//! The start of requests and responses, with their pseudo-fields; it does not know regular fields.
 
 use message::Method;
 use multiplex::RequestTarget;

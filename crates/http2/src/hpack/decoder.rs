@@ -1,4 +1,4 @@
-//! The decoder of header blocks; it refuses to know what the fields mean, and hands each to a visitor.
+//! The decoder of header blocks; it does not know what the fields mean, and hands each to a visitor.
 
 use message::FieldId;
 use multiplex::string::{self, Text};

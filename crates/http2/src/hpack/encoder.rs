@@ -1,4 +1,4 @@
-//! The encoder of header blocks; it refuses to know frames and which fields a message needs.
+//! The encoder of header blocks; it does not know frames and which fields a message needs.
 
 use message::FieldId;
 use multiplex::{integer, string};

@@ -1,4 +1,4 @@
-//! Which fields the encoder puts into its table; it refuses to know how they are written.
+//! Which fields the encoder puts into its table; it does not know how they are written.
 
 use message::FieldId;
 

@@ -1,4 +1,4 @@
-//! The dynamic table (RFC 7541 section 2.3.2 and 4): a queue of fields bounded in bytes. It refuses to know which fields
+//! The dynamic table (RFC 7541 section 2.3.2 and 4): a queue of fields bounded in bytes. It does not know which fields
 //! belong into it and how an encoder finds them.
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! The events of a connection; it refuses to know when they happen.
+//! The events of a connection; it does not know when they happen.
 
 use crate::Priority;
 

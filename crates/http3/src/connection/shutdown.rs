@@ -1,4 +1,4 @@
-//! The graceful end of a connection (RFC 9114 section 5.2); it refuses to know how long a driver waits.
+//! The graceful end of a connection (RFC 9114 section 5.2); it does not know how long a driver waits.
 
 use super::Connection;
 use crate::frame::kind;

@@ -1,5 +1,5 @@
 //! Unidirectional streams of the peer: their types, which of them may be there, and the streams of QPACK (RFC 9114 section
-//! 6.2, RFC 9204 section 4.2). It refuses to know the frames of the control stream.
+//! 6.2, RFC 9204 section 4.2). It does not know the frames of the control stream.
 
 use super::Connection;
 use crate::flood::Cost;

@@ -1,5 +1,5 @@
 //! From the bytes of a request stream to frames: frames in parts, which frame may come now, and the end of the stream. It
-//! refuses to know the fields of a section.
+//! does not know the fields of a section.
 
 use multiplex::pool;
 

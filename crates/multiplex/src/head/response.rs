@@ -1,4 +1,4 @@
-//! The pseudo-field of responses (RFC 9113 section 8.3.2); it refuses to know regular fields.
+//! The pseudo-field of responses (RFC 9113 section 8.3.2); it does not know regular fields.
 
 use super::HeadReader;
 use crate::Field;

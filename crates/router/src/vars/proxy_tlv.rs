@@ -1,6 +1,6 @@
 //! The names of TLVs of the PROXY protocol, as nginx writes them behind `proxy_protocol_tlv_`.
 //!
-//! Refuses to know values and headers.
+//! Does not know values and headers.
 
 /// A TLV of the header that a connection began with.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -1,5 +1,5 @@
 //! The hierarchical wheel under the timers: items by tick, handed out when their tick comes.
-//! It refuses to know what an item is for and whether it is still wanted.
+//! It does not know what an item is for and whether it is still wanted.
 
 /// Something that waits for a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -221,11 +221,14 @@ impl Readiness for Report {
 impl Listening for Report {
     fn listeners(&self) -> Vec<ListenerReport> {
         let proxy = self.gateway.engine().map(Engine::listeners).unwrap_or_default();
-        let http2 = self.options.limits.http2.is_enabled.then_some("http2");
-        let proxy = proxy.iter().map(|listener| ListenerReport {
-            name: super::sockets::name_of(listener),
-            address: listener.address(),
-            protocols: listener.wanted().protocols.names().into_iter().chain(http2).collect(),
+        let proxy = proxy.iter().map(|listener| {
+            let (wanted, address) = (listener.wanted(), listener.address());
+            let http2 = self.options.serves_http2(wanted.address, address).then_some("http2");
+            ListenerReport {
+                name: super::sockets::name_of(listener),
+                address,
+                protocols: wanted.protocols.names().into_iter().chain(http2).collect(),
+            }
         });
         proxy.chain(self.listeners.iter().cloned()).collect()
     }

@@ -53,6 +53,7 @@ pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Optio
             .first()
             .or(settings.proxy_tls_http3.first())
             .map_or(HTTPS_PORT, SocketAddr::port),
+        http1_only: settings.http1_only.clone(),
     }
 }
 

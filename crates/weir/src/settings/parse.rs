@@ -1,17 +1,15 @@
-//! Parsers from written texts to values: one function for each kind of setting. Reads no file and resolves no name but
-//! `localhost`.
+//! Parsers from written texts to values: one function for each kind of setting. Reads no file.
 
 mod access_log_format;
 mod acme;
+mod addresses;
+mod secrets;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use control::Role;
 use exchange::options::AltSvc;
 use gateway::compile::ExpiredCertificates;
-use ipnet::IpNet;
 use model::check::UnknownFields;
 use model::settings::RouterMode;
 use net::tls::roots::TrustRoots;
@@ -19,32 +17,14 @@ use net::tls::server::Versions;
 use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
 
-use super::fault::Place;
-use super::values::{
-    AdminKey, ErrorLog, ErrorLogFormat, Keyring, LogTarget, MemoryLimit, Overload, RoleKey, Secret, Source,
-};
+use super::values::{ErrorLog, ErrorLogFormat, LogTarget, MemoryLimit, Overload, Source};
 use super::written::Given;
 pub(super) use access_log_format::access_log_format;
 pub(super) use acme::{
     acme_authorities, acme_challenges, acme_domains, acme_names, email, external_accounts,
 };
-
-/// Any number of listening addresses, or `off`.
-pub(super) fn listeners(given: &Given) -> Result<Vec<SocketAddr>, String> {
-    match items(given)[..] {
-        ["off"] => Ok(Vec::new()),
-        [] => Err("is empty; write an address such as `0.0.0.0:9080`, or `off`".to_owned()),
-        ref addresses => addresses.iter().map(|text| address(text)).collect(),
-    }
-}
-
-/// One listening address, or `off`.
-pub(super) fn listener(given: &Given) -> Result<Option<SocketAddr>, String> {
-    match single(given)? {
-        "off" => Ok(None),
-        text => address(text).map(Some),
-    }
-}
+pub(super) use addresses::{endpoints, listener, listeners, name_servers, networks};
+pub(super) use secrets::{admin_key, admin_keys, keyring, secret};
 
 /// Versions of TLS.
 pub(super) fn tls_versions(given: &Given) -> Result<Versions, String> {
@@ -69,25 +49,6 @@ fn named_list(given: &Given, check: fn(&str) -> Result<(), String>) -> Result<Op
         return Ok(None);
     }
     check(&list).map(|()| Some(list))
-}
-
-/// Addresses and networks; an address becomes a network with one address.
-pub(super) fn networks(given: &Given) -> Result<Vec<IpNet>, String> {
-    let network = |text: &&str| {
-        router::cidr::network(text).ok_or_else(|| {
-            format!("`{text}` is not an address or network; write `10.0.0.0/8`, `192.0.2.1` or `fd00::/8`")
-        })
-    };
-    items(given).iter().map(network).collect()
-}
-
-/// Name servers; port 53 where none is written.
-pub(super) fn name_servers(given: &Given) -> Result<Vec<SocketAddr>, String> {
-    let server = |text: &&str| {
-        let plain = text.trim_matches(['[', ']']).parse::<IpAddr>();
-        plain.map(|ip| SocketAddr::new(ip, DNS_PORT)).or_else(|_| address(text))
-    };
-    items(given).iter().map(server).collect()
 }
 
 /// A path.
@@ -137,12 +98,6 @@ pub(super) fn alt_svc(given: &Given) -> Result<AltSvc, String> {
     }
 }
 
-/// A secret text, or nothing.
-pub(super) fn secret(given: &Given) -> Result<Option<Secret>, String> {
-    // Not trimmed, because a secret may begin or end with a space.
-    Ok(given.values.first().filter(|text| !text.is_empty()).cloned().map(Secret::new))
-}
-
 /// The source of resources.
 pub(super) fn source(given: &Given) -> Result<Source, String> {
     match single(given)? {
@@ -170,28 +125,6 @@ pub(super) fn expired_certificates(given: &Given) -> Result<ExpiredCertificates,
         "serve" => Ok(ExpiredCertificates::Serve),
         "refuse" => Ok(ExpiredCertificates::Refuse),
         other => Err(format!("`{other}` is none of `serve` and `refuse`")),
-    }
-}
-
-/// Endpoints of one service: all with TLS or none, because they share the settings of certificates.
-pub(super) fn endpoints(given: &Given) -> Result<Vec<String>, String> {
-    let endpoint = |text: &str| {
-        let (scheme, authority) = text.split_once("://").ok_or(())?;
-        let host_and_port = authority.trim_end_matches('/').rsplit_once(':').ok_or(())?;
-        let known = matches!(scheme, "http" | "https") && !host_and_port.0.is_empty();
-        let port = host_and_port.1.parse::<u16>().map_err(|_| ())?;
-        if known && port > 0 { Ok(text.trim_end_matches('/').to_owned()) } else { Err(()) }
-    };
-    let refuse = |text: &str| format!("`{text}` is not `http://HOST:PORT` or `https://HOST:PORT`");
-    let endpoints = items(given)
-        .into_iter()
-        .map(|text| endpoint(text).map_err(|()| refuse(text)))
-        .collect::<Result<Vec<_>, _>>()?;
-    let secure = endpoints.iter().filter(|endpoint| endpoint.starts_with("https://")).count();
-    match endpoints.len() {
-        0 => Err("is empty; write at least one `http://HOST:PORT`".to_owned()),
-        all if secure == 0 || secure == all => Ok(endpoints),
-        _ => Err("some are `http` and some `https`; all of a cluster are one or the other".to_owned()),
     }
 }
 
@@ -316,60 +249,6 @@ pub(super) fn field_name(given: &Given) -> Result<String, String> {
     }
 }
 
-/// The keys that secrets are encrypted with, separated by commas. A message about a faulty key does not show the key.
-pub(super) fn keyring(given: &Given) -> Result<Keyring, String> {
-    let keys: Vec<String> =
-        given.values.iter().flat_map(|text| text.split(',')).map(|key| key.trim().to_owned()).collect();
-    if keys.len() > control::sealing::MAX_KEYS {
-        return Err(format!("has {} keys; at most {} are taken", keys.len(), control::sealing::MAX_KEYS));
-    }
-    match keys.iter().position(|key| ![16, 32].contains(&key.len())) {
-        Some(index) => Err(format!(
-            "key {} has {} bytes; each has 16 (AES-128) or 32 (AES-256)",
-            index + 1,
-            keys[index].len()
-        )),
-        None => Ok(Keyring::new(keys)),
-    }
-}
-
-/// The Admin key: visible ASCII without spaces, because it is sent in a header and in a query.
-pub(super) fn admin_key(given: &Given) -> Result<Option<AdminKey>, String> {
-    let Some(text) = given.values.first() else { return Ok(None) };
-    if text.len() < ADMIN_KEY_LENGTH_MIN {
-        return Err(format!("is too short to be safe; use at least {ADMIN_KEY_LENGTH_MIN} characters"));
-    }
-    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("holds a space or a character outside visible ASCII".to_owned());
-    }
-    Ok(Some(AdminKey::new(text.clone())))
-}
-
-/// Admin keys with roles. In the environment they are one text with commas; a file gives one text for each.
-pub(super) fn admin_keys(given: &Given) -> Result<Vec<RoleKey>, String> {
-    let from_environment = given.place == Place::Environment;
-    let parts =
-        if from_environment { items(given) } else { given.values.iter().map(String::as_str).collect() };
-    let one = |part: &str| {
-        let (role, key) = part.split_once(':').ok_or("each key is written as `admin:KEY` or `viewer:KEY`")?;
-        let role = match role.trim() {
-            "admin" => Role::Admin,
-            "viewer" => Role::Viewer,
-            other => return Err(format!("`{other}` is no role; write `admin` or `viewer`")),
-        };
-        if from_environment && key.len() < ADMIN_KEY_LENGTH_MIN {
-            return Err(format!(
-                "a key is too short to be safe; use at least {ADMIN_KEY_LENGTH_MIN} characters"
-            ));
-        }
-        if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("a key is empty, or holds a space or a character outside visible ASCII".to_owned());
-        }
-        Ok(RoleKey { key: AdminKey::new(key.to_owned()), role })
-    };
-    parts.into_iter().map(one).collect()
-}
-
 /// A version in numbers and dots, or `off`.
 pub(super) fn version(given: &Given) -> Result<Option<String>, String> {
     let text = single(given)?;
@@ -464,32 +343,6 @@ pub(crate) fn log_filter(text: &str) -> Result<Targets, String> {
     Targets::from_str(text).map_err(|error| error.to_string())
 }
 
-/// One listening address with its port.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
-    }
-    let hint = || format!("`{text}` is not `IP:PORT`");
-    if let Some(port) = text.strip_prefix("localhost:") {
-        let port = port.parse().map_err(|_| format!("{}: the port is a number up to 65535", hint()))?;
-        return Ok(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
-    }
-    let advice = match text.rsplit_once(':') {
-        _ if text.contains("://") => "leave the scheme out",
-        _ if text.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6()) => {
-            "put IPv6 in brackets and add a port: `[::1]:9080`"
-        }
-        _ if text.parse::<IpAddr>().is_ok() => "add a port: `127.0.0.1:9080`",
-        Some(("" | "*", _)) => {
-            "write `0.0.0.0:PORT` for every address, `127.0.0.1:PORT` for this machine only"
-        }
-        Some((host, _)) if host.parse::<IpAddr>().is_ok() => "the port is a number up to 65535",
-        Some(_) => "write an IP address, not a name",
-        None => "write `0.0.0.0:PORT` for every address, `127.0.0.1:PORT` for this machine only",
-    };
-    Err(format!("{}: {advice}", hint()))
-}
-
 /// The only value. Several values are refused, because ignoring the first ones would hide a mistake.
 fn single(given: &Given) -> Result<&str, String> {
     match &given.values[..] {
@@ -505,15 +358,9 @@ fn items(given: &Given) -> Vec<&str> {
     parts.map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
-/// 16 characters of a random key hold at least 64 bits even in hexadecimal; shorter ones can be guessed.
-const ADMIN_KEY_LENGTH_MIN: usize = 16;
-
 /// Least memory limit: an idle instance with some routes holds about 20 MiB, and each worker keeps up to 12 MiB of
 /// buffers for reuse.
 const MEMORY_BYTES_MIN: u64 = 48 << 20;
-
-/// The port of name servers (RFC 1035, 4.2).
-const DNS_PORT: u16 = 53;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 

@@ -27,14 +27,14 @@ const CHECKS: [&str; 10] = [
 ];
 
 /// The server. It ends with this value, when its input is closed.
-struct Server {
+pub(crate) struct Server {
     port: u16,
     process: Child,
     input: Option<ChildStdin>,
 }
 
 impl Server {
-    fn start(arguments: &[&str]) -> Server {
+    pub(crate) fn start(arguments: &[&str]) -> Server {
         let mut process = Command::new(python())
             .arg(script("server.py"))
             .args(arguments)
@@ -74,11 +74,11 @@ fn check(weir: &Weir, checks: &[&str]) {
 }
 
 /// Sets the route of the service to an upstream.
-fn set(weir: &Weir, upstream: Value, plugins: Value) {
+pub(crate) fn set(weir: &Weir, upstream: Value, plugins: Value) {
     weir.put("routes/g", json!({"uri": "/test.Echo/*", "upstream": upstream, "plugins": plugins}));
 }
 
-fn node(server: &Server) -> String {
+pub(crate) fn node(server: &Server) -> String {
     format!("localhost:{}", server.port)
 }
 

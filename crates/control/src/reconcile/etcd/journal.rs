@@ -1,4 +1,4 @@
-//! The writes of one batch as operations that etcd is asked to do once all of them are checked. It refuses to know
+//! The writes of one batch as operations that etcd is asked to do once all of them are checked. It does not know
 //! contents and permissions.
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! The writes of one batch in a transaction of the embedded store. It refuses to know contents and permissions.
+//! The writes of one batch in a transaction of the embedded store. It does not know contents and permissions.
 
 use super::super::journal::{Indices, Journal, Put};
 use crate::sealing::{Medium, Sealer};

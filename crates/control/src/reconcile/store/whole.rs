@@ -1,4 +1,4 @@
-//! Whole sets and going back, in the embedded store: one transaction for everything that differs. It refuses to know where
+//! Whole sets and going back, in the embedded store: one transaction for everything that differs. It does not know where
 //! a set comes from.
 
 use std::sync::Arc;

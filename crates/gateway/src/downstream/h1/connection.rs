@@ -82,10 +82,10 @@ impl Connection {
         }
     }
 
-    /// Whether it may turn out to speak HTTP/2: no request has come before. Over TLS the handshake decides (RFC 9113 section
-    /// 3.2).
+    /// Whether it may turn out to speak HTTP/2: its listener serves it, and no request has come before. Over TLS the
+    /// handshake decides (RFC 9113 section 3.2).
     pub(super) fn takes_http2(&self) -> bool {
-        self.requests == 0 && self.tls.is_none()
+        self.requests == 0 && self.tls.is_none() && self.listener.serves_http2()
     }
 
     /// A buffer to read from a client.

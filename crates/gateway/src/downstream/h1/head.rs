@@ -90,11 +90,7 @@ pub(super) async fn read_head(
                         return Poll::Ready(Ok(Arrived::Head(wire)));
                     }
                     Ok(HeadStatus::Partial) => make_room(&mut input, &limits.head),
-                    Err(_)
-                        if limits.http2.is_enabled
-                            && connection.takes_http2()
-                            && is_http2(input.filled()) =>
-                    {
+                    Err(_) if connection.takes_http2() && is_http2(input.filled()) => {
                         return Poll::Ready(Ok(Arrived::Http2));
                     }
                     Err(error) => return Poll::Ready(Err(head_failure(&error))),

@@ -4,8 +4,6 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use http2::{Event, Limits, StreamKey};
@@ -17,8 +15,8 @@ use super::served::{self, Arrival};
 use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::linger::linger;
 use crate::downstream::h1::timer::ConnectionTimer;
+use crate::downstream::stream_counts::{Http2, StreamCounts};
 use crate::downstream::streams::Streams;
-use crate::observe::status::Status;
 use net::env;
 
 /// Most bytes read at once: four frames of the largest size.
@@ -54,34 +52,7 @@ struct Serving {
     lifecycle: Lifecycle,
     connection: Box<Connection>,
     timer: ConnectionTimer,
-    counts: Counts,
-}
-
-/// The connection and its streams in the status of the worker, for as long as this lives.
-struct Counts {
-    status: Arc<Status>,
-    streams: usize,
-}
-
-impl Counts {
-    fn begin(status: &Arc<Status>) -> Counts {
-        status.http2_connections.fetch_add(1, Ordering::Relaxed);
-        Counts { status: status.clone(), streams: 0 }
-    }
-
-    fn set_streams(&mut self, streams: usize) {
-        let before = std::mem::replace(&mut self.streams, streams);
-        if before != streams {
-            self.status.http2_streams.fetch_add(streams.wrapping_sub(before), Ordering::Relaxed);
-        }
-    }
-}
-
-impl Drop for Counts {
-    fn drop(&mut self) {
-        self.set_streams(0);
-        self.status.http2_connections.fetch_sub(1, Ordering::Relaxed);
-    }
+    counts: StreamCounts<Http2>,
 }
 
 impl Serving {
@@ -93,7 +64,7 @@ impl Serving {
             link,
             lifecycle: Lifecycle::new(timer.context.local.now_ms()),
             connection,
-            counts: Counts::begin(&timer.context.status),
+            counts: StreamCounts::begin(&timer.context.status, Http2),
             timer,
         };
         if let Some(input) = input {

@@ -4,8 +4,6 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use http3::Event;
@@ -17,8 +15,8 @@ use super::lifecycle::Lifecycle;
 use super::link::{Link, RequestStream, number};
 use super::served;
 use crate::downstream::h1::timer::ConnectionTimer;
+use crate::downstream::stream_counts::{Http3, StreamCounts};
 use crate::downstream::streams::Streams;
-use crate::observe::status::Status;
 use net::env;
 
 /// Rounds of reading and serving in one poll of the task. Other connections of the worker have their turn then.
@@ -48,38 +46,11 @@ struct Serving {
     lifecycle: Lifecycle,
     connection: Box<Connection>,
     timer: ConnectionTimer,
-    counts: Counts,
+    counts: StreamCounts<Http3>,
     /// Bytes for the control stream at the last look.
     control_bytes: usize,
     /// The loss was made known to the exchanges.
     is_loss_told: bool,
-}
-
-/// The connection and its streams in the status of the worker, for as long as this lives.
-struct Counts {
-    status: Arc<Status>,
-    streams: usize,
-}
-
-impl Counts {
-    fn begin(status: &Arc<Status>) -> Counts {
-        status.http3_connections.fetch_add(1, Ordering::Relaxed);
-        Counts { status: status.clone(), streams: 0 }
-    }
-
-    fn set_streams(&mut self, streams: usize) {
-        let before = std::mem::replace(&mut self.streams, streams);
-        if before != streams {
-            self.status.http3_streams.fetch_add(streams.wrapping_sub(before), Ordering::Relaxed);
-        }
-    }
-}
-
-impl Drop for Counts {
-    fn drop(&mut self) {
-        self.set_streams(0);
-        self.status.http3_connections.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// The duty that writes the control stream.
@@ -97,7 +68,7 @@ impl Serving {
             link,
             lifecycle: Lifecycle::new(timer.context.local.now_ms()),
             connection,
-            counts: Counts::begin(&timer.context.status),
+            counts: StreamCounts::begin(&timer.context.status, Http3),
             timer,
             control_bytes: 0,
             is_loss_told: false,

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::control::Control;
 use super::*;
 use exchange::plugin::chain::Instance;
 use exchange::plugin::{LogTask, NextAttempt, ReplyStream, StreamedReply, UpstreamRef};
@@ -183,20 +184,9 @@ fn plugin_selects_an_upstream_of_its_own() {
 #[test]
 fn upstream_of_plugin_is_dropped_with_it() {
     let route = |plugins: Value| json!({"uri": "/here", "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
-    let catalog =
-        Catalog::new(KINDS.iter().map(|kind| PluginInfo::new(kind.name, 1, (kind.schema)())).collect());
-    let catalog = catalog.unwrap();
-    let services = Arc::new(exchange::testing::services());
-    let mut compiler = Compiler::new(KINDS, router::Mode::default(), Timeouts::default(), services);
-    let mut snapshot = Snapshot::empty();
+    let mut control = Control::new();
     let mut apply = |revision: u64, kind: Kind, value: Value| {
-        let key = Key::new(kind, "1").unwrap();
-        let text = value.to_string().into();
-        let written = Written { key: key.clone(), text, created_index: 1, modified_index: revision };
-        let change = Change { key, written: Some(written) };
-        let applied = snapshot.apply(&catalog, &[change], revision, Policy::Strict);
-        snapshot = applied.snapshot.clone();
-        let (runtime, faults) = compiler.apply(&applied);
+        let (runtime, faults) = control.apply(revision, kind, &value);
         assert_eq!(faults, Vec::new());
         runtime.upstream_slots.keys().map(|name| name.to_string()).collect::<std::collections::BTreeSet<_>>()
     };

@@ -1,6 +1,7 @@
 //! TLS that plugins reach from a configuration: a byte stream to a server of another protocol, and an upstream in
 //! the plugin's configuration with a certificate object that changes.
 
+use super::control::Control;
 use super::*;
 use exchange::plugin::outbound::{OutboundError, OutboundTls, StreamDestination};
 use exchange::plugin::{Decision, Reply as PluginReply, UpstreamRef};
@@ -83,21 +84,8 @@ fn plugin_speaks_another_protocol_over_a_stream() {
 
 #[test]
 fn upstream_of_a_plugin_shows_the_changed_certificate() {
-    let catalog =
-        Catalog::new(KINDS.iter().map(|kind| PluginInfo::new(kind.name, 1, (kind.schema)())).collect());
-    let catalog = catalog.unwrap();
-    let services = Arc::new(exchange::testing::services());
-    let mut compiler = Compiler::new(KINDS, router::Mode::default(), Timeouts::default(), services);
-    let mut snapshot = Snapshot::empty();
-    let mut apply = |revision: u64, kind: Kind, value: Value| {
-        let key = Key::new(kind, "1").unwrap();
-        let text = value.to_string().into();
-        let written = Written { key: key.clone(), text, created_index: 1, modified_index: revision };
-        let change = Change { key, written: Some(written) };
-        let applied = snapshot.apply(&catalog, &[change], revision, Policy::Strict);
-        snapshot = applied.snapshot.clone();
-        compiler.apply(&applied)
-    };
+    let mut control = Control::new();
+    let mut apply = |revision: u64, kind: Kind, value: Value| control.apply(revision, kind, &value);
     let ssl = |kind: &str| {
         let pair = self_signed(&["client.example"]);
         json!({"type": kind, "sni": "client.example", "cert": pair.certificate, "key": pair.key})

@@ -18,7 +18,7 @@ pub(super) struct Call {
     key: StreamKey,
     body: Vec<u8>,
     sent: usize,
-    /// The body is sent up to this place for now.
+    /// The end of the part of the body that may be sent: half of it while the call holds the rest back.
     send_to: usize,
     answer: Option<Answer>,
 }

@@ -43,9 +43,9 @@ use Act::{Honour, Ignore, Moot, Refuse, Same, Setting, Time};
 /// The table, in the order of the page.
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
-    key("apisix.node_listen", Honour(listeners::node_listen), "`proxy`"),
+    key("apisix.node_listen", Honour(listeners::node_listen), "`proxy`; entries with `enable_http2: false` are in `http1_only` too"),
     key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` and `proxy_tls` have `[::]` too for ports without an address"),
-    key("apisix.ssl", Honour(listeners::ssl), "`listen`: `proxy_tls`, entries with `enable_http3: true` `proxy_tls_http3`; `enable: false`: `proxy_tls: off`; `ssl_protocols`, `ssl_ciphers` without suites that are not offered, `ssl_session_tickets`, `fallback_sni`; `ssl_trusted_certificate` is `trusted_certificates`, `etcd_ca` and `secret_ca`"),
+    key("apisix.ssl", Honour(listeners::ssl), "`listen`: `proxy_tls`, entries with `enable_http3: true` `proxy_tls_http3`, those with `enable_http2: false` are in `http1_only` too; `enable_http2: false`: all of them; `enable: false`: `proxy_tls: off`; `ssl_protocols`, `ssl_ciphers` without suites that are not offered, `ssl_session_tickets`, `fallback_sni`; `ssl_trusted_certificate` is `trusted_certificates`, `etcd_ca` and `secret_ca`"),
     key("apisix.enable_http2", Setting("http2"), ""),
     key("apisix.proxy_protocol", Honour(proxy_protocol::listeners), "`listen_http_port`: `proxy_protocol`; `listen_https_port`: `proxy_protocol_tls`; `enable_tcp_pp`, `enable_tcp_pp_to_upstream`: refused if `true`, layer 4 is not served yet. The header always names the client, also without `real_ip_header: proxy_protocol`"),
     key("apisix.proxy_mode", Honour(listeners::proxy_mode), "`http`; with `http&stream`, `admin_stream_routes`: layer 4 is not served yet"),

@@ -31,6 +31,21 @@ struct Entry {
     port: String,
     /// HTTP/3 is served beside TLS.
     http3: bool,
+    /// HTTP/2 is not served.
+    http1_only: bool,
+}
+
+impl Entry {
+    /// A port on all addresses, with HTTP/1 and HTTP/2.
+    fn of_port(port: &str) -> Entry {
+        Entry { ip: None, port: port.to_owned(), http3: false, http1_only: false }
+    }
+
+    /// Its addresses: one, or one of IPv6 as well where `enable_ipv6` is on and no address is written.
+    fn addresses(&self, ipv6: bool) -> Vec<String> {
+        let also = (ipv6 && self.ip.is_none()).then(|| address("::", &self.port));
+        [address(self.ip.as_deref().unwrap_or("0.0.0.0"), &self.port)].into_iter().chain(also).collect()
+    }
 }
 
 /// `apisix.node_listen`: a port, or a list of ports and of maps.
@@ -57,10 +72,11 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<En
                 protocols(draft, &spot, is_tls);
                 let text = |name: &str| item.get(name).and_then(Node::text).map(str::to_owned);
                 let port = text("port").unwrap_or_else(|| default_port.to_owned());
-                Entry { ip: text("ip"), port, http3: is_tls && is_true(item, "enable_http3") }
+                let http3 = is_tls && is_true(item, "enable_http3");
+                Entry { ip: text("ip"), port, http3, http1_only: is_false(item, "enable_http2") }
             }
             _ => match draft.text(&spot) {
-                Some(port) => Entry { ip: None, port: port.to_owned(), http3: false },
+                Some(port) => Entry::of_port(port),
                 None => continue,
             },
         };
@@ -71,12 +87,8 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<En
     entries
 }
 
-/// Protocols of a single listener: HTTP/2 is a switch of the whole gateway, as in APISIX since 3.9; HTTP/3 needs TLS.
+/// A remark on HTTP/3 where it cannot be served.
 fn protocols(draft: &mut Draft<'_>, spot: &Spot<'_>, is_tls: bool) {
-    let http2_reason = "HTTP/2 is switched off for all listeners by `apisix.enable_http2: false`";
-    if let Some(asked) = spot.node.get("enable_http2").filter(|node| node.text() == Some("false")) {
-        draft.remark(&format!("{}.enable_http2", spot.key), asked.line, http2_reason.to_owned());
-    }
     if let Some(asked) = spot.node.get("enable_http3").filter(|node| node.text() == Some("true") && !is_tls) {
         let reason = "HTTP/3 needs TLS; write it in `apisix.ssl.listen`".to_owned();
         draft.remark(&format!("{}.enable_http3", spot.key), asked.line, reason);
@@ -85,6 +97,10 @@ fn protocols(draft: &mut Draft<'_>, spot: &Spot<'_>, is_tls: bool) {
 
 fn is_true(node: &Node, name: &str) -> bool {
     node.get(name).and_then(Node::text) == Some("true")
+}
+
+fn is_false(node: &Node, name: &str) -> bool {
+    node.get(name).and_then(Node::text) == Some("false")
 }
 
 /// `apisix.enable_ipv6`: when on, APISIX also listens on `[::]` for each port without an address.
@@ -156,12 +172,15 @@ pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         let entries = entries(draft, &spot, DEFAULT_TLS_PORT);
         draft.listening.tls = Some((spot.at(), entries));
     }
-    protocols(draft, spot, true);
-    if is_true(spot.node, "enable_http3") {
+    let (http3, http1_only) = (is_true(spot.node, "enable_http3"), is_false(spot.node, "enable_http2"));
+    if http3 || http1_only {
         let at = spot.at();
-        let default = || (at, vec![Entry { ip: None, port: DEFAULT_TLS_PORT.to_owned(), http3: true }]);
-        let (_, entries) = draft.listening.tls.get_or_insert_with(default);
-        entries.iter_mut().for_each(|entry| entry.http3 = true);
+        let (_, entries) =
+            draft.listening.tls.get_or_insert_with(|| (at, vec![Entry::of_port(DEFAULT_TLS_PORT)]));
+        for entry in entries {
+            entry.http3 |= http3;
+            entry.http1_only |= http1_only;
+        }
     }
     for (name, setting) in [("fallback_sni", "fallback_sni"), ("ssl_session_tickets", "ssl_session_tickets")]
     {
@@ -235,10 +254,23 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
         draft.set_one(&at, "proxy", "off");
         return draft.set_one(&at, "proxy_tls", "off");
     }
+    let tls = listening.tls.as_ref().filter(|_| listening.tls_off.is_none());
+    set_http1_only(draft, [listening.proxy.as_ref(), tls], listening.ipv6.is_some());
     set_listeners(draft, "proxy", listening.proxy, listening.ipv6.as_ref(), DEFAULT_PORT);
     match listening.tls_off {
         Some(at) => draft.set_one(&at, "proxy_tls", "off"),
         None => set_tls_listeners(draft, listening.tls, listening.ipv6.as_ref()),
+    }
+}
+
+/// Writes the addresses of the entries with `enable_http2: false`.
+fn set_http1_only(draft: &mut Draft<'_>, lists: [Option<&(At, Vec<Entry>)>; 2], ipv6: bool) {
+    let lists = || lists.into_iter().flatten();
+    let named = lists().find(|(_, entries)| entries.iter().any(|entry| entry.http1_only));
+    if let Some((at, _)) = named {
+        let entries = lists().flat_map(|(_, entries)| entries).filter(|entry| entry.http1_only);
+        let addresses = entries.flat_map(|entry| entry.addresses(ipv6)).collect();
+        draft.set(at, "http1_only", addresses);
     }
 }
 
@@ -267,18 +299,11 @@ fn set_listeners(
 ) {
     let (at, entries) = match (listening, ipv6) {
         (Some(listening), _) => listening,
-        (None, Some(at)) => {
-            (at.clone(), vec![Entry { ip: None, port: default_port.to_owned(), http3: false }])
-        }
+        (None, Some(at)) => (at.clone(), vec![Entry::of_port(default_port)]),
         (None, None) => return,
     };
-    let mut addresses = Vec::new();
-    for Entry { ip, port, .. } in &entries {
-        addresses.push(address(ip.as_deref().unwrap_or("0.0.0.0"), port));
-        if ip.is_none() && ipv6.is_some() {
-            addresses.push(address("::", port));
-        }
-    }
+    let mut addresses: Vec<String> =
+        entries.iter().flat_map(|entry| entry.addresses(ipv6.is_some())).collect();
     // Port 0 is no duplicate, because each bind gets another port.
     addresses.dedup_by(|one, other| one == other && !one.ends_with(":0"));
     draft.set(&at, setting, addresses);

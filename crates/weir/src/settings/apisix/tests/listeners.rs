@@ -22,11 +22,8 @@ fn proxy_listens_on_its_addresses() {
     gives("apisix: {node_listen: '${{OTHER:=9001}}'}", &["proxy [0.0.0.0:9001]"]);
     check(
         "apisix:\n  node_listen:\n    - port: 1\n      enable_http2: false\n      prot: 2\n",
-        &["proxy [0.0.0.0:1]"],
-        &[
-            "4: apisix.node_listen[0].enable_http2: warning: HTTP/2 is switched off for all listeners by `apisix.enable_http2: false`",
-            "5: apisix.node_listen[0].prot: warning: there is no such key; did you mean `port`?",
-        ],
+        &["proxy [0.0.0.0:1]", "http1_only [0.0.0.0:1]"],
+        &["5: apisix.node_listen[0].prot: warning: there is no such key; did you mean `port`?"],
         &[],
     );
     refused(
@@ -37,6 +34,31 @@ fn proxy_listens_on_its_addresses() {
             "6: apisix.node_listen[3]: takes a plain value",
         ],
     );
+}
+
+#[test]
+fn entries_without_http2_are_listed_too() {
+    gives(
+        "apisix: {enable_ipv6: true, node_listen: [{port: 1, enable_http2: false}, {port: 2}]}",
+        &[
+            "proxy [0.0.0.0:1, [::]:1, 0.0.0.0:2, [::]:2]",
+            "proxy_tls [0.0.0.0:9443, [::]:9443]",
+            "http1_only [0.0.0.0:1, [::]:1]",
+        ],
+    );
+    gives(
+        "apisix:\n  node_listen: [{port: 1, enable_http2: false}]\n  ssl:\n    listen:\n\
+         \x20     - {port: 2, enable_http2: false}\n      - {port: 3, enable_http2: false, enable_http3: true}\n\
+         \x20     - {port: 4, enable_http2: true}\n",
+        &[
+            "proxy [0.0.0.0:1]",
+            "proxy_tls [0.0.0.0:2, 0.0.0.0:4]",
+            "proxy_tls_http3 [0.0.0.0:3]",
+            "http1_only [0.0.0.0:1, 0.0.0.0:2, 0.0.0.0:3]",
+        ],
+    );
+    gives("apisix: {ssl: {enable_http2: false}}", &["http1_only [0.0.0.0:9443]"]);
+    gives("apisix: {ssl: {enable: false, listen: [{port: 2, enable_http2: false}]}}", &["proxy_tls []"]);
 }
 
 #[test]

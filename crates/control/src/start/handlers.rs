@@ -1,0 +1,68 @@
+//! The handlers of the listeners, made of the parts that the control side has at its start.
+
+use std::sync::Arc;
+
+use model::Catalog;
+
+use super::config::AdminConfig;
+use crate::acme::Acme;
+use crate::admin::auth::Gate;
+use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
+use crate::control_api::{ControlApi, ControlParts};
+use crate::metrics_server::Metrics;
+use crate::reconcile::Reconcile;
+use crate::report::Reports;
+use crate::sealing::Sealer;
+use crate::serve::Handler;
+use crate::status::Status;
+use crate::view::SharedView;
+
+/// The handlers of all listeners.
+pub(super) struct Handlers {
+    pub(super) admin: Arc<dyn Handler>,
+    pub(super) control: Arc<dyn Handler>,
+    pub(super) status: Arc<dyn Handler>,
+    pub(super) metrics: Arc<dyn Handler>,
+}
+
+/// The parts of the handlers of all listeners.
+pub(super) struct HandlerParts {
+    pub(super) reconcile: Reconcile,
+    pub(super) view: SharedView,
+    pub(super) admin: AdminConfig,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) reports: Reports,
+    pub(super) status: Status,
+    pub(super) sealer: Sealer,
+    pub(super) acme: Option<Arc<Acme>>,
+}
+
+/// Makes the handlers.
+pub(super) fn handlers(parts: HandlerParts) -> Handlers {
+    let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, acme } = parts;
+    let control = ControlApi::new(ControlParts {
+        view: view.clone(),
+        reconcile: reconcile.clone(),
+        catalog: Arc::clone(&catalog),
+        reports: reports.clone(),
+    });
+    let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone());
+    let admin = Admin::new(AdminParts {
+        gate: Gate::new(admin.keys, admin.key_required, admin.allow),
+        headers: ApiHeaders::new(admin.emulated_version.as_deref(), admin.cors),
+        view: view.clone(),
+        reconcile: reconcile.clone(),
+        catalog,
+        reports,
+        stream_routes: admin.stream_routes,
+        sealer,
+        acme,
+        max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
+    });
+    Handlers {
+        admin: Arc::new(admin),
+        control: Arc::new(control),
+        status: Arc::new(status),
+        metrics: Arc::new(metrics),
+    }
+}

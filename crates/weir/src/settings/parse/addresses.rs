@@ -1,0 +1,95 @@
+//! Addresses, networks and endpoints. Resolves no name but `localhost`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use ipnet::IpNet;
+
+use super::super::written::Given;
+use super::{items, single};
+
+/// Any number of listening addresses, or `off`.
+pub(in super::super) fn listeners(given: &Given) -> Result<Vec<SocketAddr>, String> {
+    match items(given)[..] {
+        ["off"] => Ok(Vec::new()),
+        [] => Err("is empty; write an address such as `0.0.0.0:9080`, or `off`".to_owned()),
+        ref addresses => addresses.iter().map(|text| address(text)).collect(),
+    }
+}
+
+/// One listening address, or `off`.
+pub(in super::super) fn listener(given: &Given) -> Result<Option<SocketAddr>, String> {
+    match single(given)? {
+        "off" => Ok(None),
+        text => address(text).map(Some),
+    }
+}
+
+/// Addresses and networks; an address becomes a network with one address.
+pub(in super::super) fn networks(given: &Given) -> Result<Vec<IpNet>, String> {
+    let network = |text: &&str| {
+        router::cidr::network(text).ok_or_else(|| {
+            format!("`{text}` is not an address or network; write `10.0.0.0/8`, `192.0.2.1` or `fd00::/8`")
+        })
+    };
+    items(given).iter().map(network).collect()
+}
+
+/// Name servers; port 53 where none is written.
+pub(in super::super) fn name_servers(given: &Given) -> Result<Vec<SocketAddr>, String> {
+    let server = |text: &&str| {
+        let plain = text.trim_matches(['[', ']']).parse::<IpAddr>();
+        plain.map(|ip| SocketAddr::new(ip, DNS_PORT)).or_else(|_| address(text))
+    };
+    items(given).iter().map(server).collect()
+}
+
+/// Endpoints of one service: all with TLS or none, because they share the settings of certificates.
+pub(in super::super) fn endpoints(given: &Given) -> Result<Vec<String>, String> {
+    let endpoint = |text: &str| {
+        let (scheme, authority) = text.split_once("://").ok_or(())?;
+        let host_and_port = authority.trim_end_matches('/').rsplit_once(':').ok_or(())?;
+        let known = matches!(scheme, "http" | "https") && !host_and_port.0.is_empty();
+        let port = host_and_port.1.parse::<u16>().map_err(|_| ())?;
+        if known && port > 0 { Ok(text.trim_end_matches('/').to_owned()) } else { Err(()) }
+    };
+    let refuse = |text: &str| format!("`{text}` is not `http://HOST:PORT` or `https://HOST:PORT`");
+    let endpoints = items(given)
+        .into_iter()
+        .map(|text| endpoint(text).map_err(|()| refuse(text)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let secure = endpoints.iter().filter(|endpoint| endpoint.starts_with("https://")).count();
+    match endpoints.len() {
+        0 => Err("is empty; write at least one `http://HOST:PORT`".to_owned()),
+        all if secure == 0 || secure == all => Ok(endpoints),
+        _ => Err("some are `http` and some `https`; all of a cluster are one or the other".to_owned()),
+    }
+}
+
+/// One listening address with its port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let hint = || format!("`{text}` is not `IP:PORT`");
+    if let Some(port) = text.strip_prefix("localhost:") {
+        let port = port.parse().map_err(|_| format!("{}: the port is a number up to 65535", hint()))?;
+        return Ok(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
+    }
+    let advice = match text.rsplit_once(':') {
+        _ if text.contains("://") => "leave the scheme out",
+        _ if text.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6()) => {
+            "put IPv6 in brackets and add a port: `[::1]:9080`"
+        }
+        _ if text.parse::<IpAddr>().is_ok() => "add a port: `127.0.0.1:9080`",
+        Some(("" | "*", _)) => {
+            "write `0.0.0.0:PORT` for every address, `127.0.0.1:PORT` for this machine only"
+        }
+        Some((host, _)) if host.parse::<IpAddr>().is_ok() => "the port is a number up to 65535",
+        Some(_) => "write an IP address, not a name",
+        None => "write `0.0.0.0:PORT` for every address, `127.0.0.1:PORT` for this machine only",
+    };
+    Err(format!("{}: {advice}", hint()))
+}
+
+/// The port of name servers (RFC 1035, 4.2).
+const DNS_PORT: u16 = 53;

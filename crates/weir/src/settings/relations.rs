@@ -1,0 +1,148 @@
+//! Values that are valid alone but not together.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use control::acme::ChallengeKind;
+
+use super::{Fault, Settings, Source, Written};
+
+impl Settings {
+    /// Refuses values that are valid alone but not together.
+    pub(super) fn check_relations(self, written: &Written, faults: &mut Vec<Fault>) -> Option<Self> {
+        self.check_addresses(written, faults);
+        self.check_source(written, faults);
+        self.check_admin_tls(written, faults);
+        self.check_acme(written, faults);
+        self.check_proxy_protocol(written, faults);
+        self.check_http1_only(written, faults);
+        if self.max_header_line_bytes > self.max_head_bytes {
+            let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
+            faults
+                .push(written.fault_of_pair(["max_header_line_bytes", "max_head_bytes"], reason.to_owned()));
+        }
+        if self.dns_ttl_min_ms > self.dns_ttl_max_ms {
+            let reason = "dns_ttl_min_ms is more than dns_ttl_max_ms; lower it or raise that";
+            faults.push(written.fault_of_pair(["dns_ttl_min_ms", "dns_ttl_max_ms"], reason.to_owned()));
+        }
+        faults.is_empty().then_some(self)
+    }
+
+    /// Refuses a source that lacks a setting it needs, or that another setting contradicts.
+    fn check_source(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let reason = match (self.source, &self.resources) {
+            (Source::File, None) => "`source: file` needs `resources`, the file",
+            (Source::Store | Source::Etcd, Some(_)) => "`resources` names a file; leave it out, or `source`",
+            _ if self.etcd_cert.is_some() != self.etcd_key.is_some() => {
+                faults.push(written.fault_of_pair(
+                    ["etcd_cert", "etcd_key"],
+                    "a certificate and its private key go together".to_owned(),
+                ));
+                return;
+            }
+            _ if self.etcd_username.is_some() != self.etcd_password.is_some() => {
+                faults.push(written.fault_of_pair(
+                    ["etcd_username", "etcd_password"],
+                    "a user name and a password go together".to_owned(),
+                ));
+                return;
+            }
+            _ => return,
+        };
+        faults.push(written.fault_of_pair(["source", "resources"], reason.to_owned()));
+    }
+
+    /// Refuses challenges that cannot be answered, and more external accounts than authorities.
+    fn check_acme(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let uses_dns = self.acme_challenges.contains(&ChallengeKind::Dns01);
+        if uses_dns != self.acme_dns_hook.is_some() {
+            let reason = "`dns-01` in acme_challenges and acme_dns_hook go together";
+            faults.push(written.fault_of_pair(["acme_challenges", "acme_dns_hook"], reason.to_owned()));
+        }
+        let wildcard = self.acme_domains.iter().flatten().find(|name| name.starts_with("*."));
+        if let Some(name) = wildcard.filter(|_| !uses_dns) {
+            let reason =
+                format!("`{name}` needs `dns-01` in acme_challenges: no other challenge proves a wildcard");
+            faults.push(written.fault_of_pair(["acme_domains", "acme_challenges"], reason));
+        }
+        if self.acme_external_accounts.count() > self.acme_authorities.len() {
+            let reason = "acme_external_accounts has more entries than acme_authorities";
+            let pair = ["acme_external_accounts", "acme_authorities"];
+            faults.push(written.fault_of_pair(pair, reason.to_owned()));
+        }
+    }
+
+    /// Refuses certificates of the Admin API without their keys, and authorities of clients without HTTPS.
+    fn check_admin_tls(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let mut check = |is_wrong: bool, pair: [&'static str; 2], reason: &str| {
+            if is_wrong {
+                faults.push(written.fault_of_pair(pair, reason.to_owned()));
+            }
+        };
+        let both = "a certificate and its private key go together";
+        let is_odd = |one: &Option<PathBuf>, other: &Option<PathBuf>| one.is_some() != other.is_some();
+        check(is_odd(&self.admin_tls_cert, &self.admin_tls_key), ["admin_tls_cert", "admin_tls_key"], both);
+        let pair = ["admin_client_cert", "admin_client_key"];
+        check(is_odd(&self.admin_client_cert, &self.admin_client_key), pair, both);
+        let without_https = self.admin_tls_client_ca.is_some() && self.admin_tls_cert.is_none();
+        let reason = "client certificates need HTTPS; set admin_tls_cert and admin_tls_key too";
+        check(without_https, ["admin_tls_client_ca", "admin_tls_cert"], reason);
+    }
+
+    /// Refuses listeners that no peer may connect to.
+    fn check_proxy_protocol(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let listeners =
+            [("proxy_protocol", &self.proxy_protocol), ("proxy_protocol_tls", &self.proxy_protocol_tls)];
+        let Some((name, _)) = listeners.into_iter().find(|(_, addresses)| !addresses.is_empty()) else {
+            return;
+        };
+        if self.proxy_protocol_from.is_empty() {
+            let reason =
+                format!("`{name}` needs `proxy_protocol_from`, the addresses of the balancers in front");
+            faults.push(written.fault_of_pair([name, "proxy_protocol_from"], reason));
+        }
+    }
+
+    /// Refuses addresses without HTTP/2 that the proxy does not listen on, because a typing error would leave HTTP/2 on.
+    fn check_http1_only(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let lists = self.proxy_listeners();
+        for address in &self.http1_only {
+            if !lists.iter().any(|(_, list)| list.contains(address)) {
+                let names = lists.map(|(name, _)| format!("`{name}`")).join(", ");
+                let reason = format!("{address} is in none of {names}; write it as it is there");
+                faults.push(written.fault("http1_only", reason));
+            }
+        }
+    }
+
+    /// Refuses one address for two listeners, because the kernel's error comes later and does not name the settings.
+    fn check_addresses(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let mut taken: Vec<(&'static str, SocketAddr)> = Vec::new();
+        let proxy = self.proxy_listeners();
+        let proxy =
+            proxy.into_iter().flat_map(|(name, list)| list.iter().map(move |address| (name, *address)));
+        let rest = [
+            ("admin", self.admin),
+            ("control", self.control),
+            ("status", self.status),
+            ("metrics", self.metrics),
+        ];
+        let rest = rest.into_iter().filter_map(|(name, address)| Some((name, address?)));
+        for (name, address) in proxy.chain(rest) {
+            if let Some((other, _)) = taken.iter().find(|(_, other)| collide(*other, address)) {
+                let reason = format!("`{other}` and `{name}` both take {address}; give each its own port");
+                faults.push(written.fault_of_pair([other, name], reason));
+            }
+            taken.push((name, address));
+        }
+    }
+}
+
+/// Whether two listeners cannot both be bound: same port (port 0 never collides), and the same address or an
+/// unspecified one.
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let all = |address: IpAddr| address.is_unspecified();
+    let overlap =
+        one.ip() == other.ip() || (one.is_ipv4() == other.is_ipv4() && (all(one.ip()) || all(other.ip())));
+    one.port() != 0 && one.port() == other.port() && overlap
+}

@@ -1,0 +1,68 @@
+//! Settings as other parts of the program take them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use gateway::compile::ExpiredCertificates;
+use model::check::{CheckOptions, UnknownFields};
+use model::settings::{PathSettings, SharedSettings, UpstreamTimeout};
+
+use super::{Settings, Source};
+
+impl Settings {
+    /// The part of the settings that both the control side and the data side need.
+    #[must_use]
+    pub(crate) fn shared(&self) -> SharedSettings {
+        SharedSettings {
+            path: PathSettings {
+                merge_slashes: self.merge_slashes,
+                delete_uri_tail_slash: self.delete_uri_tail_slash,
+                normalize_uri_like_servlet: self.normalize_uri_like_servlet,
+                match_uri_encoded_slash: self.match_uri_encoded_slash,
+            },
+            router: self.router_mode,
+            trusted_addresses: self.trusted_addresses.clone(),
+            upstream_timeout: UpstreamTimeout {
+                connect: Duration::from_millis(self.upstream_connect_timeout_ms),
+                send: Duration::from_millis(self.upstream_send_timeout_ms),
+                read: Duration::from_millis(self.upstream_read_timeout_ms),
+            },
+            strict: self.strict,
+        }
+    }
+
+    /// The settings that checks of objects depend on.
+    #[must_use]
+    pub(crate) fn check_options(&self) -> CheckOptions {
+        let unknown_fields = if self.strict { UnknownFields::Refuse } else { self.unknown_fields };
+        let refuses_expired_certificates = self.ssl_expired_certificates == ExpiredCertificates::Refuse;
+        CheckOptions {
+            unknown_fields,
+            router: self.router_mode,
+            refuses_expired_certificates,
+            ..CheckOptions::default()
+        }
+    }
+
+    /// The source of resources, with `auto` resolved.
+    #[must_use]
+    pub(crate) fn source(&self) -> Source {
+        match (self.source, &self.resources) {
+            (Source::Auto, Some(_)) => Source::File,
+            (Source::Auto, None) => Source::Store,
+            (source, _) => source,
+        }
+    }
+
+    /// The lists of addresses that the proxy listens on, by their settings.
+    #[must_use]
+    pub(crate) fn proxy_listeners(&self) -> [(&'static str, &[SocketAddr]); 5] {
+        [
+            ("proxy", &self.proxy),
+            ("proxy_tls", &self.proxy_tls),
+            ("proxy_tls_http3", &self.proxy_tls_http3),
+            ("proxy_protocol", &self.proxy_protocol),
+            ("proxy_protocol_tls", &self.proxy_protocol_tls),
+        ]
+    }
+}
