@@ -8,6 +8,7 @@ pub mod admin;
 mod certificates;
 pub mod clock;
 pub mod control_api;
+pub mod discovery;
 mod explain;
 pub mod key;
 mod log_level;

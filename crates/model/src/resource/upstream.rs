@@ -1,8 +1,10 @@
 //! An upstream: origin servers and how to talk to them. Knows its fields; balancing is the gateway's.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
@@ -215,12 +217,24 @@ pub struct Discovery {
 
 /// Where in the registry a service is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct DiscoveryArgs {
     /// A name space.
     pub namespace_id: Option<Box<str>>,
     /// A group.
     pub group_name: Option<Box<str>>,
+    /// Arguments that only one kind of registry knows.
+    #[serde(flatten, deserialize_with = "texts")]
+    pub others: BTreeMap<Box<str>, Box<str>>,
+}
+
+/// Arguments of registries as texts, whatever they are written as.
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Box<str>, Box<str>>, D::Error> {
+    let written = BTreeMap::<Box<str>, Value>::deserialize(deserializer)?;
+    let text = |(name, value): (Box<str>, Value)| match value {
+        Value::String(text) => (name, text.into()),
+        other => (name, other.to_string().into()),
+    };
+    Ok(written.into_iter().map(text).collect())
 }
 
 /// The client certificate shown to the nodes, inline or by the id of a certificate object.
