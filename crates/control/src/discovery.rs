@@ -3,14 +3,24 @@
 //! and are kept on disk for a restart. It knows no upstream: the gateway follows services through
 //! `model::discovery::ServiceDirectory`.
 
+mod blocks;
 mod check;
 mod copy;
+mod etcd;
+mod eureka;
 pub(crate) mod http;
+mod kubernetes;
 mod limits;
+mod nacos;
+mod parts;
+mod poll;
+mod publish;
+mod servicecomb;
 mod services;
 mod show;
 mod table;
 mod thread;
+mod zookeeper;
 
 use std::any::Any;
 use std::future::Future;
@@ -31,7 +41,8 @@ use table::{Shared, Unfollow};
 use thread::DiscoveryThread;
 
 /// All kinds of registries, by name.
-pub(crate) const ALL: &[RegistryKind] = &[];
+pub(crate) const ALL: &[RegistryKind] =
+    &[etcd::KIND, eureka::KIND, kubernetes::KIND, nacos::KIND, servicecomb::KIND, zookeeper::KIND];
 
 /// A kind of registry.
 pub(crate) struct RegistryKind {
@@ -155,3 +166,6 @@ impl std::fmt::Debug for Discovery {
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|kind| kind.name)
 }
+
+#[cfg(test)]
+mod followed;

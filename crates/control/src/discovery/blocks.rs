@@ -69,7 +69,7 @@ pub(super) fn servers_schema() -> Value {
     json!({
         "description": "The servers as http://[USER:PASSWORD@]HOST:PORT; they are asked in turn until one answers.",
         "type": "array", "minItems": 1, "maxItems": 16,
-        "items": {"type": "string", "pattern": "^https?://([^/@]+@)?[^/@]+/?$", "minLength": 2, "maxLength": 400}
+        "items": {"type": "string", "pattern": "^https?://([^/]+@)?[^/@]+/?$", "minLength": 2, "maxLength": 400}
     })
 }
 

@@ -248,37 +248,4 @@ impl Catalog {
 const MAX_VALUE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_name_service_and_instance() {
-        let mut catalog = Catalog::default();
-        let mut put = |key: &str, value: Option<&str>| {
-            catalog.change(b"/s/", key.as_bytes(), value.map(|value| value.as_bytes().to_vec()))
-        };
-        assert_eq!(put("/s/a/1", Some("h:1")).as_deref(), Some("a"));
-        assert_eq!(put("/s/a b/c/1", Some("h:1")).as_deref(), Some("a b/c"));
-        for other in ["/s/a", "/s//1", "/t/a/1", "/s/"] {
-            assert_eq!(put(other, Some("h:1")), None, "{other}");
-        }
-        assert_eq!(put("/s/a/1", None).as_deref(), Some("a"));
-        assert_eq!(put("/s/a/1", None), None);
-        assert_eq!(catalog.services.len(), 1);
-    }
-
-    #[test]
-    fn long_values_are_cut() {
-        let mut catalog = Catalog::default();
-        catalog.change(b"/s/", b"/s/a/1", Some(vec![b'x'; MAX_VALUE_BYTES + 1]));
-        assert_eq!(catalog.services["a"].values().next().unwrap().len(), MAX_VALUE_BYTES);
-    }
-
-    #[test]
-    fn block_obeys_its_rules() {
-        let context = BuildContext::default();
-        assert!(build(&json!({"host": ["http://127.0.0.1:1"]}), &context).is_ok());
-        let half = json!({"host": ["http://127.0.0.1:1"], "tls": {"cert": "/c"}});
-        assert_eq!(build(&half, &context).err().as_deref(), Some("tls.cert and tls.key belong together"));
-    }
-}
+mod tests;

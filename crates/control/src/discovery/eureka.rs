@@ -187,3 +187,6 @@ impl Eureka {
 
 /// Limit of an answer: 100,000 instances of 1.2 KB.
 const MAX_ANSWER_BYTES: usize = 128 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -113,3 +113,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Limit of a page, and of a line of a watch: [`watch::PAGE`] objects of at most 100 endpoints.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
+
+#[cfg(test)]
+mod tests;

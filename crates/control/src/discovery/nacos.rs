@@ -112,3 +112,6 @@ impl Registry for Nacos {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -116,3 +116,6 @@ impl Registry for ServiceComb {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,7 +38,12 @@ impl Services {
 
     /// A good answer for one service, possibly empty. It is ignored where no upstream follows the service.
     pub(crate) fn answer(&self, key: &ServiceKey, instances: Vec<Instance>) {
-        self.shared.answer(self.registry, key, Answered::Instances(instances), &self.limits);
+        self.shared.answer(self.registry, key, Answered::Instances(instances, None), &self.limits);
+    }
+
+    /// As [`Services::answer`], with the reason why the registry's other instances are left out.
+    pub(crate) fn answer_with(&self, key: &ServiceKey, instances: Vec<Instance>, reason: Option<String>) {
+        self.shared.answer(self.registry, key, Answered::Instances(instances, reason), &self.limits);
     }
 
     /// The registry has answered that it does not know the service: its nodes are taken out.

@@ -73,7 +73,8 @@ pub(super) enum Outcome {
 
 /// A good answer.
 pub(super) enum Answered {
-    Instances(Vec<Instance>),
+    /// With the reason why the registry has more instances than these.
+    Instances(Vec<Instance>, Option<String>),
     Unknown,
 }
 
@@ -203,7 +204,7 @@ impl Shared {
             state.services.keys().filter(|key| !all.contains_key(*key)).cloned().collect();
         for (key, instances) in all {
             state.services.entry(key.clone()).or_default();
-            state.take(registry, &key, Answered::Instances(instances), limits);
+            state.take(registry, &key, Answered::Instances(instances, None), limits);
         }
         for key in gone {
             if state.services.get(&key).is_some_and(|service| service.followers.is_empty()) {
@@ -292,8 +293,8 @@ impl RegistryState {
 
     fn take(&mut self, registry: &'static str, key: &ServiceKey, answer: Answered, limits: &Limits) {
         let (instances, outcome, partial) = match answer {
-            Answered::Instances(instances) => match usable(instances, limits) {
-                Ok((instances, partial)) => (instances, Outcome::Known, partial),
+            Answered::Instances(instances, reason) => match usable(instances, limits) {
+                Ok((instances, partial)) => (instances, Outcome::Known, partial.or(reason)),
                 Err(reason) => {
                     self.failures += 1;
                     return self.service_failed(registry, key, &reason);
@@ -367,7 +368,8 @@ impl RegistryState {
         } else {
             let said = match service.outcome {
                 Outcome::Known | Outcome::Copied => {
-                    format!("the registry {registry} knows no instance of {name}")
+                    let reason = service.partial.as_deref().map(|reason| format!(": {reason}"));
+                    format!("the registry {registry} knows no instance of {name}{}", reason.unwrap_or_default())
                 }
                 Outcome::Unknown => format!("the registry {registry} does not know the service {name}"),
                 Outcome::Pending => format!("the registry {registry} has not answered for {name} yet"),

@@ -245,3 +245,6 @@ impl Config {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

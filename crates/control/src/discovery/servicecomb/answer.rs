@@ -37,6 +37,10 @@ pub(super) struct Rules {
 /// # Errors
 /// The text is no such answer, or no instance is usable.
 pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<Instance>, Option<String>), String> {
+    // An array would be read as an object without fields, which is the answer for an empty service.
+    if !text.trim_ascii_start().starts_with(b"{") {
+        return Err("the answer is no JSON object".to_owned());
+    }
     let answer: Answer = serde_json::from_slice(text)
         .map_err(|error| format!("the answer is no list of instances: {error}"))?;
     let mut collected = Collected::default();
