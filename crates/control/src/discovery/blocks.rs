@@ -27,9 +27,7 @@ impl Default for Timeouts {
 impl Timeouts {
     /// The JSON Schema.
     pub(super) fn schema() -> Value {
-        let limit = |description: &str, default: u64| {
-            json!({"description": description, "type": "integer", "minimum": 1, "maximum": 3_600_000, "default": default})
-        };
+        let limit = |description: &str, default: u64| json!({"description": description, "type": "integer", "minimum": 1, "maximum": 3_600_000, "default": default});
         json!({
             "description": "Time limits of a call in milliseconds.",
             "type": "object",

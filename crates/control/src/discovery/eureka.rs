@@ -139,7 +139,9 @@ impl Eureka {
             match self.fetch("apps/delta").await.and_then(|changes| known.apply(changes)) {
                 Ok(touched) => return Ok(Some(touched)),
                 // A server may not serve changes, and a copy may have missed some: the whole is fetched.
-                Err(reason) => tracing::debug!(%reason, "changes of eureka cannot be used; fetching everything"),
+                Err(reason) => {
+                    tracing::debug!(%reason, "changes of eureka cannot be used; fetching everything")
+                }
             }
         }
         *catalog = Some(Catalog::of(self.fetch("apps").await?)?);

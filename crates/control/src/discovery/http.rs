@@ -112,7 +112,11 @@ impl Reply {
             _ => "",
         };
         let status = self.status;
-        Err(if text.is_empty() { format!("status {status}{hint}") } else { format!("status {status}{hint}: {text}") })
+        Err(if text.is_empty() {
+            format!("status {status}{hint}")
+        } else {
+            format!("status {status}{hint}: {text}")
+        })
     }
 
     /// The value of a field, if it is text.

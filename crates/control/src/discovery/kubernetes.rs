@@ -64,7 +64,8 @@ impl Registry for Kubernetes {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let has_clusters = self.clusters.iter().any(|(cluster, _)| cluster.id.is_some());
-            let ids: Vec<Box<str>> = self.clusters.iter().filter_map(|(cluster, _)| cluster.id.clone()).collect();
+            let ids: Vec<Box<str>> =
+                self.clusters.iter().filter_map(|(cluster, _)| cluster.id.clone()).collect();
             let (sender, receiver) = channel::channel(wanted(&services, &ids, has_clusters));
             let mut tasks = JoinSet::new();
             for (cluster, client) in self.clusters {
@@ -96,7 +97,8 @@ impl Registry for Kubernetes {
 fn wanted(services: &Services, ids: &[Box<str>], has_clusters: bool) -> Arc<Vec<ServiceKey>> {
     let is_usable = |key: &ServiceKey| match Wanted::of(&key.service, has_clusters) {
         Ok(Wanted { cluster: Some(id), .. }) if !ids.iter().any(|known| **known == *id) => {
-            services.failed(Some(key), &format!("no cluster has the id `{id}`; there are {}", ids.join(", ")));
+            services
+                .failed(Some(key), &format!("no cluster has the id `{id}`; there are {}", ids.join(", ")));
             false
         }
         Ok(_) => true,

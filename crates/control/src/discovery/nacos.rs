@@ -94,7 +94,8 @@ fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, Str
         user = user.or(credentials);
     }
     let client = block.timeout.client(servers, block.tls, Limits::default().answer_bytes, context)?;
-    let keys = Some((block.access_key, block.secret_key)).filter(|(id, key)| !id.is_empty() && !key.is_empty());
+    let keys =
+        Some((block.access_key, block.secret_key)).filter(|(id, key)| !id.is_empty() && !key.is_empty());
     let rules = Rules { default_weight: block.weight, is_grpc: false };
     let asker = Arc::new(Asker::new(client, &block.prefix, user, keys, rules));
     Ok(Box::new(Nacos { asker, interval: Duration::from_secs(block.fetch_interval) }))

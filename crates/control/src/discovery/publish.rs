@@ -40,7 +40,9 @@ struct Filter(Vec<(String, String)>);
 
 impl Filter {
     fn matches(&self, instance: &Instance) -> bool {
-        self.0.iter().all(|(name, value)| instance.metadata.get(name.as_str()).map(|text| &**text) == Some(value))
+        self.0
+            .iter()
+            .all(|(name, value)| instance.metadata.get(name.as_str()).map(|text| &**text) == Some(value))
     }
 }
 
@@ -132,7 +134,10 @@ mod tests {
             key.args.insert("scheme".into(), scheme.into());
             (is_secure(&key), is_grpc(&key))
         };
-        assert_eq!([of("http"), of("https"), of("grpc"), of("grpcs")].map(|(secure, _)| secure), [false, true, false, true]);
+        assert_eq!(
+            [of("http"), of("https"), of("grpc"), of("grpcs")].map(|(secure, _)| secure),
+            [false, true, false, true]
+        );
         assert!(of("grpcs").1 && !of("https").1);
     }
 }

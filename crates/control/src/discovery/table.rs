@@ -162,13 +162,7 @@ impl Shared {
         drop(dropped);
     }
 
-    pub(super) fn answer(
-        &self,
-        registry: &'static str,
-        key: &ServiceKey,
-        answer: Answered,
-        limits: &Limits,
-    ) {
+    pub(super) fn answer(&self, registry: &'static str, key: &ServiceKey, answer: Answered, limits: &Limits) {
         let mut table = self.table.lock();
         let Some(state) = table.get_mut(registry) else { return };
         if !state.services.contains_key(key) {
@@ -257,7 +251,9 @@ impl Shared {
         let is_pending = |state: &RegistryState| state.services.keys().any(|key| state.nodes(key).is_pending);
         while table.values().any(is_pending) {
             if self.settled.wait_until(&mut table, deadline).timed_out() {
-                tracing::warn!("not every registry has answered yet; upstreams without nodes are answered 503 until then");
+                tracing::warn!(
+                    "not every registry has answered yet; upstreams without nodes are answered 503 until then"
+                );
                 return;
             }
         }
@@ -369,7 +365,10 @@ impl RegistryState {
             let said = match service.outcome {
                 Outcome::Known | Outcome::Copied => {
                     let reason = service.partial.as_deref().map(|reason| format!(": {reason}"));
-                    format!("the registry {registry} knows no instance of {name}{}", reason.unwrap_or_default())
+                    format!(
+                        "the registry {registry} knows no instance of {name}{}",
+                        reason.unwrap_or_default()
+                    )
                 }
                 Outcome::Unknown => format!("the registry {registry} does not know the service {name}"),
                 Outcome::Pending => format!("the registry {registry} has not answered for {name} yet"),

@@ -134,6 +134,17 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// The scheme as registries are told it; none where the port without TLS is meant.
+    const fn of_discovery(self) -> Option<&'static str> {
+        match self {
+            Scheme::Https => Some("https"),
+            Scheme::Grpc => Some("grpc"),
+            Scheme::Grpcs => Some("grpcs"),
+            Scheme::Tls => Some("tls"),
+            Scheme::Http | Scheme::Tcp | Scheme::Udp | Scheme::Kafka => None,
+        }
+    }
+
     /// The port of a node that names none.
     #[must_use]
     pub const fn default_port(self) -> u16 {
@@ -226,6 +237,11 @@ pub struct DiscoveryArgs {
     #[serde(flatten, deserialize_with = "texts")]
     pub others: BTreeMap<Box<str>, Box<str>>,
 }
+
+/// Registries that have several ports for an instance, so that the upstream's scheme chooses one.
+const HAS_PORTS_BY_SCHEME: [&str; 5] = ["etcd", "eureka", "nacos", "servicecomb", "zookeeper"];
+/// The argument that holds the upstream's scheme for them; a user's argument of that name is replaced.
+const SCHEME_ARGUMENT: &str = "scheme";
 
 /// Arguments of registries as texts, whatever they are written as.
 fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Box<str>, Box<str>>, D::Error> {
@@ -341,7 +357,12 @@ impl From<Form> for Upstream {
             PassHostName::Node => PassHost::Node,
             PassHostName::Rewrite => PassHost::Rewrite(form.upstream_host.unwrap_or_default()),
         };
-        let args = form.discovery_args;
+        let mut args = form.discovery_args;
+        if form.discovery_type.as_deref().is_some_and(|registry| HAS_PORTS_BY_SCHEME.contains(&registry))
+            && let Some(scheme) = form.scheme.of_discovery()
+        {
+            args.others.insert(SCHEME_ARGUMENT.into(), scheme.into());
+        }
         let discovery = form
             .service_name
             .zip(form.discovery_type)
@@ -378,5 +399,20 @@ mod tests {
         assert_eq!(upstream.pass_host, PassHost::Pass);
         let pool: KeepalivePool = serde_json::from_str("{}").unwrap();
         assert_eq!((pool.size, pool.idle_timeout.as_secs(), pool.requests), (320, 60, 1000));
+    }
+
+    #[test]
+    fn registries_with_two_ports_learn_the_scheme() {
+        let args = |registry: &str, scheme: &str| {
+            let text = format!(
+                r#"{{"service_name":"a","discovery_type":"{registry}","scheme":"{scheme}",
+                    "discovery_args":{{"metadata":{{"zone":"b"}}}}}}"#
+            );
+            serde_json::from_str::<Upstream>(&text).unwrap().discovery.unwrap().args.others
+        };
+        assert_eq!(args("eureka", "https").get("scheme").map(|scheme| &**scheme), Some("https"));
+        assert_eq!(args("eureka", "https").get("metadata").map(|text| &**text), Some(r#"{"zone":"b"}"#));
+        assert!(!args("eureka", "http").contains_key("scheme"));
+        assert!(!args("consul", "https").contains_key("scheme"));
     }
 }

@@ -10,15 +10,21 @@ use crate::discovery::parts::{host, metadata, port, shortened, weight};
 ///
 /// # Errors
 /// The value has none of the forms.
-pub(super) fn instance(value: &[u8], is_secure: bool, default_weight: u32) -> Result<Option<Instance>, String> {
+pub(super) fn instance(
+    value: &[u8],
+    is_secure: bool,
+    default_weight: u32,
+) -> Result<Option<Instance>, String> {
     let text = std::str::from_utf8(value).map_err(|_| "a value is no text".to_owned())?.trim();
     let fields: Value = match text.starts_with('{') {
         true => serde_json::from_str(text).map_err(|error| format!("a value is no JSON: {error}"))?,
         false => return at(text, default_weight).map(Some),
     };
-    let first = |names: &[&str]| names.iter().find_map(|name| fields.get(*name).filter(|value| !value.is_null()));
+    let first =
+        |names: &[&str]| names.iter().find_map(|name| fields.get(*name).filter(|value| !value.is_null()));
     let status = first(&["status"]).and_then(Value::as_str);
-    if status.is_some_and(|status| !status.eq_ignore_ascii_case("up")) || first(&["enabled"]) == Some(&Value::Bool(false))
+    if status.is_some_and(|status| !status.eq_ignore_ascii_case("up"))
+        || first(&["enabled"]) == Some(&Value::Bool(false))
     {
         return Ok(None);
     }
@@ -31,7 +37,9 @@ pub(super) fn instance(value: &[u8], is_secure: bool, default_weight: u32) -> Re
         }
         (Some(address), None, _) => at(address, weight)?,
         (None, _, Some(urls)) => at(url(urls, is_secure)?, weight)?,
-        (None, _, None) => return Err("a value has neither `host` with `port`, `Addr`, nor `endpoints`".to_owned()),
+        (None, _, None) => {
+            return Err("a value has neither `host` with `port`, `Addr`, nor `endpoints`".to_owned());
+        }
     };
     instance.weight = weight;
     instance.metadata = facts;
@@ -82,7 +90,10 @@ mod tests {
             (r#"{"host":"10.0.0.1","port":80,"weight":7}"#, "10.0.0.1:80 7"),
             (r#"{"ip":"10.0.0.1","port":"80"}"#, "10.0.0.1:80 100"),
             (r#"{"Op":0,"Addr":"10.0.0.1:80","Metadata":null}"#, "10.0.0.1:80 100"),
-            (r#"{"endpoints":["grpc://10.0.0.1:90","http://10.0.0.1:80?isSecure=false"]}"#, "10.0.0.1:80 100"),
+            (
+                r#"{"endpoints":["grpc://10.0.0.1:90","http://10.0.0.1:80?isSecure=false"]}"#,
+                "10.0.0.1:80 100",
+            ),
         ] {
             assert_eq!(shown(&[read(value).unwrap().unwrap()]), [expected], "{value}");
         }
@@ -100,9 +111,20 @@ mod tests {
 
     #[test]
     fn faulty_values_have_a_reason() {
-        for value in
-            ["", "h", "h:", ":80", "h:0", "h:99999", "a b:80", "::1:80", "{", "{}", r#"{"host":"h"}"#, r#"{"endpoints":[]}"#]
-        {
+        for value in [
+            "",
+            "h",
+            "h:",
+            ":80",
+            "h:0",
+            "h:99999",
+            "a b:80",
+            "::1:80",
+            "{",
+            "{}",
+            r#"{"host":"h"}"#,
+            r#"{"endpoints":[]}"#,
+        ] {
             assert!(read(value).is_err(), "{value}");
         }
         assert!(instance(&[0xff], false, 1).is_err());

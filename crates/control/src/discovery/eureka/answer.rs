@@ -179,13 +179,15 @@ mod tests {
 
     #[test]
     fn instances_are_read_with_ports_and_zone() {
-        let all = read(&json!({"applications": {"versions__delta": "1", "apps__hashcode": "UP_1_", "application": [
-            {"name": "orders", "instance": [{
-                "instanceId": "h:orders:8080", "hostName": "h", "app": "ORDERS", "ipAddr": "10.0.0.1", "status": "UP",
-                "overriddenStatus": "UNKNOWN", "port": {"$": 8080, "@enabled": "true"},
-                "securePort": {"$": 443, "@enabled": "false"}, "metadata": {"zone": "z1", "weight": "7"},
-                "dataCenterInfo": {"name": "Amazon", "metadata": {"availability-zone": "z2"}}, "actionType": "ADDED"}]}
-        ]}}));
+        let all = read(
+            &json!({"applications": {"versions__delta": "1", "apps__hashcode": "UP_1_", "application": [
+                {"name": "orders", "instance": [{
+                    "instanceId": "h:orders:8080", "hostName": "h", "app": "ORDERS", "ipAddr": "10.0.0.1", "status": "UP",
+                    "overriddenStatus": "UNKNOWN", "port": {"$": 8080, "@enabled": "true"},
+                    "securePort": {"$": 443, "@enabled": "false"}, "metadata": {"zone": "z1", "weight": "7"},
+                    "dataCenterInfo": {"name": "Amazon", "metadata": {"availability-zone": "z2"}}, "actionType": "ADDED"}]}
+            ]}}),
+        );
         assert_eq!(all.hash.as_deref(), Some("UP_1_"));
         let (action, instance) = &all.instances[0];
         assert_eq!((*action, &*instance.application, &*instance.status), (Action::Put, "ORDERS", "UP"));
@@ -217,7 +219,15 @@ mod tests {
             {"status": "UP"}, {"instanceId": 7}, {"instanceId": "1", "ipAddr": "a b", "status": "UP"}]}]}}));
         assert_eq!((all.faulty, all.instances.len()), (3, 1));
         assert!(all.instances[0].1.host.is_err());
-        for text in ["", "{}", "<applications/>", "{\"applications\":{}}", "{\"applications\":[]}", "{\"applications\":7}", "{\"applications\":{\"application\":[{"] {
+        for text in [
+            "",
+            "{}",
+            "<applications/>",
+            "{\"applications\":{}}",
+            "{\"applications\":[]}",
+            "{\"applications\":7}",
+            "{\"applications\":{\"application\":[{",
+        ] {
             assert!(applications(text.as_bytes()).is_err(), "{text}");
         }
     }

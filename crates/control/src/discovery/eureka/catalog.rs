@@ -136,7 +136,8 @@ fn instance(registered: &Registered, is_secure: bool, default_weight: u32) -> Re
         true => (&registered.secure_port, &registered.port),
         false => (&registered.port, &registered.secure_port),
     };
-    let port = first.clone().or_else(|| second.clone()).unwrap_or_else(|| Err("it has no port".to_owned()))?;
+    let port =
+        first.clone().or_else(|| second.clone()).unwrap_or_else(|| Err("it has no port".to_owned()))?;
     let mut metadata = registered.metadata.clone();
     let written = metadata.remove("weight").map(|weight| Value::String(weight.into()));
     Ok(Instance {
@@ -173,7 +174,8 @@ mod tests {
     }
 
     fn three() -> Catalog {
-        Catalog::of(answer("", &[entry("1", "UP", "x"), entry("2", "UP", "y"), entry("3", "STARTING", "y")])).unwrap()
+        Catalog::of(answer("", &[entry("1", "UP", "x"), entry("2", "UP", "y"), entry("3", "STARTING", "y")]))
+            .unwrap()
     }
 
     #[test]

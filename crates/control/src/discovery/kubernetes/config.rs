@@ -156,7 +156,8 @@ pub(super) fn clusters(
 
 fn cluster(written: Written, environment: &dyn Fn(&str) -> Option<String>) -> Result<Cluster, String> {
     let value = |field: &str, text: Option<String>, default: &str| {
-        resolved(text.as_deref().unwrap_or(default), environment).map_err(|reason| format!("{field}: {reason}"))
+        resolved(text.as_deref().unwrap_or(default), environment)
+            .map_err(|reason| format!("{field}: {reason}"))
     };
     let scheme = written.service.schema.unwrap_or_else(|| "https".to_owned());
     let host = value("service.host", written.service.host, "${KUBERNETES_SERVICE_HOST}")?;
@@ -245,7 +246,8 @@ fn compiled(patterns: &[String]) -> Result<Vec<Regex>, String> {
 /// The JSON Schema of the block.
 pub(super) fn schema() -> Value {
     let pattern = json!({"type": "array", "minItems": 1, "maxItems": 64, "items": {"type": "string", "maxLength": 256}});
-    let namespace = json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$", "maxLength": 253});
+    let namespace =
+        json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$", "maxLength": 253});
     let cluster = |required: Value, with_id: bool| {
         let mut schema = json!({
             "type": "object",

@@ -214,7 +214,8 @@ pub(super) fn event(line: &[u8], kind: Kind) -> Result<Event, String> {
     if raw.kind == "BOOKMARK" {
         return Ok(version.map_or(Event::Other(None), Event::Bookmark));
     }
-    let object = Object::deserialize(raw.object).map_err(|error| format!("an object cannot be read: {error}"))?;
+    let object =
+        Object::deserialize(raw.object).map_err(|error| format!("an object cannot be read: {error}"))?;
     let Some(slice) = slice(object, kind)? else { return Ok(Event::Other(version)) };
     Ok(match raw.kind.as_str() {
         "ADDED" | "MODIFIED" => Event::Put(Arc::new(slice), version),
@@ -226,7 +227,8 @@ pub(super) fn event(line: &[u8], kind: Kind) -> Result<Event, String> {
 /// The compact form of an object; none for a slice that belongs to no service.
 fn slice(object: Object, kind: Kind) -> Result<Option<Slice>, String> {
     let name = object.metadata.name.ok_or("an object has no name")?;
-    let namespace = object.metadata.namespace.ok_or_else(|| format!("`{}` has no namespace", shortened(&name)))?;
+    let namespace =
+        object.metadata.namespace.ok_or_else(|| format!("`{}` has no namespace", shortened(&name)))?;
     let labels = object.metadata.labels;
     let service = match kind {
         Kind::Endpoints => Some(name.as_str()),
@@ -389,21 +391,33 @@ mod tests {
         };
         let is_seven = |version: &Option<String>| version.as_deref() == Some("7");
         assert!(matches!(read("ADDED", slice_object()), Ok(Event::Put(_, version)) if is_seven(&version)));
-        assert!(matches!(read("DELETED", slice_object()), Ok(Event::Delete(_, version)) if is_seven(&version)));
+        assert!(
+            matches!(read("DELETED", slice_object()), Ok(Event::Delete(_, version)) if is_seven(&version))
+        );
         let bookmark = json!({"metadata": {"resourceVersion": "12"}});
         assert!(matches!(read("BOOKMARK", bookmark), Ok(Event::Bookmark(version)) if version == "12"));
         let gone = json!({"kind": "Status", "code": 410, "message": "too old"});
-        assert!(matches!(read("ERROR", gone), Ok(Event::Expired(message)) if message.ends_with("410: too old")));
+        assert!(
+            matches!(read("ERROR", gone), Ok(Event::Expired(message)) if message.ends_with("410: too old"))
+        );
         assert!(matches!(read("ERROR", json!({"code": 500})), Ok(Event::Failed(_))));
         assert!(matches!(read("NEW", slice_object()), Ok(Event::Other(_))));
     }
 
     #[test]
     fn garbage_is_refused() {
-        for text in ["", "{}", "<html>", "{\"metadata\":{},\"items\":[]}", "{\"metadata\":{\"resourceVersion\":\"1\"}}"] {
+        for text in [
+            "",
+            "{}",
+            "<html>",
+            "{\"metadata\":{},\"items\":[]}",
+            "{\"metadata\":{\"resourceVersion\":\"1\"}}",
+        ] {
             assert!(page(text.as_bytes(), Kind::EndpointSlices).is_err(), "{text}");
             assert!(event(text.as_bytes(), Kind::EndpointSlices).is_err(), "{text}");
         }
-        assert!(event(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}", Kind::Endpoints).is_err());
+        assert!(
+            event(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}", Kind::Endpoints).is_err()
+        );
     }
 }

@@ -16,7 +16,9 @@ fn slice(name: &str, version: u32, addresses: &[&str]) -> Value {
 }
 
 fn list(version: &str, next: &str, items: &[Value]) -> Reply {
-    Reply::ok(&json!({"metadata": {"resourceVersion": version, "continue": next}, "items": items}).to_string())
+    Reply::ok(
+        &json!({"metadata": {"resourceVersion": version, "continue": next}, "items": items}).to_string(),
+    )
 }
 
 /// The head of a watch that stays open.
@@ -64,16 +66,17 @@ fn event_of_the_watch_changes_the_nodes() {
 #[test]
 fn expired_version_lists_everything_again() {
     let lists = Arc::new(AtomicUsize::new(0));
-    let server = Origin::start(move |request| match (is_watch(request), request.target.contains("Version=9")) {
-        (true, true) => watch().then(Step::AwaitClose),
-        (true, false) => watch()
-            .send(event("ERROR", &json!({"code": 410, "message": "too old"})))
-            .send(b"0\r\n\r\n"),
-        _ => match lists.fetch_add(1, Ordering::SeqCst) {
-            0 => list("5", "", &[slice("web-1", 5, &["10.0.0.1"])]),
-            _ => list("9", "", &[slice("web-1", 9, &["10.0.0.2"])]),
-        },
-    });
+    let server =
+        Origin::start(move |request| match (is_watch(request), request.target.contains("Version=9")) {
+            (true, true) => watch().then(Step::AwaitClose),
+            (true, false) => {
+                watch().send(event("ERROR", &json!({"code": 410, "message": "too old"}))).send(b"0\r\n\r\n")
+            }
+            _ => match lists.fetch_add(1, Ordering::SeqCst) {
+                0 => list("5", "", &[slice("web-1", 5, &["10.0.0.1"])]),
+                _ => list("9", "", &[slice("web-1", 9, &["10.0.0.2"])]),
+            },
+        });
     Followed::start("kubernetes", &block(&server), "shop/web:80").wait_for(&["10.0.0.2:80 50"]);
 }
 
@@ -115,7 +118,8 @@ fn clusters_are_named_by_their_id() {
     Followed::start("kubernetes", &both, "one/shop/web:http").wait_for(&["10.0.0.1:80 7"]);
     Followed::start("kubernetes", &both, "two/shop/web:http").wait_for_note("it fails");
     Followed::start("kubernetes", &both, "six/shop/web:http").wait_for_note("no cluster has the id `six`");
-    Followed::start("kubernetes", &both, "shop/web:http").wait_for_note("has not the form ID/NAMESPACE/NAME:PORT");
+    Followed::start("kubernetes", &both, "shop/web:http")
+        .wait_for_note("has not the form ID/NAMESPACE/NAME:PORT");
 }
 
 #[test]

@@ -102,7 +102,9 @@ impl Watcher {
             page.slices.retain(|slice| self.cluster.namespaces.has(&slice.namespace));
             objects += page.slices.len();
             if objects > MAX_OBJECTS {
-                return Err(format!("the cluster has more than {MAX_OBJECTS} objects; select namespaces or labels"));
+                return Err(format!(
+                    "the cluster has more than {MAX_OBJECTS} objects; select namespaces or labels"
+                ));
             }
             let version = page.version.clone();
             next = page.next.take();
@@ -128,7 +130,8 @@ impl Watcher {
         let mut lines = self.client.lines(&self.signed(target)?).await?;
         if !matches!(lines.status, 200 | 410) {
             let status = lines.status;
-            let body = timeout(Duration::from_secs(1), lines.next()).await.ok().and_then(Result::ok).flatten();
+            let body =
+                timeout(Duration::from_secs(1), lines.next()).await.ok().and_then(Result::ok).flatten();
             let body = body.unwrap_or_default().freeze();
             let reply = Reply { status, headers: header::HeaderMap::new(), body };
             return Err(self.checked(&reply).err().unwrap_or_else(|| format!("status {status}")));
@@ -163,7 +166,9 @@ impl Watcher {
                 Event::Put(slice, version) => {
                     self.change(&slice, version, |catalog, slice| catalog.put(Arc::clone(slice)));
                 }
-                Event::Delete(slice, version) => self.change(&slice, version, |catalog, slice| catalog.delete(slice)),
+                Event::Delete(slice, version) => {
+                    self.change(&slice, version, |catalog, slice| catalog.delete(slice))
+                }
                 Event::Bookmark(version) | Event::Other(Some(version)) => self.version = Some(version),
                 Event::Other(None) => {}
                 Event::Expired(_) => return Ok(Ended::Expired),
@@ -236,7 +241,10 @@ impl Watcher {
     /// The body of a good answer.
     fn checked<'a>(&self, reply: &'a Reply) -> Result<&'a [u8], String> {
         reply.ok().map_err(|reason| match reply.status {
-            403 => format!("{reason}; the account needs get, list and watch on the objects of `{}`", self.cluster.target),
+            403 => format!(
+                "{reason}; the account needs get, list and watch on the objects of `{}`",
+                self.cluster.target
+            ),
             _ => reason,
         })
     }

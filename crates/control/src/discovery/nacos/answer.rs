@@ -61,7 +61,8 @@ pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<Instance>, Opt
         (None, None) => return Err("the answer has neither `hosts` nor `data`".to_owned()),
     };
     // Weights are fractions there and whole numbers here. One fraction makes hundredths of all weights of the service.
-    let scale = if entries.iter().flatten().any(|entry| has_fraction(entry.weight.as_ref())) { 100.0 } else { 1.0 };
+    let scale =
+        if entries.iter().flatten().any(|entry| has_fraction(entry.weight.as_ref())) { 100.0 } else { 1.0 };
     let mut collected = Collected::default();
     for entry in entries {
         collected.take(entry.and_then(|entry| instance(entry, rules, scale)));
@@ -173,7 +174,11 @@ mod tests {
     fn empty_answer_differs_from_a_refusal() {
         assert!(read(&json!({"hosts": []})).unwrap().0.is_empty());
         assert!(read(&json!({"code": 0, "data": []})).unwrap().0.is_empty());
-        assert!(read(&json!({"code": 21_002, "message": "no\nservice", "data": null})).unwrap_err().contains("21002"));
+        assert!(
+            read(&json!({"code": 21_002, "message": "no\nservice", "data": null}))
+                .unwrap_err()
+                .contains("21002")
+        );
         for text in ["", "<html>", "{", "[]", "{}", "{\"hosts\":[{\"ip\":\"10.0.0.1\"", "{\"data\":7}"] {
             assert!(instances(text.as_bytes(), RULES).is_err(), "{text}");
         }

@@ -124,7 +124,8 @@ impl Asker {
             reply = self.login(&targets[1], &form).await?;
         }
         let token = reply.ok().and_then(answer::token);
-        let token = token.map_err(|reason| Failure::Registry(format!("the login of `{user}` failed: {reason}")))?;
+        let token =
+            token.map_err(|reason| Failure::Registry(format!("the login of `{user}` failed: {reason}")))?;
         *held = Some((token.text.clone(), Instant::now() + token.lifetime * 9 / 10));
         Ok(Some(token.text))
     }
@@ -159,7 +160,8 @@ mod tests {
     #[test]
     fn signature_is_an_hmac_of_time_and_name() {
         // Computed with `openssl dgst -sha1 -hmac secret`.
-        let expected = "&ak=id&data=1700000000000%40%40DEFAULT_GROUP%40%40a&signature=DbDKd3Ey4iYwIDfy4CxhRLjldL4%3D";
+        let expected =
+            "&ak=id&data=1700000000000%40%40DEFAULT_GROUP%40%40a&signature=DbDKd3Ey4iYwIDfy4CxhRLjldL4%3D";
         let signed = signature(1_700_000_000_000, "DEFAULT_GROUP", "a", "id", "secret");
         assert_eq!(signed, expected);
     }

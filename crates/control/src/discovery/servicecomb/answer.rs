@@ -77,12 +77,14 @@ fn instance(entry: Entry, rules: Rules) -> Result<Option<Instance>, String> {
 /// the other kind only is used through those.
 fn endpoint(endpoints: &[String], is_secure: bool) -> Result<(String, u16), String> {
     let has_tls = |url: &str| url.starts_with("https://") || url.contains("sslEnabled=true");
-    let rest = |url: &&String| ["rest://", "http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+    let rest =
+        |url: &&String| ["rest://", "http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
     let mut usable: Vec<&String> = endpoints.iter().filter(rest).collect();
     usable.sort_by_key(|url| has_tls(url) != is_secure);
     let url = usable.first().ok_or("it has no endpoint of the kind rest")?;
     let fault = || format!("its endpoint `{}` has no HOST:PORT", shortened(url));
-    let authority = url.split_once("://").map_or("", |(_, rest)| rest).split(['/', '?']).next().unwrap_or_default();
+    let authority =
+        url.split_once("://").map_or("", |(_, rest)| rest).split(['/', '?']).next().unwrap_or_default();
     let (name, number) = authority.rsplit_once(':').ok_or_else(fault)?;
     let number = number.parse().ok().filter(|number| *number != 0).ok_or_else(fault)?;
     Ok((name.to_owned(), number))
@@ -99,7 +101,8 @@ pub(super) fn refusal(status: u16, text: &[u8]) -> (bool, String) {
     }
     match serde_json::from_slice::<Refusal>(text) {
         Ok(refusal) => {
-            let code = refusal.error_code.as_str().map_or_else(|| refusal.error_code.to_string(), str::to_owned);
+            let code =
+                refusal.error_code.as_str().map_or_else(|| refusal.error_code.to_string(), str::to_owned);
             let message = format!("code {}: {}", shortened(&code), shortened(&refusal.error_message));
             (code == UNKNOWN_SERVICE, message)
         }
@@ -116,7 +119,8 @@ pub(super) fn token(text: &[u8]) -> Result<String, String> {
     struct Login {
         token: String,
     }
-    let login: Login = serde_json::from_slice(text).map_err(|_| "the answer to the login has no token".to_owned())?;
+    let login: Login =
+        serde_json::from_slice(text).map_err(|_| "the answer to the login has no token".to_owned())?;
     match login.token.is_empty() || login.token.len() > MAX_TOKEN_BYTES {
         true => Err("the answer to the login has no token".to_owned()),
         false => Ok(login.token),
@@ -160,7 +164,10 @@ mod tests {
         let faulty = json!({"instances": [{"status": "UP", "endpoints": ["rest://h"]}, {"status": "UP"}]});
         assert!(read(&faulty, false).unwrap_err().contains("has no HOST:PORT"));
         for text in ["", "x", "[]", "{\"instances\":[{"] {
-            assert!(instances(text.as_bytes(), Rules { is_secure: false, default_weight: 1 }).is_err(), "{text}");
+            assert!(
+                instances(text.as_bytes(), Rules { is_secure: false, default_weight: 1 }).is_err(),
+                "{text}"
+            );
         }
     }
 

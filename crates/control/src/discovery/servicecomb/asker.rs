@@ -40,7 +40,14 @@ impl Asker {
         user: Option<(String, String)>,
         weight: u32,
     ) -> Asker {
-        Asker { client, place, user, weight, token: tokio::sync::Mutex::default(), revisions: Mutex::default() }
+        Asker {
+            client,
+            place,
+            user,
+            weight,
+            token: tokio::sync::Mutex::default(),
+            revisions: Mutex::default(),
+        }
     }
 
     /// Asks for the instances of a service. A failure forgets the revisions, so that the next answer is a whole one and
@@ -87,7 +94,12 @@ impl Asker {
         Ok(Some(Found::Instances(instances, reason)))
     }
 
-    async fn call(&self, key: &ServiceKey, revision: Option<&str>, token: Option<&str>) -> Result<Reply, Failure> {
+    async fn call(
+        &self,
+        key: &ServiceKey,
+        revision: Option<&str>,
+        token: Option<&str>,
+    ) -> Result<Reply, Failure> {
         let argument = |name: &str| key.args.get(name).map(|value| &**value);
         let mut target = format!(
             "/v4/{}/registry/instances?appId={}&serviceName={}&version={}",
@@ -121,10 +133,12 @@ impl Asker {
         *held = None;
         let body = json!({"name": user, "password": password}).to_string();
         let call = Call::with_body(Method::POST, "/v4/token", "application/json", body);
-        let reply = self.client.call(&call.with(DOMAIN, &self.place.domain)).await.map_err(Failure::Registry)?;
+        let reply =
+            self.client.call(&call.with(DOMAIN, &self.place.domain)).await.map_err(Failure::Registry)?;
         let token = reply.ok().and_then(answer::token);
-        *held =
-            Some(token.map_err(|reason| Failure::Registry(format!("the login of `{user}` failed: {reason}")))?);
+        *held = Some(
+            token.map_err(|reason| Failure::Registry(format!("the login of `{user}` failed: {reason}")))?,
+        );
         Ok(held.clone())
     }
 }

@@ -59,7 +59,8 @@ fn unknown_service_differs_from_a_refusal() {
         false => Reply::status(400, r#"{"errorCode":"400001","errorMessage":"Invalid parameter(s)"}"#),
     });
     Followed::start("servicecomb", &block(&server), "unknown").wait_for_note("does not know the service");
-    Followed::start("servicecomb", &block(&server), "faulty").wait_for_note("code 400001: Invalid parameter(s)");
+    Followed::start("servicecomb", &block(&server), "faulty")
+        .wait_for_note("code 400001: Invalid parameter(s)");
 }
 
 #[test]

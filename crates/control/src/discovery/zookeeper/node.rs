@@ -21,9 +21,13 @@ struct Node {
 ///
 /// # Errors
 /// The data is no instance.
-pub(super) fn instance(data: &[u8], is_secure: bool, default_weight: u32) -> Result<Option<Instance>, String> {
-    let node: Node =
-        serde_json::from_slice(data).map_err(|error| format!("the data of a node is no instance: {error}"))?;
+pub(super) fn instance(
+    data: &[u8],
+    is_secure: bool,
+    default_weight: u32,
+) -> Result<Option<Instance>, String> {
+    let node: Node = serde_json::from_slice(data)
+        .map_err(|error| format!("the data of a node is no instance: {error}"))?;
     let mut facts = metadata(node.payload.as_ref().and_then(|payload| payload.get("metadata")));
     let status = facts.remove("instance_status");
     if node.enabled == Some(false) || status.is_some_and(|status| &*status != "UP") {

@@ -61,7 +61,14 @@ impl Session {
         let now = Instant::now();
         let ping_interval = granted / 3;
         let silence_limit = granted * 2 / 3;
-        Ok(Session { reader, writer, ping_interval, silence_limit, next_ping: now + ping_interval, last_frame: now })
+        Ok(Session {
+            reader,
+            writer,
+            ping_interval,
+            silence_limit,
+            next_ping: now + ping_interval,
+            last_frame: now,
+        })
     }
 
     /// Sends a request.
@@ -125,7 +132,9 @@ impl FrameReader {
 
     /// The bytes that the current frame lacks, its length first.
     fn missing(&self) -> Result<usize, String> {
-        let Some((length, body)) = self.bytes.split_first_chunk::<4>() else { return Ok(4 - self.bytes.len()) };
+        let Some((length, body)) = self.bytes.split_first_chunk::<4>() else {
+            return Ok(4 - self.bytes.len());
+        };
         let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(usize::MAX);
         if length > MAX_FRAME_BYTES {
             return Err(format!("a frame of the server has more than {MAX_FRAME_BYTES} bytes, or is none"));

@@ -189,5 +189,6 @@ fn other_protocol_and_faulty_name_are_named() {
     let block = json!({"host": [server.address().to_string()]});
     Followed::start("zookeeper", &block, "a").wait_for_note("a frame of the server has more than");
     let server = StandIn::start(None);
-    Followed::start("zookeeper", &server.block(), "a//b").wait_for_note("the service name `a//b` is no path of nodes");
+    Followed::start("zookeeper", &server.block(), "a//b")
+        .wait_for_note("the service name `a//b` is no path of nodes");
 }

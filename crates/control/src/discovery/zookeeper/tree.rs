@@ -66,7 +66,8 @@ impl Tree {
     /// # Errors
     /// The reply belongs to no request: the connection is not usable any more.
     pub(super) fn reply(&mut self, xid: i32, code: i32, body: &[u8]) -> Result<Option<Known>, String> {
-        let (expected, request) = self.sent.pop_front().ok_or("the server sends a reply without a request")?;
+        let (expected, request) =
+            self.sent.pop_front().ok_or("the server sends a reply without a request")?;
         if expected != xid {
             return Err("the server answers requests in another order".to_owned());
         }

@@ -248,7 +248,9 @@ mod tests {
         assert_eq!(frame(&reply(-1, 0, &event)), Ok(Frame::Event { path: "/a".to_owned() }));
         let expired = [&(-1_i32).to_be_bytes()[..], &(-112_i32).to_be_bytes(), &[0; 4]].concat();
         assert!(matches!(frame(&reply(-1, 0, &expired)), Ok(Frame::Lost(_))));
-        assert!(matches!(frame(&reply(-4, -115, b"")), Ok(Frame::Lost(reason)) if reason == WRONG_CREDENTIALS));
+        assert!(
+            matches!(frame(&reply(-4, -115, b"")), Ok(Frame::Lost(reason)) if reason == WRONG_CREDENTIALS)
+        );
         assert_eq!(frame(&reply(-2, 0, b"")), Ok(Frame::Other));
     }
 

@@ -5,7 +5,9 @@ use tonic::Streaming;
 
 use super::client::error;
 use super::load::RANGE;
-use super::message::{Event, EventType, RangeRequest, RangeResponse, WatchCreateRequest, WatchRequest, WatchResponse};
+use super::message::{
+    Event, EventType, RangeRequest, RangeResponse, WatchCreateRequest, WatchRequest, WatchResponse,
+};
 use super::{Etcd, EtcdConfig, EtcdError};
 
 /// A reader of the keys below a prefix.
@@ -68,7 +70,9 @@ impl PlainReader {
                 all.push((kv.key, kv.value));
             }
             if all.len() > MAX_KEYS {
-                return Err(EtcdError::Refused(format!("there are more than {MAX_KEYS} keys below the prefix")));
+                return Err(EtcdError::Refused(format!(
+                    "there are more than {MAX_KEYS} keys below the prefix"
+                )));
             }
             if !more {
                 return Ok((all, revision));
