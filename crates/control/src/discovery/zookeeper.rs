@@ -142,8 +142,7 @@ impl Registry for ZooKeeper {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let mut pause = Pause::default();
-            let mut servers = self.config.host.iter().cycle();
-            while let Some(server) = servers.next() {
+            for server in self.config.host.iter().cycle() {
                 let reason = self.config.session(server, &services, &mut pause).await;
                 services.failed(None, &reason);
                 pause.wait().await;

@@ -171,7 +171,10 @@ impl Watcher {
                 }
                 Event::Bookmark(version) | Event::Other(Some(version)) => self.version = Some(version),
                 Event::Other(None) => {}
-                Event::Expired(_) => return Ok(Ended::Expired),
+                Event::Expired(reason) => {
+                    tracing::debug!(%reason, "listing the objects of kubernetes again");
+                    return Ok(Ended::Expired);
+                }
                 Event::Failed(reason) => return Err(reason),
             }
         }
