@@ -13,10 +13,13 @@
 //! "discovery_args": {"namespace_id": "prod", "group_name": "shop"}}`. User and password of the URL get a token, which is
 //! renewed before it expires; `access_key` and `secret_key` sign each call instead. Weights of Nacos are used: one with a
 //! fraction turns all weights of its service into hundredths. Instances that are unhealthy or not enabled get no traffic.
-//! A new service is asked for at once, a change is seen after `fetch_interval` seconds at most.
+//! A new service is asked for at once. Servers of version 2 and later report changes over gRPC (`push`, at the port of HTTP
+//! plus `grpc_port_offset`); without that a change is seen after `fetch_interval` seconds.
 
 mod answer;
 mod asker;
+mod payload;
+mod push;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,13 +27,16 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use self::answer::Rules;
 use self::asker::Asker;
+use self::push::Push;
 use super::blocks::{self, Timeouts};
 use super::http::TlsSettings;
 use super::limits::Limits;
-use super::poll::poll;
+use super::poll::{Pushed, poll};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
 /// See the module.
@@ -39,6 +45,8 @@ pub(super) const KIND: RegistryKind = RegistryKind { name: "nacos", schema, buil
 struct Nacos {
     asker: Arc<Asker>,
     interval: Duration,
+    /// The servers for pushes, as `HOST:PORT`; empty: only calls.
+    push: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -58,10 +66,17 @@ struct Block {
     secret_key: String,
     #[serde(default)]
     tls: TlsSettings,
+    push: Option<bool>,
+    #[serde(default = "default_offset")]
+    grpc_port_offset: u16,
 }
 
 fn default_prefix() -> String {
     "/nacos/v1/".to_owned()
+}
+
+fn default_offset() -> u16 {
+    1000
 }
 
 fn schema() -> Value {
@@ -78,6 +93,14 @@ fn schema() -> Value {
             "timeout": Timeouts::schema(),
             "access_key": {"description": "The key id of signed calls.", "type": "string", "default": ""},
             "secret_key": {"description": "The key that signs calls.", "type": "string", "default": ""},
+            "push": {
+                "description": "Whether servers of version 2 and later report changes over gRPC; not over https.",
+                "type": "boolean", "default": true
+            },
+            "grpc_port_offset": {
+                "description": "The port of gRPC lies so far above the port of HTTP.",
+                "type": "integer", "minimum": 0, "maximum": 65_000, "default": 1000
+            },
             "tls": TlsSettings::schema()
         },
         "required": ["host"],
@@ -93,19 +116,30 @@ fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, Str
         servers.push(server);
         user = user.or(credentials);
     }
+    let push = match block.push {
+        Some(false) => Vec::new(),
+        _ => servers.iter().filter_map(|server| push::address(server, block.grpc_port_offset)).collect(),
+    };
     let client = block.timeout.client(servers, block.tls, Limits::default().answer_bytes, context)?;
     let keys =
         Some((block.access_key, block.secret_key)).filter(|(id, key)| !id.is_empty() && !key.is_empty());
     let rules = Rules { default_weight: block.weight, is_grpc: false };
     let asker = Arc::new(Asker::new(client, &block.prefix, user, keys, rules));
-    Ok(Box::new(Nacos { asker, interval: Duration::from_secs(block.fetch_interval) }))
+    Ok(Box::new(Nacos { asker, interval: Duration::from_secs(block.fetch_interval), push }))
 }
 
 impl Registry for Nacos {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            let asker = self.asker;
-            poll(services, self.interval, move |key| {
+            let Nacos { asker, interval, push } = *self;
+            let mut tasks = JoinSet::new();
+            let pushed = (!push.is_empty()).then(|| {
+                let (wanted, following) = watch::channel(Vec::new());
+                let (sender, changed) = mpsc::channel(MAX_CHANGES);
+                tasks.spawn(Push::new(push, Arc::clone(&asker), following, sender).run());
+                Pushed { wanted, changed }
+            });
+            poll(services, interval, pushed, move |key| {
                 let asker = Arc::clone(&asker);
                 async move { asker.ask(&key).await }
             })
@@ -113,6 +147,9 @@ impl Registry for Nacos {
         })
     }
 }
+
+/// Changes that wait to be asked for; the interval catches those beyond.
+const MAX_CHANGES: usize = 1024;
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::discovery::ServiceKey;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -23,9 +24,31 @@ pub(super) enum Failure {
 /// An answer for one service; none: it has not changed since the last one.
 pub(super) type Asked = Result<Option<Found>, Failure>;
 
+/// The ends that a push connection uses: it follows the wanted services, and names those that are to be asked for now.
+pub(super) struct Pushed {
+    pub(super) wanted: watch::Sender<Vec<ServiceKey>>,
+    pub(super) changed: mpsc::Receiver<ServiceKey>,
+}
+
+impl Pushed {
+    /// Waits for the next service that has changed; forever once the push connection is gone.
+    async fn next(this: Option<&mut Pushed>) -> ServiceKey {
+        if let Some(pushed) = this
+            && let Some(key) = pushed.changed.recv().await
+        {
+            return key;
+        }
+        std::future::pending().await
+    }
+}
+
 /// Asks for followed services without end.
-pub(super) async fn poll<A>(services: Services, interval: Duration, ask: impl Fn(ServiceKey) -> A)
-where
+pub(super) async fn poll<A>(
+    services: Services,
+    interval: Duration,
+    mut pushed: Option<Pushed>,
+    ask: impl Fn(ServiceKey) -> A,
+) where
     A: Future<Output = Asked> + Send + 'static,
 {
     let mut due_at: BTreeMap<ServiceKey, Instant> = BTreeMap::new();
@@ -33,6 +56,15 @@ where
     loop {
         let wanted = services.wanted();
         due_at.retain(|key, _| wanted.binary_search(key).is_ok());
+        if let Some(pushed) = &pushed {
+            pushed.wanted.send_if_modified(|known| {
+                let is_new = *known != wanted;
+                if is_new {
+                    known.clone_from(&wanted);
+                }
+                is_new
+            });
+        }
         let now = Instant::now();
         let is_due = |key: &ServiceKey| due_at.get(key).is_none_or(|at| *at <= now);
         let due: Vec<ServiceKey> = wanted.into_iter().filter(is_due).collect();
@@ -50,6 +82,7 @@ where
         let next = due_at.values().min().copied();
         tokio::select! {
             () = services.wanted_changed() => {}
+            key = Pushed::next(pushed.as_mut()) => drop(due_at.remove(&key)),
             () = sleep_until(next.unwrap_or(now)), if next.is_some() => {}
         }
     }

@@ -108,7 +108,7 @@ impl Registry for ServiceComb {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let asker = self.asker;
-            poll(services, self.interval, move |key| {
+            poll(services, self.interval, None, move |key| {
                 let asker = Arc::clone(&asker);
                 async move { asker.ask(&key).await }
             })

@@ -103,6 +103,16 @@ impl Asker {
         self.client.call(&Call::get(target)).await.map_err(Failure::Registry)
     }
 
+    /// The token for calls of a push connection.
+    ///
+    /// # Errors
+    /// The reason of a login that failed.
+    pub(super) async fn push_token(&self) -> Result<Option<String>, String> {
+        self.token(None).await.map_err(|failure| match failure {
+            Failure::Registry(reason) | Failure::Service(reason) => reason,
+        })
+    }
+
     /// The token for calls; none where no user is set. `refused` is a token that the server has refused.
     async fn token(&self, refused: Option<&str>) -> Result<Option<String>, Failure> {
         let Some((user, password)) = &self.user else { return Ok(None) };

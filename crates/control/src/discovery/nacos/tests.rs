@@ -87,3 +87,22 @@ fn last_answer_stays_while_the_server_fails() {
     server.wait_for_requests(asked + 2);
     assert_eq!(followed.shown(), ["10.0.0.1:80 1"]);
 }
+
+#[test]
+fn too_many_instances_keep_the_last_answer() {
+    let is_huge = Arc::new(AtomicBool::new(false));
+    let huge = Arc::clone(&is_huge);
+    let server = Origin::start(move |_| match huge.load(Ordering::SeqCst) {
+        true => {
+            let host = |number: u32| json!({"ip": format!("10.{}.{}.{}", number >> 16, (number >> 8) & 255, number & 255), "port": 80});
+            Reply::ok(&json!({"hosts": (0..100_000).map(host).collect::<Vec<_>>()}).to_string())
+        }
+        false => Reply::ok(&listed("10.0.0.1")),
+    });
+    let followed = Followed::start("nacos", &block(&server, ""), "a");
+    followed.wait_for(&["10.0.0.1:80 1"]);
+    is_huge.store(true, Ordering::SeqCst);
+    let asked = server.requests().len();
+    server.wait_for_requests(asked + 2);
+    assert_eq!(followed.shown(), ["10.0.0.1:80 1"]);
+}
