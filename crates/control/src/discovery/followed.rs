@@ -13,9 +13,9 @@ use testkit::wait_until;
 use super::parts::shown;
 use super::{Discovery, DiscoveryConfig};
 
-/// A running registry with one followed service.
+/// A followed service of a running registry.
 pub(super) struct Followed {
-    pub(super) discovery: Discovery,
+    pub(super) discovery: Arc<Discovery>,
     registry: String,
     nodes: Arc<Mutex<ServiceNodes>>,
     _guard: Box<dyn Any + Send + Sync>,
@@ -24,11 +24,11 @@ pub(super) struct Followed {
 impl Followed {
     /// Starts the registry with this block and follows the service.
     pub(super) fn start(registry: &str, block: &Value, service: &str) -> Followed {
-        Followed::start_with(registry, block, ServiceKey::new(registry, service))
+        Followed::start_with(registry, block, &ServiceKey::new(registry, service))
     }
 
     /// As [`Followed::start`], with the whole key.
-    pub(super) fn start_with(registry: &str, block: &Value, key: ServiceKey) -> Followed {
+    pub(super) fn start_with(registry: &str, block: &Value, key: &ServiceKey) -> Followed {
         let blocks = Map::from_iter([(registry.to_owned(), block.clone())]);
         let discovery = Discovery::start(DiscoveryConfig {
             blocks,
@@ -37,10 +37,12 @@ impl Followed {
             settle: Duration::from_millis(1),
         })
         .unwrap();
-        let nodes = Arc::new(Mutex::new(ServiceNodes::default()));
-        let last = Arc::clone(&nodes);
-        let guard = discovery.follow(&key, Box::new(move |nodes| *last.lock() = nodes.clone()));
-        Followed { discovery, registry: registry.to_owned(), nodes, _guard: guard }
+        follow(Arc::new(discovery), registry, key)
+    }
+
+    /// Follows a further service of the same registry.
+    pub(super) fn follow(&self, key: &ServiceKey) -> Followed {
+        follow(Arc::clone(&self.discovery), &self.registry, key)
     }
 
     /// Each instance as `HOST:PORT WEIGHT`.
@@ -66,4 +68,11 @@ impl Followed {
             self.discovery.states().to_string().contains(text)
         });
     }
+}
+
+fn follow(discovery: Arc<Discovery>, registry: &str, key: &ServiceKey) -> Followed {
+    let nodes = Arc::new(Mutex::new(ServiceNodes::default()));
+    let last = Arc::clone(&nodes);
+    let guard = discovery.follow(key, Box::new(move |nodes| *last.lock() = nodes.clone()));
+    Followed { discovery, registry: registry.to_owned(), nodes, _guard: guard }
 }

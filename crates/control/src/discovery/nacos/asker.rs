@@ -57,7 +57,9 @@ impl Asker {
         }
         let body = match (reply.status, answer::is_unknown(&reply.body)) {
             (_, true) => return Ok(Some(Found::Unknown)),
-            (401 | 403 | 404 | 410, _) => return Err(Failure::Registry(refusal(&reply))),
+            // Rights belong to a namespace, so that a refusal concerns this service only.
+            (401 | 403 | 404 | 410, _) => return Err(Failure::Service(refusal(&reply))),
+            (502..=504, _) => return Err(Failure::Registry(refusal(&reply))),
             _ => reply.ok().map_err(Failure::Service)?,
         };
         let rules = Rules { is_grpc: is_grpc(key), ..self.rules };

@@ -25,7 +25,7 @@ fn place_of_the_service_is_asked_for() {
         group: "a b".into(),
         ..ServiceKey::new("nacos", "my service")
     };
-    let followed = Followed::start_with("nacos", &block(&server, ""), key);
+    let followed = Followed::start_with("nacos", &block(&server, ""), &key);
     followed.wait_for(&["10.0.0.1:80 1"]);
     assert_eq!(
         server.requests()[0].target,
@@ -105,4 +105,31 @@ fn too_many_instances_keep_the_last_answer() {
     let asked = server.requests().len();
     server.wait_for_requests(asked + 2);
     assert_eq!(followed.shown(), ["10.0.0.1:80 1"]);
+}
+
+#[test]
+fn refusal_of_one_service_leaves_the_others() {
+    let server = Origin::start(|request| match request.target.contains("serviceName=a&") {
+        true => Reply::status(403, "no right"),
+        false => Reply::ok(&listed("10.0.0.1")),
+    });
+    let followed = Followed::start("nacos", &block(&server, ""), "a");
+    let other = followed.follow(&ServiceKey::new("nacos", "b"));
+    other.wait_for(&["10.0.0.1:80 1"]);
+    followed.wait_for_note("status 403");
+}
+
+#[test]
+fn thousand_services_are_asked_for() {
+    let server = Origin::start(|request| match request.target.contains("serviceName=s999&") {
+        true => Reply::ok(&listed("10.0.0.9")),
+        false => Reply::ok(&listed("10.0.0.1")),
+    });
+    let first = Followed::start("nacos", &json!({"host": [format!("http://{}", server.address())]}), "s0");
+    let others: Vec<_> =
+        (1..1000).map(|number| first.follow(&ServiceKey::new("nacos", &format!("s{number}")))).collect();
+    others[998].wait_for(&["10.0.0.9:80 1"]);
+    others[499].wait_for(&["10.0.0.1:80 1"]);
+    // Eight calls at a time, each over a connection that is kept.
+    assert!(server.connections() <= 16, "{}", server.connections());
 }

@@ -73,7 +73,8 @@ impl Asker {
         match reply.status {
             304 if revision.is_some() => return Ok(None),
             200 => {}
-            401 | 403 => return Err(Failure::Registry(reply.ok().err().unwrap_or_default())),
+            401 | 403 => return Err(Failure::Service(reply.ok().err().unwrap_or_default())),
+            502..=504 => return Err(Failure::Registry(reply.ok().err().unwrap_or_default())),
             status => {
                 let (is_unknown, reason) = answer::refusal(status, &reply.body);
                 self.revisions.lock().remove(key);

@@ -69,6 +69,6 @@ fn arguments_choose_application_and_version() {
     let mut key = ServiceKey::new("servicecomb", "orders");
     key.args.insert("app_id".into(), "other".into());
     key.args.insert("version".into(), "1.0.0+".into());
-    Followed::start_with("servicecomb", &block(&server), key).wait_for(&["10.0.0.1:80 100"]);
+    Followed::start_with("servicecomb", &block(&server), &key).wait_for(&["10.0.0.1:80 100"]);
     assert!(server.requests()[0].target.contains("appId=other&serviceName=orders&version=1.0.0%2B"));
 }
