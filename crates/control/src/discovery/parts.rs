@@ -122,6 +122,43 @@ pub(super) fn host(text: &str) -> Result<Box<str>, String> {
     }
 }
 
+/// As [`Loose`], but a faulty element fails the whole list. Elements are read without a copy in between, because each of
+/// them may hold a whole registry.
+#[derive(Debug)]
+pub(super) struct Direct<T>(pub(super) Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Direct<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Direct<T>, D::Error> {
+        deserializer.deserialize_any(DirectVisitor(PhantomData))
+    }
+}
+
+struct DirectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for DirectVisitor<T> {
+    type Value = Direct<T>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a list of objects")
+    }
+
+    fn visit_unit<E>(self) -> Result<Direct<T>, E> {
+        Ok(Direct(Vec::new()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Direct<T>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(element) = list.next_element()? {
+            all.push(element);
+        }
+        Ok(Direct(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Direct<T>, A::Error> {
+        Ok(Direct(vec![T::deserialize(MapAccessDeserializer::new(map))?]))
+    }
+}
+
 /// A port from a number or a text.
 ///
 /// # Errors

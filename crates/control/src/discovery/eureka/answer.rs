@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::discovery::parts::{Loose, Metadata, host, metadata, port};
+use crate::discovery::parts::{Direct, Loose, Metadata, host, metadata, port};
 
 /// The applications of an answer, and the hash code of all instances that the server knows.
 #[derive(Debug)]
@@ -51,14 +51,25 @@ struct Answer {
 struct Listed {
     #[serde(rename = "apps__hashcode")]
     hash: Option<String>,
-    application: Loose<Application>,
+    application: Direct<Application>,
 }
 
 #[derive(Deserialize)]
 struct Application {
     name: Option<String>,
     #[serde(default)]
-    instance: Loose<Entry>,
+    instance: Loose<Read>,
+}
+
+/// An entry in its compact form, which is made at once, so that memory for the written form is held for one entry only.
+#[derive(Deserialize)]
+#[serde(from = "Entry")]
+struct Read(Result<(Action, Registered), String>);
+
+impl From<Entry> for Read {
+    fn from(entry: Entry) -> Read {
+        Read(registered(entry))
+    }
 }
 
 #[derive(Deserialize)]
@@ -92,14 +103,19 @@ pub(super) fn applications(text: &[u8]) -> Result<Applications, String> {
         reason: None,
     };
     for application in answer.applications.application.0 {
-        match application {
-            Ok(application) => {
-                for entry in application.instance.0 {
-                    let read = entry.and_then(|entry| registered(application.name.as_deref(), entry));
-                    all.take(read);
+        let name: Option<Box<str>> = application.name.map(|name| name.to_ascii_uppercase().into());
+        for entry in application.instance.0 {
+            let read = entry.and_then(|Read(read)| read).and_then(|(action, mut registered)| {
+                if let Some(name) = &name {
+                    registered.application = name.clone();
                 }
-            }
-            Err(reason) => all.take(Err(reason)),
+                let is_named =
+                    !registered.application.is_empty() && registered.application.len() <= MAX_NAME_BYTES;
+                is_named
+                    .then_some((action, registered))
+                    .ok_or_else(|| "an instance has no application".to_owned())
+            });
+            all.take(read);
         }
     }
     Ok(all)
@@ -117,12 +133,12 @@ impl Applications {
     }
 }
 
-fn registered(name: Option<&str>, entry: Entry) -> Result<(Action, Registered), String> {
-    let application = name.or(entry.app.as_deref()).ok_or("an instance has no application")?;
+fn registered(entry: Entry) -> Result<(Action, Registered), String> {
+    let application = entry.app.as_deref().unwrap_or_default();
     let address = entry.ip_addr.as_deref().or(entry.host_name.as_deref()).unwrap_or_default();
     // Clients of the first protocol have no instanceId; their host name is the identity.
     let id = entry.instance_id.as_deref().or(entry.host_name.as_deref()).unwrap_or(address);
-    if id.is_empty() || id.len() > MAX_NAME_BYTES || application.len() > MAX_NAME_BYTES {
+    if id.is_empty() || id.len() > MAX_NAME_BYTES {
         return Err("an instance has no usable instanceId".to_owned());
     }
     let overridden = entry.overridden_status.filter(|status| !status.is_empty() && status != "UNKNOWN");
@@ -215,7 +231,7 @@ mod tests {
 
     #[test]
     fn faulty_entries_are_counted() {
-        let all = read(&json!({"applications": {"application": [7, {"name": "A", "instance": [
+        let all = read(&json!({"applications": {"application": [{"name": "A", "instance": [7, 
             {"status": "UP"}, {"instanceId": 7}, {"instanceId": "1", "ipAddr": "a b", "status": "UP"}]}]}}));
         assert_eq!((all.faulty, all.instances.len()), (3, 1));
         assert!(all.instances[0].1.host.is_err());
@@ -225,6 +241,7 @@ mod tests {
             "<applications/>",
             "{\"applications\":{}}",
             "{\"applications\":[]}",
+            "{\"applications\":{\"application\":[7]}}",
             "{\"applications\":7}",
             "{\"applications\":{\"application\":[{",
         ] {
