@@ -29,7 +29,7 @@ fn mask(value: &mut Value) {
         Value::String(text) => {
             // The user and password of a URL.
             if let Some((scheme, rest)) = text.split_once("://")
-                && let Some((_, host)) = rest.split_once('@')
+                && let Some((_, host)) = rest.rsplit_once('@')
             {
                 *text = format!("{scheme}://{MASK}@{host}");
             }

@@ -49,6 +49,8 @@ fn refused_token_is_replaced() {
     });
     let followed = Followed::start("nacos", &block(&server, "me:p@ss@"), "a");
     followed.wait_for(&["10.0.0.1:80 1"]);
+    let dump = followed.discovery.dump("nacos").unwrap().to_string();
+    assert!(!dump.contains("ss@") && !dump.contains("me:"), "{dump}");
 }
 
 #[test]
