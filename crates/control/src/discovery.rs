@@ -4,7 +4,12 @@
 //! `model::discovery::ServiceDirectory`.
 
 mod check;
+mod consul;
+mod consul_kv;
 mod copy;
+mod dns;
+mod each;
+mod file;
 pub(crate) mod http;
 mod limits;
 mod services;
@@ -31,7 +36,7 @@ use table::{Shared, Unfollow};
 use thread::DiscoveryThread;
 
 /// All kinds of registries, by name.
-pub(crate) const ALL: &[RegistryKind] = &[];
+pub(crate) const ALL: &[RegistryKind] = &[consul::KIND, consul_kv::KIND, dns::KIND, file::KIND];
 
 /// A kind of registry.
 pub(crate) struct RegistryKind {
@@ -90,7 +95,7 @@ impl Discovery {
         let kinds = ALL.iter().filter_map(|kind| Some((kind, config.blocks.get(kind.name)?.clone())));
         let kinds: Vec<(&'static RegistryKind, Value)> = kinds.collect();
         let blocks = kinds.iter().map(|(kind, block)| (kind.name, show::masked(block.clone())));
-        let shared = Arc::new(Shared::new(blocks, config.directory));
+        let shared = Arc::new(Shared::new(blocks, config.directory, config.policy.clone()));
         shared.load_copies();
         let context = BuildContext { policy: config.policy };
         let thread = match kinds.is_empty() {
@@ -155,3 +160,6 @@ impl std::fmt::Debug for Discovery {
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|kind| kind.name)
 }
+
+#[cfg(test)]
+mod tests;
