@@ -5,9 +5,14 @@
 
 mod blocks;
 mod check;
+mod consul;
+mod consul_kv;
 mod copy;
+mod dns;
+mod each;
 mod etcd;
 mod eureka;
+mod file;
 pub(crate) mod http;
 mod kubernetes;
 mod limits;
@@ -41,8 +46,18 @@ use table::{Shared, Unfollow};
 use thread::DiscoveryThread;
 
 /// All kinds of registries, by name.
-pub(crate) const ALL: &[RegistryKind] =
-    &[etcd::KIND, eureka::KIND, kubernetes::KIND, nacos::KIND, servicecomb::KIND, zookeeper::KIND];
+pub(crate) const ALL: &[RegistryKind] = &[
+    consul::KIND,
+    consul_kv::KIND,
+    dns::KIND,
+    etcd::KIND,
+    eureka::KIND,
+    file::KIND,
+    kubernetes::KIND,
+    nacos::KIND,
+    servicecomb::KIND,
+    zookeeper::KIND,
+];
 
 /// A kind of registry.
 pub(crate) struct RegistryKind {
@@ -101,7 +116,7 @@ impl Discovery {
         let kinds = ALL.iter().filter_map(|kind| Some((kind, config.blocks.get(kind.name)?.clone())));
         let kinds: Vec<(&'static RegistryKind, Value)> = kinds.collect();
         let blocks = kinds.iter().map(|(kind, block)| (kind.name, show::masked(block.clone())));
-        let shared = Arc::new(Shared::new(blocks, config.directory));
+        let shared = Arc::new(Shared::new(blocks, config.directory, config.policy.clone()));
         shared.load_copies();
         let context = BuildContext { policy: config.policy };
         let thread = match kinds.is_empty() {
@@ -169,3 +184,5 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod followed;
+#[cfg(test)]
+mod tests;

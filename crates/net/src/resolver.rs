@@ -352,7 +352,7 @@ fn names(plan: &Plan) -> impl Iterator<Item = &str> {
 /// The nodes of a plan with what is known of their names: every address of a name is a node.
 fn node_set(plan: &Plan, known: &BTreeMap<Box<str>, Name>, endpoints: &Endpoints) -> NodeSet {
     let mut nodes = Vec::new();
-    let mut note = None;
+    let mut note = plan.note.as_deref().map(str::to_owned);
     for planned in &plan.nodes {
         let mut add = |address: IpAddr| {
             let address = SocketAddr::new(address, planned.port);

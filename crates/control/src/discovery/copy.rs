@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use model::discovery::{Instance, ServiceKey};
+use model::outbound::OutboundPolicy;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, usable};
@@ -51,13 +52,16 @@ fn is_zero(priority: &i32) -> bool {
     *priority == 0
 }
 
+/// Instances of an earlier run.
+type Copies = BTreeMap<ServiceKey, Arc<[Instance]>>;
+
 impl Shared {
     /// Reads the copies of all registries. A file that cannot be read is reported and skipped.
     pub(super) fn load_copies(&self) {
         let mut table = self.table.lock();
         for (name, state) in table.iter_mut() {
             let Some(path) = self.path(name) else { return };
-            match load(&path, name) {
+            match load(&path, name, &self.policy) {
                 Ok(Some(copies)) => state.copies = copies,
                 Ok(None) => {}
                 Err(reason) => {
@@ -98,7 +102,7 @@ impl Shared {
     }
 }
 
-fn load(path: &Path, registry: &str) -> Result<Option<BTreeMap<ServiceKey, Arc<[Instance]>>>, String> {
+fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<Copies>, String> {
     let text = match crate::regular_file::read_to_string(path, FILE_MAX_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -116,7 +120,7 @@ fn load(path: &Path, registry: &str) -> Result<Option<BTreeMap<ServiceKey, Arc<[
             priority: node.priority,
             metadata: node.metadata,
         });
-        let (instances, _) = usable(instances.collect(), &limits).ok()?;
+        let (instances, _) = usable(instances.collect(), &limits, policy).ok()?;
         Some((key, instances.into()))
     };
     Ok(Some(copy.services.into_iter().filter_map(service).collect()))

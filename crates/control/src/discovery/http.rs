@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, Limited};
 use model::outbound::OutboundPolicy;
 use percent_encoding::percent_decode_str;
 
-use connection::{Connections, Incoming};
+use connection::Connections;
 pub(crate) use lines::Lines;
 pub(crate) use tls::TlsSettings;
 
@@ -112,11 +112,7 @@ impl Reply {
             _ => "",
         };
         let status = self.status;
-        Err(if text.is_empty() {
-            format!("status {status}{hint}")
-        } else {
-            format!("status {status}{hint}: {text}")
-        })
+        Err(if text.is_empty() { format!("status {status}{hint}") } else { format!("status {status}{hint}: {text}") })
     }
 
     /// The value of a field, if it is text.
@@ -201,12 +197,13 @@ impl HttpClient {
         let settings = &self.inner.settings;
         let timeout = call.timeout.unwrap_or(settings.timeout);
         let answer = async {
-            let response = server.send(call, settings).await?;
+            let (response, sender) = server.connections.send(server, call, settings).await?;
             let (head, body) = response.into_parts();
             let body = Limited::new(body, settings.answer_bytes).collect().await.map_err(|error| {
                 let limit = settings.answer_bytes;
                 format!("the answer broke off, or is longer than {limit} bytes: {error}")
             })?;
+            server.connections.keep(sender);
             Ok(Reply { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
         };
         let answer = match tokio::time::timeout(timeout, answer).await {
@@ -230,12 +227,17 @@ impl HttpClient {
         for turn in 0..count {
             let index = (first + turn) % count;
             let server = &self.inner.servers[index];
-            let answer = match tokio::time::timeout(settings.timeout, server.send(call, settings)).await {
+            let answer = match tokio::time::timeout(
+                settings.timeout,
+                server.connections.send(server, call, settings),
+            )
+            .await {
                 Ok(answer) => answer,
                 Err(_) => Err(format!("no answer within {} ms", settings.timeout.as_millis())),
             };
             match answer {
-                Ok(response) => {
+                // The sender is dropped: the connection ends with this answer.
+                Ok((response, _)) => {
                     self.inner.current.store(index, Ordering::Relaxed);
                     let (head, body) = response.into_parts();
                     let status = head.status.as_u16();
@@ -286,10 +288,6 @@ impl Server {
             authorization,
             connections: Connections::default(),
         })
-    }
-
-    async fn send(&self, call: &Call, settings: &HttpSettings) -> Result<http::Response<Incoming>, String> {
-        self.connections.send(self, call, settings).await
     }
 }
 

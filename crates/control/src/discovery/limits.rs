@@ -1,8 +1,10 @@
 //! Limits on what a registry may say, and the check of instances against them. It knows no registry.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use model::discovery::Instance;
+use model::outbound::OutboundPolicy;
 
 /// The limits of one registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,7 @@ const METADATA_VALUE_MAX_BYTES: usize = 1024;
 pub(super) fn usable(
     instances: Vec<Instance>,
     limits: &Limits,
+    policy: &OutboundPolicy,
 ) -> Result<(Vec<Instance>, Option<String>), String> {
     if instances.len() > limits.service_instances {
         let (found, limit) = (instances.len(), limits.service_instances);
@@ -56,9 +59,9 @@ pub(super) fn usable(
     let mut reason = None;
     let mut kept: Vec<Instance> = Vec::with_capacity(found);
     for mut instance in instances {
-        match host_fault(&instance.host) {
+        match host_fault(&instance.host, policy) {
             Some(fault) => {
-                reason.get_or_insert_with(|| format!("the host {:?} {fault}", shortened(&instance.host)));
+                reason.get_or_insert_with(|| format!("the host {:?} is {fault}", shortened(&instance.host)));
             }
             None => {
                 instance.weight = instance.weight.min(WEIGHT_MAX);
@@ -79,16 +82,19 @@ pub(super) fn usable(
 }
 
 /// The reason why a host cannot be connected to; none for a name or an address.
-fn host_fault(host: &str) -> Option<&'static str> {
+fn host_fault(host: &str, policy: &OutboundPolicy) -> Option<&'static str> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return policy.refuses(address);
+    }
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     if host.is_empty() {
-        Some("is empty")
+        Some("empty")
     } else if host.len() > HOST_MAX_BYTES {
-        Some("is longer than a name of DNS")
-    } else if host.bytes().all(is_usual) || host.parse::<std::net::Ipv6Addr>().is_ok() {
+        Some("longer than a name of DNS")
+    } else if host.bytes().all(is_usual) {
         None
     } else {
-        Some("is neither a name (letters, digits, '-', '.', '_') nor an address")
+        Some("neither a name (letters, digits, '-', '.', '_') nor an address")
     }
 }
 
@@ -120,25 +126,26 @@ mod tests {
     #[test]
     fn unusable_instances_are_left_out_with_reason() {
         let limits = Limits::default();
-        let all = ["b", "a b", "::1", "", "b"].map(|host| instance(host, 1)).to_vec();
-        let (kept, reason) = usable(all, &limits).unwrap();
+        let policy = OutboundPolicy::default();
+        let all = ["b", "a b", "::1", "", "b", "169.254.169.254"].map(|host| instance(host, 1)).to_vec();
+        let (kept, reason) = usable(all, &limits, &policy).unwrap();
         let hosts: Vec<&str> = kept.iter().map(|instance| &*instance.host).collect();
         assert_eq!(hosts, ["::1", "b"]);
-        assert!(reason.unwrap().starts_with("2 of 5 instances are left out: the host \"a b\" is neither"));
-        assert_eq!(usable(Vec::new(), &limits).unwrap(), (Vec::new(), None));
-        let none = usable(vec![instance(&"x".repeat(300), 1)], &limits).unwrap_err();
+        assert!(reason.unwrap().starts_with("3 of 6 instances are left out: the host \"a b\" is neither"));
+        assert_eq!(usable(Vec::new(), &limits, &policy).unwrap(), (Vec::new(), None));
+        let none = usable(vec![instance(&"x".repeat(300), 1)], &limits, &policy).unwrap_err();
         assert!(none.starts_with("none of 1 instances is usable"), "{none}");
     }
 
     #[test]
     fn sizes_are_bounded() {
         let limits = Limits { service_instances: 2, ..Limits::default() };
-        assert!(usable(vec![instance("a", 1); 3], &limits).unwrap_err().contains("the limit is 2"));
+        assert!(usable(vec![instance("a", 1); 3], &limits, &OutboundPolicy::default()).unwrap_err().contains("the limit is 2"));
         let mut many = instance("a", 1);
         many.weight = u32::MAX;
         many.metadata = (0..100).map(|n| (format!("{n:03}").into(), "v".into())).collect();
         many.metadata.insert("000".into(), "v".repeat(2000).into());
-        let (kept, _) = usable(vec![many], &limits).unwrap();
+        let (kept, _) = usable(vec![many], &limits, &OutboundPolicy::default()).unwrap();
         assert_eq!((kept[0].metadata.len(), kept[0].weight), (METADATA_MAX, WEIGHT_MAX));
         assert!(!kept[0].metadata.contains_key("000"));
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use model::discovery::{Instance, OnChange, ServiceKey, ServiceNodes};
+use model::outbound::OutboundPolicy;
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -20,6 +21,8 @@ pub(super) struct Shared {
     settled: Condvar,
     /// The folder of the copies.
     pub(super) directory: Option<PathBuf>,
+    /// The addresses that no instance may have.
+    pub(super) policy: OutboundPolicy,
     /// Notified when there is something to save.
     pub(super) unsaved: Notify,
 }
@@ -78,6 +81,13 @@ pub(super) enum Answered {
     Unknown,
 }
 
+/// The rules for instances.
+#[derive(Clone, Copy)]
+struct Rules<'a> {
+    limits: &'a Limits,
+    policy: &'a OutboundPolicy,
+}
+
 /// Ends a following when it is dropped.
 pub(super) struct Unfollow {
     pub(super) shared: Arc<Shared>,
@@ -95,12 +105,14 @@ impl Shared {
     pub(super) fn new(
         blocks: impl Iterator<Item = (&'static str, Value)>,
         directory: Option<PathBuf>,
+        policy: OutboundPolicy,
     ) -> Shared {
         let state = |(name, block)| (name, RegistryState { block, ..RegistryState::default() });
         Shared {
             table: Mutex::new(blocks.map(state).collect()),
             settled: Condvar::new(),
             directory,
+            policy,
             unsaved: Notify::new(),
         }
     }
@@ -169,7 +181,7 @@ impl Shared {
             return;
         }
         state.heard(registry);
-        state.take(registry, key, answer, limits);
+        state.take(registry, key, answer, Rules { limits, policy: &self.policy });
         self.changed(state);
     }
 
@@ -193,19 +205,20 @@ impl Shared {
         let Some(state) = table.get_mut(registry) else { return };
         state.heard(registry);
         state.is_complete = true;
+        let rules = Rules { limits, policy: &self.policy };
         state.copies.clear();
         let gone: BTreeSet<ServiceKey> =
             state.services.keys().filter(|key| !all.contains_key(*key)).cloned().collect();
         for (key, instances) in all {
             state.services.entry(key.clone()).or_default();
-            state.take(registry, &key, Answered::Instances(instances, None), limits);
+            state.take(registry, &key, Answered::Instances(instances, None), rules);
         }
         for key in gone {
             if state.services.get(&key).is_some_and(|service| service.followers.is_empty()) {
                 state.services.remove(&key);
                 state.is_unsaved = true;
             } else {
-                state.take(registry, &key, Answered::Unknown, limits);
+                state.take(registry, &key, Answered::Unknown, rules);
             }
         }
         self.changed(state);
@@ -287,9 +300,9 @@ impl RegistryState {
         }
     }
 
-    fn take(&mut self, registry: &'static str, key: &ServiceKey, answer: Answered, limits: &Limits) {
+    fn take(&mut self, registry: &'static str, key: &ServiceKey, answer: Answered, rules: Rules<'_>) {
         let (instances, outcome, partial) = match answer {
-            Answered::Instances(instances, reason) => match usable(instances, limits) {
+            Answered::Instances(instances, reason) => match usable(instances, rules.limits, rules.policy) {
                 Ok((instances, partial)) => (instances, Outcome::Known, partial.or(reason)),
                 Err(reason) => {
                     self.failures += 1;

@@ -36,6 +36,7 @@ fn plan(hosts: &[&str]) -> Plan {
         protocol: Protocol::Http1,
         keep_alive: KeepAlive::default(),
         derive: None,
+        note: None,
     }
 }
 

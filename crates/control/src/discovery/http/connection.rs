@@ -16,9 +16,12 @@ use crate::tls::Io;
 
 pub(super) use hyper::body::Incoming;
 
+/// The side of a connection that sends requests.
+pub(super) type Sender = SendRequest<Full<Bytes>>;
+
 /// Idle connections to one server.
 #[derive(Debug, Default)]
-pub(super) struct Connections(Mutex<Vec<SendRequest<Full<Bytes>>>>);
+pub(super) struct Connections(Mutex<Vec<Sender>>);
 
 impl Connections {
     pub(super) async fn send(
@@ -26,15 +29,14 @@ impl Connections {
         server: &Server,
         call: &Call,
         settings: &HttpSettings,
-    ) -> Result<Response<Incoming>, String> {
+    ) -> Result<(Response<Incoming>, Sender), String> {
         self.keep_usable();
         let kept = self.0.lock().pop();
         if let Some(mut sender) = kept
             && sender.ready().await.is_ok()
             && let Ok(response) = sender.send_request(request(server, call)?).await
         {
-            self.keep(sender);
-            return Ok(response);
+            return Ok((response, sender));
         }
         let mut sender = match tokio::time::timeout(settings.connect_timeout, open(server, settings)).await {
             Ok(opened) => opened?,
@@ -44,8 +46,7 @@ impl Connections {
         };
         let sent = sender.send_request(request(server, call)?).await;
         let response = sent.map_err(|error| format!("no answer: {error}"))?;
-        self.keep(sender);
-        Ok(response)
+        Ok((response, sender))
     }
 
     /// Gives closed connections up.
@@ -53,17 +54,16 @@ impl Connections {
         self.0.lock().retain(|sender| !sender.is_closed());
     }
 
-    /// Keeps a connection; it is usable again when the body of its answer was read.
-    fn keep(&self, sender: SendRequest<Full<Bytes>>) {
+    /// Keeps a connection after the body of its answer was read.
+    pub(super) fn keep(&self, sender: Sender) {
         let mut idle = self.0.lock();
         if idle.len() < IDLE_MAX {
-            // At the front: the connection just used may still carry an answer.
-            idle.insert(0, sender);
+            idle.push(sender);
         }
     }
 }
 
-async fn open(server: &Server, settings: &HttpSettings) -> Result<SendRequest<Full<Bytes>>, String> {
+async fn open(server: &Server, settings: &HttpSettings) -> Result<Sender, String> {
     let stream = connect(&server.host, server.port, &settings.policy).await?;
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let stream: Box<dyn Io> = match server.is_tls {
@@ -103,7 +103,7 @@ fn request(server: &Server, call: &Call) -> Result<Request<Full<Bytes>>, String>
 }
 
 /// Idle connections to one server.
-const IDLE_MAX: usize = 16;
+const IDLE_MAX: usize = 64;
 /// Bytes of an answer's head.
 const HEAD_MAX_BYTES: usize = 64 * 1024;
 /// Fields of an answer's head.

@@ -72,7 +72,7 @@ async fn next_server_answers_for_failed_one() {
 
 #[tokio::test]
 async fn long_answer_is_refused_with_reason() {
-    let (url, _) = serve("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789").await;
+    let (url, _) = serve("HTTP/1.1 200 OK\r\nContent-Length: 70\r\n\r\n0123456789012345678901234567890123456789012345678901234567890123456789").await;
     let client = HttpClient::new(settings(vec![url])).unwrap();
     let reason = client.call(&Call::get("/").within(Duration::from_secs(5))).await.unwrap_err();
     assert!(reason.contains("is longer than 64 bytes"), "{reason}");
