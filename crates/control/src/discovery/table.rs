@@ -173,13 +173,7 @@ impl Shared {
         drop(dropped);
     }
 
-    pub(super) fn answer(
-        &self,
-        registry: &'static str,
-        key: &ServiceKey,
-        answer: Answered,
-        limits: &Limits,
-    ) {
+    pub(super) fn answer(&self, registry: &'static str, key: &ServiceKey, answer: Answered, limits: &Limits) {
         let mut table = self.table.lock();
         let Some(state) = table.get_mut(registry) else { return };
         if !state.services.contains_key(key) {
@@ -269,7 +263,9 @@ impl Shared {
         let is_pending = |state: &RegistryState| state.services.keys().any(|key| state.nodes(key).is_pending);
         while table.values().any(is_pending) {
             if self.settled.wait_until(&mut table, deadline).timed_out() {
-                tracing::warn!("not every registry has answered yet; upstreams without nodes are answered 503 until then");
+                tracing::warn!(
+                    "not every registry has answered yet; upstreams without nodes are answered 503 until then"
+                );
                 return;
             }
         }

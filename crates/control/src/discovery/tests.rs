@@ -68,7 +68,9 @@ fn faulty_blocks_are_refused_with_pointer() {
         faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     };
     assert_eq!(faults(json!({"consul": {"servers": ["http://127.0.0.1:8500"]}})), "");
-    assert!(faults(json!({"consol": {}})).contains("/consol: there is no such registry; did you mean `consul`"));
+    assert!(
+        faults(json!({"consol": {}})).contains("/consol: there is no such registry; did you mean `consul`")
+    );
     assert!(faults(json!({"consul": {"servers": 3}})).starts_with("/consul/servers: "));
     assert!(faults(json!({"consul": {"servers": ["tcp://h"]}})).contains("scheme"));
     assert!(faults(json!({"dns": {}})).starts_with("/dns"));
@@ -120,7 +122,8 @@ fn whole_answer_tells_unknown_services() {
     let services = Services::new(Arc::clone(&shared), "file");
     let key = |name: &str| ServiceKey::new("file", name);
     let (_, web) = seen(&shared, &key("web"));
-    services.replace_all(BTreeMap::from([(key("web"), vec![instance("a")]), (key("api"), vec![instance("b")])]));
+    services
+        .replace_all(BTreeMap::from([(key("web"), vec![instance("a")]), (key("api"), vec![instance("b")])]));
     assert_eq!(web.try_iter().last().unwrap().instances.len(), 1);
     let (_, api) = seen(&shared, &key("api"));
     assert_eq!(api.recv().unwrap().instances.len(), 1);
@@ -168,8 +171,7 @@ fn restart_serves_copy_while_registry_is_down() {
     let follow = |discovery: &Discovery| {
         let (sender, receiver) = channel();
         let sender = parking_lot::Mutex::new(sender);
-        let guard =
-            discovery.follow(&key, Box::new(move |nodes| drop(sender.lock().send(nodes.clone()))));
+        let guard = discovery.follow(&key, Box::new(move |nodes| drop(sender.lock().send(nodes.clone()))));
         discovery.settle();
         (guard, receiver)
     };
@@ -191,7 +193,8 @@ fn restart_serves_copy_while_registry_is_down() {
 
 #[test]
 fn secrets_of_blocks_are_masked() {
-    let block = json!({"token": "t", "token_file": "/t", "a": [{"password": "p"}], "servers": ["http://u:p@h:1"]});
+    let block =
+        json!({"token": "t", "token_file": "/t", "a": [{"password": "p"}], "servers": ["http://u:p@h:1"]});
     let masked = super::show::masked(block);
     assert_eq!(
         masked,

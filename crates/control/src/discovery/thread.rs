@@ -81,12 +81,7 @@ async fn run(
 }
 
 /// Runs one registry for ever.
-async fn keep_running(
-    kind: &'static RegistryKind,
-    block: Value,
-    context: BuildContext,
-    shared: Arc<Shared>,
-) {
+async fn keep_running(kind: &'static RegistryKind, block: Value, context: BuildContext, shared: Arc<Shared>) {
     let mut pause = RESTART_AFTER;
     loop {
         let started = Instant::now();
@@ -97,7 +92,9 @@ async fn keep_running(
                 let mut task = JoinSet::new();
                 task.spawn(registry.run(services.clone()));
                 match task.join_next().await {
-                    Some(Err(fault)) if fault.is_panic() => "it panicked, which is a fault of the gateway".to_owned(),
+                    Some(Err(fault)) if fault.is_panic() => {
+                        "it panicked, which is a fault of the gateway".to_owned()
+                    }
                     _ => "it ended".to_owned(),
                 }
             }

@@ -40,7 +40,9 @@ impl Connections {
         }
         let mut sender = match tokio::time::timeout(settings.connect_timeout, open(server, settings)).await {
             Ok(opened) => opened?,
-            Err(_) => return Err(format!("no connection within {} ms", settings.connect_timeout.as_millis())),
+            Err(_) => {
+                return Err(format!("no connection within {} ms", settings.connect_timeout.as_millis()));
+            }
         };
         let sent = sender.send_request(request(server, call)?).await;
         let response = sent.map_err(|error| format!("no answer: {error}"))?;
@@ -90,8 +92,8 @@ fn request(server: &Server, call: &Call) -> Result<Request<Full<Bytes>>, String>
     let has_authorization = call.fields.iter().any(|(name, _)| *name == AUTHORIZATION);
     let own = server.authorization.iter().filter(|_| !has_authorization).map(|value| (AUTHORIZATION, value));
     for (name, value) in call.fields.iter().map(|(name, value)| (name.clone(), value)).chain(own) {
-        let mut value =
-            HeaderValue::from_str(value).map_err(|_| format!("the value of {name} has a control character"))?;
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| format!("the value of {name} has a control character"))?;
         value.set_sensitive(true);
         request = request.header(name, value);
     }
