@@ -6,12 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::{Value, json};
-use testkit::{Client, Origin, Reply, Weir, wait_until};
+use testkit::{Client, Origin, Reply, Response, Weir, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
 fn origin(text: &'static str) -> Origin {
-    Origin::start(move |_| Reply::text(text))
+    Origin::start(move |_| Reply::ok(text))
+}
+
+/// Asks one of the gateway's own listeners.
+fn ask(weir: &Weir, listener: &str, path: &str) -> Response {
+    Client::connect(weir.address(listener)).get(path)
 }
 
 fn route(weir: &Weir, registry: &str) {
@@ -83,10 +88,9 @@ fn file_of_targets_is_followed() {
     write(other.address());
     wait_until("the new target is used", || weir.get("/").text() == "other");
     std::fs::write(&path, "- targets: [").unwrap();
-    let control = Client::new(weir.address("control"));
-    wait_until("the fault is shown", || control.get("/v1/discovery").text().contains("shop.yaml"));
+    wait_until("the fault is shown", || ask(&weir, "control", "/v1/discovery").text().contains("shop.yaml"));
     assert_eq!(weir.get("/").text(), "other");
-    let dump = control.get("/v1/discovery/file/dump").text();
+    let dump = ask(&weir, "control", "/v1/discovery/file/dump").text();
     assert!(dump.contains(&other.address().port().to_string()), "{dump}");
 }
 
@@ -101,16 +105,14 @@ fn consul_failure_and_restart_keep_nodes() {
     let weir = Weir::builder(BINARY).settings(&settings).start();
     route(&weir, "consul");
     assert_eq!(weir.get("/").text(), "one");
-    let control = Client::new(weir.address("control"));
     wait_until("the copy is written", || {
-        control.get("/v1/discovery/consul/show_dump_file").text().contains("127.0.0.1")
+        ask(&weir, "control", "/v1/discovery/consul/show_dump_file").text().contains("127.0.0.1")
     });
-    assert!(!control.get("/v1/discovery/consul/dump").text().contains("secret"));
+    assert!(!ask(&weir, "control", "/v1/discovery/consul/dump").text().contains("secret"));
     consul.say(403, json!("ACL not found"));
     wait_until("the refusal is shown", || {
-        control.get("/v1/discovery/consul/dump").status == 200
-            && Client::new(weir.address("metrics"))
-                .get("/metrics")
+        ask(&weir, "control", "/v1/discovery/consul/dump").status == 200
+            && ask(&weir, "metrics", "/metrics")
                 .text()
                 .contains("weir_discovery_failures_total{registry=\"consul\"} 1")
     });
