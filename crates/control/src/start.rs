@@ -19,6 +19,7 @@ use crate::admin::auth::{AdminKey, Gate};
 use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
+use crate::discovery::Discovery;
 use crate::metrics_server::Metrics;
 use crate::ocsp::Ocsp;
 use crate::reconcile::file::DeclarativeFile;
@@ -68,6 +69,8 @@ pub struct ControlConfig {
     pub ocsp: Arc<Ocsp>,
     /// The data plane's keys of session tickets, which a cluster shares; none where there are no tickets.
     pub ticket_keys: Option<Arc<dyn SharedTicketKeys>>,
+    /// The registries that name nodes of upstreams, if any are configured; the compiler behind the publisher has them too.
+    pub discovery: Option<Arc<Discovery>>,
 }
 
 /// The source of the configuration.
@@ -284,6 +287,7 @@ impl Control {
             status,
             sealer,
             acme: acme.clone(),
+            discovery: config.discovery,
         });
         let mut control = Control {
             reconcile,
@@ -414,15 +418,17 @@ struct HandlerParts {
     status: Status,
     sealer: Sealer,
     acme: Option<Arc<Acme>>,
+    discovery: Option<Arc<Discovery>>,
 }
 
 fn handlers(parts: HandlerParts) -> Handlers {
-    let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, acme } = parts;
+    let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, acme, discovery } = parts;
     let control = ControlApi::new(ControlParts {
         view: view.clone(),
         reconcile: reconcile.clone(),
         catalog: Arc::clone(&catalog),
         reports: reports.clone(),
+        discovery,
     });
     let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone());
     let admin = Admin::new(AdminParts {
@@ -502,6 +508,7 @@ mod tests {
             challenges: Arc::default(),
             ocsp: Arc::default(),
             ticket_keys: None,
+            discovery: None,
         }
     }
 

@@ -222,7 +222,8 @@ impl Agent {
         position.failures = position.failures.saturating_add(1);
         let factor = 1u32 << position.failures.min(6).saturating_sub(1);
         let pause = Duration::from_secs(self.block.fetch_interval).saturating_mul(factor);
-        tokio::time::sleep(pause.min(FAILURE_PAUSE_MAX.max(Duration::from_secs(self.block.fetch_interval)))).await;
+        tokio::time::sleep(pause.min(FAILURE_PAUSE_MAX.max(Duration::from_secs(self.block.fetch_interval))))
+            .await;
     }
 
     async fn pause(&self) {
@@ -252,7 +253,8 @@ impl Registry for Consul {
 }
 
 async fn follow(agent: Agent, services: Services, key: ServiceKey, watches: Arc<Semaphore>) {
-    if &*key.service == "consul" || agent.block.skip_services.iter().any(|skipped| **skipped == *key.service) {
+    if &*key.service == "consul" || agent.block.skip_services.iter().any(|skipped| **skipped == *key.service)
+    {
         return services.unknown(&key);
     }
     let target = target("health/service", &key, "passing=1");
@@ -266,7 +268,9 @@ async fn follow(agent: Agent, services: Services, key: ServiceKey, watches: Arc<
             Err(reason) => Err(reason),
         };
         let answer = match answer {
-            Ok(instances) if instances.is_empty() => is_registered(&agent, &key).await.map(|known| known.then_some(instances)),
+            Ok(instances) if instances.is_empty() => {
+                is_registered(&agent, &key).await.map(|known| known.then_some(instances))
+            }
             answer => answer.map(Some),
         };
         match answer {

@@ -20,8 +20,7 @@ pub(super) const KIND: RegistryKind = RegistryKind { name: "consul_kv", schema, 
 
 fn schema() -> Value {
     let mut schema = common_schema();
-    schema["properties"]["prefix"] =
-        json!({"type": "string", "minLength": 1, "default": "upstreams", "description": "The first part of all keys."});
+    schema["properties"]["prefix"] = json!({"type": "string", "minLength": 1, "default": "upstreams", "description": "The first part of all keys."});
     schema["properties"]["skip_keys"] = json!({
         "type": "array", "minItems": 1, "items": {"type": "string"},
         "description": "Services that are left out, `SERVICE` or `PREFIX/SERVICE/`."
@@ -92,7 +91,8 @@ fn services_of(
     weight: u32,
     skipped: &[String],
 ) -> Result<BTreeMap<String, Vec<Instance>>, String> {
-    let entries: Vec<Value> = serde_json::from_slice(body).map_err(|error| format!("no list of JSON: {error}"))?;
+    let entries: Vec<Value> =
+        serde_json::from_slice(body).map_err(|error| format!("no list of JSON: {error}"))?;
     let mut all: BTreeMap<String, Vec<Instance>> = BTreeMap::new();
     for entry in entries {
         let Ok(entry) = serde_json::from_value::<Entry>(entry) else { continue };
@@ -100,12 +100,15 @@ fn services_of(
         let path = entry.key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/'));
         let Some((service, place)) = path.and_then(|path| path.rsplit_once('/')) else { continue };
         let Some((host, port)) = place.rsplit_once(':') else { continue };
-        let is_skipped = |name: &String| *name == service || name.trim_end_matches('/') == format!("{prefix}/{service}");
+        let is_skipped =
+            |name: &String| *name == service || name.trim_end_matches('/') == format!("{prefix}/{service}");
         if service.is_empty() || skipped.iter().any(is_skipped) {
             continue;
         }
         let Some(value) = entry.value.as_deref().and_then(value_of) else { continue };
-        if matches!(value.get("check_status"), Some(Value::Bool(false))) || value.get("check_status") == Some(&json!("false")) {
+        if matches!(value.get("check_status"), Some(Value::Bool(false)))
+            || value.get("check_status") == Some(&json!("false"))
+        {
             continue;
         }
         // A port that is none leaves the instance out with a reason.

@@ -112,7 +112,11 @@ impl Reply {
             _ => "",
         };
         let status = self.status;
-        Err(if text.is_empty() { format!("status {status}{hint}") } else { format!("status {status}{hint}: {text}") })
+        Err(if text.is_empty() {
+            format!("status {status}{hint}")
+        } else {
+            format!("status {status}{hint}: {text}")
+        })
     }
 
     /// The value of a field, if it is text.
@@ -227,14 +231,13 @@ impl HttpClient {
         for turn in 0..count {
             let index = (first + turn) % count;
             let server = &self.inner.servers[index];
-            let answer = match tokio::time::timeout(
-                settings.timeout,
-                server.connections.send(server, call, settings),
-            )
-            .await {
-                Ok(answer) => answer,
-                Err(_) => Err(format!("no answer within {} ms", settings.timeout.as_millis())),
-            };
+            let answer =
+                match tokio::time::timeout(settings.timeout, server.connections.send(server, call, settings))
+                    .await
+                {
+                    Ok(answer) => answer,
+                    Err(_) => Err(format!("no answer within {} ms", settings.timeout.as_millis())),
+                };
             match answer {
                 // The sender is dropped: the connection ends with this answer.
                 Ok((response, _)) => {
@@ -250,6 +253,7 @@ impl HttpClient {
     }
 
     /// How many servers there are.
+    #[allow(dead_code, reason = "registries that ask each server use it")]
     pub(crate) fn servers(&self) -> usize {
         self.inner.servers.len()
     }

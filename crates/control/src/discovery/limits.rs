@@ -140,7 +140,11 @@ mod tests {
     #[test]
     fn sizes_are_bounded() {
         let limits = Limits { service_instances: 2, ..Limits::default() };
-        assert!(usable(vec![instance("a", 1); 3], &limits, &OutboundPolicy::default()).unwrap_err().contains("the limit is 2"));
+        assert!(
+            usable(vec![instance("a", 1); 3], &limits, &OutboundPolicy::default())
+                .unwrap_err()
+                .contains("the limit is 2")
+        );
         let mut many = instance("a", 1);
         many.weight = u32::MAX;
         many.metadata = (0..100).map(|n| (format!("{n:03}").into(), "v".into())).collect();

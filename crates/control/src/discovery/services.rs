@@ -69,6 +69,7 @@ impl Services {
     }
 
     /// The limits on answers.
+    #[allow(dead_code, reason = "registries that read lists in pages use it")]
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }

@@ -135,8 +135,7 @@ impl Compiler {
         let cell = cell.unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet::default()))));
         let filled_before = before.and_then(|before| before.discovered.as_ref());
         let default_port = written.scheme.default_port();
-        let discovered =
-            self.fill(written.discovery.as_deref(), &cell, plan, default_port, filled_before);
+        let discovered = self.fill(written.discovery.as_deref(), &cell, plan, default_port, filled_before);
         Ok(Upstream {
             identity: identity.into(),
             slot: slot.unwrap_or_default(),

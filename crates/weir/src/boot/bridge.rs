@@ -5,6 +5,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use control::discovery::Discovery;
 use control::ocsp::Ocsp;
 use control::{Publisher, Reports, Secrets};
 use exchange::options::Options;
@@ -152,11 +153,20 @@ pub(super) fn reports(
     access_log: Option<LogWriter>,
     secrets: Arc<Secrets>,
     ocsp: Arc<Ocsp>,
+    discovery: Option<Arc<Discovery>>,
     listeners: Vec<ListenerReport>,
 ) -> Reports {
     let (gateway, options) = (gateway.clone(), options.clone());
-    let report =
-        Arc::new(Report { gateway, options, log: log.clone(), access_log, secrets, ocsp, listeners });
+    let report = Arc::new(Report {
+        gateway,
+        options,
+        log: log.clone(),
+        access_log,
+        secrets,
+        ocsp,
+        discovery,
+        listeners,
+    });
     Reports {
         workers: report.clone(),
         metrics: report.clone(),
@@ -176,6 +186,7 @@ struct Report {
     access_log: Option<LogWriter>,
     secrets: Arc<Secrets>,
     ocsp: Arc<Ocsp>,
+    discovery: Option<Arc<Discovery>>,
     /// The listeners of the control side; those of the proxy come from the engine.
     listeners: Vec<ListenerReport>,
 }
@@ -198,6 +209,9 @@ impl MetricsText for Report {
             metrics::write_node(engine, &self.log, self.access_log.as_ref(), text);
             self.secrets.write_metrics(text);
             self.ocsp.write_metrics(text);
+            if let Some(discovery) = &self.discovery {
+                discovery.write_metrics(text);
+            }
         }
     }
 }

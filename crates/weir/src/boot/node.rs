@@ -20,8 +20,8 @@ use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
 use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
 use super::{
-    admin_keys, compiler, data, options, outbound_policy, running_catalog, sealer, secrets, services,
-    sockets, source,
+    admin_keys, compiler, data, discovery, options, outbound_policy, running_catalog, sealer, secrets,
+    services, sockets, source,
 };
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
@@ -87,6 +87,11 @@ impl Node {
             .with_tls(tls.clone(), settings.ssl_expired_certificates);
         let ocsp = Arc::new(Ocsp::new(outbound_policy(&settings)));
         let compiler = compiler.with_staples(ocsp.clone());
+        let discovery = discovery(&settings)?;
+        let compiler = match &discovery {
+            Some(directory) => compiler.with_directory(directory.clone()),
+            None => compiler,
+        };
         let admin_keys = admin_keys(&settings)?;
         let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
             Some(inherited) => Some(inherited),
@@ -105,6 +110,7 @@ impl Node {
                 log_writer.clone(),
                 secrets.clone(),
                 ocsp.clone(),
+                discovery.clone(),
                 sockets.reports,
             ),
             clock: Arc::new(SystemClock),
@@ -116,6 +122,7 @@ impl Node {
             acme: options::acme(&settings),
             challenges,
             ocsp,
+            discovery,
             ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),
         })?;
         let workers = settings.workers;

@@ -21,6 +21,7 @@ mod configs;
 mod connections;
 mod contract;
 mod control_listeners;
+mod discovery;
 mod documents;
 mod etcd;
 mod exhaustion;

@@ -40,12 +40,15 @@ struct Weights {
 /// # Errors
 /// The answer is no list.
 pub(super) fn instances(body: &[u8], weight: u32) -> Result<Vec<Instance>, String> {
-    let entries: Vec<Value> = serde_json::from_slice(body).map_err(|error| format!("no list of JSON: {error}"))?;
+    let entries: Vec<Value> =
+        serde_json::from_slice(body).map_err(|error| format!("no list of JSON: {error}"))?;
     Ok(entries.into_iter().map(|entry| instance(entry, weight)).collect())
 }
 
 fn instance(entry: Value, weight: u32) -> Instance {
-    let Ok(Entry { node, service }) = serde_json::from_value::<Entry>(entry) else { return Instance::default() };
+    let Ok(Entry { node, service }) = serde_json::from_value::<Entry>(entry) else {
+        return Instance::default();
+    };
     let own = service.address.filter(|address| !address.is_empty());
     let host = own.or(node.and_then(|node| node.address)).unwrap_or_default();
     let passing = service.weights.and_then(|weights| weights.passing).filter(|passing| *passing != 1);
@@ -83,15 +86,16 @@ mod tests {
             {"Node": {"Address": "10.0.0.1"}, "Service": {"Address": "10.0.0.2", "Port": 81, "Meta": null, "Weights": {"Passing": 5}}}
         ]"#;
         let all = instances(body, 3).unwrap();
-        let shown: Vec<(&str, u16, u32)> =
-            all.iter().map(|one| (&*one.host, one.port, one.weight)).collect();
+        let shown: Vec<(&str, u16, u32)> = all.iter().map(|one| (&*one.host, one.port, one.weight)).collect();
         assert_eq!(shown, [("10.0.0.1", 80, 3), ("10.0.0.2", 81, 5)]);
         assert_eq!(&*all[0].metadata["v"], "2");
     }
 
     #[test]
     fn faulty_entries_have_no_host() {
-        for entry in ["{}", "null", r#"{"Service": 3}"#, r#"{"Service": {"Port": "x"}}"#, r#"{"Service": {}}"#] {
+        for entry in
+            ["{}", "null", r#"{"Service": 3}"#, r#"{"Service": {"Port": "x"}}"#, r#"{"Service": {}}"#]
+        {
             let all = instances(format!("[{entry}]").as_bytes(), 1).unwrap();
             assert_eq!(&*all[0].host, "", "{entry}");
         }

@@ -82,11 +82,7 @@ pub(super) async fn find(
 }
 
 /// The answer for one type; none where there is no such record.
-async fn ask(
-    resolver: &TokioResolver,
-    name: &str,
-    kind: Kind,
-) -> Result<Option<(Lookup, Duration)>, String> {
+async fn ask(resolver: &TokioResolver, name: &str, kind: Kind) -> Result<Option<(Lookup, Duration)>, String> {
     match resolver.lookup(name, kind.record_type()).await {
         Ok(lookup) => {
             let ttl = lookup.valid_until().saturating_duration_since(Instant::now());

@@ -36,7 +36,9 @@ fn group_of(group: &Value, name: &str, weight: u32) -> Result<(Box<str>, Vec<Ins
         Some(_) => return Err("`labels` is a map".to_owned()),
     };
     let number = |label: &str| match labels.get(label) {
-        Some(text) => text.parse::<i32>().map(Some).map_err(|_| format!("the label {label} is no whole number")),
+        Some(text) => {
+            text.parse::<i32>().map(Some).map_err(|_| format!("the label {label} is no whole number"))
+        }
         None => Ok(None),
     };
     let weight = match number("__weight__")? {
@@ -84,10 +86,8 @@ mod tests {
         let text = "- targets: ['10.0.0.1:80', '[::1]:81', 'name', 'bad:port', 5]\n  labels: {service: shop, \
                     zone: a, __weight__: 3, __priority__: '-1'}\n- targets: [b:1]\n";
         let found = read(text, "file", 9).unwrap();
-        let shop: Vec<(&str, u16, u32, i32)> = found["shop"]
-            .iter()
-            .map(|one| (&*one.host, one.port, one.weight, one.priority))
-            .collect();
+        let shop: Vec<(&str, u16, u32, i32)> =
+            found["shop"].iter().map(|one| (&*one.host, one.port, one.weight, one.priority)).collect();
         let expected = [("10.0.0.1", 80), ("::1", 81), ("name", 0), ("", 0), ("", 0)];
         assert_eq!(shop, expected.map(|(host, port)| (host, port, 3, -1)));
         assert_eq!(&*found["shop"][0].metadata["zone"], "a");

@@ -40,7 +40,8 @@ impl Addresses {
         let Connecting { tls, protocol, keep_alive } = connecting;
         let node = PlannedNode { host: host.into(), port, authority: host.into(), weight: 1, priority: 0 };
         let nodes = Arc::new(Published::new(Arc::new(NodeSet::default())));
-        resolver.follow(&nodes, Plan { nodes: vec![node], tls, protocol, keep_alive, derive: None });
+        resolver
+            .follow(&nodes, Plan { nodes: vec![node], tls, protocol, keep_alive, derive: None, note: None });
         Addresses { place: place.into(), nodes, policy }
     }
 
