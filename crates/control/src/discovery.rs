@@ -59,6 +59,9 @@ pub(crate) const ALL: &[RegistryKind] = &[
     zookeeper::KIND,
 ];
 
+/// Makes a registry of its block.
+type Build = fn(&Value, &BuildContext) -> Result<Box<dyn Registry>, String>;
+
 /// A kind of registry.
 pub(crate) struct RegistryKind {
     /// The name, as `discovery_type` and the block of the settings say it.
@@ -66,7 +69,7 @@ pub(crate) struct RegistryKind {
     /// The JSON Schema of its block in the settings.
     pub(crate) schema: fn() -> Value,
     /// Makes a registry of a block that obeys the schema; called again after a panic. The error is a sentence.
-    pub(crate) build: fn(&Value, &BuildContext) -> Result<Box<dyn Registry>, String>,
+    pub(crate) build: Build,
 }
 
 /// What registries get besides their block.

@@ -1,6 +1,7 @@
 //! One task for each followed service, for registries that are asked for services one by one.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::future::Future;
 
 use model::discovery::ServiceKey;
@@ -25,9 +26,9 @@ where
             is_wanted
         });
         for key in wanted {
-            if !running.contains_key(&key) {
-                let task = tasks.spawn(start(key.clone()));
-                running.insert(key, task);
+            if let Entry::Vacant(place) = running.entry(key) {
+                let task = tasks.spawn(start(place.key().clone()));
+                place.insert(task);
             }
         }
         tokio::select! {
