@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::admin::{Query, all_plugins, respond, segments, shown_key};
 use crate::certificates;
+use crate::discovery::Discovery;
 use crate::explain;
 use crate::log_level;
 use crate::reconcile::Reconcile;
@@ -37,6 +38,8 @@ pub struct ControlParts {
     pub catalog: Arc<Catalog>,
     /// The state of the running gateway.
     pub reports: Reports,
+    /// The registries, if any are configured.
+    pub discovery: Option<Arc<Discovery>>,
 }
 
 impl ControlApi {
@@ -117,6 +120,23 @@ impl ControlParts {
             ["weir", "certificates"] => certificates::answer(&*self.reports.certificates),
             ["weir", "listeners"] => respond::json(StatusCode::OK, &self.listeners()),
             ["weir", "log_level"] => log_level::get(self.reports.log_level.as_deref()),
+            ["discovery"] => match &self.discovery {
+                Some(discovery) => respond::json(StatusCode::OK, &discovery.states()),
+                None => respond::not_found(),
+            },
+            ["discovery", registry, "dump"] => {
+                match self.discovery.as_ref().and_then(|discovery| discovery.dump(registry)) {
+                    Some(dump) => respond::json(StatusCode::OK, &dump),
+                    None => respond::not_found(),
+                }
+            }
+            ["discovery", registry, "show_dump_file"] => {
+                match self.discovery.as_ref().and_then(|discovery| discovery.dump_file(registry)) {
+                    Some(Ok(text)) => respond::with_body(StatusCode::OK, Bytes::from(text)),
+                    Some(Err(reason)) => respond::error(StatusCode::SERVICE_UNAVAILABLE, &reason),
+                    None => respond::not_found(),
+                }
+            }
             ["healthcheck"] => health(headers, self.reports.health.health(), Shape::List),
             ["healthcheck", kind, rest @ ..] => self.health_of(&view, kind, rest.first().copied(), headers),
             _ => respond::not_found(),

@@ -9,6 +9,7 @@ mod background;
 mod certificates;
 pub mod clock;
 pub mod control_api;
+pub mod discovery;
 mod explain;
 pub mod key;
 mod log_level;

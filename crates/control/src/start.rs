@@ -112,6 +112,7 @@ impl Control {
             status,
             sealer,
             acme: acme.clone(),
+            discovery: config.discovery,
         });
         let mut control = Control {
             reconcile,
@@ -281,6 +282,7 @@ mod tests {
             challenges: Arc::default(),
             ocsp: Arc::default(),
             ticket_keys: None,
+            discovery: None,
         }
     }
 

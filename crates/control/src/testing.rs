@@ -335,6 +335,7 @@ impl Rig {
             reconcile: reconcile.clone(),
             catalog,
             reports: reports(),
+            discovery: None,
         });
         Ok(Rig { admin, control, view, clock, published, reconcile, thread: Some(thread) })
     }

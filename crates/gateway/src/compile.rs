@@ -4,6 +4,7 @@
 
 mod body_variables;
 mod consumer;
+mod discovered;
 mod expiry;
 mod global;
 mod key_set;
@@ -20,6 +21,7 @@ mod upstream_tls;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
+use model::discovery::ServiceDirectory;
 use model::secret_reference::SecretValues;
 use model::snapshot::{Applied, Difference, Snapshot};
 use model::staple::Staples;
@@ -65,6 +67,8 @@ pub struct Compiler {
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
     /// Where OCSP responses are found; none: nothing is stapled.
     staples: Option<Arc<dyn Staples>>,
+    /// Where the nodes of registries are found; none: there is no registry.
+    directory: Option<Arc<dyn ServiceDirectory>>,
     expiry: Expiry,
     /// Consumers with a key that another consumer has already.
     consumers_in_conflict: BTreeSet<Key>,
@@ -129,6 +133,7 @@ impl Compiler {
             plugin_upstreams: FastMap::default(),
             consumer_entries: FastMap::default(),
             staples: None,
+            directory: None,
             expiry: Expiry::default(),
             consumers_in_conflict: BTreeSet::new(),
             empty_chain,
@@ -188,6 +193,9 @@ impl Compiler {
         });
         self.current.unplaced = unplaced.collect();
         self.current.revision = snapshot.revision();
+        if let Some(directory) = &self.directory {
+            directory.settle();
+        }
         // New names are looked up before requests need them, within a bound; afterwards in the background.
         self.services.resolver().settle();
         (self.current(), self.faults.values().flatten().cloned().collect())

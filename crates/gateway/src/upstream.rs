@@ -18,8 +18,10 @@ pub(crate) mod stream;
 pub(crate) mod tunnel_end;
 pub(crate) mod warnings;
 
+use std::any::Any;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use router::vars::{Template, Variable};
 use stdx::published::Published;
 
@@ -40,6 +42,8 @@ pub struct Upstream {
     pub hash_key: Option<HashKey>,
     /// The nodes as currently known.
     pub nodes: Arc<Published<NodeSet>>,
+    /// Fills the nodes from a registry, for as long as this form of the upstream lives.
+    pub(crate) discovered: Option<Discovered>,
     /// The Host that the endpoint receives.
     pub pass_host: PassHost,
     /// Its scheme, as users write it.
@@ -64,6 +68,14 @@ impl Upstream {
             _ => false,
         }
     }
+}
+
+/// A service of a registry that is followed for an upstream.
+pub(crate) struct Discovered {
+    /// The number of the plan that may fill the cell, shared by all forms of an upstream with the same cell.
+    pub(crate) round: Arc<Mutex<u64>>,
+    /// Ends the following when it is dropped.
+    pub(crate) _following: Box<dyn Any + Send + Sync>,
 }
 
 /// The Host that the endpoint receives.

@@ -7,6 +7,7 @@
 pub mod acme;
 pub mod catalog;
 pub mod check;
+pub mod discovery;
 pub mod fault;
 mod key;
 mod kind;

@@ -61,8 +61,7 @@ pub fn of_kind(kind: Kind) -> Vec<Refused> {
         let in_schema = |field: &&Field| crate::schema::of(kind)["properties"].get(field.name).is_some();
         refused.extend(ROUTE_FIELDS.iter().filter(in_schema).map(|field| whole(field, "")));
     }
-    let registry = "this gateway has no registry: write nodes instead";
-    let mut fields = vec![("discovery_type", registry), ("service_name", registry)];
+    let mut fields = Vec::new();
     if !HEALTH_CHECKS {
         fields.push(("checks", "health checks would not run"));
     }
@@ -115,8 +114,10 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &Catalog, findi
     if let Some(registry) = upstream.get("discovery_type").and_then(Value::as_str)
         && !catalog.has_registry(registry)
     {
-        let reason =
-            format!("discovery_type {registry}: this gateway has no such registry; write nodes instead");
+        let reason = format!(
+            "discovery_type {registry}: no such registry is configured; write a block `discovery: {{{registry}: …}}` in the \
+             settings, or nodes instead"
+        );
         findings.add(Stage::Unsupported, below(pointer, "discovery_type"), reason);
     }
     if !HEALTH_CHECKS && upstream.get("checks").is_some() {
@@ -151,7 +152,6 @@ mod tests {
     fn findings(kind: Kind, path: &str) -> bool {
         let value = match path.rsplit('.').next() {
             Some("scheme") => json!("tcp"),
-            Some("discovery_type" | "service_name") => json!("eureka"),
             _ => json!({}),
         };
         let catalog = Catalog::default();
@@ -164,12 +164,8 @@ mod tests {
         found.into_result().is_err()
     }
 
-    /// A service is named beside its registry.
     fn of(field: &str, value: Value) -> Value {
-        match field {
-            "service_name" => json!({"service_name": value, "discovery_type": "eureka"}),
-            _ => json!({ field: value }),
-        }
+        json!({ field: value })
     }
 
     #[test]

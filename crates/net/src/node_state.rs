@@ -19,11 +19,14 @@ pub enum Unusable {
     Ejected = 2,
 }
 
+/// The address of a node and its host as written.
+type NodeKey = (SocketAddr, Arc<str>);
+
 /// The states of one upstream's nodes.
 #[derive(Debug, Default)]
 pub struct NodeStates {
     version: AtomicU64,
-    known: Mutex<HashMap<(SocketAddr, Arc<str>), Weak<NodeState>>>,
+    known: Mutex<HashMap<NodeKey, Weak<NodeState>>>,
 }
 
 /// The state of one node of one upstream.

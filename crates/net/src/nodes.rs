@@ -75,4 +75,6 @@ pub struct Plan {
     pub keep_alive: KeepAlive,
     /// Computes what the balancing method needs of a set, once per set and off the workers.
     pub derive: Option<Derive>,
+    /// Why there are fewer nodes than there should be, a sentence for the log, where the registry that named them says so.
+    pub note: Option<Arc<str>>,
 }

@@ -358,7 +358,7 @@ fn node_set(
     states: &Arc<NodeStates>,
 ) -> NodeSet {
     let mut nodes = Vec::new();
-    let mut note = None;
+    let mut note = plan.note.as_deref().map(str::to_owned);
     for planned in &plan.nodes {
         let mut add = |address: IpAddr| {
             let address = SocketAddr::new(address, planned.port);

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use control::discovery::{Discovery, DiscoveryConfig};
 use control::plan::Plan;
 use control::source::file::Document;
 use control::{
@@ -178,6 +179,24 @@ fn secrets(settings: &Settings) -> Arc<Secrets> {
     };
     Arc::new(Secrets::new(options, |name| std::env::var(name).ok()))
 }
+
+/// The registries that the settings name, running; none if there are none.
+fn discovery(settings: &Settings) -> anyhow::Result<Option<Arc<Discovery>>> {
+    if settings.discovery.0.is_empty() {
+        return Ok(None);
+    }
+    let discovery = Discovery::start(DiscoveryConfig {
+        blocks: settings.discovery.0.clone(),
+        policy: outbound_policy(settings),
+        directory: Some(settings.data.join("discovery")),
+        settle: DISCOVERY_SETTLE,
+    });
+    Ok(Some(Arc::new(discovery.context("cannot start the service registries")?)))
+}
+
+/// How long a configuration waits for the first answers of registries, so that a start does not answer 503 for as long as
+/// they take.
+const DISCOVERY_SETTLE: Duration = Duration::from_secs(3);
 
 fn outbound_policy(settings: &Settings) -> OutboundPolicy {
     OutboundPolicy { allow: settings.outbound_allow.clone() }

@@ -5,6 +5,7 @@
 
 mod apisix;
 mod arguments;
+mod discovery;
 mod fault;
 mod file;
 mod load;
@@ -33,6 +34,7 @@ use model::settings::RouterMode;
 use net::tls::server::Versions;
 
 pub(crate) use arguments::SettingsArguments;
+pub(crate) use discovery::Registries;
 pub(crate) use fault::{Fault, Faults, Place};
 pub(crate) use file::{FileKind, kind_of};
 pub(crate) use load::{Loaded, SettingsSource};
@@ -421,6 +423,10 @@ settings! {
         /// An answer holds at most so many milliseconds, however long its TTL is. Equal to `dns_ttl_min_ms`, it takes
         /// the place of every TTL.
         dns_ttl_max_ms: u64 = parse::number::<10, 86_400_000>("MS", "300000"),
+        /// Service registries that upstreams may take their nodes from (`discovery_type`): a map with a block for each, such as
+        /// `discovery: {consul: {servers: ["http://127.0.0.1:8500"]}}`, in APISIX's shape. On the command line and in the
+        /// environment it is JSON.
+        discovery: Registries = discovery::parse("REGISTRIES", ""),
         /// Authorities that certificates of nodes and of servers that plugins call are verified against: files with
         /// certificates (PEM), and `system` for those of the system. Read at the start, and again at HUP: new connections are
         /// judged by what they hold then.

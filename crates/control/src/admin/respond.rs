@@ -147,7 +147,7 @@ pub(crate) fn warn_of<'k>(
     warn(response, &warnings);
 }
 
-fn with_body(status: StatusCode, body: Bytes) -> Response<Bytes> {
+pub(crate) fn with_body(status: StatusCode, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response

@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::acme::AcmeConfig;
 use crate::admin::auth::AdminKey;
 use crate::clock::Clock;
+use crate::discovery::Discovery;
 use crate::ocsp::Ocsp;
 use crate::reconcile::file::DeclarativeFile;
 use crate::reconcile::source::Source;
@@ -56,6 +57,8 @@ pub struct ControlConfig {
     pub ocsp: Arc<Ocsp>,
     /// The data plane's keys of session tickets, which a cluster shares; none where there are no tickets.
     pub ticket_keys: Option<Arc<dyn SharedTicketKeys>>,
+    /// The registries that name nodes of upstreams, if any are configured; the compiler behind the publisher has them too.
+    pub discovery: Option<Arc<Discovery>>,
 }
 
 /// The source of the configuration.

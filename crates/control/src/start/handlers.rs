@@ -9,6 +9,7 @@ use crate::acme::Acme;
 use crate::admin::auth::Gate;
 use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
 use crate::control_api::{ControlApi, ControlParts};
+use crate::discovery::Discovery;
 use crate::metrics_server::Metrics;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
@@ -35,16 +36,18 @@ pub(super) struct HandlerParts {
     pub(super) status: Status,
     pub(super) sealer: Sealer,
     pub(super) acme: Option<Arc<Acme>>,
+    pub(super) discovery: Option<Arc<Discovery>>,
 }
 
 /// Makes the handlers.
 pub(super) fn handlers(parts: HandlerParts) -> Handlers {
-    let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, acme } = parts;
+    let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, acme, discovery } = parts;
     let control = ControlApi::new(ControlParts {
         view: view.clone(),
         reconcile: reconcile.clone(),
         catalog: Arc::clone(&catalog),
         reports: reports.clone(),
+        discovery,
     });
     let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone());
     let admin = Admin::new(AdminParts {

@@ -125,22 +125,26 @@ impl Compiler {
             protocol: protocol(written),
             keep_alive: keep_alive(written.keepalive_pool.as_ref()),
             derive: balancer.derive,
+            note: None,
         };
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
         // Another method is another state machine and starts with empty state. The same method continues with the new
         // nodes.
-        let cell =
-            before.filter(|before| before.balancer.name == balancer.name).map(|before| before.nodes.clone());
+        let before = before.filter(|before| before.balancer.name == balancer.name);
+        let cell = before.map(|before| before.nodes.clone());
         let cell = cell
             .unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet { states, ..NodeSet::default() }))));
-        self.services.resolver().follow(&cell, plan);
+        let filled_before = before.and_then(|before| before.discovered.as_ref());
+        let default_port = written.scheme.default_port();
+        let discovered = self.fill(written.discovery.as_deref(), &cell, plan, default_port, filled_before);
         Ok(Upstream {
             identity: identity.into(),
             slot: slot.unwrap_or_default(),
             balancer,
             hash_key,
             nodes: cell,
+            discovered,
             pass_host: match &written.pass_host {
                 WrittenPassHost::Pass => PassHost::Pass,
                 WrittenPassHost::Node => PassHost::Node,

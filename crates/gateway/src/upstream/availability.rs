@@ -40,7 +40,8 @@ mod tests {
     #[test]
     fn unusable_nodes_are_excluded_unless_all_are() {
         // weights, unusable nodes → excluded
-        let cases: [(&[u32], &[usize], Option<&[bool]>); 5] = [
+        type Case = (&'static [u32], &'static [usize], Option<&'static [bool]>);
+        let cases: [Case; 5] = [
             (&[1, 1, 1], &[], None),
             (&[1, 1, 1], &[1], Some(&[false, true, false])),
             (&[1, 1], &[0, 1], None),

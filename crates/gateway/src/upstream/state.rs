@@ -185,6 +185,7 @@ mod tests {
             balancer,
             hash_key: None,
             nodes: Arc::new(Published::new(Arc::new(set(weights)))),
+            discovered: None,
             pass_host: PassHost::Pass,
             protocol: net::endpoint::Protocol::Http1,
             needs_http2: false,

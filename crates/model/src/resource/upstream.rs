@@ -1,8 +1,10 @@
 //! An upstream: origin servers and how to talk to them. Knows its fields; balancing is the gateway's.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
@@ -132,6 +134,17 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// The scheme as registries are told it; none where the port without TLS is meant.
+    const fn of_discovery(self) -> Option<&'static str> {
+        match self {
+            Scheme::Https => Some("https"),
+            Scheme::Grpc => Some("grpc"),
+            Scheme::Grpcs => Some("grpcs"),
+            Scheme::Tls => Some("tls"),
+            Scheme::Http | Scheme::Tcp | Scheme::Udp | Scheme::Kafka => None,
+        }
+    }
+
     /// The port of a node that names none.
     #[must_use]
     pub const fn default_port(self) -> u16 {
@@ -215,12 +228,29 @@ pub struct Discovery {
 
 /// Where in the registry a service is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct DiscoveryArgs {
     /// A name space.
     pub namespace_id: Option<Box<str>>,
     /// A group.
     pub group_name: Option<Box<str>>,
+    /// Arguments that only one kind of registry knows.
+    #[serde(flatten, deserialize_with = "texts")]
+    pub others: BTreeMap<Box<str>, Box<str>>,
+}
+
+/// Registries that have several ports for an instance, so that the upstream's scheme chooses one.
+const HAS_PORTS_BY_SCHEME: [&str; 5] = ["etcd", "eureka", "nacos", "servicecomb", "zookeeper"];
+/// The argument that holds the upstream's scheme for them; a user's argument of that name is replaced.
+const SCHEME_ARGUMENT: &str = "scheme";
+
+/// Arguments of registries as texts, whatever they are written as.
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Box<str>, Box<str>>, D::Error> {
+    let written = BTreeMap::<Box<str>, Value>::deserialize(deserializer)?;
+    let text = |(name, value): (Box<str>, Value)| match value {
+        Value::String(text) => (name, text.into()),
+        other => (name, other.to_string().into()),
+    };
+    Ok(written.into_iter().map(text).collect())
 }
 
 /// The client certificate shown to the nodes, inline or by the id of a certificate object.
@@ -327,7 +357,12 @@ impl From<Form> for Upstream {
             PassHostName::Node => PassHost::Node,
             PassHostName::Rewrite => PassHost::Rewrite(form.upstream_host.unwrap_or_default()),
         };
-        let args = form.discovery_args;
+        let mut args = form.discovery_args;
+        if form.discovery_type.as_deref().is_some_and(|registry| HAS_PORTS_BY_SCHEME.contains(&registry))
+            && let Some(scheme) = form.scheme.of_discovery()
+        {
+            args.others.insert(SCHEME_ARGUMENT.into(), scheme.into());
+        }
         let discovery = form
             .service_name
             .zip(form.discovery_type)
@@ -364,5 +399,20 @@ mod tests {
         assert_eq!(upstream.pass_host, PassHost::Pass);
         let pool: KeepalivePool = serde_json::from_str("{}").unwrap();
         assert_eq!((pool.size, pool.idle_timeout.as_secs(), pool.requests), (320, 60, 1000));
+    }
+
+    #[test]
+    fn registries_with_two_ports_learn_the_scheme() {
+        let args = |registry: &str, scheme: &str| {
+            let text = format!(
+                r#"{{"service_name":"a","discovery_type":"{registry}","scheme":"{scheme}",
+                    "discovery_args":{{"metadata":{{"zone":"b"}}}}}}"#
+            );
+            serde_json::from_str::<Upstream>(&text).unwrap().discovery.unwrap().args.others
+        };
+        assert_eq!(args("eureka", "https").get("scheme").map(|scheme| &**scheme), Some("https"));
+        assert_eq!(args("eureka", "https").get("metadata").map(|text| &**text), Some(r#"{"zone":"b"}"#));
+        assert!(!args("eureka", "http").contains_key("scheme"));
+        assert!(!args("consul", "https").contains_key("scheme"));
     }
 }

@@ -37,6 +37,7 @@ fn plan(hosts: &[&str]) -> Plan {
         protocol: Protocol::Http1,
         keep_alive: KeepAlive::default(),
         derive: None,
+        note: None,
     }
 }
 

@@ -5,6 +5,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use control::discovery::Discovery;
 use control::ocsp::Ocsp;
 use control::{Publisher, Reports, Secrets};
 use exchange::options::Options;
@@ -145,18 +146,9 @@ impl SharedTicketKeys for TlsTicketKeys {
 }
 
 /// The reports that control may ask for.
-pub(super) fn reports(
-    gateway: &Arc<Gateway>,
-    options: &Arc<Options>,
-    log: &LogControl,
-    access_log: Option<LogWriter>,
-    secrets: Arc<Secrets>,
-    ocsp: Arc<Ocsp>,
-    listeners: Vec<ListenerReport>,
-) -> Reports {
-    let (gateway, options) = (gateway.clone(), options.clone());
-    let report =
-        Arc::new(Report { gateway, options, log: log.clone(), access_log, secrets, ocsp, listeners });
+pub(super) fn reports(parts: Report) -> Reports {
+    let log = Arc::new(parts.log.clone());
+    let report = Arc::new(parts);
     Reports {
         workers: report.clone(),
         metrics: report.clone(),
@@ -165,19 +157,21 @@ pub(super) fn reports(
         listening: report.clone(),
         certificates: report.clone(),
         explain: Some(report),
-        log_level: Some(Arc::new(log.clone())),
+        log_level: Some(log),
     }
 }
 
-struct Report {
-    gateway: Arc<Gateway>,
-    options: Arc<Options>,
-    log: LogControl,
-    access_log: Option<LogWriter>,
-    secrets: Arc<Secrets>,
-    ocsp: Arc<Ocsp>,
+/// The parts of the gateway that reports are made of.
+pub(super) struct Report {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) options: Arc<Options>,
+    pub(super) log: LogControl,
+    pub(super) access_log: Option<LogWriter>,
+    pub(super) secrets: Arc<Secrets>,
+    pub(super) ocsp: Arc<Ocsp>,
+    pub(super) discovery: Option<Arc<Discovery>>,
     /// The listeners of the control side; those of the proxy come from the engine.
-    listeners: Vec<ListenerReport>,
+    pub(super) listeners: Vec<ListenerReport>,
 }
 
 impl WorkerRevisions for Report {
@@ -198,6 +192,9 @@ impl MetricsText for Report {
             metrics::write_node(engine, &self.log, self.access_log.as_ref(), text);
             self.secrets.write_metrics(text);
             self.ocsp.write_metrics(text);
+            if let Some(discovery) = &self.discovery {
+                discovery.write_metrics(text);
+            }
         }
     }
 }

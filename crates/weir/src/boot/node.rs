@@ -20,8 +20,8 @@ use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
 use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
 use super::{
-    admin_keys, compiler, data, options, outbound_policy, running_catalog, sealer, secrets, services,
-    sockets, source,
+    admin_keys, compiler, data, discovery, options, outbound_policy, running_catalog, sealer, secrets,
+    services, sockets, source,
 };
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
@@ -87,6 +87,11 @@ impl Node {
             .with_tls(tls.clone(), settings.ssl_expired_certificates);
         let ocsp = Arc::new(Ocsp::new(outbound_policy(&settings)));
         let compiler = compiler.with_staples(ocsp.clone());
+        let discovery = discovery(&settings)?;
+        let compiler = match &discovery {
+            Some(directory) => compiler.with_directory(directory.clone()),
+            None => compiler,
+        };
         let admin_keys = admin_keys(&settings)?;
         let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
             Some(inherited) => Some(inherited),
@@ -98,15 +103,16 @@ impl Node {
             source: source(&settings),
             catalog,
             publisher: Box::new(Bridge::new(compiler, gateway.clone())),
-            reports: bridge::reports(
-                &gateway,
-                &engine_options,
-                &log,
-                log_writer.clone(),
-                secrets.clone(),
-                ocsp.clone(),
-                sockets.reports,
-            ),
+            reports: bridge::reports(bridge::Report {
+                gateway: gateway.clone(),
+                options: engine_options.clone(),
+                log: log.clone(),
+                access_log: log_writer.clone(),
+                secrets: secrets.clone(),
+                ocsp: ocsp.clone(),
+                discovery: discovery.clone(),
+                listeners: sockets.reports,
+            }),
             clock: Arc::new(SystemClock),
             lock: lock.as_ref().map(DirectoryLock::try_clone).transpose()?,
             admin: options::admin(&settings, admin_keys),
@@ -116,6 +122,7 @@ impl Node {
             acme: options::acme(&settings),
             challenges,
             ocsp,
+            discovery,
             ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),
         })?;
         let workers = settings.workers;

@@ -3,6 +3,7 @@
 
 mod admin;
 mod deployment;
+mod discovery;
 mod draft;
 mod keys;
 mod listeners;

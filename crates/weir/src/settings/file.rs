@@ -4,13 +4,14 @@ use std::path::Path;
 
 use control::regular_file;
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
+use serde_json::Value;
 use stdx::nearest::{misspelt, nearest};
 
 use super::fault::{Fault, Place};
 use super::remark::Remarks;
 use super::table::Setting;
 use super::written::Written;
-use super::{Environment, SETTINGS, apisix};
+use super::{Environment, SETTINGS, apisix, discovery};
 
 /// The kind of a YAML or JSON file, by its top-level keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -117,6 +118,19 @@ fn settings(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Written {
             continue;
         };
         for (name, line, value) in ungrouped(name, line, value) {
+            if let Ok(value) = &value
+                && name == "discovery"
+                && let Value::Object(blocks) = discovery::json_of(value)
+            {
+                let faults = control::discovery::check(&blocks);
+                for found in &faults {
+                    let name = format!("{name}{}", found.pointer.replace('/', "."));
+                    fault(discovery::line_at(value, &found.pointer, line), &name, found.reason.clone());
+                }
+                if !faults.is_empty() {
+                    continue;
+                }
+            }
             match value.and_then(|value| entry(&name, value)) {
                 Ok((setting, values)) => written.insert(setting, values, place(path, line)),
                 Err(reason) => fault(line, &name, reason),
@@ -160,6 +174,9 @@ fn texts(setting: &Setting, value: &MarkedYaml<'_>) -> Result<Vec<String>, Strin
     let item = |node: &MarkedYaml<'_>| scalar_text(node).ok_or("a list holds plain values only".to_owned());
     match &value.data {
         YamlData::Sequence(items) => items.iter().map(item).collect(),
+        YamlData::Mapping(_) if setting.name == "discovery" => {
+            Ok(vec![discovery::json_of(value).to_string()])
+        }
         YamlData::Mapping(_) if setting.takes_map() => Ok(vec![map_as_json(value)?]),
         YamlData::Mapping(_) => Err("takes a plain value, not a map".to_owned()),
         YamlData::Value(Scalar::Null) => Err("has no value; write one, or leave the line out".to_owned()),

@@ -18,13 +18,18 @@ use crate::tls::{self, Io};
 
 /// Opens connections to one endpoint.
 #[derive(Clone)]
-pub(super) struct Connector {
+pub(crate) struct Connector {
     /// `HOST:PORT`; the name is looked up for every connection.
     authority: String,
     tls: Option<(TlsConnector, ServerName<'static>)>,
 }
 
 impl Connector {
+    /// Connections to `HOST:PORT` without TLS.
+    pub(crate) fn plain(authority: &str) -> Connector {
+        Connector { authority: authority.to_owned(), tls: None }
+    }
+
     /// Connections to `endpoint`, which is `http://HOST:PORT` or `https://HOST:PORT`.
     ///
     /// # Errors

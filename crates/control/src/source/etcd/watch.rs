@@ -134,7 +134,7 @@ impl Watch {
 }
 
 /// etcd ends a watch with a message: the revision is compacted, the member has no leader, or the token has expired.
-fn refuse_canceled(response: &WatchResponse, etcd: &Etcd) -> Result<(), EtcdError> {
+pub(super) fn refuse_canceled(response: &WatchResponse, etcd: &Etcd) -> Result<(), EtcdError> {
     if !response.canceled {
         return Ok(());
     }

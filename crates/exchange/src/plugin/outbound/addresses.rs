@@ -47,7 +47,8 @@ impl Addresses {
             metadata: None,
         };
         let nodes = Arc::new(Published::new(Arc::new(NodeSet::default())));
-        resolver.follow(&nodes, Plan { nodes: vec![node], tls, protocol, keep_alive, derive: None });
+        resolver
+            .follow(&nodes, Plan { nodes: vec![node], tls, protocol, keep_alive, derive: None, note: None });
         Addresses { place: place.into(), nodes, policy }
     }
 

@@ -28,7 +28,8 @@ fn upstreams() {
     );
     upstream(
         json!({"nodes": null, "service_name": "a", "discovery_type": "eureka"}),
-        "discovery_type eureka: this gateway has no such registry; write nodes instead",
+        "discovery_type eureka: no such registry is configured; write a block `discovery: {eureka: …}` in the settings, or \
+         nodes instead",
     );
     for method in ["chash", "chash_bounded", "maglev"] {
         upstream(json!({"type": method}), "missing key");

@@ -2,11 +2,11 @@
 //! it. Reads no file.
 
 use super::draft::{Draft, Spot};
-use super::{admin, deployment, listeners, logs, plugins, proxy_protocol};
+use super::{admin, deployment, discovery, listeners, logs, plugins, proxy_protocol};
 
 /// A key and its effect.
 pub(super) struct Key {
-    /// `apisix.node_listen`; `discovery.*` covers each key of the section without a row of its own.
+    /// `apisix.node_listen`; `plugin_attr.*` covers each key of the section without a row of its own.
     pub(super) path: &'static str,
     pub(super) act: Act,
     /// The text for the reference page; for a key without effect, refused or fixed, also the reason in its message.
@@ -150,7 +150,7 @@ pub(super) const KEYS: &[Key] = &[
     key("plugin_attr.prometheus.refresh_interval", Moot, "figures are those of the moment they are asked for"),
     key("plugin_attr.prometheus.*", Ignore, "metrics have the labels and buckets they have"),
     key("plugin_attr.*", Ignore, "no plugin here reads it"),
-    key("discovery.*", Ignore, "no registry is asked yet; upstreams with `discovery_type` are refused"),
+    key("discovery", Honour(discovery::blocks), "`discovery`; registries that are not there yet are skipped"),
     key("graphql.max_size", Honour(plugins::body_limit), "`max_matched_body_bytes`, the larger of this and `apisix.max_post_args_readable_size`"),
     key("ext-plugin", Ignore, "there are no external plugins yet"),
     key("wasm", Ignore, "there is no WebAssembly yet"),

@@ -203,6 +203,6 @@ fn missing_features_are_reported_or_refused() {
     refused("apisix: {proxy_mode: tcp}", &["1: apisix.proxy_mode: `tcp` is not `http`"]);
     told(
         "apisix: {}\ndiscovery:\n  dns: {servers: ['127.0.0.1:53']}\n  nacos: {}\n",
-        &["3: discovery.dns: warning: no registry", "4: discovery.nacos: warning: no registry"],
+        &["4: discovery.nacos: warning: there is no such registry"],
     );
 }

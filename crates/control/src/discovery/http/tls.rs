@@ -1,0 +1,60 @@
+//! TLS to registries: which certificates are trusted, and which one the gateway presents. Files are read at each connection,
+//! so that a renewed certificate is used without a restart.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio_rustls::TlsConnector;
+
+use crate::tls::{Trust, presenting, trusting, verifying_by};
+
+/// The `tls` part of a block.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub(crate) struct TlsSettings {
+    /// Authorities (PEM); none: those of the system.
+    pub(crate) ca: Option<PathBuf>,
+    /// The certificate (PEM, its chain behind it) that is presented.
+    pub(crate) cert: Option<PathBuf>,
+    /// The private key (PEM) of that certificate.
+    pub(crate) key: Option<PathBuf>,
+    /// Whether the server's certificate is verified.
+    pub(crate) verify: bool,
+}
+
+impl Default for TlsSettings {
+    fn default() -> TlsSettings {
+        TlsSettings { ca: None, cert: None, key: None, verify: true }
+    }
+}
+
+impl TlsSettings {
+    /// The JSON Schema of this part.
+    pub(crate) fn schema() -> Value {
+        json!({
+            "type": "object",
+            "description": "TLS, for servers with https.",
+            "properties": {
+                "ca": {"type": "string", "description": "File of trusted authorities (PEM); without it, those of the system."},
+                "cert": {"type": "string", "description": "File of the certificate (PEM) that the gateway presents."},
+                "key": {"type": "string", "description": "File of the private key (PEM) of that certificate."},
+                "verify": {"type": "boolean", "default": true, "description": "Whether the server's certificate is verified."}
+            },
+            "dependencies": {"cert": ["key"], "key": ["cert"]},
+            "additionalProperties": false
+        })
+    }
+
+    /// # Errors
+    /// A file cannot be read or used; the error names it.
+    pub(super) fn connector(&self) -> Result<TlsConnector, String> {
+        let builder = match self.verify {
+            true => trusting(self.ca.as_deref(), "tls.ca")?,
+            false => verifying_by(Trust::Anything)?,
+        };
+        let identity = self.cert.clone().zip(self.key.clone());
+        Ok(TlsConnector::from(Arc::new(presenting(builder, identity.as_ref())?)))
+    }
+}

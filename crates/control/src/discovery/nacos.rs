@@ -1,0 +1,155 @@
+//! Nacos, with the fields of APISIX. Servers of version 1 and 2 are asked by their first HTTP API, servers that have
+//! removed it by the API of version 3.
+//!
+//! ```yaml
+//! discovery:
+//!   nacos:
+//!     host: ["http://nacos:nacos@127.0.0.1:8848"]
+//!     fetch_interval: 30
+//! ```
+//!
+//! An upstream names the service, and where it is not in `public` and `DEFAULT_GROUP`, its place:
+//! `{"type": "roundrobin", "discovery_type": "nacos", "service_name": "orders",
+//! "discovery_args": {"namespace_id": "prod", "group_name": "shop"}}`. User and password of the URL get a token, which is
+//! renewed before it expires; `access_key` and `secret_key` sign each call instead. Weights of Nacos are used: one with a
+//! fraction turns all weights of its service into hundredths. Instances that are unhealthy or not enabled get no traffic.
+//! A new service is asked for at once. Servers of version 2 and later report changes over gRPC (`push`, at the port of HTTP
+//! plus `grpc_port_offset`); without that a change is seen after `fetch_interval` seconds.
+
+mod answer;
+mod asker;
+mod payload;
+mod push;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use self::answer::Rules;
+use self::asker::Asker;
+use self::push::Push;
+use super::blocks::{self, Timeouts};
+use super::http::TlsSettings;
+use super::limits::Limits;
+use super::poll::{Pushed, poll};
+use super::{BuildContext, Registry, RegistryKind, Services};
+
+/// See the module.
+pub(super) const KIND: RegistryKind = RegistryKind { name: "nacos", schema, build };
+
+struct Nacos {
+    asker: Arc<Asker>,
+    interval: Duration,
+    /// The servers for pushes, as `HOST:PORT`; empty: only calls.
+    push: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    host: Vec<String>,
+    #[serde(default = "blocks::default_interval")]
+    fetch_interval: u64,
+    #[serde(default = "default_prefix")]
+    prefix: String,
+    #[serde(default = "blocks::default_weight")]
+    weight: u32,
+    #[serde(default)]
+    timeout: Timeouts,
+    #[serde(default)]
+    access_key: String,
+    #[serde(default)]
+    secret_key: String,
+    #[serde(default)]
+    tls: TlsSettings,
+    push: Option<bool>,
+    #[serde(default = "default_offset")]
+    grpc_port_offset: u16,
+}
+
+fn default_prefix() -> String {
+    "/nacos/v1/".to_owned()
+}
+
+fn default_offset() -> u16 {
+    1000
+}
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "host": blocks::servers_schema(),
+            "fetch_interval": blocks::interval_schema(),
+            "prefix": {
+                "description": "The path of the first HTTP API.",
+                "type": "string", "pattern": "^[/a-zA-Z0-9_.-]+$", "maxLength": 100, "default": "/nacos/v1/"
+            },
+            "weight": blocks::weight_schema(),
+            "timeout": Timeouts::schema(),
+            "access_key": {"description": "The key id of signed calls.", "type": "string", "default": ""},
+            "secret_key": {"description": "The key that signs calls.", "type": "string", "default": ""},
+            "push": {
+                "description": "Whether servers of version 2 and later report changes over gRPC; not over https.",
+                "type": "boolean", "default": true
+            },
+            "grpc_port_offset": {
+                "description": "The port of gRPC lies so far above the port of HTTP.",
+                "type": "integer", "minimum": 0, "maximum": 65_000, "default": 1000
+            },
+            "tls": TlsSettings::schema()
+        },
+        "required": ["host"],
+        "additionalProperties": false
+    })
+}
+
+fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
+    let block: Block = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
+    let (mut servers, mut user) = (Vec::new(), None);
+    for host in &block.host {
+        let (server, credentials) = blocks::split_user(host);
+        servers.push(server);
+        user = user.or(credentials);
+    }
+    let push = match block.push {
+        Some(false) => Vec::new(),
+        _ => servers.iter().filter_map(|server| push::address(server, block.grpc_port_offset)).collect(),
+    };
+    let client = block.timeout.client(servers, block.tls, Limits::default().answer_bytes, context)?;
+    let keys =
+        Some((block.access_key, block.secret_key)).filter(|(id, key)| !id.is_empty() && !key.is_empty());
+    let rules = Rules { default_weight: block.weight, is_grpc: false };
+    let asker = Arc::new(Asker::new(client, &block.prefix, user, keys, rules));
+    Ok(Box::new(Nacos { asker, interval: Duration::from_secs(block.fetch_interval), push }))
+}
+
+impl Registry for Nacos {
+    fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let Nacos { asker, interval, push } = *self;
+            let mut tasks = JoinSet::new();
+            let pushed = (!push.is_empty()).then(|| {
+                let (wanted, following) = watch::channel(Vec::new());
+                let (sender, changed) = mpsc::channel(MAX_CHANGES);
+                tasks.spawn(Push::new(push, Arc::clone(&asker), following, sender).run());
+                Pushed { wanted, changed }
+            });
+            poll(services, interval, pushed, move |key| {
+                let asker = Arc::clone(&asker);
+                async move { asker.ask(&key).await }
+            })
+            .await;
+        })
+    }
+}
+
+/// Changes that wait to be asked for; the interval catches those beyond.
+const MAX_CHANGES: usize = 1024;
+
+#[cfg(test)]
+mod tests;

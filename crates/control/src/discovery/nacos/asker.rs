@@ -1,0 +1,180 @@
+//! Calls of Nacos: the login, the signature, and the list of a service's instances by the API that the server has. It
+//! does not know when to ask.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use aws_lc_rs::hmac;
+use data_encoding::BASE64;
+use http::Method;
+use model::discovery::ServiceKey;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::answer::{self, Rules};
+use crate::discovery::http::{Call, HttpClient, Reply};
+use crate::discovery::parts::encoded;
+use crate::discovery::poll::{Asked, Failure};
+use crate::discovery::publish::{Found, is_grpc};
+
+/// A client of one cluster of Nacos.
+pub(super) struct Asker {
+    client: HttpClient,
+    /// The path of the first API, with a slash at both ends.
+    prefix: String,
+    /// The path of the third API.
+    third: String,
+    user: Option<(String, String)>,
+    keys: Option<(String, String)>,
+    rules: Rules,
+    /// Whether the server has removed the first API.
+    is_third: AtomicBool,
+    /// The token, and the time of its renewal.
+    token: Mutex<Option<(String, Instant)>>,
+}
+
+impl Asker {
+    pub(super) fn new(
+        client: HttpClient,
+        prefix: &str,
+        user: Option<(String, String)>,
+        keys: Option<(String, String)>,
+        rules: Rules,
+    ) -> Asker {
+        let prefix = format!("/{}/", prefix.trim_matches('/'));
+        let third = format!("{}v3/", prefix.strip_suffix("v1/").unwrap_or("/nacos/"));
+        let is_third = AtomicBool::new(false);
+        Asker { client, prefix, third, user, keys, rules, is_third, token: Mutex::new(None) }
+    }
+
+    /// Asks for the instances of a service; once more with a new token if the server refuses the old one.
+    pub(super) async fn ask(&self, key: &ServiceKey) -> Asked {
+        let token = self.token(None).await?;
+        let mut reply = self.list(key, token.as_deref()).await?;
+        if token.is_some() && matches!(reply.status, 401 | 403) {
+            let token = self.token(token.as_deref()).await?;
+            reply = self.list(key, token.as_deref()).await?;
+        }
+        let body = match (reply.status, answer::is_unknown(&reply.body)) {
+            (_, true) => return Ok(Some(Found::Unknown)),
+            // Rights belong to a namespace, so that a refusal concerns this service only.
+            (401 | 403 | 404 | 410, _) => return Err(Failure::Service(refusal(&reply))),
+            (502..=504, _) => return Err(Failure::Registry(refusal(&reply))),
+            _ => reply.ok().map_err(Failure::Service)?,
+        };
+        let rules = Rules { is_grpc: is_grpc(key), ..self.rules };
+        let (instances, reason) = answer::instances(body, rules).map_err(Failure::Service)?;
+        Ok(Some(Found::Instances(instances, reason)))
+    }
+
+    /// Asks by the API that answered last, and by the other one if the server does not have that.
+    async fn list(&self, key: &ServiceKey, token: Option<&str>) -> Result<Reply, Failure> {
+        let is_third = self.is_third.load(Ordering::Relaxed);
+        let reply = self.list_by(is_third, key, token).await?;
+        if !matches!(reply.status, 404 | 410) || answer::is_unknown(&reply.body) {
+            return Ok(reply);
+        }
+        let other = self.list_by(!is_third, key, token).await?;
+        if matches!(other.status, 404 | 410) && !answer::is_unknown(&other.body) {
+            return Ok(reply);
+        }
+        self.is_third.store(!is_third, Ordering::Relaxed);
+        Ok(other)
+    }
+
+    async fn list_by(&self, is_third: bool, key: &ServiceKey, token: Option<&str>) -> Result<Reply, Failure> {
+        let namespace = if key.namespace.is_empty() { "public" } else { &key.namespace };
+        let group = if key.group.is_empty() { "DEFAULT_GROUP" } else { &key.group };
+        let path = match is_third {
+            true => format!("{}client/ns/instance/list", self.third),
+            false => format!("{}ns/instance/list", self.prefix),
+        };
+        let mut target = format!(
+            "{path}?healthyOnly=true&serviceName={}&namespaceId={}&groupName={}",
+            encoded(&key.service),
+            encoded(namespace),
+            encoded(group)
+        );
+        if let Some(token) = token {
+            target.push_str(&format!("&accessToken={}", encoded(token)));
+        }
+        if let Some((id, secret)) = &self.keys {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            target.push_str(&signature(now.as_millis(), group, &key.service, id, secret));
+        }
+        self.client.call(&Call::get(target)).await.map_err(Failure::Registry)
+    }
+
+    /// The token for calls of a push connection.
+    ///
+    /// # Errors
+    /// The reason of a login that failed.
+    pub(super) async fn push_token(&self) -> Result<Option<String>, String> {
+        self.token(None).await.map_err(|failure| match failure {
+            Failure::Registry(reason) | Failure::Service(reason) => reason,
+        })
+    }
+
+    /// The token for calls; none where no user is set. `refused` is a token that the server has refused.
+    async fn token(&self, refused: Option<&str>) -> Result<Option<String>, Failure> {
+        let Some((user, password)) = &self.user else { return Ok(None) };
+        // The lock is held during the login, so that calls at the same time wait for one login.
+        let mut held = self.token.lock().await;
+        if let Some((token, renewal)) = &*held
+            && Some(token.as_str()) != refused
+            && Instant::now() < *renewal
+        {
+            return Ok(Some(token.clone()));
+        }
+        *held = None;
+        let form = format!("username={}&password={}", encoded(user), encoded(password));
+        let first = format!("{}auth/login", self.prefix);
+        let third = format!("{}auth/user/login", self.third);
+        let targets = if self.is_third.load(Ordering::Relaxed) { [third, first] } else { [first, third] };
+        let mut reply = self.login(&targets[0], &form).await?;
+        if matches!(reply.status, 404 | 410) {
+            reply = self.login(&targets[1], &form).await?;
+        }
+        let token = reply.ok().and_then(answer::token);
+        let token =
+            token.map_err(|reason| Failure::Registry(format!("the login of `{user}` failed: {reason}")))?;
+        *held = Some((token.text.clone(), Instant::now() + token.lifetime * 9 / 10));
+        Ok(Some(token.text))
+    }
+
+    async fn login(&self, target: &str, form: &str) -> Result<Reply, Failure> {
+        let call = Call::with_body(Method::POST, target, "application/x-www-form-urlencoded", form);
+        self.client.call(&call).await.map_err(Failure::Registry)
+    }
+}
+
+/// The reason of a refusal.
+fn refusal(reply: &Reply) -> String {
+    let reason = reply.ok().err().unwrap_or_default();
+    match reply.status {
+        404 | 410 => format!("neither the API at `prefix` nor that of version 3 is there: {reason}"),
+        _ => reason,
+    }
+}
+
+/// The parameters of a signed call, as APISIX signs it.
+fn signature(now_ms: u128, group: &str, service: &str, id: &str, secret: &str) -> String {
+    let text = format!("{now_ms}@@{group}@@{service}");
+    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret.as_bytes());
+    let signature = BASE64.encode(hmac::sign(&key, text.as_bytes()).as_ref());
+    format!("&ak={}&data={}&signature={}", encoded(id), encoded(&text), encoded(&signature))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::signature;
+
+    #[test]
+    fn signature_is_an_hmac_of_time_and_name() {
+        // Computed with `openssl dgst -sha1 -hmac secret`.
+        let expected =
+            "&ak=id&data=1700000000000%40%40DEFAULT_GROUP%40%40a&signature=DbDKd3Ey4iYwIDfy4CxhRLjldL4%3D";
+        let signed = signature(1_700_000_000_000, "DEFAULT_GROUP", "a", "id", "secret");
+        assert_eq!(signed, expected);
+    }
+}

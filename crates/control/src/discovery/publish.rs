@@ -1,0 +1,143 @@
+//! Passes the state of a service on to the upstreams that follow it: the filter by metadata, and the reason of instances
+//! that are left out. It also holds the pause between attempts. It does not know the registries.
+
+use std::time::Duration;
+
+use model::discovery::{Instance, ServiceKey};
+use serde_json::Value;
+
+use super::Services;
+
+/// The state of a service in its registry.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The registry does not know it.
+    Unknown,
+    /// Its instances, and the reason why others are left out.
+    Instances(Vec<Instance>, Option<String>),
+}
+
+/// Passes on the state of a service, or the reason why it cannot be known.
+pub(super) fn publish(services: &Services, key: &ServiceKey, found: Result<Found, String>) {
+    let (instances, reason) = match found {
+        Ok(Found::Instances(instances, reason)) => (instances, reason),
+        Ok(Found::Unknown) => return services.unknown(key),
+        Err(reason) => return services.failed(Some(key), &reason),
+    };
+    match filter(key) {
+        Ok(Some(filter)) => {
+            let matching = instances.into_iter().filter(|instance| filter.matches(instance)).collect();
+            services.answer_with(key, matching, reason);
+        }
+        Ok(None) => services.answer_with(key, instances, reason),
+        Err(reason) => services.failed(Some(key), &reason),
+    }
+}
+
+/// Values that the metadata of an instance must have.
+#[derive(Debug)]
+struct Filter(Vec<(String, String)>);
+
+impl Filter {
+    fn matches(&self, instance: &Instance) -> bool {
+        self.0
+            .iter()
+            .all(|(name, value)| instance.metadata.get(name.as_str()).map(|text| &**text) == Some(value))
+    }
+}
+
+/// The filter of `discovery_args.metadata`.
+fn filter(key: &ServiceKey) -> Result<Option<Filter>, String> {
+    let Some(text) = key.args.get("metadata") else { return Ok(None) };
+    let fault = || "discovery_args.metadata is no object of texts".to_owned();
+    let fields: Value = serde_json::from_str(text).map_err(|_| fault())?;
+    let fields = fields.as_object().ok_or_else(fault)?;
+    let pair = |(name, value): (&String, &Value)| match value {
+        Value::String(text) => Ok((name.clone(), text.clone())),
+        Value::Number(_) | Value::Bool(_) => Ok((name.clone(), value.to_string())),
+        Value::Null | Value::Array(_) | Value::Object(_) => Err(fault()),
+    };
+    Ok(Some(Filter(fields.iter().map(pair).collect::<Result<_, _>>()?)))
+}
+
+/// Whether the upstream of a service speaks TLS, so that the port with TLS is wanted.
+pub(super) fn is_secure(key: &ServiceKey) -> bool {
+    key.args.get("scheme").is_some_and(|scheme| matches!(&**scheme, "https" | "grpcs" | "tls"))
+}
+
+/// Whether the upstream of a service speaks gRPC.
+pub(super) fn is_grpc(key: &ServiceKey) -> bool {
+    key.args.get("scheme").is_some_and(|scheme| matches!(&**scheme, "grpc" | "grpcs"))
+}
+
+/// The pause before the next attempt: doubled with each failure in a row, so that a registry that is down is not asked
+/// without end.
+#[derive(Debug)]
+pub(super) struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Pause {
+        Pause(FIRST_PAUSE)
+    }
+}
+
+impl Pause {
+    /// Waits.
+    pub(super) async fn wait(&mut self) {
+        tokio::time::sleep(self.0).await;
+        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
+    }
+
+    /// Begins again with the shortest pause, after a success.
+    pub(super) fn reset(&mut self) {
+        self.0 = FIRST_PAUSE;
+    }
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(metadata: &str) -> ServiceKey {
+        let mut key = ServiceKey::new("eureka", "a");
+        key.args.insert("metadata".into(), metadata.into());
+        key
+    }
+
+    #[test]
+    fn filter_compares_all_fields() {
+        let mut instance = Instance::default();
+        instance.metadata.insert("zone".into(), "a".into());
+        instance.metadata.insert("version".into(), "2".into());
+        for (written, is_match) in [
+            ("{}", true),
+            (r#"{"zone":"a"}"#, true),
+            (r#"{"zone":"a","version":2}"#, true),
+            (r#"{"zone":"b"}"#, false),
+            (r#"{"zone":"a","rack":"1"}"#, false),
+        ] {
+            assert_eq!(filter(&key(written)).unwrap().unwrap().matches(&instance), is_match, "{written}");
+        }
+        for written in ["", "[]", "7", r#"{"zone":["a"]}"#] {
+            assert!(filter(&key(written)).is_err(), "{written}");
+        }
+        assert!(filter(&ServiceKey::new("eureka", "a")).unwrap().is_none());
+    }
+
+    #[test]
+    fn scheme_decides_the_port() {
+        let of = |scheme: &str| {
+            let mut key = ServiceKey::new("eureka", "a");
+            key.args.insert("scheme".into(), scheme.into());
+            (is_secure(&key), is_grpc(&key))
+        };
+        assert_eq!(
+            [of("http"), of("https"), of("grpc"), of("grpcs")].map(|(secure, _)| secure),
+            [false, true, false, true]
+        );
+        assert!(of("grpcs").1 && !of("https").1);
+    }
+}

@@ -1,0 +1,151 @@
+//! Calls of the service-center: the login, and the instances of a microservice with the last known revision. It does not
+//! know when to ask.
+
+use std::collections::HashMap;
+
+use http::{HeaderName, Method, header};
+use model::discovery::ServiceKey;
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::answer::{self, Rules};
+use crate::discovery::http::{Call, HttpClient, Reply};
+use crate::discovery::parts::encoded;
+use crate::discovery::poll::{Asked, Failure};
+use crate::discovery::publish::{Found, is_secure};
+
+/// The place of services that name none.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) domain: String,
+    pub(super) project: String,
+    pub(super) app_id: String,
+}
+
+/// A client of one service-center.
+pub(super) struct Asker {
+    client: HttpClient,
+    place: Place,
+    user: Option<(String, String)>,
+    weight: u32,
+    token: tokio::sync::Mutex<Option<String>>,
+    /// The revision of the last good answer for each service.
+    revisions: Mutex<HashMap<ServiceKey, String>>,
+}
+
+impl Asker {
+    pub(super) fn new(
+        client: HttpClient,
+        place: Place,
+        user: Option<(String, String)>,
+        weight: u32,
+    ) -> Asker {
+        Asker {
+            client,
+            place,
+            user,
+            weight,
+            token: tokio::sync::Mutex::default(),
+            revisions: Mutex::default(),
+        }
+    }
+
+    /// Asks for the instances of a service. A failure forgets the revisions, so that the next answer is a whole one and
+    /// ends the failure.
+    pub(super) async fn ask(&self, key: &ServiceKey) -> Asked {
+        let asked = self.instances(key).await;
+        match &asked {
+            Ok(_) => {}
+            Err(Failure::Service(_)) => drop(self.revisions.lock().remove(key)),
+            Err(Failure::Registry(_)) => self.revisions.lock().clear(),
+        }
+        asked
+    }
+
+    async fn instances(&self, key: &ServiceKey) -> Asked {
+        let revision = self.revisions.lock().get(key).cloned();
+        let token = self.token(None).await?;
+        let mut reply = self.call(key, revision.as_deref(), token.as_deref()).await?;
+        if token.is_some() && reply.status == 401 {
+            let token = self.token(token.as_deref()).await?;
+            reply = self.call(key, revision.as_deref(), token.as_deref()).await?;
+        }
+        match reply.status {
+            304 if revision.is_some() => return Ok(None),
+            200 => {}
+            401 | 403 => return Err(Failure::Service(reply.ok().err().unwrap_or_default())),
+            502..=504 => return Err(Failure::Registry(reply.ok().err().unwrap_or_default())),
+            status => {
+                let (is_unknown, reason) = answer::refusal(status, &reply.body);
+                self.revisions.lock().remove(key);
+                return if is_unknown { Ok(Some(Found::Unknown)) } else { Err(Failure::Service(reason)) };
+            }
+        }
+        let rules = Rules { is_secure: is_secure(key), default_weight: self.weight };
+        let (instances, reason) = answer::instances(&reply.body, rules).map_err(Failure::Service)?;
+        let mut revisions = self.revisions.lock();
+        match reply.field("x-resource-revision").filter(|revision| revision.len() <= MAX_REVISION_BYTES) {
+            Some(revision) if revisions.len() < MAX_REVISIONS => {
+                revisions.insert(key.clone(), revision.to_owned());
+            }
+            _ => {
+                revisions.remove(key);
+            }
+        }
+        Ok(Some(Found::Instances(instances, reason)))
+    }
+
+    async fn call(
+        &self,
+        key: &ServiceKey,
+        revision: Option<&str>,
+        token: Option<&str>,
+    ) -> Result<Reply, Failure> {
+        let argument = |name: &str| key.args.get(name).map(|value| &**value);
+        let mut target = format!(
+            "/v4/{}/registry/instances?appId={}&serviceName={}&version={}",
+            self.place.project,
+            encoded(argument("app_id").unwrap_or(&self.place.app_id)),
+            encoded(&key.service),
+            // The microservice's versions from 0 on.
+            encoded(argument("version").unwrap_or("0+"))
+        );
+        if let Some(environment) = argument("environment") {
+            target.push_str(&format!("&env={}", encoded(environment)));
+        }
+        if let Some(revision) = revision {
+            target.push_str(&format!("&rev={}", encoded(revision)));
+        }
+        let mut call = Call::get(target).with(DOMAIN, &self.place.domain);
+        if let Some(token) = token {
+            call = call.with(header::AUTHORIZATION, &format!("Bearer {token}"));
+        }
+        self.client.call(&call).await.map_err(Failure::Registry)
+    }
+
+    /// The token for calls; none where no user is set. `refused` is a token that the server has refused.
+    async fn token(&self, refused: Option<&str>) -> Result<Option<String>, Failure> {
+        let Some((user, password)) = &self.user else { return Ok(None) };
+        // The lock is held during the login, so that calls at the same time wait for one login.
+        let mut held = self.token.lock().await;
+        if held.is_some() && held.as_deref() != refused {
+            return Ok(held.clone());
+        }
+        *held = None;
+        let body = json!({"name": user, "password": password}).to_string();
+        let call = Call::with_body(Method::POST, "/v4/token", "application/json", body);
+        let reply =
+            self.client.call(&call.with(DOMAIN, &self.place.domain)).await.map_err(Failure::Registry)?;
+        let token = reply.ok().and_then(answer::token);
+        *held = Some(
+            token.map_err(|reason| Failure::Registry(format!("the login of `{user}` failed: {reason}")))?,
+        );
+        Ok(held.clone())
+    }
+}
+
+const DOMAIN: HeaderName = HeaderName::from_static("x-domain-name");
+/// Limit of a revision, which is a hash.
+const MAX_REVISION_BYTES: usize = 128;
+/// Most remembered revisions; services beyond them are asked for in whole.
+const MAX_REVISIONS: usize = 20_000;

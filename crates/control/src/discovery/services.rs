@@ -1,0 +1,76 @@
+//! The handle that a registry gets: the services that are followed, and the way to pass answers and failures on. It does not
+//! know the registry.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::discovery::{Instance, ServiceKey};
+use tokio::sync::Notify;
+
+use super::limits::Limits;
+use super::table::{Answered, Shared};
+
+/// See the module; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Services {
+    shared: Arc<Shared>,
+    registry: &'static str,
+    wanted_changed: Arc<Notify>,
+    limits: Limits,
+}
+
+impl Services {
+    /// The handle of the registry of that kind.
+    pub(super) fn new(shared: Arc<Shared>, registry: &'static str) -> Services {
+        let wanted_changed = shared.wanted_changed(registry);
+        Services { shared, registry, wanted_changed, limits: Limits::default() }
+    }
+
+    /// The services that upstreams follow now, ordered.
+    pub(crate) fn wanted(&self) -> Vec<ServiceKey> {
+        self.shared.wanted(self.registry)
+    }
+
+    /// Waits until [`Services::wanted`] has changed since the last call; only one task may wait.
+    pub(crate) async fn wanted_changed(&self) {
+        self.wanted_changed.notified().await;
+    }
+
+    /// A good answer for one service, possibly empty. It is ignored where no upstream follows the service.
+    pub(crate) fn answer(&self, key: &ServiceKey, instances: Vec<Instance>) {
+        self.shared.answer(self.registry, key, Answered::Instances(instances, None), &self.limits);
+    }
+
+    /// As [`Services::answer`], with the reason why the registry's other instances are left out.
+    pub(crate) fn answer_with(&self, key: &ServiceKey, instances: Vec<Instance>, reason: Option<String>) {
+        self.shared.answer(self.registry, key, Answered::Instances(instances, reason), &self.limits);
+    }
+
+    /// The registry has answered that it does not know the service: its nodes are taken out.
+    pub(crate) fn unknown(&self, key: &ServiceKey) {
+        self.shared.answer(self.registry, key, Answered::Unknown, &self.limits);
+    }
+
+    /// A good answer for all services at once: a service that is not in `all` is unknown to the registry. One faulty service
+    /// keeps its last good instances.
+    pub(crate) fn replace_all(&self, all: BTreeMap<ServiceKey, Vec<Instance>>) {
+        self.shared.replace_all(self.registry, all, &self.limits);
+    }
+
+    /// The instance of services that the registry does not know (`default_service`).
+    pub(crate) fn set_default(&self, instance: Option<Instance>) {
+        self.shared.set_default(self.registry, instance);
+    }
+
+    /// The registry, or one service, cannot be asked, or has answered something unusable. The last good answers stay in
+    /// force; it is logged when it begins.
+    pub(crate) fn failed(&self, key: Option<&ServiceKey>, reason: &str) {
+        self.shared.failed(self.registry, key, reason);
+    }
+
+    /// The limits on answers.
+    #[allow(dead_code, reason = "registries that read lists in pages use it")]
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
