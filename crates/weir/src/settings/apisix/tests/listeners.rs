@@ -201,8 +201,10 @@ fn missing_features_are_reported_or_refused() {
         &[],
     );
     refused("apisix: {proxy_mode: tcp}", &["1: apisix.proxy_mode: `tcp` is not `http`"]);
-    told(
-        "apisix: {}\ndiscovery:\n  dns: {servers: ['127.0.0.1:53']}\n  nacos: {}\n",
-        &["4: discovery.nacos: warning: there is no such registry"],
+    check(
+        "apisix: {}\ndiscovery:\n  dns: {servers: ['127.0.0.1:53']}\n  tars: {}\n",
+        &["discovery [\"dns\"]"],
+        &["4: discovery.tars: warning: there is no such registry"],
+        &[],
     );
 }
