@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use saphyr::Scalar;
-use saphyr_parser::{Event, Span};
+use saphyr_parser::{Event, ScalarStyle, Span};
 use serde_json::{Number, Value};
 
 use super::{Malformed, at};
@@ -37,7 +37,7 @@ struct Open {
     line: usize,
     node: Node,
     /// The key that the next value belongs to, in a mapping.
-    key: Option<String>,
+    key: Option<MapKey>,
     /// In a mapping, the keys so far.
     keys: HashSet<String>,
     /// The entries that `<<` brought in, in order; own keys win over it, then the first (YAML 1.1 merge).
@@ -92,7 +92,8 @@ impl Builder {
                     .last()
                     .is_some_and(|open| matches!(open.node, Node::Mapping(_)) && open.key.is_none());
                 if expects_key {
-                    return self.key(text.into_owned(), line);
+                    let is_merge = style == ScalarStyle::Plain && text == MERGE_KEY;
+                    return self.key(text.into_owned(), is_merge, line);
                 }
                 let scalar = Scalar::parse_from_cow_and_metadata(text, style, tag.as_ref())
                     .ok_or_else(|| at(line, "the value does not fit its tag"))?;
@@ -123,12 +124,16 @@ impl Builder {
         Ok(())
     }
 
-    fn key(&mut self, key: String, line: usize) -> Result<(), Malformed> {
+    fn key(&mut self, key: String, is_merge: bool, line: usize) -> Result<(), Malformed> {
         let open = self.open.last_mut().expect("a key is only expected in an open mapping");
-        if key != MERGE_KEY && !open.keys.insert(key.clone()) {
+        if is_merge {
+            open.key = Some(MapKey::Merge);
+            return Ok(());
+        }
+        if !open.keys.insert(key.clone()) {
             return Err(at(line, &format!("the key `{key}` is there twice")));
         }
-        open.key = Some(key);
+        open.key = Some(MapKey::Name(key));
         Ok(())
     }
 
@@ -145,8 +150,8 @@ impl Builder {
         match &mut open.node {
             Node::Sequence(items) => items.push(tree),
             Node::Mapping(entries) => match open.key.take() {
-                Some(key) if key == MERGE_KEY => merge(&mut open.merged, tree)?,
-                Some(key) => entries.push((key, tree)),
+                Some(MapKey::Merge) => merge(&mut open.merged, tree)?,
+                Some(MapKey::Name(key)) => entries.push((key, tree)),
                 None => return Err(at(tree.line, "a key must be a plain value, not an alias")),
             },
             Node::Scalar(_) => unreachable!("only collections are opened"),
@@ -161,6 +166,15 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+/// A key that waits for its value.
+#[derive(Debug)]
+enum MapKey {
+    /// A key of the mapping.
+    Name(String),
+    /// [`MERGE_KEY`].
+    Merge,
 }
 
 impl Open {
@@ -229,5 +243,5 @@ fn scalar_value(scalar: Scalar<'_>, line: usize) -> Result<Value, Malformed> {
 const MAX_DEPTH: usize = 64;
 /// Limit of nodes: 100,000 routes of thirty values each. An alias bomb reaches it within the first megabytes.
 const MAX_NODES: usize = 5_000_000;
-/// YAML 1.1's key for merging another mapping.
+/// YAML 1.1's key for merging another mapping; in quotes it is a key like others.
 const MERGE_KEY: &str = "<<";

@@ -220,6 +220,13 @@ mod tests {
     }
 
     #[test]
+    fn quoted_merge_key_is_an_ordinary_key() {
+        for quoted in [r#"{"<<": null}"#, "'<<':\n", "\"<<\": ~\n"] {
+            assert_eq!(parse(quoted).unwrap().value, json!({"<<": null}), "{quoted}");
+        }
+    }
+
+    #[test]
     fn each_node_has_its_line() {
         let marked =
             parse("routes:\n  - id: 1\n    plugins:\n      a/b:\n        count: x\n  - id: 2\n").unwrap();
