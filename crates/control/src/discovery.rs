@@ -1,5 +1,5 @@
 //! Service discovery: registries that name the nodes of upstreams. Each registry is a file or folder below and one entry of
-//! [`ALL`]; one thread runs those that the settings configure. The last good answers stay in force while a registry fails,
+//! `ALL`; one thread runs those that the settings configure. The last good answers stay in force while a registry fails,
 //! and are kept on disk for a restart. It knows no upstream: the gateway follows services through
 //! `model::discovery::ServiceDirectory`.
 
