@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use http::HeaderName;
 use model::discovery::{Instance, ServiceKey};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -22,6 +21,7 @@ use tokio::sync::Semaphore;
 use super::each::each_wanted;
 use super::http::{Call, HttpClient, HttpSettings, TlsSettings};
 use super::limits::Limits;
+use super::parts::encoded;
 use super::{BuildContext, Registry, RegistryKind, Services};
 
 pub(super) const KIND: RegistryKind = RegistryKind { name: "consul", schema, build };
@@ -177,9 +177,9 @@ impl Agent {
         position: &mut Position,
         is_blocking: bool,
     ) -> Result<Option<bytes::Bytes>, String> {
-        let mut call = Call::get(target).with(TOKEN, &self.block.token);
-        if self.block.token.is_empty() {
-            call.fields.clear();
+        let mut call = Call::get(target);
+        if !self.block.token.is_empty() {
+            call = call.with(TOKEN, &self.block.token);
         }
         if is_blocking && self.block.keepalive && position.index > 0 {
             let wait = self.block.timeout.wait;
@@ -310,12 +310,6 @@ fn target(endpoint: &str, key: &ServiceKey, query: &str) -> String {
     target
 }
 
-/// A text as a part of a path or query.
-pub(super) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, PLAIN).to_string()
-}
-
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 const TOKEN: HeaderName = HeaderName::from_static("x-consul-token");
 /// Blocking queries at the same time, each on a connection of its own; Consul's own default limit is 200 connections for
 /// each client address. Services beyond are asked for every `fetch_interval`.
@@ -326,3 +320,6 @@ const QUICK: Duration = Duration::from_millis(100);
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
 /// Longest pause after failures.
 const FAILURE_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,8 @@ use model::discovery::{Instance, ServiceKey};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::consul::{Agent, Position, common_schema, encoded};
+use super::consul::{Agent, Position, common_schema};
+use super::parts::encoded;
 use super::{BuildContext, Registry, RegistryKind, Services};
 
 pub(super) const KIND: RegistryKind = RegistryKind { name: "consul_kv", schema, build };

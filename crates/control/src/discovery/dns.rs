@@ -219,6 +219,9 @@ const LEAST_PAUSE: Duration = Duration::from_millis(100);
 const RESOLV_CONF_MAX_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
+mod server_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

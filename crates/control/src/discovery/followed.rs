@@ -50,6 +50,11 @@ impl Followed {
         shown(&self.nodes.lock().instances)
     }
 
+    /// The priority of each instance, in the order of [`Followed::shown`].
+    pub(super) fn priorities(&self) -> Vec<i32> {
+        self.nodes.lock().instances.iter().map(|instance| instance.priority).collect()
+    }
+
     /// Waits for exactly these instances.
     pub(super) fn wait_for(&self, expected: &[&str]) {
         wait_until(&format!("{expected:?} of {}", self.registry), || self.shown() == expected);

@@ -63,7 +63,6 @@ impl Call {
     }
 
     /// A POST or PUT with a body of that media type.
-    #[allow(dead_code, reason = "registries that log in or register use it")]
     pub(crate) fn with_body(
         method: Method,
         target: impl Into<String>,
@@ -222,7 +221,6 @@ impl HttpClient {
     ///
     /// # Errors
     /// The reasons of all servers.
-    #[allow(dead_code, reason = "registries with a watch use it")]
     pub(crate) async fn lines(&self, call: &Call) -> Result<Lines, String> {
         let mut failures = Vec::new();
         let settings = &self.inner.settings;
@@ -244,18 +242,12 @@ impl HttpClient {
                     self.inner.current.store(index, Ordering::Relaxed);
                     let (head, body) = response.into_parts();
                     let status = head.status.as_u16();
-                    return Ok(Lines::new(status, head.headers, body, settings.answer_bytes));
+                    return Ok(Lines::new(status, body, settings.answer_bytes));
                 }
                 Err(reason) => failures.push(format!("{}: {reason}", server.name)),
             }
         }
         Err(failures.join("; "))
-    }
-
-    /// How many servers there are.
-    #[allow(dead_code, reason = "registries that ask each server use it")]
-    pub(crate) fn servers(&self) -> usize {
-        self.inner.servers.len()
     }
 }
 

@@ -67,10 +67,4 @@ impl Services {
     pub(crate) fn failed(&self, key: Option<&ServiceKey>, reason: &str) {
         self.shared.failed(self.registry, key, reason);
     }
-
-    /// The limits on answers.
-    #[allow(dead_code, reason = "registries that read lists in pages use it")]
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
-    }
 }

@@ -1,13 +1,14 @@
 //! The view of the registries in the control API and the metrics. Secrets of their blocks are masked.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use model::discovery::Instance;
+use model::discovery::{Instance, ServiceKey};
 use serde_json::{Map, Value, json};
 use stdx::prometheus_text::{header, sample};
 
-use super::table::{RegistryState, Shared, shown_name};
+use super::table::{RegistryState, ServiceState, Shared, shown_name};
 
 /// The block of a registry without its secrets.
 pub(super) fn masked(mut block: Value) -> Value {
@@ -80,23 +81,32 @@ fn shown(instance: &Instance) -> Value {
 pub(super) fn states(shared: &Shared) -> Value {
     let table = shared.table.lock();
     let state = |(name, state): (&&'static str, &RegistryState)| {
-        let notes: Map<String, Value> = state
-            .services
-            .keys()
-            .filter_map(|key| Some((shown_name(key), Value::from(&*state.nodes(key).note?))))
-            .take(NOTES_MAX)
-            .collect();
+        let notes = texts(state, &|key, _| state.nodes(key).note);
+        let failing = texts(state, &|_, service| service.failure.clone());
         let shown = json!({
             "services": state.services.len(),
             "instances": instances(state),
             "seconds_since_answer": age_s(state),
             "failures": state.failures,
             "failure": state.failure.as_deref(),
+            "failing_services": failing,
             "notes": notes,
         });
         ((*name).to_owned(), shown)
     };
     Value::Object(table.iter().map(state).collect())
+}
+
+/// A text for each service that has one, by its shown name, bounded.
+fn texts(
+    state: &RegistryState,
+    text: &dyn Fn(&ServiceKey, &ServiceState) -> Option<Arc<str>>,
+) -> Map<String, Value> {
+    let named = state.services.iter().filter_map(|(key, service)| {
+        let text = text(key, service)?;
+        Some((shown_name(key), Value::from(&*text)))
+    });
+    named.take(NOTES_MAX).collect()
 }
 
 fn instances(state: &RegistryState) -> usize {

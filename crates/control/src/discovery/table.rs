@@ -39,6 +39,8 @@ pub(super) struct RegistryState {
     default: Option<Instance>,
     /// Whether the last answer listed all services, so that others are unknown.
     is_complete: bool,
+    /// Services that began to be followed since the last wait for them.
+    new: BTreeSet<ServiceKey>,
     /// Why the registry as a whole cannot be used.
     pub(super) failure: Option<Arc<str>>,
     pub(super) failures: u64,
@@ -54,7 +56,7 @@ pub(super) struct ServiceState {
     pub(super) instances: Arc<[Instance]>,
     pub(super) outcome: Outcome,
     /// Why it alone cannot be asked for.
-    failure: Option<Arc<str>>,
+    pub(super) failure: Option<Arc<str>>,
     /// Why instances were left out of the last good answer.
     partial: Option<Arc<str>>,
     pub(super) followers: Vec<(u64, OnChange)>,
@@ -145,6 +147,7 @@ impl Shared {
         if !state.services.contains_key(key) {
             let service = state.new_service(key);
             state.services.insert(key.clone(), service);
+            state.new.insert(key.clone());
         }
         let shown = state.nodes(key);
         on_change(&shown);
@@ -166,6 +169,7 @@ impl Shared {
         if service.followers.is_empty() {
             if !(state.is_complete && service.outcome == Outcome::Known) {
                 state.services.remove(key);
+                state.new.remove(key);
             }
             state.wanted_changed.notify_one();
         }
@@ -257,19 +261,24 @@ impl Shared {
         self.settled.notify_all();
     }
 
-    /// Waits until no followed service is pending, or for as long as `limit`.
-    pub(super) fn settle(&self, limit: Duration) {
+    /// Waits until no service is pending that began to be followed since the last call, or for as long as `limit`. Services
+    /// of earlier calls are not waited for again, because a silent registry would delay each later change. Returns whether
+    /// all of them have an outcome.
+    pub(super) fn settle(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut table = self.table.lock();
-        let is_pending = |state: &RegistryState| state.services.keys().any(|key| state.nodes(key).is_pending);
-        while table.values().any(is_pending) {
-            if self.settled.wait_until(&mut table, deadline).timed_out() {
-                tracing::warn!(
-                    "not every registry has answered yet; upstreams without nodes are answered 503 until then"
-                );
-                return;
-            }
+        let is_pending = |state: &RegistryState| state.new.iter().any(|key| state.nodes(key).is_pending);
+        let mut is_settled = true;
+        while is_settled && table.values().any(is_pending) {
+            is_settled = !self.settled.wait_until(&mut table, deadline).timed_out();
         }
+        table.values_mut().for_each(|state| state.new.clear());
+        if !is_settled {
+            tracing::warn!(
+                "not every registry has answered yet; upstreams without nodes are answered 503 until then"
+            );
+        }
+        is_settled
     }
 
     fn changed(&self, state: &RegistryState) {

@@ -103,6 +103,20 @@ fn last_good_answer_outlives_failure() {
 }
 
 #[test]
+fn silent_registry_is_waited_for_once() {
+    let shared = shared();
+    let services = Services::new(Arc::clone(&shared), "file");
+    let (silent, other) = (ServiceKey::new("file", "silent"), ServiceKey::new("file", "other"));
+    let (_, _seen) = seen(&shared, &silent);
+    assert!(!shared.settle(Duration::ZERO), "it has not answered");
+    // Without an end to the wait, a second one for the same service would not return.
+    assert!(shared.settle(Duration::from_secs(3_600)));
+    let (_, _seen) = seen(&shared, &other);
+    services.answer(&other, vec![instance("a")]);
+    assert!(shared.settle(Duration::from_secs(3_600)), "only the new service counts");
+}
+
+#[test]
 fn equal_answer_calls_nothing() {
     let shared = shared();
     let services = Services::new(Arc::clone(&shared), "file");

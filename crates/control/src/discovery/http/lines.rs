@@ -1,16 +1,13 @@
 //! The body of an answer, line by line as it arrives, for watches that never end.
 
 use bytes::{Buf, BytesMut};
-use http::HeaderMap;
 use http_body_util::BodyExt;
 
 use super::connection::Incoming;
 
 /// See the module.
-#[allow(dead_code, reason = "registries with a watch use it")]
 pub(crate) struct Lines {
     pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
     body: Incoming,
     buffer: BytesMut,
     /// The bytes at the start of the buffer that hold no end of a line.
@@ -19,11 +16,10 @@ pub(crate) struct Lines {
     is_over: bool,
 }
 
-#[allow(dead_code, reason = "registries with a watch use it")]
 impl Lines {
-    pub(super) fn new(status: u16, headers: HeaderMap, body: Incoming, line_max_bytes: usize) -> Lines {
+    pub(super) fn new(status: u16, body: Incoming, line_max_bytes: usize) -> Lines {
         let buffer = BytesMut::new();
-        Lines { status, headers, body, buffer, searched: 0, line_max_bytes, is_over: false }
+        Lines { status, body, buffer, searched: 0, line_max_bytes, is_over: false }
     }
 
     /// The next line without its end; none after the last. Dropping the future loses nothing.
