@@ -25,6 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::outbound::OutboundPolicy;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
@@ -39,7 +40,7 @@ use super::limits::Limits;
 use super::poll::{Pushed, poll};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
-/// See the module.
+/// The registry `nacos`.
 pub(super) const KIND: RegistryKind = RegistryKind { name: "nacos", schema, build };
 
 struct Nacos {
@@ -47,6 +48,8 @@ struct Nacos {
     interval: Duration,
     /// The servers for pushes, as `HOST:PORT`; empty: only calls.
     push: Vec<String>,
+    /// The addresses that pushes may not come from.
+    policy: OutboundPolicy,
 }
 
 #[derive(Deserialize)]
@@ -80,8 +83,9 @@ fn default_offset() -> u16 {
 }
 
 fn schema() -> Value {
+    // A list of registries passes the schema, so that `build` refuses it with the reason.
     json!({
-        "type": "object",
+        "type": ["object", "array"],
         "properties": {
             "host": blocks::servers_schema(),
             "fetch_interval": blocks::interval_schema(),
@@ -109,6 +113,9 @@ fn schema() -> Value {
 }
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
+    if block.is_array() {
+        return Err(UNSUPPORTED_LIST.to_owned());
+    }
     let block: Block = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
     let (mut servers, mut user) = (Vec::new(), None);
     for host in &block.host {
@@ -125,29 +132,45 @@ fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, Str
         Some((block.access_key, block.secret_key)).filter(|(id, key)| !id.is_empty() && !key.is_empty());
     let rules = Rules { default_weight: block.weight, is_grpc: false };
     let asker = Arc::new(Asker::new(client, &block.prefix, user, keys, rules));
-    Ok(Box::new(Nacos { asker, interval: Duration::from_secs(block.fetch_interval), push }))
+    let interval = Duration::from_secs(block.fetch_interval);
+    Ok(Box::new(Nacos { asker, interval, push, policy: context.policy.clone() }))
 }
 
 impl Registry for Nacos {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            let Nacos { asker, interval, push } = *self;
+            let Nacos { asker, interval, push, policy } = *self;
             let mut tasks = JoinSet::new();
             let pushed = (!push.is_empty()).then(|| {
                 let (wanted, following) = watch::channel(Vec::new());
                 let (sender, changed) = mpsc::channel(MAX_CHANGES);
-                tasks.spawn(Push::new(push, Arc::clone(&asker), following, sender).run());
+                tasks.spawn(Push::new(push, policy, Arc::clone(&asker), following, sender).run());
                 Pushed { wanted, changed }
             });
-            poll(services, interval, pushed, move |key| {
+            let polling = poll(services, interval, pushed, move |question| {
                 let asker = Arc::clone(&asker);
-                async move { asker.ask(&key).await }
-            })
-            .await;
+                async move { asker.ask(&question.key).await }
+            });
+            tokio::pin!(polling);
+            loop {
+                tokio::select! {
+                    () = &mut polling => return,
+                    Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+                        // The thread of the registries reports a panic and starts the registry again.
+                        if let Err(error) = ended
+                            && error.is_panic()
+                        {
+                            std::panic::resume_unwind(error.into_panic());
+                        }
+                    }
+                }
+            }
         })
     }
 }
 
+const UNSUPPORTED_LIST: &str = "a list of registries with `id` is not supported: one cluster of Nacos can be followed; write one \
+    object with `host`, `weight`, `access_key` and `secret_key` in place of `hosts`, `default_weight` and `auth`";
 /// Changes that wait to be asked for; the interval catches those beyond.
 const MAX_CHANGES: usize = 1024;
 

@@ -10,7 +10,7 @@
 //! An upstream names the microservice, and where they differ from the block, its application and versions:
 //! `{"type": "roundrobin", "discovery_type": "servicecomb", "service_name": "orders",
 //! "discovery_args": {"app_id": "shop", "version": "1.0.0+"}}`; `environment` is a third argument. Only instances with the
-//! status UP and an endpoint of the kind rest get traffic; the scheme of the upstream chooses between endpoints with and
+//! status UP, or without a status, and an endpoint `rest://`, `http://` or `https://` get traffic; the scheme of the upstream chooses between endpoints with and
 //! without TLS, and the property `weight` is the weight. Each call names the last revision, so that an answer without a
 //! change is short. A change is seen after `fetch_interval` seconds at most. `user` and `password` get a token.
 
@@ -31,7 +31,7 @@ use super::limits::Limits;
 use super::poll::poll;
 use super::{BuildContext, Registry, RegistryKind, Services};
 
-/// See the module.
+/// The registry `servicecomb`.
 pub(super) const KIND: RegistryKind = RegistryKind { name: "servicecomb", schema, build };
 
 struct ServiceComb {
@@ -108,9 +108,9 @@ impl Registry for ServiceComb {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let asker = self.asker;
-            poll(services, self.interval, None, move |key| {
+            poll(services, self.interval, None, move |question| {
                 let asker = Arc::clone(&asker);
-                async move { asker.ask(&key).await }
+                async move { asker.ask(&question).await }
             })
             .await;
         })

@@ -8,9 +8,9 @@ use model::discovery::{Instance, ServiceKey};
 use tokio::sync::Notify;
 
 use super::limits::Limits;
-use super::table::{Answered, Shared};
+use super::table::{Answered, Outcome, ServiceState, Shared};
 
-/// See the module; cheap to clone.
+/// The handle of one registry; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Services {
     shared: Arc<Shared>,
@@ -29,6 +29,20 @@ impl Services {
     /// The services that upstreams follow now, ordered.
     pub(crate) fn wanted(&self) -> Vec<ServiceKey> {
         self.shared.wanted(self.registry)
+    }
+
+    /// The followed services without an outcome of this following, that is neither an answer nor a failure: new ones, and
+    /// those that were followed again. With the number of the oldest follower, which tells one following from the next.
+    pub(super) fn unanswered(&self) -> BTreeMap<ServiceKey, u64> {
+        let table = self.shared.table.lock();
+        let services = table.get(self.registry).into_iter().flat_map(|state| &state.services);
+        let unanswered = services.filter(|(_, service)| {
+            matches!(service.outcome, Outcome::Pending | Outcome::Copied) && service.failure.is_none()
+        });
+        let oldest = |(key, service): (&ServiceKey, &ServiceState)| {
+            Some((key.clone(), service.followers.iter().map(|(number, _)| *number).min()?))
+        };
+        unanswered.filter_map(oldest).collect()
     }
 
     /// Waits until [`Services::wanted`] has changed since the last call; only one task may wait.

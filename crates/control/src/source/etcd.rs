@@ -22,7 +22,6 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub use client::Etcd;
-pub(crate) use connector::Connector;
 pub(crate) use follow::follow;
 pub use follow::{Follower, Update};
 pub use history::Note;

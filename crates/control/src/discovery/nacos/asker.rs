@@ -2,7 +2,7 @@
 //! does not know when to ask.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::hmac;
 use data_encoding::BASE64;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::answer::{self, Rules};
 use crate::discovery::http::{Call, HttpClient, Reply};
 use crate::discovery::parts::encoded;
-use crate::discovery::poll::{Asked, Failure};
+use crate::discovery::poll::{Asked, Failure, PollAnswer};
 use crate::discovery::publish::{Found, is_grpc};
 
 /// A client of one cluster of Nacos.
@@ -29,8 +29,16 @@ pub(super) struct Asker {
     rules: Rules,
     /// Whether the server has removed the first API.
     is_third: AtomicBool,
+    session: Mutex<Session>,
+}
+
+/// The login.
+#[derive(Default)]
+struct Session {
     /// The token, and the time of its renewal.
-    token: Mutex<Option<(String, Instant)>>,
+    token: Option<(String, Instant)>,
+    /// The last login because of a refused token.
+    refused_at: Option<Instant>,
 }
 
 impl Asker {
@@ -44,19 +52,22 @@ impl Asker {
         let prefix = format!("/{}/", prefix.trim_matches('/'));
         let third = format!("{}v3/", prefix.strip_suffix("v1/").unwrap_or("/nacos/"));
         let is_third = AtomicBool::new(false);
-        Asker { client, prefix, third, user, keys, rules, is_third, token: Mutex::new(None) }
+        Asker { client, prefix, third, user, keys, rules, is_third, session: Mutex::default() }
     }
 
-    /// Asks for the instances of a service; once more with a new token if the server refuses the old one.
+    /// Asks for the instances of a service; once more with another token if the server refuses the first one
+    /// and [`Asker::token`] has another one.
     pub(super) async fn ask(&self, key: &ServiceKey) -> Asked {
         let token = self.token(None).await?;
         let mut reply = self.list(key, token.as_deref()).await?;
         if token.is_some() && matches!(reply.status, 401 | 403) {
-            let token = self.token(token.as_deref()).await?;
-            reply = self.list(key, token.as_deref()).await?;
+            let other = self.token(token.as_deref()).await?;
+            if other != token {
+                reply = self.list(key, other.as_deref()).await?;
+            }
         }
         let body = match (reply.status, answer::is_unknown(&reply.body)) {
-            (_, true) => return Ok(Some(Found::Unknown)),
+            (_, true) => return Ok(PollAnswer::Whole(Found::Unknown, None)),
             // Rights belong to a namespace, so that a refusal concerns this service only.
             (401 | 403 | 404 | 410, _) => return Err(Failure::Service(refusal(&reply))),
             (502..=504, _) => return Err(Failure::Registry(refusal(&reply))),
@@ -64,7 +75,7 @@ impl Asker {
         };
         let rules = Rules { is_grpc: is_grpc(key), ..self.rules };
         let (instances, reason) = answer::instances(body, rules).map_err(Failure::Service)?;
-        Ok(Some(Found::Instances(instances, reason)))
+        Ok(PollAnswer::Whole(Found::Instances(instances, reason), None))
     }
 
     /// Asks by the API that answered last, and by the other one if the server does not have that.
@@ -115,18 +126,24 @@ impl Asker {
         })
     }
 
-    /// The token for calls; none where no user is set. `refused` is a token that the server has refused.
+    /// The token for calls; none where no user is set. `refused` is a token that the server has refused: it is replaced,
+    /// but at most once within [`REFUSAL_INTERVAL`], because a refusal may also mean that the user has no right to the
+    /// service.
     async fn token(&self, refused: Option<&str>) -> Result<Option<String>, Failure> {
         let Some((user, password)) = &self.user else { return Ok(None) };
         // The lock is held during the login, so that calls at the same time wait for one login.
-        let mut held = self.token.lock().await;
-        if let Some((token, renewal)) = &*held
-            && Some(token.as_str()) != refused
-            && Instant::now() < *renewal
+        let mut session = self.session.lock().await;
+        let now = Instant::now();
+        if let Some((token, renewal)) = &session.token
+            && now < *renewal
         {
-            return Ok(Some(token.clone()));
+            let is_refused = Some(token.as_str()) == refused;
+            if !is_refused || session.refused_at.is_some_and(|at| now < at + REFUSAL_INTERVAL) {
+                return Ok(Some(token.clone()));
+            }
+            session.refused_at = Some(now);
         }
-        *held = None;
+        session.token = None;
         let form = format!("username={}&password={}", encoded(user), encoded(password));
         let first = format!("{}auth/login", self.prefix);
         let third = format!("{}auth/user/login", self.third);
@@ -138,7 +155,7 @@ impl Asker {
         let token = reply.ok().and_then(answer::token);
         let token =
             token.map_err(|reason| Failure::Registry(format!("the login of `{user}` failed: {reason}")))?;
-        *held = Some((token.text.clone(), Instant::now() + token.lifetime * 9 / 10));
+        session.token = Some((token.text.clone(), Instant::now() + token.lifetime * 9 / 10));
         Ok(Some(token.text))
     }
 
@@ -147,6 +164,9 @@ impl Asker {
         self.client.call(&call).await.map_err(Failure::Registry)
     }
 }
+
+/// Shortest time between two logins because of a refused token.
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The reason of a refusal.
 fn refusal(reply: &Reply) -> String {

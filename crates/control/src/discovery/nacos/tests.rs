@@ -54,6 +54,54 @@ fn refused_token_is_replaced() {
 }
 
 #[test]
+fn refusal_of_a_service_logs_in_once_more_only() {
+    let logins = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&logins);
+    let server = Origin::start(move |request| {
+        if request.path() == "/nacos/v1/auth/login" {
+            let number = counted.fetch_add(1, Ordering::SeqCst);
+            return Reply::ok(&json!({"accessToken": format!("t{number}"), "tokenTtl": 18_000}).to_string());
+        }
+        match request.target.contains("serviceName=a&") {
+            true => Reply::status(403, "no right"),
+            false => Reply::ok(&listed("10.0.0.1")),
+        }
+    });
+    let followed = Followed::start("nacos", &block(&server, "me:secret@"), "a");
+    let other = followed.follow(&ServiceKey::new("nacos", "b"));
+    followed.wait_for_note("status 403");
+    other.wait_for(&["10.0.0.1:80 1"]);
+    let asked = server.requests().len();
+    server.wait_for_requests(asked + 6);
+    assert_eq!(logins.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn service_followed_again_is_asked_for_at_once() {
+    let asked = AtomicUsize::new(0);
+    let server = Origin::start(move |request| match request.target.contains("serviceName=a&") {
+        true => Reply::ok(&listed(&format!("10.0.0.{}", asked.fetch_add(1, Ordering::SeqCst)))),
+        false => Reply::ok(&listed("10.0.0.9")),
+    });
+    let mut block = block(&server, "");
+    block["fetch_interval"] = json!(3600);
+    let keeper = Followed::start("nacos", &block, "b");
+    let key = ServiceKey::new("nacos", "a");
+    let first = keeper.follow(&key);
+    first.wait_for(&["10.0.0.0:80 1"]);
+    drop(first);
+    keeper.follow(&key).wait_for(&["10.0.0.1:80 1"]);
+}
+
+#[test]
+fn list_of_registries_is_refused_with_the_reason() {
+    let block = json!([{"id": "one", "hosts": ["http://127.0.0.1:8848"]}]);
+    let faults = crate::discovery::check(&serde_json::Map::from_iter([("nacos".to_owned(), block)]));
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].reason.contains("list of registries with `id` is not supported"), "{faults:?}");
+}
+
+#[test]
 fn wrong_password_has_a_readable_reason() {
     let server = Origin::start(|_| Reply::status(403, "unknown user!"));
     let followed = Followed::start("nacos", &block(&server, "me:secret@"), "a");

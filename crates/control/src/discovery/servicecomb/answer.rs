@@ -1,16 +1,18 @@
 //! Answers of the service-center of ServiceComb: the instances of a microservice, refusals, and the answer to a login. It
 //! does not ask.
 
+use std::collections::HashMap;
+
 use model::discovery::Instance;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::discovery::parts::{Collected, Loose, host, metadata, shortened, weight};
 
 #[derive(Deserialize)]
 struct Answer {
-    #[serde(default)]
-    instances: Loose<Entry>,
+    instances: Option<Loose<Entry>>,
 }
 
 #[derive(Deserialize)]
@@ -44,10 +46,24 @@ pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<Instance>, Opt
     let answer: Answer = serde_json::from_slice(text)
         .map_err(|error| format!("the answer is no list of instances: {error}"))?;
     let mut collected = Collected::default();
-    for entry in answer.instances.0 {
+    let Some(instances) = answer.instances else {
+        return if is_empty(text) {
+            Ok((Vec::new(), None))
+        } else {
+            Err("the answer has no field `instances`".to_owned())
+        };
+    };
+    for entry in instances.0 {
         collected.take(entry.and_then(|entry| instance(entry, rules)));
     }
     collected.finish()
+}
+
+/// Whether an answer without instances is the one for an empty service: `{}` or null `instances`. An object with other
+/// fields only comes from another kind of server.
+fn is_empty(text: &[u8]) -> bool {
+    let fields: Result<HashMap<String, IgnoredAny>, _> = serde_json::from_slice(text);
+    fields.is_ok_and(|fields| fields.is_empty() || fields.contains_key("instances"))
 }
 
 fn instance(entry: Entry, rules: Rules) -> Result<Option<Instance>, String> {
@@ -73,8 +89,8 @@ fn instance(entry: Entry, rules: Rules) -> Result<Option<Instance>, String> {
     }))
 }
 
-/// Host and port of the REST endpoint; `rest://HOST:PORT?sslEnabled=true` is one with TLS. An instance with endpoints of
-/// the other kind only is used through those.
+/// Host and port of the REST endpoint, that is `rest://`, `http://` or `https://`; `rest://HOST:PORT?sslEnabled=true` has
+/// TLS. An instance that has only endpoints with TLS, or only ones without, is used through those.
 fn endpoint(endpoints: &[String], is_secure: bool) -> Result<(String, u16), String> {
     let has_tls = |url: &str| url.starts_with("https://") || url.contains("sslEnabled=true");
     let rest =
@@ -163,7 +179,8 @@ mod tests {
         assert!(read(&down, false).unwrap().0.is_empty());
         let faulty = json!({"instances": [{"status": "UP", "endpoints": ["rest://h"]}, {"status": "UP"}]});
         assert!(read(&faulty, false).unwrap_err().contains("has no HOST:PORT"));
-        for text in ["", "x", "[]", "{\"instances\":[{"] {
+        for text in ["", "x", "[]", "{\"instances\":[{", "{\"error\":\"no backend\"}", "{\"Instances\":null}"]
+        {
             assert!(
                 instances(text.as_bytes(), Rules { is_secure: false, default_weight: 1 }).is_err(),
                 "{text}"

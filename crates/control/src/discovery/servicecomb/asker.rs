@@ -1,17 +1,15 @@
-//! Calls of the service-center: the login, and the instances of a microservice with the last known revision. It does not
-//! know when to ask.
-
-use std::collections::HashMap;
+//! Calls of the service-center: the login, and the instances of a microservice with the revision of the answer that is in
+//! force. It does not know when to ask.
 
 use http::{HeaderName, Method, header};
 use model::discovery::ServiceKey;
-use parking_lot::Mutex;
 use serde_json::json;
+use tokio::sync::Mutex;
 
 use super::answer::{self, Rules};
 use crate::discovery::http::{Call, HttpClient, Reply};
 use crate::discovery::parts::encoded;
-use crate::discovery::poll::{Asked, Failure};
+use crate::discovery::poll::{Asked, Failure, PollAnswer, Question};
 use crate::discovery::publish::{Found, is_secure};
 
 /// The place of services that name none.
@@ -28,9 +26,7 @@ pub(super) struct Asker {
     place: Place,
     user: Option<(String, String)>,
     weight: u32,
-    token: tokio::sync::Mutex<Option<String>>,
-    /// The revision of the last good answer for each service.
-    revisions: Mutex<HashMap<ServiceKey, String>>,
+    token: Mutex<Option<String>>,
 }
 
 impl Asker {
@@ -40,59 +36,36 @@ impl Asker {
         user: Option<(String, String)>,
         weight: u32,
     ) -> Asker {
-        Asker {
-            client,
-            place,
-            user,
-            weight,
-            token: tokio::sync::Mutex::default(),
-            revisions: Mutex::default(),
-        }
+        Asker { client, place, user, weight, token: Mutex::default() }
     }
 
-    /// Asks for the instances of a service. A failure forgets the revisions, so that the next answer is a whole one and
-    /// ends the failure.
-    pub(super) async fn ask(&self, key: &ServiceKey) -> Asked {
-        let asked = self.instances(key).await;
-        match &asked {
-            Ok(_) => {}
-            Err(Failure::Service(_)) => drop(self.revisions.lock().remove(key)),
-            Err(Failure::Registry(_)) => self.revisions.lock().clear(),
-        }
-        asked
-    }
-
-    async fn instances(&self, key: &ServiceKey) -> Asked {
-        let revision = self.revisions.lock().get(key).cloned();
+    /// Asks for the instances of a service.
+    pub(super) async fn ask(&self, question: &Question) -> Asked {
+        let (key, revision) = (&question.key, question.revision.as_deref());
         let token = self.token(None).await?;
-        let mut reply = self.call(key, revision.as_deref(), token.as_deref()).await?;
+        let mut reply = self.call(key, revision, token.as_deref()).await?;
         if token.is_some() && reply.status == 401 {
             let token = self.token(token.as_deref()).await?;
-            reply = self.call(key, revision.as_deref(), token.as_deref()).await?;
+            reply = self.call(key, revision, token.as_deref()).await?;
         }
         match reply.status {
-            304 if revision.is_some() => return Ok(None),
+            304 if revision.is_some() => return Ok(PollAnswer::Unchanged),
             200 => {}
             401 | 403 => return Err(Failure::Service(reply.ok().err().unwrap_or_default())),
             502..=504 => return Err(Failure::Registry(reply.ok().err().unwrap_or_default())),
             status => {
                 let (is_unknown, reason) = answer::refusal(status, &reply.body);
-                self.revisions.lock().remove(key);
-                return if is_unknown { Ok(Some(Found::Unknown)) } else { Err(Failure::Service(reason)) };
+                return match is_unknown {
+                    true => Ok(PollAnswer::Whole(Found::Unknown, None)),
+                    false => Err(Failure::Service(reason)),
+                };
             }
         }
         let rules = Rules { is_secure: is_secure(key), default_weight: self.weight };
         let (instances, reason) = answer::instances(&reply.body, rules).map_err(Failure::Service)?;
-        let mut revisions = self.revisions.lock();
-        match reply.field("x-resource-revision").filter(|revision| revision.len() <= MAX_REVISION_BYTES) {
-            Some(revision) if revisions.len() < MAX_REVISIONS => {
-                revisions.insert(key.clone(), revision.to_owned());
-            }
-            _ => {
-                revisions.remove(key);
-            }
-        }
-        Ok(Some(Found::Instances(instances, reason)))
+        let revision = reply.field("x-resource-revision");
+        let revision = revision.filter(|revision| revision.len() <= MAX_REVISION_BYTES).map(str::to_owned);
+        Ok(PollAnswer::Whole(Found::Instances(instances, reason), revision))
     }
 
     async fn call(
@@ -145,7 +118,5 @@ impl Asker {
 }
 
 const DOMAIN: HeaderName = HeaderName::from_static("x-domain-name");
-/// Limit of a revision, which is a hash.
+/// Limit of a revision, which is a hash; a service with a longer one is always asked for in whole.
 const MAX_REVISION_BYTES: usize = 128;
-/// Most remembered revisions; services beyond them are asked for in whole.
-const MAX_REVISIONS: usize = 20_000;

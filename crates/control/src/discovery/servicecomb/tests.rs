@@ -19,20 +19,50 @@ fn block(server: &Origin) -> Value {
 
 #[test]
 fn unchanged_revision_keeps_the_nodes() {
-    let server = Origin::start(|request| match request.target.split_once("&rev=") {
-        None => listed("10.0.0.1:80", "r1"),
-        Some((_, "r1")) => Reply::with(304, &[], b""),
-        Some(_) => Reply::status(500, ""),
+    let asked = AtomicUsize::new(0);
+    let server = Origin::start(move |request| {
+        match (asked.fetch_add(1, Ordering::SeqCst), request.target.split_once("&rev=")) {
+            (0, None) => listed("10.0.0.1:80", "r1"),
+            (1..4, Some((_, "r1"))) => Reply::with(304, &[], b""),
+            (_, Some((_, "r1"))) => listed("10.0.0.2:80", "r2"),
+            _ => Reply::status(500, "a call without the revision"),
+        }
     });
     let followed = Followed::start("servicecomb", &block(&server), "orders");
     followed.wait_for(&["10.0.0.1:80 100"]);
-    let requests = server.wait_for_requests(2);
+    // The second of these calls was answered before the third one was sent.
+    let requests = server.wait_for_requests(3);
+    assert_eq!(followed.shown(), ["10.0.0.1:80 100"]);
     assert_eq!(
         requests[0].target,
         "/v4/default/registry/instances?appId=shop&serviceName=orders&version=0%2B"
     );
     assert_eq!(requests[1].header("x-domain-name"), Some("tenant"));
-    assert_eq!(followed.shown(), ["10.0.0.1:80 100"]);
+    assert!(requests[1..].iter().all(|request| request.target.ends_with("&rev=r1")), "{requests:?}");
+    followed.wait_for(&["10.0.0.2:80 100"]);
+}
+
+#[test]
+fn service_followed_again_is_asked_for_in_whole() {
+    let asked = AtomicUsize::new(0);
+    let server = Origin::start(move |request| {
+        match (request.target.contains("serviceName=orders"), request.target.contains("&rev=")) {
+            (false, _) => listed("10.0.0.9:80", "r9"),
+            (true, true) => Reply::with(304, &[], b""),
+            (true, false) => {
+                let number = asked.fetch_add(1, Ordering::SeqCst) + 1;
+                listed(&format!("10.0.0.{number}:80"), "r1")
+            }
+        }
+    });
+    let mut block = block(&server);
+    block["fetch_interval"] = json!(3600);
+    let keeper = Followed::start("servicecomb", &block, "other");
+    let key = ServiceKey::new("servicecomb", "orders");
+    let first = keeper.follow(&key);
+    first.wait_for(&["10.0.0.1:80 100"]);
+    drop(first);
+    keeper.follow(&key).wait_for(&["10.0.0.2:80 100"]);
 }
 
 #[test]

@@ -25,11 +25,6 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Connections to `HOST:PORT` without TLS.
-    pub(crate) fn plain(authority: &str) -> Connector {
-        Connector { authority: authority.to_owned(), tls: None }
-    }
-
     /// Connections to `endpoint`, which is `http://HOST:PORT` or `https://HOST:PORT`.
     ///
     /// # Errors

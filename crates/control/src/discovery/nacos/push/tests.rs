@@ -14,7 +14,8 @@ fn push(wanted: Vec<ServiceKey>) -> (Push, mpsc::Receiver<ServiceKey>) {
     let rules = Rules { default_weight: 1, is_grpc: false };
     let asker = Arc::new(Asker::new(client, "/nacos/v1/", None, None, rules));
     let (sender, receiver) = mpsc::channel(8);
-    (Push::new(Vec::new(), asker, watch::channel(wanted).1, sender), receiver)
+    let policy = OutboundPolicy::default();
+    (Push::new(Vec::new(), policy, asker, watch::channel(wanted).1, sender), receiver)
 }
 
 fn key(group: &str, service: &str) -> ServiceKey {
@@ -54,4 +55,11 @@ fn reset_ends_the_connection() {
     }
     assert_eq!(answers.try_recv().unwrap().read().unwrap().0, "ClientDetectionResponse");
     assert!(push.take(&Payload::new("ConnectResetRequest", &json!({}), None), &sender).is_err());
+}
+
+#[tokio::test]
+async fn forbidden_address_is_not_connected_to() {
+    let (mut push, _changed) = push(Vec::new());
+    let Err(reason) = push.session("169.254.169.254:9848").await;
+    assert!(reason.contains("where metadata services are"), "{reason}");
 }
