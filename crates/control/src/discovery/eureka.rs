@@ -32,7 +32,7 @@ use super::http::{Call, HttpClient, TlsSettings};
 use super::publish::{Found, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
-/// See the module.
+/// The registry `eureka`.
 pub(super) const KIND: RegistryKind = RegistryKind { name: "eureka", schema, build };
 
 struct Eureka {
@@ -154,23 +154,24 @@ impl Eureka {
         answer::applications(reply.ok()?)
     }
 
-    /// Passes on what has changed, then waits for the next fetch; services that are followed meanwhile get their answer.
+    /// Passes on the services that have changed or have no outcome, for example because they were followed during the fetch;
+    /// then waits for the next fetch. Services that are followed meanwhile get their answer at once.
     async fn wait(&self, services: &Services, catalog: Option<&Catalog>, touched: Option<HashSet<Box<str>>>) {
         let Some(catalog) = catalog else { return };
-        let is_touched = |key: &&ServiceKey| {
-            touched.as_ref().is_none_or(|touched| touched.contains(key.service.to_ascii_uppercase().as_str()))
+        let unanswered = services.unanswered();
+        let is_concerned = |key: &&ServiceKey| {
+            unanswered.contains_key(*key)
+                || touched
+                    .as_ref()
+                    .is_none_or(|touched| touched.contains(key.service.to_ascii_uppercase().as_str()))
         };
-        let mut known = services.wanted();
-        known.iter().filter(is_touched).for_each(|key| self.tell(services, catalog, key));
+        services.wanted().iter().filter(is_concerned).for_each(|key| self.tell(services, catalog, key));
         let next = Instant::now() + self.interval;
         loop {
             tokio::select! {
                 () = sleep_until(next) => return,
                 () = services.wanted_changed() => {
-                    let wanted = services.wanted();
-                    let new = wanted.iter().filter(|key| known.binary_search(key).is_err());
-                    new.for_each(|key| self.tell(services, catalog, key));
-                    known = wanted;
+                    services.unanswered().keys().for_each(|key| self.tell(services, catalog, key));
                 }
             }
         }

@@ -1,6 +1,8 @@
 //! Eureka's answers: applications with their instances, in whole (`/apps`) or as a list of changes (`/apps/delta`). It
 //! does not ask, and does not keep them.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -11,9 +13,16 @@ use crate::discovery::parts::{Direct, Loose, Metadata, host, metadata, port};
 pub(super) struct Applications {
     pub(super) hash: Option<String>,
     pub(super) instances: Vec<(Action, Registered)>,
-    /// Entries that cannot be read, and the reason of the first one.
-    pub(super) faulty: usize,
-    pub(super) reason: Option<String>,
+    /// Entries that cannot be read, by application; those without one have an empty name.
+    pub(super) faulty: HashMap<Box<str>, Faulty>,
+}
+
+/// Entries that cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Faulty {
+    pub(super) count: usize,
+    /// The reason of the first one.
+    pub(super) reason: String,
 }
 
 /// The change that an entry of a list of changes stands for.
@@ -30,8 +39,10 @@ pub(super) struct Registered {
     /// The application in upper case; Eureka's names do not depend on the case.
     pub(super) application: Box<str>,
     pub(super) id: Box<str>,
-    /// `UP`, `DOWN`, `STARTING`, `OUT_OF_SERVICE` or `UNKNOWN`, after an operator's override.
+    /// `UP`, `DOWN`, `STARTING`, `OUT_OF_SERVICE` or `UNKNOWN`, after an operator's override; it decides about traffic.
     pub(super) status: Box<str>,
+    /// The status without the override, which Eureka's hash code counts.
+    pub(super) reported: Box<str>,
     /// The host; for instances that cannot be used, the reason.
     pub(super) host: Result<Box<str>, String>,
     /// The port without TLS, if it is enabled.
@@ -99,8 +110,7 @@ pub(super) fn applications(text: &[u8]) -> Result<Applications, String> {
     let mut all = Applications {
         hash: answer.applications.hash.filter(|hash| hash.len() <= MAX_HASH_BYTES),
         instances: Vec::new(),
-        faulty: 0,
-        reason: None,
+        faulty: HashMap::new(),
     };
     for application in answer.applications.application.0 {
         let name: Option<Box<str>> = application.name.map(|name| name.to_ascii_uppercase().into());
@@ -115,21 +125,27 @@ pub(super) fn applications(text: &[u8]) -> Result<Applications, String> {
                     .then_some((action, registered))
                     .ok_or_else(|| "an instance has no application".to_owned())
             });
-            all.take(read);
+            all.take(name.as_deref().unwrap_or_default(), read);
         }
     }
     Ok(all)
 }
 
 impl Applications {
-    fn take(&mut self, read: Result<(Action, Registered), String>) {
+    fn take(&mut self, application: &str, read: Result<(Action, Registered), String>) {
         match read {
             Ok(read) => self.instances.push(read),
-            Err(reason) => {
-                self.faulty += 1;
-                self.reason.get_or_insert(reason);
-            }
+            Err(reason) => match self.faulty.get_mut(application) {
+                Some(faulty) => faulty.count += 1,
+                None => drop(self.faulty.insert(application.into(), Faulty { count: 1, reason })),
+            },
         }
+    }
+
+    /// The number of entries that cannot be read, with the reason of one of them; none if all can be.
+    pub(super) fn first_fault(&self) -> Option<(usize, &str)> {
+        let count = self.faulty.values().map(|faulty| faulty.count).sum();
+        self.faulty.values().next().map(|faulty| (count, faulty.reason.as_str()))
     }
 }
 
@@ -142,7 +158,8 @@ fn registered(entry: Entry) -> Result<(Action, Registered), String> {
         return Err("an instance has no usable instanceId".to_owned());
     }
     let overridden = entry.overridden_status.filter(|status| !status.is_empty() && status != "UNKNOWN");
-    let status = overridden.or(entry.status).unwrap_or_else(|| "UNKNOWN".to_owned());
+    let reported = entry.status.unwrap_or_else(|| "UNKNOWN".to_owned()).to_ascii_uppercase();
+    let status = overridden.map_or_else(|| reported.clone(), |status| status.to_ascii_uppercase());
     let metadata = metadata(entry.metadata.as_ref());
     let zone = metadata.get("zone").cloned().or_else(|| amazon_zone(entry.data_center_info.as_ref()));
     let action = match entry.action_type.as_deref() {
@@ -152,7 +169,8 @@ fn registered(entry: Entry) -> Result<(Action, Registered), String> {
     let registered = Registered {
         application: application.to_ascii_uppercase().into(),
         id: id.into(),
-        status: status.to_ascii_uppercase().into(),
+        status: status.into(),
+        reported: reported.into(),
         host: host(address),
         port: enabled_port(entry.port.as_ref()),
         secure_port: enabled_port(entry.secure_port.as_ref()),
@@ -226,6 +244,7 @@ mod tests {
             {"instanceId": "1", "ipAddr": "10.0.0.1", "status": "UP", "overriddenstatus": "OUT_OF_SERVICE"},
             {"instanceId": "2", "ipAddr": "10.0.0.2", "status": "UP", "actionType": "DELETED"}]}]}}));
         assert_eq!(&*all.instances[0].1.status, "OUT_OF_SERVICE");
+        assert_eq!(&*all.instances[0].1.reported, "UP");
         assert_eq!(all.instances[1].0, Action::Delete);
     }
 
@@ -233,7 +252,7 @@ mod tests {
     fn faulty_entries_are_counted() {
         let all = read(&json!({"applications": {"application": [{"name": "A", "instance": [7, 
             {"status": "UP"}, {"instanceId": 7}, {"instanceId": "1", "ipAddr": "a b", "status": "UP"}]}]}}));
-        assert_eq!((all.faulty, all.instances.len()), (3, 1));
+        assert_eq!((all.faulty["A"].count, all.faulty.len(), all.instances.len()), (3, 1, 1));
         assert!(all.instances[0].1.host.is_err());
         for text in [
             "",

@@ -6,13 +6,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use model::discovery::Instance;
 use serde_json::Value;
 
-use super::answer::{Action, Applications, Registered};
+use super::answer::{Action, Applications, Faulty, Registered};
 use crate::discovery::parts::{Collected, weight};
 
 /// All instances by application and id.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     applications: HashMap<Box<str>, BTreeMap<Box<str>, Registered>>,
+    /// Entries of the last whole answer that cannot be read, by application.
+    faulty: HashMap<Box<str>, Faulty>,
 }
 
 /// The rules that choose instances.
@@ -31,11 +33,12 @@ impl Catalog {
     /// # Errors
     /// No entry of the answer can be read, although it has some.
     pub(super) fn of(all: Applications) -> Result<Catalog, String> {
-        if all.instances.is_empty() && all.faulty > 0 {
-            let reason = all.reason.unwrap_or_default();
-            return Err(format!("none of the {} instances can be read: {reason}", all.faulty));
+        if all.instances.is_empty()
+            && let Some((count, reason)) = all.first_fault()
+        {
+            return Err(format!("none of the {count} instances can be read: {reason}"));
         }
-        let mut catalog = Catalog::default();
+        let mut catalog = Catalog { faulty: all.faulty, ..Catalog::default() };
         for (_, registered) in all.instances {
             catalog.put(registered);
         }
@@ -47,8 +50,8 @@ impl Catalog {
     /// # Errors
     /// The copy differs from the server's after it, or an entry cannot be read: the whole is to be fetched again.
     pub(super) fn apply(&mut self, changes: Applications) -> Result<HashSet<Box<str>>, String> {
-        if changes.faulty > 0 {
-            return Err(changes.reason.unwrap_or_default());
+        if let Some((_, reason)) = changes.first_fault() {
+            return Err(reason.to_owned());
         }
         let mut touched = HashSet::new();
         for (action, registered) in changes.instances {
@@ -88,20 +91,20 @@ impl Catalog {
         is_gone
     }
 
-    /// Eureka's hash code: each status with the number of its instances, in the order of the names.
+    /// Eureka's hash code: each reported status with the number of its instances, in the order of the names.
     pub(super) fn hash(&self) -> String {
         let mut statuses: BTreeMap<&str, usize> = BTreeMap::new();
         for registered in self.applications.values().flat_map(BTreeMap::values) {
-            *statuses.entry(&registered.status).or_default() += 1;
+            *statuses.entry(&registered.reported).or_default() += 1;
         }
         statuses.iter().map(|(status, count)| format!("{status}_{count}_")).collect()
     }
 
     /// The instances of an application that get traffic; `is_secure` chooses the port with TLS where there is one. With
-    /// a preferred zone only its instances, if it has any.
+    /// a preferred zone only its instances, if it has any that can be used.
     ///
     /// # Errors
-    /// All instances that would get traffic are unusable.
+    /// All instances that would get traffic are unusable, or cannot be read.
     pub(super) fn instances(
         &self,
         application: &str,
@@ -113,19 +116,28 @@ impl Catalog {
         let is_served = |registered: &&Registered| {
             &*registered.status == "UP" || (rules.with_starting && &*registered.status == "STARTING")
         };
-        let served: Vec<&Registered> = registered.filter(is_served).collect();
-        let is_near = |registered: &&&Registered| rules.zone.is_some() && registered.zone == rules.zone;
-        let has_near = served.iter().any(|registered| is_near(&registered));
+        let read: Vec<(bool, Result<Instance, String>)> = registered
+            .filter(is_served)
+            .map(|registered| {
+                let is_near = rules.zone.is_some() && registered.zone == rules.zone;
+                (is_near, instance(registered, is_secure, rules.default_weight))
+            })
+            .collect();
+        let has_near = read.iter().any(|(is_near, instance)| *is_near && instance.is_ok());
         let mut collected = Collected::default();
-        for registered in served.iter().filter(|registered| !has_near || is_near(registered)) {
-            collected.take(instance(registered, is_secure, rules.default_weight).map(Some));
+        for (_, instance) in read.into_iter().filter(|(is_near, _)| !has_near || *is_near) {
+            collected.take(instance.map(Some));
+        }
+        if let Some(Faulty { count, reason }) = self.faulty.get(name.as_str()) {
+            collected.take(Err(format!("{count} entries cannot be read, the first because {reason}")));
         }
         collected.finish()
     }
 
-    /// Whether there is such an application.
+    /// Whether there is such an application, with instances or with entries that cannot be read.
     pub(super) fn has(&self, application: &str) -> bool {
-        self.applications.contains_key(application.to_ascii_uppercase().as_str())
+        let name = application.to_ascii_uppercase();
+        self.applications.contains_key(name.as_str()) || self.faulty.contains_key(name.as_str())
     }
 }
 
@@ -194,6 +206,28 @@ mod tests {
         let found = |zone| three().instances("A", true, &near(zone)).unwrap().0;
         assert_eq!(shown(&found("y")), ["10.0.0.2:443 100"]);
         assert_eq!(found("elsewhere").len(), 2);
+    }
+
+    #[test]
+    fn unusable_instances_do_not_make_a_zone_near() {
+        let mut unusable = entry("1", "UP", "x");
+        unusable["ipAddr"] = json!("a b");
+        let catalog = Catalog::of(answer("", &[unusable, entry("2", "UP", "y")])).unwrap();
+        let near = Rules { zone: Some("x".into()), ..rules() };
+        let (found, reason) = catalog.instances("A", false, &near).unwrap();
+        assert_eq!(shown(&found), ["10.0.0.2:80 100"]);
+        assert!(reason.is_some());
+    }
+
+    #[test]
+    fn hash_counts_the_status_without_the_override() {
+        let mut overridden = entry("1", "STARTING", "x");
+        overridden["overriddenStatus"] = json!("OUT_OF_SERVICE");
+        let mut catalog = Catalog::of(answer("", &[overridden, entry("2", "UP", "x")])).unwrap();
+        assert_eq!(catalog.hash(), "STARTING_1_UP_1_");
+        assert!(catalog.apply(answer("STARTING_1_UP_1_", &[])).is_ok());
+        let with_starting = Rules { with_starting: true, ..rules() };
+        assert_eq!(shown(&catalog.instances("A", false, &with_starting).unwrap().0), ["10.0.0.2:80 100"]);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use model::discovery::ServiceKey;
 use serde_json::{Value, json};
-use testkit::{Origin, Reply, Request};
+use testkit::{Origin, Reply, Request, Signal};
 
 use crate::discovery::followed::Followed;
 
@@ -22,6 +23,13 @@ fn entry(number: u8, status: &str) -> Value {
 fn follow(server: &Origin, service: &str) -> Followed {
     let host = format!("http://me:secret@{}", server.address());
     Followed::start("eureka", &json!({"host": [host], "prefix": "/eureka/", "fetch_interval": 1}), service)
+}
+
+/// Two applications with one instance each.
+fn two() -> Reply {
+    let text = json!({"applications": {"apps__hashcode": "UP_2_", "application": [
+        {"name": "ORDERS", "instance": [entry(1, "UP")]}, {"name": "OTHER", "instance": [entry(2, "UP")]}]}});
+    Reply::ok(&text.to_string())
 }
 
 /// The requests for everything.
@@ -76,4 +84,49 @@ fn unknown_application_differs_from_a_failure() {
     follow(&server, "other").wait_for_note("does not know the service other");
     let refusing = Origin::start(|_| Reply::status(401, ""));
     follow(&refusing, "orders").wait_for_note("status 401");
+}
+
+#[test]
+fn service_followed_during_a_fetch_gets_its_answer() {
+    let go = Signal::new();
+    let signal = go.clone();
+    let server = Origin::start(move |request| match request.path() {
+        "/eureka/apps" => two(),
+        _ => {
+            signal.wait();
+            answer("UP_2_", &[])
+        }
+    });
+    let first = follow(&server, "orders");
+    first.wait_for(&["10.0.0.1:80 100"]);
+    server.wait_for_requests(2);
+    let other = first.follow(&ServiceKey::new("eureka", "other"));
+    go.set();
+    other.wait_for(&["10.0.0.2:80 100"]);
+    assert_eq!(whole(&server), 1);
+}
+
+#[test]
+fn service_followed_again_gets_its_answer() {
+    let server = Origin::start(|_| two());
+    let host = format!("http://{}", server.address());
+    let keeper = Followed::start("eureka", &json!({"host": [host], "fetch_interval": 3600}), "other");
+    keeper.wait_for(&["10.0.0.2:80 100"]);
+    let key = ServiceKey::new("eureka", "orders");
+    for _ in 0..3 {
+        keeper.follow(&key).wait_for(&["10.0.0.1:80 100"]);
+    }
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn unreadable_application_fails_its_service() {
+    let server = Origin::start(|_| {
+        let text = json!({"applications": {"apps__hashcode": "UP_1_", "application": [
+            {"name": "ORDERS", "instance": [{"status": "UP"}]}, {"name": "OTHER", "instance": [entry(2, "UP")]}]}});
+        Reply::ok(&text.to_string())
+    });
+    let orders = follow(&server, "orders");
+    orders.wait_for_note("an instance has no usable instanceId");
+    orders.follow(&ServiceKey::new("eureka", "other")).wait_for(&["10.0.0.2:80 100"]);
 }
