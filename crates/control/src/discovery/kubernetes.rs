@@ -10,14 +10,15 @@
 //! An upstream names the service as `NAMESPACE/NAME:PORT`, with the name or the number of a port:
 //! `{"type": "roundrobin", "discovery_type": "kubernetes", "service_name": "shop/orders:http"}`. A list of clusters puts its
 //! `id` in front of each name: `ID/NAMESPACE/NAME:PORT`. A change is in force at once. Addresses get traffic while they are
-//! ready; if none is, those that are being stopped and still answer. The service account needs the rights get, list and
-//! watch on `endpointslices`.
+//! ready; if none is, those that are being stopped and still answer. The service account needs the rights list and watch on
+//! `endpointslices` (on `endpoints` with `watch_endpoint_slices: false`).
 //!
-//! Two defaults differ from APISIX: the server's certificate is verified (`service.ssl_verify`, `service.ca`), because the
+//! Two defaults differ from APISIX: the server's certificate is verified (`client.ssl_verify`, `service.ca`), because the
 //! token is sent to it; and EndpointSlices are watched (`watch_endpoint_slices`), because Kubernetes deprecates Endpoints.
 
 mod catalog;
 mod config;
+mod event;
 mod object;
 mod watch;
 
@@ -33,10 +34,10 @@ use tokio::task::JoinSet;
 use self::catalog::Wanted;
 use self::config::Cluster;
 use self::watch::Watcher;
-use super::http::{HttpClient, HttpSettings, TlsSettings};
+use super::http::{HttpClient, HttpSettings};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
-/// See the module.
+/// The registry `kubernetes`.
 pub(super) const KIND: RegistryKind = RegistryKind { name: "kubernetes", schema: config::schema, build };
 
 struct Kubernetes {
@@ -51,7 +52,7 @@ fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, Str
             servers: vec![cluster.base.clone()],
             connect_timeout: CONNECT_TIMEOUT,
             timeout: CALL_TIMEOUT,
-            tls: TlsSettings { ca: cluster.ca.clone(), verify: cluster.verify, ..TlsSettings::default() },
+            tls: cluster.tls.clone(),
             policy: context.policy.clone(),
             answer_bytes: MAX_ANSWER_BYTES,
         })?;

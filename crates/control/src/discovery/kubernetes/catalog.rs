@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use model::discovery::Instance;
 
-use super::object::{Page, Port, Slice, State};
+use super::object::{ObjectName, Page, Port, Slice, State, Subset};
 use crate::discovery::parts::shortened;
 
 /// All slices, by service and by the slice's name.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     services: HashMap<Box<str>, BTreeMap<Box<str>, Arc<Slice>>>,
+    /// The service of each slice: a slice with another label than before leaves its old service.
+    owners: HashMap<ObjectName, Box<str>>,
 }
 
 /// `NAMESPACE/NAME:PORT` of a service name, with the cluster's id in front of it where there are several clusters.
@@ -53,20 +55,34 @@ impl Catalog {
         }
     }
 
-    /// Adds or replaces a slice.
-    pub(super) fn put(&mut self, slice: Arc<Slice>) {
+    /// Adds or replaces a slice. Gives the other service that it belonged to before, if there is one.
+    pub(super) fn put(&mut self, slice: Arc<Slice>) -> Option<Box<str>> {
+        let name = slice.object_name();
+        let before = match self.owners.get(&name) {
+            Some(owner) if *owner != slice.service => self.delete(&name),
+            _ => None,
+        };
+        self.owners.insert(name, slice.service.clone());
         let slices = self.services.entry(slice.service.clone()).or_default();
         slices.insert(slice.name.clone(), slice);
+        before
     }
 
-    /// Removes a slice.
-    pub(super) fn delete(&mut self, slice: &Slice) {
-        if let Some(slices) = self.services.get_mut(&slice.service) {
-            slices.remove(&slice.name);
+    /// Removes a slice. Gives the service that it belonged to.
+    pub(super) fn delete(&mut self, name: &ObjectName) -> Option<Box<str>> {
+        let service = self.owners.remove(name)?;
+        if let Some(slices) = self.services.get_mut(&service) {
+            slices.remove(&name.name);
             if slices.is_empty() {
-                self.services.remove(&slice.service);
+                self.services.remove(&service);
             }
         }
+        Some(service)
+    }
+
+    /// The number of slices.
+    pub(super) fn len(&self) -> usize {
+        self.owners.len()
     }
 
     /// Whether there is such a service.
@@ -76,51 +92,67 @@ impl Catalog {
 
     /// The instances of a service's port: addresses that are ready; if there is none, those that are being stopped and
     /// still answer. With the reason why addresses were left out.
+    ///
+    /// # Errors
+    /// There is no instance, and addresses or ports cannot be read: such an answer must not empty the service.
     pub(super) fn instances(
         &self,
         service: &str,
         port: &str,
         weight: u32,
-    ) -> (Vec<Instance>, Option<String>) {
-        let slices = self.services.get(service).into_iter().flat_map(BTreeMap::values);
-        let (mut ready, mut draining) = (BTreeMap::new(), BTreeMap::new());
-        let mut reason = None;
-        let mut other_ports = BTreeSet::new();
-        for slice in slices {
-            if let Some(left_out) = &slice.reason {
-                reason.get_or_insert_with(|| format!("an address is left out: {left_out}"));
+    ) -> Result<(Vec<Instance>, Option<String>), String> {
+        let mut found = FoundAddresses::default();
+        let mut unreadable = None;
+        for slice in self.services.get(service).into_iter().flat_map(BTreeMap::values) {
+            if let Some(reason) = &slice.reason {
+                unreadable.get_or_insert_with(|| format!("an address or a port is left out: {reason}"));
             }
-            for subset in &slice.subsets {
-                let Some(found) = subset.ports.iter().find(|found| found.is_named(port)) else {
-                    other_ports.extend(subset.ports.iter().map(Port::label));
-                    continue;
-                };
-                for address in &subset.addresses {
-                    let instances = match address.state {
-                        State::Ready => &mut ready,
-                        State::Draining => &mut draining,
-                        State::Closed => continue,
-                    };
-                    let instance = Instance {
-                        host: address.host.clone(),
-                        port: found.number,
-                        weight,
-                        metadata: address.metadata.clone(),
-                        ..Instance::default()
-                    };
-                    // Two slices have the same address for a moment while Kubernetes moves it.
-                    instances.insert((address.host.clone(), found.number), instance);
-                }
+            slice.subsets.iter().for_each(|subset| found.take(subset, port, weight));
+        }
+        let chosen = if found.ready.is_empty() { found.draining } else { found.ready };
+        match unreadable {
+            Some(reason) if chosen.is_empty() => Err(format!("no instance is usable: {reason}")),
+            None if chosen.is_empty() && !found.other_ports.is_empty() => {
+                let known: Vec<String> = found.other_ports.into_iter().take(MAX_PORTS_SHOWN).collect();
+                let reason =
+                    format!("{service} has no port `{}`; its ports: {}", shortened(port), known.join(", "));
+                Ok((Vec::new(), Some(reason)))
             }
+            reason => Ok((chosen.into_values().collect(), reason)),
         }
-        let chosen = if ready.is_empty() { draining } else { ready };
-        if chosen.is_empty() && !other_ports.is_empty() {
-            let known: Vec<String> = other_ports.into_iter().take(MAX_PORTS_SHOWN).collect();
-            reason.get_or_insert_with(|| {
-                format!("{service} has no port `{}`; its ports: {}", shortened(port), known.join(", "))
-            });
+    }
+}
+
+/// Instances by host and port, because two slices have the same address for a moment while Kubernetes moves it.
+#[derive(Default)]
+struct FoundAddresses {
+    ready: BTreeMap<(Box<str>, u16), Instance>,
+    draining: BTreeMap<(Box<str>, u16), Instance>,
+    /// The ports of subsets that do not have the wanted one.
+    other_ports: BTreeSet<String>,
+}
+
+impl FoundAddresses {
+    fn take(&mut self, subset: &Subset, port: &str, weight: u32) {
+        let Some(found) = subset.ports.iter().find(|found| found.is_named(port)) else {
+            self.other_ports.extend(subset.ports.iter().map(Port::label));
+            return;
+        };
+        for address in &subset.addresses {
+            let instances = match address.state {
+                State::Ready => &mut self.ready,
+                State::Draining => &mut self.draining,
+                State::Closed => continue,
+            };
+            let instance = Instance {
+                host: address.host.clone(),
+                port: found.number,
+                weight,
+                metadata: address.metadata.clone(),
+                ..Instance::default()
+            };
+            instances.insert((address.host.clone(), found.number), instance);
         }
-        (chosen.into_values().collect(), reason)
     }
 }
 
@@ -163,18 +195,15 @@ mod tests {
     fn slices_of_a_service_are_merged() {
         let one = object("web-1", &json!([{"addresses": ["10.0.0.2"]}, {"addresses": ["10.0.0.1"]}]));
         let two = object("web-2", &json!([{"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.3"]}]));
-        let mut catalog = catalog(&[one.clone(), two]);
-        let found = |catalog: &Catalog, port| shown(&catalog.instances("shop/web", port, 50).0);
+        let mut catalog = catalog(&[one, two]);
+        let found = |catalog: &Catalog, port| shown(&catalog.instances("shop/web", port, 50).unwrap().0);
         assert_eq!(found(&catalog, "http"), ["10.0.0.1:80 50", "10.0.0.2:80 50", "10.0.0.3:80 50"]);
         assert_eq!(found(&catalog, "90"), ["10.0.0.1:90 50", "10.0.0.2:90 50", "10.0.0.3:90 50"]);
         assert_eq!(found(&catalog, "dns").len(), 3);
         assert!(found(&catalog, "53").is_empty());
-        let gone = super::super::object::event(
-            json!({"type": "DELETED", "object": one}).to_string().as_bytes(),
-            Kind::EndpointSlices,
-        );
-        let Ok(super::super::object::Event::Delete(slice, _)) = gone else { panic!("a deletion") };
-        catalog.delete(&slice);
+        let name = ObjectName { namespace: "shop".into(), name: "web-1".into() };
+        assert_eq!(catalog.delete(&name).as_deref(), Some("shop/web"));
+        assert_eq!((catalog.delete(&name), catalog.len()), (None, 1));
         assert_eq!(found(&catalog, "http"), ["10.0.0.1:80 50", "10.0.0.3:80 50"]);
     }
 
@@ -183,18 +212,41 @@ mod tests {
         let stopping = json!({"addresses": ["10.0.0.9"],
             "conditions": {"ready": false, "serving": true, "terminating": true}});
         let alone = catalog(&[object("web-1", &json!([stopping]))]);
-        assert_eq!(shown(&alone.instances("shop/web", "http", 1).0), ["10.0.0.9:80 1"]);
+        assert_eq!(shown(&alone.instances("shop/web", "http", 1).unwrap().0), ["10.0.0.9:80 1"]);
         let beside = catalog(&[object("web-1", &json!([stopping, {"addresses": ["10.0.0.1"]}]))]);
-        assert_eq!(shown(&beside.instances("shop/web", "http", 1).0), ["10.0.0.1:80 1"]);
+        assert_eq!(shown(&beside.instances("shop/web", "http", 1).unwrap().0), ["10.0.0.1:80 1"]);
     }
 
     #[test]
     fn unknown_port_is_named_with_the_known_ones() {
         let catalog = catalog(&[object("web-1", &json!([{"addresses": ["10.0.0.1"]}]))]);
-        let (none, reason) = catalog.instances("shop/web", "grpc", 1);
+        let (none, reason) = catalog.instances("shop/web", "grpc", 1).unwrap();
         assert!(none.is_empty());
         assert_eq!(reason.unwrap(), "shop/web has no port `grpc`; its ports: 90, dns, http");
-        assert_eq!(catalog.instances("shop/other", "http", 1), (Vec::new(), None));
+        assert_eq!(catalog.instances("shop/other", "http", 1), Ok((Vec::new(), None)));
+    }
+
+    #[test]
+    fn slice_with_another_label_leaves_its_service() {
+        let first = object("web-1", &json!([{"addresses": ["10.0.0.1"]}]));
+        let mut moved = first.clone();
+        moved["metadata"]["labels"]["kubernetes.io/service-name"] = json!("shop");
+        let mut catalog = catalog(&[first]);
+        let list = json!({"metadata": {"resourceVersion": "2"}, "items": [moved]});
+        let page = page(list.to_string().as_bytes(), Kind::EndpointSlices).unwrap();
+        assert_eq!(catalog.put(Arc::clone(&page.slices[0])).as_deref(), Some("shop/web"));
+        assert!(!catalog.has("shop/web") && catalog.has("shop/shop"));
+        assert_eq!((catalog.put(Arc::clone(&page.slices[0])), catalog.len()), (None, 1));
+    }
+
+    #[test]
+    fn service_without_readable_parts_is_a_failure() {
+        let unreadable = catalog(&[object("web-1", &json!([{"addresses": ["not one"]}]))]);
+        let error = unreadable.instances("shop/web", "http", 1).unwrap_err();
+        assert!(error.starts_with("no instance is usable"), "{error}");
+        let mut object = object("web-1", &json!([{"addresses": ["10.0.0.1"]}]));
+        object["ports"] = json!([{"name": "http", "port": "x"}]);
+        assert!(catalog(&[object]).instances("shop/web", "http", 1).is_err());
     }
 
     #[test]

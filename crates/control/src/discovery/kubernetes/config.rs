@@ -1,13 +1,17 @@
 //! The block of Kubernetes: one cluster, or a list of clusters, with the fields and defaults of APISIX. Values `${NAME}` are
 //! read from the environment. It does not connect.
 
+mod schema;
+
 use std::path::{Path, PathBuf};
 
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+pub(super) use self::schema::schema;
 use super::object::Kind;
+use crate::discovery::http::TlsSettings;
 use crate::discovery::parts::{encoded, shortened};
 
 /// The settings of one cluster.
@@ -17,8 +21,7 @@ pub(super) struct Cluster {
     pub(super) id: Option<Box<str>>,
     /// `https://HOST:PORT`.
     pub(super) base: String,
-    pub(super) verify: bool,
-    pub(super) ca: Option<PathBuf>,
+    pub(super) tls: TlsSettings,
     pub(super) token: TokenSource,
     pub(super) kind: Kind,
     /// The path and query of the list, without limit and version.
@@ -113,6 +116,9 @@ struct Service {
 struct Client {
     token: Option<String>,
     token_file: Option<String>,
+    cert_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+    ssl_verify: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -169,8 +175,11 @@ fn cluster(written: Written, environment: &dyn Fn(&str) -> Option<String>) -> Re
     if port.parse::<u16>().map_or(true, |port| port == 0) {
         return Err(format!("service.port: `{}` is no port", shortened(&port)));
     }
+    let identity = written.client.cert_file.zip(written.client.key_file);
     let token = match (written.client.token, written.client.token_file) {
         (Some(token), _) => TokenSource::Text(value("client.token", Some(token), "")?),
+        // A client certificate stands in for the token.
+        (None, None) if identity.is_some() => TokenSource::Text(String::new()),
         (None, file) => TokenSource::File(PathBuf::from(value("client.token_file", file, POD_TOKEN)?)),
     };
     let ca = match written.service.ca {
@@ -182,12 +191,19 @@ fn cluster(written: Written, environment: &dyn Fn(&str) -> Option<String>) -> Re
         Some(false) => Kind::Endpoints,
         _ => Kind::EndpointSlices,
     };
+    // APISIX has this field at `client`; Weir accepts it at `service` too.
+    let verify = match (written.service.ssl_verify, written.client.ssl_verify) {
+        (Some(one), Some(other)) if one != other => {
+            return Err("service.ssl_verify and client.ssl_verify differ; write one of them".to_owned());
+        }
+        (one, other) => one.or(other).unwrap_or(true),
+    };
+    let (cert, key) = identity.unzip();
     let (target, namespaces) = target(kind, &written.namespace_selector, written.label_selector.as_deref())?;
     Ok(Cluster {
         id: written.id,
         base: format!("{scheme}://{host}:{port}"),
-        verify: written.service.ssl_verify.unwrap_or(true),
-        ca,
+        tls: TlsSettings { ca, cert, key, verify },
         token,
         kind,
         target,
@@ -241,97 +257,6 @@ fn compiled(patterns: &[String]) -> Result<Vec<Regex>, String> {
             .map_err(|error| format!("namespace_selector: `{}` is no pattern: {error}", shortened(pattern)))
     };
     patterns.iter().map(compile).collect()
-}
-
-/// The JSON Schema of the block.
-pub(super) fn schema() -> Value {
-    let pattern = json!({"type": "array", "minItems": 1, "maxItems": 64, "items": {"type": "string", "maxLength": 256}});
-    let namespace =
-        json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$", "maxLength": 253});
-    let cluster = |required: Value, with_id: bool| {
-        let mut schema = json!({
-            "type": "object",
-            "properties": {
-                "service": {
-                    "description": "The API server.",
-                    "type": "object",
-                    "properties": {
-                        "schema": {"type": "string", "enum": ["http", "https"], "default": "https"},
-                        "host": {
-                            "description": "A name, an address or `${NAME}`; the default is `${KUBERNETES_SERVICE_HOST}`.",
-                            "type": "string", "pattern": "^(\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}|[A-Za-z0-9:.-]+)$",
-                            "maxLength": 253
-                        },
-                        "port": {
-                            "description": "A port or `${NAME}`; the default is `${KUBERNETES_SERVICE_PORT}`.",
-                            "type": "string", "pattern": "^(\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}|[1-9][0-9]{0,4})$"
-                        },
-                        "ssl_verify": {
-                            "description": "Whether the server's certificate is verified.",
-                            "type": "boolean", "default": true
-                        },
-                        "ca": {
-                            "description": "Certificates that may sign the server's, PEM; in a pod that of its cluster.",
-                            "type": "string", "minLength": 1
-                        }
-                    },
-                    "additionalProperties": false
-                },
-                "client": {
-                    "type": "object",
-                    "properties": {
-                        "token": {
-                            "description": "The bearer token, or `${NAME}`.",
-                            "type": "string", "minLength": 1, "maxLength": MAX_TOKEN_BYTES
-                        },
-                        "token_file": {
-                            "description": "The file of the token, read again for each request; the default is a pod's.",
-                            "type": "string", "minLength": 1, "maxLength": 500
-                        }
-                    },
-                    "additionalProperties": false
-                },
-                "namespace_selector": {
-                    "description": "At most one condition on the namespaces of services.",
-                    "type": "object",
-                    "properties": {
-                        "equal": namespace, "not_equal": namespace, "match": pattern, "not_match": pattern
-                    },
-                    "maxProperties": 1,
-                    "additionalProperties": false
-                },
-                "label_selector": {
-                    "description": "Labels of the objects, in the syntax of Kubernetes.",
-                    "type": "string", "maxLength": 4096
-                },
-                "default_weight": {
-                    "description": "The weight of each instance.",
-                    "type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 50
-                },
-                "shared_size": {"description": "Has no effect: memory is not reserved.", "type": "string"},
-                "watch_endpoint_slices": {
-                    "description": "Whether EndpointSlices are watched; otherwise Endpoints, which Kubernetes deprecates.",
-                    "type": "boolean", "default": true
-                }
-            },
-            "required": required,
-            "additionalProperties": false
-        });
-        if with_id {
-            schema["properties"]["id"] = json!({
-                "description": "The first part of the names of this cluster's services.",
-                "type": "string", "pattern": "^[a-z0-9]{1,64}$"
-            });
-        }
-        schema
-    };
-    // The keywords of objects do not apply to lists, and the other way round.
-    let mut schema = cluster(json!([]), false);
-    schema["type"] = json!(["object", "array"]);
-    schema["minItems"] = json!(1);
-    schema["maxItems"] = json!(64);
-    schema["items"] = cluster(json!(["id", "service", "client"]), true);
-    schema
 }
 
 const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";

@@ -1,5 +1,5 @@
-//! Objects of Kubernetes: endpoint slices and endpoints, in lists, in events of a watch, and in a compact form. It does
-//! not ask, and keeps nothing.
+//! Objects of Kubernetes: endpoint slices and endpoints, in lists and in a compact form. It does not ask, and keeps
+//! nothing.
 
 use std::sync::Arc;
 
@@ -63,18 +63,11 @@ pub(super) struct Port {
     pub(super) is_tcp: bool,
 }
 
-/// An event of a watch.
-#[derive(Debug)]
-pub(super) enum Event {
-    Put(Arc<Slice>, Option<String>),
-    Delete(Arc<Slice>, Option<String>),
-    /// The watch has come to this version without a change.
-    Bookmark(String),
-    /// The version is too old: everything is to be listed again.
-    Expired(String),
-    Failed(String),
-    /// An object that belongs to no service, or a type of events that is not known.
-    Other(Option<String>),
+/// The name of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ObjectName {
+    pub(super) namespace: Box<str>,
+    pub(super) name: Box<str>,
 }
 
 /// A page of a list.
@@ -84,6 +77,8 @@ pub(super) struct Page {
     /// The token of the next page.
     pub(super) next: Option<String>,
     pub(super) slices: Vec<Arc<Slice>>,
+    /// All objects of the page, with those that belong to no service.
+    pub(super) objects: usize,
     /// Objects that cannot be read, and the reason of the first one.
     pub(super) faulty: usize,
     pub(super) reason: Option<String>,
@@ -100,8 +95,9 @@ struct Meta {
     labels: Option<Value>,
 }
 
+/// An object as Kubernetes writes it.
 #[derive(Deserialize)]
-struct Object {
+pub(super) struct Object {
     metadata: Meta,
     #[serde(default)]
     endpoints: Loose<SliceEndpoint>,
@@ -175,6 +171,7 @@ pub(super) fn page(text: &[u8], kind: Kind) -> Result<Page, String> {
         version,
         next: list.metadata.next.filter(|token| !token.is_empty()),
         slices: Vec::new(),
+        objects: list.items.0.len(),
         faulty: 0,
         reason: None,
     };
@@ -191,41 +188,8 @@ pub(super) fn page(text: &[u8], kind: Kind) -> Result<Page, String> {
     Ok(page)
 }
 
-/// Reads one line of a watch.
-///
-/// # Errors
-/// The text is no event.
-pub(super) fn event(line: &[u8], kind: Kind) -> Result<Event, String> {
-    #[derive(Deserialize)]
-    struct Raw {
-        #[serde(rename = "type")]
-        kind: String,
-        object: Value,
-    }
-    let raw: Raw =
-        serde_json::from_slice(line).map_err(|error| format!("a line of the watch is no event: {error}"))?;
-    if raw.kind == "ERROR" {
-        let code = raw.object.get("code").and_then(Value::as_u64).unwrap_or_default();
-        let message = raw.object.get("message").and_then(Value::as_str).unwrap_or_default();
-        let message = format!("the watch ended with code {code}: {}", shortened(message));
-        return Ok(if code == 410 { Event::Expired(message) } else { Event::Failed(message) });
-    }
-    let version = raw.object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned);
-    if raw.kind == "BOOKMARK" {
-        return Ok(version.map_or(Event::Other(None), Event::Bookmark));
-    }
-    let object =
-        Object::deserialize(raw.object).map_err(|error| format!("an object cannot be read: {error}"))?;
-    let Some(slice) = slice(object, kind)? else { return Ok(Event::Other(version)) };
-    Ok(match raw.kind.as_str() {
-        "ADDED" | "MODIFIED" => Event::Put(Arc::new(slice), version),
-        "DELETED" => Event::Delete(Arc::new(slice), version),
-        _ => Event::Other(version),
-    })
-}
-
 /// The compact form of an object; none for a slice that belongs to no service.
-fn slice(object: Object, kind: Kind) -> Result<Option<Slice>, String> {
+pub(super) fn slice(object: Object, kind: Kind) -> Result<Option<Slice>, String> {
     let name = object.metadata.name.ok_or("an object has no name")?;
     let namespace =
         object.metadata.namespace.ok_or_else(|| format!("`{}` has no namespace", shortened(&name)))?;
@@ -264,6 +228,11 @@ fn slice(object: Object, kind: Kind) -> Result<Option<Slice>, String> {
 }
 
 impl Slice {
+    /// The name of the object.
+    pub(super) fn object_name(&self) -> ObjectName {
+        ObjectName { namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+
     fn note(&mut self, reason: String) {
         self.reason.get_or_insert(reason);
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use model::discovery::ServiceKey;
 use serde_json::{Value, json};
 use testkit::{Origin, Reply, Request, Signal, Step};
 
@@ -134,6 +135,83 @@ fn last_nodes_stay_when_the_server_refuses() {
     let followed = Followed::start("kubernetes", &block(&server), "shop/web:http");
     followed.wait_for(&["10.0.0.1:80 50"]);
     is_refusing.set();
-    followed.wait_for_failure("needs get, list and watch");
+    followed.wait_for_failure("needs the rights list and watch");
     assert_eq!(followed.shown(), ["10.0.0.1:80 50"]);
+}
+
+#[test]
+fn unreadable_object_does_not_end_the_watch() {
+    let watches = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&watches);
+    let server = Origin::start(move |request| match is_watch(request) {
+        true => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut unreadable = slice("web-1", 6, &[]);
+            unreadable["endpoints"] = json!(7);
+            watch()
+                .send(event("MODIFIED", &unreadable))
+                .send(event("ADDED", &slice("web-2", 7, &["10.0.0.2"])))
+                .then(Step::AwaitClose)
+        }
+        false => list("5", "", &[slice("web-1", 5, &["10.0.0.1"])]),
+    });
+    let followed = Followed::start("kubernetes", &block(&server), "shop/web:http");
+    followed.wait_for(&["10.0.0.1:80 50", "10.0.0.2:80 50"]);
+    assert_eq!(watches.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn garbage_in_the_watch_lists_everything_again() {
+    let lists = Arc::new(AtomicUsize::new(0));
+    let server =
+        Origin::start(move |request| match (is_watch(request), request.target.contains("Version=9")) {
+            (true, true) => watch().then(Step::AwaitClose),
+            (true, false) => watch().send(b"4\r\nabc\n\r\n").then(Step::AwaitClose),
+            _ => match lists.fetch_add(1, Ordering::SeqCst) {
+                0 => list("5", "", &[slice("web-1", 5, &["10.0.0.1"])]),
+                _ => list("9", "", &[slice("web-1", 9, &["10.0.0.2"])]),
+            },
+        });
+    Followed::start("kubernetes", &block(&server), "shop/web:http").wait_for(&["10.0.0.2:80 50"]);
+}
+
+#[test]
+fn slice_with_a_new_label_leaves_its_service() {
+    let go = Signal::new();
+    let signal = go.clone();
+    let server = Origin::start(move |request| match is_watch(request) {
+        true => {
+            let mut moved = slice("web-1", 6, &["10.0.0.1"]);
+            moved["metadata"]["labels"] = json!({"kubernetes.io/service-name": "shop"});
+            watch().wait(&signal).send(event("MODIFIED", &moved)).then(Step::AwaitClose)
+        }
+        false => list("5", "", &[slice("web-1", 5, &["10.0.0.1"]), slice("web-2", 5, &["10.0.0.2"])]),
+    });
+    let web = Followed::start("kubernetes", &block(&server), "shop/web:http");
+    let shop = web.follow(&ServiceKey::new("kubernetes", "shop/shop:http"));
+    web.wait_for(&["10.0.0.1:80 50", "10.0.0.2:80 50"]);
+    go.set();
+    web.wait_for(&["10.0.0.2:80 50"]);
+    shop.wait_for(&["10.0.0.1:80 50"]);
+}
+
+#[test]
+fn endless_list_is_refused() {
+    let server = Origin::start(|_| list("5", "more", &[]));
+    let followed = Followed::start("kubernetes", &block(&server), "shop/web:http");
+    followed.wait_for_note("the list has more than 2000 pages");
+}
+
+#[test]
+fn service_followed_again_gets_its_answer() {
+    let server = Origin::start(|request| match is_watch(request) {
+        true => watch().then(Step::AwaitClose),
+        false => list("5", "", &[slice("web-1", 5, &["10.0.0.1"])]),
+    });
+    let keeper = Followed::start("kubernetes", &block(&server), "shop/web:80");
+    keeper.wait_for(&["10.0.0.1:80 50"]);
+    let key = ServiceKey::new("kubernetes", "shop/web:http");
+    for _ in 0..3 {
+        keeper.follow(&key).wait_for(&["10.0.0.1:80 50"]);
+    }
 }

@@ -1,7 +1,6 @@
 //! Follows one cluster: all objects page by page, then the changes from that version on. A watch that ends is continued; a
 //! version that the server no longer has makes it list everything again. The last state stays meanwhile.
 
-use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +12,14 @@ use tokio::time::{Instant, timeout};
 
 use super::catalog::{Catalog, Wanted};
 use super::config::Cluster;
-use super::object::{self, Event, Slice};
+use super::event::{Event, event};
+use super::object;
 use crate::discovery::Services;
 use crate::discovery::http::{Call, HttpClient, Lines, Reply};
 use crate::discovery::parts::encoded;
 use crate::discovery::publish::{Found, Pause, publish};
 
-/// See the module.
+/// The task that follows one cluster.
 pub(super) struct Watcher {
     cluster: Cluster,
     client: HttpClient,
@@ -73,13 +73,17 @@ impl Watcher {
             let short_until = Instant::now() + SHORT_WATCH;
             // The answers are passed on once the watch is open, because they end a failure of the cluster.
             self.tell(None);
-            match self.read(lines).await? {
+            let ended = self.read(lines).await;
+            let is_short = Instant::now() < short_until;
+            if !is_short {
+                pause.reset();
+            }
+            match ended? {
                 Ended::Regularly => {}
                 Ended::Expired => self.version = None,
             }
-            match Instant::now() < short_until {
-                true => pause.wait().await,
-                false => pause.reset(),
+            if is_short {
+                pause.wait().await;
             }
         }
     }
@@ -89,7 +93,7 @@ impl Watcher {
         let mut catalog = Catalog::default();
         let mut next: Option<String> = None;
         let (mut objects, mut faulty) = (0, None);
-        loop {
+        for _ in 0..MAX_PAGES {
             let mut target = format!("{}limit={PAGE}", self.cluster.target);
             if let Some(token) = &next {
                 target.push_str(&format!("&continue={}", encoded(token)));
@@ -100,17 +104,16 @@ impl Watcher {
                 faulty.get_or_insert(reason);
             }
             page.slices.retain(|slice| self.cluster.namespaces.has(&slice.namespace));
-            objects += page.slices.len();
-            if objects > MAX_OBJECTS {
-                return Err(format!(
-                    "the cluster has more than {MAX_OBJECTS} objects; select namespaces or labels"
-                ));
+            objects += page.objects;
+            if objects > MAX_LISTED {
+                return Err(format!("the server lists more than {MAX_LISTED} objects; {SELECT}"));
             }
             let version = page.version.clone();
             next = page.next.take();
             catalog.take(page);
+            check_size(&catalog)?;
             if next.is_none() {
-                if let Some(reason) = faulty.filter(|_| objects == 0) {
+                if let Some(reason) = faulty.filter(|_| catalog.len() == 0) {
                     return Err(format!("no object can be read: {reason}"));
                 }
                 self.catalog = catalog;
@@ -118,6 +121,7 @@ impl Watcher {
                 return Ok(());
             }
         }
+        Err(format!("the list has more than {MAX_PAGES} pages; {SELECT}"))
     }
 
     async fn open(&self) -> Result<Lines, String> {
@@ -142,6 +146,8 @@ impl Watcher {
     /// Takes the events of a watch until it ends.
     async fn read(&mut self, mut lines: Lines) -> Result<Ended, String> {
         let end = Instant::now() + WATCH + GRACE;
+        // One message for each watch, because the server decides about the number of such events.
+        let mut has_warned = false;
         loop {
             let line = tokio::select! {
                 changed = self.wanted.changed() => match changed {
@@ -162,15 +168,35 @@ impl Watcher {
             if line.is_empty() {
                 continue;
             }
-            match object::event(&line, self.cluster.kind)? {
+            // After a line that is no event the copy may miss a change, so that everything is listed again.
+            let event = event(&line, self.cluster.kind).inspect_err(|_| self.version = None)?;
+            match event {
                 Event::Put(slice, version) => {
-                    self.change(&slice, version, |catalog, slice| catalog.put(Arc::clone(slice)));
+                    self.came_to(version);
+                    if self.cluster.namespaces.has(&slice.namespace) {
+                        let service = slice.service.clone();
+                        let before = self.catalog.put(slice);
+                        check_size(&self.catalog).inspect_err(|_| self.version = None)?;
+                        self.tell(Some(&[before, Some(service)]));
+                    }
                 }
-                Event::Delete(slice, version) => {
-                    self.change(&slice, version, |catalog, slice| catalog.delete(slice))
+                Event::Delete(name, version) => {
+                    self.came_to(version);
+                    let before = self.catalog.delete(&name);
+                    self.tell(Some(&[before, None]));
                 }
-                Event::Bookmark(version) | Event::Other(Some(version)) => self.version = Some(version),
-                Event::Other(None) => {}
+                Event::Unreadable(reason, version) => {
+                    if !std::mem::replace(&mut has_warned, true) {
+                        tracing::warn!(%reason, "an object of kubernetes keeps its last state");
+                    }
+                    if version.is_none() {
+                        self.version = None;
+                        return Err(reason);
+                    }
+                    self.came_to(version);
+                }
+                Event::Bookmark(version) => self.came_to(Some(version)),
+                Event::Other(version) => self.came_to(version),
                 Event::Expired(reason) => {
                     tracing::debug!(%reason, "listing the objects of kubernetes again");
                     return Ok(Ended::Expired);
@@ -180,37 +206,35 @@ impl Watcher {
         }
     }
 
-    fn change(
-        &mut self,
-        slice: &Arc<Slice>,
-        version: Option<String>,
-        change: impl FnOnce(&mut Catalog, &Arc<Slice>),
-    ) {
+    /// The catalog is of this version now.
+    fn came_to(&mut self, version: Option<String>) {
         if version.is_some() {
             self.version = version;
-        }
-        if self.cluster.namespaces.has(&slice.namespace) {
-            change(&mut self.catalog, slice);
-            self.tell(Some(&HashSet::from([&*slice.service])));
         }
     }
 
     /// Passes on the instances of the followed services of this cluster; of those in `touched` where it is given.
-    fn tell(&mut self, touched: Option<&HashSet<&str>>) {
-        let wanted = Arc::clone(&self.wanted.borrow_and_update());
+    fn tell(&mut self, touched: Option<&[Option<Box<str>>]>) {
+        // Only after all services were told no change of the followed services is left.
+        let wanted = match touched {
+            None => Arc::clone(&self.wanted.borrow_and_update()),
+            Some(_) => Arc::clone(&self.wanted.borrow()),
+        };
         for (key, name) in self.own(&wanted) {
-            if touched.is_some_and(|touched| !touched.contains(name.service)) {
+            let is_touched = |touched: &[Option<Box<str>>]| {
+                touched.iter().flatten().any(|service| **service == *name.service)
+            };
+            if !touched.is_none_or(is_touched) {
                 continue;
             }
             let found = match self.catalog.has(name.service) {
-                false => Found::Unknown,
-                true => {
-                    let (instances, reason) =
-                        self.catalog.instances(name.service, name.port, self.cluster.weight);
-                    Found::Instances(instances, reason)
-                }
+                false => Ok(Found::Unknown),
+                true => self
+                    .catalog
+                    .instances(name.service, name.port, self.cluster.weight)
+                    .map(|(instances, reason)| Found::Instances(instances, reason)),
             };
-            publish(&self.services, key, Ok(found));
+            publish(&self.services, key, found);
         }
     }
 
@@ -224,11 +248,11 @@ impl Watcher {
     }
 
     /// Reports a failure: of the registry where there is one cluster, else of the services of this cluster.
-    fn fail(&mut self, reason: &str) {
+    fn fail(&self, reason: &str) {
         match &self.cluster.id {
             None => self.services.failed(None, reason),
             Some(_) => {
-                let wanted = Arc::clone(&self.wanted.borrow_and_update());
+                let wanted = Arc::clone(&self.wanted.borrow());
                 self.own(&wanted).for_each(|(key, _)| self.services.failed(Some(key), reason));
             }
         }
@@ -245,7 +269,7 @@ impl Watcher {
     fn checked<'a>(&self, reply: &'a Reply) -> Result<&'a [u8], String> {
         reply.ok().map_err(|reason| match reply.status {
             403 => format!(
-                "{reason}; the account needs get, list and watch on the objects of `{}`",
+                "{reason}; the account needs the rights list and watch on the objects of `{}`",
                 self.cluster.target
             ),
             _ => reason,
@@ -253,10 +277,25 @@ impl Watcher {
     }
 }
 
+/// # Errors
+/// The catalog has more objects than the limit.
+fn check_size(catalog: &Catalog) -> Result<(), String> {
+    match catalog.len() > MAX_OBJECTS {
+        true => Err(format!("the cluster has more than {MAX_OBJECTS} objects; {SELECT}")),
+        false => Ok(()),
+    }
+}
+
+/// The advice for clusters that are too large.
+const SELECT: &str = "select namespaces or labels";
 /// Objects in one page of a list.
 pub(super) const PAGE: usize = 500;
-/// Most objects of a cluster.
+/// Most objects of a cluster that are kept.
 const MAX_OBJECTS: usize = 100_000;
+/// Most objects in a list, with those of namespaces that are not selected.
+const MAX_LISTED: usize = 1_000_000;
+/// Most pages of a list; a server may send fewer objects in a page than it is asked for.
+const MAX_PAGES: usize = 2_000;
 /// The server ends a watch after this time; a connection that has silently died is noticed then.
 const WATCH: Duration = Duration::from_secs(120);
 /// Time beyond [`WATCH`] until the connection counts as dead.

@@ -1,5 +1,7 @@
 //! Tests of the block: defaults, ids, selectors and tokens.
 
+use serde_json::json;
+
 use super::*;
 
 fn pod(name: &str) -> Option<String> {
@@ -17,7 +19,7 @@ fn empty_block_is_that_of_a_pod() {
     assert_eq!(clusters[0].base, "https://10.0.0.1:443");
     assert_eq!(clusters[0].target, "/apis/discovery.k8s.io/v1/endpointslices?");
     assert!(matches!(&clusters[0].token, TokenSource::File(path) if path == Path::new(POD_TOKEN)));
-    assert_eq!((clusters[0].weight, clusters[0].verify), (50, true));
+    assert_eq!((clusters[0].weight, clusters[0].tls.verify), (50, true));
     let error = super::clusters(&json!({}), &|_| None).unwrap_err();
     assert_eq!(error, "service.host: the environment variable KUBERNETES_SERVICE_HOST is not set");
 }
@@ -30,6 +32,21 @@ fn clusters_of_a_list_have_ids() {
     assert_eq!((found[0].id.as_deref(), found[0].base.as_str()), (Some("a"), "http://[::1]:80"));
     assert_eq!(found[0].token.read(), Ok("abc".to_owned()));
     assert_eq!(clusters(&json!([one, one]), &pod).unwrap_err(), "two clusters have the id `a`");
+}
+
+#[test]
+fn client_certificate_stands_in_for_the_token() {
+    let client = json!({"cert_file": "/a.pem", "key_file": "/a.key", "ssl_verify": false});
+    let block = json!({"client": client});
+    assert!(model::validate::Validator::new(schema()).faults(&block).is_empty());
+    let found = clusters(&block, &pod).unwrap().remove(0);
+    assert_eq!((found.token.read(), found.tls.verify), (Ok(String::new()), false));
+    assert_eq!(found.tls.cert.as_deref(), Some(Path::new("/a.pem")));
+    assert_eq!(found.tls.key.as_deref(), Some(Path::new("/a.key")));
+    let lone = json!({"client": {"cert_file": "/a.pem"}});
+    assert!(!model::validate::Validator::new(schema()).faults(&lone).is_empty());
+    let both = json!({"service": {"ssl_verify": true}, "client": client});
+    assert!(clusters(&both, &pod).unwrap_err().contains("differ; write one of them"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of the reading of lists and events.
+//! Tests of the reading of lists.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn slices_keep_addresses_with_conditions() {
         slice_object(), {"metadata": {"name": "a", "namespace": "b"}}, {"metadata": {}}]});
     let page = page(list.to_string().as_bytes(), Kind::EndpointSlices).unwrap();
     assert_eq!((page.version.as_str(), page.next.as_deref(), page.faulty), ("9", Some("more"), 1));
-    assert_eq!(page.slices.len(), 1);
+    assert_eq!((page.slices.len(), page.objects), (1, 3));
     let slice = &page.slices[0];
     assert_eq!((&*slice.service, &*slice.name), ("shop/web", "web-1"));
     let states: Vec<State> = slice.subsets[0].addresses.iter().map(|address| address.state).collect();
@@ -46,28 +46,10 @@ fn endpoints_are_read_by_subset() {
 }
 
 #[test]
-fn events_of_a_watch_are_read() {
-    let read = |kind: &str, object: Value| {
-        event(json!({"type": kind, "object": object}).to_string().as_bytes(), Kind::EndpointSlices)
-    };
-    let is_seven = |version: &Option<String>| version.as_deref() == Some("7");
-    assert!(matches!(read("ADDED", slice_object()), Ok(Event::Put(_, version)) if is_seven(&version)));
-    assert!(matches!(read("DELETED", slice_object()), Ok(Event::Delete(_, version)) if is_seven(&version)));
-    let bookmark = json!({"metadata": {"resourceVersion": "12"}});
-    assert!(matches!(read("BOOKMARK", bookmark), Ok(Event::Bookmark(version)) if version == "12"));
-    let gone = json!({"kind": "Status", "code": 410, "message": "too old"});
-    assert!(matches!(read("ERROR", gone), Ok(Event::Expired(message)) if message.ends_with("410: too old")));
-    assert!(matches!(read("ERROR", json!({"code": 500})), Ok(Event::Failed(_))));
-    assert!(matches!(read("NEW", slice_object()), Ok(Event::Other(_))));
-}
-
-#[test]
 fn garbage_is_refused() {
     for text in
         ["", "{}", "<html>", "{\"metadata\":{},\"items\":[]}", "{\"metadata\":{\"resourceVersion\":\"1\"}}"]
     {
         assert!(page(text.as_bytes(), Kind::EndpointSlices).is_err(), "{text}");
-        assert!(event(text.as_bytes(), Kind::EndpointSlices).is_err(), "{text}");
     }
-    assert!(event(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}", Kind::Endpoints).is_err());
 }
