@@ -87,7 +87,7 @@ pub(super) fn weight_schema() -> Value {
     })
 }
 
-/// A server's URL without user and password, and those.
+/// The URL of a server without its user and password, and both of them where it has them.
 pub(super) fn split_user(url: &str) -> (String, Option<(String, String)>) {
     let Some((scheme, rest)) = url.split_once("://") else { return (url.to_owned(), None) };
     let Some((user, host)) = rest.rsplit_once('@') else { return (url.to_owned(), None) };

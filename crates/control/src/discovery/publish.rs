@@ -26,7 +26,7 @@ pub(super) fn publish(services: &Services, key: &ServiceKey, found: Result<Found
     };
     match filter(key) {
         Ok(Some(filter)) => {
-            let matching = instances.into_iter().filter(|instance| filter.matches(instance)).collect();
+            let (matching, reason) = filter.apply(instances, reason);
             services.answer_with(key, matching, reason);
         }
         Ok(None) => services.answer_with(key, instances, reason),
@@ -39,6 +39,18 @@ pub(super) fn publish(services: &Services, key: &ServiceKey, found: Result<Found
 struct Filter(Vec<(String, String)>);
 
 impl Filter {
+    /// The matching instances. If there are none among some, the reason says so.
+    fn apply(&self, all: Vec<Instance>, reason: Option<String>) -> (Vec<Instance>, Option<String>) {
+        let count = all.len();
+        let matching: Vec<Instance> = all.into_iter().filter(|instance| self.matches(instance)).collect();
+        if count == 0 || !matching.is_empty() {
+            return (matching, reason);
+        }
+        let unmatched = format!("none of its {count} instances has the metadata of discovery_args");
+        let reason = reason.map(|reason| format!("{unmatched}; {reason}")).unwrap_or(unmatched);
+        (matching, Some(reason))
+    }
+
     fn matches(&self, instance: &Instance) -> bool {
         self.0
             .iter()
@@ -125,6 +137,16 @@ mod tests {
             assert!(filter(&key(written)).is_err(), "{written}");
         }
         assert!(filter(&ServiceKey::new("eureka", "a")).unwrap().is_none());
+    }
+
+    #[test]
+    fn filter_without_a_match_gives_the_reason() {
+        let filter = filter(&key(r#"{"zone":"a"}"#)).unwrap().unwrap();
+        let (none, reason) = filter.apply(vec![Instance::default()], Some("a port is left out".to_owned()));
+        assert!(none.is_empty());
+        let expected = "none of its 1 instances has the metadata of discovery_args; a port is left out";
+        assert_eq!(reason.as_deref(), Some(expected));
+        assert_eq!(filter.apply(Vec::new(), None), (Vec::new(), None));
     }
 
     #[test]

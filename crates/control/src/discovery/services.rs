@@ -55,7 +55,8 @@ impl Services {
         self.shared.answer(self.registry, key, Answered::Instances(instances, None), &self.limits);
     }
 
-    /// As [`Services::answer`], with the reason why the registry's other instances are left out.
+    /// A good answer for one service, with the reason why other instances of the registry are left out. It is ignored where
+    /// no upstream follows the service.
     pub(crate) fn answer_with(&self, key: &ServiceKey, instances: Vec<Instance>, reason: Option<String>) {
         self.shared.answer(self.registry, key, Answered::Instances(instances, reason), &self.limits);
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64;
+use model::discovery::ServiceKey;
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
-use testkit::{Origin, Reply, Request};
+use testkit::{Origin, Reply, Request, wait_until};
 
 use crate::discovery::followed::Followed;
 
@@ -78,6 +79,23 @@ fn change_is_pushed_by_blocking_query() {
     let targets: Vec<String> = agent.origin.requests().iter().map(|seen| seen.target.clone()).collect();
     assert_eq!(targets[0], "/v1/health/service/web?passing=1");
     assert_eq!(targets[1], "/v1/health/service/web?passing=1&wait=60s&index=7");
+}
+
+#[test]
+fn service_followed_again_does_not_wait_for_a_change() {
+    let agent = Agent::start(instances(&[80]));
+    let keeper = Followed::start("consul", &agent.block(), "other");
+    let key = ServiceKey::new("consul", "web");
+    // A query without an index is answered at once.
+    let whole = || {
+        let is_whole = |seen: &&Request| seen.path().ends_with("/web") && !seen.target.contains("index=");
+        agent.origin.requests().iter().filter(is_whole).count()
+    };
+    for number in 1..4 {
+        let web = keeper.follow(&key);
+        web.wait_for(&["10.0.0.1:80 1"]);
+        wait_until("a query that does not wait", || whole() >= number);
+    }
 }
 
 #[test]

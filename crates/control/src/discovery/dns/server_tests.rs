@@ -105,6 +105,19 @@ fn answer_is_renewed_after_its_time_to_live() {
 }
 
 #[test]
+fn name_followed_again_is_looked_up_at_once() {
+    let server = NameServer::start(zone());
+    let mut block = server.block();
+    (block["ttl_min"], block["ttl_max"]) = (json!(3600), json!(3600));
+    let keeper = Followed::start("dns", &block, "b.test:80");
+    let key = model::discovery::ServiceKey::new("dns", "a.test:80");
+    for last in 1..4 {
+        server.say(Some(BTreeMap::from([("a.test.", vec![address(last)])])));
+        keeper.follow(&key).wait_for(&[&format!("10.0.0.{last}:80 1")]);
+    }
+}
+
+#[test]
 fn failure_keeps_nodes_and_missing_name_takes_them() {
     let server = NameServer::start(zone());
     let web = Followed::start("dns", &server.block(), "b.test:80");

@@ -274,4 +274,6 @@ const MAX_MESSAGE_BYTES: usize = 32 << 20;
 const MAX_ANSWERS: usize = 64;
 
 #[cfg(test)]
+mod server_tests;
+#[cfg(test)]
 mod tests;

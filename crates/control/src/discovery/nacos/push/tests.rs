@@ -6,19 +6,29 @@ use crate::discovery::blocks::Timeouts;
 use crate::discovery::http::TlsSettings;
 use crate::discovery::nacos::answer::Rules;
 
-/// A push connection that follows these services, with the receiver of changes.
-fn push(wanted: Vec<ServiceKey>) -> (Push, mpsc::Receiver<ServiceKey>) {
-    let servers = vec!["http://127.0.0.1:1".to_owned()];
+/// A push connection to these servers that follows these services, with the sender of further ones and the receiver of
+/// changes.
+pub(super) fn pushing(
+    servers: Vec<String>,
+    wanted: Vec<ServiceKey>,
+) -> (Push, watch::Sender<Vec<ServiceKey>>, mpsc::Receiver<ServiceKey>) {
+    let http = vec!["http://127.0.0.1:1".to_owned()];
     let client =
-        Timeouts::default().client(servers, TlsSettings::default(), 1024, &BuildContext::default()).unwrap();
+        Timeouts::default().client(http, TlsSettings::default(), 1024, &BuildContext::default()).unwrap();
     let rules = Rules { default_weight: 1, is_grpc: false };
     let asker = Arc::new(Asker::new(client, "/nacos/v1/", None, None, rules));
-    let (sender, receiver) = mpsc::channel(8);
-    let policy = OutboundPolicy::default();
-    (Push::new(Vec::new(), policy, asker, watch::channel(wanted).1, sender), receiver)
+    let (changes, receiver) = mpsc::channel(8);
+    let (sender, wanted) = watch::channel(wanted);
+    (Push::new(servers, OutboundPolicy::default(), asker, wanted, changes), sender, receiver)
 }
 
-fn key(group: &str, service: &str) -> ServiceKey {
+/// A push connection without a server.
+fn push(wanted: Vec<ServiceKey>) -> (Push, mpsc::Receiver<ServiceKey>) {
+    let (push, _, changed) = pushing(Vec::new(), wanted);
+    (push, changed)
+}
+
+pub(super) fn key(group: &str, service: &str) -> ServiceKey {
     ServiceKey { group: group.into(), ..ServiceKey::new("nacos", service) }
 }
 
