@@ -31,7 +31,9 @@ impl Unanswered {
     }
 }
 
-/// Asks for these services. Calls in flight are finished in any case.
+/// Asks for these services. Calls in flight are finished in any case. If the registry has not answered, a service that it has
+/// answered for before is asked for as well, so that one faulty service that is due alone does not count as a failure of
+/// the registry.
 ///
 /// # Errors
 /// The registry does not answer, so that the other services were not asked for.
@@ -47,14 +49,20 @@ where
     let mut waiting = due.into_iter();
     let mut asked = JoinSet::new();
     let mut unanswered = Unanswered { calls: Vec::new(), has_answered: false };
+    let mut is_witness_asked = false;
     loop {
         while !unanswered.is_doubtful()
             && asked.len() < MAX_AT_ONCE
             && let Some(question) = waiting.next()
         {
-            let key = question.key.clone();
-            let answer = ask(question);
-            asked.spawn(async move { (key, answer.await) });
+            spawn(&mut asked, ask, question);
+        }
+        if asked.is_empty()
+            && unanswered.is_doubtful()
+            && !std::mem::replace(&mut is_witness_asked, true)
+            && let Some(question) = schedule.witness(&unanswered.calls)
+        {
+            spawn(&mut asked, ask, question);
         }
         let (key, answer) = match asked.join_next().await {
             None => break,
@@ -80,6 +88,7 @@ where
                 *schedule.answered(key) = revision;
             }
         }
+        is_witness_asked = false;
         unanswered.has_answered = true;
         unanswered.are_of_services(services, schedule);
     }
@@ -92,8 +101,17 @@ where
     Err(first)
 }
 
+fn spawn<A>(asked: &mut JoinSet<(ServiceKey, Asked)>, ask: &impl Fn(Question) -> A, question: Question)
+where
+    A: Future<Output = Asked> + Send + 'static,
+{
+    let key = question.key.clone();
+    let answer = ask(question);
+    asked.spawn(async move { (key, answer.await) });
+}
+
 /// Calls at the same time, each over its own connection.
 const MAX_AT_ONCE: usize = 8;
-/// Calls in a row without an answer after which the registry counts as down, although it has answered before in the same
-/// round.
+/// Calls in a row without an answer after which no further call begins until the registry has answered again, although it
+/// has answered before in the same round.
 const MAX_IN_A_ROW: usize = 32;

@@ -67,6 +67,15 @@ impl Schedule {
         usual
     }
 
+    /// A call for a service that the registry has answered for the last time, and that is not among these.
+    pub(super) fn witness(&self, unanswered: &[(ServiceKey, String)]) -> Option<Question> {
+        let is_usable = |(key, scheduled): &(&ServiceKey, &Scheduled)| {
+            !scheduled.is_suspect && unanswered.iter().all(|(failed, _)| failed != *key)
+        };
+        let (key, scheduled) = self.services.iter().find(is_usable)?;
+        Some(Question { key: key.clone(), revision: scheduled.revision.clone() })
+    }
+
     /// A good answer has come: the service is asked for again after the interval.
     pub(super) fn answered(&mut self, key: ServiceKey) -> &mut Option<String> {
         let due_at = Some(Instant::now() + self.interval);
@@ -132,7 +141,10 @@ mod tests {
         let names: Vec<String> = due(&schedule, &[]).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["b", "a"]);
         schedule.failed(key("a"), true);
+        assert_eq!(schedule.witness(&[]), None);
         *schedule.answered(key("b")) = None;
         assert!(due(&schedule, &[]).is_empty());
+        assert_eq!(schedule.witness(&[]), Some(Question { key: key("b"), revision: None }));
+        assert_eq!(schedule.witness(&[(key("b"), String::new())]), None);
     }
 }

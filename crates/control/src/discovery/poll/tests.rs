@@ -2,7 +2,7 @@
 
 use model::discovery::ServiceKey;
 use serde_json::{Value, json};
-use testkit::{Origin, Reply};
+use testkit::{Origin, Reply, wait_until};
 
 use crate::discovery::followed::Followed;
 
@@ -28,9 +28,16 @@ fn broken_answer_fails_its_service_only() {
     good.wait_for(&["10.0.0.1:80 100"]);
     first.wait_for_note("broke off");
     faulty.iter().for_each(|service| service.wait_for_note("broke off"));
-    testkit::wait_until("a registry without a failure", || {
-        let state = &first.discovery.states()["nacos"];
+    let state = || first.discovery.states()["nacos"].clone();
+    wait_until("a registry without a failure", || {
+        let state = state();
         state["failure"].is_null() && state["failing_services"].as_object().is_some_and(|all| all.len() == 12)
+    });
+    // The good service and the faulty ones are due at different times from now on.
+    let asked = server.requests().len();
+    wait_until("further calls", || {
+        assert!(state()["failure"].is_null(), "{}", state());
+        server.requests().len() > asked + 60
     });
 }
 
