@@ -184,7 +184,7 @@ fn unusable_server_is_refused_without_password() {
         let reason = reason(&format!("http://u:secret@h:{port}"));
         assert!(!reason.contains("secret") && reason.contains("write http://HOST:PORT"), "{reason}");
     }
-    assert!(reason("http://h:0/").contains("\"h:0/\" has no port from 1 to 65535"));
+    assert!(reason("http://h:99999/").contains("h:99999/\" has no port from 1 to 65535"));
     assert!(HttpClient::new(settings(vec!["http://[::1]:80".to_owned(), "https://h".to_owned()])).is_ok());
     assert!(reason("nonsense").contains("write http://HOST:PORT"));
     assert!(HttpClient::new(settings(Vec::new())).unwrap_err().contains("no server"));
