@@ -1,4 +1,4 @@
-//! A thread with an event loop of its own, on which one task runs until it is stopped. The task decides what it does.
+//! A thread with an event loop of its own, on which one task runs until it is stopped. It knows no task.
 
 use std::future::Future;
 use std::io;

@@ -43,7 +43,8 @@ use serde_json::{Map, Value};
 pub use check::{BlockFault, check};
 pub(crate) use services::Services;
 use table::{Shared, Unfollow};
-use thread::DiscoveryThread;
+
+use crate::background::BackgroundThread;
 
 /// All kinds of registries, by name.
 pub(crate) const ALL: &[RegistryKind] = &[
@@ -102,7 +103,7 @@ pub struct DiscoveryConfig {
 /// The running registries. Dropping it ends the thread.
 pub struct Discovery {
     shared: Arc<Shared>,
-    thread: Mutex<Option<DiscoveryThread>>,
+    thread: Mutex<Option<BackgroundThread>>,
     settle: Duration,
 }
 
@@ -124,7 +125,7 @@ impl Discovery {
         let context = BuildContext { policy: config.policy };
         let thread = match kinds.is_empty() {
             true => None,
-            false => Some(DiscoveryThread::start(Arc::clone(&shared), kinds, context)?),
+            false => Some(thread::start(Arc::clone(&shared), kinds, context)?),
         };
         Ok(Discovery { shared, thread: Mutex::new(thread), settle: config.settle })
     }

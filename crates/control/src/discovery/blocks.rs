@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::BuildContext;
 use super::http::{HttpClient, HttpSettings, TlsSettings};
+use super::limits::WEIGHT_MAX;
 
 /// Time limits in milliseconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -83,7 +84,7 @@ pub(super) fn interval_schema() -> Value {
 pub(super) fn weight_schema() -> Value {
     json!({
         "description": "The weight of an instance without one.",
-        "type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 100
+        "type": "integer", "minimum": 0, "maximum": WEIGHT_MAX, "default": 100
     })
 }
 

@@ -42,13 +42,28 @@ fn faults_of(name: &str, block: &Value) -> Vec<BlockFault> {
     let faults = Validator::new((kind.schema)()).faults(block);
     if !faults.is_empty() {
         let fault = |fault: model::validate::SchemaFault| BlockFault {
+            reason: without_value(&fault.reason, block.pointer(&fault.pointer)),
             pointer: format!("/{name}{}", fault.pointer),
-            reason: fault.reason,
         };
         return faults.into_iter().map(fault).collect();
     }
     match (kind.build)(block, &BuildContext::default()) {
         Ok(_) => Vec::new(),
         Err(reason) => vec![BlockFault { pointer: format!("/{name}"), reason }],
+    }
+}
+
+/// The reason of a fault without the value, because a server's URL may hold a password.
+fn without_value(reason: &str, value: Option<&Value>) -> String {
+    if let Some(rest) = reason.strip_prefix("failed to match pattern ") {
+        // Both texts are quoted with escapes, so that neither of them holds this separator.
+        let pattern = rest.split_once("\" with \"").map_or("", |(pattern, _)| pattern.trim_matches('"'));
+        return format!("its text does not match the pattern {pattern}");
+    }
+    match value {
+        Some(Value::String(text)) if text.contains('@') && reason.contains(text.as_str()) => {
+            "its text is not allowed there".to_owned()
+        }
+        _ => reason.to_owned(),
     }
 }

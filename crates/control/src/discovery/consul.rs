@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 
 use super::each::each_wanted;
 use super::http::{Call, HttpClient, HttpSettings, TlsSettings};
-use super::limits::Limits;
+use super::limits::{Limits, WEIGHT_MAX};
 use super::parts::encoded;
 use super::{BuildContext, Registry, RegistryKind, Services};
 
@@ -44,7 +44,7 @@ pub(super) fn common_schema() -> Value {
             "token": {"type": "string", "default": "", "description": "The ACL token."},
             "fetch_interval": {"type": "integer", "minimum": 1, "maximum": 86_400, "default": 3, "description": "Seconds between requests without blocking queries, and after a failure."},
             "keepalive": {"type": "boolean", "default": true, "description": "Whether changes are waited for with blocking queries."},
-            "weight": {"type": "integer", "minimum": 1, "maximum": 1_000_000, "default": 1, "description": "The weight of instances that have none."},
+            "weight": {"type": "integer", "minimum": 1, "maximum": WEIGHT_MAX, "default": 1, "description": "The weight of instances that have none."},
             "timeout": {
                 "type": "object",
                 "properties": {

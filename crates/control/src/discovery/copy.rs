@@ -1,8 +1,9 @@
-//! Copies of the last good answers on disk, a file for each registry, written as a whole and renamed into place. They serve
-//! while a registry cannot be asked after a restart. It does not know the registries.
+//! Copies of the last good answers: in memory for services that are not followed at the moment, and on disk, a file for
+//! each registry, written as a whole and renamed into place. They serve while a registry cannot be asked after a restart.
+//! It does not know the registries.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use super::table::{Outcome, RegistryState, Shared};
 
 /// The content of a file.
 #[derive(Default, Serialize, Deserialize)]
-struct Copy {
+struct RegistryCopy {
     /// Seconds since the Unix epoch.
     last_update: u64,
     services: Vec<CopiedService>,
@@ -52,8 +53,42 @@ fn is_zero(priority: &i32) -> bool {
     *priority == 0
 }
 
-/// Instances of an earlier run.
-type Copies = BTreeMap<ServiceKey, Arc<[Instance]>>;
+/// Last good answers of an earlier run, or of services that were followed before.
+#[derive(Default)]
+pub(super) struct Copies {
+    services: BTreeMap<ServiceKey, Arc<[Instance]>>,
+    /// The instances of all services.
+    count: usize,
+}
+
+impl Copies {
+    pub(super) fn get(&self, key: &ServiceKey) -> Option<&Arc<[Instance]>> {
+        self.services.get(key)
+    }
+
+    /// Keeps the instances of a service. Beyond the limits of a registry the first services make room.
+    pub(super) fn insert(&mut self, key: ServiceKey, instances: Arc<[Instance]>, limits: &Limits) {
+        self.remove(&key);
+        while self.services.len() >= limits.services
+            || self.count + instances.len() > limits.registry_instances
+        {
+            let Some((_, dropped)) = self.services.pop_first() else { return };
+            self.count -= dropped.len();
+        }
+        self.count += instances.len();
+        self.services.insert(key, instances);
+    }
+
+    pub(super) fn remove(&mut self, key: &ServiceKey) {
+        if let Some(removed) = self.services.remove(key) {
+            self.count -= removed.len();
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Copies::default();
+    }
+}
 
 impl Shared {
     /// Reads the copies of all registries. A file that cannot be read is reported and skipped.
@@ -71,9 +106,12 @@ impl Shared {
         }
     }
 
-    /// Writes the copies that have changed. A file that cannot be written is reported.
+    /// Writes the copies that have changed; it waits for another call that writes. A file that cannot be written is reported,
+    /// and written with the next change or at the next stop.
     pub(super) fn save_copies(&self) {
-        let changed: Vec<(&'static str, Copy)> = {
+        // Over the whole function, so that a stop does not end before a copy that another thread writes is on disk.
+        let _saving = self.saving.lock();
+        let changed: Vec<(&'static str, RegistryCopy)> = {
             let mut table = self.table.lock();
             let copy = |(name, state): (&&'static str, &mut RegistryState)| {
                 std::mem::take(&mut state.is_unsaved).then(|| (*name, copy_of(state)))
@@ -84,6 +122,9 @@ impl Shared {
             let Some(path) = self.path(name) else { return };
             if let Err(reason) = save(&path, &copy) {
                 tracing::warn!(path = %path.display(), %reason, "the last answers of a registry cannot be saved");
+                if let Some(state) = self.table.lock().get_mut(name) {
+                    state.is_unsaved = true;
+                }
             }
         }
     }
@@ -108,7 +149,7 @@ fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<C
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    let copy: Copy = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let copy: RegistryCopy = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let limits = Limits::default();
     let service = |copied: CopiedService| {
         let CopiedService { service, namespace, group, args, nodes } = copied;
@@ -121,12 +162,16 @@ fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<C
             metadata: node.metadata,
         });
         let (instances, _) = usable(instances.collect(), &limits, policy).ok()?;
-        Some((key, instances.into()))
+        Some((key, Arc::from(instances)))
     };
-    Ok(Some(copy.services.into_iter().filter_map(service).collect()))
+    let mut copies = Copies::default();
+    for (key, instances) in copy.services.into_iter().filter_map(service) {
+        copies.insert(key, instances, &limits);
+    }
+    Ok(Some(copies))
 }
 
-fn copy_of(state: &RegistryState) -> Copy {
+fn copy_of(state: &RegistryState) -> RegistryCopy {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let answered = state.services.iter().filter(|(_, service)| {
         matches!(service.outcome, Outcome::Known | Outcome::Copied) && !service.instances.is_empty()
@@ -139,7 +184,7 @@ fn copy_of(state: &RegistryState) -> Copy {
         nodes: instances.iter().map(copied).collect(),
     };
     let services = answered.map(|(key, answered)| service(key, &answered.instances)).collect();
-    Copy { last_update: now.as_secs(), services }
+    RegistryCopy { last_update: now.as_secs(), services }
 }
 
 fn copied(instance: &Instance) -> CopiedInstance {
@@ -152,21 +197,99 @@ fn copied(instance: &Instance) -> CopiedInstance {
     }
 }
 
-fn save(path: &Path, copy: &Copy) -> io::Result<()> {
+fn save(path: &Path, copy: &RegistryCopy) -> io::Result<()> {
     let text = serde_json::to_vec(copy)?;
     if text.len() as u64 > FILE_MAX_BYTES {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the answers are too large to be kept"));
     }
-    if let Some(folder) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    let unfinished = path.with_extension("unfinished");
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    // The name has the process id, because instances that share the folder write at the same time.
+    let unfinished = path.with_extension(format!("json.{}", std::process::id()));
     let mut open = OpenOptions::new();
     let mut file = open.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
     file.write_all(&text)?;
-    file.sync_data()?;
-    fs::rename(&unfinished, path)
+    file.sync_all()?;
+    fs::rename(&unfinished, path)?;
+    File::open(folder)?.sync_all()
 }
 
-/// Bytes of a file: twice what 100,000 instances with a few marks take.
+/// Bytes of a file: twice the size of 100,000 instances with a few entries of metadata each.
 const FILE_MAX_BYTES: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::time::Duration;
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::discovery::Services;
+
+    fn instances(count: u16) -> Arc<[Instance]> {
+        let one = |port| Instance { host: "h".into(), port, weight: 1, ..Instance::default() };
+        (1..=count).map(one).collect()
+    }
+
+    /// A table that keeps its copies in this folder, with one answer that is not saved yet.
+    fn answered(folder: PathBuf) -> Arc<Shared> {
+        let blocks = [("file", Value::Null)].into_iter();
+        let shared = Arc::new(Shared::new(blocks, Some(folder), OutboundPolicy::default()));
+        let key = ServiceKey::new("file", "web");
+        shared.follow(&key, Box::new(|_| {}));
+        Services::new(Arc::clone(&shared), "file").answer(&key, instances(1).to_vec());
+        shared
+    }
+
+    #[test]
+    fn failed_write_is_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let copies = folder.path().join("copies");
+        fs::write(&copies, "a file in the place of the folder").unwrap();
+        let shared = answered(copies.clone());
+        shared.save_copies();
+        assert!(shared.read_copy("file").is_err());
+        fs::remove_file(&copies).unwrap();
+        shared.save_copies();
+        assert!(shared.read_copy("file").unwrap().contains("web"));
+        let names = fs::read_dir(&copies).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["file.json"], "no unfinished file is left");
+    }
+
+    #[test]
+    fn save_waits_for_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = answered(folder.path().to_owned());
+        let other = shared.saving.lock();
+        let (sender, saved) = channel();
+        let saving = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || {
+            saving.save_copies();
+            sender.send(()).unwrap();
+        });
+        // A save that does not wait ends within a few milliseconds.
+        assert_eq!(saved.recv_timeout(Duration::from_millis(200)), Err(RecvTimeoutError::Timeout));
+        drop(other);
+        thread.join().unwrap();
+        assert!(shared.read_copy("file").unwrap().contains("web"));
+    }
+
+    #[test]
+    fn copies_in_memory_are_bounded() {
+        let limits = Limits { services: 3, registry_instances: 10, ..Limits::default() };
+        let mut copies = Copies::default();
+        let key = |name: &str| ServiceKey::new("file", name);
+        for name in ["a", "b", "c", "d"] {
+            copies.insert(key(name), instances(1), &limits);
+        }
+        assert!(copies.get(&key("a")).is_none());
+        copies.insert(key("d"), instances(9), &limits);
+        assert_eq!((copies.services.len(), copies.count), (2, 10));
+        copies.insert(key("e"), instances(11), &limits);
+        assert_eq!((copies.services.len(), copies.count), (0, 0), "too many for one registry");
+        copies.insert(key("f"), instances(2), &limits);
+        copies.remove(&key("f"));
+        assert_eq!(copies.count, 0);
+    }
+}

@@ -17,18 +17,19 @@ mod value;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
-use std::path::PathBuf;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::discovery::ServiceKey;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::parts::Collected;
+use super::http::TlsSettings;
+use super::limits::WEIGHT_MAX;
+use super::parts::{Collected, MAX_VALUE_BYTES};
 use super::publish::{Found, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services};
-use crate::source::etcd::{EtcdConfig, EtcdTls, PlainReader};
+use crate::source::etcd::{EtcdConfig, EtcdTls, MAX_KEYS, PlainReader, too_many_keys};
 
 /// See the module.
 pub(super) const KIND: RegistryKind = RegistryKind { name: "etcd", schema, build };
@@ -55,11 +56,9 @@ struct Block {
 
 #[derive(Default, Deserialize)]
 struct Tls {
-    ca: Option<PathBuf>,
-    cert: Option<PathBuf>,
-    key: Option<PathBuf>,
+    #[serde(flatten)]
+    common: TlsSettings,
     sni: Option<String>,
-    verify: Option<bool>,
 }
 
 fn default_prefix() -> String {
@@ -75,7 +74,11 @@ fn default_timeout() -> u64 {
 }
 
 fn schema() -> Value {
-    let file = |description: &str| json!({"description": description, "type": "string", "minLength": 1});
+    let mut tls = TlsSettings::schema();
+    tls["properties"]["sni"] = json!({
+        "description": "The name in the members' certificates, where it is not their host.",
+        "type": "string", "minLength": 1
+    });
     json!({
         "type": "object",
         "properties": {
@@ -90,7 +93,7 @@ fn schema() -> Value {
             },
             "weight": {
                 "description": "The weight of an instance without one.",
-                "type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 100
+                "type": "integer", "minimum": 0, "maximum": WEIGHT_MAX, "default": 100
             },
             "timeout": {
                 "description": "Seconds for an answer of one member.",
@@ -98,20 +101,7 @@ fn schema() -> Value {
             },
             "user": {"description": "The user, where etcd asks for one.", "type": "string", "minLength": 1},
             "password": {"description": "The user's password.", "type": "string"},
-            "tls": {
-                "type": "object",
-                "properties": {
-                    "ca": file("Certificates that may sign those of the members, PEM; none: the system's."),
-                    "cert": file("The client certificate, PEM."),
-                    "key": file("Its key, PEM."),
-                    "sni": file("The name in the members' certificates, where it is not their host."),
-                    "verify": {
-                        "description": "Whether the members' certificates are verified.",
-                        "type": "boolean", "default": true
-                    }
-                },
-                "additionalProperties": false
-            }
+            "tls": tls
         },
         "required": ["host"],
         "dependencies": {"user": ["password"], "password": ["user"]},
@@ -121,42 +111,51 @@ fn schema() -> Value {
 
 fn build(block: &Value, _: &BuildContext) -> Result<Box<dyn Registry>, String> {
     let block: Block = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
+    let weight = block.weight;
+    Ok(Box::new(EtcdRegistry { config: config(block), weight }))
+}
+
+fn config(block: Block) -> EtcdConfig {
     let timeout = Duration::from_secs(block.timeout);
-    let identity = match (block.tls.cert, block.tls.key) {
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        (None, None) => None,
-        _ => return Err("tls.cert and tls.key belong together".to_owned()),
-    };
-    let config = EtcdConfig {
+    let Tls { common: tls, sni } = block.tls;
+    EtcdConfig {
         endpoints: block.host,
         prefix: format!("{}/", block.prefix.trim_end_matches('/')),
         user: block.user.zip(block.password),
         tls: EtcdTls {
-            ca: block.tls.ca,
-            identity,
-            server_name: block.tls.sni,
-            verify: block.tls.verify.unwrap_or(true),
+            ca: tls.ca,
+            // The schema lets neither stand without the other.
+            identity: tls.cert.zip(tls.key),
+            server_name: sni,
+            verify: tls.verify,
         },
         timeout,
         start_timeout: timeout,
         max_operations: 1,
-    };
-    Ok(Box::new(EtcdRegistry { config, weight: block.weight }))
+    }
 }
 
 impl Registry for EtcdRegistry {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            let reader = match PlainReader::new(self.config.clone()) {
-                Ok(reader) => reader,
-                Err(error) => return services.failed(None, &error.to_string()),
-            };
+            let mut config = self.config.clone();
             let mut pause = Pause::default();
             loop {
-                let endpoint = reader.endpoint().to_owned();
-                let Err(reason) = self.follow(&reader, &services, &mut pause).await;
-                services.failed(None, &format!("{endpoint}: {reason}"));
-                reader.turn_away();
+                let started = Instant::now();
+                // A new reader for each attempt, so that a renewed certificate is used.
+                match PlainReader::new(config.clone()) {
+                    Ok(reader) => {
+                        let Err(reason) = self.follow(&reader, &services).await;
+                        let endpoint = reader.endpoint();
+                        services.failed(None, &format!("{endpoint}: {reason}"));
+                        // The next attempt begins with the member after the one that failed.
+                        let failed = config.endpoints.iter().position(|member| member == endpoint);
+                        let members = config.endpoints.len();
+                        config.endpoints.rotate_left(failed.map_or(0, |failed| (failed + 1) % members));
+                    }
+                    Err(error) => services.failed(None, &error.to_string()),
+                }
+                pause.reset_after(started);
                 pause.wait().await;
             }
         })
@@ -165,19 +164,12 @@ impl Registry for EtcdRegistry {
 
 impl EtcdRegistry {
     /// Reads everything and follows the changes until that fails.
-    async fn follow(
-        &self,
-        reader: &PlainReader,
-        services: &Services,
-        pause: &mut Pause,
-    ) -> Result<Infallible, String> {
-        let (entries, revision) = reader.load().await.map_err(|error| error.to_string())?;
-        let mut watch = reader.watch(revision).await.map_err(|error| error.to_string())?;
+    async fn follow(&self, reader: &PlainReader, services: &Services) -> Result<Infallible, String> {
+        let prefix = self.config.prefix.as_bytes();
         let mut catalog = Catalog::default();
-        for (key, value) in entries {
-            catalog.change(self.config.prefix.as_bytes(), &key, Some(value));
-        }
-        pause.reset();
+        let loaded = reader.load(|key, value| drop(catalog.change(prefix, &key, Some(value)))).await;
+        let revision = loaded.map_err(|error| error.to_string())?;
+        let mut watch = reader.watch(revision).await.map_err(|error| error.to_string())?;
         let mut wanted = services.wanted();
         wanted.iter().for_each(|key| self.tell(services, &catalog, key));
         loop {
@@ -188,9 +180,9 @@ impl EtcdRegistry {
                 }
                 changes = reader.next(&mut watch) => {
                     let changes = changes.map_err(|error| error.to_string())?;
-                    let prefix = self.config.prefix.as_bytes();
                     let touched: HashSet<String> =
                         changes.into_iter().filter_map(|(key, value)| catalog.change(prefix, &key, value)).collect();
+                    catalog.check()?;
                     let concerned = wanted.iter().filter(|key| touched.contains(&*key.service));
                     concerned.for_each(|key| self.tell(services, &catalog, key));
                 }
@@ -217,6 +209,8 @@ impl EtcdRegistry {
 #[derive(Debug, Default)]
 struct Catalog {
     services: HashMap<String, BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// The number of values.
+    count: usize,
 }
 
 impl Catalog {
@@ -230,11 +224,12 @@ impl Catalog {
             Some(mut value) => {
                 // A longer value is no instance; its beginning gives the reason.
                 value.truncate(MAX_VALUE_BYTES);
-                self.services.entry(service.to_owned()).or_default().insert(id, value);
+                let values = self.services.entry(service.to_owned()).or_default();
+                self.count += usize::from(values.insert(id, value).is_none());
             }
             None => {
                 let values = self.services.get_mut(service)?;
-                values.remove(&id);
+                self.count -= usize::from(values.remove(&id).is_some());
                 if values.is_empty() {
                     self.services.remove(service);
                 }
@@ -242,10 +237,13 @@ impl Catalog {
         }
         Some(service.to_owned())
     }
-}
 
-/// Limit of a value: an instance with 64 entries of metadata.
-const MAX_VALUE_BYTES: usize = 64 << 10;
+    /// # Errors
+    /// There are more than [`MAX_KEYS`] keys.
+    fn check(&self) -> Result<(), String> {
+        if self.count > MAX_KEYS { Err(too_many_keys()) } else { Ok(()) }
+    }
+}
 
 #[cfg(test)]
 mod tests;

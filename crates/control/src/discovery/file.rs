@@ -19,6 +19,7 @@ use model::discovery::{Instance, ServiceKey};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::limits::WEIGHT_MAX;
 use super::{BuildContext, Registry, RegistryKind, Services};
 
 pub(super) const KIND: RegistryKind = RegistryKind { name: "file", schema, build };
@@ -29,7 +30,7 @@ fn schema() -> Value {
         "properties": {
             "files": {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "string", "minLength": 1}, "description": "Files, folders (their `.json`, `.yaml` and `.yml` files), or `FOLDER/*.ENDING`."},
             "interval_ms": {"type": "integer", "minimum": 10, "maximum": 86_400_000, "default": 500, "description": "Milliseconds between two looks at the files."},
-            "weight": {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 1, "description": "The weight of targets without the label `__weight__`."}
+            "weight": {"type": "integer", "minimum": 0, "maximum": WEIGHT_MAX, "default": 1, "description": "The weight of targets without the label `__weight__`."}
         },
         "required": ["files"],
         "additionalProperties": false

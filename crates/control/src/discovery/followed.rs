@@ -17,7 +17,8 @@ use super::{Discovery, DiscoveryConfig};
 pub(super) struct Followed {
     pub(super) discovery: Arc<Discovery>,
     registry: String,
-    nodes: Arc<Mutex<ServiceNodes>>,
+    /// Every state since the start, oldest first.
+    states: Arc<Mutex<Vec<ServiceNodes>>>,
     _guard: Box<dyn Any + Send + Sync>,
 }
 
@@ -47,12 +48,21 @@ impl Followed {
 
     /// Each instance as `HOST:PORT WEIGHT`.
     pub(super) fn shown(&self) -> Vec<String> {
-        shown(&self.nodes.lock().instances)
+        shown(&self.last().instances)
+    }
+
+    /// The instances of every state since the start, as [`Followed::shown`] gives them.
+    pub(super) fn all_shown(&self) -> Vec<Vec<String>> {
+        self.states.lock().iter().map(|nodes| shown(&nodes.instances)).collect()
+    }
+
+    fn last(&self) -> ServiceNodes {
+        self.states.lock().last().cloned().unwrap_or_default()
     }
 
     /// The priority of each instance, in the order of [`Followed::shown`].
     pub(super) fn priorities(&self) -> Vec<i32> {
-        self.nodes.lock().instances.iter().map(|instance| instance.priority).collect()
+        self.last().instances.iter().map(|instance| instance.priority).collect()
     }
 
     /// Waits for exactly these instances.
@@ -63,7 +73,7 @@ impl Followed {
     /// Waits until the note about the service contains this text.
     pub(super) fn wait_for_note(&self, text: &str) {
         wait_until(&format!("a note with `{text}`"), || {
-            self.nodes.lock().note.as_ref().is_some_and(|note| note.contains(text))
+            self.last().note.as_ref().is_some_and(|note| note.contains(text))
         });
     }
 
@@ -76,8 +86,8 @@ impl Followed {
 }
 
 fn follow(discovery: Arc<Discovery>, registry: &str, key: &ServiceKey) -> Followed {
-    let nodes = Arc::new(Mutex::new(ServiceNodes::default()));
-    let last = Arc::clone(&nodes);
-    let guard = discovery.follow(key, Box::new(move |nodes| *last.lock() = nodes.clone()));
-    Followed { discovery, registry: registry.to_owned(), nodes, _guard: guard }
+    let states = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&states);
+    let guard = discovery.follow(key, Box::new(move |nodes| kept.lock().push(nodes.clone())));
+    Followed { discovery, registry: registry.to_owned(), states, _guard: guard }
 }

@@ -1,12 +1,12 @@
-//! The HTTP client that all registries share: HTTP/1.1 with connections that are kept, TLS, several servers that stand in
-//! for each other, one deadline for each call, and limits on answers. It knows no registry.
+//! The HTTP client that all registries share: HTTP/1.1 with connections that are kept, TLS, several servers that are asked
+//! in turn, a deadline for each server that a call is sent to, and limits on answers. It knows no registry.
 
 mod connection;
 mod lines;
 mod tls;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,7 +28,8 @@ pub(crate) struct HttpSettings {
     pub(crate) servers: Vec<String>,
     /// For connecting, with TLS.
     pub(crate) connect_timeout: Duration,
-    /// For a whole call, unless the call says otherwise.
+    /// For connecting, sending and the whole answer at each server that is asked, unless the call has its own. A call that is
+    /// sent to several servers in turn may last as many times longer.
     pub(crate) timeout: Duration,
     pub(crate) tls: TlsSettings,
     /// Addresses that are not connected to.
@@ -46,7 +47,7 @@ pub(crate) struct Call {
     /// Fields beyond Host and those of the body; their values are never logged.
     pub(crate) fields: Vec<(HeaderName, String)>,
     pub(crate) body: Vec<u8>,
-    /// For the whole call; none: that of the settings.
+    /// For the whole answer at each server that is asked; none: that of the settings.
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -80,7 +81,7 @@ impl Call {
         self
     }
 
-    /// The call with a deadline of its own.
+    /// The call with a deadline of its own at each server.
     #[must_use]
     pub(crate) fn within(mut self, timeout: Duration) -> Call {
         self.timeout = Some(timeout);
@@ -148,7 +149,7 @@ pub(crate) struct HttpClient {
 #[derive(Debug)]
 struct Inner {
     servers: Vec<Server>,
-    /// The server that answered last.
+    /// The index of the server that is asked first: the last one with an answer, whatever its status.
     current: AtomicUsize,
     settings: HttpSettings,
 }
@@ -191,7 +192,7 @@ impl HttpClient {
         Err(failures.join("; "))
     }
 
-    /// Sends the call to the server of that index only.
+    /// Sends the call to the server of that index only, within the deadline of the call or of the settings.
     ///
     /// # Errors
     /// The server's name and the reason.
@@ -199,8 +200,9 @@ impl HttpClient {
         let server = &self.inner.servers[index % self.inner.servers.len()];
         let settings = &self.inner.settings;
         let timeout = call.timeout.unwrap_or(settings.timeout);
+        let waits_on_kept = AtomicBool::new(false);
         let answer = async {
-            let (response, sender) = server.connections.send(server, call, settings).await?;
+            let (response, sender) = server.connections.send(server, call, settings, &waits_on_kept).await?;
             let (head, body) = response.into_parts();
             let body = Limited::new(body, settings.answer_bytes).collect().await.map_err(|error| {
                 let limit = settings.answer_bytes;
@@ -211,13 +213,16 @@ impl HttpClient {
         };
         let answer = match tokio::time::timeout(timeout, answer).await {
             Ok(answer) => answer,
-            Err(_) => Err(format!("no whole answer within {} ms", timeout.as_millis())),
+            Err(_) => {
+                server.connections.timed_out(&waits_on_kept);
+                Err(format!("no whole answer within {} ms", timeout.as_millis()))
+            }
         };
         answer.map_err(|reason: String| format!("{}: {reason}", server.name))
     }
 
     /// Sends the call to the servers in turn until one answers, and returns the lines of its body as they arrive. The timeout
-    /// of the settings holds for the head of the answer.
+    /// of the settings holds for the head of each server's answer.
     ///
     /// # Errors
     /// The reasons of all servers.
@@ -229,13 +234,15 @@ impl HttpClient {
         for turn in 0..count {
             let index = (first + turn) % count;
             let server = &self.inner.servers[index];
-            let answer =
-                match tokio::time::timeout(settings.timeout, server.connections.send(server, call, settings))
-                    .await
-                {
-                    Ok(answer) => answer,
-                    Err(_) => Err(format!("no answer within {} ms", settings.timeout.as_millis())),
-                };
+            let waits_on_kept = AtomicBool::new(false);
+            let sent = server.connections.send(server, call, settings, &waits_on_kept);
+            let answer = match tokio::time::timeout(settings.timeout, sent).await {
+                Ok(answer) => answer,
+                Err(_) => {
+                    server.connections.timed_out(&waits_on_kept);
+                    Err(format!("no answer within {} ms", settings.timeout.as_millis()))
+                }
+            };
             match answer {
                 // The sender is dropped: the connection ends with this answer.
                 Ok((response, _)) => {
@@ -270,6 +277,20 @@ impl Server {
             Some((user, rest)) => (Some(user), rest.to_owned()),
             None => (None, authority.as_str().to_owned()),
         };
+        let port = match &authority_text[authority.host().len()..] {
+            "" => {
+                if is_tls {
+                    443
+                } else {
+                    80
+                }
+            }
+            rest => {
+                let port = rest.strip_prefix(':').and_then(|port| port.parse().ok());
+                let port = port.filter(|port: &u16| *port != 0);
+                port.ok_or_else(|| unusable("has no port from 1 to 65535"))?
+            }
+        };
         let authorization = user.map(|user| {
             let decoded = percent_decode_str(user).collect::<Vec<u8>>();
             format!("Basic {}", BASE64.encode(&decoded))
@@ -277,7 +298,7 @@ impl Server {
         Ok(Server {
             name: shown.trim_end_matches('/').to_owned(),
             host: authority.host().trim_matches(['[', ']']).to_owned(),
-            port: authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
+            port,
             is_tls,
             authority: authority_text,
             path: uri.path().trim_end_matches('/').to_owned(),

@@ -1,5 +1,6 @@
-//! Limits on what a registry may say, and the check of instances against them. It knows no registry.
+//! Limits on the answers of a registry, and the check of instances against them. It knows no registry.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -30,19 +31,22 @@ impl Default for Limits {
     }
 }
 
-/// Bytes of a host; the longest name of DNS.
+/// Bytes of a host; the longest name of DNS (RFC 1035).
 const HOST_MAX_BYTES: usize = 253;
-/// The largest weight, so that sums over a service stay far from overflow.
-const WEIGHT_MAX: u32 = 1_000_000;
+/// The largest weight, which is Nacos's limit of 10,000 in hundredths; sums over a service stay far from overflow.
+pub(super) const WEIGHT_MAX: u32 = 1_000_000;
 /// Entries of an instance's metadata.
-const METADATA_MAX: usize = 64;
+pub(super) const METADATA_MAX: usize = 64;
 /// Bytes of a name of metadata.
 const METADATA_NAME_MAX_BYTES: usize = 256;
 /// Bytes of a value of metadata.
 const METADATA_VALUE_MAX_BYTES: usize = 1024;
+/// Characters of a registry's text within a message.
+const SHOWN_MAX_CHARS: usize = 200;
+/// Characters of a failure that are kept; a registry may put its whole answer into one.
+pub(super) const REASON_MAX_CHARS: usize = 400;
 
-/// The usable ones of `instances`, ordered by host and port, each address once; and the reason of the first that is left
-/// out.
+/// The usable ones of `instances`, ordered by [`order`], each address once; and the reason of the first that is left out.
 ///
 /// # Errors
 /// There are too many, or none of them is usable.
@@ -59,7 +63,11 @@ pub(super) fn usable(
     let mut reason = None;
     let mut kept: Vec<Instance> = Vec::with_capacity(found);
     for mut instance in instances {
-        match host_fault(&instance.host, policy) {
+        let fault = match instance.host.parse::<IpAddr>() {
+            Ok(address) => policy.refuses(address),
+            Err(_) => host_fault(&instance.host),
+        };
+        match fault {
             Some(fault) => {
                 reason.get_or_insert_with(|| format!("the host {:?} is {fault}", shortened(&instance.host)));
             }
@@ -76,29 +84,36 @@ pub(super) fn usable(
     {
         return Err(format!("none of {found} instances is usable: {reason}"));
     }
-    kept.sort_by(|a, b| (&a.host, a.port).cmp(&(&b.host, b.port)));
+    kept.sort_by(order);
     kept.dedup_by(|a, b| a.host == b.host && a.port == b.port);
     Ok((kept, reason.map(|reason| format!("{left_out} of {found} instances are left out: {reason}"))))
 }
 
-/// The reason why a host cannot be connected to; none for a name or an address.
-fn host_fault(host: &str, policy: &OutboundPolicy) -> Option<&'static str> {
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return policy.refuses(address);
-    }
+/// The order of a service's instances: by address, and instances of one address by everything else, so that the order of a
+/// registry's answer changes nothing.
+pub(super) fn order(a: &Instance, b: &Instance) -> Ordering {
+    let Instance { host, port, weight, priority, metadata } = a;
+    (host, port, weight, priority, metadata).cmp(&(&b.host, &b.port, &b.weight, &b.priority, &b.metadata))
+}
+
+/// Completes "the host is …" where a text is neither an address without brackets nor a name; none for both.
+pub(super) fn host_fault(host: &str) -> Option<&'static str> {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     if host.is_empty() {
         Some("empty")
+    } else if host.parse::<IpAddr>().is_ok() {
+        None
     } else if host.len() > HOST_MAX_BYTES {
         Some("longer than a name of DNS")
-    } else if host.bytes().all(is_usual) {
+    } else if host.bytes().all(is_usual) && !host.starts_with(['.', '-']) {
         None
     } else {
         Some("neither a name (letters, digits, '-', '.', '_') nor an address")
     }
 }
 
-fn bound(metadata: &mut BTreeMap<Box<str>, Box<str>>) {
+/// Takes out entries that are too long, and those beyond [`METADATA_MAX`] in the order of their names.
+pub(super) fn bound(metadata: &mut BTreeMap<Box<str>, Box<str>>) {
     metadata.retain(|name, value| {
         name.len() <= METADATA_NAME_MAX_BYTES && value.len() <= METADATA_VALUE_MAX_BYTES
     });
@@ -107,13 +122,20 @@ fn bound(metadata: &mut BTreeMap<Box<str>, Box<str>>) {
     }
 }
 
-/// The beginning of a text that is too long for a log line.
-pub(super) fn shortened(text: &str) -> &str {
-    let end = text.char_indices().nth(SHOWN_MAX_CHARS).map_or(text.len(), |(at, _)| at);
-    &text[..end]
+/// Text of a registry within a message: without control characters, and of a bounded length.
+pub(super) fn shortened(text: &str) -> String {
+    shortened_to(text, SHOWN_MAX_CHARS)
 }
 
-const SHOWN_MAX_CHARS: usize = 80;
+/// As [`shortened`], with at most so many characters and a mark where the text was longer.
+pub(super) fn shortened_to(text: &str, max_chars: usize) -> String {
+    let plain = text.chars().map(|char| if char.is_control() { ' ' } else { char });
+    let mut short: String = plain.take(max_chars).collect();
+    if text.chars().nth(max_chars).is_some() {
+        short.push('…');
+    }
+    short.trim().to_owned()
+}
 
 #[cfg(test)]
 mod tests {
@@ -152,5 +174,31 @@ mod tests {
         let (kept, _) = usable(vec![many], &limits, &OutboundPolicy::default()).unwrap();
         assert_eq!((kept[0].metadata.len(), kept[0].weight), (METADATA_MAX, WEIGHT_MAX));
         assert!(!kept[0].metadata.contains_key("000"));
+    }
+
+    #[test]
+    fn order_of_an_answer_changes_nothing() {
+        let limits = Limits::default();
+        let with = |weight: u32, priority: i32, zone: &str| Instance {
+            weight,
+            priority,
+            metadata: BTreeMap::from([("zone".into(), zone.into())]),
+            ..instance("a", 1)
+        };
+        let mut all = vec![with(1, 0, "a"), with(1, 0, "b"), with(1, -1, "a"), with(2, 0, "a")];
+        let first = usable(all.clone(), &limits, &OutboundPolicy::default()).unwrap();
+        for _ in 0..all.len() {
+            all.rotate_left(1);
+            assert_eq!(usable(all.clone(), &limits, &OutboundPolicy::default()).unwrap(), first);
+        }
+        all.reverse();
+        assert_eq!(usable(all, &limits, &OutboundPolicy::default()).unwrap(), first);
+    }
+
+    #[test]
+    fn texts_in_messages_are_shortened() {
+        assert_eq!(shortened("a\nb"), "a b");
+        assert_eq!(shortened(&"x".repeat(300)).chars().count(), 201);
+        assert_eq!(shortened_to("äöü", 2), "äö…");
     }
 }

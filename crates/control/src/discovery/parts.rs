@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::IpAddr;
 
 use model::discovery::Instance;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -12,6 +11,9 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+
+pub(super) use super::limits::shortened;
+use super::limits::{WEIGHT_MAX, bound, host_fault, order};
 
 /// Metadata of an instance, as a registry sends it.
 pub(super) type Metadata = BTreeMap<Box<str>, Box<str>>;
@@ -96,7 +98,7 @@ impl Collected {
         match reason {
             Some(reason) if self.instances.is_empty() => Err(format!("no instance is usable: {reason}")),
             reason => {
-                self.instances.sort_by(|a, b| (&a.host, a.port).cmp(&(&b.host, b.port)));
+                self.instances.sort_by(order);
                 Ok((self.instances, reason))
             }
         }
@@ -109,16 +111,9 @@ impl Collected {
 /// The text is neither.
 pub(super) fn host(text: &str) -> Result<Box<str>, String> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    if bare.parse::<IpAddr>().is_ok() {
-        return Ok(bare.into());
-    }
-    let is_name = !bare.is_empty()
-        && bare.len() <= MAX_HOST_BYTES
-        && bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
-        && !bare.starts_with(['.', '-']);
-    match is_name {
-        true => Ok(bare.to_ascii_lowercase().into()),
-        false => Err(format!("`{}` is no host", shortened(text))),
+    match host_fault(bare) {
+        None => Ok(bare.to_ascii_lowercase().into()),
+        Some(fault) => Err(format!("`{}` is no host: it is {fault}", shortened(text))),
     }
 }
 
@@ -187,11 +182,11 @@ pub(super) fn weight(value: Option<&Value>, default: u32) -> Result<u32, String>
         Some(Value::String(text)) => text.trim().parse().ok(),
         Some(_) => None,
     };
-    let number = number.filter(|number: &f64| (0.0..=f64::from(MAX_WEIGHT)).contains(number));
+    let number = number.filter(|number: &f64| (0.0..=f64::from(WEIGHT_MAX)).contains(number));
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was checked")]
     number
         .map(|number| number.round() as u32)
-        .ok_or_else(|| format!("its weight is no number from 0 to {MAX_WEIGHT}"))
+        .ok_or_else(|| format!("its weight is no number from 0 to {WEIGHT_MAX}"))
 }
 
 /// Metadata from an object; values that are neither texts, numbers nor booleans, and everything beyond the limits, are
@@ -205,9 +200,11 @@ pub(super) fn metadata(value: Option<&Value>) -> Metadata {
             Value::Bool(flag) => flag.to_string().into(),
             Value::Null | Value::Array(_) | Value::Object(_) => return None,
         };
-        (name.len() + text.len() <= MAX_METADATA_BYTES).then(|| (name.as_str().into(), text))
+        Some((name.as_str().into(), text))
     });
-    fields.take(MAX_METADATA).collect()
+    let mut metadata = fields.collect();
+    bound(&mut metadata);
+    metadata
 }
 
 /// Text as a value of a query or a segment of a path.
@@ -215,29 +212,12 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, ESCAPED).to_string()
 }
 
-/// Text of a server within a message: without control characters, and of a bounded length.
-pub(super) fn shortened(text: &str) -> String {
-    let plain = text.chars().map(|char| if char.is_control() { ' ' } else { char });
-    let mut short: String = plain.take(MAX_SHOWN_CHARS).collect();
-    if text.chars().nth(MAX_SHOWN_CHARS).is_some() {
-        short.push('…');
-    }
-    short.trim().to_owned()
-}
-
 /// All characters but the unreserved ones of RFC 3986.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// Elements of one list: ten times the largest registry that is supported.
 const MAX_ELEMENTS: usize = 1_000_000;
-/// RFC 1035: a name has at most 253 characters.
-const MAX_HOST_BYTES: usize = 253;
-/// The largest weight: Nacos's limit of 10,000 in hundredths.
-const MAX_WEIGHT: u32 = 1_000_000;
-/// Metadata of an instance: the number of fields, and the size of one.
-const MAX_METADATA: usize = 64;
-const MAX_METADATA_BYTES: usize = 1024;
-/// Text of a server in a message.
-const MAX_SHOWN_CHARS: usize = 200;
+/// Bytes of the value of a key, or of the data of a node: an instance with 64 entries of metadata. Longer ones are cut.
+pub(super) const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// The instances in one line each, for tests.
 #[cfg(test)]
@@ -253,6 +233,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::discovery::limits::METADATA_MAX;
 
     #[test]
     fn hosts_are_addresses_or_names() {
@@ -316,14 +297,12 @@ mod tests {
         fields.insert("long".to_owned(), json!("x".repeat(2000)));
         fields.insert("list".to_owned(), json!([1]));
         let kept = metadata(Some(&Value::Object(fields)));
-        assert_eq!(kept.len(), 64);
+        assert_eq!(kept.len(), METADATA_MAX);
         assert_eq!(kept.get("k001").map(|text| &**text), Some("1"));
     }
 
     #[test]
     fn text_in_queries_is_escaped() {
         assert_eq!(encoded("a b&c=ü"), "a%20b%26c%3D%C3%BC");
-        assert_eq!(shortened("a\nb"), "a b");
-        assert_eq!(shortened(&"x".repeat(300)).chars().count(), 201);
     }
 }

@@ -1,7 +1,7 @@
 //! Passes the state of a service on to the upstreams that follow it: the filter by metadata, and the reason of instances
 //! that are left out. It also holds the pause between attempts. It does not know the registries.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::discovery::{Instance, ServiceKey};
 use serde_json::Value;
@@ -96,8 +96,22 @@ impl Default for Pause {
 impl Pause {
     /// Waits.
     pub(super) async fn wait(&mut self) {
-        tokio::time::sleep(self.0).await;
-        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(self.next()).await;
+    }
+
+    /// The length of the next pause, for a caller that waits by itself.
+    pub(super) fn next(&mut self) -> Duration {
+        let now = self.0;
+        self.0 = (now * 2).min(LONGEST_PAUSE);
+        now
+    }
+
+    /// Begins again with the shortest pause if the attempt that began at `started` has lasted for some seconds. After a shorter
+    /// one the pause grows, even if its first answer was good, because such attempts would follow each other quickly.
+    pub(super) fn reset_after(&mut self, started: Instant) {
+        if started.elapsed() > LASTING {
+            self.reset();
+        }
     }
 
     /// Begins again with the shortest pause, after a success.
@@ -108,6 +122,8 @@ impl Pause {
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Attempts that last longer do not follow each other quickly.
+const LASTING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

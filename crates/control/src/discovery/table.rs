@@ -12,7 +12,8 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::limits::{Limits, usable};
+use super::copy::Copies;
+use super::limits::{Limits, REASON_MAX_CHARS, shortened_to, usable};
 
 /// State that the thread of the registries, the compiler and the control API share.
 pub(super) struct Shared {
@@ -25,6 +26,8 @@ pub(super) struct Shared {
     pub(super) policy: OutboundPolicy,
     /// Notified when there is something to save.
     pub(super) unsaved: Notify,
+    /// Held while copies are written.
+    pub(super) saving: Mutex<()>,
 }
 
 /// One registry.
@@ -33,8 +36,8 @@ pub(super) struct RegistryState {
     /// Its block with secrets masked.
     pub(super) block: Value,
     pub(super) services: BTreeMap<ServiceKey, ServiceState>,
-    /// Answers of an earlier run, for services that are not followed yet.
-    pub(super) copies: BTreeMap<ServiceKey, Arc<[Instance]>>,
+    /// Last good answers for services that are not followed yet, or not any more.
+    pub(super) copies: Copies,
     /// The instance of unknown services.
     default: Option<Instance>,
     /// Whether the last answer listed all services, so that others are unknown.
@@ -68,7 +71,7 @@ pub(super) enum Outcome {
     /// There was none yet.
     #[default]
     Pending,
-    /// It comes from an earlier run.
+    /// It comes from an earlier run, or from the time when the service was followed before.
     Copied,
     /// The registry has listed the instances.
     Known,
@@ -116,6 +119,7 @@ impl Shared {
             directory,
             policy,
             unsaved: Notify::new(),
+            saving: Mutex::new(()),
         }
     }
 
@@ -168,7 +172,10 @@ impl Shared {
         let dropped = at.map(|at| service.followers.swap_remove(at));
         if service.followers.is_empty() {
             if !(state.is_complete && service.outcome == Outcome::Known) {
-                state.services.remove(key);
+                let removed = state.services.remove(key).filter(|service| !service.instances.is_empty());
+                if let Some(service) = removed {
+                    state.copies.insert(key.clone(), service.instances, &Limits::default());
+                }
                 state.new.remove(key);
             }
             state.wanted_changed.notify_one();
@@ -241,7 +248,7 @@ impl Shared {
         match key {
             Some(key) => state.service_failed(registry, key, reason),
             None => {
-                let reason: Arc<str> = shortened_reason(reason).into();
+                let reason: Arc<str> = shortened_to(reason, REASON_MAX_CHARS).into();
                 if state.failure.is_none() {
                     tracing::warn!(registry, %reason, "a registry cannot be used; the last good answers stay in force");
                 }
@@ -346,7 +353,7 @@ impl RegistryState {
 
     fn service_failed(&mut self, registry: &'static str, key: &ServiceKey, reason: &str) {
         let Some(service) = self.services.get_mut(key) else { return };
-        let reason: Arc<str> = shortened_reason(reason).into();
+        let reason: Arc<str> = shortened_to(reason, REASON_MAX_CHARS).into();
         if service.failure.is_none() {
             let kept = service.instances.len();
             tracing::warn!(registry, service = &*key.service, %reason, kept, "a service cannot be asked for; the last good answer stays in force");
@@ -403,18 +410,12 @@ impl RegistryState {
     }
 }
 
-/// The reason without control characters, and no longer than a log line should be.
-fn shortened_reason(reason: &str) -> String {
-    let clean: String = reason.chars().filter(|char| !char.is_control()).take(REASON_MAX_CHARS).collect();
-    clean
-}
-
-/// Characters of a failure that are kept; a registry may put its whole answer into one.
-const REASON_MAX_CHARS: usize = 400;
-
-/// The name of a service as lists show it: namespace and group before the name, where it has them.
+/// The name of a service as lists show it: namespace and group before the name and the arguments behind it, where it has
+/// them, so that two services do not have the same name.
 pub(super) fn shown_name(key: &ServiceKey) -> String {
     let before = [&key.namespace, &key.group].into_iter().filter(|part| !part.is_empty());
     let parts: Vec<&str> = before.map(|part| &**part).chain([&*key.service]).collect();
-    parts.join("/")
+    let args: Vec<String> = key.args.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let name = parts.join("/");
+    if args.is_empty() { name } else { format!("{name} ({})", args.join(", ")) }
 }

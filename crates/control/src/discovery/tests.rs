@@ -79,6 +79,23 @@ fn faulty_blocks_are_refused_with_pointer() {
 }
 
 #[test]
+fn faults_do_not_show_passwords() {
+    for server in ["http://u:secret@h:1/a/b", "tcp://u:secret@h:1", "http://u:se\"cret@h/x\" with \"y"] {
+        for blocks in [
+            json!({"eureka": {"host": [server]}}),
+            json!({"nacos": {"host": [server]}}),
+            json!({"etcd": {"host": [server]}}),
+            json!({"zookeeper": {"host": [server]}}),
+        ] {
+            let faults = check(blocks.as_object().unwrap());
+            let shown: String = faults.iter().map(ToString::to_string).collect();
+            assert!(shown.contains("/host/0: its text does not match the pattern ^"), "{shown}");
+            assert!(!shown.contains("cret"), "{shown}");
+        }
+    }
+}
+
+#[test]
 fn last_good_answer_outlives_failure() {
     let shared = shared();
     let services = Services::new(Arc::clone(&shared), "file");
@@ -99,7 +116,44 @@ fn last_good_answer_outlives_failure() {
     services.unknown(&key);
     assert!(note(&seen.try_iter().last().unwrap()).contains("does not know the service web"));
     services.failed(None, "down\n!");
-    assert!(note(&seen.try_iter().last().unwrap()).ends_with("it fails: down!"));
+    assert!(note(&seen.try_iter().last().unwrap()).ends_with("it fails: down !"));
+}
+
+#[test]
+fn following_again_begins_with_last_good() {
+    let shared = shared();
+    let services = Services::new(Arc::clone(&shared), "file");
+    let key = ServiceKey::new("file", "web");
+    let (number, _seen) = seen(&shared, &key);
+    services.answer(&key, vec![instance("a")]);
+    drop(super::Unfollow { shared: Arc::clone(&shared), key: key.clone(), number });
+    let (number, again) = seen(&shared, &key);
+    let first = again.recv().unwrap();
+    assert_eq!((first.instances.len(), first.is_pending), (1, false));
+    services.unknown(&key);
+    drop(super::Unfollow { shared: Arc::clone(&shared), key: key.clone(), number });
+    let (_, last) = seen(&shared, &key);
+    assert!(last.recv().unwrap().is_pending, "a service that is gone leaves nothing");
+}
+
+#[test]
+fn services_are_told_apart_by_arguments() {
+    let shared = shared();
+    let services = Services::new(Arc::clone(&shared), "file");
+    let key = |tag: &str| {
+        let mut key = ServiceKey::new("file", "web");
+        key.args.insert("tag".into(), tag.into());
+        key
+    };
+    let (_, _one) = seen(&shared, &key("one"));
+    let (_, _two) = seen(&shared, &key("two"));
+    services.answer(&key("one"), vec![instance("a")]);
+    services.failed(Some(&key("two")), "no route");
+    let dump = super::show::dump(&shared, "file").unwrap();
+    assert_eq!(dump["services"]["web (tag=one)"][0]["host"], "a");
+    assert_eq!(dump["services"]["web (tag=two)"], json!([]));
+    let states = super::show::states(&shared);
+    assert_eq!(states["file"]["failing_services"], json!({"web (tag=two)": "no route"}));
 }
 
 #[test]

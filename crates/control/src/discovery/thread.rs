@@ -3,77 +3,51 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::services::Services;
 use super::table::Shared;
 use super::{BuildContext, RegistryKind};
+use crate::background::BackgroundThread;
 
-/// The running thread.
-pub(super) struct DiscoveryThread {
-    handle: JoinHandle<()>,
-    stop: Arc<Notify>,
-}
-
-impl DiscoveryThread {
-    /// Starts the thread with these registries.
-    ///
-    /// # Errors
-    /// The system cannot start a thread, or has no descriptor for its event loop.
-    pub(super) fn start(
-        shared: Arc<Shared>,
-        kinds: Vec<(&'static RegistryKind, Value)>,
-        context: BuildContext,
-    ) -> io::Result<DiscoveryThread> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(MAX_BLOCKING)
-            .build()?;
-        let stop = Arc::new(Notify::new());
-        let stopping = Arc::clone(&stop);
-        let handle = std::thread::Builder::new().name("discovery".to_owned()).spawn(move || {
-            runtime.block_on(run(&shared, kinds, context, &stopping));
-            // Not waited for, because a name lookup that still runs would block the end of the thread.
-            runtime.shutdown_background();
-        })?;
-        Ok(DiscoveryThread { handle, stop })
-    }
-
-    /// Stops the thread; answers that are not saved yet are saved.
-    pub(super) fn stop(self) {
-        self.stop.notify_one();
-        if self.handle.join().is_err() {
-            tracing::error!("the thread of the registries had panicked");
-        }
-    }
+/// Starts the thread with these registries. When it is stopped, answers that are not saved yet are saved.
+///
+/// # Errors
+/// As [`BackgroundThread::start`].
+pub(super) fn start(
+    shared: Arc<Shared>,
+    kinds: Vec<(&'static RegistryKind, Value)>,
+    context: BuildContext,
+) -> io::Result<BackgroundThread> {
+    BackgroundThread::start("discovery", MAX_BLOCKING, |stopping| run(shared, kinds, context, stopping))
 }
 
 async fn run(
-    shared: &Arc<Shared>,
+    shared: Arc<Shared>,
     kinds: Vec<(&'static RegistryKind, Value)>,
     context: BuildContext,
-    stop: &Notify,
+    mut stopping: watch::Receiver<bool>,
 ) {
     let mut registries = JoinSet::new();
     for (kind, block) in kinds {
-        registries.spawn(keep_running(kind, block, context.clone(), Arc::clone(shared)));
+        registries.spawn(keep_running(kind, block, context.clone(), Arc::clone(&shared)));
     }
     let saving = async {
         loop {
             shared.unsaved.notified().await;
             tokio::time::sleep(SAVE_AFTER).await;
-            let shared = Arc::clone(shared);
+            let shared = Arc::clone(&shared);
             // A panic there shows in the log; the next change saves again.
             let _ = tokio::task::spawn_blocking(move || shared.save_copies()).await;
         }
     };
     tokio::select! {
-        () = stop.notified() => {}
+        // An error means that the owner of the thread is gone.
+        _ = stopping.wait_for(|is_stopping| *is_stopping) => {}
         () = saving => {}
     }
     registries.abort_all();
@@ -86,19 +60,13 @@ async fn keep_running(kind: &'static RegistryKind, block: Value, context: BuildC
     loop {
         let started = Instant::now();
         let services = Services::new(Arc::clone(&shared), kind.name);
-        let ended = match (kind.build)(&block, &context) {
-            // A task of its own, aborted with this one, so that a panic ends only that task.
-            Ok(registry) => {
-                let mut task = JoinSet::new();
-                task.spawn(registry.run(services.clone()));
-                match task.join_next().await {
-                    Some(Err(fault)) if fault.is_panic() => {
-                        "it panicked, which is a fault of the gateway".to_owned()
-                    }
-                    _ => "it ended".to_owned(),
-                }
-            }
-            Err(reason) => reason,
+        // A task of its own, aborted with this one, so that a panic ends only that task.
+        let mut task = JoinSet::new();
+        task.spawn(build_and_run(kind, block.clone(), context.clone(), services.clone()));
+        let ended = match task.join_next().await {
+            Some(Ok(reason)) => reason,
+            Some(Err(fault)) if fault.is_panic() => "it panicked, which is a fault of the gateway".to_owned(),
+            _ => "it ended".to_owned(),
         };
         services.failed(None, &ended);
         if started.elapsed() > RESTART_MAX {
@@ -106,6 +74,22 @@ async fn keep_running(kind: &'static RegistryKind, block: Value, context: BuildC
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(RESTART_MAX);
+    }
+}
+
+/// Runs a registry until it ends, and returns the reason.
+async fn build_and_run(
+    kind: &'static RegistryKind,
+    block: Value,
+    context: BuildContext,
+    services: Services,
+) -> String {
+    match (kind.build)(&block, &context) {
+        Ok(registry) => {
+            registry.run(services).await;
+            "it ended".to_owned()
+        }
+        Err(reason) => reason,
     }
 }
 
@@ -117,3 +101,27 @@ const RESTART_MAX: Duration = Duration::from_secs(60);
 const SAVE_AFTER: Duration = Duration::from_secs(1);
 /// Threads for name lookups, reading of files and saving.
 const MAX_BLOCKING: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use model::outbound::OutboundPolicy;
+    use testkit::wait_until;
+
+    use super::*;
+
+    const PANICKING: RegistryKind =
+        RegistryKind { name: "panicking", schema: || Value::Null, build: |_, _| panic!("the test wants it") };
+
+    #[test]
+    fn panic_while_building_is_a_failure() {
+        let blocks = [("panicking", Value::Null)].into_iter();
+        let shared = Arc::new(Shared::new(blocks, None, OutboundPolicy::default()));
+        let kinds = vec![(&PANICKING, Value::Null)];
+        let thread = start(Arc::clone(&shared), kinds, BuildContext::default()).unwrap();
+        wait_until("the panic is reported", || {
+            let table = shared.table.lock();
+            table["panicking"].failure.as_deref().is_some_and(|reason| reason.starts_with("it panicked"))
+        });
+        thread.stop();
+    }
+}

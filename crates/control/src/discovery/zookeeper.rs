@@ -23,12 +23,15 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use model::discovery::ServiceKey;
+use model::outbound::OutboundPolicy;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use self::session::Session;
 use self::tree::{Known, Tree};
 use self::wire::Frame;
+use super::limits::WEIGHT_MAX;
 use super::parts::{Collected, shortened};
 use super::publish::{Found, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services};
@@ -38,6 +41,26 @@ pub(super) const KIND: RegistryKind = RegistryKind { name: "zookeeper", schema, 
 
 struct ZooKeeper {
     config: Config,
+    servers: Vec<Server>,
+    policy: OutboundPolicy,
+}
+
+/// A server.
+struct Server {
+    /// As the settings name it.
+    name: String,
+    /// A name or an address, without brackets.
+    host: String,
+    port: u16,
+}
+
+impl Server {
+    fn parse(written: &str) -> Result<Server, String> {
+        let fault = || format!("the server `{}` has no port from 1 to 65535", shortened(written));
+        let (host, port) = written.rsplit_once(':').ok_or_else(fault)?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(fault)?;
+        Ok(Server { name: written.to_owned(), host: host.trim_matches(['[', ']']).to_owned(), port })
+    }
 }
 
 #[derive(Deserialize)]
@@ -100,7 +123,7 @@ fn schema() -> Value {
             },
             "weight": {
                 "description": "The weight of an instance without one.",
-                "type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 100
+                "type": "integer", "minimum": 0, "maximum": WEIGHT_MAX, "default": 100
             },
             "timeout": {
                 "type": "object",
@@ -133,49 +156,64 @@ fn schema() -> Value {
     })
 }
 
-fn build(block: &Value, _: &BuildContext) -> Result<Box<dyn Registry>, String> {
+fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
     let config: Config = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
-    Ok(Box::new(ZooKeeper { config }))
+    let servers = config.host.iter().map(|server| Server::parse(server)).collect::<Result<_, _>>()?;
+    Ok(Box::new(ZooKeeper { config, servers, policy: context.policy.clone() }))
 }
 
 impl Registry for ZooKeeper {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let mut pause = Pause::default();
-            for server in self.config.host.iter().cycle() {
-                let reason = self.config.session(server, &services, &mut pause).await;
-                services.failed(None, &reason);
+            for server in self.servers.iter().cycle() {
+                let started = std::time::Instant::now();
+                let reason = self.session(server, &services).await;
+                services.failed(None, &format!("{}: {reason}", server.name));
+                pause.reset_after(started);
                 pause.wait().await;
             }
         })
     }
 }
 
-impl Config {
+impl ZooKeeper {
     /// Follows services over one session until it ends, for the returned reason.
-    async fn session(&self, server: &str, services: &Services, pause: &mut Pause) -> String {
-        let credentials =
-            self.auth.as_ref().map(|auth| (auth.scheme.clone(), format!("{}:{}", auth.user, auth.password)));
-        let connect = Duration::from_millis(self.timeout.connect);
-        let timeout = Duration::from_millis(self.timeout.session);
-        match Session::open(server, credentials.as_ref(), connect, timeout).await {
+    async fn session(&self, server: &Server, services: &Services) -> String {
+        let config = &self.config;
+        let credentials = config
+            .auth
+            .as_ref()
+            .map(|auth| (auth.scheme.clone(), format!("{}:{}", auth.user, auth.password)));
+        let connect = Duration::from_millis(config.timeout.connect);
+        let timeout = Duration::from_millis(config.timeout.session);
+        match Session::open(server, &self.policy, credentials.as_ref(), connect, timeout).await {
             Ok(session) => {
-                let Err(reason) = self.follow(session, services, pause).await;
-                format!("{server}: {reason}")
+                let Err(reason) = config.follow(session, services).await;
+                reason
             }
             Err(reason) => reason,
         }
     }
+}
 
-    async fn follow(
-        &self,
-        mut session: Session,
-        services: &Services,
-        pause: &mut Pause,
-    ) -> Result<Infallible, String> {
+impl Config {
+    async fn follow(&self, mut session: Session, services: &Services) -> Result<Infallible, String> {
         let mut tree = Tree::default();
         let mut keys = self.wanted(services, &mut tree);
+        let mut refused_pause = Pause::default();
+        let mut ask_again_at = None;
         loop {
+            match tree.has_refused() {
+                true => drop(ask_again_at.get_or_insert_with(|| Instant::now() + refused_pause.next())),
+                false => {
+                    ask_again_at = None;
+                    // A list alone is no success, because its nodes may be refused.
+                    if tree.is_idle() {
+                        refused_pause.reset();
+                    }
+                }
+            }
             while let Some((xid, request)) = tree.next_request() {
                 session.send(xid, &request).await?;
             }
@@ -184,12 +222,16 @@ impl Config {
                     keys = self.wanted(services, &mut tree);
                     continue;
                 }
+                () = tokio::time::sleep_until(ask_again_at.unwrap_or_else(Instant::now)), if ask_again_at.is_some() => {
+                    ask_again_at = None;
+                    tree.ask_refused_again();
+                    continue;
+                }
                 frame = session.next() => frame?,
             };
             match frame {
                 None => session.ping().await?,
                 Some(Frame::Reply { xid, code, body }) => {
-                    pause.reset();
                     if let Some(known) = tree.reply(xid, code, &body)? {
                         self.tell(services, &keys, known);
                     }

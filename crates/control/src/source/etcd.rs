@@ -28,7 +28,7 @@ pub use history::Note;
 pub(crate) use history::note;
 pub use last_good::{Kept, LastGood};
 pub(crate) use metrics::write_metrics;
-pub(crate) use plain::PlainReader;
+pub(crate) use plain::{MAX_KEYS, PlainReader, too_many_keys};
 pub use source::{EtcdSource, EtcdSourceError};
 pub use space::{KeySpace, Stray};
 pub use watch::Changed;

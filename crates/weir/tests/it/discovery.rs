@@ -1,71 +1,37 @@
 //! Upstreams with nodes of registries, in the real binary: files of targets, and a stand-in that speaks Consul's protocol.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Reply, Response, Weir, wait_until};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_weir");
-
-fn origin(text: &'static str) -> Origin {
-    Origin::start(move |_| Reply::ok(text))
-}
+use crate::support::{BINARY, follow_service};
 
 /// Asks one of the gateway's own listeners.
 fn ask(weir: &Weir, listener: &str, path: &str) -> Response {
     Client::connect(weir.address(listener)).get(path)
 }
 
-fn route(weir: &Weir, registry: &str) {
-    let upstream = json!({"discovery_type": registry, "service_name": "shop"});
-    weir.put("routes/1", json!({"uri": "/*", "upstream": upstream}));
-}
-
-/// A stand-in for a Consul agent: answers the health and catalog endpoints with `answer`, the rest with 404.
+/// A stand-in for a Consul agent: answers every request with the status and the value that were set last.
 struct Consul {
-    address: SocketAddr,
+    origin: Origin,
     answer: Arc<Mutex<(u16, Value)>>,
 }
 
 impl Consul {
     fn start(answer: Value) -> Consul {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let answer = Arc::new(Mutex::new((200, answer)));
         let script = Arc::clone(&answer);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let script = Arc::clone(&script);
-                // Ignored, because the gateway may have closed the connection.
-                thread::spawn(move || drop(serve(stream, &script)));
-            }
+        let origin = Origin::start(move |_| {
+            let (status, answer) = script.lock().unwrap().clone();
+            Reply::status(status, &answer.to_string())
         });
-        Consul { address, answer }
+        Consul { origin, answer }
     }
 
     fn say(&self, status: u16, answer: Value) {
         *self.answer.lock().unwrap() = (status, answer);
-    }
-}
-
-fn serve(mut stream: TcpStream, script: &Mutex<(u16, Value)>) -> std::io::Result<()> {
-    let mut seen = Vec::new();
-    let mut part = [0; 4096];
-    loop {
-        let read = stream.read(&mut part)?;
-        if read == 0 {
-            return Ok(());
-        }
-        seen.extend_from_slice(&part[..read]);
-        if seen.ends_with(b"\r\n\r\n") {
-            seen.clear();
-            let (status, answer) = script.lock().unwrap().clone();
-            let body = answer.to_string();
-            write!(stream, "HTTP/1.1 {status} Said\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
-        }
     }
 }
 
@@ -75,7 +41,7 @@ fn entry(address: SocketAddr) -> Value {
 
 #[test]
 fn file_of_targets_is_followed() {
-    let (one, other) = (origin("one"), origin("other"));
+    let (one, other) = (Origin::answering("one"), Origin::answering("other"));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.yaml");
     let write = |address: SocketAddr| std::fs::write(&path, format!("- targets: ['{address}']\n")).unwrap();
@@ -83,7 +49,7 @@ fn file_of_targets_is_followed() {
     let settings =
         format!("discovery: {{file: {{files: ['{}'], interval_ms: 20}}}}\n", folder.path().display());
     let weir = Weir::builder(BINARY).settings(&settings).start();
-    route(&weir, "file");
+    follow_service(&weir, "file", "shop");
     assert_eq!(weir.get("/").text(), "one");
     write(other.address());
     wait_until("the new target is used", || weir.get("/").text() == "other");
@@ -96,14 +62,14 @@ fn file_of_targets_is_followed() {
 
 #[test]
 fn consul_failure_and_restart_keep_nodes() {
-    let origin = origin("one");
+    let origin = Origin::answering("one");
     let consul = Consul::start(json!([entry(origin.address())]));
     let settings = format!(
         "discovery: {{consul: {{servers: ['http://{}'], fetch_interval: 1, token: secret}}}}\n",
-        consul.address
+        consul.origin.address()
     );
     let weir = Weir::builder(BINARY).settings(&settings).start();
-    route(&weir, "consul");
+    follow_service(&weir, "consul", "shop");
     assert_eq!(weir.get("/").text(), "one");
     wait_until("the copy is written", || {
         ask(&weir, "control", "/v1/discovery/consul/show_dump_file").text().contains("127.0.0.1")
@@ -111,11 +77,14 @@ fn consul_failure_and_restart_keep_nodes() {
     assert!(!ask(&weir, "control", "/v1/discovery/consul/dump").text().contains("secret"));
     consul.say(403, json!("ACL not found"));
     wait_until("the refusal is shown", || {
-        ask(&weir, "control", "/v1/discovery/consul/dump").status == 200
-            && ask(&weir, "metrics", "/metrics")
-                .text()
-                .contains("weir_discovery_failures_total{registry=\"consul\"} 1")
+        let states: Value = serde_json::from_str(&ask(&weir, "control", "/v1/discovery").text()).unwrap();
+        states["consul"]["failing_services"]["shop"].as_str().is_some_and(|reason| reason.contains("403"))
     });
+    let metrics = ask(&weir, "metrics", "/metrics").text();
+    let failures = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("weir_discovery_failures_total{registry=\"consul\"} "));
+    assert!(failures.is_some_and(|failures| failures.parse::<u64>().unwrap() > 0), "{metrics}");
     assert_eq!(weir.get("/").text(), "one");
     let weir = weir.restart();
     assert_eq!(weir.get("/").text(), "one", "the copy on disk serves");

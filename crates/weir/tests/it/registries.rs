@@ -3,18 +3,13 @@
 use serde_json::{Value, json};
 use testkit::{Client, Etcd, Origin, Reply, Signal, Step, Weir, wait_until};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_weir");
-
-fn origin(text: &'static str) -> Origin {
-    Origin::start(move |_| Reply::ok(text))
-}
+use crate::support::{BINARY, follow_service};
 
 /// A gateway with this block of settings and a route to the service.
 fn gateway(block: &Value, registry: &str, service: &str) -> Weir {
     let settings = json!({"discovery": {registry: block}}).to_string();
     let weir = Weir::builder(BINARY).settings(&settings).start();
-    let upstream = json!({"type": "roundrobin", "discovery_type": registry, "service_name": service});
-    weir.put("routes/1", json!({"uri": "/*", "upstream": upstream}));
+    follow_service(&weir, registry, service);
     weir
 }
 
@@ -27,7 +22,7 @@ fn wait_for(weir: &Weir, body: &str) {
 
 #[test]
 fn keys_of_etcd_are_nodes_and_outlive_it() {
-    let (one, two) = (origin("one"), origin("two"));
+    let (one, two) = (Origin::answering("one"), Origin::answering("two"));
     let mut etcd = Etcd::start(1);
     etcd.put("/services/shop/1", &one.address().to_string());
     let weir = gateway(&json!({"host": [etcd.endpoints()]}), "etcd", "shop");
@@ -43,7 +38,7 @@ fn keys_of_etcd_are_nodes_and_outlive_it() {
 
 #[test]
 fn event_of_kubernetes_moves_the_traffic() {
-    let (one, two) = (origin("one"), origin("two"));
+    let (one, two) = (Origin::answering("one"), Origin::answering("two"));
     let slice = |origin: &Origin| {
         json!({"metadata": {"name": "web-1", "namespace": "shop", "resourceVersion": "6",
                 "labels": {"kubernetes.io/service-name": "web"}},

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
+use serde_json::json;
 use testkit::{Origin, Reply, Signal, Step, Weir, WeirBuilder};
 
 /// The binary under test.
@@ -45,6 +46,12 @@ pub(crate) fn upstream(nodes: &[SocketAddr], more: &str) -> String {
         write!(text, "'{node}': 1, ").unwrap();
     }
     if more.is_empty() { text + "}}" } else { format!("{text}}}, {more}}}") }
+}
+
+/// Puts a route for every path to the nodes of a registry's service.
+pub(crate) fn follow_service(weir: &Weir, registry: &str, service: &str) {
+    let upstream = json!({"discovery_type": registry, "service_name": service});
+    weir.put("routes/1", json!({"uri": "/*", "upstream": upstream}));
 }
 
 /// An origin with long requests: it accepts an upgrade and echoes, and at `/slow` it sets `asked` and answers `done`

@@ -5,6 +5,7 @@ use testkit::Etcd;
 
 use super::*;
 use crate::discovery::followed::Followed;
+use crate::source::etcd::EtcdError;
 
 #[test]
 fn keys_name_service_and_instance() {
@@ -33,8 +34,75 @@ fn long_values_are_cut() {
 fn block_obeys_its_rules() {
     let context = BuildContext::default();
     assert!(build(&json!({"host": ["http://127.0.0.1:1"]}), &context).is_ok());
-    let half = json!({"host": ["http://127.0.0.1:1"], "tls": {"cert": "/c"}});
-    assert_eq!(build(&half, &context).err().as_deref(), Some("tls.cert and tls.key belong together"));
+    let half = json!({"etcd": {"host": ["http://127.0.0.1:1"], "tls": {"cert": "/c"}}});
+    let faults = crate::discovery::check(half.as_object().unwrap());
+    assert!(faults[0].pointer.starts_with("/etcd/tls"), "{faults:?}");
+    let whole =
+        json!({"tls": {"ca": "/a", "cert": "/c", "key": "/k", "sni": "n", "verify": false}, "host": []});
+    let tls = Block::deserialize(whole).unwrap().tls;
+    assert_eq!((tls.sni.as_deref(), tls.common.verify), (Some("n"), false));
+    assert_eq!(tls.common.ca.as_deref(), Some(std::path::Path::new("/a")));
+    let usual = Block::deserialize(json!({"host": [], "tls": {}})).unwrap();
+    assert!(usual.tls.common.verify);
+}
+
+#[test]
+fn keys_of_changes_are_bounded() {
+    let mut catalog = Catalog::default();
+    for number in 0..=MAX_KEYS {
+        assert!(catalog.check().is_ok());
+        catalog.change(b"/s/", format!("/s/{number}/1").as_bytes(), Some(b"h:1".to_vec()));
+    }
+    assert!(catalog.check().is_err());
+    catalog.change(b"/s/", b"/s/0/1", Some(b"h:2".to_vec()));
+    catalog.change(b"/s/", b"/s/0/1", None);
+    catalog.change(b"/s/", b"/s/0/1", None);
+    assert_eq!(catalog.count, MAX_KEYS);
+    assert!(catalog.check().is_ok());
+}
+
+#[tokio::test]
+async fn compacted_watch_ends_with_its_reason() {
+    let etcd = Etcd::start(1);
+    (0..3).for_each(|number| etcd.put("/services/orders/1", &format!("h:8{number}")));
+    let block: Block = serde_json::from_value(json!({"host": [etcd.endpoints()]})).unwrap();
+    let reader = PlainReader::new(config(block)).unwrap();
+    let mut keys = Vec::new();
+    let revision = reader.load(|key, value| keys.push((key, value))).await.unwrap();
+    assert_eq!(keys, [(b"/services/orders/1".to_vec(), b"h:82".to_vec())]);
+    etcd.ctl(&["compaction", &revision.to_string()]);
+    // etcd confirms such a watch first.
+    let mut compacted = reader.watch(0).await.unwrap();
+    assert_eq!(reader.next(&mut compacted).await.err(), Some(EtcdError::Compacted));
+    let mut watch = reader.watch(revision).await.unwrap();
+    etcd.put("/services/orders/2", "h:90");
+    let changes = reader.next(&mut watch).await.unwrap();
+    assert_eq!(changes, [(b"/services/orders/2".to_vec(), Some(b"h:90".to_vec()))]);
+}
+
+#[tokio::test]
+async fn forbidden_watch_is_refused_when_opened() {
+    let etcd = Etcd::start(1);
+    for arguments in [
+        &["user", "add", "root:r"][..],
+        &["user", "grant-role", "root", "root"],
+        &["user", "add", "weak:w"],
+        &["auth", "enable"],
+    ] {
+        etcd.ctl(arguments);
+    }
+    let block = json!({"host": [etcd.endpoints()], "user": "weak", "password": "w"});
+    let reader = PlainReader::new(config(serde_json::from_value(block).unwrap())).unwrap();
+    let refused = reader.watch(1).await.err().unwrap().to_string();
+    assert!(refused.contains("permission denied"), "{refused}");
+}
+
+#[test]
+fn unreadable_certificate_stays_the_shown_reason() {
+    let block = json!({"host": ["https://127.0.0.1:1"], "tls": {"ca": "/nowhere/ca.pem"}});
+    let orders = Followed::start("etcd", &block, "orders");
+    orders.wait_for_failure("/nowhere/ca.pem");
+    assert!(!orders.discovery.states().to_string().contains("it ended"));
 }
 
 #[test]

@@ -1,5 +1,10 @@
-//! Connections to one server: opened, kept for the next call, and given up. A call on a kept connection that fails before
-//! its answer begins is sent once more on a new one, because the server may have closed the connection meanwhile.
+//! Connections to one server: opened, kept for the next call for a while, and given up. A call on a kept connection that
+//! fails before its answer begins is sent once more on a new one, because the server may have closed the connection
+//! meanwhile. A kept connection that does not answer in time takes the others with it, because a middlebox that forgets
+//! silent connections forgets all of them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, HeaderValue};
@@ -21,22 +26,36 @@ pub(super) type Sender = SendRequest<Full<Bytes>>;
 
 /// Idle connections to one server.
 #[derive(Debug, Default)]
-pub(super) struct Connections(Mutex<Vec<Sender>>);
+pub(super) struct Connections(Mutex<Vec<Idle>>);
+
+/// An idle connection.
+#[derive(Debug)]
+struct Idle {
+    sender: Sender,
+    since: Instant,
+}
 
 impl Connections {
+    /// Sends a call on a kept connection or a new one. `waits_on_kept` is true while a kept one has not answered.
     pub(super) async fn send(
         &self,
         server: &Server,
         call: &Call,
         settings: &HttpSettings,
+        waits_on_kept: &AtomicBool,
     ) -> Result<(Response<Incoming>, Sender), String> {
-        self.keep_usable();
+        self.keep_usable(Instant::now());
         let kept = self.0.lock().pop();
-        if let Some(mut sender) = kept
-            && sender.ready().await.is_ok()
-            && let Ok(response) = sender.send_request(request(server, call)?).await
-        {
-            return Ok((response, sender));
+        if let Some(Idle { mut sender, .. }) = kept {
+            waits_on_kept.store(true, Ordering::Relaxed);
+            let answer = match sender.ready().await {
+                Ok(()) => sender.send_request(request(server, call)?).await,
+                Err(error) => Err(error),
+            };
+            waits_on_kept.store(false, Ordering::Relaxed);
+            if let Ok(response) = answer {
+                return Ok((response, sender));
+            }
         }
         let mut sender = match tokio::time::timeout(settings.connect_timeout, open(server, settings)).await {
             Ok(opened) => opened?,
@@ -49,16 +68,25 @@ impl Connections {
         Ok((response, sender))
     }
 
-    /// Gives closed connections up.
-    fn keep_usable(&self) {
-        self.0.lock().retain(|sender| !sender.is_closed());
+    /// Gives up connections that are closed or were idle for [`IDLE_LIMIT`] at `now`.
+    pub(super) fn keep_usable(&self, now: Instant) {
+        self.0.lock().retain(|idle| {
+            !idle.sender.is_closed() && now.saturating_duration_since(idle.since) < IDLE_LIMIT
+        });
+    }
+
+    /// Gives all kept connections up if a call has timed out on one of them.
+    pub(super) fn timed_out(&self, waits_on_kept: &AtomicBool) {
+        if waits_on_kept.load(Ordering::Relaxed) {
+            self.0.lock().clear();
+        }
     }
 
     /// Keeps a connection after the body of its answer was read.
     pub(super) fn keep(&self, sender: Sender) {
         let mut idle = self.0.lock();
         if idle.len() < IDLE_MAX {
-            idle.push(sender);
+            idle.push(Idle { sender, since: Instant::now() });
         }
     }
 }
@@ -104,6 +132,8 @@ fn request(server: &Server, call: &Call) -> Result<Request<Full<Bytes>>, String>
 
 /// Idle connections to one server.
 const IDLE_MAX: usize = 64;
+/// Connections that were idle for longer are not used again. Servers and middleboxes close them after a minute or more.
+pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of an answer's head.
 const HEAD_MAX_BYTES: usize = 64 * 1024;
 /// Fields of an answer's head.

@@ -1,13 +1,15 @@
 //! Tests of the client against scripted servers on loopback.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
 use model::outbound::OutboundPolicy;
+use testkit::{Authority, Origin, Reply, Signal, TlsBehaviour, TlsFront};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use super::connection::IDLE_LIMIT;
 use super::{Call, HttpClient, HttpSettings, TlsSettings};
 
 fn settings(servers: Vec<String>) -> HttpSettings {
@@ -58,12 +60,98 @@ async fn connection_is_kept_for_next_call() {
 }
 
 #[tokio::test]
+async fn connection_is_not_kept_for_long() {
+    let (url, connections) = serve("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").await;
+    let client = HttpClient::new(settings(vec![url])).unwrap();
+    client.call(&Call::get("/")).await.unwrap();
+    let kept = &client.inner.servers[0].connections;
+    kept.keep_usable(Instant::now());
+    client.call(&Call::get("/")).await.unwrap();
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
+    kept.keep_usable(Instant::now() + IDLE_LIMIT);
+    client.call(&Call::get("/")).await.unwrap();
+    assert_eq!(connections.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn call_is_repeated_after_lost_connection() {
+    let calls = AtomicUsize::new(0);
+    let origin = Origin::start(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
+        // The kept connection ends with its second request.
+        1 => Reply::new().close(),
+        _ => Reply::ok("hi"),
+    });
+    let client = HttpClient::new(settings(vec![format!("http://{}", origin.address())])).unwrap();
+    for _ in 0..2 {
+        assert_eq!(client.call(&Call::get("/")).await.unwrap().ok(), Ok(&b"hi"[..]));
+    }
+    assert_eq!((origin.requests().len(), origin.connections()), (3, 2));
+}
+
+#[tokio::test]
+async fn silent_kept_connection_takes_the_others_with_it() {
+    let (both, never) = (Barrier::new(2), Signal::new());
+    let silent = never.clone();
+    let origin = Origin::start(move |request| match request.path() {
+        "/both" => {
+            both.wait();
+            Reply::ok("hi")
+        }
+        "/silent" => Reply::new().wait(&silent),
+        _ => Reply::ok("hi"),
+    });
+    let client = HttpClient::new(settings(vec![format!("http://{}", origin.address())])).unwrap();
+    let call = Call::get("/both");
+    let (one, other) = tokio::join!(client.call(&call), client.call(&call));
+    assert!(one.is_ok() && other.is_ok());
+    let short = Call::get("/silent").within(Duration::from_millis(50));
+    assert!(client.call(&short).await.unwrap_err().contains("no whole answer within 50 ms"));
+    assert_eq!(origin.connections(), 2);
+    client.call(&Call::get("/")).await.unwrap();
+    assert_eq!(origin.connections(), 3, "the other kept connection is not used");
+    never.set();
+}
+
+#[tokio::test]
+async fn certificates_are_verified_and_presented() {
+    let (authority, folder) = (Authority::new("of a test"), tempfile::tempdir().unwrap());
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        Some(path)
+    };
+    let pair = authority.pair(&["localhost"]);
+    let origin = Origin::start(|_| Reply::ok("hi"));
+    let behaviour =
+        TlsBehaviour { client_authority: Some(authority.pem().to_owned()), ..TlsBehaviour::default() };
+    let front = TlsFront::with(origin.address(), &pair, behaviour);
+    let trusted = TlsSettings {
+        ca: write("ca.pem", authority.pem()),
+        cert: write("cert.pem", &pair.certificate),
+        key: write("key.pem", &pair.key),
+        verify: true,
+    };
+    let call = async |host: &str, tls: &TlsSettings| {
+        let servers = vec![format!("https://{host}:{}", front.port())];
+        let client = HttpClient::new(HttpSettings { tls: tls.clone(), ..settings(servers) }).unwrap();
+        client.call(&Call::get("/")).await.map(|reply| reply.status)
+    };
+    assert_eq!(call("localhost", &trusted).await, Ok(200));
+    assert!(front.handshakes()[0].client_certificate.is_some());
+    let other = write("other.pem", Authority::new("another").pem());
+    let untrusted = TlsSettings { ca: other, ..trusted.clone() };
+    assert!(call("localhost", &untrusted).await.unwrap_err().contains("no TLS with it"));
+    assert!(call("127.0.0.1", &trusted).await.unwrap_err().contains("no TLS with it"), "another name");
+    assert_eq!(call("127.0.0.1", &TlsSettings { verify: false, ..untrusted }).await, Ok(200));
+    let missing = TlsSettings { ca: Some(folder.path().join("none.pem")), ..trusted };
+    assert!(call("localhost", &missing).await.unwrap_err().contains("none.pem"));
+}
+
+#[tokio::test]
 async fn next_server_answers_for_failed_one() {
     let (bad, _) = serve("HTTP/1.1 500 Down\r\nContent-Length: 0\r\n\r\n").await;
     let (good, _) = serve("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").await;
-    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let closed = format!("http://{}", unused.local_addr().unwrap());
-    drop(unused);
+    let closed = format!("http://{}", Origin::nowhere());
     let client = HttpClient::new(settings(vec![closed, bad.clone(), good])).unwrap();
     assert_eq!(client.call(&Call::get("/")).await.unwrap().status, 200);
     let client = HttpClient::new(settings(vec![bad])).unwrap();
@@ -92,6 +180,12 @@ fn unusable_server_is_refused_without_password() {
     let reason = |url: &str| HttpClient::new(settings(vec![url.to_owned()])).unwrap_err();
     assert!(reason("ftp://u:secret@h:1").contains("\"h:1\" has a scheme other than"));
     assert!(!reason("ftp://u:secret@h:1").contains("secret"));
+    for port in ["99999", "0", "", "8o"] {
+        let reason = reason(&format!("http://u:secret@h:{port}"));
+        assert!(!reason.contains("secret") && reason.contains("write http://HOST:PORT"), "{reason}");
+    }
+    assert!(reason("http://h:99999/").contains("h:99999/\" has no port from 1 to 65535"));
+    assert!(HttpClient::new(settings(vec!["http://[::1]:80".to_owned(), "https://h".to_owned()])).is_ok());
     assert!(reason("nonsense").contains("write http://HOST:PORT"));
     assert!(HttpClient::new(settings(Vec::new())).unwrap_err().contains("no server"));
 }

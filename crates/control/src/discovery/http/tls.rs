@@ -1,4 +1,4 @@
-//! TLS to registries: which certificates are trusted, and which one the gateway presents. Files are read at each connection,
+//! TLS to registries: the certificates that are trusted, and the one that the gateway presents. Files are read at each connection,
 //! so that a renewed certificate is used without a restart.
 
 use std::path::PathBuf;
@@ -37,9 +37,9 @@ impl TlsSettings {
             "type": "object",
             "description": "TLS, for servers with https.",
             "properties": {
-                "ca": {"type": "string", "description": "File of trusted authorities (PEM); without it, those of the system."},
-                "cert": {"type": "string", "description": "File of the certificate (PEM) that the gateway presents."},
-                "key": {"type": "string", "description": "File of the private key (PEM) of that certificate."},
+                "ca": {"type": "string", "minLength": 1, "description": "File of trusted authorities (PEM); without it, those of the system."},
+                "cert": {"type": "string", "minLength": 1, "description": "File of the certificate (PEM) that the gateway presents."},
+                "key": {"type": "string", "minLength": 1, "description": "File of the private key (PEM) of that certificate."},
                 "verify": {"type": "boolean", "default": true, "description": "Whether the server's certificate is verified."}
             },
             "dependencies": {"cert": ["key"], "key": ["cert"]},
@@ -47,6 +47,8 @@ impl TlsSettings {
         })
     }
 
+    /// Makes connections of these settings; it reads the files.
+    ///
     /// # Errors
     /// A file cannot be read or used; the error names it.
     pub(super) fn connector(&self) -> Result<TlsConnector, String> {

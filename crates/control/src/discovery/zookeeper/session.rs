@@ -1,14 +1,16 @@
-//! One session with a server of ZooKeeper: the connection, its greeting, frames in and out, and signs of life. It does not
-//! know what is read.
+//! One session with a server of ZooKeeper: the connection, its greeting, frames in and out, and pings. It does not know the
+//! meaning of replies.
 
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use model::outbound::OutboundPolicy;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::wire::{self, Frame, MAX_FRAME_BYTES, Request};
+use super::Server;
+use super::wire::{self, Frame, HEAD_BYTES, MAX_DROPPED_BYTES, MAX_FRAME_BYTES, Request};
+use crate::secret::connect;
 
 /// An open session. It ends with the connection.
 pub(super) struct Session {
@@ -24,31 +26,42 @@ pub(super) struct Session {
 /// Reads frames; a read that is dropped in the middle of a frame is continued by the next one.
 struct FrameReader {
     stream: BufReader<OwnedReadHalf>,
+    /// The length of the current frame and its bytes, or its head where the frame is too long to be kept.
     bytes: Vec<u8>,
+    /// Bytes of the current frame behind its head that were dropped.
+    dropped: usize,
+    /// The longest frame that is accepted.
+    length_max: usize,
+}
+
+/// The bytes of a frame, or those of its head where the rest was dropped.
+struct FrameBytes {
+    bytes: Vec<u8>,
+    is_cut: bool,
 }
 
 impl Session {
-    /// Connects to `HOST:PORT` and opens a session, with credentials if there are some.
+    /// Connects to the server and opens a session, with credentials if there are some.
     ///
     /// # Errors
     /// The reason, a sentence without the credentials.
     pub(super) async fn open(
-        server: &str,
+        server: &Server,
+        policy: &OutboundPolicy,
         credentials: Option<&(String, String)>,
         connect_timeout: Duration,
         session_timeout: Duration,
     ) -> Result<Session, String> {
         let open = async {
-            let stream = TcpStream::connect(server)
-                .await
-                .map_err(|error| format!("{server} cannot be reached: {error}"))?;
+            let stream = connect(&server.host, server.port, policy).await?;
             // Small requests wait for nothing; a socket without the option is slower only.
             let _ = stream.set_nodelay(true);
             let (reader, mut writer) = stream.into_split();
-            let mut reader = FrameReader { stream: BufReader::new(reader), bytes: Vec::new() };
+            let mut reader = FrameReader::new(reader);
             let session_ms = i32::try_from(session_timeout.as_millis()).unwrap_or(i32::MAX);
             write(&mut writer, &wire::connect(session_ms)).await?;
-            let granted = wire::connected(&reader.next().await?)?;
+            let granted = wire::connected(&reader.next().await?.bytes)?;
+            reader.length_max = MAX_DROPPED_BYTES;
             if let Some((scheme, credentials)) = credentials {
                 write(&mut writer, &wire::auth(scheme, credentials)).await?;
             }
@@ -56,7 +69,7 @@ impl Session {
         };
         let opened: Result<_, String> = timeout(connect_timeout, open)
             .await
-            .map_err(|_| format!("{server} opened no session within {} ms", connect_timeout.as_millis()))?;
+            .map_err(|_| format!("no session within {} ms", connect_timeout.as_millis()))?;
         let (reader, writer, granted) = opened?;
         let now = Instant::now();
         let ping_interval = granted / 3;
@@ -88,7 +101,13 @@ impl Session {
         match timeout_at(self.next_ping.min(silent_at), self.reader.next()).await {
             Ok(bytes) => {
                 self.last_frame = Instant::now();
-                wire::frame(&bytes?).map(Some)
+                let FrameBytes { bytes, is_cut } = bytes?;
+                Ok(Some(match wire::frame(&bytes)? {
+                    Frame::Reply { xid, code: 0, body } if is_cut => {
+                        Frame::Reply { xid, code: wire::TOO_LONG, body }
+                    }
+                    frame => frame,
+                }))
             }
             Err(_) if Instant::now() >= silent_at => {
                 Err(format!("the server is silent for {} ms", self.silence_limit.as_millis()))
@@ -114,14 +133,28 @@ impl Session {
 }
 
 impl FrameReader {
-    async fn next(&mut self) -> Result<Vec<u8>, String> {
+    /// A reader that accepts frames of at most [`MAX_FRAME_BYTES`], for the greeting.
+    fn new(stream: OwnedReadHalf) -> FrameReader {
+        let stream = BufReader::new(stream);
+        FrameReader { stream, bytes: Vec::new(), dropped: 0, length_max: MAX_FRAME_BYTES }
+    }
+
+    async fn next(&mut self) -> Result<FrameBytes, String> {
         loop {
-            let missing = self.missing()?;
-            if missing == 0 {
-                return Ok(std::mem::take(&mut self.bytes).split_off(4));
-            }
-            let mut part = (&mut self.stream).take(missing as u64);
-            let read = part.read_buf(&mut self.bytes).await;
+            let (missing, to_drop) = self.missing()?;
+            let read = if missing > 0 {
+                let mut part = (&mut self.stream).take(missing as u64);
+                part.read_buf(&mut self.bytes).await
+            } else if to_drop > 0 {
+                let read = self.stream.fill_buf().await.map(|buffered| buffered.len().min(to_drop));
+                let dropped = *read.as_ref().unwrap_or(&0);
+                self.stream.consume(dropped);
+                self.dropped += dropped;
+                read
+            } else {
+                let bytes = std::mem::take(&mut self.bytes).split_off(4);
+                return Ok(FrameBytes { bytes, is_cut: std::mem::take(&mut self.dropped) > 0 });
+            };
             match read {
                 Ok(0) => return Err("the server closed the connection".to_owned()),
                 Ok(_) => {}
@@ -130,16 +163,19 @@ impl FrameReader {
         }
     }
 
-    /// The bytes that the current frame lacks, its length first.
-    fn missing(&self) -> Result<usize, String> {
-        let Some((length, body)) = self.bytes.split_first_chunk::<4>() else {
-            return Ok(4 - self.bytes.len());
+    /// The bytes that the current frame lacks, its length first, and those behind its head that are to be dropped.
+    fn missing(&self) -> Result<(usize, usize), String> {
+        let Some((length, kept)) = self.bytes.split_first_chunk::<4>() else {
+            return Ok((4 - self.bytes.len(), 0));
         };
         let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-        if length > MAX_FRAME_BYTES {
-            return Err(format!("a frame of the server has more than {MAX_FRAME_BYTES} bytes, or is none"));
+        if length > self.length_max {
+            return Err(format!("a frame of the server has more than {} bytes, or is none", self.length_max));
         }
-        Ok(length - body.len())
+        Ok(match length > MAX_FRAME_BYTES {
+            true => (HEAD_BYTES - kept.len(), length - HEAD_BYTES - self.dropped),
+            false => (length - kept.len(), 0),
+        })
     }
 }
 

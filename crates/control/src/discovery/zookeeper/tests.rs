@@ -6,9 +6,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
+use model::discovery::ServiceKey;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::{BuildContext, build};
 use crate::discovery::followed::Followed;
 
 /// The nodes by path, and the open connections.
@@ -18,6 +20,8 @@ struct Nodes {
     sessions: Vec<TcpStream>,
     /// Watched paths; the stand-in sends an event to all sessions.
     watched: Vec<String>,
+    /// Whether no node may be read.
+    is_refusing: bool,
 }
 
 struct StandIn {
@@ -88,7 +92,7 @@ fn serve(mut stream: TcpStream, nodes: &Mutex<Nodes>, credentials: Option<&str>)
                 is_known = credentials.is_some_and(|credentials| request.ends_with(credentials.as_bytes()));
                 (if is_known { 0 } else { -115 }, Vec::new())
             }
-            _ if !is_known => (-102, Vec::new()),
+            _ if !is_known || nodes.is_refusing => (-102, Vec::new()),
             _ => answer(&mut nodes, operation, std::str::from_utf8(&request[12..request.len() - 1]).unwrap()),
         };
         stream.write_all(&framed(&[int(xid), vec![0; 8], int(code), body].concat()))?;
@@ -166,6 +170,48 @@ fn nodes_stay_while_the_session_is_lost() {
     server.nodes.lock().data.insert("/services/orders/2".to_owned(), node("10.0.0.2"));
     server.drop_sessions();
     orders.wait_for(&["10.0.0.1:80 100", "10.0.0.2:80 100"]);
+    let states = orders.all_shown();
+    let first = states.iter().position(|state| !state.is_empty()).unwrap();
+    assert!(states[first..].iter().all(|state| !state.is_empty()), "{states:?}");
+}
+
+#[test]
+fn refused_service_is_read_again_in_its_session() {
+    let server = StandIn::start(None);
+    server.set("/services/orders/1", Some(&node("10.0.0.1")));
+    server.nodes.lock().is_refusing = true;
+    let orders = Followed::start("zookeeper", &server.block(), "orders");
+    orders.wait_for_note("the credentials may not read /services/orders");
+    let mut key = ServiceKey::new("zookeeper", "orders");
+    key.args.insert("metadata".into(), "{}".into());
+    let further = orders.follow(&key);
+    further.wait_for_note("the credentials may not read /services/orders");
+    server.nodes.lock().is_refusing = false;
+    orders.wait_for(&["10.0.0.1:80 100"]);
+    further.wait_for(&["10.0.0.1:80 100"]);
+    assert_eq!(server.nodes.lock().sessions.len(), 1, "a refusal does not end the session");
+}
+
+#[test]
+fn overlong_list_fails_its_service_only() {
+    let server = StandIn::start(None);
+    server.set("/services/orders/1", Some(&node("10.0.0.1")));
+    let name = format!("/services/long/{}", "x".repeat(9 << 20));
+    server.set(&name, Some(""));
+    let long = Followed::start("zookeeper", &server.block(), "long");
+    long.wait_for_note("the reply about /services/long has more than");
+    let orders = long.follow(&ServiceKey::new("zookeeper", "orders"));
+    orders.wait_for(&["10.0.0.1:80 100"]);
+    assert_eq!(server.nodes.lock().sessions.len(), 1);
+}
+
+#[test]
+fn forbidden_address_is_not_connected_to() {
+    let block = json!({"host": ["169.254.169.254:2181"]});
+    let orders = Followed::start("zookeeper", &block, "orders");
+    orders.wait_for_note("the setting outbound_allow lists");
+    let faulty = build(&json!({"host": ["h:70000"]}), &BuildContext::default());
+    assert_eq!(faulty.err().as_deref(), Some("the server `h:70000` has no port from 1 to 65535"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The followed services of one ZooKeeper session: which requests a reply or an event leads to, and when a service is
-//! known completely. It does no I/O, so that every order of replies can be tested.
+//! The followed services of one ZooKeeper session: the requests that a reply or an event leads to, and the moment when a
+//! service is known completely. It does no I/O, so that every order of replies can be tested.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -8,12 +8,15 @@ use super::wire::{NO_NODE, Request, children, data, refusal};
 /// The nodes of one service.
 #[derive(Debug, Default)]
 struct Service {
-    /// Data by name; none: it is asked for.
+    /// Data by name; none: a request for it has no reply yet.
     nodes: BTreeMap<String, Option<Vec<u8>>>,
-    /// Whether the list of names is asked for; a second request follows if a watch fires meanwhile.
+    /// Whether a request for the list of names has no reply yet. A watch that fires meanwhile adds none, because the server
+    /// answers that request with the changed list.
     is_listing: bool,
     /// Whether the service's node does not exist.
     is_missing: bool,
+    /// Why the list or a node could not be read; none after the next good list.
+    refused: Option<String>,
 }
 
 /// A complete state of a service, or the reason why there is none.
@@ -72,16 +75,35 @@ impl Tree {
             return Err("the server answers requests in another order".to_owned());
         }
         match request {
-            Request::Children(path) => self.listed(path, code, body),
+            Request::Children(path) => Ok(self.listed(path, code, body)),
             Request::Exists(path) => {
-                // The node was made between the two requests.
-                if code == 0 {
-                    self.list(&path);
+                match code {
+                    // The node was made between the two requests.
+                    0 => self.list(&path),
+                    NO_NODE => {}
+                    other => return Ok(self.refuse(&path, refusal(other, &path))),
                 }
                 Ok(None)
             }
-            Request::Data(path) => self.read(&path, code, body),
+            Request::Data(path) => Ok(self.read(&path, code, body)),
         }
+    }
+
+    /// Whether a service could not be read. No watch reports when it can be.
+    pub(super) fn has_refused(&self) -> bool {
+        self.services.values().any(|service| service.refused.is_some())
+    }
+
+    /// Whether no request waits for its turn or for its reply.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.sent.is_empty()
+    }
+
+    /// Asks again for all services that could not be read.
+    pub(super) fn ask_refused_again(&mut self) {
+        let refused = self.services.iter().filter(|(_, service)| service.refused.is_some());
+        let paths: Vec<String> = refused.map(|(path, _)| path.clone()).collect();
+        paths.iter().for_each(|path| self.list(path));
     }
 
     /// Takes an event of a watch: a service's list or a node's data has changed.
@@ -97,7 +119,7 @@ impl Tree {
         }
     }
 
-    /// The complete state of a service; none while a reply is awaited.
+    /// The complete state of a service, or the reason of the last refusal; none while a reply is awaited.
     pub(super) fn known(&self, path: String) -> Option<Known> {
         self.services.get(&path)?.known(path)
     }
@@ -109,21 +131,26 @@ impl Tree {
         }
     }
 
-    fn listed(&mut self, path: String, code: i32, body: &[u8]) -> Result<Option<Known>, String> {
-        let Some(service) = self.services.get_mut(&path) else { return Ok(None) };
+    fn listed(&mut self, path: String, code: i32, body: &[u8]) -> Option<Known> {
+        let service = self.services.get_mut(&path)?;
         service.is_listing = false;
         if code == NO_NODE {
             service.nodes.clear();
             service.is_missing = true;
+            service.refused = None;
             self.waiting.push_back(Request::Exists(path.clone()));
-            return Ok(service.known(path));
+            return service.known(path);
         }
-        if code != 0 {
-            let reason = refusal(code, &path);
-            return Ok(Some(Known { path, nodes: Err(reason) }));
-        }
+        let names = match code {
+            0 => children(body),
+            other => Err(refusal(other, &path)),
+        };
+        let names = match names {
+            Ok(names) => names,
+            Err(reason) => return self.refuse(&path, reason),
+        };
         service.is_missing = false;
-        let names = children(body)?;
+        service.refused = None;
         let mut before = std::mem::take(&mut service.nodes);
         for name in names {
             match before.remove(&name) {
@@ -136,32 +163,45 @@ impl Tree {
                 }
             }
         }
-        Ok(service.known(path))
+        service.known(path)
     }
 
-    fn read(&mut self, path: &str, code: i32, body: &[u8]) -> Result<Option<Known>, String> {
-        let Some((service_path, node)) = path.rsplit_once('/') else { return Ok(None) };
-        let Some(service) = self.services.get_mut(service_path) else { return Ok(None) };
-        match code {
-            0 if service.nodes.contains_key(node) => {
-                service.nodes.insert(node.to_owned(), Some(data(body)?));
-            }
+    fn read(&mut self, path: &str, code: i32, body: &[u8]) -> Option<Known> {
+        let (service_path, node) = path.rsplit_once('/')?;
+        let service = self.services.get_mut(service_path)?;
+        let read = match code {
+            0 => data(body).map(Some),
             // The node is gone; the watch of the list has fired.
-            0 | NO_NODE => {
-                service.nodes.remove(node);
+            NO_NODE => Ok(None),
+            other => Err(refusal(other, path)),
+        };
+        match read {
+            Ok(Some(data)) if service.nodes.contains_key(node) => {
+                service.nodes.insert(node.to_owned(), Some(data));
             }
-            other => {
+            Ok(_) => drop(service.nodes.remove(node)),
+            Err(reason) => {
+                // The next list asks for the node again.
                 service.nodes.remove(node);
-                let nodes = Err(refusal(other, path));
-                return Ok(Some(Known { path: service_path.to_owned(), nodes }));
+                return self.refuse(service_path, reason);
             }
         }
-        Ok(service.known(service_path.to_owned()))
+        // The reason of a refusal was reported with its reply.
+        service.known(service_path.to_owned()).filter(|known| known.nodes.is_ok())
+    }
+
+    fn refuse(&mut self, path: &str, reason: String) -> Option<Known> {
+        let service = self.services.get_mut(path)?;
+        service.refused = Some(reason.clone());
+        Some(Known { path: path.to_owned(), nodes: Err(reason) })
     }
 }
 
 impl Service {
     fn known(&self, path: String) -> Option<Known> {
+        if let Some(reason) = &self.refused {
+            return Some(Known { path, nodes: Err(reason.clone()) });
+        }
         let nodes: Option<Vec<Vec<u8>>> = self.nodes.values().cloned().collect();
         let nodes = nodes.filter(|_| !self.is_listing)?;
         Some(Known { path, nodes: Ok((!self.is_missing).then_some(nodes)) })
@@ -172,121 +212,4 @@ impl Service {
 const MAX_IN_FLIGHT: usize = 500;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(names: &[&str]) -> Vec<u8> {
-        let mut out = i32::try_from(names.len()).unwrap().to_be_bytes().to_vec();
-        for name in names {
-            out.extend(i32::try_from(name.len()).unwrap().to_be_bytes());
-            out.extend(name.as_bytes());
-        }
-        out
-    }
-
-    fn text(text: &str) -> Vec<u8> {
-        names(&[text])[4..].to_vec()
-    }
-
-    fn expect(tree: &mut Tree, request: &Request) -> i32 {
-        let (xid, next) = tree.next_request().expect("a request");
-        assert_eq!(&next, request);
-        xid
-    }
-
-    fn children_of(path: &str) -> Request {
-        Request::Children(path.to_owned())
-    }
-
-    fn data_of(path: &str) -> Request {
-        Request::Data(path.to_owned())
-    }
-
-    /// A tree that knows `/s/a` with one node.
-    fn followed() -> Tree {
-        let mut tree = Tree::default();
-        tree.follow(&["/s/a".to_owned()]);
-        let xid = expect(&mut tree, &children_of("/s/a"));
-        assert_eq!(tree.reply(xid, 0, &names(&["1"])), Ok(None));
-        let xid = expect(&mut tree, &data_of("/s/a/1"));
-        let known = tree.reply(xid, 0, &text("one")).unwrap().unwrap();
-        assert_eq!(known.nodes, Ok(Some(vec![b"one".to_vec()])));
-        assert_eq!(tree.next_request(), None);
-        tree
-    }
-
-    #[test]
-    fn service_is_known_when_all_nodes_are_read() {
-        let mut tree = followed();
-        tree.event("/s/a");
-        let xid = expect(&mut tree, &children_of("/s/a"));
-        assert_eq!(tree.reply(xid, 0, &names(&["1", "2", "3"])), Ok(None));
-        let second = expect(&mut tree, &data_of("/s/a/2"));
-        let third = expect(&mut tree, &data_of("/s/a/3"));
-        assert_eq!(tree.reply(second, 0, &text("two")), Ok(None));
-        let known = tree.reply(third, NO_NODE, b"").unwrap().unwrap();
-        assert_eq!(known.nodes, Ok(Some(vec![b"one".to_vec(), b"two".to_vec()])));
-    }
-
-    #[test]
-    fn missing_service_is_watched_until_it_is_made() {
-        let mut tree = Tree::default();
-        tree.follow(&["/s/a".to_owned()]);
-        let xid = expect(&mut tree, &children_of("/s/a"));
-        assert_eq!(tree.reply(xid, NO_NODE, b"").unwrap().unwrap().nodes, Ok(None));
-        let xid = expect(&mut tree, &Request::Exists("/s/a".to_owned()));
-        assert_eq!(tree.reply(xid, NO_NODE, b""), Ok(None));
-        assert_eq!(tree.next_request(), None);
-        tree.event("/s/a");
-        expect(&mut tree, &children_of("/s/a"));
-    }
-
-    #[test]
-    fn changed_data_is_read_again() {
-        let mut tree = followed();
-        tree.event("/s/a/1");
-        tree.event("/s/a/unknown");
-        let xid = expect(&mut tree, &data_of("/s/a/1"));
-        let known = tree.reply(xid, 0, &text("new")).unwrap().unwrap();
-        assert_eq!(known.nodes, Ok(Some(vec![b"new".to_vec()])));
-        assert_eq!(tree.next_request(), None);
-    }
-
-    #[test]
-    fn refusal_is_no_empty_service() {
-        let mut tree = followed();
-        tree.event("/s/a");
-        let xid = expect(&mut tree, &children_of("/s/a"));
-        let known = tree.reply(xid, -102, b"").unwrap().unwrap();
-        assert_eq!(known.nodes, Err("the credentials may not read /s/a".to_owned()));
-    }
-
-    #[test]
-    fn services_no_longer_followed_are_ignored() {
-        let mut tree = followed();
-        tree.event("/s/a");
-        let xid = expect(&mut tree, &children_of("/s/a"));
-        tree.follow(&[]);
-        assert_eq!(tree.reply(xid, 0, &names(&["1"])), Ok(None));
-        tree.event("/s/a");
-        assert_eq!(tree.next_request(), None);
-    }
-
-    #[test]
-    fn replies_out_of_order_end_the_session() {
-        assert!(followed().reply(1, 0, b"").is_err());
-        let mut tree = followed();
-        tree.event("/s/a");
-        let xid = expect(&mut tree, &children_of("/s/a"));
-        assert!(tree.reply(xid + 1, 0, b"").is_err());
-    }
-
-    #[test]
-    fn requests_in_flight_are_bounded() {
-        let mut tree = Tree::default();
-        let paths: Vec<String> = (0..2000).map(|number| format!("/s/{number}")).collect();
-        tree.follow(&paths);
-        let sent = std::iter::from_fn(|| tree.next_request()).count();
-        assert_eq!(sent, MAX_IN_FLIGHT);
-    }
-}
+mod tests;

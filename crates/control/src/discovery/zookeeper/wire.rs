@@ -1,7 +1,7 @@
 //! ZooKeeper's client protocol: the few requests of a reader, replies and events, in frames of bounded length. It does
 //! not open connections.
 
-use crate::discovery::parts::shortened;
+use crate::discovery::parts::{MAX_VALUE_BYTES, shortened};
 
 /// A request of a reader. Each leaves a watch behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,12 +135,14 @@ pub(super) fn children(body: &[u8]) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The bytes of a reply to [`Request::Data`].
+/// The bytes of a reply to [`Request::Data`], at most [`MAX_VALUE_BYTES`] of them: longer data is no instance, and its
+/// beginning gives the reason.
 ///
 /// # Errors
 /// The body is none.
 pub(super) fn data(body: &[u8]) -> Result<Vec<u8>, String> {
-    Reader(body).bytes().map(<[u8]>::to_vec).ok_or_else(|| "the data of a node cannot be read".to_owned())
+    let data = Reader(body).bytes().ok_or_else(|| "the data of a node cannot be read".to_owned())?;
+    Ok(data[..data.len().min(MAX_VALUE_BYTES)].to_vec())
 }
 
 /// The meaning of an error code.
@@ -149,6 +151,7 @@ pub(super) fn refusal(code: i32, path: &str) -> String {
     match code {
         NO_AUTH => format!("the credentials may not read {path}"),
         NO_NODE => format!("there is no node {path}"),
+        TOO_LONG => format!("the reply about {path} has more than {MAX_FRAME_BYTES} bytes"),
         other => format!("ZooKeeper answers code {other} for {path}"),
     }
 }
@@ -214,10 +217,16 @@ const NO_AUTH: i32 = -102;
 const WRONG_CREDENTIALS: &str = "the server refuses the credentials";
 /// The code of a reply about a node that does not exist.
 pub(super) const NO_NODE: i32 = -101;
+/// Stands for the code of a reply that is longer than [`MAX_FRAME_BYTES`]; servers do not send it.
+pub(super) const TOO_LONG: i32 = i32::MIN;
 /// Most instances of one service.
 pub(super) const MAX_CHILDREN: usize = 100_000;
-/// The longest frame of a server: a list of [`MAX_CHILDREN`] names of 36 bytes fits.
+/// The bytes of a reply before its body.
+pub(super) const HEAD_BYTES: usize = 16;
+/// The longest frame of a server that is kept: a list of [`MAX_CHILDREN`] names of 36 bytes fits.
 pub(super) const MAX_FRAME_BYTES: usize = 8 << 20;
+/// The longest frame that is read to its end and dropped. A longer one ends the session.
+pub(super) const MAX_DROPPED_BYTES: usize = 64 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -1,19 +1,20 @@
 //! Plain keys and values of etcd below a prefix: everything at one revision, then the changes of whole revisions. It does
 //! not know the layout of the configuration, and does not write.
 
+use std::time::Duration;
+
 use tonic::Streaming;
 
 use super::client::error;
-use super::load::RANGE;
-use super::message::{
-    Event, EventType, RangeRequest, RangeResponse, WatchCreateRequest, WatchRequest, WatchResponse,
-};
+use super::load::load_range;
+use super::message::{Event, EventType, WatchCreateRequest, WatchRequest, WatchResponse};
 use super::{Etcd, EtcdConfig, EtcdError};
 
 /// A reader of the keys below a prefix.
 pub(crate) struct PlainReader {
     etcd: Etcd,
     prefix: Vec<u8>,
+    timeout: Duration,
 }
 
 /// A key, and its value; none: it was deleted.
@@ -32,8 +33,8 @@ impl PlainReader {
     /// # Errors
     /// See [`Etcd::new`].
     pub(crate) fn new(config: EtcdConfig) -> Result<PlainReader, EtcdError> {
-        let prefix = config.prefix.clone().into_bytes();
-        Ok(PlainReader { etcd: Etcd::new(config)?, prefix })
+        let (prefix, timeout) = (config.prefix.clone().into_bytes(), config.timeout);
+        Ok(PlainReader { etcd: Etcd::new(config)?, prefix, timeout })
     }
 
     /// The endpoint that is asked.
@@ -41,61 +42,44 @@ impl PlainReader {
         self.etcd.endpoint()
     }
 
-    /// Uses another endpoint from now on.
-    pub(crate) fn turn_away(&self) {
-        self.etcd.turn_away();
-    }
-
-    /// All keys with their values, and the revision that they are of.
+    /// Passes all keys with their values to `take`, and returns the revision that they are of.
     ///
     /// # Errors
     /// See [`EtcdError`]; more than [`MAX_KEYS`] keys are refused.
-    pub(crate) async fn load(&self) -> Result<(Vec<(Vec<u8>, Vec<u8>)>, i64), EtcdError> {
-        let (mut key, mut revision, mut all) = (self.prefix.clone(), 0, Vec::new());
-        loop {
-            let request = RangeRequest {
-                key: key.clone(),
-                range_end: end_of(&self.prefix),
-                limit: PAGE_KEYS,
-                revision,
-                ..RangeRequest::default()
-            };
-            let page: RangeResponse = self.etcd.call(RANGE, request).await?;
-            if revision == 0 {
-                revision = page.header.unwrap_or_default().revision;
+    pub(crate) async fn load(&self, mut take: impl FnMut(Vec<u8>, Vec<u8>)) -> Result<u64, EtcdError> {
+        let mut count = 0;
+        let range = (self.prefix.clone(), end_of(&self.prefix));
+        let read = load_range(&self.etcd, range, 0, |kv| {
+            count += 1;
+            take(kv.key, kv.value);
+            match count > MAX_KEYS {
+                true => Err(EtcdError::Refused(too_many_keys())),
+                false => Ok(()),
             }
-            let more = page.more;
-            for kv in page.kvs {
-                key.clone_from(&kv.key);
-                all.push((kv.key, kv.value));
-            }
-            if all.len() > MAX_KEYS {
-                return Err(EtcdError::Refused(format!(
-                    "there are more than {MAX_KEYS} keys below the prefix"
-                )));
-            }
-            if !more {
-                return Ok((all, revision));
-            }
-            // The next page begins directly after the last key of this one.
-            key.push(0);
-        }
+        });
+        Ok(read.await?.revision)
     }
 
-    /// Watches every change after `revision`.
+    /// Watches every change after `revision`. etcd has confirmed the watch when this returns.
     ///
     /// # Errors
-    /// See [`EtcdError`].
-    pub(crate) async fn watch(&self, revision: i64) -> Result<PlainWatch, EtcdError> {
+    /// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd no longer keeps the changes after that revision.
+    pub(crate) async fn watch(&self, revision: u64) -> Result<PlainWatch, EtcdError> {
         let create = WatchCreateRequest {
             key: self.prefix.clone(),
             range_end: end_of(&self.prefix),
-            start_revision: revision.saturating_add(1),
+            start_revision: i64::try_from(revision.saturating_add(1)).unwrap_or(i64::MAX),
             progress_notify: true,
             fragment: true,
         };
         let stream = self.etcd.watch(WatchRequest { create: Some(create) }).await?;
-        Ok(PlainWatch { stream, parts: Vec::new() })
+        let mut watch = PlainWatch { stream, parts: Vec::new() };
+        let first = tokio::time::timeout(self.timeout, watch.response()).await;
+        let first = first
+            .map_err(|_| EtcdError::Unreachable(format!("no confirmed watch within {:?}", self.timeout)))??;
+        super::watch::refuse_canceled(&first, &self.etcd)?;
+        watch.parts.extend(first.events);
+        Ok(watch)
     }
 
     /// The next changes of a watch; empty for a sign of progress.
@@ -104,11 +88,7 @@ impl PlainReader {
     /// See [`EtcdError`]; the watch has ended then.
     pub(crate) async fn next(&self, watch: &mut PlainWatch) -> Result<Vec<PlainChange>, EtcdError> {
         loop {
-            let response = match watch.stream.message().await {
-                Ok(Some(response)) => response,
-                Ok(None) => return Err(EtcdError::Unreachable("etcd ended the watch".to_owned())),
-                Err(status) => return Err(error(&status)),
-            };
+            let response = watch.response().await?;
             super::watch::refuse_canceled(&response, &self.etcd)?;
             watch.parts.extend(response.events);
             if watch.parts.len() > MAX_KEYS {
@@ -119,6 +99,21 @@ impl PlainReader {
             }
         }
     }
+}
+
+impl PlainWatch {
+    async fn response(&mut self) -> Result<WatchResponse, EtcdError> {
+        match self.stream.message().await {
+            Ok(Some(response)) => Ok(response),
+            Ok(None) => Err(EtcdError::Unreachable("etcd ended the watch".to_owned())),
+            Err(status) => Err(error(&status)),
+        }
+    }
+}
+
+/// The reason why more than [`MAX_KEYS`] keys are refused.
+pub(crate) fn too_many_keys() -> String {
+    format!("there are more than {MAX_KEYS} keys below the prefix")
 }
 
 fn change(event: Event) -> Option<PlainChange> {
@@ -134,10 +129,8 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// Keys in one page; values of instances are small.
-const PAGE_KEYS: i64 = 2000;
 /// Most keys below a prefix.
-const MAX_KEYS: usize = 200_000;
+pub(crate) const MAX_KEYS: usize = 200_000;
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,5 @@
-//! Secrets: texts, keys of encryption and keys of the Admin API. No message shows a secret.
+//! Settings that hold secrets: texts, keys of encryption and keys of the Admin API. A message about a fault shows no value;
+//! of an Admin key with a role it shows the text in front of the colon, where the role belongs.
 
 use control::Role;
 
