@@ -31,7 +31,7 @@ use super::publish::{Found, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services};
 use crate::source::etcd::{EtcdConfig, EtcdTls, MAX_KEYS, PlainReader, too_many_keys};
 
-/// See the module.
+/// The registry `etcd`.
 pub(super) const KIND: RegistryKind = RegistryKind { name: "etcd", schema, build };
 
 struct EtcdRegistry {

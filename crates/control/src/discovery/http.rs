@@ -140,7 +140,7 @@ pub(super) struct Server {
     connections: Connections,
 }
 
-/// See the module. Cloned handles share the connections.
+/// A client of the servers of one registry. Cloned handles share the connections.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpClient {
     inner: Arc<Inner>,

@@ -117,8 +117,8 @@ pub(super) fn host(text: &str) -> Result<Box<str>, String> {
     }
 }
 
-/// As [`Loose`], but a faulty element fails the whole list. Elements are read without a copy in between, because each of
-/// them may hold a whole registry.
+/// A list that fails as a whole for one faulty element; a single object and null are read as in [`Loose`]. Elements are read
+/// without a copy in between, because each of them may hold a whole registry.
 #[derive(Debug)]
 pub(super) struct Direct<T>(pub(super) Vec<T>);
 

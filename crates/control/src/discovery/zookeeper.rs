@@ -36,7 +36,7 @@ use super::parts::{Collected, shortened};
 use super::publish::{Found, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
-/// See the module.
+/// The registry `zookeeper`.
 pub(super) const KIND: RegistryKind = RegistryKind { name: "zookeeper", schema, build };
 
 struct ZooKeeper {

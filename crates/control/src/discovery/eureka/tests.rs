@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::discovery::ServiceKey;
 use serde_json::{Value, json};
-use testkit::{Origin, Reply, Request, Signal};
+use testkit::{Origin, Reply, Request, Signal, wait_until};
 
 use crate::discovery::followed::Followed;
 
@@ -114,7 +114,10 @@ fn service_followed_again_gets_its_answer() {
     keeper.wait_for(&["10.0.0.2:80 100"]);
     let key = ServiceKey::new("eureka", "orders");
     for _ in 0..3 {
-        keeper.follow(&key).wait_for(&["10.0.0.1:80 100"]);
+        let followed = keeper.follow(&key);
+        followed.wait_for(&["10.0.0.1:80 100"]);
+        // The first state is that of an earlier following.
+        wait_until("an answer", || followed.all_shown().len() > 1);
     }
     assert_eq!(server.requests().len(), 1);
 }

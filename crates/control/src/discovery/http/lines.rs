@@ -5,7 +5,7 @@ use http_body_util::BodyExt;
 
 use super::connection::Incoming;
 
-/// See the module.
+/// The lines of one answer, with its status.
 pub(crate) struct Lines {
     pub(crate) status: u16,
     body: Incoming,

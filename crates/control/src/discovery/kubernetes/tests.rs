@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::discovery::ServiceKey;
 use serde_json::{Value, json};
-use testkit::{Origin, Reply, Request, Signal, Step};
+use testkit::{Origin, Reply, Request, Signal, Step, wait_until};
 
 use crate::discovery::followed::Followed;
 
@@ -212,6 +212,9 @@ fn service_followed_again_gets_its_answer() {
     keeper.wait_for(&["10.0.0.1:80 50"]);
     let key = ServiceKey::new("kubernetes", "shop/web:http");
     for _ in 0..3 {
-        keeper.follow(&key).wait_for(&["10.0.0.1:80 50"]);
+        let followed = keeper.follow(&key);
+        followed.wait_for(&["10.0.0.1:80 50"]);
+        // The first state is that of an earlier following.
+        wait_until("an answer", || followed.all_shown().len() > 1);
     }
 }

@@ -1,10 +1,16 @@
-//! Tests of the calls in turn, by the registry Nacos and a scripted server.
+//! Tests of the calls in turn: by the registry Nacos with a scripted server, and by calls that the test answers.
 
-use model::discovery::ServiceKey;
+use std::sync::Arc;
+
+use model::outbound::OutboundPolicy;
 use serde_json::{Value, json};
-use testkit::{Origin, Reply, wait_until};
+use testkit::{Origin, Reply, WAIT_LIMIT, wait_until};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
+use super::*;
 use crate::discovery::followed::Followed;
+use crate::discovery::table::Shared;
 
 fn listed() -> Reply {
     Reply::ok(&json!({"hosts": [{"ip": "10.0.0.1", "port": 80}]}).to_string())
@@ -62,4 +68,32 @@ fn silent_registry_is_one_failure() {
     other.wait_for_note("it fails");
     let state = &first.discovery.states()["nacos"];
     assert!(state["failure"].is_string() && state["failing_services"] == json!({}), "{state}");
+}
+
+#[tokio::test]
+async fn changes_during_a_round_are_asked_for_once() {
+    let shared = Shared::new([("nacos", Value::Null)].into_iter(), None, OutboundPolicy::default());
+    let (shared, key) = (Arc::new(shared), ServiceKey::new("nacos", "a"));
+    shared.follow(&key, Box::new(|_| ()));
+    let (changes, changed) = mpsc::channel(16);
+    let pushed = Pushed { wanted: watch::channel(Vec::new()).0, changed };
+    let (sender, mut calls) = mpsc::unbounded_channel();
+    // Each call waits until the test answers it.
+    let ask = move |question: Question| {
+        let (answer, answered) = oneshot::channel();
+        sender.send((question, answer)).unwrap();
+        async move { answered.await.unwrap() }
+    };
+    let services = Services::new(shared, "nacos");
+    tokio::spawn(poll(services, Duration::from_secs(3600), Some(pushed), ask));
+    let (first, answer) = timeout(WAIT_LIMIT, calls.recv()).await.unwrap().unwrap();
+    assert_eq!(first, Question { key: key.clone(), revision: None });
+    for _ in 0..5 {
+        changes.send(key.clone()).await.unwrap();
+    }
+    let found = Found::Instances(Vec::new(), None);
+    answer.send(Ok(PollAnswer::Whole(found, Some("r1".to_owned())))).unwrap();
+    let (second, _answer) = timeout(WAIT_LIMIT, calls.recv()).await.unwrap().unwrap();
+    assert_eq!(second, Question { key, revision: Some("r1".to_owned()) });
+    assert_eq!(changes.capacity(), changes.max_capacity());
 }

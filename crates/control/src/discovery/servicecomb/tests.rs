@@ -40,6 +40,12 @@ fn unchanged_revision_keeps_the_nodes() {
     assert_eq!(requests[1].header("x-domain-name"), Some("tenant"));
     assert!(requests[1..].iter().all(|request| request.target.ends_with("&rev=r1")), "{requests:?}");
     followed.wait_for(&["10.0.0.2:80 100"]);
+    let states = followed.all_shown();
+    let with_nodes = states.iter().skip_while(|nodes| nodes.is_empty());
+    assert!(
+        with_nodes.clone().count() >= 2 && with_nodes.into_iter().all(|nodes| !nodes.is_empty()),
+        "{states:?}"
+    );
 }
 
 #[test]
