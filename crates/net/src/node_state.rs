@@ -19,6 +19,15 @@ pub enum Unusable {
     Ejected = 2,
 }
 
+impl Unusable {
+    const fn index(self) -> usize {
+        match self {
+            Unusable::Unhealthy => 0,
+            Unusable::Ejected => 1,
+        }
+    }
+}
+
 /// The address of a node and its host as written.
 type NodeKey = (SocketAddr, Arc<str>);
 
@@ -35,6 +44,17 @@ pub struct NodeState {
     states: Arc<NodeStates>,
     /// The reasons of [`Unusable`] that apply.
     unusable: AtomicU32,
+    /// The last transition for each reason, for reports; in the order of [`Unusable`].
+    last: Mutex<[Option<Transition>; 2]>,
+}
+
+/// When and why a node became usable or unusable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// The observation that led to it, a phrase for reports and logs.
+    pub cause: Arc<str>,
 }
 
 impl NodeStates {
@@ -55,7 +75,8 @@ impl NodeStates {
         if known.len() == known.capacity() {
             known.retain(|_, state| state.strong_count() > 0);
         }
-        let state = Arc::new(NodeState { states: self.clone(), unusable: AtomicU32::new(0) });
+        let state =
+            Arc::new(NodeState { states: self.clone(), unusable: AtomicU32::new(0), last: Mutex::default() });
         known.insert(key, Arc::downgrade(&state));
         state
     }
@@ -73,9 +94,16 @@ impl NodeState {
         self.unusable.load(Ordering::Relaxed) & reason as u32 != 0
     }
 
-    /// Sets or clears a reason; returns whether that changed it. Workers see it with their next selection.
-    pub fn mark(&self, reason: Unusable, applies: bool) -> bool {
+    /// The last transition for this reason; none if the node never had one.
+    pub fn last(&self, reason: Unusable) -> Option<Transition> {
+        self.last.lock()[reason.index()].clone()
+    }
+
+    /// Sets or clears a reason; returns whether that changed it. Workers see it with their next selection. The
+    /// `transition` is kept only if there was one.
+    pub fn mark(&self, reason: Unusable, applies: bool, transition: Transition) -> bool {
         let bit = reason as u32;
+        let mut last = self.last.lock();
         let before = if applies {
             self.unusable.fetch_or(bit, Ordering::Relaxed)
         } else {
@@ -83,6 +111,7 @@ impl NodeState {
         };
         let has_changed = (before & bit != 0) != applies;
         if has_changed {
+            last[reason.index()] = Some(transition);
             // Release, so that a worker that sees the version sees the bit.
             self.states.version.fetch_add(1, Ordering::Release);
         }
@@ -98,6 +127,10 @@ mod tests {
         SocketAddr::from(([127, 0, 0, 1], port))
     }
 
+    fn at(at_ms: u64) -> Transition {
+        Transition { at_ms, cause: "a test".into() }
+    }
+
     #[test]
     fn state_is_kept_by_address_and_host_while_held() {
         let (states, host) = (Arc::new(NodeStates::default()), Arc::<str>::from("a:80"));
@@ -105,7 +138,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &states.of(address(80), &Arc::from("a:80"))));
         assert!(!Arc::ptr_eq(&first, &states.of(address(81), &host)));
         assert!(!Arc::ptr_eq(&first, &states.of(address(80), &Arc::from("b:80"))));
-        first.mark(Unusable::Unhealthy, true);
+        first.mark(Unusable::Unhealthy, true, at(1));
         drop(first);
         assert!(states.of(address(80), &host).is_usable(), "a node that left is forgotten");
     }
@@ -115,17 +148,18 @@ mod tests {
         let states = Arc::new(NodeStates::default());
         let node = states.of(address(80), &Arc::from("a:80"));
         use Unusable::{Ejected, Unhealthy};
-        // reason, applies → changed, version, usable
+        // at, reason, applies → changed, version, usable, at of the last transition
         let steps = [
-            (Unhealthy, false, false, 0, true),
-            (Unhealthy, true, true, 1, false),
-            (Unhealthy, true, false, 1, false),
-            (Ejected, true, true, 2, false),
-            (Unhealthy, false, true, 3, false),
-            (Ejected, false, true, 4, true),
+            (1, Unhealthy, false, false, 0, true, None),
+            (2, Unhealthy, true, true, 1, false, Some(2)),
+            (3, Unhealthy, true, false, 1, false, Some(2)),
+            (4, Ejected, true, true, 2, false, Some(4)),
+            (5, Unhealthy, false, true, 3, false, Some(5)),
+            (6, Ejected, false, true, 4, true, Some(6)),
         ];
-        for (reason, applies, changed, version, usable) in steps {
-            assert_eq!(node.mark(reason, applies), changed, "{reason:?} {applies}");
+        for (at_ms, reason, applies, changed, version, usable, last) in steps {
+            assert_eq!(node.mark(reason, applies, at(at_ms)), changed, "{reason:?} {applies}");
+            assert_eq!(node.last(reason).map(|last| last.at_ms), last, "{reason:?} {applies}");
             assert_eq!((states.version(), node.is_usable()), (version, usable), "{reason:?} {applies}");
             assert_eq!(node.is(reason), applies);
         }

@@ -34,7 +34,7 @@ impl Availability {
 mod tests {
     use net::node_state::Unusable;
 
-    use super::super::balance::testing::set;
+    use super::super::balance::testing::{set, transition};
     use super::*;
 
     #[test]
@@ -51,7 +51,7 @@ mod tests {
         for (weights, down, excluded) in cases {
             let set = set(weights);
             down.iter().for_each(|index| {
-                set.nodes[*index].state.mark(Unusable::Unhealthy, true);
+                set.nodes[*index].state.mark(Unusable::Unhealthy, true, transition());
             });
             assert_eq!(Availability::of(&set).unusable.as_deref(), excluded, "{weights:?} {down:?}");
         }
@@ -62,7 +62,7 @@ mod tests {
         let set = set(&[1, 1]);
         let view = Availability::of(&set);
         assert!(!view.is_stale(&set));
-        set.nodes[0].state.mark(Unusable::Ejected, true);
+        set.nodes[0].state.mark(Unusable::Ejected, true, transition());
         assert!(view.is_stale(&set));
     }
 }

@@ -115,8 +115,12 @@ pub(super) mod testing {
     use super::consistent_hash::derive_ring;
     use super::*;
     use net::endpoint::Endpoint;
-    use net::node_state::NodeStates;
+    use net::node_state::{NodeStates, Transition};
     use net::nodes::Node;
+
+    pub(in crate::upstream) fn transition() -> Transition {
+        Transition { at_ms: 1, cause: "a test".into() }
+    }
 
     pub(in crate::upstream) fn set(weights: &[u32]) -> NodeSet {
         let states = Arc::<NodeStates>::default();

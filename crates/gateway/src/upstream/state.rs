@@ -172,7 +172,7 @@ fn tiers(upstream: &Upstream, set: &NodeSet, stagger: usize) -> Vec<(i64, Box<dy
 #[cfg(test)]
 mod tests {
     use super::super::PassHost;
-    use super::super::balance::testing::set;
+    use super::super::balance::testing::{set, transition};
     use super::super::balance::{BalancerKind, least_connections, round_robin};
     use super::*;
     use exchange::options::Timeouts;
@@ -236,9 +236,9 @@ mod tests {
             (0..4).map(|_| state.choose(0, 0, 0, &[]).unwrap().index).collect::<Vec<_>>()
         };
         assert_eq!(chosen(), [0, 1, 0, 1]);
-        node.mark(Unusable::Unhealthy, true);
+        node.mark(Unusable::Unhealthy, true, transition());
         assert_eq!(chosen(), [1, 1, 1, 1]);
-        node.mark(Unusable::Unhealthy, false);
+        node.mark(Unusable::Unhealthy, false, transition());
         assert!(chosen().contains(&0));
     }
 
