@@ -191,6 +191,8 @@ mod tests {
             needs_http2: false,
             retries: None,
             retry_timeout_ms: 0,
+            retry: None,
+            deadline: None,
             scheme: "http",
             timeouts: Timeouts::default(),
         }

@@ -50,6 +50,7 @@ mod protection;
 mod proxy_protocol;
 mod registries;
 mod requests;
+mod retries;
 mod rewriting;
 mod routing;
 mod secrets;
