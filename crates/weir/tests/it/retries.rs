@@ -222,7 +222,7 @@ fn deadline_ends_all_attempts() {
     assert_eq!(response.status, 504);
     assert!(response.text().contains("deadline_exceeded"), "{}", response.text());
     assert!(origin.connections() >= 2, "attempts were made until the deadline");
-    let mut ask = |value: &str| weir.client().request("GET", "/", &[("X-Timeout", value)], b"").status;
+    let ask = |value: &str| weir.client().request("GET", "/", &[("X-Timeout", value)], b"").status;
     assert_eq!(ask("0"), 504);
     assert_eq!(ask("soon"), 400);
     wait_for("both are counted", || {
