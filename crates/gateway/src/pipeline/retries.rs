@@ -86,8 +86,8 @@ impl Retries {
         run.context.upstreams.select(upstream, key_hash, &[])
     }
 
-    /// Whether the response whose head is in `exchange` gives way to another attempt, which is then prepared. The response
-    /// is passed on if no retry may be made.
+    /// Whether the response in `exchange` gives way to another attempt, which is then prepared. The response is passed on
+    /// if no retry may be made.
     pub(super) fn discards_response<S: DownstreamStream>(
         &mut self,
         policy: &RetryPolicy,

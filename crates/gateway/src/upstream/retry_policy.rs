@@ -79,7 +79,7 @@ impl RetryPolicy {
         self.conditions & condition_bit(reason) != 0
     }
 
-    /// The reason to discard the response whose head is in `exchange`, if there is one.
+    /// The reason to discard the response in `exchange`, if there is one.
     #[inline]
     pub fn wants_instead_of(&self, exchange: &Exchange) -> Option<RetryReason> {
         let response = &exchange.response;
