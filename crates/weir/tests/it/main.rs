@@ -48,6 +48,7 @@ mod plan;
 mod plugins_live;
 mod protection;
 mod proxy_protocol;
+mod registration;
 mod registries;
 mod requests;
 mod rewriting;
