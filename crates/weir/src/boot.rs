@@ -255,6 +255,8 @@ fn etcd(settings: &Settings) -> EtcdConfig {
             server_name: settings.etcd_server_name.clone(),
             verify: settings.etcd_verify,
         },
+        // The source of the configuration is trusted, as its users may configure the gateway.
+        policy: None,
         timeout: Duration::from_millis(settings.etcd_timeout_ms),
         start_timeout: Duration::from_secs(settings.etcd_start_timeout_seconds),
         max_operations: settings.etcd_max_operations,
