@@ -1,5 +1,5 @@
-//! The nodes of a set that a worker must not select, from the shared states; kept per worker, so that a selection reads
-//! a slice of its own.
+//! The nodes of a set that a worker must not select, from the shared states; kept per worker, so that a rebuild of its
+//! groups is due only when a state has changed.
 
 use net::nodes::NodeSet;
 
@@ -8,7 +8,7 @@ pub(crate) struct Availability {
     /// [`net::node_state::NodeStates::version`] when it was taken.
     version: u64,
     /// By index, whether the node must not be selected; none where every node may be.
-    pub(crate) unusable: Option<Box<[bool]>>,
+    unusable: Option<Box<[bool]>>,
 }
 
 impl Availability {
@@ -21,6 +21,11 @@ impl Availability {
         let left = set.nodes.iter().zip(&unusable).any(|(node, unusable)| !unusable && node.weight > 0);
         let is_partial = left && unusable.contains(&true);
         Availability { version, unusable: is_partial.then_some(unusable) }
+    }
+
+    /// Whether the node may be selected.
+    pub(crate) fn is_usable(&self, node: usize) -> bool {
+        self.unusable.as_deref().is_none_or(|unusable| !unusable[node])
     }
 
     /// Whether a node of `set` became usable or unusable since.

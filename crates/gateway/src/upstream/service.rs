@@ -10,6 +10,7 @@ use super::connector::Connector;
 use super::opening::{Opening, Wanted};
 #[cfg(any(test, feature = "simulation"))]
 use super::pool::Pools;
+use super::select::plan::Request;
 use super::server_name;
 use super::state::{Selection, UpstreamState};
 use super::stream::PooledStream;
@@ -72,7 +73,8 @@ impl Upstreams {
         let mut states = self.states.borrow_mut();
         let state = states.of(upstream, self.local.index);
         state.refresh(upstream, self.local.index);
-        state.choose(key_hash, env::random_u64(), self.local.now_ms(), tried).ok_or_else(|| {
+        let (random, now_ms) = (env::random_u64(), self.local.now_ms());
+        state.choose(Request { key_hash, random, now_ms, tried }).ok_or_else(|| {
             let note = state.nodes().note.clone().unwrap_or_else(|| "no node may be used".to_owned());
             Failure::new(Cause::NoNode, note)
         })

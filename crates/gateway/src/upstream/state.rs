@@ -1,4 +1,5 @@
-//! The state of a worker's upstreams between requests: the balancers of each over its current nodes. Kept by slot,
+//! The state of a worker's upstreams between requests: what was measured at its nodes, and the groups from
+//! which they are chosen. Kept by slot,
 //! rebuilt when the node set changes, separate from the configuration.
 
 use std::rc::Rc;
@@ -9,7 +10,10 @@ use stdx::published::{Published, Reader};
 
 use super::Upstream;
 use super::availability::Availability;
-use super::balance::{Balancer, Choice, Tier};
+use super::balance::Uses;
+use super::loads::Loads;
+use super::select::divide::divide;
+use super::select::plan::{Before, Plan, Request};
 use exchange::overload::limiter::Limiter;
 
 /// A selected node.
@@ -28,9 +32,11 @@ pub(crate) struct UpstreamState {
     /// The cell of node sets that it follows; the same cell is the same upstream.
     source: Arc<Published<NodeSet>>,
     nodes: Reader<NodeSet>,
-    /// One balancer for all nodes of a priority, the highest first.
-    tiers: Vec<(i64, Box<dyn Balancer>)>,
+    loads: Loads,
+    plan: Plan,
     availability: Availability,
+    /// The measurements that the balancing method uses.
+    uses: Uses,
     /// The concurrency limiter, made with the first request if requests are limited by latency.
     limiter: Option<Rc<Limiter>>,
 }
@@ -39,9 +45,13 @@ impl UpstreamState {
     /// For `upstream`, in the worker with number `stagger`.
     pub(crate) fn new(upstream: &Upstream, stagger: usize) -> UpstreamState {
         let nodes = Reader::new(upstream.nodes.clone());
-        let tiers = tiers(upstream, nodes.get(), stagger);
+        let loads = Loads::new(nodes.get().nodes.len());
         let availability = Availability::of(nodes.get());
-        UpstreamState { source: upstream.nodes.clone(), nodes, tiers, availability, limiter: None }
+        let source = upstream.nodes.clone();
+        let (plan, uses) = (Plan::default(), upstream.balancer.uses);
+        let mut state = UpstreamState { source, nodes, loads, plan, availability, uses, limiter: None };
+        state.rebuild(upstream, stagger, &[]);
+        state
     }
 
     /// The limiter of requests that wait for this upstream.
@@ -54,17 +64,27 @@ impl UpstreamState {
         Arc::ptr_eq(&self.source, &upstream.nodes)
     }
 
-    /// The current nodes; the balancers are rebuilt when the set has changed.
+    /// The current nodes; the groups are rebuilt when the set or the state of a node has changed.
     #[inline]
     pub(crate) fn refresh(&mut self, upstream: &Upstream, stagger: usize) -> &NodeSet {
         if let Some(old) = self.nodes.refresh() {
-            let before = std::mem::replace(&mut self.tiers, tiers(upstream, self.nodes.get(), stagger));
-            self.carry_over(&old, &before);
-            self.availability = Availability::of(self.nodes.get());
+            let (loads, indices) = self.loads.carried_over(&old, self.nodes.get());
+            self.loads = loads;
+            self.rebuild(upstream, stagger, &indices);
         } else if self.availability.is_stale(self.nodes.get()) {
-            self.availability = Availability::of(self.nodes.get());
+            self.rebuild(upstream, stagger, &[]);
         }
         self.nodes.get()
+    }
+
+    /// Makes the groups for the current nodes; `indices` are the earlier ones of the nodes, empty if they are the same.
+    #[cold]
+    fn rebuild(&mut self, upstream: &Upstream, stagger: usize, indices: &[Option<u32>]) {
+        let set = self.nodes.get();
+        self.availability = Availability::of(set);
+        let parts = divide(set, &self.availability);
+        let before = Before { plan: &self.plan, indices };
+        self.plan = Plan::new(upstream.balancer, set, &self.loads, stagger, parts, &before);
     }
 
     /// The nodes as of the last refresh.
@@ -77,96 +97,57 @@ impl UpstreamState {
         selected.generation == self.nodes.generation()
     }
 
-    /// Selects a node with an endpoint that is not among `tried`.
+    /// Selects a node with an endpoint that was not tried, and counts the attempt.
     #[inline]
-    pub(crate) fn choose(
-        &mut self,
-        key_hash: u32,
-        random: u64,
-        now_ms: u64,
-        tried: &[u64],
-    ) -> Option<Selection> {
-        let generation = self.nodes.generation();
+    pub(crate) fn choose(&mut self, request: Request<'_>) -> Option<Selection> {
         let set: &NodeSet = self.nodes.get();
-        let one_tier = self.tiers.len() == 1;
-        let unusable = self.availability.unusable.as_deref();
-        for (priority, balancer) in &mut self.tiers {
-            let excluded = |index: usize| {
-                (!one_tier && set.nodes[index].priority != *priority)
-                    || (!tried.is_empty() && tried.contains(&set.nodes[index].endpoint.id))
-                    || unusable.is_some_and(|unusable| unusable[index])
-            };
-            let choice = Choice { set, key_hash, random, now_ms, excluded: &excluded };
-            if let Some(index) = balancer.choose(&choice) {
-                balancer.started(index);
-                return Some(Selection { index, generation, endpoint_id: set.nodes[index].endpoint.id });
-            }
-        }
-        None
+        let index = self.plan.choose(set, &self.loads, request)?;
+        let endpoint_id = set.nodes[index].endpoint.id;
+        self.begin(index);
+        Some(Selection { index, generation: self.nodes.generation(), endpoint_id })
     }
 
-    /// Tells the balancer that another attempt at `selected` begins.
+    /// Counts another attempt at `selected`.
     pub(crate) fn started(&mut self, selected: Selection) {
-        if let Some((balancer, index)) = self.balancer_of(selected) {
-            balancer.started(index);
+        if let Some(index) = self.index_of(selected) {
+            self.begin(index);
         }
     }
 
-    /// Tells the balancer that the attempt at `selected` has ended.
     #[inline]
-    pub(crate) fn finished(&mut self, selected: Selection, latency_us: u64, now_ms: u64, failed: bool) {
-        if let Some((balancer, index)) = self.balancer_of(selected) {
-            balancer.finished(index, latency_us, now_ms, failed);
+    fn begin(&mut self, index: usize) {
+        let active = self.loads.started(index);
+        if self.uses == Uses::LoadChanges {
+            self.plan.load_changed(index, active);
         }
     }
 
-    /// Attempts in flight, if the method counts them.
+    /// Records that the attempt at `selected` has ended.
+    #[inline]
+    pub(crate) fn finished(&mut self, selected: Selection, latency_us: u64, now_ms: u64, has_failed: bool) {
+        let Some(index) = self.index_of(selected) else { return };
+        let active = self.loads.finished(index);
+        match self.uses {
+            Uses::Loads => {}
+            Uses::LoadChanges => self.plan.load_changed(index, active),
+            Uses::Latencies => self.loads.measured(index, latency_us, now_ms, has_failed),
+        }
+    }
+
+    /// Attempts in flight.
     #[cfg(feature = "simulation")]
     pub(crate) fn under_way(&self) -> usize {
-        let count = self.nodes.get().nodes.len();
-        let of = |balancer: &dyn Balancer| {
-            (0..count).map(|node| balancer.memory(node).active as usize).sum::<usize>()
-        };
-        self.tiers.iter().map(|(_, balancer)| of(&**balancer)).sum()
+        self.loads.active_total()
     }
 
-    /// The balancer of the selected node, and its present index; `None` if the node is gone.
+    /// The present index of the selected node; `None` if it is gone.
     #[inline]
-    fn balancer_of(&mut self, selected: Selection) -> Option<(&mut Box<dyn Balancer>, usize)> {
-        let nodes = &self.nodes.get().nodes;
-        let index = if selected.generation == self.nodes.generation() {
-            selected.index
-        } else {
-            nodes.iter().position(|node| node.endpoint.id == selected.endpoint_id)?
-        };
-        let priority = nodes[index].priority;
-        let (_, balancer) = self.tiers.iter_mut().find(|(tier, _)| *tier == priority)?;
-        Some((balancer, index))
-    }
-
-    /// Nodes that stay keep their state, because otherwise a change of the set would make a slow node look fast.
-    fn carry_over(&mut self, old: &NodeSet, before: &[(i64, Box<dyn Balancer>)]) {
-        for (index, node) in old.nodes.iter().enumerate() {
-            let Some((_, balancer)) = before.iter().find(|(tier, _)| *tier == node.priority) else {
-                continue;
-            };
-            let memory = balancer.memory(index);
-            let selected = Selection { index, generation: 0, endpoint_id: node.endpoint.id };
-            if let Some((balancer, index)) = self.balancer_of(selected) {
-                balancer.remember(index, memory);
-            }
+    fn index_of(&self, selected: Selection) -> Option<usize> {
+        if selected.generation == self.nodes.generation() {
+            return Some(selected.index);
         }
+        self.nodes.get().nodes.iter().position(|node| node.endpoint.id == selected.endpoint_id)
     }
-}
-
-fn tiers(upstream: &Upstream, set: &NodeSet, stagger: usize) -> Vec<(i64, Box<dyn Balancer>)> {
-    let mut priorities: Vec<i64> = set.nodes.iter().map(|node| node.priority).collect();
-    priorities.sort_unstable_by(|a, b| b.cmp(a));
-    priorities.dedup();
-    priorities
-        .into_iter()
-        .map(|priority| (priority, (upstream.balancer.make)(&Tier { set, priority, stagger })))
-        .collect()
 }
 
 #[cfg(test)]
@@ -196,14 +177,18 @@ mod tests {
         }
     }
 
+    fn choose(state: &mut UpstreamState, tried: &[u64]) -> Option<Selection> {
+        state.choose(Request { key_hash: 0, random: 0, now_ms: 0, tried })
+    }
+
     #[test]
     fn new_endpoint_keeps_in_flight_counts() {
         let upstream = upstream(&least_connections::KIND, &[1]);
         let mut state = UpstreamState::new(&upstream, 0);
-        let busy: Vec<Selection> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap()).collect();
+        let busy: Vec<Selection> = (0..3).map(|_| choose(&mut state, &[]).unwrap()).collect();
         upstream.nodes.publish(Arc::new(set(&[1, 1])));
         state.refresh(&upstream, 0);
-        let chosen: Vec<usize> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap().index).collect();
+        let chosen: Vec<usize> = (0..3).map(|_| choose(&mut state, &[]).unwrap().index).collect();
         assert_eq!(
             chosen,
             [1, 1, 1],
@@ -211,7 +196,7 @@ mod tests {
         );
         // Attempts that began under the old set end under the new one.
         busy.into_iter().for_each(|selected| state.finished(selected, 1, 0, false));
-        assert_eq!(state.choose(0, 0, 0, &[]).unwrap().index, 0);
+        assert_eq!(choose(&mut state, &[]).unwrap().index, 0);
     }
 
     #[test]
@@ -222,8 +207,8 @@ mod tests {
         nodes.nodes.remove(0);
         upstream.nodes.publish(Arc::new(nodes));
         state.refresh(&upstream, 0);
-        assert_eq!(state.choose(0, 0, 0, &[0]).map(|selected| selected.endpoint_id), Some(1));
-        assert!(state.choose(0, 0, 0, &[1]).is_none());
+        assert_eq!(choose(&mut state, &[0]).map(|selected| selected.endpoint_id), Some(1));
+        assert!(choose(&mut state, &[1]).is_none());
     }
 
     #[test]
@@ -233,7 +218,7 @@ mod tests {
         let node = upstream.nodes.load().nodes[0].state.clone();
         let mut chosen = || {
             state.refresh(&upstream, 0);
-            (0..4).map(|_| state.choose(0, 0, 0, &[]).unwrap().index).collect::<Vec<_>>()
+            (0..4).map(|_| choose(&mut state, &[]).unwrap().index).collect::<Vec<_>>()
         };
         assert_eq!(chosen(), [0, 1, 0, 1]);
         node.mark(Unusable::Unhealthy, true, transition());
@@ -250,7 +235,7 @@ mod tests {
         upstream.nodes.publish(Arc::new(nodes));
         let mut state = UpstreamState::new(&upstream, 0);
         let mut tried = Vec::new();
-        while let Some(selected) = state.choose(0, 0, 0, &tried) {
+        while let Some(selected) = choose(&mut state, &tried) {
             tried.push(selected.endpoint_id);
         }
         assert_eq!(tried, [1, 2, 0]);
