@@ -2,9 +2,11 @@
 //! which they are chosen. Kept by slot,
 //! rebuilt when the node set changes, separate from the configuration.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use net::env;
 use net::nodes::NodeSet;
 use stdx::published::{Published, Reader};
 
@@ -12,8 +14,10 @@ use super::Upstream;
 use super::availability::Availability;
 use super::balance::Uses;
 use super::loads::Loads;
-use super::select::divide::divide;
-use super::select::plan::{Before, Plan, Request};
+use super::select::Policies;
+use super::select::plan::Request;
+use super::select::plans::{Basis, Plans};
+use super::select::sticky;
 use exchange::overload::limiter::Limiter;
 
 /// A selected node.
@@ -32,25 +36,40 @@ pub(crate) struct UpstreamState {
     /// The cell of node sets that it follows; the same cell is the same upstream.
     source: Arc<Published<NodeSet>>,
     nodes: Reader<NodeSet>,
+    /// The policies that the groups were made for: they may change without the nodes.
+    policies: Arc<Policies>,
     loads: Loads,
-    plan: Plan,
+    plans: Plans,
     availability: Availability,
     /// The measurements that the balancing method uses.
     uses: Uses,
+    /// By tag, the node; by node, its tag. Only for an upstream with stickiness.
+    tags: Option<Box<(HashMap<u64, usize>, Vec<u64>)>>,
     /// The concurrency limiter, made with the first request if requests are limited by latency.
     limiter: Option<Rc<Limiter>>,
 }
 
 impl UpstreamState {
     /// For `upstream`, in the worker with number `stagger`.
-    pub(crate) fn new(upstream: &Upstream, stagger: usize) -> UpstreamState {
+    pub(crate) fn new(upstream: &Upstream, stagger: usize, now_ms: u64) -> UpstreamState {
         let nodes = Reader::new(upstream.nodes.clone());
-        let loads = Loads::new(nodes.get().nodes.len());
-        let availability = Availability::of(nodes.get());
-        let source = upstream.nodes.clone();
-        let (plan, uses) = (Plan::default(), upstream.balancer.uses);
-        let mut state = UpstreamState { source, nodes, loads, plan, availability, uses, limiter: None };
-        state.rebuild(upstream, stagger, &[]);
+        let mut state = UpstreamState {
+            source: upstream.nodes.clone(),
+            policies: upstream.policies.clone(),
+            loads: Loads::new(nodes.get().nodes.len()),
+            plans: Plans::default(),
+            availability: Availability::of(
+                nodes.get(),
+                &upstream.policies,
+                now_ms,
+                wall_ms(&upstream.policies),
+            ),
+            uses: upstream.balancer.uses,
+            tags: None,
+            limiter: None,
+            nodes,
+        };
+        state.rebuild(upstream, stagger, now_ms, &[]);
         state
     }
 
@@ -64,27 +83,36 @@ impl UpstreamState {
         Arc::ptr_eq(&self.source, &upstream.nodes)
     }
 
-    /// The current nodes; the groups are rebuilt when the set or the state of a node has changed.
+    /// The current nodes; the groups are rebuilt when the set, the state of a node or a policy has changed.
     #[inline]
-    pub(crate) fn refresh(&mut self, upstream: &Upstream, stagger: usize) -> &NodeSet {
+    pub(crate) fn refresh(&mut self, upstream: &Upstream, stagger: usize, now_ms: u64) -> &NodeSet {
         if let Some(old) = self.nodes.refresh() {
             let (loads, indices) = self.loads.carried_over(&old, self.nodes.get());
             self.loads = loads;
-            self.rebuild(upstream, stagger, &indices);
-        } else if self.availability.is_stale(self.nodes.get()) {
-            self.rebuild(upstream, stagger, &[]);
+            self.rebuild(upstream, stagger, now_ms, &indices);
+        } else if self.availability.is_stale(self.nodes.get(), now_ms)
+            || !Arc::ptr_eq(&self.policies, &upstream.policies)
+        {
+            self.rebuild(upstream, stagger, now_ms, &[]);
         }
         self.nodes.get()
     }
 
     /// Makes the groups for the current nodes; `indices` are the earlier ones of the nodes, empty if they are the same.
     #[cold]
-    fn rebuild(&mut self, upstream: &Upstream, stagger: usize, indices: &[Option<u32>]) {
-        let set = self.nodes.get();
-        self.availability = Availability::of(set);
-        let parts = divide(set, &self.availability);
-        let before = Before { plan: &self.plan, indices };
-        self.plan = Plan::new(upstream.balancer, set, &self.loads, stagger, parts, &before);
+    fn rebuild(&mut self, upstream: &Upstream, stagger: usize, now_ms: u64, indices: &[Option<u32>]) {
+        let set: &NodeSet = self.nodes.get();
+        let policies = &upstream.policies;
+        self.availability = Availability::of(set, policies, now_ms, wall_ms(&upstream.policies));
+        self.policies = upstream.policies.clone();
+        let basis = Basis { upstream, set, loads: &self.loads, availability: &self.availability, stagger };
+        self.plans = self.plans.rebuilt(&basis, indices);
+        policies.note_panic(&upstream.identity, self.plans.is_in_panic());
+        self.tags = policies.sticky.as_ref().map(|sticky| {
+            let tag = |node: &net::nodes::Node| sticky::tag(&sticky.identity, node.endpoint.address);
+            let tags: Vec<u64> = set.nodes.iter().map(tag).collect();
+            Box::new((tags.iter().copied().zip(0..).collect(), tags))
+        });
     }
 
     /// The nodes as of the last refresh.
@@ -99,12 +127,40 @@ impl UpstreamState {
 
     /// Selects a node with an endpoint that was not tried, and counts the attempt.
     #[inline]
-    pub(crate) fn choose(&mut self, request: Request<'_>) -> Option<Selection> {
+    pub(crate) fn choose(
+        &mut self,
+        upstream: &Upstream,
+        stagger: usize,
+        request: Request<'_>,
+    ) -> Option<Selection> {
         let set: &NodeSet = self.nodes.get();
-        let index = self.plan.choose(set, &self.loads, request)?;
+        let scope = self.plans.scope(upstream, request.subset)?;
+        let sticky = request.sticky.and_then(|tag| self.node_of(tag, request.tried));
+        let index = match sticky.filter(|node| self.plans.is_in(scope, *node)) {
+            Some(node) => node,
+            None => {
+                let (loads, availability) = (&self.loads, &self.availability);
+                let basis = Basis { upstream, set, loads, availability, stagger };
+                self.plans.choose(&basis, scope, request)?
+            }
+        };
         let endpoint_id = set.nodes[index].endpoint.id;
         self.begin(index);
         Some(Selection { index, generation: self.nodes.generation(), endpoint_id })
+    }
+
+    /// The node of a session, if it may be selected. Its weight does not count, so that a node with weight 0 keeps its
+    /// sessions while it is drained.
+    fn node_of(&self, tag: u64, tried: &[u64]) -> Option<usize> {
+        let node = *self.tags.as_ref()?.0.get(&tag)?;
+        let is_usable = self.availability.is_usable(node) || self.plans.is_in_panic();
+        (is_usable && !tried.contains(&self.nodes.get().nodes[node].endpoint.id)).then_some(node)
+    }
+
+    /// The tag of the selected node, for an upstream with stickiness; none if the node is gone.
+    pub(crate) fn tag_of(&self, selected: Selection) -> Option<u64> {
+        let index = self.index_of(selected)?;
+        self.tags.as_ref()?.1.get(index).copied()
     }
 
     /// Counts another attempt at `selected`.
@@ -118,7 +174,7 @@ impl UpstreamState {
     fn begin(&mut self, index: usize) {
         let active = self.loads.started(index);
         if self.uses == Uses::LoadChanges {
-            self.plan.load_changed(index, active);
+            self.plans.load_changed(index, active);
         }
     }
 
@@ -129,7 +185,7 @@ impl UpstreamState {
         let active = self.loads.finished(index);
         match self.uses {
             Uses::Loads => {}
-            Uses::LoadChanges => self.plan.load_changed(index, active),
+            Uses::LoadChanges => self.plans.load_changed(index, active),
             Uses::Latencies => self.loads.measured(index, latency_us, now_ms, has_failed),
         }
     }
@@ -150,94 +206,10 @@ impl UpstreamState {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::PassHost;
-    use super::super::balance::testing::{set, transition};
-    use super::super::balance::{BalancerKind, least_connections, round_robin};
-    use super::*;
-    use exchange::options::Timeouts;
-    use net::node_state::Unusable;
-
-    fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
-        Upstream {
-            identity: "/upstreams/1".into(),
-            slot: 0,
-            balancer,
-            hash_key: None,
-            nodes: Arc::new(Published::new(Arc::new(set(weights)))),
-            discovered: None,
-            pass_host: PassHost::Pass,
-            protocol: net::endpoint::Protocol::Http1,
-            needs_http2: false,
-            retries: None,
-            retry_timeout_ms: 0,
-            scheme: "http",
-            timeouts: Timeouts::default(),
-        }
-    }
-
-    fn choose(state: &mut UpstreamState, tried: &[u64]) -> Option<Selection> {
-        state.choose(Request { key_hash: 0, random: 0, now_ms: 0, tried })
-    }
-
-    #[test]
-    fn new_endpoint_keeps_in_flight_counts() {
-        let upstream = upstream(&least_connections::KIND, &[1]);
-        let mut state = UpstreamState::new(&upstream, 0);
-        let busy: Vec<Selection> = (0..3).map(|_| choose(&mut state, &[]).unwrap()).collect();
-        upstream.nodes.publish(Arc::new(set(&[1, 1])));
-        state.refresh(&upstream, 0);
-        let chosen: Vec<usize> = (0..3).map(|_| choose(&mut state, &[]).unwrap().index).collect();
-        assert_eq!(
-            chosen,
-            [1, 1, 1],
-            "the node with three requests under way gets no fourth before its neighbour has as many"
-        );
-        // Attempts that began under the old set end under the new one.
-        busy.into_iter().for_each(|selected| state.finished(selected, 1, 0, false));
-        assert_eq!(choose(&mut state, &[]).unwrap().index, 0);
-    }
-
-    #[test]
-    fn tried_endpoint_is_known_in_every_node_set() {
-        let upstream = upstream(&round_robin::KIND, &[1, 1]);
-        let mut state = UpstreamState::new(&upstream, 0);
-        let mut nodes = set(&[1, 1]);
-        nodes.nodes.remove(0);
-        upstream.nodes.publish(Arc::new(nodes));
-        state.refresh(&upstream, 0);
-        assert_eq!(choose(&mut state, &[0]).map(|selected| selected.endpoint_id), Some(1));
-        assert!(choose(&mut state, &[1]).is_none());
-    }
-
-    #[test]
-    fn unusable_node_is_left_out_until_it_is_usable() {
-        let upstream = upstream(&round_robin::KIND, &[1, 1]);
-        let mut state = UpstreamState::new(&upstream, 0);
-        let node = upstream.nodes.load().nodes[0].state.clone();
-        let mut chosen = || {
-            state.refresh(&upstream, 0);
-            (0..4).map(|_| choose(&mut state, &[]).unwrap().index).collect::<Vec<_>>()
-        };
-        assert_eq!(chosen(), [0, 1, 0, 1]);
-        node.mark(Unusable::Unhealthy, true, transition());
-        assert_eq!(chosen(), [1, 1, 1, 1]);
-        node.mark(Unusable::Unhealthy, false, transition());
-        assert!(chosen().contains(&0));
-    }
-
-    #[test]
-    fn lower_priority_is_used_when_no_higher_is_left() {
-        let upstream = upstream(&round_robin::KIND, &[1, 1, 1]);
-        let mut nodes = set(&[1, 1, 1]);
-        nodes.nodes[0].priority = -1;
-        upstream.nodes.publish(Arc::new(nodes));
-        let mut state = UpstreamState::new(&upstream, 0);
-        let mut tried = Vec::new();
-        while let Some(selected) = choose(&mut state, &tried) {
-            tried.push(selected.endpoint_id);
-        }
-        assert_eq!(tried, [1, 2, 0]);
-    }
+/// Milliseconds since 1970, if a policy uses them.
+fn wall_ms(policies: &Policies) -> u64 {
+    policies.slow_start.map_or(0, |_| env::wall_clock().as_millis() as u64)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,9 @@
 
 use net::nodes::NodeSet;
 
-use super::divide::Part;
+use super::divide::{Part, WHOLE};
 use super::group::Group;
-use crate::upstream::balance::{Balancer, BalancerKind, Choice, Start};
+use crate::upstream::balance::{Balancer, BalancerKind, Choice, Start, next_random};
 use crate::upstream::loads::Loads;
 
 /// The facts of one choice.
@@ -19,18 +19,28 @@ pub(crate) struct Request<'a> {
     pub(crate) now_ms: u64,
     /// Endpoints that must not be chosen, because an attempt at them failed.
     pub(crate) tried: &'a [u64],
+    /// The name of the wanted subset; empty for an upstream without subsets.
+    pub(crate) subset: &'a [u8],
+    /// The tag of the node that the request's session is at.
+    pub(crate) sticky: Option<u64>,
 }
 
 /// A group in use.
 struct Planned {
     group: Group,
+    is_remote: bool,
     balancer: Box<dyn Balancer>,
+    /// The sum of the shares up to it.
+    share_up_to: u32,
 }
 
 /// The groups of one worker.
-#[derive(Default)]
 pub(crate) struct Plan {
     groups: Vec<Planned>,
+    /// Whether the first group has not all requests.
+    is_shared: bool,
+    /// Whether the group is drawn by the request's key, because the same key must be sent to the same node.
+    is_keyed: bool,
 }
 
 /// The plan before, from which balancers continue.
@@ -48,29 +58,48 @@ impl Plan {
         loads: &Loads,
         stagger: usize,
         parts: Vec<Part>,
-        before: &Before<'_>,
+        before: Option<&Before<'_>>,
     ) -> Plan {
-        let planned = |part: Part| {
-            let turns = before.turns(&part.group);
-            let start = Start { set, group: &part.group, loads, stagger, turns: &turns };
-            Planned { balancer: (kind.make)(&start), group: part.group }
+        let mut share_up_to = 0;
+        let planned = |Part { group, is_remote, share }: Part| {
+            let turns = before.map_or_else(Vec::new, |before| before.turns(&group, is_remote));
+            let start = Start { set, group: &group, loads, stagger, turns: &turns };
+            let balancer = (kind.make)(&start);
+            share_up_to += share;
+            Planned { group, is_remote, balancer, share_up_to }
         };
-        Plan { groups: parts.into_iter().map(planned).collect() }
+        let groups: Vec<Planned> = parts.into_iter().map(planned).collect();
+        let is_shared = groups.first().is_some_and(|first| first.share_up_to < WHOLE);
+        Plan { groups, is_shared, is_keyed: kind.derive.is_some() }
     }
 
     /// The chosen node; none if all were tried.
     #[inline]
     pub(crate) fn choose(&mut self, set: &NodeSet, loads: &Loads, request: Request<'_>) -> Option<usize> {
-        let Request { key_hash, random, now_ms, tried } = request;
-        self.groups.iter_mut().find_map(|Planned { group, balancer }| {
+        let first = if self.is_shared { self.drawn(&request) } else { 0 };
+        let Request { key_hash, random, now_ms, tried, .. } = request;
+        let mut in_group = |Planned { group, balancer, .. }: &mut Planned| {
             let choice = Choice { set, group, loads, key_hash, random, now_ms, tried };
             balancer.choose(&choice).map(|member| group.node(member))
-        })
+        };
+        if let Some(node) = self.groups.get_mut(first).and_then(&mut in_group) {
+            return Some(node);
+        }
+        let mut others = self.groups.iter_mut().enumerate().filter(|(index, _)| *index != first);
+        others.find_map(|(_, planned)| in_group(planned))
+    }
+
+    /// The group of a request's first attempt.
+    fn drawn(&self, request: &Request<'_>) -> usize {
+        let mut state = if self.is_keyed { u64::from(request.key_hash) } else { request.random };
+        // The high half of the product is evenly spread below `WHOLE`.
+        let drawn = ((next_random(&mut state) >> 32) * u64::from(WHOLE) >> 32) as u32;
+        self.groups.partition_point(|group| group.share_up_to <= drawn)
     }
 
     /// Tells the balancers about the requests in flight at `node`.
     pub(crate) fn load_changed(&mut self, node: usize, active: u32) {
-        for Planned { group, balancer } in &mut self.groups {
+        for Planned { group, balancer, .. } in &mut self.groups {
             if let Some(member) = group.member(node) {
                 balancer.load_changed(member, active);
             }
@@ -80,9 +109,10 @@ impl Plan {
 
 impl Before<'_> {
     /// The turns of the members of `group` in the plan before.
-    fn turns(&self, group: &Group) -> Vec<Option<f64>> {
-        let same = self.plan.groups.iter().find(|before| before.group.priority == group.priority);
-        let Some(before) = same else { return Vec::new() };
+    fn turns(&self, group: &Group, is_remote: bool) -> Vec<Option<f64>> {
+        let is_same =
+            |before: &&Planned| before.group.priority == group.priority && before.is_remote == is_remote;
+        let Some(before) = self.plan.groups.iter().find(is_same) else { return Vec::new() };
         let turns = before.balancer.turns();
         if turns.is_empty() {
             return Vec::new();
@@ -96,5 +126,48 @@ impl Before<'_> {
             before.group.member(node).map(|member| turns[member])
         };
         (0..group.len()).map(turn).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::balance::testing::set;
+    use super::super::super::balance::{consistent_hash, round_robin};
+    use super::*;
+
+    /// The nodes of 10,000 choices in a plan of groups with one node and these shares each.
+    fn chosen(kind: &BalancerKind, shares: &[u32]) -> Vec<usize> {
+        let set = set(&vec![1; shares.len()]);
+        let part = |(node, share): (usize, &u32)| {
+            let group = Group::new(&set, -(node as i64), std::iter::once((node, 1.0)));
+            Part { group, is_remote: false, share: *share }
+        };
+        let parts = shares.iter().enumerate().map(part).collect();
+        let loads = Loads::new(shares.len());
+        let mut plan = Plan::new(kind, &set, &loads, 0, parts, None);
+        let mut choose = |number: u32| {
+            let (key_hash, random) = (number / 2, u64::from(number));
+            let request = Request { key_hash, random, now_ms: 0, tried: &[], subset: b"", sticky: None };
+            plan.choose(&set, &loads, request).unwrap()
+        };
+        (0..10_000).map(&mut choose).collect()
+    }
+
+    #[test]
+    fn groups_get_requests_by_their_shares() {
+        let all = chosen(&round_robin::KIND, &[WHOLE, 0]);
+        assert!(all.iter().all(|node| *node == 0));
+        let chosen = chosen(&round_robin::KIND, &[5_000, 2_000, 0, 3_000]);
+        for (node, share) in [(0, 5_000_usize), (1, 2_000), (2, 0), (3, 3_000)] {
+            let count = chosen.iter().filter(|chosen| **chosen == node).count();
+            assert!(count.abs_diff(share) <= share / 10, "group {node} has {count}");
+        }
+    }
+
+    #[test]
+    fn same_key_draws_the_same_group() {
+        let chosen = chosen(&consistent_hash::KIND, &[5_000, 5_000]);
+        assert!(chosen.chunks(2).all(|pair| pair[0] == pair[1]));
+        assert!(chosen.contains(&0) && chosen.contains(&1));
     }
 }
