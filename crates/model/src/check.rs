@@ -10,6 +10,7 @@ mod plugin_names;
 mod plugins;
 mod route;
 mod secret;
+mod selection;
 mod ssl;
 pub mod unknown;
 mod upstream;

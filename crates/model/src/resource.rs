@@ -15,6 +15,7 @@ mod plugins;
 mod proto;
 mod route;
 mod secret;
+mod selection;
 mod service;
 mod ssl;
 mod stream_route;
@@ -38,6 +39,9 @@ pub use plugins::{Meta, Plugin, Plugins};
 pub use proto::Proto;
 pub use route::{Method, Route, RouteRare};
 pub use secret::Secret;
+pub use selection::{
+    Overflow, SameSite, Selection, SlowStart, Sticky, StickyMode, Subset, SubsetFallback, ZoneAware,
+};
 pub use service::Service;
 pub use ssl::{OcspStapling, Ssl, SslClient, SslType};
 pub use stream_route::{StreamProtocol, StreamRoute};

@@ -227,7 +227,7 @@ fn outbound_policy(settings: &Settings) -> OutboundPolicy {
 fn compiler(settings: &Settings, services: Arc<Services>, secrets: Arc<Secrets>) -> Compiler {
     let timeouts = options::engine(settings, &Arc::default()).upstream_timeouts;
     let compiler = Compiler::new(plugins::ALL, settings.router_mode.into(), timeouts, services);
-    compiler.with_secrets(secrets)
+    compiler.with_secrets(secrets).with_zone(settings.zone.as_deref())
 }
 
 fn source(settings: &Settings) -> SourceConfig {

@@ -416,6 +416,9 @@ settings! {
         overload: Overload = parse::overload("off|adaptive", "off"),
     }
     section "Upstreams" {
+        /// The zone of this instance, such as an availability zone. Upstreams with `zone_aware` prefer nodes with this zone in
+        /// their metadata; without it they have no preference.
+        zone: Option<String> = parse::optional_text("NAME", ""),
         /// Name servers for nodes that are written by name, each an address with or without a port. Without one, those
         /// of `/etc/resolv.conf`; `/etc/hosts` is looked at first either way.
         dns_servers: Vec<SocketAddr> = parse::name_servers("ADDR,…", ""),

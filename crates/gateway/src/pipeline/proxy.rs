@@ -12,8 +12,9 @@ use super::run::{Outcome, Run, refuse_undecided};
 use super::target::Forward;
 use super::upload::Upload;
 use crate::body::{BodyLength, DownstreamStream};
+use crate::upstream::Upstream;
 use crate::upstream::state::Selection;
-use crate::upstream::{Upstream, hash_key};
+use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::Priority;
@@ -46,7 +47,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
     if server.must_switch_protocols() && !exchange.decision.is_upgrade {
         return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
     }
-    let mut key_hash = hash_key::key_hash(upstream, exchange);
+    let mut wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
     let mut failed =
         FailedAttempts { nodes: SmallVec::new(), last: None, repeat: None, repeated: false, started_ns };
     loop {
@@ -61,7 +62,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
                 failed.begin_elsewhere();
             }
             forward = forward_to(run, chains, upstream);
-            key_hash = hash_key::key_hash(upstream, exchange);
+            wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
         }
         let upstream = forward.upstream;
         let selected = match failed.repeat.take() {
@@ -73,7 +74,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
             _ => run
                 .context
                 .upstreams
-                .select(upstream, key_hash, &failed.nodes)
+                .select(upstream, &wanted, &failed.nodes)
                 .map_err(|none| failed.last.take().unwrap_or(none))?,
         };
         match attempt_at(&forward, exchange, server, &mut upload, selected, failed.repeated).await {

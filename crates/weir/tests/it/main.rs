@@ -37,6 +37,7 @@ mod instances;
 mod lab;
 mod listeners;
 mod load;
+mod load_balancing;
 mod loggers;
 mod logging;
 mod man;
