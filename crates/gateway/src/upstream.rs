@@ -10,14 +10,17 @@ pub mod deadline_policy;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod hash_key;
+pub mod loads;
 pub(crate) mod opening;
 pub(crate) mod pool;
 pub mod retry_policy;
+pub mod select;
 pub(crate) mod server_name;
 pub(crate) mod service;
 pub(crate) mod state;
 pub(crate) mod stream;
 pub(crate) mod tunnel_end;
+pub(crate) mod wanted;
 pub(crate) mod warnings;
 
 use std::any::Any;
@@ -33,6 +36,7 @@ use exchange::options::Timeouts;
 use net::endpoint::Protocol;
 use net::nodes::NodeSet;
 use retry_policy::RetryPolicy;
+use select::Policies;
 
 /// A compiled upstream.
 pub struct Upstream {
@@ -66,15 +70,19 @@ pub struct Upstream {
     pub deadline: Option<Box<DeadlinePolicy>>,
     /// Timeouts of the steps of an attempt.
     pub timeouts: Timeouts,
+    /// The policies that narrow the choice.
+    pub policies: Arc<Policies>,
 }
 
 impl Upstream {
     /// Whether the selection of an endpoint may depend on the request's body.
     pub(crate) fn reads_body(&self) -> bool {
-        match &self.hash_key {
-            Some(HashKey::Template(key)) => key.variables().any(Variable::uses_request_body),
-            _ => false,
-        }
+        let key = match &self.hash_key {
+            Some(HashKey::Template(key)) => Some(key),
+            _ => None,
+        };
+        let subsets = self.policies.subsets.iter().flat_map(|subsets| &subsets.values);
+        key.into_iter().chain(subsets).any(|text| text.variables().any(Variable::uses_request_body))
     }
 }
 

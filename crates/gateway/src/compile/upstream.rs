@@ -131,6 +131,7 @@ impl Compiler {
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
         let retry =
             written.retry.as_deref().map(|policy| retry::policy(policy, before.map(|before| &**before)));
+        let sticky_before = before.and_then(|before| before.policies.sticky.clone());
         // Another method is another state machine and starts with empty state. The same method continues with the new
         // nodes.
         let before = before.filter(|before| before.balancer.name == balancer.name);
@@ -138,6 +139,7 @@ impl Compiler {
         let cell = cell
             .unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet { states, ..NodeSet::default() }))));
         let filled_before = before.and_then(|before| before.discovered.as_ref());
+        let policies = self.policies(identity, written, sticky_before.as_deref())?;
         let default_port = written.scheme.default_port();
         let discovered = self.fill(written.discovery.as_deref(), &cell, plan, default_port, filled_before);
         Ok(Upstream {
@@ -147,6 +149,7 @@ impl Compiler {
             hash_key,
             nodes: cell,
             discovered,
+            policies: Arc::new(policies),
             pass_host: match &written.pass_host {
                 WrittenPassHost::Pass => PassHost::Pass,
                 WrittenPassHost::Node => PassHost::Node,
@@ -207,7 +210,7 @@ fn keep_alive(pool: Option<&KeepalivePool>) -> KeepAlive {
     })
 }
 
-fn milliseconds(duration: Duration) -> u64 {
+pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

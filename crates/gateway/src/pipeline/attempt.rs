@@ -33,6 +33,7 @@ use exchange::failure::{Cause, Failure, Sent};
 /// An attempt in flight.
 struct ActiveAttempt {
     origin: PooledStream,
+    selected: Selection,
     started_ns: u64,
     connect_us: u64,
     limit: AttemptLimit,
@@ -89,8 +90,8 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
             }
         }
     };
-    let mut attempt = ActiveAttempt { origin, started_ns, connect_us, limit };
-    match exchange_with(forward, exchange, server, upload, &mut attempt, selected, retries).await {
+    let mut attempt = ActiveAttempt { origin, selected, started_ns, connect_us, limit };
+    match exchange_with(forward, exchange, server, upload, &mut attempt, retries).await {
         Ok(Ended::Whole { request_done }) => {
             run.context.upstreams.checkin(attempt.origin, request_done);
             finish_attempt(exchange, in_flight, None);
@@ -187,7 +188,6 @@ async fn exchange_with<S: DownstreamStream>(
     server: &mut S,
     upload: &mut Upload<'_, '_>,
     attempt: &mut ActiveAttempt,
-    selected: Selection,
     retries: &mut Retries,
 ) -> Result<Ended, Failure> {
     let Forward { run, chains, upstream, .. } = *forward;
@@ -208,17 +208,22 @@ async fn exchange_with<S: DownstreamStream>(
     (record.status, record.connect_us, record.head_us) =
         (exchange.response.status, attempt.connect_us, head_us);
     grpc::note_status(exchange, None);
+    if let Some(policy) = &upstream.retry {
+        let request_done = upload.is_done();
+        if retries.discards_response(policy, forward, exchange, server, upload, attempt.selected) {
+            return Ok(Ended::Discarded { request_done });
+        }
+    }
+    if let Some(sticky) = &upstream.policies.sticky
+        && let Some(tag) = run.context.upstreams.tag_of(upstream, attempt.selected)
+    {
+        sticky.answered(exchange, tag, run.local().now_ms());
+    }
     exchange.times.upstream_head_ns = attempt.started_ns + head_us * 1_000;
     if let Some(permit) = run.permit.take() {
         permit.answered(run.local().recent_ns() / 1_000);
     }
 
-    if let Some(policy) = &upstream.retry {
-        let request_done = upload.is_done();
-        if retries.discards_response(policy, forward, exchange, server, upload, selected) {
-            return Ok(Ended::Discarded { request_done });
-        }
-    }
     if attempt.origin.has_opened_tunnel(exchange.response.status) {
         websocket::accept_from_http2(exchange)?;
     }

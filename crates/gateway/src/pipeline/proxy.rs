@@ -14,7 +14,8 @@ use super::run::{Outcome, Run, refuse_undecided};
 use super::target::Forward;
 use super::upload::Upload;
 use crate::body::{BodyLength, DownstreamStream};
-use crate::upstream::{Upstream, hash_key};
+use crate::upstream::Upstream;
+use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::Priority;
@@ -50,7 +51,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
     if server.must_switch_protocols() && !exchange.decision.is_upgrade {
         return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
     }
-    let mut key_hash = hash_key::key_hash(upstream, exchange);
+    let mut wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
     let mut failed = Retries::new(started_ns);
     if let Some(policy) = &upstream.retry {
         policy.budget.note_request(run.local().now_ms());
@@ -68,7 +69,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
                 failed.begin_elsewhere();
             }
             forward = forward_to(run, chains, upstream);
-            key_hash = hash_key::key_hash(upstream, exchange);
+            wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
         }
         let upstream = forward.upstream;
         let selected = match failed.repeat.take() {
@@ -80,8 +81,8 @@ pub(super) async fn proxy<S: DownstreamStream>(
             _ => run
                 .context
                 .upstreams
-                .select(upstream, key_hash, &failed.nodes)
-                .or_else(|none| failed.select_again(run, upstream, key_hash, none))
+                .select(upstream, &wanted, &failed.nodes)
+                .or_else(|none| failed.select_again(run, upstream, &wanted, none))
                 .map_err(|none| failed.last.take().unwrap_or(none))?,
         };
         match attempt_at(&forward, exchange, server, &mut upload, selected, &mut failed).await {

@@ -12,6 +12,7 @@ use crate::body::{AttemptProgress, DownstreamStream};
 use crate::upstream::Upstream;
 use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::state::Selection;
+use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::retry_reason::RetryReason;
@@ -76,14 +77,14 @@ impl Retries {
         &mut self,
         run: &Run<'_>,
         upstream: &Upstream,
-        key_hash: u32,
+        wanted: &WantedNode,
         none: Failure,
     ) -> Result<Selection, Failure> {
         if upstream.retry.is_none() || self.nodes.is_empty() {
             return Err(none);
         }
         self.nodes.clear();
-        run.context.upstreams.select(upstream, key_hash, &[])
+        run.context.upstreams.select(upstream, wanted, &[])
     }
 
     /// Whether the response in `exchange` gives way to another attempt, which is then prepared. The response is passed on

@@ -8,7 +8,10 @@ use serde_json::Value;
 
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
-use super::{DeadlinePolicy, HealthChecks, Node, RetryPolicy};
+use super::{
+    DeadlinePolicy, HealthChecks, Node, Overflow, RetryPolicy, Selection, SlowStart, Sticky, Subset,
+    ZoneAware,
+};
 use crate::{Id, number};
 
 /// A set of origin servers and how to choose among them.
@@ -41,6 +44,8 @@ pub struct Upstream {
     pub keepalive_pool: Option<KeepalivePool>,
     /// Health checks.
     pub checks: Option<Box<HealthChecks>>,
+    /// The policies that narrow the choice of a node; none: those of APISIX.
+    pub selection: Option<Box<Selection>>,
     /// The client certificate shown to the nodes.
     pub tls: Option<Box<UpstreamTls>>,
     /// A name for people.
@@ -338,6 +343,13 @@ struct Form {
     upstream_host: Option<Box<str>>,
     keepalive_pool: Option<KeepalivePool>,
     checks: Option<Box<HealthChecks>>,
+    #[serde(default, deserialize_with = "number::integer")]
+    panic_threshold: u32,
+    slow_start: Option<SlowStart>,
+    overflow: Option<Overflow>,
+    zone_aware: Option<Box<ZoneAware>>,
+    subset: Option<Box<Subset>>,
+    sticky: Option<Box<Sticky>>,
     tls: Option<Box<UpstreamTls>>,
     name: Option<Box<str>>,
     desc: Option<Box<str>>,
@@ -369,6 +381,14 @@ impl From<Form> for Upstream {
         {
             args.others.insert(SCHEME_ARGUMENT.into(), scheme.into());
         }
+        let selection = Selection {
+            panic_threshold: form.panic_threshold,
+            slow_start: form.slow_start,
+            overflow: form.overflow,
+            zone_aware: form.zone_aware.map(|zone| *zone),
+            subset: form.subset.map(|subset| *subset),
+            sticky: form.sticky.map(|sticky| *sticky),
+        };
         let discovery = form
             .service_name
             .zip(form.discovery_type)
@@ -387,6 +407,7 @@ impl From<Form> for Upstream {
             pass_host,
             keepalive_pool: form.keepalive_pool,
             checks: form.checks,
+            selection: (selection != Selection::default()).then(|| Box::new(selection)),
             tls: form.tls,
             name: form.name,
             desc: form.desc,
