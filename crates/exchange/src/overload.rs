@@ -6,6 +6,8 @@ pub mod capacity;
 pub mod limiter;
 pub mod memory;
 mod priority;
+pub mod retry_budget;
+pub mod retry_reason;
 
 pub use priority::Priority;
 

@@ -10,6 +10,7 @@ mod global;
 mod key_set;
 mod plugins;
 mod reference;
+mod retry;
 mod route;
 mod selection;
 mod sharing;

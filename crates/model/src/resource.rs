@@ -13,6 +13,7 @@ mod plugin_config;
 mod plugin_metadata;
 mod plugins;
 mod proto;
+mod retry;
 mod route;
 mod secret;
 mod selection;
@@ -37,6 +38,10 @@ pub use plugin_metadata::PluginMetadata;
 pub(crate) use plugin_metadata::own_fields;
 pub use plugins::{Meta, Plugin, Plugins};
 pub use proto::Proto;
+pub use retry::{
+    Backoff, DeadlinePolicy, DeadlineUnit, GrpcStatus, HeaderCondition, RetryBudget, RetryCondition,
+    RetryPolicy,
+};
 pub use route::{Method, Route, RouteRare};
 pub use secret::Secret;
 pub use selection::{

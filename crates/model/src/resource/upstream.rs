@@ -8,7 +8,10 @@ use serde_json::Value;
 
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
-use super::{HealthChecks, Node, Overflow, Selection, SlowStart, Sticky, Subset, ZoneAware};
+use super::{
+    DeadlinePolicy, HealthChecks, Node, Overflow, RetryPolicy, Selection, SlowStart, Sticky, Subset,
+    ZoneAware,
+};
 use crate::{Id, number};
 
 /// A set of origin servers and how to choose among them.
@@ -25,6 +28,10 @@ pub struct Upstream {
     pub retries: Option<u32>,
     /// When to stop trying; none: never.
     pub retry_timeout: Option<Duration>,
+    /// When a failed attempt is retried, in place of `retries`. Not in APISIX.
+    pub retry: Option<Box<RetryPolicy>>,
+    /// One time limit for all attempts of a request. Not in APISIX.
+    pub deadline: Option<Box<DeadlinePolicy>>,
     /// Its timeouts; none: the defaults of the gateway.
     pub timeout: Option<Timeout>,
     /// The protocol spoken to the nodes.
@@ -324,6 +331,8 @@ struct Form {
     retries: Option<u32>,
     #[serde(default, deserialize_with = "number::optional_seconds")]
     retry_timeout: Option<Duration>,
+    retry: Option<Box<RetryPolicy>>,
+    deadline: Option<Box<DeadlinePolicy>>,
     timeout: Option<Timeout>,
     #[serde(default)]
     scheme: Scheme,
@@ -390,6 +399,8 @@ impl From<Form> for Upstream {
             discovery,
             retries: form.retries,
             retry_timeout: form.retry_timeout.filter(|timeout| !timeout.is_zero()),
+            retry: form.retry,
+            deadline: form.deadline,
             timeout: form.timeout,
             scheme: form.scheme,
             http_version: form.http_version,

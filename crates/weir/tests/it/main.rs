@@ -53,6 +53,7 @@ mod proxy_protocol;
 mod registration;
 mod registries;
 mod requests;
+mod retries;
 mod rewriting;
 mod routing;
 mod secrets;
