@@ -4,12 +4,14 @@
 mod attempt;
 mod challenge;
 mod client_certificate;
+mod client_watch;
 mod collect;
 mod connect;
 mod download;
 mod grpc;
 mod min_rate;
 mod phases;
+mod protection;
 mod proxy;
 mod replay;
 mod request_failure;

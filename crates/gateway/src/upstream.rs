@@ -11,6 +11,8 @@ pub(crate) mod h2;
 pub(crate) mod hash_key;
 pub(crate) mod opening;
 pub(crate) mod pool;
+pub(crate) mod protection;
+pub mod protection_report;
 pub(crate) mod server_name;
 pub(crate) mod service;
 pub(crate) mod state;
@@ -29,6 +31,7 @@ use balance::BalancerKind;
 use exchange::options::Timeouts;
 use net::endpoint::Protocol;
 use net::nodes::NodeSet;
+use protection::Protection;
 
 /// A compiled upstream.
 pub struct Upstream {
@@ -58,6 +61,8 @@ pub struct Upstream {
     pub retry_timeout_ms: u64,
     /// Timeouts of the steps of an attempt.
     pub timeouts: Timeouts,
+    /// Outlier ejection, circuit breaker and limits, if it has any.
+    pub(crate) protection: Option<Arc<Protection>>,
 }
 
 impl Upstream {

@@ -13,7 +13,7 @@ use model::{Key, Kind};
 use router::vars::Template;
 use stdx::published::Published;
 
-use super::{CompileFault, Compiler, HeldUpstream, route};
+use super::{CompileFault, Compiler, HeldUpstream, protection, route};
 use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::{HashKey, PassHost, Upstream};
 use net::endpoint::{KeepAlive, Protocol};
@@ -128,6 +128,7 @@ impl Compiler {
             note: None,
         };
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
+        let protection = protection::compile(identity, written, before.map(|before| &**before));
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
         // Another method is another state machine and starts with empty state. The same method continues with the new
         // nodes.
@@ -156,6 +157,7 @@ impl Compiler {
             retries: written.retries,
             retry_timeout_ms: written.retry_timeout.map_or(0, milliseconds),
             timeouts: written.timeout.as_ref().map_or(self.default_timeouts, route::timeouts),
+            protection,
         })
     }
 }

@@ -7,6 +7,7 @@ use super::attempt::{attempt_at, micros};
 use super::collect;
 use super::grpc;
 use super::phases::{self, Chains};
+use super::protection::{self, HeldNode};
 use super::retry::{self, Next, RetryInput};
 use super::run::{Outcome, Run, refuse_undecided};
 use super::target::Forward;
@@ -41,6 +42,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
         run.permit
             .set(Some(run.context.upstreams.admit(upstream, priority).ok_or_else(|| overloaded(priority))?));
     }
+    protection::enter_bulkheads(run, exchange, chains)?;
     let mut upload = Upload::new(run, chains, exchange);
     exchange.decision.is_upgrade = wants_websocket(exchange, chains, upload.length(server));
     if server.must_switch_protocols() && !exchange.decision.is_upgrade {
@@ -64,19 +66,18 @@ pub(super) async fn proxy<S: DownstreamStream>(
             key_hash = hash_key::key_hash(upstream, exchange);
         }
         let upstream = forward.upstream;
-        let selected = match failed.repeat.take() {
+        let held = match failed.repeat.take() {
             Some(selected) if run.context.upstreams.is_current(upstream, selected) => {
                 run.context.upstreams.started_again(upstream, selected);
-                selected
+                HeldNode { selected, hold: run.context.upstreams.hold_again(upstream, selected) }
             }
             // If the node set has changed and no endpoint is left, the failed attempt is the cause to report.
-            _ => run
-                .context
-                .upstreams
-                .select(upstream, key_hash, &failed.nodes)
+            _ => protection::select(&forward, server, key_hash, &failed.nodes)
+                .await
                 .map_err(|none| failed.last.take().unwrap_or(none))?,
         };
-        match attempt_at(&forward, exchange, server, &mut upload, selected, failed.repeated).await {
+        let selected = held.selected;
+        match attempt_at(&forward, exchange, server, &mut upload, held, failed.repeated).await {
             Ok(outcome) => return Ok(outcome),
             Err((failure, report)) => {
                 let report = RetryInput { body_is_whole: upload.rewind(server), ..report };

@@ -10,6 +10,7 @@ use stdx::published::{Published, Reader};
 use super::Upstream;
 use super::availability::Availability;
 use super::balance::{Balancer, Choice, Tier};
+use super::protection::admission::NodeAdmission;
 use exchange::overload::limiter::Limiter;
 
 /// A selected node.
@@ -86,6 +87,19 @@ impl UpstreamState {
         now_ms: u64,
         tried: &[u64],
     ) -> Option<Selection> {
+        self.choose_admitted(key_hash, random, now_ms, tried, None)
+    }
+
+    /// As [`UpstreamState::choose`], of a node at which `admission` gets a place.
+    #[inline]
+    pub(crate) fn choose_admitted(
+        &mut self,
+        key_hash: u32,
+        random: u64,
+        now_ms: u64,
+        tried: &[u64],
+        admission: Option<&NodeAdmission<'_>>,
+    ) -> Option<Selection> {
         let generation = self.nodes.generation();
         let set: &NodeSet = self.nodes.get();
         let one_tier = self.tiers.len() == 1;
@@ -95,9 +109,13 @@ impl UpstreamState {
                 (!one_tier && set.nodes[index].priority != *priority)
                     || (!tried.is_empty() && tried.contains(&set.nodes[index].endpoint.id))
                     || unusable.is_some_and(|unusable| unusable[index])
+                    || admission.is_some_and(|admission| admission.bars(&set.nodes[index]))
             };
             let choice = Choice { set, key_hash, random, now_ms, excluded: &excluded };
             if let Some(index) = balancer.choose(&choice) {
+                if admission.is_some_and(|admission| !admission.enter(&set.nodes[index])) {
+                    return None;
+                }
                 balancer.started(index);
                 return Some(Selection { index, generation, endpoint_id: set.nodes[index].endpoint.id });
             }
@@ -193,6 +211,7 @@ mod tests {
             retry_timeout_ms: 0,
             scheme: "http",
             timeouts: Timeouts::default(),
+            protection: None,
         }
     }
 

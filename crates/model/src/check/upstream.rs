@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::ssl;
+use super::{protection, ssl};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
 use crate::resource::split_authority;
@@ -14,6 +14,7 @@ pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings
     host(upstream, pointer, findings);
     hash_key(upstream, pointer, findings);
     ssl::check_upstream(upstream, pointer, findings);
+    protection::check(upstream, pointer, findings);
     unsupported::upstream(upstream, pointer, catalog, findings);
 }
 

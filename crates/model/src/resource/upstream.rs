@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
-use super::{HealthChecks, Node};
+use super::{CircuitBreaker, HealthChecks, Node, OutlierEjection, UpstreamLimits};
 use crate::{Id, number};
 
 /// A set of origin servers and how to choose among them.
@@ -37,6 +37,12 @@ pub struct Upstream {
     pub keepalive_pool: Option<KeepalivePool>,
     /// Health checks.
     pub checks: Option<Box<HealthChecks>>,
+    /// Ejection of nodes that fail. Not in APISIX.
+    pub outlier_ejection: Option<Box<OutlierEjection>>,
+    /// Its circuit breaker. Not in APISIX.
+    pub circuit_breaker: Option<Box<CircuitBreaker>>,
+    /// Its limits. Not in APISIX.
+    pub limits: Option<Box<UpstreamLimits>>,
     /// The client certificate shown to the nodes.
     pub tls: Option<Box<UpstreamTls>>,
     /// A name for people.
@@ -332,6 +338,9 @@ struct Form {
     upstream_host: Option<Box<str>>,
     keepalive_pool: Option<KeepalivePool>,
     checks: Option<Box<HealthChecks>>,
+    outlier_ejection: Option<Box<OutlierEjection>>,
+    circuit_breaker: Option<Box<CircuitBreaker>>,
+    limits: Option<Box<UpstreamLimits>>,
     tls: Option<Box<UpstreamTls>>,
     name: Option<Box<str>>,
     desc: Option<Box<str>>,
@@ -379,6 +388,9 @@ impl From<Form> for Upstream {
             pass_host,
             keepalive_pool: form.keepalive_pool,
             checks: form.checks,
+            outlier_ejection: form.outlier_ejection,
+            circuit_breaker: form.circuit_breaker,
+            limits: form.limits,
             tls: form.tls,
             name: form.name,
             desc: form.desc,
