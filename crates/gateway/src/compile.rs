@@ -12,6 +12,7 @@ mod plugins;
 mod protection;
 mod reference;
 mod route;
+mod selection;
 mod sharing;
 mod sites;
 mod ssl;
@@ -63,6 +64,8 @@ pub struct Compiler {
     services: Arc<Services>,
     secrets: Arc<dyn SecretValues>,
     default_timeouts: Timeouts,
+    /// The zone of this instance.
+    zone: Option<Box<str>>,
     current: Runtime,
     /// The upstreams that plugins hold in their configurations; dropped ones are removed with the next change.
     plugin_upstreams: FastMap<Box<str>, HeldUpstream>,
@@ -132,6 +135,7 @@ impl Compiler {
             services,
             secrets: Arc::new(reference::NoValues),
             default_timeouts,
+            zone: None,
             current,
             plugin_upstreams: FastMap::default(),
             consumer_entries: FastMap::default(),

@@ -9,15 +9,18 @@ pub(crate) mod connector;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod hash_key;
+pub mod loads;
 pub(crate) mod opening;
 pub(crate) mod pool;
 pub(crate) mod protection;
 pub mod protection_report;
+pub mod select;
 pub(crate) mod server_name;
 pub(crate) mod service;
 pub(crate) mod state;
 pub(crate) mod stream;
 pub(crate) mod tunnel_end;
+pub(crate) mod wanted;
 pub(crate) mod warnings;
 
 use std::any::Any;
@@ -32,6 +35,7 @@ use exchange::options::Timeouts;
 use net::endpoint::Protocol;
 use net::nodes::NodeSet;
 use protection::Protection;
+use select::Policies;
 
 /// A compiled upstream.
 pub struct Upstream {
@@ -63,15 +67,19 @@ pub struct Upstream {
     pub timeouts: Timeouts,
     /// Outlier ejection, circuit breaker and limits, if it has any.
     pub(crate) protection: Option<Arc<Protection>>,
+    /// The policies that narrow the choice.
+    pub policies: Arc<Policies>,
 }
 
 impl Upstream {
     /// Whether the selection of an endpoint may depend on the request's body.
     pub(crate) fn reads_body(&self) -> bool {
-        match &self.hash_key {
-            Some(HashKey::Template(key)) => key.variables().any(Variable::uses_request_body),
-            _ => false,
-        }
+        let key = match &self.hash_key {
+            Some(HashKey::Template(key)) => Some(key),
+            _ => None,
+        };
+        let subsets = self.policies.subsets.iter().flat_map(|subsets| &subsets.values);
+        key.into_iter().chain(subsets).any(|text| text.variables().any(Variable::uses_request_body))
     }
 }
 

@@ -11,6 +11,7 @@ mod plugins;
 mod protection;
 mod route;
 mod secret;
+mod selection;
 mod ssl;
 pub mod unknown;
 mod upstream;

@@ -16,6 +16,7 @@ mod protection;
 mod proto;
 mod route;
 mod secret;
+mod selection;
 mod service;
 mod ssl;
 mod stream_route;
@@ -43,6 +44,9 @@ pub use protection::{
 pub use proto::Proto;
 pub use route::{Method, Route, RouteRare};
 pub use secret::Secret;
+pub use selection::{
+    Overflow, SameSite, Selection, SlowStart, Sticky, StickyMode, Subset, SubsetFallback, ZoneAware,
+};
 pub use service::Service;
 pub use ssl::{OcspStapling, Ssl, SslClient, SslType};
 pub use stream_route::{StreamProtocol, StreamRoute};

@@ -5,10 +5,12 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
+
+use crate::env;
 
 /// The reasons for which a node is not selected; each is one bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ type NodeKey = (SocketAddr, Arc<str>);
 #[derive(Debug, Default)]
 pub struct NodeStates {
     version: AtomicU64,
+    /// Whether a set with nodes was published: nodes that are made later have joined it.
+    is_in_use: AtomicBool,
     known: Mutex<HashMap<NodeKey, Weak<NodeState>>>,
 }
 
@@ -45,6 +49,8 @@ pub struct NodeState {
     states: Arc<NodeStates>,
     /// The reasons of [`Unusable`] that apply.
     unusable: AtomicU32,
+    /// Milliseconds since 1970 at which it joined the set or became usable again, if it did.
+    usable_since_ms: AtomicU64,
     /// The last transition for each reason, for reports; in the order of [`Unusable`].
     last: Mutex<[Option<Transition>; 2]>,
     /// See [`NodeState::extension`].
@@ -67,6 +73,11 @@ impl NodeStates {
         self.version.load(Ordering::Relaxed)
     }
 
+    /// Notes that a set with nodes was published.
+    pub(crate) fn set_in_use(&self) {
+        self.is_in_use.store(true, Ordering::Relaxed);
+    }
+
     /// The state of the node with this address and written host, made if no node set holds it.
     pub fn of(self: &Arc<Self>, address: SocketAddr, host: &Arc<str>) -> Arc<NodeState> {
         let mut known = self.known.lock();
@@ -78,9 +89,12 @@ impl NodeStates {
         if known.len() == known.capacity() {
             known.retain(|_, state| state.strong_count() > 0);
         }
+        let has_joined = self.is_in_use.load(Ordering::Relaxed);
+        let usable_since_ms = if has_joined { env::wall_clock().as_millis() as u64 } else { 0 };
         let state = Arc::new(NodeState {
             states: self.clone(),
             unusable: AtomicU32::new(0),
+            usable_since_ms: AtomicU64::new(usable_since_ms),
             last: Mutex::default(),
             extension: OnceLock::new(),
         });
@@ -94,6 +108,12 @@ impl NodeState {
     #[inline]
     pub fn is_usable(&self) -> bool {
         self.unusable.load(Ordering::Relaxed) == 0
+    }
+
+    /// Milliseconds since 1970 at which the node joined a set that was in use, or became usable again, whichever was later;
+    /// 0 if neither happened.
+    pub fn usable_since_ms(&self) -> u64 {
+        self.usable_since_ms.load(Ordering::Relaxed)
     }
 
     /// Whether this reason applies.
@@ -125,6 +145,9 @@ impl NodeState {
         };
         let has_changed = (before & bit != 0) != applies;
         if has_changed {
+            if before == bit && !applies {
+                self.usable_since_ms.store(transition.at_ms, Ordering::Relaxed);
+            }
             last[reason.index()] = Some(transition);
             // Release, so that a worker that sees the version sees the bit.
             self.states.version.fetch_add(1, Ordering::Release);
@@ -163,6 +186,19 @@ mod tests {
         node.extension::<AtomicU32>().unwrap().store(7, Ordering::Relaxed);
         assert_eq!(node.extension::<AtomicU32>().map(|count| count.load(Ordering::Relaxed)), Some(7));
         assert!(node.extension::<AtomicU64>().is_none());
+    }
+
+    #[test]
+    fn start_of_use_is_the_last_of_joining_and_recovery() {
+        let states = Arc::new(NodeStates::default());
+        let node = states.of(address(80), &Arc::from("a:80"));
+        assert_eq!(node.usable_since_ms(), 0);
+        node.mark(Unusable::Unhealthy, true, at(1));
+        node.mark(Unusable::Ejected, true, at(2));
+        node.mark(Unusable::Unhealthy, false, at(3));
+        assert_eq!(node.usable_since_ms(), 0, "a reason is left");
+        node.mark(Unusable::Ejected, false, at(4));
+        assert_eq!(node.usable_since_ms(), 4);
     }
 
     #[test]

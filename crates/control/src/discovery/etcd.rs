@@ -109,13 +109,13 @@ fn schema() -> Value {
     })
 }
 
-fn build(block: &Value, _: &BuildContext) -> Result<Box<dyn Registry>, String> {
+fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
     let block: Block = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
     let weight = block.weight;
-    Ok(Box::new(EtcdRegistry { config: config(block), weight }))
+    Ok(Box::new(EtcdRegistry { config: config(block, context), weight }))
 }
 
-fn config(block: Block) -> EtcdConfig {
+fn config(block: Block, context: &BuildContext) -> EtcdConfig {
     let timeout = Duration::from_secs(block.timeout);
     let Tls { common: tls, sni } = block.tls;
     EtcdConfig {
@@ -129,6 +129,7 @@ fn config(block: Block) -> EtcdConfig {
             server_name: sni,
             verify: tls.verify,
         },
+        policy: Some(context.policy.clone()),
         timeout,
         start_timeout: timeout,
         max_operations: 1,

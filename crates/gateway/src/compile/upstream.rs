@@ -130,6 +130,7 @@ impl Compiler {
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
         let protection = protection::compile(identity, written, before.map(|before| &**before));
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
+        let sticky_before = before.and_then(|before| before.policies.sticky.clone());
         // Another method is another state machine and starts with empty state. The same method continues with the new
         // nodes.
         let before = before.filter(|before| before.balancer.name == balancer.name);
@@ -137,6 +138,7 @@ impl Compiler {
         let cell = cell
             .unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet { states, ..NodeSet::default() }))));
         let filled_before = before.and_then(|before| before.discovered.as_ref());
+        let policies = self.policies(identity, written, sticky_before.as_deref())?;
         let default_port = written.scheme.default_port();
         let discovered = self.fill(written.discovery.as_deref(), &cell, plan, default_port, filled_before);
         Ok(Upstream {
@@ -146,6 +148,7 @@ impl Compiler {
             hash_key,
             nodes: cell,
             discovered,
+            policies: Arc::new(policies),
             pass_host: match &written.pass_host {
                 WrittenPassHost::Pass => PassHost::Pass,
                 WrittenPassHost::Node => PassHost::Node,
@@ -205,7 +208,7 @@ fn keep_alive(pool: Option<&KeepalivePool>) -> KeepAlive {
     })
 }
 
-fn milliseconds(duration: Duration) -> u64 {
+pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -39,6 +39,7 @@ const INTERIM_MAX: u32 = 32;
 /// An attempt in flight.
 struct ActiveAttempt {
     origin: PooledStream,
+    selected: Selection,
     started_ns: u64,
     connect_us: u64,
 }
@@ -88,7 +89,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
             }
         }
     };
-    let mut attempt = ActiveAttempt { origin, started_ns, connect_us };
+    let mut attempt = ActiveAttempt { origin, selected, started_ns, connect_us };
     match exchange_with(forward, exchange, server, upload, &mut attempt).await {
         Ok(Ended::Whole { request_done }) => {
             run.context.upstreams.checkin(attempt.origin, request_done);
@@ -206,6 +207,11 @@ async fn exchange_with<S: DownstreamStream>(
     (record.status, record.connect_us, record.head_us) =
         (exchange.response.status, attempt.connect_us, head_us);
     grpc::note_status(exchange, None);
+    if let Some(sticky) = &forward.upstream.policies.sticky
+        && let Some(tag) = run.context.upstreams.tag_of(forward.upstream, attempt.selected)
+    {
+        sticky.answered(exchange, tag, run.local().now_ms());
+    }
     exchange.times.upstream_head_ns = attempt.started_ns + head_us * 1_000;
     if let Some(permit) = run.permit.take() {
         permit.answered(run.local().recent_ns() / 1_000);

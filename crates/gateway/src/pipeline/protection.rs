@@ -18,6 +18,7 @@ use crate::upstream::protection::admission::NodeAdmission;
 use crate::upstream::protection::hold::{NodeHold, UpstreamPlace};
 use crate::upstream::protection::{Protection, ProtectionCounts, QueueRule};
 use crate::upstream::state::Selection;
+use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::bulkhead::Bulkhead;
@@ -83,15 +84,15 @@ pub(super) fn enter_bulkheads(
 pub(super) async fn select<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     server: &mut S,
-    key_hash: u32,
+    wanted: &WantedNode,
     tried: &[u64],
 ) -> Result<HeldNode, Failure> {
     let Forward { run, upstream, chains, .. } = *forward;
     let Some(protection) = &upstream.protection else {
-        let selected = run.context.upstreams.select(upstream, key_hash, tried)?;
+        let selected = run.context.upstreams.select(upstream, wanted, tried)?;
         return Ok(HeldNode { selected, hold: None });
     };
-    let search = Search { forward, protection, key_hash, tried };
+    let search = Search { forward, protection, wanted, tried };
     // Requests that wait go first; a retry waits for nothing, because it holds its place at the upstream.
     let may_wait = tried.is_empty() && !run.places.borrow().is_of(protection);
     let queue = protection.queue.filter(|_| may_wait);
@@ -115,7 +116,7 @@ pub(super) async fn select<S: DownstreamStream>(
 struct Search<'s, 'r, 'w> {
     forward: &'s Forward<'r, 'w>,
     protection: &'s Arc<Protection>,
-    key_hash: u32,
+    wanted: &'s WantedNode,
     tried: &'s [u64],
 }
 
@@ -153,7 +154,7 @@ impl Search<'_, '_, '_> {
             let ignores_circuits = choice > 0 && !found_full;
             let admission = NodeAdmission::new(self.protection, now_ms, ignores_circuits);
             let selected =
-                upstreams.select_admitted(upstream, self.protection, self.key_hash, self.tried, &admission);
+                upstreams.select_admitted(upstream, self.protection, self.wanted, self.tried, &admission);
             found_full = admission.found_full();
             let Some((selected, mut hold)) = selected.zip(admission.into_hold()) else { continue };
             if !hold.pass_breaker(now_ms) {
@@ -166,7 +167,7 @@ impl Search<'_, '_, '_> {
             return Err(NoPlace::Later(Cause::NodeRequests));
         }
         // There is no node; the plain selection says why.
-        let selected = upstreams.select(upstream, self.key_hash, self.tried).map_err(NoPlace::Never)?;
+        let selected = upstreams.select(upstream, self.wanted, self.tried).map_err(NoPlace::Never)?;
         Ok(HeldNode { selected, hold: upstreams.hold_again(upstream, selected) })
     }
 

@@ -13,8 +13,9 @@ use super::run::{Outcome, Run, refuse_undecided};
 use super::target::Forward;
 use super::upload::Upload;
 use crate::body::{BodyLength, DownstreamStream};
+use crate::upstream::Upstream;
 use crate::upstream::state::Selection;
-use crate::upstream::{Upstream, hash_key};
+use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::Priority;
@@ -48,7 +49,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
     if server.must_switch_protocols() && !exchange.decision.is_upgrade {
         return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
     }
-    let mut key_hash = hash_key::key_hash(upstream, exchange);
+    let mut wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
     let mut failed =
         FailedAttempts { nodes: SmallVec::new(), last: None, repeat: None, repeated: false, started_ns };
     loop {
@@ -63,7 +64,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
                 failed.begin_elsewhere();
             }
             forward = forward_to(run, chains, upstream);
-            key_hash = hash_key::key_hash(upstream, exchange);
+            wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
         }
         let upstream = forward.upstream;
         let held = match failed.repeat.take() {
@@ -72,7 +73,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
                 HeldNode { selected, hold: run.context.upstreams.hold_again(upstream, selected) }
             }
             // If the node set has changed and no endpoint is left, the failed attempt is the cause to report.
-            _ => protection::select(&forward, server, key_hash, &failed.nodes)
+            _ => protection::select(&forward, server, &wanted, &failed.nodes)
                 .await
                 .map_err(|none| failed.last.take().unwrap_or(none))?,
         };

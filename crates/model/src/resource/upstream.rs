@@ -8,7 +8,10 @@ use serde_json::Value;
 
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
-use super::{CircuitBreaker, HealthChecks, Node, OutlierEjection, UpstreamLimits};
+use super::{
+    CircuitBreaker, HealthChecks, Node, OutlierEjection, Overflow, Selection, SlowStart, Sticky, Subset,
+    UpstreamLimits, ZoneAware,
+};
 use crate::{Id, number};
 
 /// A set of origin servers and how to choose among them.
@@ -43,6 +46,8 @@ pub struct Upstream {
     pub circuit_breaker: Option<Box<CircuitBreaker>>,
     /// Its limits. Not in APISIX.
     pub limits: Option<Box<UpstreamLimits>>,
+    /// The policies that narrow the choice of a node; none: those of APISIX.
+    pub selection: Option<Box<Selection>>,
     /// The client certificate shown to the nodes.
     pub tls: Option<Box<UpstreamTls>>,
     /// A name for people.
@@ -341,6 +346,13 @@ struct Form {
     outlier_ejection: Option<Box<OutlierEjection>>,
     circuit_breaker: Option<Box<CircuitBreaker>>,
     limits: Option<Box<UpstreamLimits>>,
+    #[serde(default, deserialize_with = "number::integer")]
+    panic_threshold: u32,
+    slow_start: Option<SlowStart>,
+    overflow: Option<Overflow>,
+    zone_aware: Option<Box<ZoneAware>>,
+    subset: Option<Box<Subset>>,
+    sticky: Option<Box<Sticky>>,
     tls: Option<Box<UpstreamTls>>,
     name: Option<Box<str>>,
     desc: Option<Box<str>>,
@@ -372,6 +384,14 @@ impl From<Form> for Upstream {
         {
             args.others.insert(SCHEME_ARGUMENT.into(), scheme.into());
         }
+        let selection = Selection {
+            panic_threshold: form.panic_threshold,
+            slow_start: form.slow_start,
+            overflow: form.overflow,
+            zone_aware: form.zone_aware.map(|zone| *zone),
+            subset: form.subset.map(|subset| *subset),
+            sticky: form.sticky.map(|sticky| *sticky),
+        };
         let discovery = form
             .service_name
             .zip(form.discovery_type)
@@ -391,6 +411,7 @@ impl From<Form> for Upstream {
             outlier_ejection: form.outlier_ejection,
             circuit_breaker: form.circuit_breaker,
             limits: form.limits,
+            selection: (selection != Selection::default()).then(|| Box::new(selection)),
             tls: form.tls,
             name: form.name,
             desc: form.desc,

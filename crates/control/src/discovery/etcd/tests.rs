@@ -126,3 +126,10 @@ fn changes_of_a_real_etcd_are_followed() {
     orders.wait_for_note("does not know the service orders");
     assert!(orders.shown().is_empty());
 }
+
+#[test]
+fn forbidden_address_is_not_connected_to() {
+    let block = json!({"host": ["http://169.254.169.254:2379"], "timeout": 1});
+    let orders = Followed::start("etcd", &block, "orders");
+    orders.wait_for_note("the setting outbound_allow lists");
+}

@@ -45,8 +45,13 @@ impl<'p> NodeAdmission<'p> {
             && !node.state.is(Unusable::Ejected)
     }
 
+    /// Takes a place at the chosen node, if there is one.
+    pub(crate) fn admits(&self, node: &Node) -> bool {
+        !self.bars(node) && self.enter(node)
+    }
+
     /// Takes a place at the chosen node; false if another worker was faster.
-    pub(crate) fn enter(&self, node: &Node) -> bool {
+    fn enter(&self, node: &Node) -> bool {
         let guard = NodeGuard::of(&node.state);
         if self.protection.max_requests_per_node == UNLIMITED {
             guard.requests.enter();
