@@ -13,6 +13,8 @@ pub(crate) mod hash_key;
 pub mod loads;
 pub(crate) mod opening;
 pub(crate) mod pool;
+pub(crate) mod protection;
+pub mod protection_report;
 pub mod retry_policy;
 pub mod select;
 pub(crate) mod server_name;
@@ -35,6 +37,7 @@ use deadline_policy::DeadlinePolicy;
 use exchange::options::Timeouts;
 use net::endpoint::Protocol;
 use net::nodes::NodeSet;
+use protection::Protection;
 use retry_policy::RetryPolicy;
 use select::Policies;
 
@@ -70,6 +73,8 @@ pub struct Upstream {
     pub deadline: Option<Box<DeadlinePolicy>>,
     /// Timeouts of the steps of an attempt.
     pub timeouts: Timeouts,
+    /// Outlier ejection, circuit breaker and limits, if it has any.
+    pub(crate) protection: Option<Arc<Protection>>,
     /// The policies that narrow the choice.
     pub policies: Arc<Policies>,
 }

@@ -8,6 +8,7 @@ mod global;
 mod options;
 mod plugin_names;
 mod plugins;
+mod protection;
 mod retry;
 mod route;
 mod secret;

@@ -13,7 +13,7 @@ use model::{Key, Kind};
 use router::vars::Template;
 use stdx::published::Published;
 
-use super::{CompileFault, Compiler, HeldUpstream, retry, route};
+use super::{CompileFault, Compiler, HeldUpstream, protection, retry, route};
 use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::{HashKey, PassHost, Upstream};
 use net::endpoint::{KeepAlive, Protocol};
@@ -128,6 +128,7 @@ impl Compiler {
             note: None,
         };
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
+        let protection = protection::compile(identity, written, before.map(|before| &**before));
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
         let sticky_before = before.and_then(|before| before.policies.sticky.clone());
         let retry =
@@ -163,6 +164,7 @@ impl Compiler {
             retry,
             deadline: written.deadline.as_deref().map(retry::deadline),
             timeouts: written.timeout.as_ref().map_or(self.default_timeouts, route::timeouts),
+            protection,
         })
     }
 }

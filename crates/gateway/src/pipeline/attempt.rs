@@ -14,6 +14,7 @@ use super::download::{self, Download};
 use super::grpc;
 use super::head_wait;
 use super::phases::Chains;
+use super::protection::HeldNode;
 use super::respond;
 use super::retries::Retries;
 use super::run::{Outcome, Run};
@@ -22,6 +23,8 @@ use super::upload::Upload;
 use super::websocket;
 use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
 use crate::context::WorkerContext;
+use crate::upstream::protection::hold::NodeHold;
+use crate::upstream::protection::result::AttemptResult;
 use crate::upstream::service::{CheckedOutNode, Checkout};
 use crate::upstream::state::Selection;
 use crate::upstream::stream::PooledStream;
@@ -47,20 +50,22 @@ pub(super) enum AttemptEnd {
     Discarded,
 }
 
-/// Makes an attempt at `selected`, on an open connection or, if the attempt is repeated, on a fresh one. A failure comes
-/// with the progress of the attempt.
+/// Makes an attempt at the node that is `held`, on an open connection or, if the attempt is repeated, on a fresh one. A
+/// failure comes with the progress of the attempt.
 pub(super) async fn attempt_at<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
     upload: &mut Upload<'_, '_>,
-    selected: Selection,
+    held: HeldNode,
     retries: &mut Retries,
 ) -> Result<AttemptEnd, (Failure, AttemptProgress)> {
     let Forward { run, upstream, timeouts, .. } = *forward;
     // The selection read the clock just now, or a failed attempt did.
     let started_ns = run.local().recent_ns();
-    let in_flight = InFlightGuard { context: run.context, upstream, selected, started_ns, is_over: false };
+    let HeldNode { selected, hold } = held;
+    let in_flight =
+        InFlightGuard { context: run.context, upstream, selected, hold, started_ns, is_over: false };
     let CheckedOutNode { address, endpoint_id, host, checkout } =
         run.context.upstreams.checkout(exchange, upstream, selected, retries.is_repeated());
     set_host(exchange, upstream, host);
@@ -84,7 +89,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
             match PooledBox::pin(connect(run, opening, timeout_ms, server)).await {
                 Ok(stream) => (stream, micros(started_ns, run.local().clock_ns())),
                 Err(failure) => {
-                    finish_attempt(exchange, in_flight, Some(&failure));
+                    finish_attempt(exchange, in_flight, Some(&failure), false);
                     return Err((failure.at(address), before));
                 }
             }
@@ -94,45 +99,55 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
     match exchange_with(forward, exchange, server, upload, &mut attempt, retries).await {
         Ok(Ended::Whole { request_done }) => {
             run.context.upstreams.checkin(attempt.origin, request_done);
-            finish_attempt(exchange, in_flight, None);
+            finish_attempt(exchange, in_flight, None, false);
             Ok(AttemptEnd::Answered(Outcome::Done))
         }
         Ok(Ended::Discarded { request_done }) => {
             let is_drained = request_done && discard::drain(&mut attempt.origin).await;
             run.context.upstreams.checkin(attempt.origin, is_drained);
-            finish_attempt(exchange, in_flight, None);
+            finish_attempt(exchange, in_flight, None, false);
             exchange.response.clear();
             Ok(AttemptEnd::Discarded)
         }
         Ok(Ended::Tunnel) => {
-            finish_attempt(exchange, in_flight, None);
+            let node = finish_attempt(exchange, in_flight, None, false);
             let Some((endpoint, bytes)) = attempt.origin.into_tunnel() else {
                 let failure =
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 return Err((failure.at(address), before));
             };
             run.local().give_bytes(bytes);
-            let endpoint = Box::new(endpoint);
-            let idle_timeout_ms = timeouts.tunnel_idle_ms;
-            Ok(AttemptEnd::Answered(Outcome::Tunnel { endpoint, idle_timeout_ms }))
+            Ok(AttemptEnd::Answered(Outcome::Tunnel {
+                endpoint: Box::new(endpoint),
+                idle_timeout_ms: timeouts.tunnel_idle_ms,
+                places: run.places_of_tunnel(node),
+            }))
         }
         Err(failure) => {
             let progress = attempt.origin.progress();
-            finish_attempt(exchange, in_flight, Some(&failure));
+            finish_attempt(exchange, in_flight, Some(&failure), progress.is_reused);
             run.context.upstreams.checkin(attempt.origin, false);
             Err((failure.at(address), progress))
         }
     }
 }
 
-fn finish_attempt(exchange: &mut Exchange, in_flight: InFlightGuard<'_>, failure: Option<&Failure>) {
+/// Records the end of an attempt, of which `is_reused` says whether its connection was a kept one. Returns its place at the
+/// node.
+fn finish_attempt(
+    exchange: &mut Exchange,
+    in_flight: InFlightGuard<'_>,
+    failure: Option<&Failure>,
+    is_reused: bool,
+) -> Option<NodeHold> {
     // A whole response read the clock at its end.
     let local = &in_flight.context.local;
     let ended_ns = if failure.is_none() { local.recent_ns() } else { local.clock_ns() };
     let last = exchange.attempts.last_mut().expect("pushed when the attempt began");
     last.total_us = micros(in_flight.started_ns, ended_ns);
     last.failed = failure.map(|failure| failure.cause);
-    in_flight.finish(last);
+    let last = *last;
+    in_flight.finish(exchange, &last, is_reused)
 }
 
 /// Counts an attempt at its endpoint's balancer until it is finished or dropped, because a plugin's panic must not
@@ -141,6 +156,8 @@ struct InFlightGuard<'t> {
     context: &'t WorkerContext,
     upstream: &'t Upstream,
     selected: Selection,
+    /// Its place at the node, which is given back with the guard.
+    hold: Option<NodeHold>,
     started_ns: u64,
     is_over: bool,
 }
@@ -152,9 +169,13 @@ impl InFlightGuard<'_> {
         self.context.upstreams.abandoned(self.upstream, self.selected, latency_us);
     }
 
-    fn finish(mut self, attempt: &Attempt) {
+    fn finish(mut self, exchange: &Exchange, attempt: &Attempt, is_reused: bool) -> Option<NodeHold> {
         self.is_over = true;
-        self.context.upstreams.record(self.upstream, self.selected, attempt);
+        let (upstreams, upstream) = (&self.context.upstreams, self.upstream);
+        upstreams.record(upstream, self.selected, attempt);
+        let mut hold = self.hold.take()?;
+        upstreams.note_result(upstream, &mut hold, &AttemptResult::of(exchange, attempt, is_reused));
+        Some(hold)
     }
 }
 

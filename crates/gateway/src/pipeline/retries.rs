@@ -12,7 +12,6 @@ use crate::body::{AttemptProgress, DownstreamStream};
 use crate::upstream::Upstream;
 use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::state::Selection;
-use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::retry_reason::RetryReason;
@@ -70,21 +69,15 @@ impl Retries {
         std::mem::take(&mut self.wait_ms)
     }
 
-    /// Selects among all endpoints if the policy allows another attempt and every usable one was tried; `none` is the
-    /// failure to find another.
+    /// Whether all endpoints may be selected again, because the policy has allowed another attempt and every usable one was
+    /// tried; `none` is the failure to find another.
     #[cold]
-    pub(super) fn select_again(
-        &mut self,
-        run: &Run<'_>,
-        upstream: &Upstream,
-        wanted: &WantedNode,
-        none: Failure,
-    ) -> Result<Selection, Failure> {
-        if upstream.retry.is_none() || self.nodes.is_empty() {
-            return Err(none);
+    pub(super) fn may_start_again(&mut self, upstream: &Upstream, none: &Failure) -> bool {
+        let may = upstream.retry.is_some() && !self.nodes.is_empty() && none.cause == Cause::NoNode;
+        if may {
+            self.nodes.clear();
         }
-        self.nodes.clear();
-        run.context.upstreams.select(upstream, wanted, &[])
+        may
     }
 
     /// Whether the response in `exchange` gives way to another attempt, which is then prepared. The response is passed on

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{retry, selection, ssl};
+use super::{protection, retry, selection, ssl};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
 use crate::resource::split_authority;
@@ -16,6 +16,7 @@ pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings
     selection::check(upstream, pointer, findings);
     retry::check(upstream, pointer, findings);
     ssl::check_upstream(upstream, pointer, findings);
+    protection::check(upstream, pointer, findings);
     unsupported::upstream(upstream, pointer, catalog, findings);
 }
 
