@@ -9,7 +9,7 @@ const SLOTS: usize = 10;
 const COUNT_BITS: u32 = 32;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
-/// What a budget allows.
+/// The limits of a budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BudgetLimits {
     /// Retries per hundred requests of the window.
@@ -42,7 +42,7 @@ impl RetryBudget {
         }
     }
 
-    /// What it allows.
+    /// The limits that it was made with.
     pub fn limits(&self) -> BudgetLimits {
         self.limits
     }

@@ -87,8 +87,8 @@ impl Retries {
         run.context.upstreams.select(upstream, wanted, &[])
     }
 
-    /// Whether the response whose head is in `exchange` gives way to another attempt, which is then prepared. The response
-    /// is passed on if no retry may be made.
+    /// Whether the response in `exchange` gives way to another attempt, which is then prepared. The response is passed on
+    /// if no retry may be made.
     pub(super) fn discards_response<S: DownstreamStream>(
         &mut self,
         policy: &RetryPolicy,

@@ -79,7 +79,7 @@ impl RetryPolicy {
         self.conditions & condition_bit(reason) != 0
     }
 
-    /// The reason to discard the response whose head is in `exchange`, if there is one.
+    /// The reason to discard the response in `exchange`, if there is one.
     #[inline]
     pub fn wants_instead_of(&self, exchange: &Exchange) -> Option<RetryReason> {
         let response = &exchange.response;
@@ -117,12 +117,14 @@ impl RetryPolicy {
 }
 
 #[cfg(test)]
-pub(crate) mod testing {
-    use super::*;
+mod tests {
     use exchange::overload::retry_budget::BudgetLimits;
 
+    use super::*;
+
     /// A policy for GET with the four conditions that are the default.
-    pub(crate) fn policy() -> RetryPolicy {
+    fn policy() -> RetryPolicy {
+        let limits = BudgetLimits { percent: 100.0, min_per_second: 1, window_ms: 1_000 };
         RetryPolicy {
             attempts: 3,
             conditions: 0b1111,
@@ -135,19 +137,9 @@ pub(crate) mod testing {
             attempt_timeout_ms: 0,
             backoff: Some(Backoff { base_ms: 100, max_ms: 2_000, factor: 2.0 }),
             honors_retry_after: true,
-            budget: Arc::new(RetryBudget::new(BudgetLimits {
-                percent: 100.0,
-                min_per_second: 1,
-                window_ms: 1_000,
-            })),
+            budget: Arc::new(RetryBudget::new(limits)),
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::testing::policy;
-    use super::*;
 
     #[test]
     fn repetition_needs_a_listed_method_or_a_key() {
@@ -187,7 +179,7 @@ mod tests {
         assert_eq!(wait("3"), None);
         assert_eq!(wait("99999999999999999999"), None);
         assert_eq!(wait("Wed, 21 Oct 2026 07:28:00 GMT"), None);
-        let deaf = RetryPolicy { honors_retry_after: false, ..testing::policy() };
+        let deaf = RetryPolicy { honors_retry_after: false, ..policy };
         let mut headers = Headers::new();
         headers.set("Retry-After", b"3").unwrap();
         assert_eq!(deaf.wait_ms(1, 0, Some(&headers)), Some(0));
