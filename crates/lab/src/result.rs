@@ -211,6 +211,19 @@ impl Failures {
     }
 }
 
+/// The requests of an open loop that were due in one period.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct PeriodOutcome {
+    /// Length of the period in seconds.
+    pub seconds: f64,
+    /// Requests that were due.
+    pub requests: u64,
+    /// Those without a good response, by kind.
+    pub failures: Failures,
+    /// From when a request was due until its response was complete or the client gave it up.
+    pub latency: Latency,
+}
+
 /// Latencies in milliseconds; `None` if the tool does not report them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Latency {
