@@ -10,6 +10,7 @@ mod expect;
 mod fetch;
 mod http3;
 mod periods;
+mod race;
 mod reading;
 mod schedule;
 mod socket;
@@ -23,12 +24,10 @@ mod wire;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::result::{LoadOutcome, PeriodOutcome};
 use asker::{Asker, Limits, Source};
@@ -36,6 +35,7 @@ use connection::{Job, Upgrade};
 use crowd::Crowd;
 use expect::Measure;
 use periods::Periods;
+use race::race;
 use schedule::Schedule;
 use tally::{Kind, Run, Tally};
 use tls::Client;
@@ -163,26 +163,6 @@ fn send(
         sum.fail(Kind::Content, || "answers at the beginning differ from each other".to_owned());
     }
     Ok((sum, elapsed, cpu))
-}
-
-/// Runs all workers, each on a thread of its own. They begin together at the barrier, because a thread alone would find
-/// the server idle; `during` is called there. Returns their tallies, the time from the barrier on, and the CPU time in it.
-fn race<W: Send>(
-    workers: Vec<W>,
-    work: impl Fn(W, &Barrier) -> anyhow::Result<Tally> + Sync,
-    during: impl FnOnce(Instant),
-) -> (Vec<thread::Result<anyhow::Result<Tally>>>, Duration, Duration) {
-    let barrier = Barrier::new(workers.len() + 1);
-    thread::scope(|scope| {
-        let (work, barrier) = (&work, &barrier);
-        let running: Vec<_> =
-            workers.into_iter().map(|worker| scope.spawn(move || work(worker, barrier))).collect();
-        barrier.wait();
-        let (began, cpu_before) = (Instant::now(), cpu_time());
-        during(began);
-        let tallies = running.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        (tallies, began.elapsed(), cpu_time().saturating_sub(cpu_before))
-    })
 }
 
 impl Plan {
@@ -344,12 +324,6 @@ fn grant_descriptors(connections: u64) -> anyhow::Result<()> {
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
         .with_context(|| format!("the limit of descriptors cannot be raised to {needed}"))
-}
-
-/// CPU time of this process, user and system.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// A month; a larger number is probably meant in another unit, and is refused.

@@ -56,7 +56,7 @@ pub(super) struct Share {
 
 impl Share {
     /// Seconds until the traffic was off the endpoint: until the end of the last window in which it got more than
-    /// [`OFF_SHARE`] of its even share. `None` if that was within the last [`TAIL`], so that it was never off.
+    /// [`OFF_SHARE`] of its even share. `None` if that was within the last second, so that it was never off.
     pub(super) fn off_after_s(&self) -> Option<f64> {
         let last = self.find(|share| share > OFF_SHARE).last().copied();
         let is_never = last.is_some_and(|index| index + TAIL_WINDOWS >= self.all.len());

@@ -1,6 +1,7 @@
 //! The running programs of a scenario: the origin and the contenders, each started with its script, probed once before
 //! anything is measured, and ended with the stage. It measures nothing.
 
+mod running;
 mod several;
 
 use std::collections::BTreeMap;
@@ -324,26 +325,6 @@ impl Stage {
             }
         }
         Ok(())
-    }
-}
-
-impl Running {
-    /// Brings the next form of its configuration into force: a process of its own, beside the load.
-    pub fn change(&mut self, program: &Path, cores: &[usize]) -> anyhow::Result<Group> {
-        self.changes += 1;
-        Group::start(&Start {
-            guard: program,
-            name: &format!("change-{}", self.changes),
-            command: &shell(&self.script, &["change", &self.changes.to_string()]),
-            environment: &self.environment,
-            cores,
-            directory: &self.directory,
-        })
-    }
-
-    /// The folder of its files, and of those of programs beside it.
-    pub fn directory(&self) -> &Path {
-        &self.directory
     }
 }
 
