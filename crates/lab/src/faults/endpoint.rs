@@ -1,4 +1,4 @@
-//! The endpoints behind a gateway under test: origins in this process, whose conditions are switched while they serve.
+//! The endpoints behind a gateway under test: origins in this process. Their conditions are switched while they serve.
 //! One thread serves all of them. They record every request; they do not judge the traffic.
 
 use std::io;
