@@ -130,9 +130,9 @@ impl Compiler {
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
         let protection = protection::compile(identity, written, before.map(|before| &**before));
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
-        let sticky_before = before.and_then(|before| before.policies.sticky.clone());
         let retry =
             written.retry.as_deref().map(|policy| retry::policy(policy, before.map(|before| &**before)));
+        let sticky_before = before.and_then(|before| before.policies.sticky.clone());
         // Another method is another state machine and starts with empty state. The same method continues with the new
         // nodes.
         let before = before.filter(|before| before.balancer.name == balancer.name);

@@ -229,11 +229,6 @@ async fn exchange_with<S: DownstreamStream>(
     (record.status, record.connect_us, record.head_us) =
         (exchange.response.status, attempt.connect_us, head_us);
     grpc::note_status(exchange, None);
-    exchange.times.upstream_head_ns = attempt.started_ns + head_us * 1_000;
-    if let Some(permit) = run.permit.take() {
-        permit.answered(run.local().recent_ns() / 1_000);
-    }
-
     if let Some(policy) = &upstream.retry {
         let request_done = upload.is_done();
         if retries.discards_response(policy, forward, exchange, server, upload, attempt.selected) {
@@ -245,6 +240,11 @@ async fn exchange_with<S: DownstreamStream>(
     {
         sticky.answered(exchange, tag, run.local().now_ms());
     }
+    exchange.times.upstream_head_ns = attempt.started_ns + head_us * 1_000;
+    if let Some(permit) = run.permit.take() {
+        permit.answered(run.local().recent_ns() / 1_000);
+    }
+
     if attempt.origin.has_opened_tunnel(exchange.response.status) {
         websocket::accept_from_http2(exchange)?;
     }

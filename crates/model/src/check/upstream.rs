@@ -13,8 +13,8 @@ pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings
     nodes(upstream, pointer, findings);
     host(upstream, pointer, findings);
     hash_key(upstream, pointer, findings);
-    selection::check(upstream, pointer, findings);
     retry::check(upstream, pointer, findings);
+    selection::check(upstream, pointer, findings);
     ssl::check_upstream(upstream, pointer, findings);
     protection::check(upstream, pointer, findings);
     unsupported::upstream(upstream, pointer, catalog, findings);
