@@ -14,7 +14,6 @@ use super::run::Run;
 use super::target::Forward;
 use super::wait::gone;
 use crate::body::DownstreamStream;
-use crate::upstream::protection::admission::NodeAdmission;
 use crate::upstream::protection::hold::{NodeHold, UpstreamPlace};
 use crate::upstream::protection::{Protection, ProtectionCounts, QueueRule};
 use crate::upstream::state::Selection;
@@ -149,13 +148,13 @@ impl Search<'_, '_, '_> {
     fn node(&self) -> Result<HeldNode, NoPlace> {
         let Forward { run, upstream, .. } = *self.forward;
         let (upstreams, now_ms) = (&run.context.upstreams, run.local().now_ms());
-        let mut found_full = false;
+        let mut full = None;
         for choice in 0..CHOICES_MAX {
-            let ignores_circuits = choice > 0 && !found_full;
-            let admission = NodeAdmission::new(self.protection, now_ms, ignores_circuits);
+            let ignores_circuits = choice > 0 && full.is_none();
+            let admission = upstreams.admission(self.protection, ignores_circuits);
             let selected =
                 upstreams.select_admitted(upstream, self.protection, self.wanted, self.tried, &admission);
-            found_full = admission.found_full();
+            full = admission.full();
             let Some((selected, mut hold)) = selected.zip(admission.into_hold()) else { continue };
             if !hold.pass_breaker(now_ms) {
                 upstreams.abandoned(upstream, selected, 0);
@@ -163,8 +162,8 @@ impl Search<'_, '_, '_> {
             }
             return Ok(HeldNode { selected, hold: Some(hold) });
         }
-        if found_full {
-            return Err(NoPlace::Later(Cause::NodeRequests));
+        if let Some(cause) = full {
+            return Err(NoPlace::Later(cause));
         }
         // There is no node; the plain selection says why.
         let selected = upstreams.select(upstream, self.wanted, self.tried).map_err(NoPlace::Never)?;
@@ -229,14 +228,17 @@ async fn wait<S: DownstreamStream>(
 
 fn refused(protection: &Protection, cause: Cause) -> Failure {
     let counts: &ProtectionCounts = &protection.shared.counts;
-    let (counter, most, what) = match cause {
+    let (counter, detail) = match cause {
         Cause::NodeRequests => {
-            (&counts.refused_by_node_requests, protection.max_requests_per_node, "every node")
+            (&counts.refused_by_node_requests, "every node has as many requests as it may")
         }
-        _ => (&counts.refused_by_requests, protection.max_requests, "the upstream"),
+        Cause::NodeConnections => {
+            (&counts.refused_by_node_connections, "every node has as many connections as it may")
+        }
+        _ => (&counts.refused_by_requests, "the upstream has as many requests as it may"),
     };
     count(counter);
-    Failure::new(cause, format!("{what} has {most} requests in flight"))
+    Failure::new(cause, detail)
 }
 
 fn count(counter: &AtomicU64) {
