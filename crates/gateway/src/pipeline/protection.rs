@@ -46,7 +46,7 @@ pub(crate) struct HeldPlaces {
 enum NoPlace {
     /// There may be one later.
     Later(Cause),
-    /// Whatever becomes free.
+    /// No place that becomes free changes it.
     Never(Failure),
 }
 
@@ -95,6 +95,7 @@ pub(super) async fn select<S: DownstreamStream>(
     // Requests that wait go first; a retry waits for nothing, because it holds its place at the upstream.
     let may_wait = tried.is_empty() && !run.places.borrow().is_of(protection);
     let queue = protection.queue.filter(|_| may_wait);
+    search.check_breaker()?;
     let cause = if queue.is_some() && !protection.shared.queue.is_empty() {
         Cause::UpstreamRequests
     } else {
@@ -123,10 +124,7 @@ impl Search<'_, '_, '_> {
     /// Takes a place at the upstream, unless the exchange has one, and at a node; `is_first` of those that wait.
     fn place(&self, is_first: bool) -> Result<HeldNode, NoPlace> {
         let Forward { run, .. } = *self.forward;
-        let breaker = &self.protection.shared.breaker;
-        if self.protection.breaker.is_some() && breaker.refuses(run.local().now_ms()) {
-            return Err(NoPlace::Never(self.broken()));
-        }
+        self.check_breaker().map_err(NoPlace::Never)?;
         let mut places = run.places.borrow_mut();
         if !places.is_of(self.protection) {
             // A plugin may have chosen another upstream for this attempt.
@@ -143,6 +141,13 @@ impl Search<'_, '_, '_> {
             }
         }
         held
+    }
+
+    /// Refuses the request while the circuit breaker lets none through.
+    fn check_breaker(&self) -> Result<(), Failure> {
+        let now_ms = self.forward.run.local().now_ms();
+        let refuses = self.protection.breaker.is_some() && self.protection.shared.breaker.refuses(now_ms);
+        if refuses { Err(self.broken()) } else { Ok(()) }
     }
 
     fn node(&self) -> Result<HeldNode, NoPlace> {
@@ -209,6 +214,7 @@ async fn wait<S: DownstreamStream>(
             Poll::Ready(Ok(entered)) => {
                 let waited_us = run.local().clock_ns().saturating_sub(began_ns) / 1_000;
                 shared.queue.count_wait(waited_us);
+                restart_permit(run);
                 return Poll::Ready(entered);
             }
             Poll::Ready(Err(_displaced)) => return Poll::Ready(Err(full())),
@@ -216,6 +222,9 @@ async fn wait<S: DownstreamStream>(
         }
         watch.poll(run, cx, server).map(|given_up| match given_up {
             GivenUp::ClientGone => Err(gone()),
+            GivenUp::Late if run.deadline.is_overdue() => {
+                Err(Failure::new(Cause::RequestTimeout, "it waited for a place at the upstream"))
+            }
             GivenUp::Late => {
                 count(&counts.queue_timeouts);
                 let detail = format!("it waited {} ms for a place at the upstream", rule.timeout_ms);
@@ -224,6 +233,14 @@ async fn wait<S: DownstreamStream>(
         })
     })
     .await
+}
+
+/// The wait is no latency of the upstream, which the limit by latency measures.
+fn restart_permit(run: &Run<'_>) {
+    if let Some(mut permit) = run.permit.take() {
+        permit.restart(run.local().recent_ns() / 1_000);
+        run.permit.set(Some(permit));
+    }
 }
 
 fn refused(protection: &Protection, cause: Cause) -> Failure {

@@ -90,7 +90,7 @@ pub(crate) struct SharedProtection {
     pub(crate) ejecting: Mutex<()>,
 }
 
-/// What has happened so far.
+/// Counts since the upstream was protected first.
 #[derive(Debug, Default)]
 pub(crate) struct ProtectionCounts {
     pub(crate) ejections: AtomicU64,
