@@ -122,6 +122,7 @@ impl Cause {
                 | Cause::ReadTimeout
                 | Cause::BodyStalled
                 | Cause::RequestTimeout
+                | Cause::DeadlineExceeded
         )
     }
 }
@@ -312,6 +313,8 @@ causes! {
     BodyStalled = "origin_body_stalled", 504, Origin, Response;
     /// The whole exchange took longer than the request timeout.
     RequestTimeout = "request_timeout", 504, Gateway, Response;
+    /// The request, with all its attempts, took longer than the deadline of its upstream or its client allows.
+    DeadlineExceeded = "deadline_exceeded", 504, Gateway, Response;
     /// A message of the response to a gRPC call is over the limit.
     ResponseMessageTooLarge = "response_message_too_large", 502, Gateway, Response;
     /// A body that a plugin has to see whole is over that plugin's limit.

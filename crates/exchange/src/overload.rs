@@ -10,6 +10,8 @@ pub mod limiter;
 pub mod memory;
 pub mod outliers;
 mod priority;
+pub mod retry_budget;
+pub mod retry_reason;
 pub mod wait_queue;
 pub mod window;
 

@@ -11,6 +11,7 @@ mod key_set;
 mod plugins;
 mod protection;
 mod reference;
+mod retry;
 mod route;
 mod selection;
 mod sharing;

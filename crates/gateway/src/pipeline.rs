@@ -2,13 +2,19 @@
 //! protocols only as the traits of `body`, and plugins only as chains.
 
 mod attempt;
+mod attempt_limit;
+mod backoff;
 mod challenge;
 mod client_certificate;
 mod client_watch;
 mod collect;
 mod connect;
+mod deadline;
+mod discard;
 mod download;
 mod grpc;
+mod head_wait;
+mod kept_body;
 mod min_rate;
 mod phases;
 mod protection;
@@ -16,6 +22,7 @@ mod proxy;
 mod replay;
 mod request_failure;
 mod respond;
+mod retries;
 mod retry;
 mod run;
 mod stream_reply;

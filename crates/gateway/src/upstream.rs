@@ -7,6 +7,7 @@ pub mod balance;
 pub(crate) mod connect_failure;
 pub(crate) mod connector;
 pub(crate) mod counted;
+pub mod deadline_policy;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod hash_key;
@@ -15,6 +16,7 @@ pub(crate) mod opening;
 pub(crate) mod pool;
 pub(crate) mod protection;
 pub mod protection_report;
+pub mod retry_policy;
 pub mod select;
 pub(crate) mod server_name;
 pub(crate) mod service;
@@ -32,10 +34,12 @@ use router::vars::{Template, Variable};
 use stdx::published::Published;
 
 use balance::BalancerKind;
+use deadline_policy::DeadlinePolicy;
 use exchange::options::Timeouts;
 use net::endpoint::Protocol;
 use net::nodes::NodeSet;
 use protection::Protection;
+use retry_policy::RetryPolicy;
 use select::Policies;
 
 /// A compiled upstream.
@@ -64,6 +68,10 @@ pub struct Upstream {
     pub retries: Option<u32>,
     /// How long after the first attempt a retry may begin; 0 is without limit.
     pub retry_timeout_ms: u64,
+    /// When a failed attempt is retried, in place of `retries`.
+    pub retry: Option<Box<RetryPolicy>>,
+    /// The time limit over all attempts.
+    pub deadline: Option<Box<DeadlinePolicy>>,
     /// Timeouts of the steps of an attempt.
     pub timeouts: Timeouts,
     /// Outlier ejection, circuit breaker and limits, if it has any.

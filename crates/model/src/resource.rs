@@ -14,6 +14,7 @@ mod plugin_metadata;
 mod plugins;
 mod protection;
 mod proto;
+mod retry;
 mod route;
 mod secret;
 mod selection;
@@ -42,6 +43,10 @@ pub use protection::{
     UpstreamLimits,
 };
 pub use proto::Proto;
+pub use retry::{
+    Backoff, DeadlinePolicy, DeadlineUnit, GrpcStatus, HeaderCondition, RetryBudget, RetryCondition,
+    RetryPolicy,
+};
 pub use route::{Method, Route, RouteRare};
 pub use secret::Secret;
 pub use selection::{

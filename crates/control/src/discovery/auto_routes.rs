@@ -33,7 +33,7 @@ pub struct AutoRoutes {
     made: Mutex<Made>,
 }
 
-/// What a registry lists.
+/// The list of one registry.
 #[derive(Default)]
 struct Listing {
     names: Arc<Names>,

@@ -19,7 +19,7 @@ pub(super) struct Automatic {
     /// The version of the lists that the overlay was made of.
     version: u64,
     overlay: Overlay,
-    /// What was passed to the workers last.
+    /// The forms that were passed to the workers last.
     passed: BTreeMap<Key, Passed>,
     /// The snapshot that was passed to the workers last, if it differs from that of the source.
     merged: Option<Snapshot>,

@@ -13,7 +13,7 @@ use model::{Key, Kind};
 use router::vars::Template;
 use stdx::published::Published;
 
-use super::{CompileFault, Compiler, HeldUpstream, protection, route};
+use super::{CompileFault, Compiler, HeldUpstream, protection, retry, route};
 use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::{HashKey, PassHost, Upstream};
 use net::endpoint::{KeepAlive, Protocol};
@@ -130,6 +130,8 @@ impl Compiler {
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
         let protection = protection::compile(identity, written, before.map(|before| &**before));
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
+        let retry =
+            written.retry.as_deref().map(|policy| retry::policy(policy, before.map(|before| &**before)));
         let sticky_before = before.and_then(|before| before.policies.sticky.clone());
         // Another method is another state machine and starts with empty state. The same method continues with the new
         // nodes.
@@ -159,6 +161,8 @@ impl Compiler {
             needs_http2: matches!(written.scheme, Scheme::Grpc | Scheme::Grpcs),
             retries: written.retries,
             retry_timeout_ms: written.retry_timeout.map_or(0, milliseconds),
+            retry,
+            deadline: written.deadline.as_deref().map(retry::deadline),
             timeouts: written.timeout.as_ref().map_or(self.default_timeouts, route::timeouts),
             protection,
         })

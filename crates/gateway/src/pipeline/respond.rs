@@ -8,6 +8,7 @@ use message::Headers;
 use router::vars::GaveUp;
 use serde_json::json;
 
+use super::deadline;
 use super::grpc;
 use super::min_rate::{MinRateGuard, TooSlow};
 use super::phases::{self, Chains};
@@ -85,6 +86,12 @@ fn given_answer(given: &Answer, usual: Reply) -> Reply {
 /// The failure to report for `failure`: exceeding the total time, if the exchange has used it up.
 fn overdue(run: &Run<'_>, exchange: &Exchange, failure: Failure) -> Failure {
     if !failure.cause.is_timeout() || !run.deadline.is_overdue() {
+        return failure;
+    }
+    if deadline::is_exceeded(run) {
+        let detail = format!("not done within its deadline, {}: {}", failure.cause.code(), failure.detail);
+        let mut failure = failure.because(Cause::DeadlineExceeded);
+        failure.detail = detail.into();
         return failure;
     }
     let limit_ms = run.local().options.limits.request_timeout_ms;

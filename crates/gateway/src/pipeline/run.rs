@@ -45,6 +45,8 @@ pub(crate) struct Run<'a> {
     /// The client has closed its sending side after its request while the gateway waited for something else. It may
     /// have gone.
     pub(super) is_client_leaving: Cell<bool>,
+    /// The time of the monotonic clock at which the deadline of the upstream ends the exchange; 0 is never.
+    pub(super) ends_ns: Cell<u64>,
 }
 
 impl<'a> Run<'a> {
@@ -62,6 +64,7 @@ impl<'a> Run<'a> {
             body_guard: Cell::default(),
             edits_request_body: Cell::default(),
             is_client_leaving: Cell::default(),
+            ends_ns: Cell::default(),
         }
     }
 

@@ -271,6 +271,24 @@ fn protect(upstream: &mut Value) {
         json!({"consecutive_failures": 4, "base_break_time": 0.05, "max_break_time": 0.2});
 }
 
+/// Whether the upstreams of a run have a retry policy. Computed instead of drawn, so that every seed keeps its run.
+fn has_retry_policy(plan: &Plan) -> bool {
+    (plan.clients + plan.routes + plan.nodes).is_multiple_of(2)
+}
+
+/// A policy that retries as much as it may without doing unsafe work twice: the ledger counts deliveries.
+fn retry_policy() -> Value {
+    json!({
+        "attempts": 16,
+        "conditions": ["connect_failure", "refused_stream", "reset", "timeout", "invalid_response"],
+        "statuses": [404, 500],
+        "max_body": 20_000,
+        "attempt_timeout": 5,
+        "backoff": {"base": 0.002, "max": 0.02},
+        "budget": {"percent": 100, "min_per_second": 1000, "window": 1},
+    })
+}
+
 fn written(plan: &Plan, random: &mut Random) -> Written {
     let nodes = nodes(plan, random);
     let weighted: serde_json::Map<String, Value> =
@@ -290,6 +308,9 @@ fn written(plan: &Plan, random: &mut Random) -> Written {
     }
     if plan.is_protected {
         protect(&mut upstream);
+    }
+    if has_retry_policy(plan) {
+        upstream["retry"] = retry_policy();
     }
     let mut plugins = json!({});
     if random.chance(30) {

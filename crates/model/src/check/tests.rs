@@ -2,6 +2,7 @@
 
 mod names;
 mod protection;
+mod retries;
 mod routes;
 mod upstreams;
 

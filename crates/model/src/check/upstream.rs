@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{protection, selection, ssl};
+use super::{protection, retry, selection, ssl};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
 use crate::resource::split_authority;
@@ -13,6 +13,7 @@ pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings
     nodes(upstream, pointer, findings);
     host(upstream, pointer, findings);
     hash_key(upstream, pointer, findings);
+    retry::check(upstream, pointer, findings);
     selection::check(upstream, pointer, findings);
     ssl::check_upstream(upstream, pointer, findings);
     protection::check(upstream, pointer, findings);

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
 use super::{
-    CircuitBreaker, HealthChecks, Node, OutlierEjection, Overflow, Selection, SlowStart, Sticky, Subset,
-    UpstreamLimits, ZoneAware,
+    CircuitBreaker, DeadlinePolicy, HealthChecks, Node, OutlierEjection, Overflow, RetryPolicy, Selection,
+    SlowStart, Sticky, Subset, UpstreamLimits, ZoneAware,
 };
 use crate::{Id, number};
 
@@ -28,6 +28,10 @@ pub struct Upstream {
     pub retries: Option<u32>,
     /// When to stop trying; none: never.
     pub retry_timeout: Option<Duration>,
+    /// When a failed attempt is retried, in place of `retries`. Not in APISIX.
+    pub retry: Option<Box<RetryPolicy>>,
+    /// One time limit for all attempts of a request. Not in APISIX.
+    pub deadline: Option<Box<DeadlinePolicy>>,
     /// Its timeouts; none: the defaults of the gateway.
     pub timeout: Option<Timeout>,
     /// The protocol spoken to the nodes.
@@ -333,6 +337,8 @@ struct Form {
     retries: Option<u32>,
     #[serde(default, deserialize_with = "number::optional_seconds")]
     retry_timeout: Option<Duration>,
+    retry: Option<Box<RetryPolicy>>,
+    deadline: Option<Box<DeadlinePolicy>>,
     timeout: Option<Timeout>,
     #[serde(default)]
     scheme: Scheme,
@@ -402,6 +408,8 @@ impl From<Form> for Upstream {
             discovery,
             retries: form.retries,
             retry_timeout: form.retry_timeout.filter(|timeout| !timeout.is_zero()),
+            retry: form.retry,
+            deadline: form.deadline,
             timeout: form.timeout,
             scheme: form.scheme,
             http_version: form.http_version,

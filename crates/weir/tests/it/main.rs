@@ -55,6 +55,7 @@ mod registration;
 mod registries;
 mod request_limits;
 mod requests;
+mod retries;
 mod rewriting;
 mod routing;
 mod secrets;

@@ -10,7 +10,7 @@ use testkit::{Client, Origin, Reply, Request, Weir, wait_until};
 
 use crate::support::BINARY;
 
-/// What the agent knows.
+/// The state of the agent.
 #[derive(Default)]
 struct Known {
     services: BTreeSet<String>,

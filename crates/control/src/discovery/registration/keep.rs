@@ -111,7 +111,7 @@ async fn keep(
     states.withdrawn(kept.name, outcome.err());
 }
 
-/// What the registry was told so far.
+/// How far the registry was told.
 #[derive(Clone, Copy)]
 enum Reached {
     Nothing,

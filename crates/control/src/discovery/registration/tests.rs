@@ -12,7 +12,7 @@ fn addresses() -> ProxyAddresses {
     ProxyAddresses { plain: Some("10.0.0.1:9080".parse().unwrap()), tls: None }
 }
 
-/// A registration in one registry, whose `discovery` block names the server.
+/// A registration in one registry; its `discovery` block names the server.
 fn registration(name: &str, server: &Origin, block: Value) -> Registration {
     let field = if name == "consul" { "servers" } else { "host" };
     let discovery = json!({name: {field: [format!("http://{}", server.address())]}});

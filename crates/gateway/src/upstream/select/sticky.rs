@@ -75,6 +75,14 @@ impl Sticky {
                 }
             }
             StickyMode::Learn(sessions) => {
+                // A session that had to move stays at its new node.
+                let mut known = std::mem::take(&mut exchange.scratch);
+                known.clear();
+                self.read.render(exchange, &mut known);
+                if !known.is_empty() && sessions.node_of(&known, now_ms).is_some_and(|node| node != tag) {
+                    sessions.learn(&known, tag, now_ms);
+                }
+                exchange.scratch = known;
                 let set = exchange.response.headers.get_all("Set-Cookie");
                 for value in set.filter_map(|line| value_of(line, &self.cookie)) {
                     sessions.learn(value, tag, now_ms);

@@ -22,6 +22,8 @@ fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
         needs_http2: false,
         retries: None,
         retry_timeout_ms: 0,
+        retry: None,
+        deadline: None,
         scheme: "http",
         timeouts: Timeouts::default(),
         policies: Arc::default(),

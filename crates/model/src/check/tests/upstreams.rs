@@ -136,7 +136,10 @@ fn policies_of_the_choice() {
         json!({"subset": {"match": {"a": "b"}, "default": {"a": "c"}}}),
         "default has no effect without \"fallback\": \"default\"",
     );
-    upstream(json!({"subset": {"match": {"a": "${x"}}}), "offset 0: the brace is not closed");
+    upstream(
+        json!({"subset": {"match": {"a": "${x"}}}),
+        "at byte 0 of the template: the brace is not closed",
+    );
     upstream(sticky(json!({"ttl": 60, "secure": true, "same_site": "none"})), "");
     upstream(sticky(json!({"mode": "learn", "ttl": 60})), "");
     upstream(
