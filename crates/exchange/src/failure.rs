@@ -101,6 +101,7 @@ impl Cause {
                 | Cause::CircuitOpen
                 | Cause::UpstreamRequests
                 | Cause::NodeRequests
+                | Cause::NodeConnections
                 | Cause::QueueFull
                 | Cause::QueueTimeout
                 | Cause::RouteRequests
@@ -270,6 +271,8 @@ causes! {
     UpstreamRequests = "upstream_max_requests", 503, Gateway, Balance;
     /// Every node of the upstream has as many requests in flight as it may.
     NodeRequests = "node_max_requests", 503, Gateway, Balance;
+    /// Every node of the upstream has as many connections as it may.
+    NodeConnections = "node_max_connections", 503, Gateway, Balance;
     /// As many requests wait for the upstream as may.
     QueueFull = "queue_full", 503, Gateway, Balance;
     /// The request has waited for the upstream as long as it may.

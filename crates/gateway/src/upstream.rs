@@ -6,6 +6,7 @@ pub(crate) mod availability;
 pub mod balance;
 pub(crate) mod connect_failure;
 pub(crate) mod connector;
+pub(crate) mod counted;
 pub mod deadline_policy;
 pub(crate) mod h1;
 pub(crate) mod h2;

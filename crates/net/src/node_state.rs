@@ -126,7 +126,7 @@ impl NodeState {
         self.last.lock()[reason.index()].clone()
     }
 
-    /// What the data plane keeps of this node for all workers, made with the first call. There is one type of it: `None` for
+    /// State of this node that the data plane keeps for all workers, made with the first call. There is one type of it: `None` for
     /// another one.
     #[inline]
     pub fn extension<T: Any + Send + Sync + Default>(&self) -> Option<&T> {

@@ -39,7 +39,7 @@ pub struct FailureRate {
     pub window_ms: u64,
 }
 
-/// What a request may do at a circuit.
+/// The answer of a circuit to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// It is closed: the request passes.
@@ -56,7 +56,7 @@ pub struct Probe {
     opening: u64,
 }
 
-/// What an ended request says of the peer.
+/// The evidence that an ended request gives of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It works.

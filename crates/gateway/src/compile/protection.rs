@@ -44,6 +44,7 @@ pub(super) fn compile(
         breaker: written.circuit_breaker.as_deref().map(breaker),
         max_requests: limits.max_requests.unwrap_or(UNLIMITED),
         max_requests_per_node: limits.max_requests_per_node.unwrap_or(UNLIMITED),
+        limits_connections: limits.max_connections_per_node.is_some(),
         queue: limits
             .queue
             .map(|queue| QueueRule { length: queue.length, timeout_ms: milliseconds(queue.timeout) }),

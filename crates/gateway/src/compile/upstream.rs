@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::resource::{
-    Balance, HashOn, HttpVersion, KeepalivePool, PassHost as WrittenPassHost, Scheme, Upstream as Written,
+    Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, Scheme, Upstream as Written,
 };
 use model::snapshot::Snapshot;
 use model::{Key, Kind};
@@ -123,7 +123,7 @@ impl Compiler {
             nodes: written.nodes.iter().map(planned).collect(),
             tls: self.upstream_tls(snapshot, written)?,
             protocol: protocol(written),
-            keep_alive: keep_alive(written.keepalive_pool.as_ref()),
+            keep_alive: keep_alive(written),
             derive: balancer.derive,
             note: None,
         };
@@ -204,12 +204,17 @@ fn protocol(written: &Written) -> Protocol {
     }
 }
 
-fn keep_alive(pool: Option<&KeepalivePool>) -> KeepAlive {
-    pool.map_or_else(KeepAlive::default, |pool| KeepAlive {
+fn keep_alive(written: &Written) -> KeepAlive {
+    let limits = written.limits.as_deref();
+    let max_connections = limits.and_then(|limits| limits.max_connections_per_node).unwrap_or(0);
+    let pool = written.keepalive_pool.as_ref();
+    let keep_alive = pool.map_or_else(KeepAlive::default, |pool| KeepAlive {
         size: pool.size,
         idle_timeout_ms: milliseconds(pool.idle_timeout),
         requests: pool.requests,
-    })
+        max_connections,
+    });
+    KeepAlive { max_connections, ..keep_alive }
 }
 
 pub(super) fn milliseconds(duration: Duration) -> u64 {

@@ -111,8 +111,9 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
         Err(failure) => {
             let failure = deadline::judge(run, failure);
             let progress = origin.progress();
-            finish_attempt(exchange, in_flight, Some(&failure), progress.is_reused);
+            // The connection ends before its place at the node is given back and wakes a waiting request.
             run.context.upstreams.checkin(origin, false);
+            finish_attempt(exchange, in_flight, Some(&failure), progress.is_reused);
             Err((failure.at(address), progress))
         }
     }

@@ -14,7 +14,6 @@ use super::run::Run;
 use super::target::Forward;
 use super::wait::gone;
 use crate::body::DownstreamStream;
-use crate::upstream::protection::admission::NodeAdmission;
 use crate::upstream::protection::hold::{NodeHold, UpstreamPlace};
 use crate::upstream::protection::{Protection, ProtectionCounts, QueueRule};
 use crate::upstream::state::Selection;
@@ -47,7 +46,7 @@ pub(crate) struct HeldPlaces {
 enum NoPlace {
     /// There may be one later.
     Later(Cause),
-    /// Whatever becomes free.
+    /// No place that becomes free changes it.
     Never(Failure),
 }
 
@@ -96,6 +95,7 @@ pub(super) async fn select<S: DownstreamStream>(
     // Requests that wait go first; a retry waits for nothing, because it holds its place at the upstream.
     let may_wait = tried.is_empty() && !run.places.borrow().is_of(protection);
     let queue = protection.queue.filter(|_| may_wait);
+    search.check_breaker()?;
     let cause = if queue.is_some() && !protection.shared.queue.is_empty() {
         Cause::UpstreamRequests
     } else {
@@ -124,10 +124,7 @@ impl Search<'_, '_, '_> {
     /// Takes a place at the upstream, unless the exchange has one, and at a node; `is_first` of those that wait.
     fn place(&self, is_first: bool) -> Result<HeldNode, NoPlace> {
         let Forward { run, .. } = *self.forward;
-        let breaker = &self.protection.shared.breaker;
-        if self.protection.breaker.is_some() && breaker.refuses(run.local().now_ms()) {
-            return Err(NoPlace::Never(self.broken()));
-        }
+        self.check_breaker().map_err(NoPlace::Never)?;
         let mut places = run.places.borrow_mut();
         if !places.is_of(self.protection) {
             // A plugin may have chosen another upstream for this attempt.
@@ -146,16 +143,23 @@ impl Search<'_, '_, '_> {
         held
     }
 
+    /// Refuses the request while the circuit breaker lets none through.
+    fn check_breaker(&self) -> Result<(), Failure> {
+        let now_ms = self.forward.run.local().now_ms();
+        let refuses = self.protection.breaker.is_some() && self.protection.shared.breaker.refuses(now_ms);
+        if refuses { Err(self.broken()) } else { Ok(()) }
+    }
+
     fn node(&self) -> Result<HeldNode, NoPlace> {
         let Forward { run, upstream, .. } = *self.forward;
         let (upstreams, now_ms) = (&run.context.upstreams, run.local().now_ms());
-        let mut found_full = false;
+        let mut full = None;
         for choice in 0..CHOICES_MAX {
-            let ignores_circuits = choice > 0 && !found_full;
-            let admission = NodeAdmission::new(self.protection, now_ms, ignores_circuits);
+            let ignores_circuits = choice > 0 && full.is_none();
+            let admission = upstreams.admission(self.protection, ignores_circuits);
             let selected =
                 upstreams.select_admitted(upstream, self.protection, self.wanted, self.tried, &admission);
-            found_full = admission.found_full();
+            full = admission.full();
             let Some((selected, mut hold)) = selected.zip(admission.into_hold()) else { continue };
             if !hold.pass_breaker(now_ms) {
                 upstreams.abandoned(upstream, selected, 0);
@@ -163,8 +167,8 @@ impl Search<'_, '_, '_> {
             }
             return Ok(HeldNode { selected, hold: Some(hold) });
         }
-        if found_full {
-            return Err(NoPlace::Later(Cause::NodeRequests));
+        if let Some(cause) = full {
+            return Err(NoPlace::Later(cause));
         }
         // There is no node; the plain selection says why.
         let selected = upstreams.select(upstream, self.wanted, self.tried).map_err(NoPlace::Never)?;
@@ -210,6 +214,7 @@ async fn wait<S: DownstreamStream>(
             Poll::Ready(Ok(entered)) => {
                 let waited_us = run.local().clock_ns().saturating_sub(began_ns) / 1_000;
                 shared.queue.count_wait(waited_us);
+                restart_permit(run);
                 return Poll::Ready(entered);
             }
             Poll::Ready(Err(_displaced)) => return Poll::Ready(Err(full())),
@@ -217,6 +222,9 @@ async fn wait<S: DownstreamStream>(
         }
         watch.poll(run, cx, server).map(|given_up| match given_up {
             GivenUp::ClientGone => Err(gone()),
+            GivenUp::Late if run.deadline.is_overdue() => {
+                Err(Failure::new(Cause::RequestTimeout, "it waited for a place at the upstream"))
+            }
             GivenUp::Late => {
                 count(&counts.queue_timeouts);
                 let detail = format!("it waited {} ms for a place at the upstream", rule.timeout_ms);
@@ -227,16 +235,27 @@ async fn wait<S: DownstreamStream>(
     .await
 }
 
+/// The wait is no latency of the upstream, which the limit by latency measures.
+fn restart_permit(run: &Run<'_>) {
+    if let Some(mut permit) = run.permit.take() {
+        permit.restart(run.local().recent_ns() / 1_000);
+        run.permit.set(Some(permit));
+    }
+}
+
 fn refused(protection: &Protection, cause: Cause) -> Failure {
     let counts: &ProtectionCounts = &protection.shared.counts;
-    let (counter, most, what) = match cause {
+    let (counter, detail) = match cause {
         Cause::NodeRequests => {
-            (&counts.refused_by_node_requests, protection.max_requests_per_node, "every node")
+            (&counts.refused_by_node_requests, "every node has as many requests as it may")
         }
-        _ => (&counts.refused_by_requests, protection.max_requests, "the upstream"),
+        Cause::NodeConnections => {
+            (&counts.refused_by_node_connections, "every node has as many connections as it may")
+        }
+        _ => (&counts.refused_by_requests, "the upstream has as many requests as it may"),
     };
     count(counter);
-    Failure::new(cause, format!("{what} has {most} requests in flight"))
+    Failure::new(cause, detail)
 }
 
 fn count(counter: &AtomicU64) {

@@ -32,6 +32,8 @@ pub(crate) struct Protection {
     pub(crate) max_requests: u32,
     /// The same at each node.
     pub(crate) max_requests_per_node: u32,
+    /// Whether the connections to a node are limited; its endpoint has the limit.
+    pub(crate) limits_connections: bool,
     pub(crate) queue: Option<QueueRule>,
     pub(crate) shared: Arc<SharedProtection>,
 }
@@ -88,7 +90,7 @@ pub(crate) struct SharedProtection {
     pub(crate) ejecting: Mutex<()>,
 }
 
-/// What has happened so far.
+/// Counts since the upstream was protected first.
 #[derive(Debug, Default)]
 pub(crate) struct ProtectionCounts {
     pub(crate) ejections: AtomicU64,
@@ -97,6 +99,7 @@ pub(crate) struct ProtectionCounts {
     pub(crate) refused_by_breaker: AtomicU64,
     pub(crate) refused_by_requests: AtomicU64,
     pub(crate) refused_by_node_requests: AtomicU64,
+    pub(crate) refused_by_node_connections: AtomicU64,
     pub(crate) refused_by_queue: AtomicU64,
     pub(crate) queue_timeouts: AtomicU64,
 }
@@ -116,6 +119,15 @@ impl NodeGuard {
     pub(crate) fn of(state: &NodeState) -> &NodeGuard {
         state.extension().expect("no other type extends the state of a node")
     }
+}
+
+/// Places that are held at the upstream, at its nodes and in its queue.
+#[cfg(feature = "simulation")]
+pub(crate) fn places(upstream: &super::Upstream) -> u32 {
+    let Some(protection) = &upstream.protection else { return 0 };
+    let set = upstream.nodes.load();
+    let at_nodes: u32 = set.nodes.iter().map(|node| NodeGuard::of(&node.state).requests.active()).sum();
+    protection.shared.requests.active() + protection.shared.queue.length() + at_nodes
 }
 
 impl Protection {

@@ -107,6 +107,15 @@ impl Upstreams {
         state.choose_admitted(upstream, self.local.index, request, admission)
     }
 
+    /// A search for a place at a node.
+    pub(crate) fn admission<'a>(
+        &'a self,
+        protection: &'a Arc<Protection>,
+        ignores_circuits: bool,
+    ) -> NodeAdmission<'a> {
+        NodeAdmission::new(protection, &self.connector, self.local.now_ms(), ignores_circuits)
+    }
+
     /// One more place at the node that was chosen, if the upstream is protected.
     pub(crate) fn hold_again(&self, upstream: &Upstream, selected: Selection) -> Option<NodeHold> {
         let protection = upstream.protection.as_ref()?;

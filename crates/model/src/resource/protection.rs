@@ -153,6 +153,9 @@ pub struct UpstreamLimits {
     /// Requests in flight at each node.
     #[serde(deserialize_with = "number::optional_integer")]
     pub max_requests_per_node: Option<u32>,
+    /// Open connections to each node.
+    #[serde(deserialize_with = "number::optional_integer")]
+    pub max_connections_per_node: Option<u32>,
     /// Requests over a limit wait here; none: they are refused.
     pub queue: Option<Queue>,
 }

@@ -2,7 +2,7 @@
 
 use testkit::{Client, Origin, Reply, Signal, Weir, wait_until};
 
-use crate::support::{TUNNEL, gateway, lasting_origin, route, upstream};
+use crate::support::{TUNNEL, builder, gateway, lasting_origin, route, upstream};
 
 /// An origin that answers its path after `go`, at `/slow…`, and at once elsewhere.
 fn slow_origin(go: &Signal) -> Origin {
@@ -226,4 +226,33 @@ fn bulkhead_of_a_consumer_counts_over_its_routes() {
     assert_eq!(client.request("GET", "/other", &[("apikey", "jill")], b"").status, 200);
     go.set();
     finish(vec![held]);
+}
+
+#[test]
+fn connections_to_a_node_are_limited() {
+    let go = Signal::new();
+    let origin = slow_origin(&go);
+    let resources = route("uri: /*", &upstream(&[origin.address()], "limits: {max_connections_per_node: 1}"));
+    let weir = builder(&resources).arguments(&["--workers", "1"]).start();
+    let held = hold(&weir, &origin, 1);
+    let mut client = weir.client();
+    assert_eq!(refusal(&mut client, "/"), (503, "node_max_connections".to_owned()));
+    go.set();
+    finish(held);
+    wait_until("the connection is idle", || client.get("/").status == 200);
+    assert_eq!((client.get("/").status, origin.connections()), (200, 1));
+}
+
+#[test]
+fn idle_connection_of_another_worker_gives_way() {
+    let origin = Origin::answering("x");
+    let limits = "limits: {max_connections_per_node: 1, queue: {length: 10, timeout: 30}}";
+    let resources = route("uri: /*", &upstream(&[origin.address()], limits));
+    let weir = builder(&resources).arguments(&["--workers", "2"]).start();
+    // Several connections at once are spread over both workers.
+    let mut clients: Vec<Client> = (0..6).map(|_| weir.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/").status, 200);
+        assert!(origin.connections() - origin.closed_connections() <= 2, "one may be about to be closed");
+    }
 }

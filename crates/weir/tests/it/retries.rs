@@ -303,7 +303,8 @@ fn slow_attempt_is_hedged_at_another_node() {
         (slow.connections() + quick.requests().len() >= before + 2).then_some(())
     });
     go.set();
-    let texts: Vec<_> = waiting.iter_mut().map(|client| client.read_response(false).unwrap().text()).collect();
+    let texts: Vec<_> =
+        waiting.iter_mut().map(|client| client.read_response(false).unwrap().text()).collect();
     assert!(texts.contains(&"slow".to_owned()) && texts.contains(&"quick".to_owned()), "{texts:?}");
     assert_eq!(metric(&weir, "weir_upstream_hedges_total"), 3);
 }

@@ -8,25 +8,35 @@ use net::nodes::Node;
 
 use super::hold::NodeHold;
 use super::{NodeGuard, Protection, UNLIMITED};
+use crate::upstream::connector::Connector;
+use exchange::failure::Cause;
 use exchange::overload::circuit::Admission;
 
 /// One request's search for a place.
 pub(crate) struct NodeAdmission<'p> {
     protection: &'p Arc<Protection>,
+    connector: &'p Connector,
     now_ms: u64,
     /// Nodes that wait for the result of a probe are chosen too, because no other is left.
     ignores_circuits: bool,
-    found_full: Cell<bool>,
+    /// The limit that a node has reached.
+    full: Cell<Option<Cause>>,
     hold: Cell<Option<NodeHold>>,
 }
 
 impl<'p> NodeAdmission<'p> {
-    pub(crate) fn new(protection: &'p Arc<Protection>, now_ms: u64, ignores_circuits: bool) -> Self {
+    pub(crate) fn new(
+        protection: &'p Arc<Protection>,
+        connector: &'p Connector,
+        now_ms: u64,
+        ignores_circuits: bool,
+    ) -> Self {
         NodeAdmission {
             protection,
+            connector,
             now_ms,
             ignores_circuits,
-            found_full: Cell::new(false),
+            full: Cell::default(),
             hold: Cell::default(),
         }
     }
@@ -35,7 +45,11 @@ impl<'p> NodeAdmission<'p> {
     pub(crate) fn bars(&self, node: &Node) -> bool {
         let guard = NodeGuard::of(&node.state);
         if guard.requests.active() >= self.protection.max_requests_per_node {
-            self.found_full.set(true);
+            self.full.set(Some(Cause::NodeRequests));
+            return true;
+        }
+        if self.protection.limits_connections && !self.connector.has_capacity(&node.endpoint) {
+            self.full.set(Some(Cause::NodeConnections));
             return true;
         }
         // A node that is ejected reaches this only if no usable node is left; then it is better than none.
@@ -56,7 +70,7 @@ impl<'p> NodeAdmission<'p> {
         if self.protection.max_requests_per_node == UNLIMITED {
             guard.requests.enter();
         } else if !guard.requests.try_enter(self.protection.max_requests_per_node) {
-            self.found_full.set(true);
+            self.full.set(Some(Cause::NodeRequests));
             return false;
         }
         let rules = self.protection.ejection.as_ref();
@@ -73,9 +87,9 @@ impl<'p> NodeAdmission<'p> {
         true
     }
 
-    /// Whether a node had as many requests as it may.
-    pub(crate) fn found_full(&self) -> bool {
-        self.found_full.get()
+    /// The limit that a node has reached, if one has.
+    pub(crate) fn full(&self) -> Option<Cause> {
+        self.full.get()
     }
 
     /// The place that was taken.

@@ -80,7 +80,7 @@ impl Nodes<'_> {
         let ejected = others().filter(|node| !NodeGuard::of(&node.state).circuit.is_closed()).count();
         let may_eject = outliers::ejectable(others().count() + 1, self.rules.max_ejected_percent);
         let is_last = !others().any(|node| node.state.is_usable());
-        // A node whose probe failed is one of the ejected already.
+        // After a failed probe the node is one of the ejected already.
         if reason != Reason::ProbeFailed && (ejected >= may_eject || is_last) {
             shared.counts.ejections_prevented.fetch_add(1, Ordering::Relaxed);
             return;
@@ -107,7 +107,7 @@ impl Nodes<'_> {
     }
 }
 
-/// Lets probes through to the nodes of `set` whose ejection time is over. Cheap until a time may be over.
+/// Lets probes through to nodes of `set` after their ejection time. Cheap until a time may be over.
 #[inline]
 pub(crate) fn begin_probes(protection: &Protection, cell: &Published<NodeSet>, set: &NodeSet, now_ms: u64) {
     if let Some(rules) = &protection.ejection

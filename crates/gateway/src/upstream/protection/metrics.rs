@@ -102,6 +102,7 @@ fn write_limits(all: &[(&Upstream, &Protection)], text: &mut String) {
             ("circuit_open", &counts.refused_by_breaker),
             ("max_requests", &counts.refused_by_requests),
             ("max_requests_per_node", &counts.refused_by_node_requests),
+            ("max_connections_per_node", &counts.refused_by_node_connections),
             ("queue_full", &counts.refused_by_queue),
             ("queue_timeout", &counts.queue_timeouts),
         ];

@@ -1,4 +1,4 @@
-//! What the end of an attempt says of its node: success, failure, or nothing.
+//! The result of an attempt as evidence of its node: success, failure, or nothing.
 
 use exchange::Exchange;
 use exchange::exchange::Attempt;
