@@ -9,8 +9,10 @@ pub(crate) mod connector;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod hash_key;
+pub mod health;
 pub(crate) mod opening;
 pub(crate) mod pool;
+pub mod report;
 pub(crate) mod server_name;
 pub(crate) mod service;
 pub(crate) mod state;
@@ -27,6 +29,7 @@ use stdx::published::Published;
 
 use balance::BalancerKind;
 use exchange::options::Timeouts;
+use health::Health;
 use net::endpoint::Protocol;
 use net::nodes::NodeSet;
 
@@ -42,6 +45,8 @@ pub struct Upstream {
     pub hash_key: Option<HashKey>,
     /// The nodes as currently known.
     pub nodes: Arc<Published<NodeSet>>,
+    /// Its health checks, if it has some.
+    pub(crate) health: Option<Arc<Health>>,
     /// Fills the nodes from a registry, for as long as this form of the upstream lives.
     pub(crate) discovered: Option<Discovered>,
     /// The Host that the endpoint receives.

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use net::nodes::NodeSet;
+use net::nodes::{Node, NodeSet};
 use stdx::published::{Published, Reader};
 
 use super::Upstream;
@@ -52,6 +52,15 @@ impl UpstreamState {
     /// Whether this state was made for `upstream` as it is now.
     pub(crate) fn fits(&self, upstream: &Upstream) -> bool {
         Arc::ptr_eq(&self.source, &upstream.nodes)
+    }
+
+    /// The selected node; none if it is gone.
+    pub(crate) fn node_of(&self, selected: Selection) -> Option<&Node> {
+        let nodes = &self.nodes.get().nodes;
+        if selected.generation == self.nodes.generation() {
+            return nodes.get(selected.index);
+        }
+        nodes.iter().find(|node| node.endpoint.id == selected.endpoint_id)
     }
 
     /// The current nodes; the balancers are rebuilt when the set has changed.
@@ -186,6 +195,7 @@ mod tests {
             hash_key: None,
             nodes: Arc::new(Published::new(Arc::new(set(weights)))),
             discovered: None,
+            health: None,
             pass_host: PassHost::Pass,
             protocol: net::endpoint::Protocol::Http1,
             needs_http2: false,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::ssl;
+use super::{health, ssl};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
 use crate::resource::split_authority;
@@ -13,6 +13,7 @@ pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings
     nodes(upstream, pointer, findings);
     host(upstream, pointer, findings);
     hash_key(upstream, pointer, findings);
+    health::check(catalog, upstream, pointer, findings);
     ssl::check_upstream(upstream, pointer, findings);
     unsupported::upstream(upstream, pointer, catalog, findings);
 }
