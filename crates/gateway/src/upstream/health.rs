@@ -54,7 +54,7 @@ pub(crate) struct Active {
 }
 
 impl Health {
-    /// The checks as `written` for the upstream `identity`, whose nodes are asked with `probe`.
+    /// The checks as `written` for the upstream `identity`, with `probe` as the way to ask its `nodes`.
     pub(crate) fn new(
         identity: &Arc<str>,
         nodes: &Arc<Published<NodeSet>>,

@@ -1,4 +1,4 @@
-//! What reports and metrics show of an upstream and its nodes. It changes nothing.
+//! An upstream and its nodes as reports and metrics show them. It changes nothing.
 
 use std::sync::Arc;
 

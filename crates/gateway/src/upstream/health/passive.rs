@@ -27,7 +27,7 @@ impl Health {
     }
 }
 
-/// What an attempt met; none where only the client or this gateway is to blame.
+/// The observation of an attempt; none where only the client or this gateway is to blame.
 #[inline]
 fn observation(status: u16, failed: Option<Cause>) -> Option<Observation> {
     match failed {

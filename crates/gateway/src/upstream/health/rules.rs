@@ -3,12 +3,12 @@
 use model::resource::{Healthy, Unhealthy};
 use net::node_health::CheckResult;
 
-/// What a check or a request met at a node.
+/// The observation of a check or a request at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Observation {
     /// A response with this status.
     Status(u16),
-    /// What the check asks for: a connection, or SERVING.
+    /// The answer that the check asks for: a connection, or SERVING.
     Success,
     /// A response that is no good whatever statuses are listed: malformed, or NOT_SERVING.
     BadResponse,
@@ -43,7 +43,7 @@ impl Rules {
         }
     }
 
-    /// What an observation counts as, and how many decide; none for a status that is in neither list. A status in both is
+    /// The counter of an observation, and how many decide; none for a status that is in neither list. A status in both is
     /// good.
     #[inline]
     pub(crate) fn judge(&self, observation: Observation) -> Option<(CheckResult, u8)> {

@@ -20,7 +20,7 @@ pub(super) struct Schedule {
     /// Targets with the group of each; bounded by the nodes of all upstreams.
     targets: HashMap<Id, Id>,
     groups: HashMap<Id, Group>,
-    /// Targets whose check is in flight, with its beginning.
+    /// Targets with a check in flight, and its beginning.
     in_flight: HashMap<Id, InFlight>,
 }
 
@@ -45,7 +45,7 @@ impl Schedule {
         self.groups.insert(group, group_state);
     }
 
-    /// Adds a target, whose first check comes at a `random` time within its interval; 0 makes none.
+    /// Adds a target. Its first check comes at a `random` time within the interval; an interval of 0 makes none.
     pub(super) fn add(&mut self, target: Id, group: Id, now_ms: u64, interval_ms: u64, random: u64) {
         self.targets.insert(target, group);
         if interval_ms > 0 {
