@@ -7,6 +7,7 @@ mod consumer;
 mod discovered;
 mod expiry;
 mod global;
+mod health;
 mod key_set;
 mod plugins;
 mod protection;
@@ -40,6 +41,7 @@ use sharing::Sharing;
 pub use expiry::ExpiredCertificates;
 
 use crate::runtime::{Consumers, Runtime, Unplaced};
+use crate::upstream::health::monitor::HealthMonitor;
 use exchange::options::Timeouts;
 use exchange::overload::bulkhead::Bulkheads;
 use exchange::plugin::PluginKind;
@@ -75,6 +77,8 @@ pub struct Compiler {
     staples: Option<Arc<dyn Staples>>,
     /// Where the nodes of registries are found; none: there is no registry.
     directory: Option<Arc<dyn ServiceDirectory>>,
+    /// Checks the nodes of upstreams; none: no node is checked.
+    health: Option<Arc<HealthMonitor>>,
     expiry: Expiry,
     /// Consumers with a key that another consumer has already.
     consumers_in_conflict: BTreeSet<Key>,
@@ -142,6 +146,7 @@ impl Compiler {
             consumer_entries: FastMap::default(),
             staples: None,
             directory: None,
+            health: None,
             expiry: Expiry::default(),
             consumers_in_conflict: BTreeSet::new(),
             empty_chain,
