@@ -42,6 +42,32 @@ fn path_follows_prefix_case_and_pattern() {
 }
 
 #[test]
+fn versions_have_routes_with_their_arguments() {
+    let block = json!({
+        "prefix": "/api", "discovery_args": {"datacenter": "dc1"},
+        "versions": {"v1": {"tag": "v1"}, "v2": {"tag": "v2", "datacenter": "dc2"}}
+    });
+    let routes = auto_routes(block);
+    routes.listed("consul", Names::from(["Orders".into()]));
+    let made: Vec<(String, Value)> = routes
+        .make()
+        .iter()
+        .map(|(_, text)| serde_json::from_str::<Value>(text).unwrap())
+        .map(|route| (route["uri"].as_str().unwrap().to_owned(), route["upstream"]["discovery_args"].clone()))
+        .collect();
+    let expected = [
+        ("/api/orders/*", json!({"datacenter": "dc1"})),
+        ("/api/v1/orders/*", json!({"datacenter": "dc1", "tag": "v1"})),
+        ("/api/v2/orders/*", json!({"datacenter": "dc2", "tag": "v2"})),
+    ];
+    assert_eq!(made, expected.map(|(uri, args)| (uri.to_owned(), args)));
+    let reason = Template::read("file", &json!({"versions": {"v1": {"a": "b"}}})).unwrap_err();
+    assert!(reason.contains("files of targets have none"), "{reason}");
+    let reason = Template::read("consul", &json!({"version_path": "/x/{service}"})).unwrap_err();
+    assert!(reason.contains("{service} and {version}"), "{reason}");
+}
+
+#[test]
 fn globs_choose_services() {
     let all = ["admin", "orders", "orders-test", "Users"];
     for (block, expected) in [
@@ -176,6 +202,30 @@ fn services_of_nacos_are_listed_page_by_page() {
     drop(lists("nacos", &server, &args, &all));
     let target = &server.requests()[0].target;
     assert!(target.contains("namespaceId=prod&groupName=shop"), "{target}");
+}
+
+#[test]
+fn microservices_of_one_application_are_listed() {
+    let server = Origin::start(|request| match request.target.as_str() {
+        "/v4/default/microservices" | "/v4/default/registry/microservices" => {
+            let service = |app: &str, name: &str, version: &str| json!({"serviceId": name, "appId": app, "serviceName": name, "version": version});
+            let all = [
+                service("shop", "orders", "1.0.0"),
+                service("shop", "orders", "2.0.0"),
+                service("other", "x", "1"),
+            ];
+            Reply::ok(&json!({"services": all}).to_string())
+        }
+        _ => Reply::status(404, ""),
+    });
+    let args = json!({"discovery_args": {"app_id": "shop"}, "versions": {"v2": {"version": "2.0.0+"}}});
+    let discovery = lists("servicecomb", &server, &args, &["orders"]);
+    let routes = discovery.auto_routes().unwrap();
+    let made = routes.make();
+    let text: Value = serde_json::from_str(&made[1].1).unwrap();
+    assert_eq!(text["uri"], "/v2/orders/*");
+    assert_eq!(text["upstream"]["discovery_args"], json!({"app_id": "shop", "version": "2.0.0+"}));
+    assert!(server.requests()[0].header("x-domain-name").is_some());
 }
 
 #[test]
