@@ -21,6 +21,7 @@ use crate::log_level;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
 use crate::serve::{Answer, Handler, Refusal};
+use crate::upstreams;
 use crate::verdict;
 use crate::view::{SharedView, View};
 
@@ -128,6 +129,7 @@ impl ControlParts {
                 }
             }
             ["weir", "listeners"] => respond::json(StatusCode::OK, &self.listeners()),
+            ["weir", "upstreams", rest @ ..] => upstreams::answer(&*self.reports.upstreams, rest),
             ["weir", "log_level"] => log_level::get(self.reports.log_level.as_deref()),
             ["discovery"] => match &self.discovery {
                 Some(discovery) => respond::json(StatusCode::OK, &discovery.states()),

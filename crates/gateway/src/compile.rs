@@ -7,6 +7,7 @@ mod consumer;
 mod discovered;
 mod expiry;
 mod global;
+mod health;
 mod key_set;
 mod plugins;
 mod reference;
@@ -39,6 +40,7 @@ use sharing::Sharing;
 pub use expiry::ExpiredCertificates;
 
 use crate::runtime::{Consumers, Runtime, Unplaced};
+use crate::upstream::health::monitor::HealthMonitor;
 use exchange::options::Timeouts;
 use exchange::plugin::PluginKind;
 use exchange::plugin::chain::Chain;
@@ -73,6 +75,8 @@ pub struct Compiler {
     staples: Option<Arc<dyn Staples>>,
     /// Where the nodes of registries are found; none: there is no registry.
     directory: Option<Arc<dyn ServiceDirectory>>,
+    /// Checks the nodes of upstreams; none: no node is checked.
+    health: Option<Arc<HealthMonitor>>,
     expiry: Expiry,
     /// Consumers with a key that another consumer has already.
     consumers_in_conflict: BTreeSet<Key>,
@@ -139,6 +143,7 @@ impl Compiler {
             consumer_entries: FastMap::default(),
             staples: None,
             directory: None,
+            health: None,
             expiry: Expiry::default(),
             consumers_in_conflict: BTreeSet::new(),
             empty_chain,

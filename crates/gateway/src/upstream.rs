@@ -10,9 +10,11 @@ pub mod deadline_policy;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod hash_key;
+pub mod health;
 pub mod loads;
 pub(crate) mod opening;
 pub(crate) mod pool;
+pub mod report;
 pub mod retry_policy;
 pub mod select;
 pub(crate) mod server_name;
@@ -33,6 +35,7 @@ use stdx::published::Published;
 use balance::BalancerKind;
 use deadline_policy::DeadlinePolicy;
 use exchange::options::Timeouts;
+use health::Health;
 use net::endpoint::Protocol;
 use net::nodes::NodeSet;
 use retry_policy::RetryPolicy;
@@ -50,6 +53,8 @@ pub struct Upstream {
     pub hash_key: Option<HashKey>,
     /// The nodes as currently known.
     pub nodes: Arc<Published<NodeSet>>,
+    /// Its health checks, if it has some.
+    pub(crate) health: Option<Arc<Health>>,
     /// Fills the nodes from a registry, for as long as this form of the upstream lives.
     pub(crate) discovered: Option<Discovered>,
     /// The Host that the endpoint receives.

@@ -5,6 +5,7 @@ mod certificate;
 mod consumer;
 mod expression;
 mod global;
+mod health;
 mod options;
 mod plugin_names;
 mod plugins;

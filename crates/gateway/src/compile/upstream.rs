@@ -23,7 +23,7 @@ use serde_json::Value;
 impl Compiler {
     /// Compiles the upstream that `owner` is or embeds, or takes it out.
     pub(super) fn compile_upstream(&mut self, snapshot: &Snapshot, owner: &Key) {
-        let identity = owner.path();
+        let identity: Arc<str> = owner.path().into();
         let slot = self.current.upstream_slots.get(&*identity).copied();
         let written = snapshot.get(owner).and_then(|object| object.resource.upstream().cloned());
         match (written, slot) {
@@ -31,9 +31,10 @@ impl Compiler {
             (None, Some(slot)) => {
                 self.current.upstream_slots.remove(&*identity);
                 self.current.upstreams.take(slot);
+                self.end_checks(&identity);
             }
             (Some(written), slot) => match self.build_upstream(snapshot, &identity, &written, slot) {
-                Ok(build) => self.place_upstream(identity.into(), slot, build),
+                Ok(build) => self.place_upstream(identity, slot, build),
                 Err(reason) => {
                     self.note(CompileFault { key: owner.clone(), reason, kept: slot.is_some() });
                 }
@@ -49,10 +50,10 @@ impl Compiler {
         written: &Written,
     ) -> Result<(), String> {
         let slot = self.current.upstream_slots.get(&**identity).copied();
-        let build = self.build_upstream(snapshot, identity, written, slot)?;
-        // The table gets a copy of the name, so that the reference count of `identity` shows whether the plugin still
-        // exists.
-        self.place_upstream(Arc::from(&**identity), slot, build);
+        // A copy of the name, so that the reference count of `identity` shows whether the plugin still exists.
+        let copy = Arc::from(&**identity);
+        let build = self.build_upstream(snapshot, &copy, written, slot)?;
+        self.place_upstream(copy, slot, build);
         let uses_certificate = written.tls.as_ref().is_some_and(|tls| tls.client_cert_id.is_some());
         let held = HeldUpstream {
             holder: Arc::downgrade(identity),
@@ -81,11 +82,13 @@ impl Compiler {
 
     /// Takes out upstreams of plugins that no longer exist.
     pub(super) fn sweep_plugin_upstreams(&mut self) {
-        let current = &mut self.current;
+        let (current, health) = (&mut self.current, self.health.as_deref());
         self.plugin_upstreams.retain(|identity, held| {
             let is_held = held.holder.strong_count() > 0;
             if !is_held && let Some(slot) = current.upstream_slots.remove(&**identity) {
                 current.upstreams.take(slot);
+                // Only the start of the thread can fail.
+                let _ = health.map(|monitor| monitor.set(&Arc::from(&**identity), None));
             }
             is_held
         });
@@ -114,7 +117,7 @@ impl Compiler {
     fn build_upstream(
         &mut self,
         snapshot: &Snapshot,
-        identity: &str,
+        identity: &Arc<str>,
         written: &Written,
         slot: Option<u32>,
     ) -> Result<Upstream, String> {
@@ -127,7 +130,9 @@ impl Compiler {
             derive: balancer.derive,
             note: None,
         };
+        let probe = self.probe(snapshot, written)?;
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
+        let checked_before = before.and_then(|before| before.health.clone());
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
         let retry =
             written.retry.as_deref().map(|policy| retry::policy(policy, before.map(|before| &**before)));
@@ -142,12 +147,15 @@ impl Compiler {
         let policies = self.policies(identity, written, sticky_before.as_deref())?;
         let default_port = written.scheme.default_port();
         let discovered = self.fill(written.discovery.as_deref(), &cell, plan, default_port, filled_before);
+        let checks = written.checks.as_deref().zip(probe);
+        let health = self.follow_checks(identity, &cell, checks, checked_before.as_ref())?;
         Ok(Upstream {
-            identity: identity.into(),
+            identity: identity.clone(),
             slot: slot.unwrap_or_default(),
             balancer,
             hash_key,
             nodes: cell,
+            health,
             discovered,
             policies: Arc::new(policies),
             pass_host: match &written.pass_host {

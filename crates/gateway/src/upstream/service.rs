@@ -107,6 +107,12 @@ impl Upstreams {
         // A client that went away says nothing about the endpoint.
         let failed = attempt.failed.is_some_and(|cause| cause.blame() == Blame::Origin);
         self.finished(upstream, selected, latency_us, failed);
+        if let Some(health) = &upstream.health
+            && health.observes_attempts()
+            && let Some(node) = self.states.borrow_mut().of(upstream, &self.local).node_of(selected)
+        {
+            health.note_attempt(node, attempt);
+        }
     }
 
     /// Records that the attempt at `selected` has ended without a result.

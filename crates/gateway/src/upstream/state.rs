@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use net::env;
-use net::nodes::NodeSet;
+use net::nodes::{Node, NodeSet};
 use stdx::published::{Published, Reader};
 
 use super::Upstream;
@@ -83,6 +83,15 @@ impl UpstreamState {
         Arc::ptr_eq(&self.source, &upstream.nodes)
     }
 
+    /// The selected node; none if it is gone.
+    pub(crate) fn node_of(&self, selected: Selection) -> Option<&Node> {
+        let nodes = &self.nodes.get().nodes;
+        if selected.generation == self.nodes.generation() {
+            return nodes.get(selected.index);
+        }
+        nodes.iter().find(|node| node.endpoint.id == selected.endpoint_id)
+    }
+
     /// The current nodes; the groups are rebuilt when the set, the state of a node or a policy has changed.
     #[inline]
     pub(crate) fn refresh(&mut self, upstream: &Upstream, stagger: usize, now_ms: u64) -> &NodeSet {
@@ -135,7 +144,7 @@ impl UpstreamState {
     ) -> Option<Selection> {
         let set: &NodeSet = self.nodes.get();
         let scope = self.plans.scope(upstream, request.subset)?;
-        let sticky = request.sticky.and_then(|tag| self.node_of(tag, request.tried));
+        let sticky = request.sticky.and_then(|tag| self.node_of_tag(tag, request.tried));
         let index = match sticky.filter(|node| self.plans.is_in(scope, *node)) {
             Some(node) => node,
             None => {
@@ -151,7 +160,7 @@ impl UpstreamState {
 
     /// The node of a session, if it may be selected. Its weight does not count, so that a node with weight 0 keeps its
     /// sessions while it is drained.
-    fn node_of(&self, tag: u64, tried: &[u64]) -> Option<usize> {
+    fn node_of_tag(&self, tag: u64, tried: &[u64]) -> Option<usize> {
         let node = *self.tags.as_ref()?.0.get(&tag)?;
         let is_usable = self.availability.is_usable(node) || self.plans.is_in_panic();
         (is_usable && !tried.contains(&self.nodes.get().nodes[node].endpoint.id)).then_some(node)

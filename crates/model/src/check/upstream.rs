@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{retry, selection, ssl};
+use super::{health, retry, selection, ssl};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
 use crate::resource::split_authority;
@@ -15,6 +15,7 @@ pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings
     hash_key(upstream, pointer, findings);
     retry::check(upstream, pointer, findings);
     selection::check(upstream, pointer, findings);
+    health::check(catalog, upstream, pointer, findings);
     ssl::check_upstream(upstream, pointer, findings);
     unsupported::upstream(upstream, pointer, catalog, findings);
 }

@@ -15,10 +15,13 @@ use gateway::compile::{CompileFault, Compiler};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
 use gateway::runtime::Runtime;
+use gateway::upstream::health::monitor::HealthMonitor;
+use gateway::upstream::{Upstream, report};
 use model::acme::Challenges;
 use model::report::{
     CertificateReport, Certificates, Explain, ExplainQuestion, ListenerReport, Listening, LogLevel,
-    MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision, WorkerRevisions,
+    MetricsText, NodeHealth, Readiness, UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision,
+    WorkerRevisions,
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
 use model::{Applied, Fault};
@@ -162,6 +165,7 @@ pub(super) fn reports(parts: Report) -> Reports {
         workers: report.clone(),
         metrics: report.clone(),
         health: report.clone(),
+        upstreams: report.clone(),
         readiness: report.clone(),
         listening: report.clone(),
         certificates: report.clone(),
@@ -180,6 +184,7 @@ pub(super) struct Report {
     pub(super) ocsp: Arc<Ocsp>,
     pub(super) discovery: Option<Arc<Discovery>>,
     pub(super) registration: Option<Arc<Registration>>,
+    pub(super) health: Arc<HealthMonitor>,
     /// The listeners of the control side; those of the proxy come from the engine.
     pub(super) listeners: Vec<ListenerReport>,
 }
@@ -202,6 +207,8 @@ impl MetricsText for Report {
             metrics::write_node(engine, &self.log, self.access_log.as_ref(), text);
             self.secrets.write_metrics(text);
             self.ocsp.write_metrics(text);
+            report::write_status(engine.current().upstreams.iter().map(|(_, upstream)| upstream), text);
+            self.health.write_metrics(text);
             if let Some(discovery) = &self.discovery {
                 discovery.write_metrics(text);
             }
@@ -213,9 +220,23 @@ impl MetricsText for Report {
 }
 
 impl NodeHealth for Report {
-    /// Always empty, because health checks are refused until they exist.
     fn health(&self) -> Vec<UpstreamHealth> {
-        Vec::new()
+        let Some(runtime) = self.gateway.engine().map(Engine::current) else { return Vec::new() };
+        let mut all: Vec<_> =
+            runtime.upstreams.iter().filter_map(|(_, upstream)| report::health(upstream)).collect();
+        all.sort_by(|left, right| left.name.cmp(&right.name));
+        all
+    }
+}
+
+impl UpstreamNodes for Report {
+    fn upstreams(&self, name: Option<&str>) -> Vec<UpstreamReport> {
+        let Some(runtime) = self.gateway.engine().map(Engine::current) else { return Vec::new() };
+        let is_asked = |upstream: &Arc<Upstream>| name.is_none_or(|name| name == &*upstream.identity);
+        let asked = runtime.upstreams.iter().map(|(_, upstream)| upstream).filter(|one| is_asked(one));
+        let mut all: Vec<_> = asked.map(|upstream| report::upstream(upstream)).collect();
+        all.sort_by(|left, right| left.name.cmp(&right.name));
+        all
     }
 }
 

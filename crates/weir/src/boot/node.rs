@@ -13,6 +13,7 @@ use control::source::store::{DirectoryLock, Instance, InstanceListener};
 use control::{Control, ControlConfig, SystemClock};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
+use gateway::upstream::health::monitor::HealthMonitor;
 use model::acme::Challenges;
 use net::quic::QuicProcess;
 use net::tls::server::ServerTls;
@@ -90,6 +91,8 @@ impl Node {
             .with_tls(tls.clone(), settings.ssl_expired_certificates);
         let ocsp = Arc::new(Ocsp::new(outbound_policy(&settings)));
         let compiler = compiler.with_staples(ocsp.clone());
+        let health = Arc::new(HealthMonitor::new(outbound_policy(&settings)));
+        let compiler = compiler.with_health(health.clone());
         let discovery = discovery(&settings)?;
         let compiler = match &discovery {
             Some(directory) => compiler.with_directory(directory.clone()),
@@ -116,6 +119,7 @@ impl Node {
                 ocsp: ocsp.clone(),
                 discovery: discovery.clone(),
                 registration: registration.clone(),
+                health,
                 listeners: sockets.reports,
             }),
             clock: Arc::new(SystemClock),

@@ -31,6 +31,7 @@ mod file_source;
 mod framing;
 mod grpc;
 mod hardening;
+mod health;
 mod http2;
 mod http3;
 mod instances;
