@@ -17,6 +17,7 @@ mod head_wait;
 mod kept_body;
 mod min_rate;
 mod phases;
+mod places;
 mod protection;
 mod proxy;
 mod replay;
