@@ -81,11 +81,12 @@ pub(super) async fn select<S: DownstreamStream>(
         return Ok(HeldNode { selected, hold: None });
     };
     let search = Search { forward, protection, wanted, tried };
-    // Requests that wait go first; a retry waits for nothing, because it holds its place at the upstream.
-    let may_wait = tried.is_empty() && !run.places.borrow().is_of(protection);
-    let queue = protection.queue.filter(|_| may_wait);
+    // A retry at another node does not wait, because it would hold up requests that may use the nodes it has tried.
+    let queue = protection.queue.filter(|_| tried.is_empty());
+    // Requests that wait go first; a retry gives its place at the upstream back before it waits behind them.
+    let waits_first = queue.is_some() && !run.places.borrow().is_of(protection);
     search.check_breaker()?;
-    let cause = if queue.is_some() && !protection.shared.queue.is_empty() {
+    let cause = if waits_first && !protection.shared.queue.is_empty() {
         Cause::UpstreamRequests
     } else {
         match search.place(false) {
