@@ -1,6 +1,7 @@
 //! The life of a request between its head and its log line: prepare, match, plugins, forward or reply, log. It knows
 //! protocols only as the traits of `body`, and plugins only as chains.
 
+mod active_attempt;
 mod attempt;
 mod attempt_limit;
 mod backoff;
@@ -14,6 +15,7 @@ mod discard;
 mod download;
 mod grpc;
 mod head_wait;
+mod hedge;
 mod kept_body;
 mod min_rate;
 mod phases;

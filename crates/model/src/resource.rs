@@ -44,7 +44,7 @@ pub use protection::{
 };
 pub use proto::Proto;
 pub use retry::{
-    Backoff, DeadlinePolicy, DeadlineUnit, GrpcStatus, HeaderCondition, RetryBudget, RetryCondition,
+    Backoff, DeadlinePolicy, DeadlineUnit, GrpcStatus, HeaderCondition, Hedge, RetryBudget, RetryCondition,
     RetryPolicy,
 };
 pub use route::{Method, Route, RouteRare};

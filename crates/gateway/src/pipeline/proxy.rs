@@ -89,7 +89,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
             .map_err(|none| failed.last.take().unwrap_or(none))?,
         };
         let selected = held.selected;
-        match attempt_at(&forward, exchange, server, &mut upload, held, &mut failed).await {
+        match attempt_at(&forward, exchange, server, &mut upload, held, &wanted, &mut failed).await {
             Ok(AttemptEnd::Answered(outcome)) => return Ok(outcome),
             Ok(AttemptEnd::Discarded) => {}
             Err((failure, progress)) => {

@@ -31,6 +31,8 @@ pub(super) struct Retries {
     made: u32,
     /// The wait before the next attempt.
     wait_ms: u64,
+    /// The node of the hedged attempt that took the place of the last one.
+    hedged: Option<Selection>,
 }
 
 impl Retries {
@@ -44,6 +46,7 @@ impl Retries {
             started_ns,
             made: 1,
             wait_ms: 0,
+            hedged: None,
         }
     }
 
@@ -62,6 +65,12 @@ impl Retries {
     /// Whether a stale connection was replaced, so that the attempt needs a fresh one.
     pub(super) fn is_repeated(&self) -> bool {
         self.repeated
+    }
+
+    /// Notes that a hedged attempt at `second` takes the place of the one at `first`.
+    pub(super) fn hedged_at(&mut self, second: Selection, first: Selection) {
+        self.nodes.push(first.endpoint_id);
+        self.hedged = Some(second);
     }
 
     /// Milliseconds to wait before the next attempt.
@@ -112,9 +121,6 @@ impl Retries {
             policy.budget.give_back(run.local().now_ms());
             return false;
         }
-        if let Some(call) = &mut exchange.grpc {
-            call.status = None;
-        }
         // The cause of an earlier attempt says nothing about this one.
         self.last = None;
         self.commit(run, upstream, selected, reason, wait_ms);
@@ -133,6 +139,7 @@ impl Retries {
         body_is_whole: bool,
     ) -> Result<(), Failure> {
         let Forward { run, upstream, .. } = *forward;
+        let selected = self.hedged.take().unwrap_or(selected);
         if failure.cause.is_timeout()
             && failure.cause.blame() == Blame::Origin
             && let Some(permit) = run.permit.take()
@@ -240,7 +247,7 @@ impl Retries {
     }
 
     /// Takes a retry from the budget, or counts that there was none.
-    fn withdraw(&self, policy: &RetryPolicy, run: &Run<'_>) -> bool {
+    pub(super) fn withdraw(&self, policy: &RetryPolicy, run: &Run<'_>) -> bool {
         let is_granted = policy.budget.withdraw(run.local().now_ms());
         if !is_granted {
             run.context.status.retries.refused_by_budget();
