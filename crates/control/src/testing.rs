@@ -336,6 +336,7 @@ impl Rig {
                 publisher: Box::new(published.clone()),
                 clock: Arc::clone(&clock) as Arc<dyn Clock>,
                 beside_file: Vec::new(),
+                auto_routes: None,
                 view: view.clone(),
                 sealer: sealer(keyring),
                 secrets: secrets(),
@@ -362,6 +363,7 @@ impl Rig {
             catalog,
             reports: reports(),
             discovery: None,
+            registration: None,
         });
         Ok(Rig { admin, control, view, clock, published, reconcile, thread: Some(thread) })
     }

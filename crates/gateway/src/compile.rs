@@ -10,8 +10,11 @@ mod global;
 mod health;
 mod key_set;
 mod plugins;
+mod protection;
 mod reference;
+mod retry;
 mod route;
+mod selection;
 mod sharing;
 mod sites;
 mod ssl;
@@ -40,6 +43,7 @@ pub use expiry::ExpiredCertificates;
 use crate::runtime::{Consumers, Runtime, Unplaced};
 use crate::upstream::health::monitor::HealthMonitor;
 use exchange::options::Timeouts;
+use exchange::overload::bulkhead::Bulkheads;
 use exchange::plugin::PluginKind;
 use exchange::plugin::chain::Chain;
 use exchange::plugin::services::Services;
@@ -63,6 +67,8 @@ pub struct Compiler {
     services: Arc<Services>,
     secrets: Arc<dyn SecretValues>,
     default_timeouts: Timeouts,
+    /// The zone of this instance.
+    zone: Option<Box<str>>,
     current: Runtime,
     /// The upstreams that plugins hold in their configurations; dropped ones are removed with the next change.
     plugin_upstreams: FastMap<Box<str>, HeldUpstream>,
@@ -79,6 +85,7 @@ pub struct Compiler {
     empty_chain: Arc<Chain>,
     sharing: Sharing,
     next_instance: u32,
+    bulkheads: Bulkheads,
     /// Objects that could not be compiled and have not been compiled since.
     faults: BTreeMap<Key, Vec<CompileFault>>,
 }
@@ -133,6 +140,7 @@ impl Compiler {
             services,
             secrets: Arc::new(reference::NoValues),
             default_timeouts,
+            zone: None,
             current,
             plugin_upstreams: FastMap::default(),
             consumer_entries: FastMap::default(),
@@ -144,6 +152,7 @@ impl Compiler {
             empty_chain,
             sharing: Sharing::default(),
             next_instance: 0,
+            bulkheads: Bulkheads::default(),
             faults: BTreeMap::new(),
         }
     }

@@ -6,18 +6,26 @@ pub(crate) mod availability;
 pub mod balance;
 pub(crate) mod connect_failure;
 pub(crate) mod connector;
+pub(crate) mod counted;
+pub mod deadline_policy;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod hash_key;
 pub mod health;
+pub mod loads;
 pub(crate) mod opening;
 pub(crate) mod pool;
+pub(crate) mod protection;
+pub mod protection_report;
 pub mod report;
+pub mod retry_policy;
+pub mod select;
 pub(crate) mod server_name;
 pub(crate) mod service;
 pub(crate) mod state;
 pub(crate) mod stream;
 pub(crate) mod tunnel_end;
+pub(crate) mod wanted;
 pub(crate) mod warnings;
 
 use std::any::Any;
@@ -28,10 +36,14 @@ use router::vars::{Template, Variable};
 use stdx::published::Published;
 
 use balance::BalancerKind;
+use deadline_policy::DeadlinePolicy;
 use exchange::options::Timeouts;
 use health::Health;
 use net::endpoint::Protocol;
 use net::nodes::NodeSet;
+use protection::Protection;
+use retry_policy::RetryPolicy;
+use select::Policies;
 
 /// A compiled upstream.
 pub struct Upstream {
@@ -61,17 +73,27 @@ pub struct Upstream {
     pub retries: Option<u32>,
     /// How long after the first attempt a retry may begin; 0 is without limit.
     pub retry_timeout_ms: u64,
+    /// When a failed attempt is retried, in place of `retries`.
+    pub retry: Option<Box<RetryPolicy>>,
+    /// The time limit over all attempts.
+    pub deadline: Option<Box<DeadlinePolicy>>,
     /// Timeouts of the steps of an attempt.
     pub timeouts: Timeouts,
+    /// Outlier ejection, circuit breaker and limits, if it has any.
+    pub(crate) protection: Option<Arc<Protection>>,
+    /// The policies that narrow the choice.
+    pub policies: Arc<Policies>,
 }
 
 impl Upstream {
     /// Whether the selection of an endpoint may depend on the request's body.
     pub(crate) fn reads_body(&self) -> bool {
-        match &self.hash_key {
-            Some(HashKey::Template(key)) => key.variables().any(Variable::uses_request_body),
-            _ => false,
-        }
+        let key = match &self.hash_key {
+            Some(HashKey::Template(key)) => Some(key),
+            _ => None,
+        };
+        let subsets = self.policies.subsets.iter().flat_map(|subsets| &subsets.values);
+        key.into_iter().chain(subsets).any(|text| text.variables().any(Variable::uses_request_body))
     }
 }
 

@@ -2,13 +2,15 @@
 //! version that changes with each transition, so that a selection costs one relaxed load while nothing changes. It is
 //! kept by address and name, apart from node sets, so that a change of the set or of another field keeps it.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
+use crate::env;
 use crate::node_health::NodeHealth;
 
 /// The reasons for which a node is not selected; each is one bit.
@@ -37,6 +39,8 @@ type NodeKey = (SocketAddr, Arc<str>);
 #[derive(Debug, Default)]
 pub struct NodeStates {
     version: AtomicU64,
+    /// Whether a set with nodes was published: nodes that are made later have joined it.
+    is_in_use: AtomicBool,
     known: Mutex<HashMap<NodeKey, Weak<NodeState>>>,
 }
 
@@ -46,10 +50,14 @@ pub struct NodeState {
     states: Arc<NodeStates>,
     /// The reasons of [`Unusable`] that apply.
     unusable: AtomicU32,
+    /// Milliseconds since 1970 at which it joined the set or became usable again, if it did.
+    usable_since_ms: AtomicU64,
     /// The counters of health checks; a node without checks leaves them alone.
     health: NodeHealth,
     /// The last transition for each reason, for reports; in the order of [`Unusable`].
     last: Mutex<[Option<Transition>; 2]>,
+    /// See [`NodeState::extension`].
+    extension: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 /// When and why a node became usable or unusable.
@@ -68,6 +76,11 @@ impl NodeStates {
         self.version.load(Ordering::Relaxed)
     }
 
+    /// Notes that a set with nodes was published.
+    pub(crate) fn set_in_use(&self) {
+        self.is_in_use.store(true, Ordering::Relaxed);
+    }
+
     /// The state of the node with this address and written host, made if no node set holds it.
     pub fn of(self: &Arc<Self>, address: SocketAddr, host: &Arc<str>) -> Arc<NodeState> {
         let mut known = self.known.lock();
@@ -79,11 +92,15 @@ impl NodeStates {
         if known.len() == known.capacity() {
             known.retain(|_, state| state.strong_count() > 0);
         }
+        let has_joined = self.is_in_use.load(Ordering::Relaxed);
+        let usable_since_ms = if has_joined { env::wall_clock().as_millis() as u64 } else { 0 };
         let state = Arc::new(NodeState {
             states: self.clone(),
             unusable: AtomicU32::new(0),
+            usable_since_ms: AtomicU64::new(usable_since_ms),
             health: NodeHealth::default(),
             last: Mutex::default(),
+            extension: OnceLock::new(),
         });
         known.insert(key, Arc::downgrade(&state));
         state
@@ -97,6 +114,12 @@ impl NodeState {
         self.unusable.load(Ordering::Relaxed) == 0
     }
 
+    /// Milliseconds since 1970 at which the node joined a set that was in use, or became usable again, whichever was later;
+    /// 0 if neither happened.
+    pub fn usable_since_ms(&self) -> u64 {
+        self.usable_since_ms.load(Ordering::Relaxed)
+    }
+
     /// Whether this reason applies.
     pub fn is(&self, reason: Unusable) -> bool {
         self.unusable.load(Ordering::Relaxed) & reason as u32 != 0
@@ -105,6 +128,13 @@ impl NodeState {
     /// The last transition for this reason; none if the node never had one.
     pub fn last(&self, reason: Unusable) -> Option<Transition> {
         self.last.lock()[reason.index()].clone()
+    }
+
+    /// State of this node that the data plane keeps for all workers, made with the first call. There is one type of it: `None` for
+    /// another one.
+    #[inline]
+    pub fn extension<T: Any + Send + Sync + Default>(&self) -> Option<&T> {
+        self.extension.get_or_init(|| Box::new(T::default())).downcast_ref()
     }
 
     /// The counters of health checks.
@@ -143,6 +173,9 @@ impl NodeState {
         };
         let has_changed = (before & bit != 0) != applies;
         if has_changed {
+            if before == bit && !applies {
+                self.usable_since_ms.store(transition.at_ms, Ordering::Relaxed);
+            }
             last[reason.index()] = Some(transition);
             // Release, so that a worker that sees the version sees the bit.
             self.states.version.fetch_add(1, Ordering::Release);
@@ -174,6 +207,27 @@ mod tests {
         first.mark(Unusable::Unhealthy, true, at(1));
         drop(first);
         assert!(states.of(address(80), &host).is_usable(), "a node that left is forgotten");
+    }
+
+    #[test]
+    fn extension_has_one_type_and_lasts() {
+        let node = Arc::<NodeStates>::default().of(address(80), &Arc::from("a:80"));
+        node.extension::<AtomicU32>().unwrap().store(7, Ordering::Relaxed);
+        assert_eq!(node.extension::<AtomicU32>().map(|count| count.load(Ordering::Relaxed)), Some(7));
+        assert!(node.extension::<AtomicU64>().is_none());
+    }
+
+    #[test]
+    fn start_of_use_is_the_last_of_joining_and_recovery() {
+        let states = Arc::new(NodeStates::default());
+        let node = states.of(address(80), &Arc::from("a:80"));
+        assert_eq!(node.usable_since_ms(), 0);
+        node.mark(Unusable::Unhealthy, true, at(1));
+        node.mark(Unusable::Ejected, true, at(2));
+        node.mark(Unusable::Unhealthy, false, at(3));
+        assert_eq!(node.usable_since_ms(), 0, "a reason is left");
+        node.mark(Unusable::Ejected, false, at(4));
+        assert_eq!(node.usable_since_ms(), 4);
     }
 
     #[test]

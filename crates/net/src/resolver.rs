@@ -419,6 +419,9 @@ fn publish(cell: &Published<NodeSet>, held: &NodeSet, set: NodeSet) {
                 && a.metadata == b.metadata
         });
     if !same {
+        if !set.nodes.is_empty() {
+            set.states.set_in_use();
+        }
         cell.publish(Arc::new(set));
     }
 }

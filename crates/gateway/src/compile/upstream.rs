@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::resource::{
-    Balance, HashOn, HttpVersion, KeepalivePool, PassHost as WrittenPassHost, Scheme, Upstream as Written,
+    Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, Scheme, Upstream as Written,
 };
 use model::snapshot::Snapshot;
 use model::{Key, Kind};
 use router::vars::Template;
 use stdx::published::Published;
 
-use super::{CompileFault, Compiler, HeldUpstream, route};
+use super::{CompileFault, Compiler, HeldUpstream, protection, retry, route};
 use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::{HashKey, PassHost, Upstream};
 use net::endpoint::{KeepAlive, Protocol};
@@ -126,14 +126,18 @@ impl Compiler {
             nodes: written.nodes.iter().map(planned).collect(),
             tls: self.upstream_tls(snapshot, written)?,
             protocol: protocol(written),
-            keep_alive: keep_alive(written.keepalive_pool.as_ref()),
+            keep_alive: keep_alive(written),
             derive: balancer.derive,
             note: None,
         };
         let probe = self.probe(snapshot, written)?;
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
+        let protection = protection::compile(identity, written, before.map(|before| &**before));
         let checked_before = before.and_then(|before| before.health.clone());
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
+        let retry =
+            written.retry.as_deref().map(|policy| retry::policy(policy, before.map(|before| &**before)));
+        let sticky_before = before.and_then(|before| before.policies.sticky.clone());
         // Another method is another state machine and starts with empty state. The same method continues with the new
         // nodes.
         let before = before.filter(|before| before.balancer.name == balancer.name);
@@ -141,6 +145,7 @@ impl Compiler {
         let cell = cell
             .unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet { states, ..NodeSet::default() }))));
         let filled_before = before.and_then(|before| before.discovered.as_ref());
+        let policies = self.policies(identity, written, sticky_before.as_deref())?;
         let default_port = written.scheme.default_port();
         let discovered = self.fill(written.discovery.as_deref(), &cell, plan, default_port, filled_before);
         let checks = written.checks.as_deref().zip(probe);
@@ -153,6 +158,7 @@ impl Compiler {
             nodes: cell,
             health,
             discovered,
+            policies: Arc::new(policies),
             pass_host: match &written.pass_host {
                 WrittenPassHost::Pass => PassHost::Pass,
                 WrittenPassHost::Node => PassHost::Node,
@@ -163,7 +169,10 @@ impl Compiler {
             needs_http2: matches!(written.scheme, Scheme::Grpc | Scheme::Grpcs),
             retries: written.retries,
             retry_timeout_ms: written.retry_timeout.map_or(0, milliseconds),
+            retry,
+            deadline: written.deadline.as_deref().map(retry::deadline),
             timeouts: written.timeout.as_ref().map_or(self.default_timeouts, route::timeouts),
+            protection,
         })
     }
 }
@@ -203,15 +212,20 @@ fn protocol(written: &Written) -> Protocol {
     }
 }
 
-fn keep_alive(pool: Option<&KeepalivePool>) -> KeepAlive {
-    pool.map_or_else(KeepAlive::default, |pool| KeepAlive {
+fn keep_alive(written: &Written) -> KeepAlive {
+    let limits = written.limits.as_deref();
+    let max_connections = limits.and_then(|limits| limits.max_connections_per_node).unwrap_or(0);
+    let pool = written.keepalive_pool.as_ref();
+    let keep_alive = pool.map_or_else(KeepAlive::default, |pool| KeepAlive {
         size: pool.size,
         idle_timeout_ms: milliseconds(pool.idle_timeout),
         requests: pool.requests,
-    })
+        max_connections,
+    });
+    KeepAlive { max_connections, ..keep_alive }
 }
 
-fn milliseconds(duration: Duration) -> u64 {
+pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -1,5 +1,5 @@
-//! Balancing methods: one file per method, each a pure state machine over the weights it was built with; randomness and
-//! time are passed in. They know no sockets, health or configuration.
+//! Balancing methods: one file per method, each a pure state machine over the group of nodes it was built for; randomness
+//! and time are passed in. They know no sockets, health or configuration.
 
 pub mod bounded_hash;
 pub mod consistent_hash;
@@ -10,6 +10,9 @@ pub mod random;
 pub mod round_robin;
 
 use net::nodes::{Derive, NodeSet};
+
+use super::loads::Loads;
+use super::select::group::Group;
 
 /// All balancing methods. A method is a file of this folder and a line here.
 pub static ALL: &[&BalancerKind] = &[
@@ -28,8 +31,21 @@ pub struct BalancerKind {
     pub name: &'static str,
     /// Computes data from a node set, once per set and off the workers.
     pub derive: Option<Derive>,
-    /// Makes the state of one worker for one node set.
-    pub make: fn(&Tier<'_>) -> Box<dyn Balancer>,
+    /// Makes the state of one worker for one group.
+    pub make: fn(&Start<'_>) -> Box<dyn Balancer>,
+    /// The measurements that it uses.
+    pub uses: Uses,
+}
+
+/// The measurements of [`Loads`] that a method uses; the others are not made for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uses {
+    /// None, or the requests in flight as they are at a choice.
+    Loads,
+    /// Each change of the requests in flight: [`Balancer::load_changed`] is called.
+    LoadChanges,
+    /// The response times.
+    Latencies,
 }
 
 /// The kind with this name.
@@ -37,56 +53,78 @@ pub fn named(name: &str) -> Option<&'static BalancerKind> {
     ALL.iter().copied().find(|kind| kind.name == name)
 }
 
-/// The nodes of one priority, for which a balancer is made.
-pub struct Tier<'a> {
-    /// The whole set; nodes of other priorities are excluded at each choice.
+/// The input of a new balancer.
+pub struct Start<'a> {
+    /// The whole set.
     pub set: &'a NodeSet,
-    /// The priority.
-    pub priority: i64,
+    /// The nodes of it that may be chosen.
+    pub group: &'a Group,
+    /// The state of all nodes of the set.
+    pub loads: &'a Loads,
     /// The worker's number, so that not all workers begin with the same node.
     pub stagger: usize,
+    /// The [turns](Balancer::turns) of the members under the balancer before; none for new members.
+    pub turns: &'a [Option<f64>],
 }
 
 /// The facts that a balancer may use when it chooses.
 pub struct Choice<'a> {
-    /// The nodes it was built for.
+    /// The set that the group belongs to.
     pub set: &'a NodeSet,
+    /// The nodes that may be chosen; the balancer was built for them.
+    pub group: &'a Group,
+    /// The state of all nodes of the set.
+    pub loads: &'a Loads,
     /// The hash of the request's key, for methods that use one.
     pub key_hash: u32,
     /// A random number.
     pub random: u64,
     /// Milliseconds of the monotonic clock.
     pub now_ms: u64,
-    /// Nodes that must not be chosen (already tried, or of another priority), by index.
-    pub excluded: &'a dyn Fn(usize) -> bool,
+    /// Endpoints that must not be chosen, because an attempt at them failed.
+    pub tried: &'a [u64],
 }
 
-/// The state of one node; it survives changes of the set that do not concern the node.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Memory {
-    /// Attempts in flight.
-    pub active: u32,
-    /// The moving average of the response time, in microseconds.
-    pub cost_us: f64,
-    /// When it was last updated, in milliseconds.
-    pub updated_ms: u64,
-}
-
-/// A balancing method's state in one worker for one set of nodes.
-pub trait Balancer {
-    /// The index of the chosen node; `None` if all are excluded or have weight 0.
-    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize>;
-    /// The state of `node`, to be kept when the node set changes.
-    fn memory(&self, _node: usize) -> Memory {
-        Memory::default()
+impl Choice<'_> {
+    /// Whether the request was tried at this member already.
+    #[inline]
+    pub fn is_tried(&self, member: usize) -> bool {
+        !self.tried.is_empty() && self.tried.contains(&self.set.nodes[self.group.node(member)].endpoint.id)
     }
-    /// Restores the state that `node` had under another set.
-    fn remember(&mut self, _node: usize, _memory: Memory) {}
-    /// Records that an attempt at `node` begins.
-    fn started(&mut self, _node: usize) {}
-    /// Records that an attempt at `node` ended after `latency_us`; methods that use the response time count a `failed`
-    /// one as slow.
-    fn finished(&mut self, _node: usize, _latency_us: u64, _now_ms: u64, _failed: bool) {}
+
+    /// The requests in flight at this member.
+    #[inline]
+    pub fn active(&self, member: usize) -> u32 {
+        self.loads.active(self.group.node(member))
+    }
+
+    /// The first member that was not tried, from a place that `hash` chooses: the way out of methods that gave up.
+    pub fn first_untried(&self, hash: u32) -> Option<usize> {
+        let count = self.group.len();
+        let from = hash as usize % count.max(1);
+        (from..count).chain(0..from).find(|member| !self.is_tried(*member))
+    }
+}
+
+/// A balancing method's state in one worker for one group. Members are named by their index in the group.
+pub trait Balancer {
+    /// The chosen member; `None` if all were tried.
+    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize>;
+    /// Takes note of the requests in flight at a member, for methods with [`Uses::LoadChanges`].
+    fn load_changed(&mut self, _member: usize, _active: u32) {}
+    /// A number for each member that is lower the sooner its next turn is; empty for methods without turns. The next
+    /// balancer of the group continues with them, so that a change does not favour the first nodes.
+    fn turns(&self) -> Vec<f64> {
+        Vec::new()
+    }
+}
+
+/// The next of a sequence of numbers that begins with a random one (SplitMix64; Steele, Lea and Flood, 2014).
+pub(crate) fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]
@@ -108,7 +146,7 @@ mod tests {
 
 #[cfg(test)]
 pub(super) mod testing {
-    //! Sets of nodes and choices for the methods' tests.
+    //! Sets of nodes, and a group with its balancer, for the tests of the methods.
 
     use std::sync::Arc;
 
@@ -135,11 +173,71 @@ pub(super) mod testing {
         NodeSet { derived: Some(derive_ring(&nodes)), nodes, note: None, states }
     }
 
-    pub(in crate::upstream) fn choose(
-        balancer: &mut dyn Balancer,
-        set: &NodeSet,
-        now_ms: u64,
-    ) -> Option<usize> {
-        balancer.choose(&Choice { set, key_hash: 0, random: now_ms | 1 << 40, now_ms, excluded: &|_| false })
+    /// A group of a set with its balancer, and the input of the next choice. The id of an endpoint is its index.
+    pub(in crate::upstream) struct Bench {
+        pub(in crate::upstream) set: NodeSet,
+        pub(in crate::upstream) group: Group,
+        pub(in crate::upstream) loads: Loads,
+        pub(in crate::upstream) balancer: Box<dyn Balancer>,
+        pub(in crate::upstream) key_hash: u32,
+        pub(in crate::upstream) random: u64,
+        pub(in crate::upstream) now_ms: u64,
+    }
+
+    impl Bench {
+        pub(in crate::upstream) fn new(kind: &BalancerKind, set: NodeSet) -> Bench {
+            Bench::staggered(kind, set, 0)
+        }
+
+        pub(in crate::upstream) fn staggered(kind: &BalancerKind, set: NodeSet, stagger: usize) -> Bench {
+            let (group, loads) = (Group::whole(&set), Loads::new(set.nodes.len()));
+            let start = Start { set: &set, group: &group, loads: &loads, stagger, turns: &[] };
+            let balancer = (kind.make)(&start);
+            Bench { set, group, loads, balancer, key_hash: 0, random: 1 << 40, now_ms: 0 }
+        }
+
+        /// With a group of these nodes only.
+        pub(in crate::upstream) fn of_group(kind: &BalancerKind, set: NodeSet, nodes: &[usize]) -> Bench {
+            let mut bench = Bench::new(kind, set);
+            let weighted = nodes.iter().map(|node| (*node, f64::from(bench.set.nodes[*node].weight)));
+            bench.group = Group::new(&bench.set, bench.set.nodes[nodes[0]].priority, weighted);
+            bench.rebuild(kind);
+            bench
+        }
+
+        /// Makes the balancer anew, as after a change of the set.
+        pub(in crate::upstream) fn rebuild(&mut self, kind: &BalancerKind) {
+            let turns: Vec<_> = self.balancer.turns().into_iter().map(Some).collect();
+            let Bench { set, group, loads, .. } = self;
+            self.balancer = (kind.make)(&Start { set, group, loads, stagger: 0, turns: &turns });
+        }
+
+        pub(in crate::upstream) fn choose(&mut self) -> Option<usize> {
+            self.choose_untried(&[])
+        }
+
+        pub(in crate::upstream) fn choose_untried(&mut self, tried: &[u64]) -> Option<usize> {
+            let Bench { set, group, loads, balancer, .. } = self;
+            let (key_hash, random, now_ms) = (self.key_hash, self.random, self.now_ms);
+            let choice = Choice { set, group, loads, key_hash, random, now_ms, tried };
+            balancer.choose(&choice).map(|member| self.group.node(member))
+        }
+
+        /// Chooses a node and begins an attempt at it.
+        pub(in crate::upstream) fn start(&mut self) -> Option<usize> {
+            let node = self.choose()?;
+            self.start_at(node);
+            Some(node)
+        }
+
+        pub(in crate::upstream) fn start_at(&mut self, node: usize) {
+            let active = self.loads.started(node);
+            self.balancer.load_changed(self.group.member(node).unwrap(), active);
+        }
+
+        pub(in crate::upstream) fn finish(&mut self, node: usize) {
+            let active = self.loads.finished(node);
+            self.balancer.load_changed(self.group.member(node).unwrap(), active);
+        }
     }
 }

@@ -10,9 +10,15 @@ use super::connector::Connector;
 use super::opening::{Opening, Wanted};
 #[cfg(any(test, feature = "simulation"))]
 use super::pool::Pools;
+use super::protection::admission::NodeAdmission;
+use super::protection::hold::NodeHold;
+use super::protection::result::AttemptResult;
+use super::protection::{Protection, ejection};
+use super::select::plan::Request;
 use super::server_name;
 use super::state::{Selection, UpstreamState};
 use super::stream::PooledStream;
+use super::wanted::WantedNode;
 use super::{PassHost, Upstream};
 use crate::evict::Evictor;
 use exchange::exchange::Attempt;
@@ -31,14 +37,14 @@ struct UpstreamStates {
 
 impl UpstreamStates {
     #[inline]
-    fn of(&mut self, upstream: &Upstream, stagger: usize) -> &mut UpstreamState {
+    fn of(&mut self, upstream: &Upstream, local: &Local) -> &mut UpstreamState {
         let slot = upstream.slot as usize;
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, || None);
         }
         let state = &mut self.slots[slot];
         if !state.as_ref().is_some_and(|state| state.fits(upstream)) {
-            *state = Some(Box::new(UpstreamState::new(upstream, stagger)));
+            *state = Some(Box::new(UpstreamState::new(upstream, local.index, local.now_ms())));
         }
         state.as_mut().expect("made above if it was missing")
     }
@@ -61,33 +67,83 @@ impl Upstreams {
         Upstreams { local, states: RefCell::default(), connector }
     }
 
-    /// Selects an endpoint that is not among `tried`. `key_hash` is used by consistent hashing.
+    /// Selects an endpoint that is not among `tried`, by what the request wants.
     #[inline]
     pub(crate) fn select(
         &self,
         upstream: &Upstream,
-        key_hash: u32,
+        wanted: &WantedNode,
         tried: &[u64],
     ) -> Result<Selection, Failure> {
         let mut states = self.states.borrow_mut();
-        let state = states.of(upstream, self.local.index);
-        state.refresh(upstream, self.local.index);
-        state.choose(key_hash, env::random_u64(), self.local.now_ms(), tried).ok_or_else(|| {
+        let state = states.of(upstream, &self.local);
+        let (random, now_ms) = (env::random_u64(), self.local.now_ms());
+        state.refresh(upstream, self.local.index, now_ms);
+        let WantedNode { key_hash, ref subset, sticky } = *wanted;
+        let request = Request { key_hash, random, now_ms, tried, subset, sticky };
+        state.choose(upstream, self.local.index, request).ok_or_else(|| {
             let note = state.nodes().note.clone().unwrap_or_else(|| "no node may be used".to_owned());
             Failure::new(Cause::NoNode, note)
         })
+    }
+
+    /// As [`Upstreams::select`], of a node at which `admission` gets a place.
+    pub(crate) fn select_admitted(
+        &self,
+        upstream: &Upstream,
+        protection: &Protection,
+        wanted: &WantedNode,
+        tried: &[u64],
+        admission: &NodeAdmission<'_>,
+    ) -> Option<Selection> {
+        let (random, now_ms) = (env::random_u64(), self.local.now_ms());
+        let mut states = self.states.borrow_mut();
+        let state = states.of(upstream, &self.local);
+        let nodes = state.refresh(upstream, self.local.index, now_ms);
+        ejection::begin_probes(protection, &upstream.nodes, nodes, now_ms);
+        state.refresh(upstream, self.local.index, now_ms);
+        let WantedNode { key_hash, ref subset, sticky } = *wanted;
+        let request = Request { key_hash, random, now_ms, tried, subset, sticky };
+        state.choose_admitted(upstream, self.local.index, request, admission)
+    }
+
+    /// A search for a place at a node.
+    pub(crate) fn admission<'a>(
+        &'a self,
+        protection: &'a Arc<Protection>,
+        ignores_circuits: bool,
+    ) -> NodeAdmission<'a> {
+        NodeAdmission::new(protection, &self.connector, self.local.now_ms(), ignores_circuits)
+    }
+
+    /// One more place at the node that was chosen, if the upstream is protected.
+    pub(crate) fn hold_again(&self, upstream: &Upstream, selected: Selection) -> Option<NodeHold> {
+        let protection = upstream.protection.as_ref()?;
+        let mut states = self.states.borrow_mut();
+        let nodes = &states.of(upstream, &self.local).nodes().nodes;
+        Some(NodeHold::again(nodes.get(selected.index)?.state.clone(), protection.clone()))
+    }
+
+    /// Counts the result of an attempt for the protection of the upstream.
+    pub(crate) fn note_result(&self, upstream: &Upstream, hold: &mut NodeHold, result: &AttemptResult) {
+        hold.note(upstream, result, self.local.now_ms());
+    }
+
+    /// The tag of the selected node for the session's cookie; none without stickiness, or if the node is gone.
+    pub(crate) fn tag_of(&self, upstream: &Upstream, selected: Selection) -> Option<u64> {
+        self.states.borrow_mut().of(upstream, &self.local).tag_of(selected)
     }
 
     /// Admits a request to the upstream, if its concurrency limit allows one more.
     pub(crate) fn admit(&self, upstream: &Upstream, priority: Priority) -> Option<Permit> {
         let now_us = self.local.recent_ns() / 1_000;
         let mut states = self.states.borrow_mut();
-        states.of(upstream, self.local.index).limiter(now_us).admit(now_us, priority)
+        states.of(upstream, &self.local).limiter(now_us).admit(now_us, priority)
     }
 
     /// Records that another attempt at the same endpoint begins.
     pub(crate) fn started_again(&self, upstream: &Upstream, selected: Selection) {
-        self.states.borrow_mut().of(upstream, self.local.index).started(selected);
+        self.states.borrow_mut().of(upstream, &self.local).started(selected);
     }
 
     /// Records the result of the attempt at `selected`: its status or cause of failure, and its times.
@@ -99,7 +155,7 @@ impl Upstreams {
         self.finished(upstream, selected, latency_us, failed);
         if let Some(health) = &upstream.health
             && health.observes_attempts()
-            && let Some(node) = self.states.borrow_mut().of(upstream, self.local.index).node_of(selected)
+            && let Some(node) = self.states.borrow_mut().of(upstream, &self.local).node_of(selected)
         {
             health.note_attempt(node, attempt);
         }
@@ -114,17 +170,17 @@ impl Upstreams {
     fn finished(&self, upstream: &Upstream, selected: Selection, latency_us: u64, failed: bool) {
         let now_ms = self.local.now_ms();
         let mut states = self.states.borrow_mut();
-        states.of(upstream, self.local.index).finished(selected, latency_us, now_ms, failed);
+        states.of(upstream, &self.local).finished(selected, latency_us, now_ms, failed);
     }
 
     /// The number of nodes that the upstream has now.
     pub(crate) fn node_count(&self, upstream: &Upstream) -> usize {
-        self.states.borrow_mut().of(upstream, self.local.index).nodes().nodes.len()
+        self.states.borrow_mut().of(upstream, &self.local).nodes().nodes.len()
     }
 
     /// Whether `selected` still identifies the node that was chosen.
     pub(crate) fn is_current(&self, upstream: &Upstream, selected: Selection) -> bool {
-        self.states.borrow_mut().of(upstream, self.local.index).is_current(selected)
+        self.states.borrow_mut().of(upstream, &self.local).is_current(selected)
     }
 
     /// A stream to the node just chosen, or where to open one; and the node's name, where it is passed on. An attempt that
@@ -138,7 +194,7 @@ impl Upstreams {
         is_repeated: bool,
     ) -> CheckedOutNode {
         let mut states = self.states.borrow_mut();
-        let node = &states.of(upstream, self.local.index).nodes().nodes[selected.index];
+        let node = &states.of(upstream, &self.local).nodes().nodes[selected.index];
         let host = (upstream.pass_host == PassHost::Node).then(|| node.host.clone());
         let endpoint = &node.endpoint;
         let server_name = endpoint.tls.as_ref().map(|_| server_name::of(exchange, upstream, &node.host));

@@ -1,16 +1,30 @@
-//! The state of a worker's upstreams between requests: the balancers of each over its current nodes. Kept by slot,
+//! The state of a worker's upstreams between requests: what was measured at its nodes, and the groups from
+//! which they are chosen. Kept by slot,
 //! rebuilt when the node set changes, separate from the configuration.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use net::env;
 use net::nodes::{Node, NodeSet};
+use smallvec::SmallVec;
 use stdx::published::{Published, Reader};
 
 use super::Upstream;
 use super::availability::Availability;
-use super::balance::{Balancer, Choice, Tier};
+use super::balance::Uses;
+use super::loads::Loads;
+use super::protection::admission::NodeAdmission;
+use super::select::Policies;
+use super::select::plan::Request;
+use super::select::plans::{Basis, Plans};
+use super::select::sticky;
 use exchange::overload::limiter::Limiter;
+
+/// Full nodes that a choice passes over by the balancing method; then any node with a place is taken, so that a set of many
+/// full nodes does not make a choice expensive.
+const FULL_NODES_MAX: usize = 16;
 
 /// A selected node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,20 +42,41 @@ pub(crate) struct UpstreamState {
     /// The cell of node sets that it follows; the same cell is the same upstream.
     source: Arc<Published<NodeSet>>,
     nodes: Reader<NodeSet>,
-    /// One balancer for all nodes of a priority, the highest first.
-    tiers: Vec<(i64, Box<dyn Balancer>)>,
+    /// The policies that the groups were made for: they may change without the nodes.
+    policies: Arc<Policies>,
+    loads: Loads,
+    plans: Plans,
     availability: Availability,
+    /// The measurements that the balancing method uses.
+    uses: Uses,
+    /// By tag, the node; by node, its tag. Only for an upstream with stickiness.
+    tags: Option<Box<(HashMap<u64, usize>, Vec<u64>)>>,
     /// The concurrency limiter, made with the first request if requests are limited by latency.
     limiter: Option<Rc<Limiter>>,
 }
 
 impl UpstreamState {
     /// For `upstream`, in the worker with number `stagger`.
-    pub(crate) fn new(upstream: &Upstream, stagger: usize) -> UpstreamState {
+    pub(crate) fn new(upstream: &Upstream, stagger: usize, now_ms: u64) -> UpstreamState {
         let nodes = Reader::new(upstream.nodes.clone());
-        let tiers = tiers(upstream, nodes.get(), stagger);
-        let availability = Availability::of(nodes.get());
-        UpstreamState { source: upstream.nodes.clone(), nodes, tiers, availability, limiter: None }
+        let mut state = UpstreamState {
+            source: upstream.nodes.clone(),
+            policies: upstream.policies.clone(),
+            loads: Loads::new(nodes.get().nodes.len()),
+            plans: Plans::default(),
+            availability: Availability::of(
+                nodes.get(),
+                &upstream.policies,
+                now_ms,
+                wall_ms(&upstream.policies),
+            ),
+            uses: upstream.balancer.uses,
+            tags: None,
+            limiter: None,
+            nodes,
+        };
+        state.rebuild(upstream, stagger, now_ms, &[]);
+        state
     }
 
     /// The limiter of requests that wait for this upstream.
@@ -63,17 +98,36 @@ impl UpstreamState {
         nodes.iter().find(|node| node.endpoint.id == selected.endpoint_id)
     }
 
-    /// The current nodes; the balancers are rebuilt when the set has changed.
+    /// The current nodes; the groups are rebuilt when the set, the state of a node or a policy has changed.
     #[inline]
-    pub(crate) fn refresh(&mut self, upstream: &Upstream, stagger: usize) -> &NodeSet {
+    pub(crate) fn refresh(&mut self, upstream: &Upstream, stagger: usize, now_ms: u64) -> &NodeSet {
         if let Some(old) = self.nodes.refresh() {
-            let before = std::mem::replace(&mut self.tiers, tiers(upstream, self.nodes.get(), stagger));
-            self.carry_over(&old, &before);
-            self.availability = Availability::of(self.nodes.get());
-        } else if self.availability.is_stale(self.nodes.get()) {
-            self.availability = Availability::of(self.nodes.get());
+            let (loads, indices) = self.loads.carried_over(&old, self.nodes.get());
+            self.loads = loads;
+            self.rebuild(upstream, stagger, now_ms, &indices);
+        } else if self.availability.is_stale(self.nodes.get(), now_ms)
+            || !Arc::ptr_eq(&self.policies, &upstream.policies)
+        {
+            self.rebuild(upstream, stagger, now_ms, &[]);
         }
         self.nodes.get()
+    }
+
+    /// Makes the groups for the current nodes; `indices` are the earlier ones of the nodes, empty if they are the same.
+    #[cold]
+    fn rebuild(&mut self, upstream: &Upstream, stagger: usize, now_ms: u64, indices: &[Option<u32>]) {
+        let set: &NodeSet = self.nodes.get();
+        let policies = &upstream.policies;
+        self.availability = Availability::of(set, policies, now_ms, wall_ms(&upstream.policies));
+        self.policies = upstream.policies.clone();
+        let basis = Basis { upstream, set, loads: &self.loads, availability: &self.availability, stagger };
+        self.plans = self.plans.rebuilt(&basis, indices);
+        policies.note_panic(&upstream.identity, self.plans.is_in_panic());
+        self.tags = policies.sticky.as_ref().map(|sticky| {
+            let tag = |node: &net::nodes::Node| sticky::tag(&sticky.identity, node.endpoint.address);
+            let tags: Vec<u64> = set.nodes.iter().map(tag).collect();
+            Box::new((tags.iter().copied().zip(0..).collect(), tags))
+        });
     }
 
     /// The nodes as of the last refresh.
@@ -86,183 +140,146 @@ impl UpstreamState {
         selected.generation == self.nodes.generation()
     }
 
-    /// Selects a node with an endpoint that is not among `tried`.
+    /// Selects a node with an endpoint that was not tried, and counts the attempt.
     #[inline]
     pub(crate) fn choose(
         &mut self,
-        key_hash: u32,
-        random: u64,
-        now_ms: u64,
-        tried: &[u64],
+        upstream: &Upstream,
+        stagger: usize,
+        request: Request<'_>,
     ) -> Option<Selection> {
-        let generation = self.nodes.generation();
+        let index = self.pick(upstream, stagger, request)?;
+        Some(self.take(index))
+    }
+
+    /// As [`UpstreamState::choose`], of a node at which `admission` gets a place.
+    pub(crate) fn choose_admitted(
+        &mut self,
+        upstream: &Upstream,
+        stagger: usize,
+        request: Request<'_>,
+        admission: &NodeAdmission<'_>,
+    ) -> Option<Selection> {
+        let mut tried: SmallVec<[u64; 8]> = SmallVec::from_slice(request.tried);
+        for _ in 0..FULL_NODES_MAX {
+            let index = self.pick(upstream, stagger, Request { tried: &tried, ..request })?;
+            let node = &self.nodes.get().nodes[index];
+            if admission.admits(node) {
+                return Some(self.take(index));
+            }
+            tried.push(node.endpoint.id);
+        }
+        let index = self.spare(upstream, &request, &tried, admission)?;
+        Some(self.take(index))
+    }
+
+    /// Any node of the highest priority at which `admission` gets a place, for a choice that found only full ones so far.
+    #[cold]
+    fn spare(
+        &self,
+        upstream: &Upstream,
+        request: &Request<'_>,
+        tried: &[u64],
+        admission: &NodeAdmission<'_>,
+    ) -> Option<usize> {
+        let scope = self.plans.scope(upstream, request.subset)?;
+        let nodes = &self.nodes.get().nodes;
+        let is_candidate = |index: &usize| {
+            nodes[*index].weight > 0
+                && (self.availability.is_usable(*index) || self.plans.is_in_panic())
+                && self.plans.is_in(scope, *index)
+                && !admission.bars(&nodes[*index])
+                && !tried.contains(&nodes[*index].endpoint.id)
+        };
+        let best = (0..nodes.len()).filter(is_candidate).max_by_key(|index| nodes[*index].priority)?;
+        admission.admits(&nodes[best]).then_some(best)
+    }
+
+    /// The index of the node for a request.
+    #[inline]
+    fn pick(&mut self, upstream: &Upstream, stagger: usize, request: Request<'_>) -> Option<usize> {
         let set: &NodeSet = self.nodes.get();
-        let one_tier = self.tiers.len() == 1;
-        let unusable = self.availability.unusable.as_deref();
-        for (priority, balancer) in &mut self.tiers {
-            let excluded = |index: usize| {
-                (!one_tier && set.nodes[index].priority != *priority)
-                    || (!tried.is_empty() && tried.contains(&set.nodes[index].endpoint.id))
-                    || unusable.is_some_and(|unusable| unusable[index])
-            };
-            let choice = Choice { set, key_hash, random, now_ms, excluded: &excluded };
-            if let Some(index) = balancer.choose(&choice) {
-                balancer.started(index);
-                return Some(Selection { index, generation, endpoint_id: set.nodes[index].endpoint.id });
+        let scope = self.plans.scope(upstream, request.subset)?;
+        let sticky = request.sticky.and_then(|tag| self.node_of_tag(tag, request.tried));
+        match sticky.filter(|node| self.plans.is_in(scope, *node)) {
+            Some(node) => Some(node),
+            None => {
+                let (loads, availability) = (&self.loads, &self.availability);
+                let basis = Basis { upstream, set, loads, availability, stagger };
+                self.plans.choose(&basis, scope, request)
             }
         }
-        None
     }
 
-    /// Tells the balancer that another attempt at `selected` begins.
-    pub(crate) fn started(&mut self, selected: Selection) {
-        if let Some((balancer, index)) = self.balancer_of(selected) {
-            balancer.started(index);
-        }
-    }
-
-    /// Tells the balancer that the attempt at `selected` has ended.
+    /// Counts an attempt at the node that was picked.
     #[inline]
-    pub(crate) fn finished(&mut self, selected: Selection, latency_us: u64, now_ms: u64, failed: bool) {
-        if let Some((balancer, index)) = self.balancer_of(selected) {
-            balancer.finished(index, latency_us, now_ms, failed);
+    fn take(&mut self, index: usize) -> Selection {
+        let endpoint_id = self.nodes.get().nodes[index].endpoint.id;
+        self.begin(index);
+        Selection { index, generation: self.nodes.generation(), endpoint_id }
+    }
+
+    /// The node of a session, if it may be selected. Its weight does not count, so that a node with weight 0 keeps its
+    /// sessions while it is drained.
+    fn node_of_tag(&self, tag: u64, tried: &[u64]) -> Option<usize> {
+        let node = *self.tags.as_ref()?.0.get(&tag)?;
+        let is_usable = self.availability.is_usable(node) || self.plans.is_in_panic();
+        (is_usable && !tried.contains(&self.nodes.get().nodes[node].endpoint.id)).then_some(node)
+    }
+
+    /// The tag of the selected node, for an upstream with stickiness; none if the node is gone.
+    pub(crate) fn tag_of(&self, selected: Selection) -> Option<u64> {
+        let index = self.index_of(selected)?;
+        self.tags.as_ref()?.1.get(index).copied()
+    }
+
+    /// Counts another attempt at `selected`.
+    pub(crate) fn started(&mut self, selected: Selection) {
+        if let Some(index) = self.index_of(selected) {
+            self.begin(index);
         }
     }
 
-    /// Attempts in flight, if the method counts them.
+    #[inline]
+    fn begin(&mut self, index: usize) {
+        let active = self.loads.started(index);
+        if self.uses == Uses::LoadChanges {
+            self.plans.load_changed(index, active);
+        }
+    }
+
+    /// Records that the attempt at `selected` has ended.
+    #[inline]
+    pub(crate) fn finished(&mut self, selected: Selection, latency_us: u64, now_ms: u64, has_failed: bool) {
+        let Some(index) = self.index_of(selected) else { return };
+        let active = self.loads.finished(index);
+        match self.uses {
+            Uses::Loads => {}
+            Uses::LoadChanges => self.plans.load_changed(index, active),
+            Uses::Latencies => self.loads.measured(index, latency_us, now_ms, has_failed),
+        }
+    }
+
+    /// Attempts in flight.
     #[cfg(feature = "simulation")]
     pub(crate) fn under_way(&self) -> usize {
-        let count = self.nodes.get().nodes.len();
-        let of = |balancer: &dyn Balancer| {
-            (0..count).map(|node| balancer.memory(node).active as usize).sum::<usize>()
-        };
-        self.tiers.iter().map(|(_, balancer)| of(&**balancer)).sum()
+        self.loads.active_total()
     }
 
-    /// The balancer of the selected node, and its present index; `None` if the node is gone.
+    /// The present index of the selected node; `None` if it is gone.
     #[inline]
-    fn balancer_of(&mut self, selected: Selection) -> Option<(&mut Box<dyn Balancer>, usize)> {
-        let nodes = &self.nodes.get().nodes;
-        let index = if selected.generation == self.nodes.generation() {
-            selected.index
-        } else {
-            nodes.iter().position(|node| node.endpoint.id == selected.endpoint_id)?
-        };
-        let priority = nodes[index].priority;
-        let (_, balancer) = self.tiers.iter_mut().find(|(tier, _)| *tier == priority)?;
-        Some((balancer, index))
-    }
-
-    /// Nodes that stay keep their state, because otherwise a change of the set would make a slow node look fast.
-    fn carry_over(&mut self, old: &NodeSet, before: &[(i64, Box<dyn Balancer>)]) {
-        for (index, node) in old.nodes.iter().enumerate() {
-            let Some((_, balancer)) = before.iter().find(|(tier, _)| *tier == node.priority) else {
-                continue;
-            };
-            let memory = balancer.memory(index);
-            let selected = Selection { index, generation: 0, endpoint_id: node.endpoint.id };
-            if let Some((balancer, index)) = self.balancer_of(selected) {
-                balancer.remember(index, memory);
-            }
+    fn index_of(&self, selected: Selection) -> Option<usize> {
+        if selected.generation == self.nodes.generation() {
+            return Some(selected.index);
         }
+        self.nodes.get().nodes.iter().position(|node| node.endpoint.id == selected.endpoint_id)
     }
 }
 
-fn tiers(upstream: &Upstream, set: &NodeSet, stagger: usize) -> Vec<(i64, Box<dyn Balancer>)> {
-    let mut priorities: Vec<i64> = set.nodes.iter().map(|node| node.priority).collect();
-    priorities.sort_unstable_by(|a, b| b.cmp(a));
-    priorities.dedup();
-    priorities
-        .into_iter()
-        .map(|priority| (priority, (upstream.balancer.make)(&Tier { set, priority, stagger })))
-        .collect()
+/// Milliseconds since 1970, if a policy uses them.
+fn wall_ms(policies: &Policies) -> u64 {
+    policies.slow_start.map_or(0, |_| env::wall_clock().as_millis() as u64)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::PassHost;
-    use super::super::balance::testing::{set, transition};
-    use super::super::balance::{BalancerKind, least_connections, round_robin};
-    use super::*;
-    use exchange::options::Timeouts;
-    use net::node_state::Unusable;
-
-    fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
-        Upstream {
-            identity: "/upstreams/1".into(),
-            slot: 0,
-            balancer,
-            hash_key: None,
-            nodes: Arc::new(Published::new(Arc::new(set(weights)))),
-            discovered: None,
-            health: None,
-            pass_host: PassHost::Pass,
-            protocol: net::endpoint::Protocol::Http1,
-            needs_http2: false,
-            retries: None,
-            retry_timeout_ms: 0,
-            scheme: "http",
-            timeouts: Timeouts::default(),
-        }
-    }
-
-    #[test]
-    fn new_endpoint_keeps_in_flight_counts() {
-        let upstream = upstream(&least_connections::KIND, &[1]);
-        let mut state = UpstreamState::new(&upstream, 0);
-        let busy: Vec<Selection> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap()).collect();
-        upstream.nodes.publish(Arc::new(set(&[1, 1])));
-        state.refresh(&upstream, 0);
-        let chosen: Vec<usize> = (0..3).map(|_| state.choose(0, 0, 0, &[]).unwrap().index).collect();
-        assert_eq!(
-            chosen,
-            [1, 1, 1],
-            "the node with three requests under way gets no fourth before its neighbour has as many"
-        );
-        // Attempts that began under the old set end under the new one.
-        busy.into_iter().for_each(|selected| state.finished(selected, 1, 0, false));
-        assert_eq!(state.choose(0, 0, 0, &[]).unwrap().index, 0);
-    }
-
-    #[test]
-    fn tried_endpoint_is_known_in_every_node_set() {
-        let upstream = upstream(&round_robin::KIND, &[1, 1]);
-        let mut state = UpstreamState::new(&upstream, 0);
-        let mut nodes = set(&[1, 1]);
-        nodes.nodes.remove(0);
-        upstream.nodes.publish(Arc::new(nodes));
-        state.refresh(&upstream, 0);
-        assert_eq!(state.choose(0, 0, 0, &[0]).map(|selected| selected.endpoint_id), Some(1));
-        assert!(state.choose(0, 0, 0, &[1]).is_none());
-    }
-
-    #[test]
-    fn unusable_node_is_left_out_until_it_is_usable() {
-        let upstream = upstream(&round_robin::KIND, &[1, 1]);
-        let mut state = UpstreamState::new(&upstream, 0);
-        let node = upstream.nodes.load().nodes[0].state.clone();
-        let mut chosen = || {
-            state.refresh(&upstream, 0);
-            (0..4).map(|_| state.choose(0, 0, 0, &[]).unwrap().index).collect::<Vec<_>>()
-        };
-        assert_eq!(chosen(), [0, 1, 0, 1]);
-        node.mark(Unusable::Unhealthy, true, transition());
-        assert_eq!(chosen(), [1, 1, 1, 1]);
-        node.mark(Unusable::Unhealthy, false, transition());
-        assert!(chosen().contains(&0));
-    }
-
-    #[test]
-    fn lower_priority_is_used_when_no_higher_is_left() {
-        let upstream = upstream(&round_robin::KIND, &[1, 1, 1]);
-        let mut nodes = set(&[1, 1, 1]);
-        nodes.nodes[0].priority = -1;
-        upstream.nodes.publish(Arc::new(nodes));
-        let mut state = UpstreamState::new(&upstream, 0);
-        let mut tried = Vec::new();
-        while let Some(selected) = state.choose(0, 0, 0, &tried) {
-            tried.push(selected.endpoint_id);
-        }
-        assert_eq!(tried, [1, 2, 0]);
-    }
-}
+mod tests;

@@ -2,10 +2,12 @@
 //! engine, and answers control's questions about the running gateway.
 
 use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use control::discovery::Discovery;
+use control::discovery::registration::Registration;
 use control::ocsp::Ocsp;
 use control::{Publisher, Reports, Secrets};
 use exchange::options::Options;
@@ -34,6 +36,8 @@ use crate::log::LogControl;
 pub(super) struct Gateway {
     engine: OnceLock<Engine>,
     latest: Mutex<Option<Arc<Runtime>>>,
+    /// Whether the instance is about to drain: it still serves, and is not ready any more.
+    is_leaving: AtomicBool,
 }
 
 impl Gateway {
@@ -49,6 +53,11 @@ impl Gateway {
         await_workers(&engine);
         assert!(self.engine.set(engine).is_ok(), "the engine is started once");
         Ok(self.engine().expect("set in the line above"))
+    }
+
+    /// From now on the instance is not ready, although it still serves.
+    pub(super) fn leave(&self) {
+        self.is_leaving.store(true, Ordering::Relaxed);
     }
 
     /// The engine, if it runs.
@@ -174,6 +183,7 @@ pub(super) struct Report {
     pub(super) secrets: Arc<Secrets>,
     pub(super) ocsp: Arc<Ocsp>,
     pub(super) discovery: Option<Arc<Discovery>>,
+    pub(super) registration: Option<Arc<Registration>>,
     pub(super) health: Arc<HealthMonitor>,
     /// The listeners of the control side; those of the proxy come from the engine.
     pub(super) listeners: Vec<ListenerReport>,
@@ -201,6 +211,9 @@ impl MetricsText for Report {
             self.health.write_metrics(text);
             if let Some(discovery) = &self.discovery {
                 discovery.write_metrics(text);
+            }
+            if let Some(registration) = &self.registration {
+                registration.write_metrics(text);
             }
         }
     }
@@ -230,6 +243,9 @@ impl UpstreamNodes for Report {
 impl Readiness for Report {
     fn ready(&self) -> Result<(), String> {
         match self.gateway.engine() {
+            Some(_) if self.gateway.is_leaving.load(Ordering::Relaxed) => {
+                Err("the instance is about to drain".to_owned())
+            }
             Some(engine) => engine.ready(),
             None => Err("the workers have not started yet".to_owned()),
         }

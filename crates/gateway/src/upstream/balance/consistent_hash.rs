@@ -8,18 +8,26 @@ use std::sync::Arc;
 
 use stdx::hash::{crc32, crc32_continue};
 
-use super::{Balancer, BalancerKind, Choice};
-use net::nodes::Node;
+use super::super::select::group::Group;
+use super::{Balancer, BalancerKind, Choice, Start, Uses};
+use net::nodes::{Node, NodeSet};
 
 /// Points per unit of reduced weight, as in nginx and APISIX.
 const POINTS_PER_WEIGHT: u64 = 160;
 /// The most points a ring may have, whatever the weights: 8 bytes each. A ring that would need more has fewer points per
 /// weight, and no longer maps keys as APISIX does.
 const POINTS_MAX: u64 = 1_048_576;
+/// A group with less than one in so many nodes gets a ring of its own, because most points of the shared one would be
+/// passed over for each request.
+const SPARSE_PART: usize = 4;
 
 /// The same node for the same key.
-pub static KIND: BalancerKind =
-    BalancerKind { name: "chash", derive: Some(derive_ring), make: |_| Box::new(ConsistentHash) };
+pub static KIND: BalancerKind = BalancerKind {
+    name: "chash",
+    derive: Some(derive_ring),
+    make: |start| Box::new(ConsistentHash(GroupRing::new(start))),
+    uses: Uses::Loads,
+};
 
 /// Points on the ring, sorted: the hash, and the index of the node.
 #[derive(Default)]
@@ -50,6 +58,12 @@ impl Ring {
         }
         points.sort_unstable();
         Ring { points }
+    }
+
+    /// The points of the members of `group`.
+    fn part(&self, group: &Group) -> Ring {
+        let is_member = |(_, node): &&(u32, u32)| group.member(*node as usize).is_some();
+        Ring { points: self.points.iter().filter(is_member).copied().collect() }
     }
 
     /// Nodes in the order of the ring from `hash` on, with repetitions.
@@ -83,13 +97,38 @@ pub fn key_hash(key: &[u8]) -> u32 {
     crc32(key)
 }
 
-/// Consistent hashing keeps no state in the worker.
-pub struct ConsistentHash;
+/// The ring of a group: that of the set, or a part of it where the group is sparse.
+pub(super) struct GroupRing(Option<Ring>);
+
+impl GroupRing {
+    pub(super) fn new(start: &Start<'_>) -> GroupRing {
+        let whole = shared(start.set).filter(|_| start.group.is_sparse(SPARSE_PART));
+        GroupRing(whole.map(|whole| whole.part(start.group)))
+    }
+
+    /// The members that were not tried in the order of the ring from the request's key on, with repetitions.
+    pub(super) fn untried<'c>(&'c self, choice: &'c Choice<'_>) -> Option<impl Iterator<Item = usize> + 'c> {
+        if choice.tried.len() >= choice.group.len() {
+            // Otherwise a search of the whole ring would find out that none is left.
+            choice.first_untried(0)?;
+        }
+        let ring = self.0.as_ref().or_else(|| shared(choice.set))?;
+        let members = ring.from(choice.key_hash).filter_map(|node| choice.group.member(node));
+        Some(members.filter(|member| !choice.is_tried(*member)))
+    }
+}
+
+/// The ring of a node set.
+fn shared(set: &NodeSet) -> Option<&Ring> {
+    set.derived.as_deref()?.downcast_ref()
+}
+
+/// Consistent hashing keeps no other state in the worker.
+pub struct ConsistentHash(GroupRing);
 
 impl Balancer for ConsistentHash {
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
-        let ring: &Ring = choice.set.derived.as_deref()?.downcast_ref()?;
-        ring.from(choice.key_hash).find(|node| !(choice.excluded)(*node))
+        self.0.untried(choice)?.next()
     }
 }
 
@@ -97,20 +136,17 @@ impl Balancer for ConsistentHash {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::testing::set;
+    use super::super::testing::{Bench, set};
     use super::*;
     use net::endpoint::Endpoint;
-    use net::nodes::NodeSet;
 
-    fn owner(set: &NodeSet, key: u32) -> usize {
-        let choice = Choice {
-            set,
-            key_hash: key_hash(&key.to_le_bytes()),
-            random: 0,
-            now_ms: 0,
-            excluded: &|_| false,
+    fn owners(set: NodeSet, keys: u32) -> Vec<usize> {
+        let mut bench = Bench::new(&KIND, set);
+        let mut owner = |key: u32| {
+            bench.key_hash = key_hash(&key.to_le_bytes());
+            bench.choose().unwrap()
         };
-        ConsistentHash.choose(&choice).unwrap()
+        (0..keys).map(&mut owner).collect()
     }
 
     /// Nodes at ports from 1980 on with these weights and priorities.
@@ -125,15 +161,15 @@ mod tests {
         NodeSet { derived: Some(derive_ring(&nodes)), nodes, ..NodeSet::default() }
     }
 
-    /// The port that each of the keys `key0`, `key1` and so on is mapped to.
-    fn ports(set: &NodeSet, excluded: &dyn Fn(usize) -> bool) -> Vec<u16> {
-        let port = |number: usize| {
-            let key_hash = key_hash(format!("key{number}").as_bytes());
-            let choice = Choice { set, key_hash, random: 0, now_ms: 0, excluded };
-            let index = ConsistentHash.choose(&choice).unwrap();
-            set.nodes[index].endpoint.address.port()
+    /// The port that each of the keys `key0`, `key1` and so on is mapped to among these nodes of the set.
+    fn ports(set: NodeSet, members: &[usize]) -> Vec<u16> {
+        let mut bench = Bench::of_group(&KIND, set, members);
+        let mut port = |number: usize| {
+            bench.key_hash = key_hash(format!("key{number}").as_bytes());
+            let index = bench.choose().unwrap();
+            bench.set.nodes[index].endpoint.address.port()
         };
-        (0..24).map(port).collect()
+        (0..24).map(&mut port).collect()
     }
 
     /// The ports that nginx 1.22 chose with `hash $arg_k consistent` and the weights 1, 2 and 1.
@@ -144,17 +180,16 @@ mod tests {
 
     #[test]
     fn keys_meet_the_endpoints_of_nginx() {
-        let none = |_: usize| false;
-        assert_eq!(ports(&nodes(&[(1, 0), (2, 0), (1, 0)]), &none), NGINX);
+        assert_eq!(ports(nodes(&[(1, 0), (2, 0), (1, 0)]), &[0, 1, 2]), NGINX);
         // APISIX reduces weights, which nginx does not.
-        assert_eq!(ports(&nodes(&[(50, 0), (100, 0), (50, 0)]), &none), NGINX);
+        assert_eq!(ports(nodes(&[(50, 0), (100, 0), (50, 0)]), &[0, 1, 2]), NGINX);
     }
 
     #[test]
     fn each_priority_has_the_ring_of_its_own_nodes() {
-        let mixed = nodes(&[(50, 0), (100, 0), (50, 0), (7, -1)]);
-        assert_eq!(ports(&mixed, &|index| index == 3), NGINX);
-        assert_eq!(ports(&mixed, &|index| index != 3), [1983; 24]);
+        let mixed = || nodes(&[(50, 0), (100, 0), (50, 0), (7, -1)]);
+        assert_eq!(ports(mixed(), &[0, 1, 2]), NGINX);
+        assert_eq!(ports(mixed(), &[3]), [1983; 24]);
     }
 
     #[test]
@@ -178,26 +213,32 @@ mod tests {
 
     #[test]
     fn shares_follow_the_weights() {
-        let set = set(&[1, 3, 0]);
-        let heavy = (0..20_000).filter(|key| owner(&set, *key) == 1).count();
+        let heavy = owners(set(&[1, 3, 0]), 20_000).into_iter().filter(|owner| *owner == 1).count();
         assert!((13_500..16_500).contains(&heavy), "{heavy} of 20000");
     }
 
     #[test]
     fn a_lost_node_moves_only_its_own_keys() {
-        let (before, after) = (set(&[1, 1, 1, 1]), set(&[1, 1, 1, 0]));
-        for key in 0..2_000 {
-            let owner_before = owner(&before, key);
-            if owner_before != 3 {
-                assert_eq!(owner(&after, key), owner_before);
-            }
+        let (before, after) = (owners(set(&[1, 1, 1, 1]), 2_000), owners(set(&[1, 1, 1, 0]), 2_000));
+        assert!(before.iter().zip(after).all(|(before, after)| *before == 3 || *before == after));
+    }
+
+    #[test]
+    fn sparse_group_is_mapped_as_on_the_shared_ring() {
+        let (weights, members) = ([1; 40], [3, 17, 29]);
+        let ring = Ring::new(&set(&weights).nodes);
+        let mut bench = Bench::of_group(&KIND, set(&weights), &members);
+        for key in (0..u32::MAX).step_by(9_999_991) {
+            bench.key_hash = key;
+            assert_eq!(bench.choose(), ring.from(key).find(|node| members.contains(node)));
         }
     }
 
     #[test]
-    fn excluded_node_is_replaced_by_next_on_ring() {
-        let set = set(&[1, 1]);
-        let choice = Choice { set: &set, key_hash: 7, random: 0, now_ms: 0, excluded: &|node| node == 0 };
-        assert_eq!(ConsistentHash.choose(&choice), Some(1));
+    fn tried_node_is_replaced_by_next_on_ring() {
+        let mut bench = Bench::new(&KIND, set(&[1, 1]));
+        bench.key_hash = 7;
+        assert_eq!(bench.choose_untried(&[0]), Some(1));
+        assert_eq!(bench.choose_untried(&[0, 1]), None);
     }
 }

@@ -1,79 +1,198 @@
 //! Least connections: chooses the node with the fewest requests in flight for its weight; equal nodes take turns, so
-//! that idle nodes share the first requests. Each worker counts its own requests.
+//! that idle nodes share the first requests. A heap with the place of each member keeps the best one in front. Each worker
+//! counts its own requests.
 
-use super::{Balancer, BalancerKind, Choice, Memory};
+use super::{Balancer, BalancerKind, Choice, Start, Uses};
 
 /// The node with the fewest requests in flight for its weight.
 pub static KIND: BalancerKind = BalancerKind {
     name: "least_conn",
     derive: None,
-    make: |tier| Box::new(LeastConnections::new(tier.set.nodes.len(), tier.stagger)),
+    make: |start| Box::new(LeastConnections::new(start)),
+    uses: Uses::LoadChanges,
 };
+
+/// A member as it is compared.
+#[derive(Clone, Copy)]
+struct Candidate {
+    /// Requests in flight with one more, for the weight.
+    load: f64,
+    /// The number of the last choice of it: of equal members, the one that waits longest is chosen.
+    turn: u64,
+    weight: f64,
+    /// Its place in the heap.
+    place: u32,
+}
 
 /// The state of one worker.
 pub struct LeastConnections {
-    active: Vec<u32>,
-    next: usize,
+    /// By member.
+    candidates: Vec<Candidate>,
+    /// The members, each no worse than the two at twice its place plus one and two.
+    heap: Vec<u32>,
+    turn: u64,
 }
 
 impl LeastConnections {
-    /// For `nodes` nodes, starting at `stagger`.
-    pub fn new(nodes: usize, stagger: usize) -> LeastConnections {
-        LeastConnections { active: vec![0; nodes], next: stagger }
+    /// For a group. Members keep the order of their turns; workers begin at different members.
+    pub fn new(start: &Start<'_>) -> LeastConnections {
+        let (group, count) = (start.group, start.group.len());
+        let mut order: Vec<usize> = (0..count).collect();
+        if count > 0 {
+            order.rotate_left(start.stagger % count);
+        }
+        let turn_before = |member: usize| start.turns.get(member).copied().flatten().unwrap_or(0.0);
+        order.sort_by(|a, b| turn_before(*a).total_cmp(&turn_before(*b)));
+        let mut candidates = vec![Candidate { load: 0.0, turn: 0, weight: 1.0, place: 0 }; count];
+        for (turn, member) in (0..).zip(order) {
+            let weight = group.weight(member);
+            let load = load(start.loads.active(group.node(member)), weight);
+            candidates[member] = Candidate { load, turn, weight, place: member as u32 };
+        }
+        let mut balancer =
+            LeastConnections { candidates, heap: (0..count as u32).collect(), turn: count as u64 };
+        (0..count / 2).rev().for_each(|place| balancer.sink(place));
+        balancer
     }
+
+    /// Whether the member `a` comes before `b`.
+    fn is_before(&self, a: u32, b: u32) -> bool {
+        let (a, b) = (&self.candidates[a as usize], &self.candidates[b as usize]);
+        a.load < b.load || (a.load == b.load && a.turn < b.turn)
+    }
+
+    fn put(&mut self, place: usize, member: u32) {
+        self.heap[place] = member;
+        self.candidates[member as usize].place = place as u32;
+    }
+
+    /// Moves the member at `place` behind better ones.
+    fn sink(&mut self, mut place: usize) {
+        let member = self.heap[place];
+        loop {
+            let left = 2 * place + 1;
+            let Some(mut below) = self.heap.get(left).copied() else { break };
+            let mut next = left;
+            if let Some(right) = self.heap.get(left + 1).copied()
+                && self.is_before(right, below)
+            {
+                (below, next) = (right, left + 1);
+            }
+            if !self.is_before(below, member) {
+                break;
+            }
+            self.put(place, below);
+            place = next;
+        }
+        self.put(place, member);
+    }
+
+    /// Moves the member at `place` in front of worse ones.
+    fn rise(&mut self, mut place: usize) {
+        let member = self.heap[place];
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            let above = self.heap[parent];
+            if !self.is_before(member, above) {
+                break;
+            }
+            self.put(place, above);
+            place = parent;
+        }
+        self.put(place, member);
+    }
+}
+
+fn load(active: u32, weight: f64) -> f64 {
+    (f64::from(active) + 1.0) / weight
 }
 
 impl Balancer for LeastConnections {
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
-        let nodes = &choice.set.nodes;
-        let count = nodes.len();
-        let start = self.next;
-        let usable = |index: &usize| nodes[*index].weight > 0 && !(choice.excluded)(*index);
-        // (active + 1) / weight, compared by cross-multiplication.
-        let load = |index: usize| (u64::from(self.active[index]) + 1, u64::from(nodes[index].weight));
-        let best = (0..count).map(|step| (start + step) % count).filter(usable).reduce(|best, other| {
-            let ((best_load, best_weight), (load, weight)) = (load(best), load(other));
-            if load * best_weight < best_load * weight { other } else { best }
-        })?;
-        self.next = (best + 1) % count;
-        Some(best)
+        let best = if choice.tried.is_empty() {
+            self.heap.first().copied()
+        } else {
+            let untried = (0..self.heap.len()).filter(|member| !choice.is_tried(*member));
+            untried
+                .map(|member| member as u32)
+                .reduce(|best, other| if self.is_before(other, best) { other } else { best })
+        }?;
+        let candidate = &mut self.candidates[best as usize];
+        candidate.turn = self.turn;
+        self.turn += 1;
+        let place = candidate.place as usize;
+        self.sink(place);
+        Some(best as usize)
     }
 
-    fn memory(&self, node: usize) -> Memory {
-        Memory { active: self.active[node], ..Memory::default() }
+    fn load_changed(&mut self, member: usize, active: u32) {
+        let candidate = &mut self.candidates[member];
+        let place = candidate.place as usize;
+        let load = load(active, candidate.weight);
+        let is_better = load < std::mem::replace(&mut candidate.load, load);
+        if is_better { self.rise(place) } else { self.sink(place) }
     }
 
-    fn remember(&mut self, node: usize, memory: Memory) {
-        self.active[node] = memory.active;
-    }
-
-    fn started(&mut self, node: usize) {
-        self.active[node] += 1;
-    }
-
-    fn finished(&mut self, node: usize, _latency_us: u64, _now_ms: u64, _failed: bool) {
-        self.active[node] = self.active[node].saturating_sub(1);
+    fn turns(&self) -> Vec<f64> {
+        self.candidates.iter().map(|candidate| candidate.turn as f64).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{choose, set};
+    use super::super::next_random;
+    use super::super::testing::{Bench, set};
     use super::*;
 
     #[test]
     fn node_with_least_load_per_weight_is_chosen() {
-        let set = set(&[1, 2]);
-        let mut balancer = LeastConnections::new(2, 0);
-        let mut chosen = Vec::new();
-        for _ in 0..6 {
-            let node = choose(&mut balancer, &set, 0).unwrap();
-            balancer.started(node);
-            chosen.push(node);
-        }
+        let mut bench = Bench::new(&KIND, set(&[1, 2]));
+        let chosen: Vec<usize> = (0..6).map(|_| bench.start().unwrap()).collect();
         assert_eq!(chosen.iter().filter(|node| **node == 1).count(), 4, "{chosen:?}");
-        balancer.finished(0, 1, 0, false);
-        balancer.finished(0, 1, 0, false);
-        assert_eq!(choose(&mut balancer, &set, 0), Some(0));
+        bench.finish(0);
+        bench.finish(0);
+        assert_eq!(bench.choose(), Some(0));
+    }
+
+    #[test]
+    fn idle_nodes_take_turns() {
+        let mut bench = Bench::new(&KIND, set(&[1, 1, 1]));
+        let mut turn = || {
+            let node = bench.start().unwrap();
+            bench.finish(node);
+            node
+        };
+        assert_eq!([(); 6].map(|()| turn()), [0, 1, 2, 0, 1, 2]);
+        bench.rebuild(&KIND);
+        bench.start();
+        assert_eq!(bench.start(), Some(1), "turns go on after a change");
+    }
+
+    #[test]
+    fn heap_agrees_with_a_scan_of_all_nodes() {
+        let weights = [1, 2, 3, 1, 5, 1, 1, 8, 2, 1, 1];
+        let (mut bench, mut random) = (Bench::new(&KIND, set(&weights)), 7);
+        let mut busy: Vec<usize> = Vec::new();
+        for _ in 0..5_000 {
+            if next_random(&mut random).is_multiple_of(2) && !busy.is_empty() {
+                let at = next_random(&mut random) as usize % busy.len();
+                let node = busy.swap_remove(at);
+                bench.finish(node);
+            } else {
+                let load = |node: usize| load(bench.loads.active(node), f64::from(weights[node]));
+                let least = (0..weights.len()).map(load).fold(f64::MAX, f64::min);
+                let loads: Vec<f64> = (0..weights.len()).map(load).collect();
+                let node = bench.start().unwrap();
+                assert_eq!(loads[node], least);
+                busy.push(node);
+            }
+        }
+    }
+
+    #[test]
+    fn tried_nodes_are_not_chosen() {
+        let mut bench = Bench::new(&KIND, set(&[1, 1, 9]));
+        assert_eq!(bench.choose_untried(&[2, 0]), Some(1));
+        assert_eq!(bench.choose_untried(&[2, 0, 1]), None);
     }
 }

@@ -8,21 +8,22 @@ use std::sync::Arc;
 
 use stdx::hash::{crc32, crc32_continue};
 
-use super::{Balancer, BalancerKind, Choice};
+use super::{Balancer, BalancerKind, Choice, Uses};
 use net::nodes::Node;
 
 /// Places of a table: a prime, so that every step visits all of them, and a hundred times the nodes of most upstreams
 /// (section 5.3 of the paper). 256 KiB for each priority of an upstream.
 const PLACES: usize = 65_537;
 
-/// Places tried for a key with an excluded node, before all nodes are tried.
+/// Places tried for a key with a node that may not be chosen, before a member is taken by the hash alone.
 const TRIES_MAX: u32 = 16;
 
 /// The same node for the same key, by one look-up.
 pub static KIND: BalancerKind = BalancerKind {
     name: "maglev",
     derive: Some(derive_tables),
-    make: |tier| Box::new(Maglev { priority: tier.priority }),
+    make: |_| Box::new(Maglev),
+    uses: Uses::Loads,
 };
 
 /// The tables of a node set by priority: the index of the node at each place.
@@ -91,34 +92,28 @@ fn table(nodes: &[(u32, &Node)]) -> Box<[u32]> {
 }
 
 /// A look-up needs no state in the worker.
-pub struct Maglev {
-    priority: i64,
-}
+pub struct Maglev;
 
 impl Balancer for Maglev {
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
         let tables: &Tables = choice.set.derived.as_deref()?.downcast_ref()?;
-        let table = tables.0.get(&self.priority)?;
+        let table = tables.0.get(&choice.group.priority)?;
         let mut hash = choice.key_hash;
         for attempt in 0..TRIES_MAX {
             let node = table[hash as usize % PLACES] as usize;
-            if !(choice.excluded)(node) {
-                return Some(node);
+            if let Some(member) = choice.group.member(node).filter(|member| !choice.is_tried(*member)) {
+                return Some(member);
             }
             hash = crc32_continue(hash, &attempt.to_le_bytes());
         }
-        // Most nodes are excluded.
-        let nodes = choice.set.nodes.iter().enumerate();
-        let mut usable = nodes.filter(|(index, node)| {
-            node.weight > 0 && node.priority == self.priority && !(choice.excluded)(*index)
-        });
-        usable.next().map(|(index, _)| index)
+        // Most nodes may not be chosen.
+        choice.first_untried(hash)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::set;
+    use super::super::testing::{Bench, set};
     use super::*;
     use net::nodes::NodeSet;
 
@@ -136,8 +131,14 @@ mod tests {
         places(set).iter().filter(|index| **index == node).count()
     }
 
-    fn owner(set: &NodeSet, key_hash: u32, excluded: &dyn Fn(usize) -> bool) -> Option<usize> {
-        Maglev { priority: 0 }.choose(&Choice { set, key_hash, random: 0, now_ms: 0, excluded })
+    /// The nodes that keys are mapped to among these nodes of the set.
+    fn owners(set: NodeSet, keys: impl Iterator<Item = u32>, members: &[usize]) -> Vec<usize> {
+        let mut bench = Bench::of_group(&KIND, set, members);
+        let owner = |key| {
+            bench.key_hash = key;
+            bench.choose().unwrap()
+        };
+        keys.map(owner).collect()
     }
 
     #[test]
@@ -163,21 +164,36 @@ mod tests {
         reversed.nodes.reverse();
         reversed.derived = Some(derive_tables(&reversed.nodes));
         let forward = with_tables(&[1, 1, 1]);
-        for key in (0..100_000).step_by(97) {
-            let address = |set: &NodeSet| set.nodes[owner(set, key, &|_| false).unwrap()].endpoint.address;
-            assert_eq!(address(&forward), address(&reversed));
-        }
+        let addresses = |set: NodeSet| {
+            let addresses: Vec<_> = set.nodes.iter().map(|node| node.endpoint.address).collect();
+            let owners = owners(set, (0..100_000).step_by(97), &[0, 1, 2]);
+            owners.into_iter().map(|owner| addresses[owner]).collect::<Vec<_>>()
+        };
+        assert_eq!(addresses(forward), addresses(reversed));
     }
 
     #[test]
-    fn keys_of_an_excluded_node_spread_over_others() {
-        let set = with_tables(&[1; 4]);
-        let keys = (0..20_000).filter(|key| owner(&set, *key, &|_| false) == Some(0));
+    fn keys_of_a_lost_node_spread_over_others() {
+        let all = owners(with_tables(&[1; 4]), 0..20_000, &[0, 1, 2, 3]);
+        let left = owners(with_tables(&[1; 4]), 0..20_000, &[1, 2, 3]);
         let mut shares = [0; 4];
-        keys.for_each(|key| shares[owner(&set, key, &|node| node == 0).unwrap()] += 1);
+        all.into_iter().zip(left).filter(|(owner, _)| *owner == 0).for_each(|(_, other)| shares[other] += 1);
         assert_eq!(shares[0], 0);
         assert!(shares[1..].iter().all(|share| (1_200..2_200).contains(share)), "{shares:?}");
-        assert_eq!(owner(&set, 5, &|_| true), None);
-        assert_eq!(owner(&set, 5, &|node| node != 3), Some(3));
+    }
+
+    #[test]
+    fn keys_spread_over_the_few_nodes_left() {
+        let chosen = owners(with_tables(&[1; 1_000]), 0..1_000, &[3, 500]);
+        let first = chosen.iter().filter(|node| **node == 3).count();
+        assert!((400..600).contains(&first), "{first} of 1000");
+    }
+
+    #[test]
+    fn tried_nodes_are_not_chosen() {
+        let mut bench = Bench::new(&KIND, with_tables(&[1; 4]));
+        bench.key_hash = 5;
+        assert_eq!(bench.choose_untried(&[0, 1, 2]), Some(3));
+        assert_eq!(bench.choose_untried(&[0, 1, 2, 3]), None);
     }
 }

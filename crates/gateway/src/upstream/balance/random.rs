@@ -1,159 +1,140 @@
-//! Random two choices: draws two nodes at random, in proportion to their weights, and chooses the one with fewer requests in
+//! Two choices: draws two nodes at random, in proportion to their weights, and chooses the one with fewer requests in
 //! flight for its weight (Mitzenmacher, "The power of two choices in randomized load balancing", 2001; nginx's `random two
 //! least_conn`). Costs the same among three nodes and among thousands. Each worker counts its own requests.
 
-use super::{Balancer, BalancerKind, Choice, Memory, Tier};
+use super::{Balancer, BalancerKind, Choice, Start, Uses, next_random};
 
-/// Draws for each of the two nodes: excluded nodes are drawn again. Behind them all nodes are looked at.
+/// Draws for each of the two nodes: tried nodes and the same one are drawn again. Behind them all nodes are looked at.
 const DRAWS_MAX: usize = 8;
 
 /// The better of two random nodes, by requests in flight.
-pub static KIND: BalancerKind =
-    BalancerKind { name: "random", derive: None, make: |tier| Box::new(RandomTwo::new(tier)) };
+pub static KIND: BalancerKind = BalancerKind {
+    name: "random",
+    derive: None,
+    make: |start| Box::new(RandomTwo::new(start)),
+    uses: Uses::Loads,
+};
 
 /// The state of one worker.
 pub struct RandomTwo {
-    active: Vec<u32>,
-    /// The nodes of the priority that have a weight, with the sum of the weights up to each.
-    sums: Vec<(u64, u32)>,
+    /// By member, the sum of the weights up to it; empty where all weights are equal.
+    sums: Vec<f64>,
 }
 
 impl RandomTwo {
-    /// For the nodes of a priority.
-    pub fn new(tier: &Tier<'_>) -> RandomTwo {
-        let nodes = (0_u32..).zip(&tier.set.nodes);
-        let mut sum = 0;
-        let sums = nodes
-            .filter(|(_, node)| node.weight > 0 && node.priority == tier.priority)
-            .map(|(index, node)| {
-                sum += u64::from(node.weight);
-                (sum, index)
-            })
-            .collect();
-        RandomTwo { active: vec![0; tier.set.nodes.len()], sums }
+    /// For a group.
+    pub fn new(start: &Start<'_>) -> RandomTwo {
+        let mut weights = start.group.weights();
+        let first = weights.next();
+        if weights.all(|weight| Some(weight) == first) {
+            return RandomTwo { sums: Vec::new() };
+        }
+        let mut sum = 0.0;
+        let up_to = |weight| {
+            sum += weight;
+            sum
+        };
+        RandomTwo { sums: start.group.weights().map(up_to).collect() }
     }
 
-    /// The node at a random position of the sum of all weights.
-    fn draw(&self, random: u64) -> Option<usize> {
-        let total = self.sums.last()?.0;
-        // The high half of the product is below `total`, and even enough: the sum of weights is far below 2^64.
-        let position = (u128::from(random) * u128::from(total)) >> 64;
-        let at = self.sums.partition_point(|(sum, _)| u128::from(*sum) <= position);
-        self.sums.get(at).map(|(_, index)| *index as usize)
-    }
-
-    /// Whether `other` has fewer requests in flight for its weight than `best`. Among idle nodes the one drawn first stays,
-    /// so that they share by weight.
-    fn is_better(&self, choice: &Choice<'_>, other: usize, best: usize) -> bool {
-        let load = |index: usize| u64::from(self.active[index]);
-        let weight = |index: usize| u64::from(choice.set.nodes[index].weight);
-        load(other) * weight(best) < load(best) * weight(other)
+    /// The member at a random position of the sum of all weights.
+    #[inline]
+    fn draw(&self, random: u64, count: usize) -> usize {
+        if self.sums.is_empty() {
+            // The high half of the product is evenly spread below `count`.
+            return ((u128::from(random) * count as u128) >> 64) as usize;
+        }
+        let part = (random >> 11) as f64 / (1_u64 << 53) as f64;
+        let position = part * self.sums[count - 1];
+        self.sums.partition_point(|sum| *sum <= position).min(count - 1)
     }
 }
 
-/// The next of a sequence of numbers that begins with a random one (SplitMix64; Steele, Lea and Flood, 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+/// Whether `other` has fewer requests in flight for its weight than `best`. Among idle nodes the one drawn first stays,
+/// so that they share by weight.
+#[inline]
+fn is_better(choice: &Choice<'_>, other: usize, best: usize) -> bool {
+    let load = |member: usize| f64::from(choice.active(member));
+    load(other) * choice.group.weight(best) < load(best) * choice.group.weight(other)
 }
 
 impl Balancer for RandomTwo {
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+        let count = choice.group.len();
+        if count == 0 {
+            return None;
+        }
         let mut state = choice.random;
         let mut first = None;
         for _ in 0..2 * DRAWS_MAX {
-            let drawn = self.draw(next(&mut state))?;
+            let drawn = self.draw(next_random(&mut state), count);
             match first {
-                _ if (choice.excluded)(drawn) => {}
+                _ if choice.is_tried(drawn) => {}
                 None => first = Some(drawn),
                 Some(first) if first == drawn => {}
-                Some(first) => return Some(if self.is_better(choice, drawn, first) { drawn } else { first }),
+                Some(first) => return Some(if is_better(choice, drawn, first) { drawn } else { first }),
             }
         }
-        // Nearly all weight is with one node or with excluded ones.
-        let usable =
-            self.sums.iter().map(|(_, index)| *index as usize).filter(|index| !(choice.excluded)(*index));
-        usable.reduce(|best, other| if self.is_better(choice, other, best) { other } else { best })
-    }
-
-    fn memory(&self, node: usize) -> Memory {
-        Memory { active: self.active[node], ..Memory::default() }
-    }
-
-    fn remember(&mut self, node: usize, memory: Memory) {
-        self.active[node] = memory.active;
-    }
-
-    fn started(&mut self, node: usize) {
-        self.active[node] += 1;
-    }
-
-    fn finished(&mut self, node: usize, _latency_us: u64, _now_ms: u64, _failed: bool) {
-        self.active[node] = self.active[node].saturating_sub(1);
+        // Nearly all weight is with one node or with tried ones.
+        let untried = (0..count).filter(|member| !choice.is_tried(*member));
+        untried.reduce(|best, other| if is_better(choice, other, best) { other } else { best })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::set;
+    use super::super::testing::{Bench, set};
     use super::*;
-    use net::nodes::NodeSet;
-
-    fn balancer(set: &NodeSet) -> RandomTwo {
-        RandomTwo::new(&Tier { set, priority: 0, stagger: 0 })
-    }
 
     /// Chooses `count` times, with different random numbers; requests end at once.
-    fn shares(set: &NodeSet, count: u64, excluded: &dyn Fn(usize) -> bool) -> Vec<u64> {
-        let mut balancer = balancer(set);
-        let mut shares = vec![0; set.nodes.len()];
+    fn shares(weights: &[u32], count: u64, tried: &[u64]) -> Vec<u64> {
+        let mut bench = Bench::new(&KIND, set(weights));
+        let mut shares = vec![0; weights.len()];
         for random in 0..count {
-            let choice = Choice { set, key_hash: 0, random, now_ms: 0, excluded };
-            shares[balancer.choose(&choice).unwrap()] += 1;
+            bench.random = random;
+            shares[bench.choose_untried(tried).unwrap()] += 1;
         }
         shares
     }
 
     #[test]
     fn idle_nodes_share_by_weight() {
-        let shares = shares(&set(&[1, 1, 2, 0]), 40_000, &|_| false);
-        assert!(shares[..2].iter().all(|share| (9_500..10_500).contains(share)), "{shares:?}");
-        assert!((19_000..21_000).contains(&shares[2]), "{shares:?}");
-        assert_eq!(shares[3], 0, "a node with weight 0 is not chosen");
+        let unequal = shares(&[1, 1, 2, 0], 40_000, &[]);
+        assert!(unequal[..2].iter().all(|share| (9_500..10_500).contains(share)), "{unequal:?}");
+        assert!((19_000..21_000).contains(&unequal[2]), "{unequal:?}");
+        assert_eq!(unequal[3], 0, "a node with weight 0 is not chosen");
+        let equal = shares(&[7, 7, 7, 7], 40_000, &[]);
+        assert!(equal.iter().all(|share| (9_500..10_500).contains(share)), "{equal:?}");
     }
 
     #[test]
     fn busy_node_gets_no_request_beside_idle_ones() {
-        let set = set(&[1, 1, 1]);
-        let mut balancer = balancer(&set);
-        (0..10).for_each(|_| balancer.started(1));
+        let mut bench = Bench::new(&KIND, set(&[1, 1, 1]));
+        (0..10).for_each(|_| {
+            bench.loads.started(1);
+        });
         for random in 0..1_000 {
-            let choice = Choice { set: &set, key_hash: 0, random, now_ms: 0, excluded: &|_| false };
-            assert_ne!(balancer.choose(&choice), Some(1));
+            bench.random = random;
+            assert_ne!(bench.choose(), Some(1));
         }
     }
 
     #[test]
     fn in_flight_requests_stay_even() {
-        let set = set(&[1; 100]);
-        let mut balancer = balancer(&set);
+        let mut bench = Bench::new(&KIND, set(&[1; 100]));
         for random in 0..10_000 {
-            let choice = Choice { set: &set, key_hash: 0, random, now_ms: 0, excluded: &|_| false };
-            let chosen = balancer.choose(&choice).unwrap();
-            balancer.started(chosen);
+            bench.random = random;
+            bench.start();
         }
-        let most = balancer.active.iter().max().unwrap();
-        assert!(*most <= 106, "{most} at one node, 100 on average");
+        let most = (0..100).map(|node| bench.loads.active(node)).max().unwrap();
+        assert!(most <= 106, "{most} at one node, 100 on average");
     }
 
     #[test]
-    fn excluded_nodes_are_not_chosen() {
-        let all = shares(&set(&[1, 1000]), 100, &|index| index == 1);
-        assert_eq!(all, [100, 0]);
-        let mut balancer = balancer(&set(&[1, 1]));
-        let choice = Choice { set: &set(&[1, 1]), key_hash: 0, random: 7, now_ms: 0, excluded: &|_| true };
-        assert_eq!(balancer.choose(&choice), None);
+    fn tried_nodes_are_not_chosen() {
+        assert_eq!(shares(&[1, 1000], 100, &[1]), [100, 0]);
+        let mut bench = Bench::new(&KIND, set(&[1, 1]));
+        bench.random = 7;
+        assert_eq!(bench.choose_untried(&[0, 1]), None);
     }
 }

@@ -112,6 +112,45 @@ fn upstreams() {
 }
 
 #[test]
+fn policies_of_the_choice() {
+    let sticky = |more: Value| {
+        let mut sticky = json!({"cookie": "a"});
+        sticky.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "sticky": sticky })
+    };
+    upstream(json!({"panic_threshold": 50, "overflow": {}, "zone_aware": {"min_nodes": 2}}), "");
+    upstream(json!({"slow_start": {"window": 30}, "type": "ewma"}), "");
+    upstream(
+        json!({"slow_start": {"window": 30}, "type": "maglev", "key": "uri"}),
+        "slow_start has no effect with the type maglev, because growing weights would move its keys: remove it, or use roundrobin, least_conn, random or ewma",
+    );
+    upstream(json!({"subset": {"match": {"version": "$http_x_version", "stage": "prod"}}}), "");
+    upstream(json!({"subset": {"match": {"a": "b"}, "fallback": "default", "default": {"a": "c"}}}), "");
+    upstream(
+        json!({"subset": {"match": {"a": "b"}, "fallback": "default"}}),
+        "the fallback default needs default: the metadata of the nodes to use, such as {\"version\": \"v1\"}",
+    );
+    upstream(
+        json!({"subset": {"match": {"a": "b"}, "default": {"a": "c"}}}),
+        "default has no effect without \"fallback\": \"default\"",
+    );
+    upstream(
+        json!({"subset": {"match": {"a": "${x"}}}),
+        "at byte 0 of the template: the brace is not closed",
+    );
+    upstream(sticky(json!({"ttl": 60, "secure": true, "same_site": "none"})), "");
+    upstream(sticky(json!({"mode": "learn", "ttl": 60})), "");
+    upstream(
+        sticky(json!({"mode": "learn", "path": "/"})),
+        "path has no effect with the mode learn, because the application sets the cookie",
+    );
+    upstream(
+        sticky(json!({"same_site": "none"})),
+        "same_site none needs \"secure\": true, because browsers refuse the cookie otherwise",
+    );
+}
+
+#[test]
 fn checks_ask_no_metadata_service() {
     let refusal = |upstream: Value| {
         let result = check::value(&catalog(), Kind::Upstream, &upstream);

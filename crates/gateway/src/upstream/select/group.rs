@@ -1,0 +1,108 @@
+//! A group: the nodes of a set among which a balancer chooses, as a dense list, so that a choice looks at no other node.
+
+use net::nodes::NodeSet;
+
+/// Marks a node that is no member.
+const NONE: u32 = u32::MAX;
+
+/// The nodes among which a balancer chooses.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// The priority of all its members.
+    pub priority: i64,
+    members: Vec<Member>,
+    /// By node, its index among the members, or [`NONE`].
+    member_of: Vec<u32>,
+    weight: f64,
+    /// Nodes of the whole set with a weight: the share of members tells how long a search among all nodes takes.
+    weighted_nodes: usize,
+}
+
+/// A node that may be chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Member {
+    /// Its index in the set.
+    node: u32,
+    /// Its share; above 0.
+    weight: f64,
+}
+
+impl Group {
+    /// The group of these nodes of `set`, which have one priority, with their weights; nodes without a weight are left out.
+    pub fn new(set: &NodeSet, priority: i64, nodes: impl Iterator<Item = (usize, f64)>) -> Group {
+        let mut group = Group { priority, member_of: vec![NONE; set.nodes.len()], ..Group::default() };
+        group.weighted_nodes = set.nodes.iter().filter(|node| node.weight > 0).count();
+        for (node, weight) in nodes.filter(|(_, weight)| *weight > 0.0) {
+            group.member_of[node] = group.members.len() as u32;
+            group.members.push(Member { node: node as u32, weight });
+            group.weight += weight;
+        }
+        group
+    }
+
+    /// The group of all nodes of `set` with a weight, for a set with one priority.
+    pub fn whole(set: &NodeSet) -> Group {
+        let priority = set.nodes.first().map_or(0, |node| node.priority);
+        Group::new(set, priority, set.nodes.iter().map(|node| f64::from(node.weight)).enumerate())
+    }
+
+    /// The number of members.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether it has no member.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The node that `member` is.
+    #[inline]
+    pub fn node(&self, member: usize) -> usize {
+        self.members[member].node as usize
+    }
+
+    /// The weight of `member`; above 0.
+    #[inline]
+    pub fn weight(&self, member: usize) -> f64 {
+        self.members[member].weight
+    }
+
+    /// The weights of the members, in order.
+    pub fn weights(&self) -> impl Iterator<Item = f64> + '_ {
+        self.members.iter().map(|member| member.weight)
+    }
+
+    /// The sum of the weights.
+    #[inline]
+    pub fn weight_total(&self) -> f64 {
+        self.weight
+    }
+
+    /// The index of `node` among the members.
+    #[inline]
+    pub fn member(&self, node: usize) -> Option<usize> {
+        self.member_of.get(node).filter(|member| **member != NONE).map(|member| *member as usize)
+    }
+
+    /// Whether less than one in `part` of the set's nodes is a member.
+    pub fn is_sparse(&self, part: usize) -> bool {
+        self.members.len() * part < self.weighted_nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::balance::testing::set;
+    use super::*;
+
+    #[test]
+    fn members_are_dense_and_found_by_node() {
+        let set = set(&[1, 0, 3, 2]);
+        let group = Group::new(&set, 0, [(0, 1.0), (1, 0.0), (3, 2.0)].into_iter());
+        assert_eq!((group.len(), group.node(1), group.weight(1), group.weight_total()), (2, 3, 2.0, 3.0));
+        assert_eq!([0, 1, 2, 3].map(|node| group.member(node)), [Some(0), None, None, Some(1)]);
+        assert!(group.is_sparse(1) && !group.is_sparse(2), "two of three nodes with a weight");
+    }
+}

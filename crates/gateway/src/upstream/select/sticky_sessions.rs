@@ -1,0 +1,142 @@
+//! The sessions that an upstream's nodes have begun: cookie values and the nodes that set them, shared by the workers.
+//! Bounded in number and in time.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+/// Most sessions of one upstream; 40 bytes each. Of more sessions those without a request for the longest time are forgotten.
+pub(crate) const SESSIONS_MAX: usize = 262_144;
+/// Parts with a lock each, so that workers seldom wait for each other.
+const SHARDS: usize = 16;
+
+/// See the module.
+pub struct StickySessions {
+    shards: Box<[Mutex<Shard>]>,
+    /// Two keyed hashes name a session: 128 bits, which clients cannot choose.
+    keys: [RandomState; 2],
+    ttl_ms: u64,
+    shard_max: usize,
+    /// Sessions in all shards.
+    count: AtomicUsize,
+}
+
+/// Sessions in two generations: when the younger one is full or old, it replaces the older one. A session that is used
+/// moves to the younger one.
+#[derive(Default)]
+struct Shard {
+    young: HashMap<u128, Session>,
+    old: HashMap<u128, Session>,
+    young_since_ms: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Session {
+    node: u64,
+    used_ms: u64,
+}
+
+impl StickySessions {
+    /// Without sessions; each is forgotten after `ttl_ms` without a request.
+    pub fn new(ttl_ms: u64) -> StickySessions {
+        StickySessions::bounded(ttl_ms, SESSIONS_MAX)
+    }
+
+    fn bounded(ttl_ms: u64, sessions_max: usize) -> StickySessions {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let keys = [RandomState::new(), RandomState::new()];
+        // Two generations together hold the limit.
+        StickySessions {
+            shards,
+            keys,
+            ttl_ms,
+            shard_max: sessions_max / SHARDS / 2,
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// How long a session without a request is kept, in milliseconds.
+    pub fn ttl_ms(&self) -> u64 {
+        self.ttl_ms
+    }
+
+    /// The number of sessions, among them expired ones that were not removed yet.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// The tag of the node that the session is at.
+    pub(crate) fn node_of(&self, value: &[u8], now_ms: u64) -> Option<u64> {
+        let (name, shard) = self.place(value);
+        let mut shard = shard.lock();
+        let session = shard.young.get(&name).or_else(|| shard.old.get(&name)).copied()?;
+        if now_ms.saturating_sub(session.used_ms) >= self.ttl_ms {
+            return None;
+        }
+        self.put(&mut shard, name, Session { used_ms: now_ms, ..session }, now_ms);
+        Some(session.node)
+    }
+
+    /// Notes that the node with the tag `node` has begun the session.
+    pub(crate) fn learn(&self, value: &[u8], node: u64, now_ms: u64) {
+        let (name, shard) = self.place(value);
+        self.put(&mut shard.lock(), name, Session { node, used_ms: now_ms }, now_ms);
+    }
+
+    fn place(&self, value: &[u8]) -> (u128, &Mutex<Shard>) {
+        let [high, low] = [0, 1].map(|index| self.keys[index].hash_one(value));
+        (u128::from(high) << 64 | u128::from(low), &self.shards[low as usize % SHARDS])
+    }
+
+    fn put(&self, shard: &mut Shard, name: u128, session: Session, now_ms: u64) {
+        let before = shard.young.len() + shard.old.len();
+        let is_old = now_ms.saturating_sub(shard.young_since_ms) >= self.ttl_ms;
+        if is_old || (shard.young.len() >= self.shard_max && !shard.young.contains_key(&name)) {
+            shard.old = std::mem::take(&mut shard.young);
+            shard.young_since_ms = now_ms;
+        }
+        shard.old.remove(&name);
+        shard.young.insert(name, session);
+        let after = shard.young.len() + shard.old.len();
+        self.count.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_is_kept_while_it_is_used() {
+        let sessions = StickySessions::new(100);
+        sessions.learn(b"a", 7, 0);
+        assert_eq!(sessions.node_of(b"a", 99), Some(7));
+        assert_eq!(sessions.node_of(b"a", 198), Some(7));
+        assert_eq!(sessions.node_of(b"a", 298), None);
+        assert_eq!(sessions.node_of(b"b", 0), None);
+        sessions.learn(b"a", 8, 300);
+        assert_eq!(sessions.node_of(b"a", 301), Some(8));
+    }
+
+    #[test]
+    fn sessions_are_bounded_and_used_ones_stay() {
+        let sessions = StickySessions::bounded(1_000_000, 32 * 64);
+        sessions.learn(b"used", 1, 0);
+        for number in 0..100_000_u32 {
+            sessions.learn(&number.to_le_bytes(), 2, 1);
+            if number.is_multiple_of(100) {
+                assert_eq!(sessions.node_of(b"used", 1), Some(1), "after {number}");
+            }
+        }
+        assert!(sessions.count() <= 32 * 64, "{}", sessions.count());
+        let held: usize = sessions
+            .shards
+            .iter()
+            .map(|shard| shard.lock())
+            .map(|shard| shard.young.len() + shard.old.len())
+            .sum();
+        assert_eq!(sessions.count(), held);
+    }
+}

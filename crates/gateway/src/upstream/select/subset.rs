@@ -1,0 +1,189 @@
+//! Subsets: only nodes with the metadata values that the upstream names, as a text or by variables of the request, are
+//! chosen. The values that occur are indexed when the node set changes, so that a request costs one look-up.
+
+use std::collections::HashMap;
+
+use net::nodes::{Node, NodeSet};
+use router::vars::Template;
+
+use exchange::Exchange;
+
+/// The most subsets of one upstream; values of further nodes are treated like values that no node has. Each subset in use
+/// takes about 20 bytes per node and worker.
+pub const SUBSETS_MAX: usize = 256;
+/// Ends each value of a subset's name. No value that a request can name contains it.
+const SEPARATOR: u8 = 0;
+
+/// See the module.
+pub struct Subsets {
+    /// The metadata by which nodes are selected, in order.
+    pub keys: Box<[Box<str>]>,
+    /// The wanted values, one for each key.
+    pub values: Box<[Template]>,
+    /// The nodes of a request with values that no node has.
+    pub fallback: Fallback,
+}
+
+/// The nodes of a request with values that no node has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// All of the upstream.
+    Any,
+    /// None: the request fails.
+    None,
+    /// Those with this metadata.
+    Default(Box<[(Box<str>, Box<str>)]>),
+}
+
+/// The nodes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All of the upstream.
+    Whole,
+    /// Those of the fallback.
+    Default,
+    /// Those of the subset with this number.
+    Subset(u32),
+}
+
+impl Subsets {
+    /// Writes the name of the subset that the request wants to `name`.
+    pub(crate) fn name(&self, exchange: &Exchange, name: &mut Vec<u8>) {
+        for value in &self.values {
+            let start = name.len();
+            value.render(exchange, name);
+            name[start..].iter_mut().filter(|byte| **byte == SEPARATOR).for_each(|byte| *byte = b'?');
+            name.push(SEPARATOR);
+        }
+    }
+
+    /// The name of the subset that the node is in; none if it lacks one of the keys.
+    fn name_of(&self, node: &Node) -> Option<Box<[u8]>> {
+        let marks = node.metadata.as_ref()?;
+        let mut name = Vec::new();
+        for key in &self.keys {
+            name.extend_from_slice(marks.get(key)?.as_bytes());
+            name.push(SEPARATOR);
+        }
+        Some(name.into())
+    }
+
+    /// Whether the node is one of the fallback.
+    fn is_default(&self, node: &Node) -> bool {
+        let Fallback::Default(wanted) = &self.fallback else { return false };
+        let marks = node.metadata.as_ref();
+        wanted.iter().all(|(key, value)| marks.and_then(|marks| marks.get(key)) == Some(value))
+    }
+}
+
+/// The subsets of one node set.
+#[derive(Debug, Default)]
+pub(crate) struct SubsetIndex {
+    by_name: HashMap<Box<[u8]>, u32>,
+    /// By node, its subset.
+    of_node: Vec<Option<u32>>,
+    /// By node, whether it is one of the fallback.
+    is_default: Vec<bool>,
+}
+
+impl SubsetIndex {
+    /// The subsets of `set`.
+    pub(crate) fn new(subsets: &Subsets, set: &NodeSet) -> SubsetIndex {
+        let mut index = SubsetIndex::default();
+        for node in &set.nodes {
+            let next = index.by_name.len();
+            let number = subsets.name_of(node).and_then(|name| match index.by_name.get(&name) {
+                Some(number) => Some(*number),
+                None if next >= SUBSETS_MAX => None,
+                None => Some(*index.by_name.entry(name).or_insert(next as u32)),
+            });
+            index.of_node.push(number);
+            index.is_default.push(subsets.is_default(node));
+        }
+        index
+    }
+
+    /// The nodes of a request that wants the subset called `name`; none if it must fail.
+    pub(crate) fn scope(&self, subsets: &Subsets, name: &[u8]) -> Option<Scope> {
+        match (self.by_name.get(name), &subsets.fallback) {
+            (Some(number), _) => Some(Scope::Subset(*number)),
+            (None, Fallback::Any) => Some(Scope::Whole),
+            (None, Fallback::None) => None,
+            (None, Fallback::Default(_)) => Some(Scope::Default),
+        }
+    }
+
+    /// Whether `node` is one of `scope`.
+    pub(crate) fn is_in(&self, scope: Scope, node: usize) -> bool {
+        match scope {
+            Scope::Whole => true,
+            Scope::Default => self.is_default[node],
+            Scope::Subset(number) => self.of_node[node] == Some(number),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::super::balance::testing::set;
+    use super::*;
+
+    fn marked(nodes: &[&[(&str, &str)]]) -> NodeSet {
+        let mut set = set(&vec![1; nodes.len()]);
+        for (node, marks) in set.nodes.iter_mut().zip(nodes) {
+            let marks = marks.iter().map(|(key, value)| (Box::from(*key), Box::from(*value))).collect();
+            node.metadata = Some(Arc::new(marks));
+        }
+        set
+    }
+
+    fn subsets(fallback: Fallback) -> Subsets {
+        let values = ["$http_x_version", "eu"].map(|text| Template::compile(text).unwrap());
+        Subsets { keys: ["version".into(), "region".into()].into(), values: values.into(), fallback }
+    }
+
+    #[test]
+    fn nodes_are_found_by_all_their_values() {
+        let set = marked(&[
+            &[("version", "1"), ("region", "eu")],
+            &[("version", "2"), ("region", "eu")],
+            &[("version", "2"), ("region", "us")],
+            &[("version", "2")],
+        ]);
+        let subsets = subsets(Fallback::None);
+        let index = SubsetIndex::new(&subsets, &set);
+        let nodes = |name: &[u8]| -> Option<Vec<usize>> {
+            let scope = index.scope(&subsets, name)?;
+            Some((0..4).filter(|node| index.is_in(scope, *node)).collect())
+        };
+        assert_eq!(nodes(b"2\0eu\0"), Some(vec![1]));
+        assert_eq!(nodes(b"1\0eu\0"), Some(vec![0]));
+        assert_eq!(nodes(b"\0eu\0"), None);
+        assert_eq!(nodes(b"3\0eu\0"), None);
+    }
+
+    #[test]
+    fn unknown_values_go_to_the_fallback() {
+        let set = marked(&[&[("version", "1"), ("region", "eu")], &[("version", "2")]]);
+        let default = Fallback::Default([("version".into(), "2".into())].into());
+        for (fallback, expected) in [(Fallback::Any, vec![0, 1]), (default, vec![1])] {
+            let subsets = subsets(fallback);
+            let index = SubsetIndex::new(&subsets, &set);
+            let scope = index.scope(&subsets, b"9\0eu\0").unwrap();
+            assert_eq!((0..2).filter(|node| index.is_in(scope, *node)).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn subsets_are_bounded() {
+        let values: Vec<String> = (0..SUBSETS_MAX + 10).map(|number| number.to_string()).collect();
+        let marks: Vec<[(&str, &str); 2]> =
+            values.iter().map(|value| [("version", value.as_str()), ("region", "eu")]).collect();
+        let marks: Vec<&[(&str, &str)]> = marks.iter().map(|marks| &marks[..]).collect();
+        let index = SubsetIndex::new(&subsets(Fallback::Any), &marked(&marks));
+        assert_eq!(index.by_name.len(), SUBSETS_MAX);
+        assert_eq!(index.of_node.iter().filter(|subset| subset.is_none()).count(), 10);
+    }
+}

@@ -1,0 +1,38 @@
+//! The wishes of a request about its node: the key of a consistent hash, the subset, and the node of its session.
+
+use smallvec::SmallVec;
+
+use super::Upstream;
+use super::hash_key;
+use exchange::Exchange;
+
+/// See the module. Of no meaning for another upstream.
+#[derive(Default)]
+pub(crate) struct WantedNode {
+    /// The hash of the key, for a method that uses one.
+    pub(crate) key_hash: u32,
+    /// The name of the subset; empty for an upstream without subsets.
+    pub(crate) subset: SmallVec<[u8; 16]>,
+    /// The tag of the node that the session is at.
+    pub(crate) sticky: Option<u64>,
+}
+
+impl WantedNode {
+    /// The wishes of the request at `upstream`, at `now_ms` of the monotonic clock.
+    #[inline]
+    pub(crate) fn of(upstream: &Upstream, exchange: &mut Exchange, now_ms: u64) -> WantedNode {
+        let key_hash = hash_key::key_hash(upstream, exchange);
+        let mut wanted = WantedNode { key_hash, ..WantedNode::default() };
+        if let Some(subsets) = &upstream.policies.subsets {
+            let mut name = std::mem::take(&mut exchange.scratch);
+            name.clear();
+            subsets.name(exchange, &mut name);
+            wanted.subset.extend_from_slice(&name);
+            exchange.scratch = name;
+        }
+        if let Some(sticky) = &upstream.policies.sticky {
+            wanted.sticky = sticky.wanted(exchange, now_ms);
+        }
+        wanted
+    }
+}
