@@ -28,6 +28,10 @@
 #   ROUTES       further routes beside the measured ones (0): one half exact, the other half by prefix
 #   KEEPALIVE    idle connections to the origin that may be kept (1024)
 #   CONNECTIONS  client connections that must be taken (12000)
+#   ENDPOINTS    several HOST:PORT to forward to in turn, divided by blanks ($ORIGIN); read where `endpoints: true` is said
+#   PROTECTION   settings for failing endpoints: `default` leaves the program's own, `recommended` sets what its
+#                documentation describes: checks of /health and time limits of a second, two failures, other endpoints
+#                tried; without it, none that would cost a measurement anything
 #   WEIR         the binary of Weir, for the contenders that are parts of it
 # A contender.yaml may add variables of its own; the start.sh says which it reads.
 
@@ -154,6 +158,18 @@ routes() {
   }'
 }
 
+# each_endpoint FUNCTION : calls the function with HOST, PORT and number of every endpoint.
+each_endpoint() {
+  local endpoint number=0
+  for endpoint in $ENDPOINTS; do
+    number=$((number + 1))
+    "$1" "${endpoint%:*}" "${endpoint##*:}" "$number"
+  done
+}
+
+# Whether the settings for failing endpoints are asked for.
+protected() { [ "$PROTECTION" = recommended ]; }
+
 # Whether clients speak TLS.
 encrypted() { case "$PROTOCOL" in https | http2 | http3) ;; *) return 1 ;; esac; }
 
@@ -175,9 +191,14 @@ prepare() {
     https | http2 | http3) needs CERTIFICATE KEY ;;
     *) fail "no contender speaks '$PROTOCOL'" ;;
   esac
+  ENDPOINTS="${ENDPOINTS:-$ORIGIN}" PROTECTION="${PROTECTION:-}"
+  case "$PROTECTION" in
+    '' | default | recommended) ;;
+    *) fail "PROTECTION is default or recommended, not '$PROTECTION'" ;;
+  esac
   LISTEN_HOST="${LISTEN%:*}" LISTEN_PORT="${LISTEN##*:}"
   ORIGIN_HOST="${ORIGIN%:*}" ORIGIN_PORT="${ORIGIN##*:}"
-  export PROTOCOL LISTEN LISTEN_HOST LISTEN_PORT ORIGIN ORIGIN_HOST ORIGIN_PORT WORKERS KEEPALIVE CONNECTIONS
+  export PROTOCOL LISTEN LISTEN_HOST LISTEN_PORT ORIGIN ORIGIN_HOST ORIGIN_PORT WORKERS KEEPALIVE CONNECTIONS ENDPOINTS PROTECTION
   mkdir -p "$DIRECTORY"
   ulimit -n "$(open_files)"
 }

@@ -40,7 +40,7 @@ fn describe(certificate: &CertificateReport) -> Value {
 }
 
 /// A time as RFC 3339 writes it.
-fn shown_time(unix_s: i64) -> String {
+pub(crate) fn shown_time(unix_s: i64) -> String {
     let CivilTime { year, month, day, hour, minute, second } =
         CivilTime::at(u64::try_from(unix_s).unwrap_or(0));
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")

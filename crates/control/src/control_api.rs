@@ -15,11 +15,13 @@ use serde_json::{Map, Value, json};
 use crate::admin::{Query, all_plugins, respond, segments, shown_key};
 use crate::certificates;
 use crate::discovery::Discovery;
+use crate::discovery::registration::Registration;
 use crate::explain;
 use crate::log_level;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
 use crate::serve::{Answer, Handler, Refusal};
+use crate::upstreams;
 use crate::verdict;
 use crate::view::{SharedView, View};
 
@@ -40,6 +42,8 @@ pub struct ControlParts {
     pub reports: Reports,
     /// The registries, if any are configured.
     pub discovery: Option<Arc<Discovery>>,
+    /// The registrations of this instance, if there are any.
+    pub registration: Option<Arc<Registration>>,
 }
 
 impl ControlApi {
@@ -118,7 +122,14 @@ impl ControlParts {
                 None => missing(&format!("plugin metadata[{name}] not found")),
             },
             ["weir", "certificates"] => certificates::answer(&*self.reports.certificates),
+            ["weir", "auto_routes"] => {
+                match self.discovery.as_ref().and_then(|discovery| discovery.auto_routes()) {
+                    Some(routes) => respond::json(StatusCode::OK, &routes.shown()),
+                    None => respond::not_found(),
+                }
+            }
             ["weir", "listeners"] => respond::json(StatusCode::OK, &self.listeners()),
+            ["weir", "upstreams", rest @ ..] => upstreams::answer(&*self.reports.upstreams, rest),
             ["weir", "log_level"] => log_level::get(self.reports.log_level.as_deref()),
             ["discovery"] => match &self.discovery {
                 Some(discovery) => respond::json(StatusCode::OK, &discovery.states()),
@@ -137,6 +148,10 @@ impl ControlParts {
                     None => respond::not_found(),
                 }
             }
+            ["registration"] => match &self.registration {
+                Some(registration) => respond::json(StatusCode::OK, &registration.shown()),
+                None => respond::not_found(),
+            },
             ["healthcheck"] => health(headers, self.reports.health.health(), Shape::List),
             ["healthcheck", kind, rest @ ..] => self.health_of(&view, kind, rest.first().copied(), headers),
             _ => respond::not_found(),

@@ -3,6 +3,7 @@
 //! and are kept on disk for a restart. It knows no upstream: the gateway follows services through
 //! `model::discovery::ServiceDirectory`.
 
+mod auto_routes;
 mod blocks;
 mod check;
 mod consul;
@@ -20,6 +21,7 @@ mod nacos;
 mod parts;
 mod poll;
 mod publish;
+pub mod registration;
 mod servicecomb;
 mod services;
 mod show;
@@ -40,6 +42,7 @@ use model::outbound::OutboundPolicy;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
+pub use auto_routes::AutoRoutes;
 pub use check::{BlockFault, check};
 pub(crate) use services::Services;
 use table::{Shared, Unfollow};
@@ -119,8 +122,12 @@ impl Discovery {
         }
         let kinds = ALL.iter().filter_map(|kind| Some((kind, config.blocks.get(kind.name)?.clone())));
         let kinds: Vec<(&'static RegistryKind, Value)> = kinds.collect();
+        let auto_routes = AutoRoutes::new(kinds.iter().map(|(kind, block)| (kind.name, block.clone())))
+            .map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
         let blocks = kinds.iter().map(|(kind, block)| (kind.name, show::masked(block.clone())));
-        let shared = Arc::new(Shared::new(blocks, config.directory, config.policy.clone()));
+        let shared =
+            Shared::new(blocks, config.directory, config.policy.clone()).with_auto_routes(auto_routes);
+        let shared = Arc::new(shared);
         shared.load_copies();
         let context = BuildContext { policy: config.policy };
         let thread = match kinds.is_empty() {
@@ -140,6 +147,19 @@ impl Discovery {
     /// Appends the metrics of all registries. An instance without registries has none.
     pub fn write_metrics(&self, text: &mut String) {
         show::write_metrics(&self.shared, text);
+        if let Some(routes) = &self.shared.auto_routes {
+            routes.write_metrics(text);
+        }
+    }
+
+    /// The routes that are made of services, if a block asks for some.
+    pub(crate) fn auto_routes(&self) -> Option<Arc<AutoRoutes>> {
+        self.shared.auto_routes.clone()
+    }
+
+    /// How long a configuration may wait for registries.
+    pub(crate) fn settle_limit(&self) -> Duration {
+        self.settle
     }
 
     /// The body of `GET /v1/discovery/{name}/dump`; none where no such registry is configured.

@@ -26,6 +26,7 @@ pub mod serve;
 mod shared_state;
 pub mod source;
 pub mod status;
+mod upstreams;
 pub mod verdict;
 pub mod view;
 

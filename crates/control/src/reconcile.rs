@@ -4,6 +4,7 @@
 //!
 //! Writes that wait at the same time share one durable transaction, so that one fsync serves many.
 
+mod automatic;
 mod batch;
 pub(crate) mod configs;
 pub(crate) mod etcd;
@@ -33,6 +34,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
+use crate::discovery::AutoRoutes;
 use crate::ocsp::Ocsp;
 use crate::sealing::Sealer;
 use crate::secret::Secrets;
@@ -99,6 +101,8 @@ pub struct Parts {
     pub ocsp: Arc<Ocsp>,
     /// Objects that are kept beside a resource file, where the source is one: certificates that this instance has ordered.
     pub beside_file: Vec<(Key, Arc<str>)>,
+    /// The routes that are made of services of registries, and how long a start waits for the first ones.
+    pub auto_routes: Option<(Arc<AutoRoutes>, Duration)>,
     /// The data directory, where good forms of objects that have become faulty are kept; none: the forms last as long
     /// as the process.
     pub data: Option<PathBuf>,
@@ -147,9 +151,11 @@ impl Reconcile {
         let (commands, inbox) = sync_channel(MAX_WAITING);
         let facts = source.facts();
         let good = good::GoodForms::load(parts.data.as_deref(), &facts.identity);
+        let (auto_routes, first_wait) = parts.auto_routes.clone().unzip();
         let reconciler = Reconciler {
             parts,
             facts,
+            automatic: automatic::Automatic::new(auto_routes),
             good,
             start_faults: start_faults::StartFaults::default(),
             snapshot: Snapshot::default(),
@@ -174,6 +180,7 @@ impl Reconcile {
         control
             .source
             .load(&mut control.reconciler, Arc::new(move || drop(wake.try_send(Command::Updates))))?;
+        control.reconciler.first_automatic_routes(first_wait.unwrap_or_default());
         control.reconciler.note_start_faults();
         let thread = std::thread::Builder::new()
             .name("reconcile".to_owned())
@@ -267,7 +274,10 @@ pub(crate) struct ControlLoop {
 pub(crate) struct Reconciler {
     parts: Parts,
     facts: SourceFacts,
+    /// The configuration of the source.
     snapshot: Snapshot,
+    /// Routes that are laid over it.
+    automatic: automatic::Automatic,
     /// Faults of the source, each as a line: all faults of a file, or records of the store that are no objects.
     faults: Vec<String>,
     /// Those faults of the file that belong to no object.
@@ -391,6 +401,7 @@ impl ControlLoop {
         self.reconciler.parts.secrets.check_files();
         self.reconciler.take_changed_secrets();
         self.reconciler.take_changed_staples();
+        self.reconciler.take_automatic_routes();
         self.reconciler.expire();
         self.source.take_updates(&mut self.reconciler);
         self.source.tick(&mut self.reconciler);

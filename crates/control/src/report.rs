@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use model::report::{
-    Certificates, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, WorkerRevisions,
+    Certificates, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, UpstreamNodes,
+    WorkerRevisions,
 };
 
 /// The reports that boot passes to control, so that it can show the state of the gateway.
@@ -15,6 +16,8 @@ pub struct Reports {
     pub metrics: Arc<dyn MetricsText>,
     /// The health of upstream nodes.
     pub health: Arc<dyn NodeHealth>,
+    /// The upstreams in force.
+    pub upstreams: Arc<dyn UpstreamNodes>,
     /// Whether the gateway can take traffic.
     pub readiness: Arc<dyn Readiness>,
     /// The listeners of the instance.

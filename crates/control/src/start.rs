@@ -37,6 +37,7 @@ pub struct Control {
     /// Ends with this value.
     _ticket_sharing: Option<TicketSharing>,
     handlers: Handlers,
+    status: Arc<Status>,
 }
 
 impl Control {
@@ -62,6 +63,10 @@ impl Control {
         });
         let beside = acme.as_ref().filter(|_| is_file);
         let beside_file = beside.map(|(_, shared)| beside_file(shared, &sealer)).unwrap_or_default();
+        let auto_routes = config
+            .discovery
+            .as_ref()
+            .and_then(|discovery| Some((discovery.auto_routes()?, discovery.settle_limit())));
         let (reconcile, thread) = Reconcile::start(
             source,
             Parts {
@@ -73,6 +78,7 @@ impl Control {
                 sealer: config.sealer,
                 secrets: config.secrets,
                 ocsp: config.ocsp,
+                auto_routes,
                 data,
             },
         )?;
@@ -101,7 +107,11 @@ impl Control {
         let status_view = (!config.ready_with_faults).then(|| view.clone());
         let status = {
             let reports = &config.reports;
-            Status::new(Arc::clone(&reports.readiness), Arc::clone(&reports.certificates), status_view)
+            Arc::new(Status::new(
+                Arc::clone(&reports.readiness),
+                Arc::clone(&reports.certificates),
+                status_view,
+            ))
         };
         let handlers = handlers(HandlerParts {
             reconcile: reconcile.clone(),
@@ -109,10 +119,11 @@ impl Control {
             admin: config.admin,
             catalog: config.catalog,
             reports: config.reports,
-            status,
+            status: Arc::clone(&status),
             sealer,
             acme: acme.clone(),
             discovery: config.discovery,
+            registration: config.registration,
         });
         let mut control = Control {
             reconcile,
@@ -126,6 +137,7 @@ impl Control {
             acme,
             _ticket_sharing: ticket_sharing,
             handlers,
+            status,
         };
         // If there is none, dropping `control` ends the thread.
         control.runtime = Some(runtime()?);
@@ -175,6 +187,12 @@ impl Control {
         self.stop_acme();
         // All listeners may have ended, which is the state that is asked for.
         let _ = self.stop.send(true);
+    }
+
+    /// Tells whether this instance can take traffic, as `/status/ready` does.
+    pub fn readiness(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let status = Arc::clone(&self.status);
+        move || status.ready().is_ok()
     }
 
     /// The revision in force.
@@ -283,6 +301,7 @@ mod tests {
             ocsp: Arc::default(),
             ticket_keys: None,
             discovery: None,
+            registration: None,
         }
     }
 

@@ -33,7 +33,11 @@ impl Status {
         Status { readiness, certificates, view }
     }
 
-    fn ready(&self) -> Result<(), String> {
+    /// Whether the instance can take traffic.
+    ///
+    /// # Errors
+    /// The reason why it cannot.
+    pub fn ready(&self) -> Result<(), String> {
         self.readiness.ready()?;
         let faults = self.view.as_ref().map(|view| view.load().unready.join("; ")).unwrap_or_default();
         if faults.is_empty() { Ok(()) } else { Err(faults) }

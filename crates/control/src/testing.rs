@@ -12,7 +12,8 @@ use http_body_util::Full;
 use model::catalog::Subsystem;
 use model::report::{
     CertificateReport, CertificateState, Certificates, ListenerReport, Listening, LogLevel, MetricsText,
-    NodeHealth, Readiness, UpstreamHealth, WorkerRevision, WorkerRevisions,
+    NodeHealth, NodeReport, NodeTransition, Readiness, UpstreamHealth, UpstreamNodes, UpstreamReport,
+    WorkerRevision, WorkerRevisions,
 };
 use model::{Applied, Catalog, Fault, PluginInfo};
 use parking_lot::Mutex;
@@ -117,6 +118,30 @@ impl NodeHealth for Gateway {
     }
 }
 
+impl UpstreamNodes for Gateway {
+    fn upstreams(&self, name: Option<&str>) -> Vec<UpstreamReport> {
+        let node = |port: u16, unhealthy: Option<NodeTransition>| NodeReport {
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            host: "a".into(),
+            weight: 1,
+            priority: 0,
+            unhealthy,
+            ejected: None,
+            health: Some((model::report::Verdict::Healthy, Default::default())),
+        };
+        let down = NodeTransition { at_ms: 1_767_225_661_999, cause: "a test".into() };
+        let upstream = UpstreamReport {
+            name: "/upstreams/checked".into(),
+            method: "roundrobin",
+            scheme: "http",
+            check_type: Some("tcp"),
+            note: None,
+            nodes: vec![node(80, None), node(81, Some(down))],
+        };
+        if name.is_none_or(|name| name == &*upstream.name) { vec![upstream] } else { Vec::new() }
+    }
+}
+
 impl Readiness for Gateway {
     fn ready(&self) -> Result<(), String> {
         Ok(())
@@ -168,6 +193,7 @@ pub(crate) fn reports() -> Reports {
         workers: Arc::new(Gateway),
         metrics: Arc::new(Gateway),
         health: Arc::new(Gateway),
+        upstreams: Arc::new(Gateway),
         readiness: Arc::new(Gateway),
         listening: Arc::new(Gateway),
         certificates: Arc::new(Gateway),
@@ -310,6 +336,7 @@ impl Rig {
                 publisher: Box::new(published.clone()),
                 clock: Arc::clone(&clock) as Arc<dyn Clock>,
                 beside_file: Vec::new(),
+                auto_routes: None,
                 view: view.clone(),
                 sealer: sealer(keyring),
                 secrets: secrets(),
@@ -336,6 +363,7 @@ impl Rig {
             catalog,
             reports: reports(),
             discovery: None,
+            registration: None,
         });
         Ok(Rig { admin, control, view, clock, published, reconcile, thread: Some(thread) })
     }

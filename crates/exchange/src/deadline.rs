@@ -39,6 +39,16 @@ impl Deadline {
         self.local.timers.borrow_mut().bound(self.id, Some(bound_ms));
     }
 
+    /// As [`Deadline::set_cap`], unless there is an earlier bound.
+    pub fn tighten_cap(&self, bound_ms: u64) {
+        self.set_cap(self.cap_ms().map_or(bound_ms, |cap_ms| cap_ms.min(bound_ms)));
+    }
+
+    /// The bound, if there is one.
+    pub fn cap_ms(&self) -> Option<u64> {
+        self.local.timers.borrow().bound_of(self.id)
+    }
+
     /// Takes the bound away.
     pub fn clear_cap(&self) {
         self.local.timers.borrow_mut().bound(self.id, None);
@@ -46,8 +56,7 @@ impl Deadline {
 
     /// Whether there is a bound and it has passed.
     pub fn is_overdue(&self) -> bool {
-        let bound = self.local.timers.borrow().bound_of(self.id);
-        bound.is_some_and(|bound_ms| self.local.now_ms() >= bound_ms)
+        self.cap_ms().is_some_and(|bound_ms| self.local.now_ms() >= bound_ms)
     }
 
     /// The index of its timer, which no other timer of this worker has at the same time.

@@ -7,9 +7,12 @@ mod consumer;
 mod discovered;
 mod expiry;
 mod global;
+mod health;
 mod key_set;
 mod plugins;
+mod protection;
 mod reference;
+mod retry;
 mod route;
 mod selection;
 mod sharing;
@@ -38,7 +41,9 @@ use sharing::Sharing;
 pub use expiry::ExpiredCertificates;
 
 use crate::runtime::{Consumers, Runtime, Unplaced};
+use crate::upstream::health::monitor::HealthMonitor;
 use exchange::options::Timeouts;
+use exchange::overload::bulkhead::Bulkheads;
 use exchange::plugin::PluginKind;
 use exchange::plugin::chain::Chain;
 use exchange::plugin::services::Services;
@@ -72,12 +77,15 @@ pub struct Compiler {
     staples: Option<Arc<dyn Staples>>,
     /// Where the nodes of registries are found; none: there is no registry.
     directory: Option<Arc<dyn ServiceDirectory>>,
+    /// Checks the nodes of upstreams; none: no node is checked.
+    health: Option<Arc<HealthMonitor>>,
     expiry: Expiry,
     /// Consumers with a key that another consumer has already.
     consumers_in_conflict: BTreeSet<Key>,
     empty_chain: Arc<Chain>,
     sharing: Sharing,
     next_instance: u32,
+    bulkheads: Bulkheads,
     /// Objects that could not be compiled and have not been compiled since.
     faults: BTreeMap<Key, Vec<CompileFault>>,
 }
@@ -138,11 +146,13 @@ impl Compiler {
             consumer_entries: FastMap::default(),
             staples: None,
             directory: None,
+            health: None,
             expiry: Expiry::default(),
             consumers_in_conflict: BTreeSet::new(),
             empty_chain,
             sharing: Sharing::default(),
             next_instance: 0,
+            bulkheads: Bulkheads::default(),
             faults: BTreeMap::new(),
         }
     }

@@ -8,4 +8,5 @@ pub mod failures;
 pub mod grpc_counts;
 pub mod idle_counts;
 pub mod log_writer;
+pub mod retry_counts;
 pub mod status;

@@ -6,12 +6,19 @@ pub(crate) mod availability;
 pub mod balance;
 pub(crate) mod connect_failure;
 pub(crate) mod connector;
+pub(crate) mod counted;
+pub mod deadline_policy;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod hash_key;
+pub mod health;
 pub mod loads;
 pub(crate) mod opening;
 pub(crate) mod pool;
+pub(crate) mod protection;
+pub mod protection_report;
+pub mod report;
+pub mod retry_policy;
 pub mod select;
 pub(crate) mod server_name;
 pub(crate) mod service;
@@ -29,9 +36,13 @@ use router::vars::{Template, Variable};
 use stdx::published::Published;
 
 use balance::BalancerKind;
+use deadline_policy::DeadlinePolicy;
 use exchange::options::Timeouts;
+use health::Health;
 use net::endpoint::Protocol;
 use net::nodes::NodeSet;
+use protection::Protection;
+use retry_policy::RetryPolicy;
 use select::Policies;
 
 /// A compiled upstream.
@@ -46,6 +57,8 @@ pub struct Upstream {
     pub hash_key: Option<HashKey>,
     /// The nodes as currently known.
     pub nodes: Arc<Published<NodeSet>>,
+    /// Its health checks, if it has some.
+    pub(crate) health: Option<Arc<Health>>,
     /// Fills the nodes from a registry, for as long as this form of the upstream lives.
     pub(crate) discovered: Option<Discovered>,
     /// The Host that the endpoint receives.
@@ -60,8 +73,14 @@ pub struct Upstream {
     pub retries: Option<u32>,
     /// How long after the first attempt a retry may begin; 0 is without limit.
     pub retry_timeout_ms: u64,
+    /// When a failed attempt is retried, in place of `retries`.
+    pub retry: Option<Box<RetryPolicy>>,
+    /// The time limit over all attempts.
+    pub deadline: Option<Box<DeadlinePolicy>>,
     /// Timeouts of the steps of an attempt.
     pub timeouts: Timeouts,
+    /// Outlier ejection, circuit breaker and limits, if it has any.
+    pub(crate) protection: Option<Arc<Protection>>,
     /// The policies that narrow the choice.
     pub policies: Arc<Policies>,
 }

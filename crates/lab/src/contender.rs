@@ -37,6 +37,9 @@ pub struct Definition {
     /// Whether its configuration can be changed while it runs (`start.sh change N`).
     #[serde(default)]
     pub changes: bool,
+    /// Whether it can have several endpoints, and settings for failing ones (`$ENDPOINTS`, `$PROTECTION`).
+    #[serde(default)]
+    pub endpoints: bool,
     /// Whether it forwards `/sodik/…` without the prefix; a contender that only copies bytes does not.
     #[serde(default = "yes")]
     pub strips_prefix: bool,

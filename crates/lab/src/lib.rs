@@ -10,6 +10,7 @@
 mod certificate;
 pub mod command;
 pub mod contender;
+pub mod faults;
 pub mod files;
 pub mod forwarder;
 pub mod load;

@@ -9,6 +9,8 @@ mod crowd;
 mod expect;
 mod fetch;
 mod http3;
+mod periods;
+mod race;
 mod reading;
 mod schedule;
 mod socket;
@@ -22,18 +24,18 @@ mod wire;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::time::{ClockId, clock_gettime};
 
-use crate::result::LoadOutcome;
+use crate::result::{LoadOutcome, PeriodOutcome};
 use asker::{Asker, Limits, Source};
 use connection::{Job, Upgrade};
 use crowd::Crowd;
 use expect::Measure;
+use periods::Periods;
+use race::race;
 use schedule::Schedule;
 use tally::{Kind, Run, Tally};
 use tls::Client;
@@ -103,47 +105,64 @@ pub fn run(plan: &Plan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Resu
         let seconds = plan.seconds.map(Duration::from_secs_f64);
         return Crowd::new(&job, habit, plan)?.run(seconds, stop, ready);
     }
+    let (sum, elapsed, cpu) = send(plan, &job, None, stop, |_| {})?;
+    let asked = plan.asked(elapsed, stop.load(Ordering::Relaxed), sum.requests());
+    let from_due_time = plan.rate.is_some();
+    Ok(sum.outcome(&Run { asked, cpu, from_due_time, failing_one_in: plan.expect.failing_one_in }))
+}
+
+/// Carries out a plan with a rate, and counts by periods, which end at these times. `during` is called when the first
+/// requests are due and should return by the last end, because the outcome waits for it. Fails as [`run`], and if there
+/// is no rate; failures of the server are in the outcome.
+pub fn run_in_periods(
+    plan: &Plan,
+    ends: &[Duration],
+    stop: &AtomicBool,
+    during: impl FnOnce(Instant),
+) -> anyhow::Result<(Vec<PeriodOutcome>, LoadOutcome)> {
+    plan.check()?;
+    if plan.manner != Manner::Http || plan.rate.is_none() {
+        bail!("periods need requests of HTTP/1.1 at a rate");
+    }
+    grant_descriptors(u64::from(plan.connections))?;
+    let job = Arc::new(plan.job()?);
+    let (sum, elapsed, cpu) = send(plan, &job, Some(ends), stop, during)?;
+    let asked = plan.asked(elapsed, stop.load(Ordering::Relaxed), sum.requests());
+    let periods = sum.periods().map(Periods::outcome).unwrap_or_default();
+    Ok((periods, sum.outcome(&Run { asked, cpu, from_due_time: true, failing_one_in: 0 })))
+}
+
+/// Sends all requests; returns the sum of the tallies, how long it took, and the CPU time of it.
+fn send(
+    plan: &Plan,
+    job: &Arc<Job>,
+    ends: Option<&[Duration]>,
+    stop: &AtomicBool,
+    during: impl FnOnce(Instant),
+) -> anyhow::Result<(Tally, Duration, Duration)> {
     let threads = usize::from(plan.threads);
     let (tallies, elapsed, cpu) = if let Manner::Http3 { streams } = plan.manner {
         let shares = (0..threads).map(|thread| plan.http3_share(thread, streams)).collect();
         let tally = || Tally::new(plan.seconds.unwrap_or(0.0));
-        race(shares, |share, barrier| http3::run(share, &job, tally(), stop, barrier))
+        race(shares, |share, barrier| http3::run(share, job, tally(), stop, barrier), during)
     } else {
-        let askers: anyhow::Result<_> = (0..threads).map(|thread| plan.asker(&job, thread)).collect();
-        race(askers?, |mut asker, barrier| {
+        let askers: anyhow::Result<_> =
+            (0..threads).map(|thread| plan.asker(job, thread, ends.map(Periods::new))).collect();
+        let work = |mut asker: Asker<'_>, barrier: &Barrier| {
             asker.connect(stop);
             barrier.wait();
             Ok(asker.run(stop))
-        })
+        };
+        race(askers?, work, during)
     };
-    let mut sum = Tally::new(0.0);
+    let mut sum = Tally::new(0.0).with(ends.map(Periods::new));
     for tally in tallies {
         sum.add(&tally.ok().context("a thread of the load generator panicked; its message is above")??);
     }
     for _ in 0..job.measure.differing_early_ones() {
         sum.fail(Kind::Content, || "answers at the beginning differ from each other".to_owned());
     }
-    let asked = plan.asked(elapsed, stop.load(Ordering::Relaxed), sum.requests());
-    let from_due_time = plan.rate.is_some();
-    Ok(sum.outcome(&Run { asked, cpu, from_due_time, failing_one_in: plan.expect.failing_one_in }))
-}
-
-/// Runs all workers, each on a thread of its own. They begin together at the barrier, because a thread alone would find
-/// the server idle. Returns their tallies, the time from the barrier on, and the CPU time in it.
-fn race<W: Send>(
-    workers: Vec<W>,
-    work: impl Fn(W, &Barrier) -> anyhow::Result<Tally> + Sync,
-) -> (Vec<thread::Result<anyhow::Result<Tally>>>, Duration, Duration) {
-    let barrier = Barrier::new(workers.len() + 1);
-    thread::scope(|scope| {
-        let (work, barrier) = (&work, &barrier);
-        let running: Vec<_> =
-            workers.into_iter().map(|worker| scope.spawn(move || work(worker, barrier))).collect();
-        barrier.wait();
-        let (began, cpu_before) = (Instant::now(), cpu_time());
-        let tallies = running.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        (tallies, began.elapsed(), cpu_time().saturating_sub(cpu_before))
-    })
+    Ok((sum, elapsed, cpu))
 }
 
 impl Plan {
@@ -260,7 +279,7 @@ impl Plan {
     }
 
     /// The asker of one thread, with its share.
-    fn asker<'a>(&self, job: &'a Job, thread: usize) -> anyhow::Result<Asker<'a>> {
+    fn asker<'a>(&self, job: &'a Job, thread: usize, periods: Option<Periods>) -> anyhow::Result<Asker<'a>> {
         let (threads, end_ns) = (usize::from(self.threads), self.end_ns());
         let limits = Limits {
             connections: self.share(u64::from(self.connections), thread) as usize,
@@ -272,7 +291,7 @@ impl Plan {
             Some(rate) => Source::Open(Schedule::new(rate, thread, threads, end_ns, most)),
             None => Source::Closed { left: most },
         };
-        Asker::new(job, limits, source, Tally::new(self.seconds.unwrap_or(0.0)))
+        Asker::new(job, limits, source, Tally::new(self.seconds.unwrap_or(0.0)).with(periods))
     }
 
     /// How long requests were sent: as planned, unless all were sent before (then until the last response, which the
@@ -305,12 +324,6 @@ fn grant_descriptors(connections: u64) -> anyhow::Result<()> {
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
         .with_context(|| format!("the limit of descriptors cannot be raised to {needed}"))
-}
-
-/// CPU time of this process, user and system.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// A month; a larger number is probably meant in another unit, and is refused.

@@ -2,6 +2,7 @@
 //! changes no measured number.
 
 pub mod compare;
+pub mod faults;
 pub mod figure;
 #[cfg(test)]
 pub(crate) mod golden;

@@ -1,7 +1,11 @@
 //! The result of a run: every measured number, and all their conditions. It computes nothing; other modules make
 //! medians, ratios and verdicts from it, so that they can be made again from a stored file.
 
+mod faults;
+
 use serde::{Deserialize, Serialize};
+
+pub use faults::{FaultResults, FaultRun, Protection, SickTraffic};
 
 use crate::contender::Definition;
 use crate::scenario::Scenario;
@@ -30,6 +34,9 @@ pub struct Report {
     pub contenders: Vec<ContenderFacts>,
     /// The measured scenarios, in the order of the run.
     pub scenarios: Vec<ScenarioResult>,
+    /// The runs with faulty endpoints, of `weir lab faults`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultResults>,
 }
 
 /// The machine that a figure depends on, besides the programs.
@@ -209,6 +216,19 @@ impl Failures {
         self.status += other.status;
         self.content += other.content;
     }
+}
+
+/// The requests of an open loop that were due in one period.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct PeriodOutcome {
+    /// Length of the period in seconds.
+    pub seconds: f64,
+    /// Requests that were due.
+    pub requests: u64,
+    /// Those without a good response, by kind.
+    pub failures: Failures,
+    /// From when a request was due until its response was complete or the client gave it up.
+    pub latency: Latency,
 }
 
 /// Latencies in milliseconds; `None` if the tool does not report them.

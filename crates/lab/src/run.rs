@@ -67,7 +67,7 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(45 * 60);
 /// Longest time of a contender to print its version, which for a virtual machine may take long.
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
 /// The exit code of a shell after Ctrl-C.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Runs the measurement. The report is stored after every scenario, so that an interrupted run keeps its finished part.
 pub fn run(settings: Settings) -> anyhow::Result<ExitCode> {
@@ -95,11 +95,12 @@ pub fn run(settings: Settings) -> anyhow::Result<ExitCode> {
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         started: now(),
         seconds: 0.0,
-        command: command(&settings.words),
+        command: command("run", &settings.words),
         interrupted: false,
         machine: machine::describe(usable.len(), &placement, warnings),
         contenders: Vec::new(),
         scenarios: Vec::new(),
+        faults: None,
     };
     let ports = Ports::from(settings.port);
     let measured = settings.measured.clone();
@@ -140,7 +141,7 @@ fn measure_all(
     interrupt: &Interrupt,
     began: Instant,
 ) -> anyhow::Result<()> {
-    let present = install(settings, stage, report)?;
+    let present = install(&settings.contenders, settings.installs, stage, report)?;
     let all: Vec<Step> = settings
         .scenarios
         .iter()
@@ -208,15 +209,17 @@ fn measure_step(
 }
 
 /// Installs all contenders; one that cannot be installed is absent from the whole run, with the reason.
-fn install(settings: &Settings, stage: &Stage, report: &mut Report) -> anyhow::Result<Vec<Definition>> {
+pub(crate) fn install(
+    contenders: &[Definition],
+    installs: bool,
+    stage: &Stage,
+    report: &mut Report,
+) -> anyhow::Result<Vec<Definition>> {
     let mut present = Vec::new();
     let paint = Paint::for_stderr();
-    for definition in &settings.contenders {
-        let installed = if settings.installs {
-            stage.script(definition, "install", INSTALL_LIMIT).map(drop)
-        } else {
-            Ok(())
-        };
+    for definition in contenders {
+        let installed =
+            if installs { stage.script(definition, "install", INSTALL_LIMIT).map(drop) } else { Ok(()) };
         let version = installed.and_then(|()| stage.script(definition, "version", VERSION_LIMIT));
         let (version, absent) = match version {
             Ok(text) => (text.lines().next().map(|line| line.trim().to_owned()), None),
@@ -277,7 +280,7 @@ impl Settings {
         contenders.extend(step.absent.iter().cloned());
         ScenarioResult {
             scenario: step.scenario.clone(),
-            command: command(&words),
+            command: command("run", &words),
             baseline: step.baseline(&self.wishes),
             contenders,
             notes: step.turns_told(&self.wishes).into_iter().collect(),
@@ -289,8 +292,8 @@ impl Settings {
     }
 }
 
-/// A command that a shell reads as these words.
-fn command(words: &[String]) -> String {
+/// A command of the laboratory that a shell reads as these words.
+pub(crate) fn command(name: &str, words: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty() && word.chars().all(|one| one.is_ascii_alphanumeric() || "-_./=:,@%+".contains(one))
     };
@@ -298,7 +301,7 @@ fn command(words: &[String]) -> String {
         true => word.clone(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     });
-    ["weir lab run".to_owned()].into_iter().chain(quoted).collect::<Vec<_>>().join(" ")
+    [format!("weir lab {name}")].into_iter().chain(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn shown(path: &Path) -> String {
@@ -306,7 +309,7 @@ fn shown(path: &Path) -> String {
 }
 
 /// The present time in the form of RFC 3339, in UTC.
-fn now() -> String {
+pub(crate) fn now() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     rfc3339(&String::from_utf8_lossy(HttpDate::new().at(seconds)))
 }
@@ -326,7 +329,7 @@ mod tests {
     #[test]
     fn a_command_can_be_copied() {
         let words = ["--also", "b=c/weir", "--save", "my result's.json", ""].map(str::to_owned);
-        assert_eq!(command(&words), r"weir lab run --also b=c/weir --save 'my result'\''s.json' ''");
+        assert_eq!(command("run", &words), r"weir lab run --also b=c/weir --save 'my result'\''s.json' ''");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 
 /// Which addresses calls may reach although they are out of bounds for them: none, unless settings say so.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutboundPolicy {
     /// Networks that are reached all the same.
     pub allow: Vec<IpNet>,

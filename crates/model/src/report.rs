@@ -1,10 +1,14 @@
 //! The state of the running gateway as control reads it and boot implements it: small traits, each usable as `dyn`.
 //! Knows no implementation.
 
+mod upstream_nodes;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use serde::Deserialize;
+
+pub use upstream_nodes::{NodeReport, NodeTransition, UpstreamNodes, UpstreamReport};
 
 /// Which configuration revision each worker runs.
 pub trait WorkerRevisions: Send + Sync {
@@ -43,7 +47,7 @@ pub trait NodeHealth: Send + Sync {
 pub struct UpstreamHealth {
     /// The object the upstream is written in, as a path below the prefix (`/upstreams/1`, `/routes/7`).
     pub name: String,
-    /// The protocol of the checks: `http`, `https` or `tcp`.
+    /// The protocol of the checks: `http`, `https`, `tcp` or `grpc`.
     pub check_type: &'static str,
     /// Its nodes.
     pub nodes: Vec<NodeStatus>,
@@ -262,6 +266,7 @@ mod tests {
         fn _object_safe(
             _: &dyn MetricsText,
             _: &dyn NodeHealth,
+            _: &dyn UpstreamNodes,
             _: &dyn Readiness,
             _: &dyn Explain,
             _: &dyn LogLevel,

@@ -12,7 +12,9 @@ mod node;
 mod plugin_config;
 mod plugin_metadata;
 mod plugins;
+mod protection;
 mod proto;
+mod retry;
 mod route;
 mod secret;
 mod selection;
@@ -36,7 +38,15 @@ pub use plugin_config::PluginConfig;
 pub use plugin_metadata::PluginMetadata;
 pub(crate) use plugin_metadata::own_fields;
 pub use plugins::{Meta, Plugin, Plugins};
+pub use protection::{
+    CircuitBreaker, FailureRate, LatencyOutlier, OutlierEjection, Queue, RequestLimits, ResponseField,
+    UpstreamLimits,
+};
 pub use proto::Proto;
+pub use retry::{
+    Backoff, DeadlinePolicy, DeadlineUnit, GrpcStatus, HeaderCondition, Hedge, RetryBudget, RetryCondition,
+    RetryPolicy,
+};
 pub use route::{Method, Route, RouteRare};
 pub use secret::Secret;
 pub use selection::{

@@ -7,6 +7,7 @@ mod closed;
 mod equal_routes;
 mod identity;
 mod index;
+mod overlay;
 mod queue;
 mod read;
 mod reference;
@@ -20,6 +21,7 @@ use stdx::persistent::ShardedMap;
 use index::Index;
 
 pub use admit::Admitted;
+pub use overlay::Overlay;
 pub use reference::Reference;
 
 /// An object in force.

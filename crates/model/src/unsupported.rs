@@ -9,9 +9,6 @@ use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
 use crate::kind::Kind;
 
-/// Health checks: `true` once the data plane runs them.
-pub(crate) const HEALTH_CHECKS: bool = false;
-
 /// A field that is refused wherever it is written at the top of an object.
 struct Field {
     name: &'static str,
@@ -46,8 +43,8 @@ pub struct Refused {
 /// The fields that objects of this kind have in their schema and that `route` and `upstream` refuse.
 #[must_use]
 pub fn of_kind(kind: Kind) -> Vec<Refused> {
-    let whole = |field: &Field, prefix: &str| Refused {
-        path: format!("{prefix}{}", field.name),
+    let whole = |field: &Field| Refused {
+        path: field.name.to_owned(),
         reason: field.reason.to_owned(),
         is_whole: true,
     };
@@ -59,13 +56,8 @@ pub fn of_kind(kind: Kind) -> Vec<Refused> {
     };
     if kind != Kind::Upstream && kind != Kind::StreamRoute {
         let in_schema = |field: &&Field| crate::schema::of(kind)["properties"].get(field.name).is_some();
-        refused.extend(ROUTE_FIELDS.iter().filter(in_schema).map(|field| whole(field, "")));
+        refused.extend(ROUTE_FIELDS.iter().filter(in_schema).map(whole));
     }
-    let mut fields = Vec::new();
-    if !HEALTH_CHECKS {
-        fields.push(("checks", "health checks would not run"));
-    }
-    refused.extend(fields.iter().map(|&(name, reason)| whole(&Field { name, reason }, prefix)));
     refused.push(Refused {
         path: format!("{prefix}scheme"),
         reason: format!("any value but {}", SCHEMES.join(", ")),
@@ -119,10 +111,6 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &Catalog, findi
              settings, or nodes instead"
         );
         findings.add(Stage::Unsupported, below(pointer, "discovery_type"), reason);
-    }
-    if !HEALTH_CHECKS && upstream.get("checks").is_some() {
-        let reason = "checks of an upstream are not supported yet: health checks would not run";
-        findings.add(Stage::Unsupported, below(pointer, "checks"), reason);
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod endpoint;
 pub mod env;
 pub mod listener;
+pub mod node_health;
 pub mod node_state;
 pub mod nodes;
 pub mod proxy_protocol;

@@ -2,14 +2,16 @@
 //! version that changes with each transition, so that a selection costs one relaxed load while nothing changes. It is
 //! kept by address and name, apart from node sets, so that a change of the set or of another field keeps it.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
 use crate::env;
+use crate::node_health::NodeHealth;
 
 /// The reasons for which a node is not selected; each is one bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +52,12 @@ pub struct NodeState {
     unusable: AtomicU32,
     /// Milliseconds since 1970 at which it joined the set or became usable again, if it did.
     usable_since_ms: AtomicU64,
+    /// The counters of health checks; a node without checks leaves them alone.
+    health: NodeHealth,
     /// The last transition for each reason, for reports; in the order of [`Unusable`].
     last: Mutex<[Option<Transition>; 2]>,
+    /// See [`NodeState::extension`].
+    extension: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 /// When and why a node became usable or unusable.
@@ -92,7 +98,9 @@ impl NodeStates {
             states: self.clone(),
             unusable: AtomicU32::new(0),
             usable_since_ms: AtomicU64::new(usable_since_ms),
+            health: NodeHealth::default(),
             last: Mutex::default(),
+            extension: OnceLock::new(),
         });
         known.insert(key, Arc::downgrade(&state));
         state
@@ -122,11 +130,42 @@ impl NodeState {
         self.last.lock()[reason.index()].clone()
     }
 
+    /// State of this node that the data plane keeps for all workers, made with the first call. There is one type of it: `None` for
+    /// another one.
+    #[inline]
+    pub fn extension<T: Any + Send + Sync + Default>(&self) -> Option<&T> {
+        self.extension.get_or_init(|| Box::new(T::default())).downcast_ref()
+    }
+
+    /// The counters of health checks.
+    #[inline]
+    pub fn health(&self) -> &NodeHealth {
+        &self.health
+    }
+
+    /// Sets or clears [`Unusable::Unhealthy`] by what [`NodeState::health`] says now, after results were counted; returns
+    /// whether that changed it.
+    pub fn follow_health(&self, transition: Transition) -> bool {
+        let mut last = self.last.lock();
+        // Read under the lock, so that of two threads that counted at the same time the later one decides.
+        let is_down = self.health.snapshot().state.is_down();
+        self.mark_locked(&mut last, Unusable::Unhealthy, is_down, transition)
+    }
+
     /// Sets or clears a reason; returns whether that changed it. Workers see it with their next selection. The
     /// `transition` is kept only if there was one.
     pub fn mark(&self, reason: Unusable, applies: bool, transition: Transition) -> bool {
+        self.mark_locked(&mut self.last.lock(), reason, applies, transition)
+    }
+
+    fn mark_locked(
+        &self,
+        last: &mut [Option<Transition>; 2],
+        reason: Unusable,
+        applies: bool,
+        transition: Transition,
+    ) -> bool {
         let bit = reason as u32;
-        let mut last = self.last.lock();
         let before = if applies {
             self.unusable.fetch_or(bit, Ordering::Relaxed)
         } else {
@@ -148,6 +187,7 @@ impl NodeState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node_health::CheckResult;
 
     fn address(port: u16) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], port))
@@ -170,6 +210,14 @@ mod tests {
     }
 
     #[test]
+    fn extension_has_one_type_and_lasts() {
+        let node = Arc::<NodeStates>::default().of(address(80), &Arc::from("a:80"));
+        node.extension::<AtomicU32>().unwrap().store(7, Ordering::Relaxed);
+        assert_eq!(node.extension::<AtomicU32>().map(|count| count.load(Ordering::Relaxed)), Some(7));
+        assert!(node.extension::<AtomicU64>().is_none());
+    }
+
+    #[test]
     fn start_of_use_is_the_last_of_joining_and_recovery() {
         let states = Arc::new(NodeStates::default());
         let node = states.of(address(80), &Arc::from("a:80"));
@@ -180,6 +228,17 @@ mod tests {
         assert_eq!(node.usable_since_ms(), 0, "a reason is left");
         node.mark(Unusable::Ejected, false, at(4));
         assert_eq!(node.usable_since_ms(), 4);
+    }
+
+    #[test]
+    fn health_marks_the_node_when_it_is_followed() {
+        let node = Arc::new(NodeStates::default()).of(address(80), &Arc::from("a:80"));
+        assert!(!node.follow_health(at(1)) && node.is_usable());
+        assert!(node.health().count(CheckResult::TcpFailure, 1).is_some());
+        assert!(node.follow_health(at(2)) && node.is(Unusable::Unhealthy));
+        node.health().reset();
+        assert!(node.follow_health(at(3)) && node.is_usable());
+        assert_eq!(node.last(Unusable::Unhealthy), Some(at(3)));
     }
 
     #[test]

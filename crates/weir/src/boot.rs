@@ -15,11 +15,13 @@ mod sockets;
 pub(crate) mod upgrade;
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use control::discovery::registration::{ProxyAddresses, Registration, RegistrationConfig};
 use control::discovery::{Discovery, DiscoveryConfig};
 use control::plan::Plan;
 use control::source::file::Document;
@@ -30,10 +32,11 @@ use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use gateway::compile::Compiler;
 use model::{Catalog, Change, Snapshot};
+use net::listener::ListenerSet;
 use net::resolver::{LookupOptions, Resolver, SystemLookup, TtlBounds};
 use net::tls::identity::ClientIdentities;
 use net::tls::roots::TrustRoots;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::cli::explain::Question;
 use crate::settings::{Settings, SettingsSource, Source};
@@ -186,12 +189,46 @@ fn discovery(settings: &Settings) -> anyhow::Result<Option<Arc<Discovery>>> {
         return Ok(None);
     }
     let discovery = Discovery::start(DiscoveryConfig {
-        blocks: settings.discovery.0.clone(),
+        blocks: without_own_routes(settings),
         policy: outbound_policy(settings),
         directory: Some(settings.data.join("discovery")),
         settle: DISCOVERY_SETTLE,
     });
     Ok(Some(Arc::new(discovery.context("cannot start the service registries")?)))
+}
+
+/// The blocks of registries; the services that this instance registers as get no automatic routes, because such a route
+/// would lead to the gateway itself.
+fn without_own_routes(settings: &Settings) -> Map<String, Value> {
+    let mut blocks = settings.discovery.0.clone();
+    for (name, registration) in &settings.registration.0 {
+        let routes = blocks.get_mut(name).and_then(|block| block.get_mut("auto_routes"));
+        let Some(routes) = routes.and_then(Value::as_object_mut) else { continue };
+        let exclude = routes.entry("exclude").or_insert_with(|| Value::Array(Vec::new()));
+        if let (Some(exclude), Some(service)) = (exclude.as_array_mut(), registration.get("service")) {
+            exclude.push(service.clone());
+        }
+    }
+    blocks
+}
+
+/// The registrations that the settings name, with the ports of the bound listeners; none if there are none.
+fn registration(settings: &Settings, listeners: &ListenerSet) -> anyhow::Result<Option<Arc<Registration>>> {
+    if settings.registration.0.is_empty() {
+        return Ok(None);
+    }
+    let bound = |written: Option<SocketAddr>| {
+        let listener = listeners.iter().find(|listener| Some(listener.wanted().address) == written)?;
+        Some(listener.address())
+    };
+    let written = settings.written_addresses();
+    let registration = Registration::new(RegistrationConfig {
+        blocks: settings.registration.0.clone(),
+        discovery: settings.discovery.0.clone(),
+        addresses: ProxyAddresses { plain: bound(written.plain), tls: bound(written.tls) },
+        policy: outbound_policy(settings),
+    });
+    Ok(Some(Arc::new(registration.map_err(anyhow::Error::msg)?)))
 }
 
 /// How long a configuration waits for the first answers of registries, so that a start does not answer 503 for as long as
@@ -233,6 +270,8 @@ fn etcd(settings: &Settings) -> EtcdConfig {
             server_name: settings.etcd_server_name.clone(),
             verify: settings.etcd_verify,
         },
+        // The source of the configuration is trusted, as its users may configure the gateway.
+        policy: None,
         timeout: Duration::from_millis(settings.etcd_timeout_ms),
         start_timeout: Duration::from_secs(settings.etcd_start_timeout_seconds),
         max_operations: settings.etcd_max_operations,

@@ -17,6 +17,7 @@ mod plan;
 mod rollback;
 mod run;
 mod upgrade;
+mod upstreams;
 mod version;
 
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ enum Command {
     Rollback(rollback::RollbackArguments),
     /// Serve a built-in echo origin, to try the gateway with
     Origin(origin::OriginArguments),
+    Upstreams(upstreams::UpstreamsArguments),
     Upgrade(upgrade::UpgradeArguments),
     #[cfg(feature = "lab")]
     /// Measure Weir beside other gateways on this machine
@@ -84,6 +86,7 @@ impl Command {
             Self::History(arguments) => history::run(&arguments),
             Self::Rollback(arguments) => rollback::run(&arguments),
             Self::Origin(arguments) => origin::run(arguments).map(|()| ExitCode::SUCCESS),
+            Self::Upstreams(arguments) => upstreams::run(&arguments),
             Self::Upgrade(arguments) => upgrade::run(&arguments),
             #[cfg(feature = "lab")]
             Self::Lab(arguments) => lab::run(&arguments),

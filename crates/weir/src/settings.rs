@@ -12,6 +12,7 @@ mod load;
 mod parse;
 #[cfg(test)]
 mod reference;
+mod registration;
 mod relations;
 mod remark;
 mod service_variable;
@@ -264,6 +265,10 @@ settings! {
         pin: bool = parse::switch("true|false", "false"),
         /// Seconds that open requests get to finish after TERM or QUIT.
         grace_seconds ("grace"): u64 = parse::number::<0, 86_400>("SECONDS", "30"),
+        /// Seconds between TERM or QUIT and the end of accepting: the instance is taken out of its registries and is not ready
+        /// (`/status/ready`), and still serves, so that balancers and clients that have its address learn of its end first. A
+        /// second TERM ends this time.
+        drain_delay_seconds ("drain_delay"): u64 = parse::number::<0, 3600>("SECONDS", "0"),
         /// Seconds that the old process goes on after an upgrade (USR2, `weir upgrade`) for requests, event streams, downloads
         /// and tunnels that are open there; it ends when the last of them has ended. 0 ends it at once.
         upgrade_grace_seconds ("upgrade_grace"): u64 = parse::number::<0, 31_536_000>("SECONDS", "3600"),
@@ -430,6 +435,11 @@ settings! {
         /// `discovery: {consul: {servers: ["http://127.0.0.1:8500"]}}`, in APISIX's shape. On the command line and in the
         /// environment it is JSON.
         discovery: Registries = discovery::parse("REGISTRIES", ""),
+        /// Service registries that this instance registers in once it is ready: a map with a block for each (`consul`, `eureka`,
+        /// `nacos`), such as `registration: {consul: {service: gateway, address: 10.0.0.5}}`. The servers and credentials are
+        /// those of the `discovery` block of the same name unless the block has its own. On the command line and in the
+        /// environment it is JSON.
+        registration: Registries = registration::parse("REGISTRIES", ""),
         /// Authorities that certificates of nodes and of servers that plugins call are verified against: files with
         /// certificates (PEM), and `system` for those of the system. Read at the start, and again at HUP: new connections are
         /// judged by what they hold then.
@@ -438,6 +448,8 @@ settings! {
         /// `tls.verify` of the upstream and `ssl_verify` of the plugin say. Off, because APISIX verifies no node: without it, and
         /// without `tls.verify`, a node's certificate may be anyone's.
         tls_verify_all: bool = parse::switch("true|false", "false"),
+        /// Check the health of nodes as `checks` of their upstreams say. Off, no node is checked and each is used.
+        upstream_health_checks: bool = parse::switch("true|false", "true"),
         /// Milliseconds to connect to a node, TLS handshake included, where the route and upstream say nothing.
         upstream_connect_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two writes to a node, where the route and upstream say nothing.

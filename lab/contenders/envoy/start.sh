@@ -38,6 +38,30 @@ upstream_protocol() {
 END
 }
 
+endpoint() { echo "        - endpoint: { address: { socket_address: { address: $1, port_value: $2 } } }"; }
+
+# Settings of the cluster for failing endpoints.
+cluster_protection() {
+  ! protected || cat <<END
+    health_checks:
+    - timeout: 1s
+      interval: 1s
+      no_traffic_interval: 1s
+      unhealthy_threshold: 2
+      healthy_threshold: 2
+      http_health_check: { path: /health }
+    outlier_detection: { consecutive_5xx: 5, interval: 1s, base_ejection_time: 2s, max_ejection_percent: 50 }
+END
+}
+
+# Settings of a route for failing endpoints.
+route_protection() {
+  ! protected || echo ', retry_policy: { retry_on: "5xx,reset,connect-failure", num_retries: 2, per_try_timeout: 1s,
+        host_selection_retry_max_attempts: 3,
+        retry_host_predicate: [ { name: envoy.retry_host_predicates.previous_hosts, typed_config: {
+          "@type": type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate } } ] }'
+}
+
 # The route table. The first matching route wins, so the one that matches every path is last.
 write_routes() {
   local change=''
@@ -60,7 +84,7 @@ resources:
 END
     routes '    - { match: { path: "@" }, route: { cluster: origin, timeout: 60s } }' \
       '    - { match: { prefix: "@" }, route: { cluster: origin, timeout: 60s } }'
-    echo '    - { match: { prefix: / }, route: { cluster: origin, timeout: 60s } }'
+    echo "    - { match: { prefix: / }, route: { cluster: origin, timeout: 60s$(route_protection) } }"
   } | written "$DIRECTORY/routes.yaml"
 }
 
@@ -104,8 +128,9 @@ $(transport)
   clusters:
   - name: origin
     type: STATIC
-    connect_timeout: 5s
+    connect_timeout: $(protected && echo 1s || echo 5s)
 $(upstream_protocol)
+$(cluster_protection)
     circuit_breakers:
       thresholds:
       - { max_connections: 1000000000, max_pending_requests: 1000000000, max_requests: 1000000000, max_retries: 1000000000 }
@@ -113,7 +138,7 @@ $(upstream_protocol)
       cluster_name: origin
       endpoints:
       - lb_endpoints:
-        - endpoint: { address: { socket_address: { address: $ORIGIN_HOST, port_value: $ORIGIN_PORT } } }
+$(each_endpoint endpoint)
 overload_manager:
   resource_monitors:
   - name: envoy.resource_monitors.global_downstream_max_connections

@@ -19,9 +19,34 @@ bind_options() {
   esac
 }
 
+endpoint() {
+  local more=''
+  ! grpc || more=' proto h2'
+  ! protected || more="$more check inter 1s fall 2 rise 2 observe layer7 error-limit 5 on-error mark-down"
+  echo "  server s$3 $1:$2 pool-max-conn $KEEPALIVE pool-purge-delay 60s$more"
+}
+
+# The time limits of a server, and what is done about one that fails.
+server_settings() {
+  if protected; then
+    cat <<END
+  timeout connect 1s
+  timeout server 1s
+  timeout check 1s
+  retries 3
+  retry-on all-retryable-errors
+  option redispatch 1
+  option httpchk GET /health
+  http-check expect status 200
+END
+  else
+    printf '  timeout connect 5s\n  timeout server 60s\n'
+  fi
+}
+
 contender_configure() {
-  local change='' server="server s1 $ORIGIN pool-max-conn $KEEPALIVE pool-purge-delay 60s"
-  ! grpc || server="$server proto h2"
+  local change='' servers
+  servers="$(each_endpoint endpoint)"
   [ "$1" = 0 ] || change="http-response set-header X-Configuration $1 if { var(txn.path) -m str /change }"
   ! encrypted || cat "$CERTIFICATE" "$KEY" >"$DIRECTORY/certificate.pem"
   routes '@ origin' '' | sed '/^$/d' | written "$DIRECTORY/exact.map"
@@ -40,9 +65,8 @@ defaults
   option forwardfor
   option http-keep-alive
   http-reuse always
-  timeout connect 5s
   timeout client 60s
-  timeout server 60s
+$(server_settings)
   timeout tunnel 1h
   timeout http-keep-alive 600s
 frontend in
@@ -53,10 +77,10 @@ frontend in
   $maps
   default_backend origin
 backend origin
-  $server
+$servers
 backend stripped
   http-request replace-path /sodik(/.*) \1
-  $server
+$servers
 END
 }
 

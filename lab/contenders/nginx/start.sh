@@ -43,6 +43,24 @@ client_fields() {
   echo "    $1 X-Forwarded-For \$proxy_add_x_forwarded_for;"
 }
 
+endpoint() {
+  case "$PROTECTION" in
+    default) echo "server $1:$2;" ;;
+    recommended) echo "server $1:$2 max_fails=2 fail_timeout=2s;" ;;
+    *) echo "server $1:$2 max_fails=0;" ;;
+  esac
+}
+
+# Without `http_500` and its like, such responses are passed on and are no failed attempts of a server.
+next_upstream() {
+  ! protected || cat <<END
+    proxy_connect_timeout 1s;
+    proxy_read_timeout 1s;
+    proxy_next_upstream error timeout invalid_header http_500 http_502 http_503 http_504;
+    proxy_next_upstream_tries 3;
+END
+}
+
 contender_configure() {
   local change='' pass='proxy_pass http://origin' fields
   ! grpc || pass='grpc_pass grpc://origin'
@@ -75,7 +93,7 @@ http {
   uwsgi_temp_path $DIRECTORY/uwsgi;
   scgi_temp_path $DIRECTORY/scgi;
   upstream origin {
-    server $ORIGIN max_fails=0;
+    $(each_endpoint endpoint)
     keepalive $KEEPALIVE;
     keepalive_requests 1000000000;
     keepalive_timeout 600s;
@@ -91,6 +109,7 @@ http {
     # The larger page fits into these buffers whole.
     proxy_buffer_size 8k;
     proxy_buffers 8 16k;
+    $(next_upstream)
     location / { $pass; }
     location /sodik/ { proxy_pass http://origin/; }
     $change

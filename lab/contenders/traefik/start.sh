@@ -22,11 +22,19 @@ tls:
 END
 }
 
+endpoint() { printf '{ url: "%s://%s:%s" }, ' "$SCHEME" "$1" "$2"; }
+
 # The routers; traefik tries the ones with longer rules first.
 contender_configure() {
-  local tls='' change='' header='' scheme=http entry='entryPoints: [in], service: origin'
+  local tls='' change='' header='' retry='' check='' times='' entry='entryPoints: [in], service: origin'
+  SCHEME=http
   ! encrypted || tls=', tls: {}'
-  ! grpc || scheme=h2c
+  ! grpc || SCHEME=h2c
+  if protected; then
+    retry='retry: { retry: { attempts: 3, initialInterval: 10ms } }'
+    check='healthCheck: { path: /health, interval: 1s, unhealthyInterval: 1s, timeout: 1s }, passiveHealthCheck: { failureWindow: 2s, maxFailedAttempts: 2 },'
+    times=', dialTimeout: 1s, responseHeaderTimeout: 1s'
+  fi
   if [ "$1" != 0 ]; then
     change="change: { rule: \"Path(\`/change\`)\", middlewares: [change], $entry$tls }"
     header="change: { headers: { customResponseHeaders: { X-Configuration: \"$1\" } } }"
@@ -36,7 +44,7 @@ contender_configure() {
     cat <<END
 http:
   routers:
-    all: { rule: "PathPrefix(\`/\`)", $entry$tls }
+    all: { rule: "PathPrefix(\`/\`)",${retry:+ middlewares: [retry],} $entry$tls }
     stripped: { rule: "PathPrefix(\`/sodik/\`)", middlewares: [strip], $entry$tls }
     $change
 END
@@ -45,9 +53,10 @@ END
     cat <<END
   middlewares:
     strip: { stripPrefix: { prefixes: [/sodik] } }
+    $retry
     $header
   services:
-    origin: { loadBalancer: { passHostHeader: true, servers: [ { url: "$scheme://$ORIGIN" } ] } }
+    origin: { loadBalancer: { passHostHeader: true, $check servers: [ $(each_endpoint endpoint) ] } }
 $(tls_settings)
 END
   } | written "$DIRECTORY/routes.yaml"
@@ -64,7 +73,7 @@ providers:
   file: { filename: "$DIRECTORY/routes.yaml", watch: true }
 serversTransport:
   maxIdleConnsPerHost: $KEEPALIVE
-  forwardingTimeouts: { idleConnTimeout: 600s }
+  forwardingTimeouts: { idleConnTimeout: 600s$times }
 END
 }
 

@@ -28,6 +28,13 @@ changed_route() {
     \"plugins\": { \"response-rewrite\": { \"headers\": { \"set\": { \"X-Configuration\": \"$1\" } } } } }"
 }
 
+endpoint() { echo "${SEPARATOR:-}\"$1:$2\": 1" && SEPARATOR=', '; }
+
+# Settings of the upstream for failing endpoints.
+upstream_protection() {
+  ! protected || echo '"timeout": { "connect": 1, "send": 1, "read": 1 }, "retries": 2,'
+}
+
 # All objects; one route a line, since there may be a hundred thousand of them.
 contender_configure() {
   needs WEIR
@@ -50,7 +57,8 @@ contender_configure() {
   {
     cat <<END
 {
-  "upstreams": [ { "id": "origin", "type": "roundrobin", "scheme": "$scheme", "nodes": { "$ORIGIN": 1 },
+  "upstreams": [ { "id": "origin", "type": "roundrobin", "scheme": "$scheme", "nodes": { $(each_endpoint endpoint) },
+    $(upstream_protection)
     "keepalive_pool": { "size": $KEEPALIVE, "idle_timeout": 600, "requests": 1000000000 } } ],
   "consumers": $consumers,
   "ssls": $ssls,

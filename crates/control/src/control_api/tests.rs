@@ -166,3 +166,31 @@ fn log_level_is_read_and_set() {
     check("PUT", "{\"level\":\"debug\"}", 200, "{\"level\":\"debug\"}");
     check("GET", "", 200, "{\"level\":\"debug\"}");
 }
+
+#[test]
+fn upstreams_are_answered_with_their_nodes() {
+    let (_directory, rig) = talk();
+    let health = json!({
+        "status": "healthy", "success": 0, "http_failure": 0, "tcp_failure": 0, "timeout_failure": 0,
+    });
+    let expected = json!({
+        "name": "/upstreams/checked", "type": "roundrobin", "scheme": "http", "checks": "tcp",
+        "nodes": [
+            {"address": "127.0.0.1:80", "host": "a", "weight": 1, "priority": 0, "state": "usable", "health": health},
+            {
+                "address": "127.0.0.1:81", "host": "a", "weight": 1, "priority": 0, "state": "unhealthy",
+                "unhealthy": {"since": "2026-01-01T00:01:01Z", "why": "a test"}, "health": health,
+            },
+        ],
+    });
+    let check = |target: &str, status: u16, expected: Value| {
+        let (found, _, body) = block_on(ask(&rig.control, "GET", target, &[], ""));
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((found, body), (status, expected), "{target}");
+    };
+    check("/v1/weir/upstreams", 200, json!({"total": 1, "list": [expected.clone()]}));
+    check("/v1/weir/upstreams/checked", 200, expected.clone());
+    check("/v1/weir/upstreams/upstreams/checked", 200, expected);
+    let reason = "no upstream is in force at /routes/x; write upstreams/ID, routes/ID or services/ID";
+    check("/v1/weir/upstreams/routes/x", 404, json!({ "error_msg": reason }));
+}

@@ -6,7 +6,7 @@ use model::validate::Validator;
 use serde_json::{Map, Value};
 use stdx::nearest::nearest;
 
-use super::{ALL, BuildContext};
+use super::{ALL, BuildContext, auto_routes};
 
 /// A fault of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,18 +39,28 @@ fn faults_of(name: &str, block: &Value) -> Vec<BlockFault> {
         };
         return vec![BlockFault { pointer: format!("/{name}"), reason }];
     };
-    let faults = Validator::new((kind.schema)()).faults(block);
+    let faults = schema_faults(name, (kind.schema)(), block);
     if !faults.is_empty() {
-        let fault = |fault: model::validate::SchemaFault| BlockFault {
-            reason: without_value(&fault.reason, block.pointer(&fault.pointer)),
-            pointer: format!("/{name}{}", fault.pointer),
-        };
-        return faults.into_iter().map(fault).collect();
+        return faults;
+    }
+    if let Some(block) = block.get(auto_routes::FIELD)
+        && let Err(reason) = auto_routes::Template::read(kind.name, block)
+    {
+        return vec![BlockFault { pointer: format!("/{name}/{}", auto_routes::FIELD), reason }];
     }
     match (kind.build)(block, &BuildContext::default()) {
         Ok(_) => Vec::new(),
         Err(reason) => vec![BlockFault { pointer: format!("/{name}"), reason }],
     }
+}
+
+/// The faults of the block called `name` against its schema.
+pub(super) fn schema_faults(name: &str, schema: Value, block: &Value) -> Vec<BlockFault> {
+    let fault = |fault: model::validate::SchemaFault| BlockFault {
+        reason: without_value(&fault.reason, block.pointer(&fault.pointer)),
+        pointer: format!("/{name}{}", fault.pointer),
+    };
+    Validator::new(schema).faults(block).into_iter().map(fault).collect()
 }
 
 /// The reason of a fault without the value, because a server's URL may hold a password.

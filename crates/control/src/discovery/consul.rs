@@ -6,6 +6,8 @@
 //! instance has no nodes; a service that is not registered has `default_service`, if there is one.
 
 mod answer;
+mod list;
+mod register;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,12 +24,15 @@ use super::each::each_wanted;
 use super::http::{Call, HttpClient, HttpSettings, TlsSettings};
 use super::limits::{Limits, WEIGHT_MAX};
 use super::parts::encoded;
-use super::{BuildContext, Registry, RegistryKind, Services};
+use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
+
+pub(super) use register::REGISTRAR;
 
 pub(super) const KIND: RegistryKind = RegistryKind { name: "consul", schema, build };
 
 fn schema() -> Value {
     let mut schema = common_schema();
+    schema["properties"]["auto_routes"] = auto_routes::schema();
     schema["properties"]["skip_services"] = json!({
         "type": "array", "minItems": 1, "items": {"type": "string"},
         "description": "Services that are treated as unknown; `consul` always is."
@@ -154,6 +159,16 @@ impl Agent {
         Ok(Agent { block: Arc::new(block), client })
     }
 
+    /// Whether the service is treated as unknown.
+    fn skips(&self, service: &str) -> bool {
+        service == "consul" || self.block.skip_services.iter().any(|skipped| skipped == service)
+    }
+
+    /// The call with the token, if there is one.
+    fn with_token(&self, call: Call) -> Call {
+        if self.block.token.is_empty() { call } else { call.with(TOKEN, &self.block.token) }
+    }
+
     /// The agents as users write them.
     pub(super) fn servers(&self) -> &[String] {
         &self.block.servers
@@ -177,10 +192,7 @@ impl Agent {
         position: &mut Position,
         is_blocking: bool,
     ) -> Result<Option<bytes::Bytes>, String> {
-        let mut call = Call::get(target);
-        if !self.block.token.is_empty() {
-            call = call.with(TOKEN, &self.block.token);
-        }
+        let mut call = self.with_token(Call::get(target));
         if is_blocking && self.block.keepalive && position.index > 0 {
             let wait = self.block.timeout.wait;
             call.target = format!("{target}&wait={wait}s&index={}", position.index);
@@ -244,17 +256,16 @@ impl Registry for Consul {
         Box::pin(async move {
             services.set_default(self.agent.default_service());
             let watches = Arc::new(Semaphore::new(WATCHES_MAX));
-            each_wanted(&services, |key| {
+            let following = each_wanted(&services, |key| {
                 follow(self.agent.clone(), services.clone(), key, Arc::clone(&watches))
-            })
-            .await;
+            });
+            tokio::join!(following, list::follow(&self.agent, &services));
         })
     }
 }
 
 async fn follow(agent: Agent, services: Services, key: ServiceKey, watches: Arc<Semaphore>) {
-    if &*key.service == "consul" || agent.block.skip_services.iter().any(|skipped| **skipped == *key.service)
-    {
+    if agent.skips(&key.service) {
         return services.unknown(&key);
     }
     let target = target("health/service", &key, "passing=1");
@@ -295,7 +306,12 @@ async fn is_registered(agent: &Agent, key: &ServiceKey) -> Result<bool, String> 
 }
 
 fn target(endpoint: &str, key: &ServiceKey, query: &str) -> String {
-    let mut target = format!("/v1/{endpoint}/{}?{query}", encoded(&key.service));
+    format!("/v1/{endpoint}/{}?{query}{}", encoded(&key.service), parameters(key))
+}
+
+/// The parameters of the query that namespace and arguments of a service make.
+fn parameters(key: &ServiceKey) -> String {
+    let mut text = String::new();
     let args = key.args.iter().map(|(name, value)| (&**name, &**value));
     for (name, value) in args.chain([("namespace_id", &*key.namespace)]) {
         let parameter = match name {
@@ -305,9 +321,9 @@ fn target(endpoint: &str, key: &ServiceKey, query: &str) -> String {
             "namespace_id" if !value.is_empty() => "ns",
             _ => continue,
         };
-        target.push_str(&format!("&{parameter}={}", encoded(value)));
+        text.push_str(&format!("&{parameter}={}", encoded(value)));
     }
-    target
+    text
 }
 
 const TOKEN: HeaderName = HeaderName::from_static("x-consul-token");

@@ -14,6 +14,7 @@ use model::discovery::{Instance, ServiceKey};
 use model::outbound::OutboundPolicy;
 use serde::{Deserialize, Serialize};
 
+use super::auto_routes::Names;
 use super::limits::{Limits, usable};
 use super::table::{Outcome, RegistryState, Shared};
 
@@ -23,6 +24,9 @@ struct RegistryCopy {
     /// Seconds since the Unix epoch.
     last_update: u64,
     services: Vec<CopiedService>,
+    /// The names of all services, where routes are made of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    listed: Option<Names>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -97,7 +101,12 @@ impl Shared {
         for (name, state) in table.iter_mut() {
             let Some(path) = self.path(name) else { return };
             match load(&path, name, &self.policy) {
-                Ok(Some(copies)) => state.copies = copies,
+                Ok(Some((copies, listed))) => {
+                    state.copies = copies;
+                    if let (Some(listed), Some(routes)) = (listed, &self.auto_routes) {
+                        routes.listed(name, listed);
+                    }
+                }
                 Ok(None) => {}
                 Err(reason) => {
                     tracing::warn!(path = %path.display(), %reason, "the last answers of a registry cannot be read");
@@ -114,7 +123,7 @@ impl Shared {
         let changed: Vec<(&'static str, RegistryCopy)> = {
             let mut table = self.table.lock();
             let copy = |(name, state): (&&'static str, &mut RegistryState)| {
-                std::mem::take(&mut state.is_unsaved).then(|| (*name, copy_of(state)))
+                std::mem::take(&mut state.is_unsaved).then(|| (*name, self.copy_of(name, state)))
             };
             table.iter_mut().filter_map(copy).collect()
         };
@@ -138,12 +147,20 @@ impl Shared {
         crate::regular_file::read_to_string(&path, FILE_MAX_BYTES).map_err(|error| error.to_string())
     }
 
+    fn copy_of(&self, registry: &str, state: &RegistryState) -> RegistryCopy {
+        let listed = self.auto_routes.as_ref().and_then(|routes| routes.names(registry));
+        RegistryCopy { listed: listed.map(|names| (*names).clone()), ..copy_of(state) }
+    }
+
     fn path(&self, registry: &str) -> Option<PathBuf> {
         Some(self.directory.as_ref()?.join(format!("{registry}.json")))
     }
 }
 
-fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<Copies>, String> {
+/// The last good answers of a file, and the names of all services.
+type Loaded = (Copies, Option<Names>);
+
+fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<Loaded>, String> {
     let text = match crate::regular_file::read_to_string(path, FILE_MAX_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -168,7 +185,7 @@ fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<C
     for (key, instances) in copy.services.into_iter().filter_map(service) {
         copies.insert(key, instances, &limits);
     }
-    Ok(Some(copies))
+    Ok(Some((copies, copy.listed)))
 }
 
 fn copy_of(state: &RegistryState) -> RegistryCopy {
@@ -184,7 +201,7 @@ fn copy_of(state: &RegistryState) -> RegistryCopy {
         nodes: instances.iter().map(copied).collect(),
     };
     let services = answered.map(|(key, answered)| service(key, &answered.instances)).collect();
-    RegistryCopy { last_update: now.as_secs(), services }
+    RegistryCopy { last_update: now.as_secs(), services, listed: None }
 }
 
 fn copied(instance: &Instance) -> CopiedInstance {

@@ -16,6 +16,7 @@
 
 mod answer;
 mod catalog;
+mod register;
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -30,7 +31,9 @@ use self::catalog::{Catalog, Rules};
 use super::blocks::{self, Timeouts};
 use super::http::{Call, HttpClient, TlsSettings};
 use super::publish::{Found, Pause, is_secure, publish};
-use super::{BuildContext, Registry, RegistryKind, Services};
+use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
+
+pub(super) use register::REGISTRAR;
 
 /// The registry `eureka`.
 pub(super) const KIND: RegistryKind = RegistryKind { name: "eureka", schema, build };
@@ -86,7 +89,8 @@ fn schema() -> Value {
                 "description": "Whether only changes are fetched after the first answer.",
                 "type": "boolean", "default": true
             },
-            "tls": TlsSettings::schema()
+            "tls": TlsSettings::schema(),
+            "auto_routes": auto_routes::schema()
         },
         "required": ["host"],
         "additionalProperties": false
@@ -96,14 +100,21 @@ fn schema() -> Value {
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
     let block: Block = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
     let client = block.timeout.client(block.host, block.tls, MAX_ANSWER_BYTES, context)?;
-    let prefix = block.prefix.trim_matches('/');
     Ok(Box::new(Eureka {
         client,
-        prefix: if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") },
+        prefix: path_prefix(&block.prefix),
         interval: Duration::from_secs(block.fetch_interval),
         with_delta: block.delta.unwrap_or(true),
         rules: Rules { default_weight: block.weight, zone: block.zone, with_starting: block.starting },
     }))
+}
+
+/// The path in front of `apps`, with a slash at both ends.
+fn path_prefix(written: &str) -> String {
+    match written.trim_matches('/') {
+        "" => "/".to_owned(),
+        prefix => format!("/{prefix}/"),
+    }
 }
 
 impl Registry for Eureka {
@@ -116,6 +127,11 @@ impl Registry for Eureka {
                 match self.refresh(&mut catalog).await {
                     Ok(touched) => {
                         pause.reset();
+                        if services.list_of().is_some()
+                            && let Some(catalog) = &catalog
+                        {
+                            services.listed(catalog.names());
+                        }
                         // After a failure every service gets its answer again, which ends the failure.
                         let touched = touched.filter(|_| !has_failed);
                         has_failed = false;
@@ -123,6 +139,7 @@ impl Registry for Eureka {
                     }
                     Err(reason) => {
                         has_failed = true;
+                        services.list_failed(&reason);
                         services.failed(None, &reason);
                         pause.wait().await;
                     }

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::limits::WEIGHT_MAX;
-use super::{BuildContext, Registry, RegistryKind, Services};
+use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
 pub(super) const KIND: RegistryKind = RegistryKind { name: "file", schema, build };
 
@@ -30,7 +30,8 @@ fn schema() -> Value {
         "properties": {
             "files": {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "string", "minLength": 1}, "description": "Files, folders (their `.json`, `.yaml` and `.yml` files), or `FOLDER/*.ENDING`."},
             "interval_ms": {"type": "integer", "minimum": 10, "maximum": 86_400_000, "default": 500, "description": "Milliseconds between two looks at the files."},
-            "weight": {"type": "integer", "minimum": 0, "maximum": WEIGHT_MAX, "default": 1, "description": "The weight of targets without the label `__weight__`."}
+            "weight": {"type": "integer", "minimum": 0, "maximum": WEIGHT_MAX, "default": 1, "description": "The weight of targets without the label `__weight__`."},
+            "auto_routes": auto_routes::schema()
         },
         "required": ["files"],
         "additionalProperties": false
@@ -96,10 +97,15 @@ impl Registry for Targets {
                 }
                 let reason = looked.reason();
                 if looked.has_changed || (is_due && reason.is_none()) {
-                    services.replace_all(self.all());
+                    let all = self.all();
+                    if services.list_of().is_some() {
+                        services.listed(all.keys().map(|key| key.service.clone()).collect());
+                    }
+                    services.replace_all(all);
                 }
                 is_due = reason.is_some();
                 if let Some(reason) = reason {
+                    services.list_failed(&reason);
                     services.failed(None, &reason);
                 }
                 tokio::time::sleep(pause).await;

@@ -106,17 +106,30 @@ impl Reply {
         if self.status == 200 {
             return Ok(&self.body);
         }
+        Err(self.refusal())
+    }
+
+    /// The body of an answer with a status from 200 to 299.
+    ///
+    /// # Errors
+    /// As [`Reply::ok`].
+    pub(crate) fn success(&self) -> Result<&[u8], String> {
+        if (200..300).contains(&self.status) { Ok(&self.body) } else { Err(self.refusal()) }
+    }
+
+    /// The status and the beginning of the body.
+    fn refusal(&self) -> String {
         let text: String = String::from_utf8_lossy(&self.body).chars().take(SHOWN_MAX_CHARS).collect();
         let hint = match self.status {
             401 | 403 => ", which means that the credentials are missing, wrong or expired",
             _ => "",
         };
         let status = self.status;
-        Err(if text.is_empty() {
+        if text.is_empty() {
             format!("status {status}{hint}")
         } else {
             format!("status {status}{hint}: {text}")
-        })
+        }
     }
 
     /// The value of a field, if it is text.
@@ -190,6 +203,16 @@ impl HttpClient {
             }
         }
         Err(failures.join("; "))
+    }
+
+    /// Sends the call to every server. One result each, in the order of the settings; its error is the server's name and the
+    /// reason.
+    pub(crate) async fn call_each(&self, call: &Call) -> Vec<Result<Reply, String>> {
+        let mut results = Vec::new();
+        for index in 0..self.inner.servers.len() {
+            results.push(self.call_at(index, call).await);
+        }
+        results
     }
 
     /// Sends the call to the server of that index only, within the deadline of the call or of the settings.

@@ -18,8 +18,10 @@
 
 mod answer;
 mod asker;
+mod list;
 mod payload;
 mod push;
+mod register;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,7 +40,9 @@ use super::blocks::{self, Timeouts};
 use super::http::TlsSettings;
 use super::limits::Limits;
 use super::poll::{Pushed, poll};
-use super::{BuildContext, Registry, RegistryKind, Services};
+use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
+
+pub(super) use register::REGISTRAR;
 
 /// The registry `nacos`.
 pub(super) const KIND: RegistryKind = RegistryKind { name: "nacos", schema, build };
@@ -105,7 +109,8 @@ fn schema() -> Value {
                 "description": "The port of gRPC lies so far above the port of HTTP.",
                 "type": "integer", "minimum": 0, "maximum": 65_000, "default": 1000
             },
-            "tls": TlsSettings::schema()
+            "tls": TlsSettings::schema(),
+            "auto_routes": auto_routes::schema()
         },
         "required": ["host"],
         "additionalProperties": false
@@ -116,24 +121,31 @@ fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, Str
     if block.is_array() {
         return Err(UNSUPPORTED_LIST.to_owned());
     }
+    let asker = Arc::new(asker_of(block, context)?);
     let block: Block = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
+    let servers = block.host.iter().map(|host| blocks::split_user(host).0);
+    let push = match block.push {
+        Some(false) => Vec::new(),
+        _ => servers.filter_map(|server| push::address(&server, block.grpc_port_offset)).collect(),
+    };
+    let interval = Duration::from_secs(block.fetch_interval);
+    Ok(Box::new(Nacos { asker, interval, push, policy: context.policy.clone() }))
+}
+
+/// A client of the cluster that the block names.
+fn asker_of(block: &Value, context: &BuildContext) -> Result<Asker, String> {
+    let block = Block::deserialize(block).map_err(|error| error.to_string())?;
     let (mut servers, mut user) = (Vec::new(), None);
     for host in &block.host {
         let (server, credentials) = blocks::split_user(host);
         servers.push(server);
         user = user.or(credentials);
     }
-    let push = match block.push {
-        Some(false) => Vec::new(),
-        _ => servers.iter().filter_map(|server| push::address(server, block.grpc_port_offset)).collect(),
-    };
     let client = block.timeout.client(servers, block.tls, Limits::default().answer_bytes, context)?;
     let keys =
         Some((block.access_key, block.secret_key)).filter(|(id, key)| !id.is_empty() && !key.is_empty());
     let rules = Rules { default_weight: block.weight, is_grpc: false };
-    let asker = Arc::new(Asker::new(client, &block.prefix, user, keys, rules));
-    let interval = Duration::from_secs(block.fetch_interval);
-    Ok(Box::new(Nacos { asker, interval, push, policy: context.policy.clone() }))
+    Ok(Asker::new(client, &block.prefix, user, keys, rules))
 }
 
 impl Registry for Nacos {
@@ -147,6 +159,7 @@ impl Registry for Nacos {
                 tasks.spawn(Push::new(push, policy, Arc::clone(&asker), following, sender).run());
                 Pushed { wanted, changed }
             });
+            tasks.spawn(list::follow(Arc::clone(&asker), services.clone(), interval));
             let polling = poll(services, interval, pushed, move |question| {
                 let asker = Arc::clone(&asker);
                 async move { asker.ask(&question.key).await }

@@ -41,6 +41,14 @@ pub(super) enum Failure {
     Service(String),
 }
 
+impl From<Failure> for String {
+    fn from(failure: Failure) -> String {
+        match failure {
+            Failure::Registry(reason) | Failure::Service(reason) => reason,
+        }
+    }
+}
+
 /// The result of one call.
 pub(super) type Asked = Result<PollAnswer, Failure>;
 

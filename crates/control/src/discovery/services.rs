@@ -7,6 +7,7 @@ use std::sync::Arc;
 use model::discovery::{Instance, ServiceKey};
 use tokio::sync::Notify;
 
+use super::auto_routes::Names;
 use super::limits::Limits;
 use super::table::{Answered, Outcome, ServiceState, Shared};
 
@@ -70,6 +71,24 @@ impl Services {
     /// keeps its last good instances.
     pub(crate) fn replace_all(&self, all: BTreeMap<ServiceKey, Vec<Instance>>) {
         self.shared.replace_all(self.registry, all, &self.limits);
+    }
+
+    /// Namespace, group and arguments of the services that the registry is to list, as a key without a service; none where
+    /// no routes are made of them.
+    pub(super) fn list_of(&self) -> Option<ServiceKey> {
+        self.shared.auto_routes.as_ref()?.list_of(self.registry)
+    }
+
+    /// The names of all services of the registry. An empty list is an answer.
+    pub(super) fn listed(&self, names: Names) {
+        self.shared.listed(self.registry, names, &self.limits);
+    }
+
+    /// The services of the registry cannot be listed; the last list stays in force.
+    pub(super) fn list_failed(&self, reason: &str) {
+        if let Some(routes) = &self.shared.auto_routes {
+            routes.failed(self.registry, reason);
+        }
     }
 
     /// The instance of services that the registry does not know (`default_service`).

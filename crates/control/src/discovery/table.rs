@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use super::auto_routes::{AutoRoutes, Names};
 use super::copy::Copies;
 use super::limits::{Limits, REASON_MAX_CHARS, shortened_to, usable};
 
@@ -28,6 +29,8 @@ pub(super) struct Shared {
     pub(super) unsaved: Notify,
     /// Held while copies are written.
     pub(super) saving: Mutex<()>,
+    /// The routes that are made of services, if a block asks for some.
+    pub(super) auto_routes: Option<Arc<AutoRoutes>>,
 }
 
 /// One registry.
@@ -120,6 +123,26 @@ impl Shared {
             policy,
             unsaved: Notify::new(),
             saving: Mutex::new(()),
+            auto_routes: None,
+        }
+    }
+
+    pub(super) fn with_auto_routes(self, auto_routes: Option<Arc<AutoRoutes>>) -> Shared {
+        Shared { auto_routes, ..self }
+    }
+
+    /// The services that a registry lists now.
+    pub(super) fn listed(&self, registry: &'static str, names: Names, limits: &Limits) {
+        let Some(routes) = &self.auto_routes else { return };
+        if names.len() > limits.services {
+            let (found, limit) = (names.len(), limits.services);
+            return routes.failed(registry, &format!("it lists {found} services; the limit is {limit}"));
+        }
+        if routes.listed(registry, names)
+            && let Some(state) = self.table.lock().get_mut(registry)
+        {
+            state.is_unsaved = true;
+            self.unsaved.notify_one();
         }
     }
 

@@ -13,9 +13,23 @@ use super::table::Shared;
 use super::{ALL, Discovery, DiscoveryConfig, Services, check};
 
 /// Modules of the folder that are no registry.
-const OTHERS: [&str; 14] = [
-    "blocks", "check", "copy", "each", "followed", "http", "limits", "parts", "poll", "publish", "services",
-    "show", "table", "thread",
+const OTHERS: [&str; 16] = [
+    "auto_routes",
+    "blocks",
+    "check",
+    "copy",
+    "each",
+    "followed",
+    "http",
+    "limits",
+    "parts",
+    "poll",
+    "publish",
+    "registration",
+    "services",
+    "show",
+    "table",
+    "thread",
 ];
 
 fn shared() -> Arc<Shared> {

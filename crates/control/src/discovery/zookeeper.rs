@@ -10,7 +10,7 @@
 //!
 //! An upstream names the service: `{"type": "roundrobin", "discovery_type": "zookeeper", "service_name": "orders"}`. Watches
 //! report each change at once. An instance with the metadata `instance_status` other than `UP` gets no traffic; the metadata
-//! `weight` is its weight. Servers are asked over TCP without TLS, one at a time.
+//! `weight` is its weight. Servers are asked one at a time, over TLS where the block has `tls`.
 
 mod node;
 mod session;
@@ -28,9 +28,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::session::Session;
+use self::session::{Opening, Session};
 use self::tree::{Known, Tree};
 use self::wire::Frame;
+use super::http::TlsSettings;
 use super::limits::WEIGHT_MAX;
 use super::parts::{Collected, shortened};
 use super::publish::{Found, Pause, is_secure, publish};
@@ -73,6 +74,7 @@ struct Config {
     #[serde(default)]
     timeout: Timeout,
     auth: Option<Auth>,
+    tls: Option<TlsSettings>,
 }
 
 #[derive(Deserialize)]
@@ -109,6 +111,9 @@ fn default_scheme() -> String {
 }
 
 fn schema() -> Value {
+    let mut tls = TlsSettings::schema();
+    tls["description"] =
+        json!("TLS to the servers, at their port for it; without this, plain TCP. An empty map is enough.");
     json!({
         "type": "object",
         "properties": {
@@ -149,7 +154,8 @@ fn schema() -> Value {
                 },
                 "required": ["user", "password"],
                 "additionalProperties": false
-            }
+            },
+            "tls": tls
         },
         "required": ["host"],
         "additionalProperties": false
@@ -185,9 +191,14 @@ impl ZooKeeper {
             .auth
             .as_ref()
             .map(|auth| (auth.scheme.clone(), format!("{}:{}", auth.user, auth.password)));
-        let connect = Duration::from_millis(config.timeout.connect);
-        let timeout = Duration::from_millis(config.timeout.session);
-        match Session::open(server, &self.policy, credentials.as_ref(), connect, timeout).await {
+        let opening = Opening {
+            policy: &self.policy,
+            tls: config.tls.as_ref(),
+            credentials: credentials.as_ref(),
+            connect_timeout: Duration::from_millis(config.timeout.connect),
+            session_timeout: Duration::from_millis(config.timeout.session),
+        };
+        match Session::open(server, &opening).await {
             Ok(session) => {
                 let Err(reason) = config.follow(session, services).await;
                 reason

@@ -25,6 +25,8 @@ impl Reconciler {
 
     /// As [`Reconciler::publish`]; the good forms on disk stay unchanged.
     pub(super) fn hand_over(&mut self, applied: Applied) {
+        let snapshot = applied.snapshot.clone();
+        let applied = self.automatic.lay_over(&self.parts.catalog, applied);
         self.prepare_secrets(&applied);
         self.parts.ocsp.follow(&applied, &*self.parts.secrets);
         let publisher = &mut self.parts.publisher;
@@ -45,7 +47,7 @@ impl Reconciler {
         self.reference_faults.retain(|fault| !touched(fault));
         self.reference_faults.extend(self.secret_faults(&applied));
         self.reference_faults.truncate(MAX_COMPILE_FAULTS);
-        self.snapshot = applied.snapshot;
+        self.snapshot = snapshot;
         let touched = applied.faults.into_iter().chain(self.compile_faults.iter().cloned());
         let touched = touched.filter_map(|fault| fault.key).collect();
         told::tell_skipped(&applied.diff);

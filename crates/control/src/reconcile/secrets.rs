@@ -35,7 +35,7 @@ impl Reconciler {
     pub(super) fn take_changed_secrets(&mut self) {
         let changed = self.parts.secrets.take_changed();
         let keys: BTreeSet<Key> =
-            changed.iter().flat_map(|reference| self.snapshot.referring_to_secret(reference)).collect();
+            changed.iter().flat_map(|reference| self.served().referring_to_secret(reference)).collect();
         let objects = self.publish_again(keys);
         if objects > 0 {
             tracing::info!(objects, "secrets have changed");
@@ -51,7 +51,7 @@ impl Reconciler {
     /// Publishes unchanged objects again, and returns their number.
     fn publish_again(&mut self, keys: BTreeSet<Key>) -> usize {
         let difference = |key: Key| {
-            let object = self.snapshot.get(&key)?.clone();
+            let object = self.served().get(&key)?.clone();
             Some(Difference { key, before: Some(object.clone()), after: Some(object) })
         };
         let diff: Vec<Difference> = keys.into_iter().filter_map(difference).collect();

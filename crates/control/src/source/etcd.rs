@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::outbound::OutboundPolicy;
 use thiserror::Error;
 
 pub use client::Etcd;
@@ -46,6 +47,8 @@ pub struct EtcdConfig {
     pub user: Option<(String, String)>,
     /// The settings of TLS for `https` endpoints.
     pub tls: EtcdTls,
+    /// The addresses that may not be connected to; none: every address may.
+    pub policy: Option<OutboundPolicy>,
     /// Time limit for the answer of one endpoint to a call.
     pub timeout: Duration,
     /// Time that a start waits for etcd when there is no copy of its data.

@@ -14,6 +14,7 @@ use crate::acme::AcmeConfig;
 use crate::admin::auth::AdminKey;
 use crate::clock::Clock;
 use crate::discovery::Discovery;
+use crate::discovery::registration::Registration;
 use crate::ocsp::Ocsp;
 use crate::reconcile::file::DeclarativeFile;
 use crate::reconcile::source::Source;
@@ -59,6 +60,8 @@ pub struct ControlConfig {
     pub ticket_keys: Option<Arc<dyn SharedTicketKeys>>,
     /// The registries that name nodes of upstreams, if any are configured; the compiler behind the publisher has them too.
     pub discovery: Option<Arc<Discovery>>,
+    /// The registrations of this instance in registries, if there are any.
+    pub registration: Option<Arc<Registration>>,
 }
 
 /// The source of the configuration.

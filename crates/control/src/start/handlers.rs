@@ -10,6 +10,7 @@ use crate::admin::auth::Gate;
 use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
 use crate::control_api::{ControlApi, ControlParts};
 use crate::discovery::Discovery;
+use crate::discovery::registration::Registration;
 use crate::metrics_server::Metrics;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
@@ -33,21 +34,24 @@ pub(super) struct HandlerParts {
     pub(super) admin: AdminConfig,
     pub(super) catalog: Arc<Catalog>,
     pub(super) reports: Reports,
-    pub(super) status: Status,
+    pub(super) status: Arc<Status>,
     pub(super) sealer: Sealer,
     pub(super) acme: Option<Arc<Acme>>,
     pub(super) discovery: Option<Arc<Discovery>>,
+    pub(super) registration: Option<Arc<Registration>>,
 }
 
 /// Makes the handlers.
 pub(super) fn handlers(parts: HandlerParts) -> Handlers {
-    let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, acme, discovery } = parts;
+    let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, .. } = parts;
+    let HandlerParts { acme, discovery, registration, .. } = parts;
     let control = ControlApi::new(ControlParts {
         view: view.clone(),
         reconcile: reconcile.clone(),
         catalog: Arc::clone(&catalog),
         reports: reports.clone(),
         discovery,
+        registration,
     });
     let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone());
     let admin = Admin::new(AdminParts {
@@ -62,10 +66,5 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         acme,
         max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
     });
-    Handlers {
-        admin: Arc::new(admin),
-        control: Arc::new(control),
-        status: Arc::new(status),
-        metrics: Arc::new(metrics),
-    }
+    Handlers { admin: Arc::new(admin), control: Arc::new(control), status, metrics: Arc::new(metrics) }
 }

@@ -7,6 +7,7 @@ pub(super) mod graphql;
 mod multipart;
 mod time;
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use message::Version;
@@ -211,6 +212,13 @@ impl Exchange {
             Builtin::UpstreamStatus => {
                 self.each_attempt(|attempt| attempt.failed.map_or(attempt.status, Cause::status).to_string())
             }
+            Builtin::WeirAttempts => self.each_attempt(|attempt| {
+                let result = attempt.failed.map_or_else(
+                    || Cow::Owned(attempt.status.to_string()),
+                    |cause| Cow::Borrowed(cause.code()),
+                );
+                format!("{} {result} {}", attempt.address, seconds(attempt.total_us))
+            }),
             Builtin::UpstreamConnectTime => self.each_attempt(|attempt| seconds(attempt.connect_us)),
             Builtin::UpstreamHeaderTime => self.each_attempt(|attempt| seconds(attempt.head_us)),
             Builtin::UpstreamResponseTime => self.each_attempt(|attempt| seconds(attempt.total_us)),

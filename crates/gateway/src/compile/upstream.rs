@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::resource::{
-    Balance, HashOn, HttpVersion, KeepalivePool, PassHost as WrittenPassHost, Scheme, Upstream as Written,
+    Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, Scheme, Upstream as Written,
 };
 use model::snapshot::Snapshot;
 use model::{Key, Kind};
 use router::vars::Template;
 use stdx::published::Published;
 
-use super::{CompileFault, Compiler, HeldUpstream, route};
+use super::{CompileFault, Compiler, HeldUpstream, protection, retry, route};
 use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::{HashKey, PassHost, Upstream};
 use net::endpoint::{KeepAlive, Protocol};
@@ -23,7 +23,7 @@ use serde_json::Value;
 impl Compiler {
     /// Compiles the upstream that `owner` is or embeds, or takes it out.
     pub(super) fn compile_upstream(&mut self, snapshot: &Snapshot, owner: &Key) {
-        let identity = owner.path();
+        let identity: Arc<str> = owner.path().into();
         let slot = self.current.upstream_slots.get(&*identity).copied();
         let written = snapshot.get(owner).and_then(|object| object.resource.upstream().cloned());
         match (written, slot) {
@@ -31,9 +31,10 @@ impl Compiler {
             (None, Some(slot)) => {
                 self.current.upstream_slots.remove(&*identity);
                 self.current.upstreams.take(slot);
+                self.end_checks(&identity);
             }
             (Some(written), slot) => match self.build_upstream(snapshot, &identity, &written, slot) {
-                Ok(build) => self.place_upstream(identity.into(), slot, build),
+                Ok(build) => self.place_upstream(identity, slot, build),
                 Err(reason) => {
                     self.note(CompileFault { key: owner.clone(), reason, kept: slot.is_some() });
                 }
@@ -49,10 +50,10 @@ impl Compiler {
         written: &Written,
     ) -> Result<(), String> {
         let slot = self.current.upstream_slots.get(&**identity).copied();
-        let build = self.build_upstream(snapshot, identity, written, slot)?;
-        // The table gets a copy of the name, so that the reference count of `identity` shows whether the plugin still
-        // exists.
-        self.place_upstream(Arc::from(&**identity), slot, build);
+        // A copy of the name, so that the reference count of `identity` shows whether the plugin still exists.
+        let copy = Arc::from(&**identity);
+        let build = self.build_upstream(snapshot, &copy, written, slot)?;
+        self.place_upstream(copy, slot, build);
         let uses_certificate = written.tls.as_ref().is_some_and(|tls| tls.client_cert_id.is_some());
         let held = HeldUpstream {
             holder: Arc::downgrade(identity),
@@ -81,11 +82,13 @@ impl Compiler {
 
     /// Takes out upstreams of plugins that no longer exist.
     pub(super) fn sweep_plugin_upstreams(&mut self) {
-        let current = &mut self.current;
+        let (current, health) = (&mut self.current, self.health.as_deref());
         self.plugin_upstreams.retain(|identity, held| {
             let is_held = held.holder.strong_count() > 0;
             if !is_held && let Some(slot) = current.upstream_slots.remove(&**identity) {
                 current.upstreams.take(slot);
+                // Only the start of the thread can fail.
+                let _ = health.map(|monitor| monitor.set(&Arc::from(&**identity), None));
             }
             is_held
         });
@@ -114,7 +117,7 @@ impl Compiler {
     fn build_upstream(
         &mut self,
         snapshot: &Snapshot,
-        identity: &str,
+        identity: &Arc<str>,
         written: &Written,
         slot: Option<u32>,
     ) -> Result<Upstream, String> {
@@ -123,12 +126,17 @@ impl Compiler {
             nodes: written.nodes.iter().map(planned).collect(),
             tls: self.upstream_tls(snapshot, written)?,
             protocol: protocol(written),
-            keep_alive: keep_alive(written.keepalive_pool.as_ref()),
+            keep_alive: keep_alive(written),
             derive: balancer.derive,
             note: None,
         };
+        let probe = self.probe(snapshot, written)?;
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
+        let protection = protection::compile(identity, written, before.map(|before| &**before));
+        let checked_before = before.and_then(|before| before.health.clone());
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
+        let retry =
+            written.retry.as_deref().map(|policy| retry::policy(policy, before.map(|before| &**before)));
         let sticky_before = before.and_then(|before| before.policies.sticky.clone());
         // Another method is another state machine and starts with empty state. The same method continues with the new
         // nodes.
@@ -140,12 +148,15 @@ impl Compiler {
         let policies = self.policies(identity, written, sticky_before.as_deref())?;
         let default_port = written.scheme.default_port();
         let discovered = self.fill(written.discovery.as_deref(), &cell, plan, default_port, filled_before);
+        let checks = written.checks.as_deref().zip(probe);
+        let health = self.follow_checks(identity, &cell, checks, checked_before.as_ref())?;
         Ok(Upstream {
-            identity: identity.into(),
+            identity: identity.clone(),
             slot: slot.unwrap_or_default(),
             balancer,
             hash_key,
             nodes: cell,
+            health,
             discovered,
             policies: Arc::new(policies),
             pass_host: match &written.pass_host {
@@ -158,7 +169,10 @@ impl Compiler {
             needs_http2: matches!(written.scheme, Scheme::Grpc | Scheme::Grpcs),
             retries: written.retries,
             retry_timeout_ms: written.retry_timeout.map_or(0, milliseconds),
+            retry,
+            deadline: written.deadline.as_deref().map(retry::deadline),
             timeouts: written.timeout.as_ref().map_or(self.default_timeouts, route::timeouts),
+            protection,
         })
     }
 }
@@ -198,12 +212,17 @@ fn protocol(written: &Written) -> Protocol {
     }
 }
 
-fn keep_alive(pool: Option<&KeepalivePool>) -> KeepAlive {
-    pool.map_or_else(KeepAlive::default, |pool| KeepAlive {
+fn keep_alive(written: &Written) -> KeepAlive {
+    let limits = written.limits.as_deref();
+    let max_connections = limits.and_then(|limits| limits.max_connections_per_node).unwrap_or(0);
+    let pool = written.keepalive_pool.as_ref();
+    let keep_alive = pool.map_or_else(KeepAlive::default, |pool| KeepAlive {
         size: pool.size,
         idle_timeout_ms: milliseconds(pool.idle_timeout),
         requests: pool.requests,
-    })
+        max_connections,
+    });
+    KeepAlive { max_connections, ..keep_alive }
 }
 
 pub(super) fn milliseconds(duration: Duration) -> u64 {

@@ -24,22 +24,37 @@ impl Compiler {
         if !matches!(upstream.scheme, Scheme::Https | Scheme::Grpcs) {
             return Ok(None);
         }
-        let tls = upstream.tls.as_deref();
         let identity = ClientIdentity {
+            alpn: match (upstream.scheme, upstream.http_version) {
+                (Scheme::Grpcs, _) => ALPN_HTTP2,
+                (_, HttpVersion::Http2) => ALPN_HTTP2_OR_HTTP1,
+                (_, HttpVersion::Http1) => ALPN_HTTP1,
+            },
+            ..self.client_identity(snapshot, upstream)?
+        };
+        let found = self.services.tls().intern(identity);
+        found.map(Some).map_err(|reason| format!("tls: {reason}"))
+    }
+
+    /// The identity that `tls` of an upstream describes, without ALPN.
+    ///
+    /// # Errors
+    /// A certificate, key or secret that cannot be used, as a sentence.
+    pub(super) fn client_identity(
+        &self,
+        snapshot: &Snapshot,
+        upstream: &Upstream,
+    ) -> Result<ClientIdentity, String> {
+        let tls = upstream.tls.as_deref();
+        Ok(ClientIdentity {
             verifies: tls.is_some_and(|tls| tls.verify || tls.ca_certs.is_some()),
             roots: tls
                 .and_then(|tls| tls.ca_certs.as_deref())
                 .map(|text| self.authorities(text))
                 .transpose()?,
             certificate: tls.map(|tls| self.certificate(snapshot, tls)).transpose()?.flatten(),
-            alpn: match (upstream.scheme, upstream.http_version) {
-                (Scheme::Grpcs, _) => ALPN_HTTP2,
-                (_, HttpVersion::Http2) => ALPN_HTTP2_OR_HTTP1,
-                (_, HttpVersion::Http1) => ALPN_HTTP1,
-            },
-        };
-        let found = self.services.tls().intern(identity);
-        found.map(Some).map_err(|reason| format!("tls: {reason}"))
+            alpn: &[],
+        })
     }
 
     /// The authorities that nodes are verified against in place of the process's.

@@ -13,6 +13,7 @@ use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use exchange::observe::metrics::{Labels, Series, SharedSeries};
 use exchange::observe::upstream_tls;
 use exchange::overload::capacity::Shortage;
+use exchange::overload::retry_reason::RetryReason;
 use net::tls::server::SiteTable;
 use stdx::prometheus_text::{header, sample, scalar};
 
@@ -116,6 +117,7 @@ fn write_histogram(text: &mut String, kind: &str, labels: &Labels, totals: &Hist
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
     write_grpc(workers.clone(), text);
+    write_retries(workers.clone(), text);
     write_stalls(workers.clone(), text);
     write_handshakes(workers.clone(), text);
     upstream_tls::write(workers.clone().map(|worker| &*worker.upstream_tls), text);
@@ -244,6 +246,27 @@ fn write_grpc<'a>(workers: impl Iterator<Item = &'a Status>, text: &mut String) 
     for (status, count) in &totals {
         sample(text, name, &[("grpc_status", status)], count);
     }
+}
+
+fn write_retries<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    let name = "weir_upstream_retries_total";
+    header(text, name, "counter", "Attempts at nodes after a first one, by the reason for them.");
+    for reason in RetryReason::ALL {
+        let count: u64 = workers.clone().map(|worker| worker.retries.retries(reason)).sum();
+        sample(text, name, &[("reason", &reason.code())], count);
+    }
+    let (mut sent, mut won) = (0, 0);
+    for worker in workers.clone() {
+        let (hedges, hedges_won) = worker.retries.hedges();
+        (sent, won) = (sent + hedges, won + hedges_won);
+    }
+    let help = "Second attempts that were begun because the first one was slow.";
+    scalar(text, "weir_upstream_hedges_total", "counter", help, sent);
+    let help = "Second attempts with the first response head.";
+    scalar(text, "weir_upstream_hedges_won_total", "counter", help, won);
+    let refused: u64 = workers.map(|worker| worker.retries.refusals()).sum();
+    let help = "Retries that were not made because the budget of the upstream was used up.";
+    scalar(text, "weir_upstream_retries_refused_total", "counter", help, refused);
 }
 
 fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {

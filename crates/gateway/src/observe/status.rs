@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use super::current_work::CurrentWorkCell;
 use super::failures::FailureCounts;
 use super::grpc_counts::GrpcCounts;
+use super::retry_counts::RetryCounts;
 use crate::observe::idle_counts::IdleCounts;
 use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::capacity::Shortage;
@@ -65,6 +66,8 @@ pub struct Status {
     pub failures: FailureCounts,
     /// gRPC calls by their status.
     pub grpc: GrpcCounts,
+    /// Retries by their reason.
+    pub retries: RetryCounts,
     /// Client connections without a request in flight.
     pub idle: IdleCounts,
     /// How many of them other workers have asked it to close, by the resource that is short.

@@ -6,148 +6,115 @@ use std::task::Poll;
 
 use stdx::pooled::PooledBox;
 
+use super::active_attempt::{ActiveAttempt, InFlightGuard, finish_attempt, micros, record_of, set_host};
+use super::attempt_limit::AttemptLimit;
 use super::connect::connect;
+use super::deadline;
+use super::discard;
 use super::download::{self, Download};
 use super::grpc;
-use super::min_rate::MinRateGuard;
-use super::phases::{self, Chains};
-use super::request_failure;
+use super::head_wait;
+use super::hedge;
+use super::phases::Chains;
+use super::protection::HeldNode;
 use super::respond;
-use super::retry::RetryInput;
+use super::retries::Retries;
 use super::run::{Outcome, Run};
 use super::target::Forward;
-use super::upload::{Progress, Upload};
-use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor, gone};
+use super::upload::Upload;
 use super::websocket;
 use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
-use crate::context::WorkerContext;
 use crate::upstream::service::{CheckedOutNode, Checkout};
-use crate::upstream::state::Selection;
-use crate::upstream::stream::PooledStream;
-use crate::upstream::{PassHost, Upstream};
+use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
-use exchange::deadline::Expired;
-use exchange::exchange::Attempt;
 use exchange::failure::{Cause, Failure, Sent};
-use exchange::plugin::Phase;
 
-/// Most interim responses of an endpoint before its final one; more would be a flood.
-const INTERIM_MAX: u32 = 32;
-/// An attempt in flight.
-struct ActiveAttempt {
-    origin: PooledStream,
-    selected: Selection,
-    started_ns: u64,
-    connect_us: u64,
+/// The end of an attempt that did not fail.
+pub(super) enum AttemptEnd {
+    /// The response was passed on.
+    Answered(Outcome),
+    /// The response was discarded, because the retry policy asks for another attempt.
+    Discarded,
 }
 
-/// Makes an attempt at `selected`, on a `fresh` connection or an open one. A failure comes with the progress of the
-/// attempt.
+/// Makes an attempt at the node that is `held`, on an open connection or, if the attempt is repeated, on a fresh one. A
+/// failure comes with the progress of the attempt.
 pub(super) async fn attempt_at<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
     upload: &mut Upload<'_, '_>,
-    selected: Selection,
-    fresh: bool,
-) -> Result<Outcome, (Failure, RetryInput)> {
+    held: HeldNode,
+    wanted: &WantedNode,
+    retries: &mut Retries,
+) -> Result<AttemptEnd, (Failure, AttemptProgress)> {
     let Forward { run, upstream, timeouts, .. } = *forward;
     // The selection read the clock just now, or a failed attempt did.
     let started_ns = run.local().recent_ns();
-    let in_flight = InFlightGuard { context: run.context, upstream, selected, started_ns, is_over: false };
+    let selected = held.selected;
+    let in_flight = InFlightGuard::new(run.context, upstream, held, started_ns);
     let CheckedOutNode { address, endpoint_id, host, checkout } =
-        run.context.upstreams.checkout(exchange, upstream, selected, fresh);
+        run.context.upstreams.checkout(exchange, upstream, selected, retries.is_repeated());
     set_host(exchange, upstream, host);
-    let method = exchange.request.method;
-    let before =
-        RetryInput { sent: Sent::Nothing, reused: false, method, body_is_whole: true, repeated: false };
-    exchange.attempts.push(Attempt {
-        address,
-        endpoint_id,
-        scheme: upstream.scheme,
-        status: 0,
-        failed: None,
-        connect_us: 0,
-        head_us: 0,
-        total_us: 0,
-    });
+    let before = AttemptProgress { sent: Sent::Nothing, is_reused: false };
+    let limit = AttemptLimit::new(upstream, run.local().now_ms());
+    exchange.attempts.push(record_of(upstream, address, endpoint_id));
     let (origin, connect_us) = match checkout {
         Checkout::Stream(stream) => (stream, 0),
         Checkout::None(opening) => {
             // In a pooled box, because nearly every attempt finds an open connection and needs no state for this.
-            match PooledBox::pin(connect(run, opening, timeouts.connect_ms, server)).await {
+            let timeout_ms = limit.shorten(timeouts.connect_ms, run.local().now_ms()).unwrap_or(1);
+            match PooledBox::pin(connect(run, opening, timeout_ms, server)).await {
                 Ok(stream) => (stream, micros(started_ns, run.local().clock_ns())),
                 Err(failure) => {
-                    finish_attempt(exchange, in_flight, Some(&failure));
+                    let failure = deadline::judge(run, failure);
+                    finish_attempt(exchange, in_flight, Some(&failure), false);
                     return Err((failure.at(address), before));
                 }
             }
         }
     };
-    let mut attempt = ActiveAttempt { origin, selected, started_ns, connect_us };
-    match exchange_with(forward, exchange, server, upload, &mut attempt).await {
+    let mut attempt = ActiveAttempt { origin, in_flight, address, connect_us, limit };
+    let ended = exchange_with(forward, exchange, server, upload, &mut attempt, wanted, retries).await;
+    // A hedged attempt may have taken the place of the first one.
+    let ActiveAttempt { mut origin, in_flight, address, .. } = attempt;
+    match ended {
         Ok(Ended::Whole { request_done }) => {
-            run.context.upstreams.checkin(attempt.origin, request_done);
-            finish_attempt(exchange, in_flight, None);
-            Ok(Outcome::Done)
+            run.context.upstreams.checkin(origin, request_done);
+            finish_attempt(exchange, in_flight, None, false);
+            Ok(AttemptEnd::Answered(Outcome::Done))
+        }
+        Ok(Ended::Discarded { request_done }) => {
+            let is_drained = request_done && discard::drain(&mut origin).await;
+            run.context.upstreams.checkin(origin, is_drained);
+            finish_attempt(exchange, in_flight, None, false);
+            exchange.response.clear();
+            if let Some(call) = &mut exchange.grpc {
+                call.status = None;
+            }
+            Ok(AttemptEnd::Discarded)
         }
         Ok(Ended::Tunnel) => {
-            finish_attempt(exchange, in_flight, None);
-            let Some((endpoint, bytes)) = attempt.origin.into_tunnel() else {
+            let node = finish_attempt(exchange, in_flight, None, false);
+            let Some((endpoint, bytes)) = origin.into_tunnel() else {
                 let failure =
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 return Err((failure.at(address), before));
             };
             run.local().give_bytes(bytes);
-            Ok(Outcome::Tunnel { endpoint: Box::new(endpoint), idle_timeout_ms: timeouts.tunnel_idle_ms })
+            Ok(AttemptEnd::Answered(Outcome::Tunnel {
+                endpoint: Box::new(endpoint),
+                idle_timeout_ms: timeouts.tunnel_idle_ms,
+                places: run.places_of_tunnel(node),
+            }))
         }
         Err(failure) => {
-            let AttemptProgress { sent, is_reused } = attempt.origin.progress();
-            let report = RetryInput { sent, reused: is_reused, ..before };
-            finish_attempt(exchange, in_flight, Some(&failure));
-            run.context.upstreams.checkin(attempt.origin, false);
-            Err((failure.at(address), report))
-        }
-    }
-}
-
-fn finish_attempt(exchange: &mut Exchange, in_flight: InFlightGuard<'_>, failure: Option<&Failure>) {
-    // A whole response read the clock at its end.
-    let local = &in_flight.context.local;
-    let ended_ns = if failure.is_none() { local.recent_ns() } else { local.clock_ns() };
-    let last = exchange.attempts.last_mut().expect("pushed when the attempt began");
-    last.total_us = micros(in_flight.started_ns, ended_ns);
-    last.failed = failure.map(|failure| failure.cause);
-    in_flight.finish(last);
-}
-
-/// Counts an attempt at its endpoint's balancer until it is finished or dropped, because a plugin's panic must not
-/// leave the endpoint loaded for ever.
-struct InFlightGuard<'t> {
-    context: &'t WorkerContext,
-    upstream: &'t Upstream,
-    selected: Selection,
-    started_ns: u64,
-    is_over: bool,
-}
-
-impl InFlightGuard<'_> {
-    #[cold]
-    fn abandon(&self) {
-        let latency_us = micros(self.started_ns, self.context.local.clock_ns());
-        self.context.upstreams.abandoned(self.upstream, self.selected, latency_us);
-    }
-
-    fn finish(mut self, attempt: &Attempt) {
-        self.is_over = true;
-        self.context.upstreams.record(self.upstream, self.selected, attempt);
-    }
-}
-
-impl Drop for InFlightGuard<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.abandon();
+            let failure = deadline::judge(run, failure);
+            let progress = origin.progress();
+            // The connection ends before its place at the node is given back and wakes a waiting request.
+            run.context.upstreams.checkin(origin, false);
+            finish_attempt(exchange, in_flight, Some(&failure), progress.is_reused);
+            Err((failure.at(address), progress))
         }
     }
 }
@@ -158,38 +125,67 @@ enum Ended {
         /// Whether the request was sent whole as well, so that the connection is clean.
         request_done: bool,
     },
+    /// The response gives way to a retry; its body was not read.
+    Discarded {
+        /// Whether the request was sent whole.
+        request_done: bool,
+    },
     /// The endpoint switched protocols.
     Tunnel,
 }
 
 /// Sends the request and forwards the response, over one stream.
-async fn exchange_with<S: DownstreamStream>(
-    forward: &Forward<'_, '_>,
+async fn exchange_with<'r, S: DownstreamStream>(
+    forward: &Forward<'r, '_>,
     exchange: &mut Exchange,
     server: &mut S,
     upload: &mut Upload<'_, '_>,
-    attempt: &mut ActiveAttempt,
+    attempt: &mut ActiveAttempt<'r>,
+    wanted: &WantedNode,
+    retries: &mut Retries,
 ) -> Result<Ended, Failure> {
-    let Forward { run, chains, .. } = *forward;
+    let Forward { run, chains, upstream, .. } = *forward;
+    if let Some(policy) = &upstream.deadline {
+        deadline::pass_on(run, exchange, policy);
+    }
     grpc::reduce_timeout(exchange, run.local().recent_ns());
     if exchange.decision.is_upgrade && attempt.origin.is_http2() {
         websocket::check_key(exchange)?;
     }
     attempt.origin.start_request(exchange, upload.length(server));
     upload.begin(server, &mut attempt.origin);
-    loop_interim(forward, exchange, server, upload, attempt).await?;
+    let hedging = upstream.retry.as_deref().filter(|policy| policy.hedge_after_ms != 0);
+    match hedging.filter(|_| hedge::is_allowed(forward, exchange, upload.length(server))) {
+        // In a pooled box, because few requests are hedged.
+        Some(policy) => {
+            let waits =
+                hedge::wait_for_final(forward, policy, exchange, server, upload, attempt, wanted, retries);
+            PooledBox::pin(waits).await?;
+        }
+        None => {
+            let ActiveAttempt { origin, limit, .. } = attempt;
+            head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await?;
+        }
+    }
+    let (started_ns, selected) = (attempt.in_flight.started_ns, attempt.in_flight.selected);
 
-    let head_us = micros(attempt.started_ns, run.local().clock_ns());
+    let head_us = micros(started_ns, run.local().clock_ns());
     let record = exchange.attempts.last_mut().expect("pushed when the attempt began");
     (record.status, record.connect_us, record.head_us) =
         (exchange.response.status, attempt.connect_us, head_us);
     grpc::note_status(exchange, None);
-    if let Some(sticky) = &forward.upstream.policies.sticky
-        && let Some(tag) = run.context.upstreams.tag_of(forward.upstream, attempt.selected)
+    if let Some(policy) = &upstream.retry {
+        let request_done = upload.is_done();
+        if retries.discards_response(policy, forward, exchange, server, upload, selected) {
+            return Ok(Ended::Discarded { request_done });
+        }
+    }
+    if let Some(sticky) = &upstream.policies.sticky
+        && let Some(tag) = run.context.upstreams.tag_of(upstream, selected)
     {
         sticky.answered(exchange, tag, run.local().now_ms());
     }
-    exchange.times.upstream_head_ns = attempt.started_ns + head_us * 1_000;
+    exchange.times.upstream_head_ns = started_ns + head_us * 1_000;
     if let Some(permit) = run.permit.take() {
         permit.answered(run.local().recent_ns() / 1_000);
     }
@@ -227,148 +223,4 @@ async fn switch_protocols<S: DownstreamStream>(
     server.start_response(exchange, BodyLength::None);
     respond::send(run, exchange, server, &[]).await;
     Ok(Ended::Tunnel)
-}
-
-fn set_host(exchange: &mut Exchange, upstream: &Upstream, node: Option<std::sync::Arc<str>>) {
-    // A rewrite by a plugin takes precedence over the upstream's `pass_host`.
-    if exchange.target.host_is_rewritten {
-        return;
-    }
-    match &upstream.pass_host {
-        // An attempt at another upstream may have set it.
-        PassHost::Pass => exchange.target.forward_host = None,
-        PassHost::Rewrite(host) => exchange.target.forward_host = Some(host.as_bytes().to_vec()),
-        PassHost::Node => exchange.target.forward_host = node.map(|host| host.as_bytes().to_vec()),
-    }
-}
-
-/// Sends the request and waits for the head of the final response; forwards interim ones.
-async fn loop_interim<S: DownstreamStream>(
-    forward: &Forward<'_, '_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    upload: &mut Upload<'_, '_>,
-    attempt: &mut ActiveAttempt,
-) -> Result<(), Failure> {
-    let Forward { run, chains, .. } = *forward;
-    for _ in 0..INTERIM_MAX {
-        wait_for_head(forward, exchange, server, upload, attempt).await?;
-        match exchange.response.status {
-            101 if exchange.decision.is_upgrade
-                && attempt.origin.is_exclusive()
-                && is_switching(exchange) =>
-            {
-                return Ok(());
-            }
-            101 => return Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")),
-            // The gateway sends 100 (Continue) to the client itself, when it begins to read the body.
-            100 => {}
-            102..200 => {
-                if chains.has(Phase::Informational) {
-                    let mut head = std::mem::take(&mut exchange.response);
-                    phases::each(
-                        run.context,
-                        chains,
-                        Phase::Informational,
-                        exchange,
-                        |instance, exchange| {
-                            instance.plugin.informational(exchange, &mut head);
-                        },
-                    );
-                    exchange.response = head;
-                }
-                server.send_informational(&exchange.response);
-            }
-            _ => return Ok(()),
-        }
-    }
-    Err(Failure::new(Cause::BadResponse, "it sent too many interim responses"))
-}
-
-fn is_switching(exchange: &Exchange) -> bool {
-    exchange.response.upgrade_text().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
-}
-
-async fn wait_for_head<S: DownstreamStream>(
-    forward: &Forward<'_, '_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    upload: &mut Upload<'_, '_>,
-    attempt: &mut ActiveAttempt,
-) -> Result<(), Failure> {
-    let Forward { run, timeouts, .. } = *forward;
-    let begun = run.body_guard.take();
-    let guard = begun.map_or_else(|| MinRateGuard::for_body(&run.local().options.limits), |begun| *begun);
-    let mut wait = Wait::new(run, guard);
-    let mut leaving = false;
-    let waited = poll_fn(|cx| {
-        let mut moved = false;
-        let progress = match upload.poll(cx, exchange, server, &mut attempt.origin, &mut moved) {
-            Ok(progress) => progress,
-            Err(failure) => return Poll::Ready(Err(failure)),
-        };
-        match attempt.origin.poll_head(cx, &mut exchange.response, server.head_capacity()) {
-            Poll::Ready(Err(failure)) if upload.is_broken() && failure.cause == Cause::NoResponse => {
-                return Poll::Ready(Err(failure.because(Cause::SendFailed)));
-            }
-            Poll::Ready(result) => return Poll::Ready(result),
-            Poll::Pending => {}
-        }
-        // Interim responses and 100 (Continue) must not wait for the final response.
-        if let Poll::Ready(Err(_)) = server.poll_flush(cx) {
-            return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
-        }
-        if progress == Progress::NextTurn {
-            return if run.deadline.is_overdue() {
-                Poll::Ready(Err(request_failure::overdue()))
-            } else {
-                Poll::Pending
-            };
-        }
-        if leaving {
-            return if run.deadline.expired() { Poll::Ready(Err(gone())) } else { Poll::Pending };
-        }
-        // The event loop reports the end once per exchange, possibly while the connection was opened.
-        if progress != Progress::AwaitsClient
-            && (run.is_client_leaving.get() || server.poll_closed(cx).is_ready())
-        {
-            leaving = true;
-            run.is_client_leaving.set(true);
-            run.deadline.set(cx, HALF_CLOSE_GRACE_MS);
-            return Poll::Pending;
-        }
-        let waited = match progress {
-            Progress::AwaitsClient => {
-                wait.for_client(cx, moved, || upload.taken_bytes()).map_err(request_failure::lost)
-            }
-            Progress::AwaitsEndpoint => wait
-                .for_endpoint(cx, WaitsFor::Send, timeouts.send_ms, moved)
-                .map_err(|expired| late(expired, Cause::SendTimeout, "it did not take the request in time")),
-            Progress::Ended | Progress::NextTurn => wait
-                .for_endpoint(cx, WaitsFor::Answer, timeouts.read_ms, moved)
-                .map_err(|expired| late(expired, Cause::ReadTimeout, "it did not answer in time")),
-        };
-        match waited {
-            Ok(()) => Poll::Pending,
-            Err(failure) => Poll::Ready(Err(failure)),
-        }
-    })
-    .await;
-    // A head with a malformed beginning is a bad response even if the wait for its rest timed out, as if all of it had
-    // arrived at once.
-    waited.map_err(|failure| attempt.origin.fault_in_head(&mut exchange.response).unwrap_or(failure))
-}
-
-/// The failure of an attempt after the timeout of its step or of its exchange.
-#[cold]
-fn late(expired: Expired, cause: Cause, detail: &'static str) -> Failure {
-    match expired {
-        Expired::Step => Failure::new(cause, detail),
-        Expired::Cap => request_failure::overdue(),
-    }
-}
-
-/// Microseconds between two readings of the clock.
-pub(super) fn micros(from_ns: u64, to_ns: u64) -> u64 {
-    to_ns.saturating_sub(from_ns) / 1_000
 }

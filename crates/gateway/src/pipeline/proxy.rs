@@ -1,24 +1,26 @@
-//! Forwards one request: finds its upstream, selects an endpoint, makes an attempt, and after a failure decides about a
-//! retry. Attempts are counted and deadlines added up only here; `attempt` makes a single attempt.
+//! Forwards one request: finds its upstream, selects an endpoint and makes attempts until a response was passed on or the
+//! request has failed. `attempt` makes a single attempt, `retries` decides about the next one.
 
-use smallvec::SmallVec;
+use stdx::pooled::PooledBox;
 
-use super::attempt::{attempt_at, micros};
+use super::attempt::{AttemptEnd, attempt_at};
+use super::backoff;
 use super::collect;
+use super::deadline;
 use super::grpc;
 use super::phases::{self, Chains};
-use super::retry::{self, Next, RetryInput};
+use super::protection::{self, HeldNode};
+use super::retries::Retries;
 use super::run::{Outcome, Run, refuse_undecided};
 use super::target::Forward;
 use super::upload::Upload;
 use crate::body::{BodyLength, DownstreamStream};
 use crate::upstream::Upstream;
-use crate::upstream::state::Selection;
 use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Cause, Failure};
 use exchange::overload::Priority;
-use exchange::plugin::{NextAttempt, Phase};
+use exchange::plugin::Phase;
 
 /// Forwards the request; an error has not been answered yet.
 pub(super) async fn proxy<S: DownstreamStream>(
@@ -32,6 +34,9 @@ pub(super) async fn proxy<S: DownstreamStream>(
         Box::pin(collect::for_variables(run, exchange, server)).await?;
     }
     grpc::check_version(exchange, upstream)?;
+    if let Some(policy) = &upstream.deadline {
+        deadline::begin(run, exchange, policy)?;
+    }
     collect::wait_for_prefix(run, exchange, server).await?;
     let mut forward = forward_to(run, chains, upstream);
     // Read when the request began to arrive, or by a plugin that waited; matching takes about a microsecond.
@@ -42,14 +47,18 @@ pub(super) async fn proxy<S: DownstreamStream>(
         run.permit
             .set(Some(run.context.upstreams.admit(upstream, priority).ok_or_else(|| overloaded(priority))?));
     }
+    protection::enter_bulkheads(run, exchange, chains)?;
     let mut upload = Upload::new(run, chains, exchange);
     exchange.decision.is_upgrade = wants_websocket(exchange, chains, upload.length(server));
     if server.must_switch_protocols() && !exchange.decision.is_upgrade {
         return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
     }
     let mut wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
-    let mut failed =
-        FailedAttempts { nodes: SmallVec::new(), last: None, repeat: None, repeated: false, started_ns };
+    let mut failed = Retries::new(started_ns);
+    if let Some(policy) = &upstream.retry {
+        policy.budget.note_request(run.local().now_ms());
+        upload.keep(policy.max_body_bytes, server);
+    }
     loop {
         if chains.has(Phase::Attempt) {
             let attempt = failed.next_attempt(exchange);
@@ -65,24 +74,32 @@ pub(super) async fn proxy<S: DownstreamStream>(
             wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
         }
         let upstream = forward.upstream;
-        let selected = match failed.repeat.take() {
+        let held = match failed.repeat.take() {
             Some(selected) if run.context.upstreams.is_current(upstream, selected) => {
                 run.context.upstreams.started_again(upstream, selected);
-                selected
+                HeldNode { selected, hold: run.context.upstreams.hold_again(upstream, selected) }
             }
             // If the node set has changed and no endpoint is left, the failed attempt is the cause to report.
-            _ => run
-                .context
-                .upstreams
-                .select(upstream, &wanted, &failed.nodes)
-                .map_err(|none| failed.last.take().unwrap_or(none))?,
-        };
-        match attempt_at(&forward, exchange, server, &mut upload, selected, failed.repeated).await {
-            Ok(outcome) => return Ok(outcome),
-            Err((failure, report)) => {
-                let report = RetryInput { body_is_whole: upload.rewind(server), ..report };
-                failed.on_failure(&forward, exchange, selected, failure, report)?
+            _ => match protection::select(&forward, server, &wanted, &failed.nodes).await {
+                Err(none) if failed.may_start_again(upstream, &none) => {
+                    protection::select(&forward, server, &wanted, &[]).await
+                }
+                selected => selected,
             }
+            .map_err(|none| failed.last.take().unwrap_or(none))?,
+        };
+        let selected = held.selected;
+        match attempt_at(&forward, exchange, server, &mut upload, held, &wanted, &mut failed).await {
+            Ok(AttemptEnd::Answered(outcome)) => return Ok(outcome),
+            Ok(AttemptEnd::Discarded) => {}
+            Err((failure, progress)) => {
+                let body_is_whole = upload.rewind(server);
+                failed.on_failure(&forward, exchange, selected, failure, progress, body_is_whole)?;
+            }
+        }
+        let wait_ms = failed.take_wait_ms();
+        if wait_ms > 0 {
+            PooledBox::pin(backoff::wait(run, server, wait_ms)).await?;
         }
     }
 }
@@ -90,91 +107,6 @@ pub(super) async fn proxy<S: DownstreamStream>(
 fn forward_to<'r, 'w>(run: &'r Run<'w>, chains: &'r Chains<'r>, upstream: &'r Upstream) -> Forward<'r, 'w> {
     let timeouts = chains.route().and_then(|route| route.timeouts).unwrap_or(upstream.timeouts);
     Forward { run, chains, upstream, timeouts }
-}
-
-/// The failed attempts of one exchange.
-struct FailedAttempts {
-    /// Endpoints that are not tried again, by identity, because an index changes with the node set.
-    nodes: SmallVec<[u64; 4]>,
-    /// Why the last attempt failed.
-    last: Option<Failure>,
-    /// An endpoint that is tried once more, on a fresh connection.
-    repeat: Option<Selection>,
-    repeated: bool,
-    started_ns: u64,
-}
-
-impl FailedAttempts {
-    /// The facts that plugins get before the next attempt.
-    fn next_attempt(&self, exchange: &Exchange) -> NextAttempt {
-        NextAttempt { failed: exchange.attempts.len(), cause: self.last.as_ref().map(|last| last.cause) }
-    }
-
-    /// Prepares the next attempt for another upstream; every endpoint of it may be selected.
-    fn begin_elsewhere(&mut self) {
-        self.nodes.clear();
-        self.repeat = None;
-        self.repeated = false;
-    }
-
-    /// Decides whether to retry after a failed attempt at `selected`; an error is final.
-    #[cold]
-    fn on_failure(
-        &mut self,
-        forward: &Forward<'_, '_>,
-        exchange: &mut Exchange,
-        selected: Selection,
-        failure: Failure,
-        report: RetryInput,
-    ) -> Result<(), Failure> {
-        let Forward { run, upstream, .. } = *forward;
-        if failure.cause.is_timeout()
-            && failure.cause.blame() == Blame::Origin
-            && let Some(permit) = run.permit.take()
-        {
-            permit.answered(run.local().recent_ns() / 1_000);
-        }
-        let warn = |failure: &Failure| {
-            run.context.upstream_warnings.note(exchange, upstream, failure, run.local().now_ms());
-        };
-        if run.deadline.is_overdue() {
-            warn(&failure);
-            return Err(failure);
-        }
-        let report = RetryInput { repeated: self.repeated, ..report };
-        let next = retry::after(&failure, report);
-        // An endpoint may close an idle connection at any time, so only the retry shows whether it is healthy.
-        if next != Next::SameNode {
-            warn(&failure);
-        }
-        match next {
-            Next::GiveUp => Err(failure),
-            Next::SameNode => {
-                self.repeated = true;
-                self.repeat = Some(selected);
-                self.last = Some(failure);
-                Ok(())
-            }
-            Next::OtherNode => {
-                self.nodes.push(selected.endpoint_id);
-                let nodes = run.context.upstreams.node_count(upstream);
-                let retries = upstream.retries.map_or(nodes.saturating_sub(1), |retries| retries as usize);
-                if self.nodes.len() > retries || self.nodes.len() >= nodes {
-                    if !exchange.take_fallback() {
-                        return Err(failure);
-                    }
-                    self.nodes.clear();
-                }
-                if upstream.retry_timeout_ms != 0
-                    && micros(self.started_ns, run.local().clock_ns()) / 1_000 >= upstream.retry_timeout_ms
-                {
-                    return Err(failure.because(Cause::RetryDeadline));
-                }
-                self.last = Some(failure);
-                Ok(())
-            }
-        }
-    }
 }
 
 fn find_upstream<'r>(

@@ -58,6 +58,18 @@ impl ReplayedBody {
         }
     }
 
+    /// Whether all of the body lies in memory.
+    pub(super) fn is_whole(&self) -> bool {
+        self.prefix.as_ref().is_some_and(|prefix| !prefix.goes_on)
+    }
+
+    /// Begins the body with `bytes`, which are all that was sent of it; the client's stream follows.
+    pub(super) fn begin_with(&mut self, bytes: Vec<u8>) {
+        self.prefix = Some(BodyPrefix { bytes: bytes.into(), trailers: None, goes_on: true });
+        self.cursor = 0;
+        self.rest_taken = false;
+    }
+
     /// The length of the body.
     #[inline]
     pub(super) fn length<S: RequestBody>(&self, stream: &S) -> BodyLength {

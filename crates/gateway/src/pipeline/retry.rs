@@ -1,8 +1,6 @@
 //! Decides whether a failed attempt may be retried at another endpoint, or on another connection to the same one,
 //! without doing work twice: RFC 9110 section 9.2.2. Pure.
 
-use message::Method;
-
 use exchange::failure::{Blame, Cause, Failure, Sent};
 
 /// The facts for the decision.
@@ -12,8 +10,13 @@ pub(super) struct RetryInput {
     pub(super) sent: Sent,
     /// Whether an earlier exchange used the connection.
     pub(super) reused: bool,
-    /// The request's method.
-    pub(super) method: Method,
+    /// Whether the request may be sent again although its work may have been done: its method is idempotent, or the
+    /// retry policy of the upstream says so.
+    pub(super) is_repeatable: bool,
+    /// Whether the retry policy of the upstream, if there is one, retries such failures.
+    pub(super) is_wanted: bool,
+    /// The failure is a malformed response head that the policy retries; nothing of the response was passed on.
+    pub(super) is_invalid_head: bool,
     /// Whether the body, if any, can be sent again.
     pub(super) body_is_whole: bool,
     /// Whether this exchange was already retried because of a stale connection.
@@ -36,10 +39,10 @@ pub(super) fn after(failure: &Failure, report: RetryInput) -> Next {
     let repeatable = match report.sent {
         Sent::Nothing => report.body_is_whole,
         // Work without a response may have been done, so only an idempotent request is retried.
-        Sent::Unanswered => report.body_is_whole && report.method.is_idempotent(),
-        Sent::Answered => false,
+        Sent::Unanswered => report.body_is_whole && report.is_repeatable,
+        Sent::Answered => report.is_invalid_head && report.body_is_whole && report.is_repeatable,
     };
-    if !repeatable || failure.cause.blame() != Blame::Origin {
+    if !repeatable || !report.is_wanted || failure.cause.blame() != Blame::Origin {
         return Next::GiveUp;
     }
     let broke = matches!(failure.cause, Cause::SendFailed | Cause::NoResponse);
@@ -50,6 +53,16 @@ pub(super) fn after(failure: &Failure, report: RetryInput) -> Next {
 mod tests {
     use super::*;
 
+    const SAFE: RetryInput = RetryInput {
+        sent: Sent::Nothing,
+        reused: false,
+        is_repeatable: true,
+        is_wanted: true,
+        is_invalid_head: false,
+        body_is_whole: true,
+        repeated: false,
+    };
+
     #[test]
     fn retry_never_does_work_twice() {
         use Cause::{BadResponse, ConnectFailed, NoResponse, ReadTimeout, SendFailed};
@@ -57,31 +70,37 @@ mod tests {
         use Sent::{Answered, Nothing, Unanswered};
         #[rustfmt::skip]
         let cases = [
-            // cause, sent, reused, method, whole, repeated → next
-            (ConnectFailed, Nothing,    false, Method::Post, true,  false, OtherNode),
-            (ConnectFailed, Nothing,    false, Method::Post, false, false, GiveUp),
-            (NoResponse,    Unanswered, true,  Method::Get,  true,  false, SameNode),
-            (NoResponse,    Unanswered, true,  Method::Get,  true,  true,  OtherNode),
-            (NoResponse,    Unanswered, true,  Method::Post, true,  false, GiveUp),
-            (SendFailed,    Nothing,    true,  Method::Post, true,  false, SameNode),
-            (SendFailed,    Unanswered, false, Method::Put,  true,  false, OtherNode),
-            (SendFailed,    Unanswered, false, Method::Put,  false, false, GiveUp),
-            (ReadTimeout,   Unanswered, true,  Method::Get,  true,  false, OtherNode),
-            (ReadTimeout,   Unanswered, true,  Method::Patch, true, false, GiveUp),
-            (BadResponse,   Answered,   true,  Method::Get,  true,  false, GiveUp),
+            // cause, sent, reused, repeatable, whole, repeated → next
+            (ConnectFailed, Nothing,    false, false, true,  false, OtherNode),
+            (ConnectFailed, Nothing,    false, false, false, false, GiveUp),
+            (NoResponse,    Unanswered, true,  true,  true,  false, SameNode),
+            (NoResponse,    Unanswered, true,  true,  true,  true,  OtherNode),
+            (NoResponse,    Unanswered, true,  false, true,  false, GiveUp),
+            (SendFailed,    Nothing,    true,  false, true,  false, SameNode),
+            (SendFailed,    Unanswered, false, true,  true,  false, OtherNode),
+            (SendFailed,    Unanswered, false, true,  false, false, GiveUp),
+            (ReadTimeout,   Unanswered, true,  true,  true,  false, OtherNode),
+            (ReadTimeout,   Unanswered, true,  false, true,  false, GiveUp),
+            (BadResponse,   Answered,   true,  true,  true,  false, GiveUp),
         ];
-        for (cause, sent, reused, method, body_is_whole, repeated, want) in cases {
-            let report = RetryInput { sent, reused, method, body_is_whole, repeated };
+        for (cause, sent, reused, is_repeatable, body_is_whole, repeated, want) in cases {
+            let report = RetryInput { sent, reused, is_repeatable, body_is_whole, repeated, ..SAFE };
             assert_eq!(after(&Failure::new(cause, ""), report), want, "{cause:?} {report:?}");
         }
         let gone = Failure::new(Cause::ClientGone, "");
-        let report = RetryInput {
-            sent: Nothing,
-            reused: true,
-            method: Method::Get,
-            body_is_whole: true,
-            repeated: false,
-        };
+        let report = RetryInput { reused: true, ..SAFE };
         assert_eq!(after(&gone, report), GiveUp, "the client's fault is not retried");
+    }
+
+    #[test]
+    fn policy_narrows_failures_and_adds_malformed_heads() {
+        let broken = Failure::new(Cause::NoResponse, "");
+        let unwanted = RetryInput { sent: Sent::Unanswered, reused: true, is_wanted: false, ..SAFE };
+        assert_eq!(after(&broken, unwanted), Next::GiveUp, "not among the conditions");
+        let malformed = Failure::new(Cause::BadResponse, "");
+        let wanted = RetryInput { sent: Sent::Answered, is_invalid_head: true, ..SAFE };
+        assert_eq!(after(&malformed, wanted), Next::OtherNode);
+        assert_eq!(after(&malformed, RetryInput { is_repeatable: false, ..wanted }), Next::GiveUp);
+        assert_eq!(after(&malformed, RetryInput { body_is_whole: false, ..wanted }), Next::GiveUp);
     }
 }

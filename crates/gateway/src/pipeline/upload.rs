@@ -4,6 +4,7 @@ use std::task::{Context, Poll};
 
 use message::Headers;
 
+use super::kept_body::KeptBody;
 use super::phases::{self, Chains};
 use super::replay::ReplayedBody;
 use super::request_failure::too_large;
@@ -26,6 +27,8 @@ pub(super) struct Upload<'r, 'w> {
     limit_bytes: u64,
     taken_bytes: u64,
     copy: Option<SharedCopy>,
+    /// The bytes that the attempt has sent, where a retry policy has them kept.
+    kept: Option<KeptBody>,
     /// Whether the last poll forwarded something and ended with its turn.
     has_moved: bool,
 }
@@ -76,7 +79,16 @@ impl<'r, 'w> Upload<'r, 'w> {
             limit_bytes: run.local().options.limits.max_body_bytes,
             taken_bytes: 0,
             copy: exchange.copies.request.clone(),
+            kept: None,
             has_moved: false,
+        }
+    }
+
+    /// Keeps up to `limit_bytes` of what attempts send, so that it can be sent again.
+    pub(super) fn keep<S: DownstreamStream>(&mut self, limit_bytes: usize, server: &S) {
+        let has_body = !matches!(self.length(server), BodyLength::None | BodyLength::Known(0));
+        if has_body && limit_bytes > 0 && !self.body.is_whole() {
+            self.kept = Some(KeptBody::new(limit_bytes));
         }
     }
 
@@ -93,6 +105,9 @@ impl<'r, 'w> Upload<'r, 'w> {
         if let Some(copy) = &self.copy {
             copy.restart();
         }
+        if let Some(kept) = &mut self.kept {
+            kept.restart();
+        }
         if let Some(piece) = &mut self.edited {
             **piece = EditedPiece::default();
         }
@@ -106,10 +121,17 @@ impl<'r, 'w> Upload<'r, 'w> {
         };
     }
 
-    /// Prepares a retry; false if parts of the body are gone.
+    /// Prepares a retry; false if parts of the body are gone, and then the attempt in flight can go on.
     pub(super) fn rewind<S: DownstreamStream>(&mut self, server: &mut S) -> bool {
-        let is_untouched = self.edited.is_none() || self.taken_bytes == 0;
-        self.body.rewind(server) && is_untouched
+        if self.edited.is_some() && self.taken_bytes > 0 {
+            return false;
+        }
+        if self.body.rewind(server) {
+            return true;
+        }
+        let Some(bytes) = self.kept.as_mut().and_then(KeptBody::take) else { return false };
+        self.body.begin_with(bytes);
+        true
     }
 
     /// Stops forwarding, because the client's side of the body has failed.
@@ -252,6 +274,9 @@ impl<'r, 'w> Upload<'r, 'w> {
                 Poll::Ready(Ok(count)) => {
                     if let Some(copy) = &self.copy {
                         copy.add(&data[..count]);
+                    }
+                    if let Some(kept) = &mut self.kept {
+                        kept.add(&data[..count], &self.run.local().shared);
                     }
                     self.body.consume(count, server);
                     *moved = true;

@@ -59,6 +59,7 @@ impl Operator {
         };
         operator.routes = (0..plan.routes).map(|_| operator.written(random)).collect();
         ledger.listens(plan.second_listener);
+        ledger.may_refuse.set(plan.may_refuse());
         operator
     }
 
@@ -257,6 +258,38 @@ fn addresses(nodes: &BTreeSet<usize>) -> Vec<IpAddr> {
     nodes.iter().map(|node| node_address(*node).ip()).collect()
 }
 
+/// Adds limits that requests meet often, a queue in which they wait longer than any run, and circuits that open soon.
+fn protect(upstream: &mut Value) {
+    upstream["limits"] = json!({
+        "max_requests": 3,
+        "max_requests_per_node": 2,
+        "queue": {"length": 1_000, "timeout": 600},
+    });
+    upstream["outlier_ejection"] =
+        json!({"consecutive_failures": 2, "base_ejection_time": 0.05, "max_ejection_time": 0.2});
+    upstream["circuit_breaker"] =
+        json!({"consecutive_failures": 4, "base_break_time": 0.05, "max_break_time": 0.2});
+}
+
+/// Whether the upstreams of a run have a retry policy. Computed instead of drawn, so that every seed keeps its run.
+fn has_retry_policy(plan: &Plan) -> bool {
+    (plan.clients + plan.routes + plan.nodes).is_multiple_of(2)
+}
+
+/// A policy that retries as much as it may without doing unsafe work twice: the ledger counts deliveries.
+fn retry_policy() -> Value {
+    json!({
+        "attempts": 16,
+        "conditions": ["connect_failure", "refused_stream", "reset", "timeout", "invalid_response"],
+        "statuses": [404, 500],
+        "max_body": 20_000,
+        "attempt_timeout": 5,
+        "hedge": {"after": 0.02},
+        "backoff": {"base": 0.002, "max": 0.02},
+        "budget": {"percent": 100, "min_per_second": 1000, "window": 1},
+    })
+}
+
 fn written(plan: &Plan, random: &mut Random) -> Written {
     let nodes = nodes(plan, random);
     let weighted: serde_json::Map<String, Value> =
@@ -273,6 +306,15 @@ fn written(plan: &Plan, random: &mut Random) -> Written {
     });
     if ["chash", "maglev", "chash_bounded"].iter().any(|method| upstream["type"] == *method) {
         upstream["key"] = json!("uri");
+    }
+    if plan.is_protected {
+        protect(&mut upstream);
+    }
+    if has_retry_policy(plan) {
+        upstream["retry"] = retry_policy();
+    }
+    if plan.planted == Some(Plant::UnsafeRetry) {
+        upstream["retry"] = json!({"statuses": [404, 500], "methods": ["POST"], "unsafe_methods": true});
     }
     let mut plugins = json!({});
     if random.chance(30) {

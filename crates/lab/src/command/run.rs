@@ -195,11 +195,11 @@ impl RunArguments {
     }
 }
 
-fn program(path: &std::path::Path) -> anyhow::Result<PathBuf> {
+pub(super) fn program(path: &std::path::Path) -> anyhow::Result<PathBuf> {
     std::fs::canonicalize(path).with_context(|| format!("{}: no such program", path.display()))
 }
 
-fn unused_name() -> PathBuf {
+pub(super) fn unused_name() -> PathBuf {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     PathBuf::from(format!("weir-lab-{seconds}.json"))
 }

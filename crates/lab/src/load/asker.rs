@@ -124,6 +124,7 @@ impl<'a> Asker<'a> {
                 self.give(now_ns);
             }
             if now_ns >= next_sweep_ns {
+                self.expire(now_ns.saturating_sub(self.limits.timeout_ns), now_ns);
                 self.sweep();
                 next_sweep_ns = now_ns + SWEEP_NS;
             }
@@ -132,16 +133,32 @@ impl<'a> Asker<'a> {
             }
             self.turn(&mut events);
         }
+        let now_ns = self.now_ns();
+        self.expire(u64::MAX, now_ns);
         if let Source::Open(schedule) = &self.source {
             self.tally.leave(schedule.unsent());
         }
         if !stop.load(Ordering::Relaxed) {
             // A request of an open loop that is still in flight now was due longer ago than the timeout.
-            for _ in 0..self.in_flight {
+            for due_ns in self.connections.iter().filter_map(|connection| connection.due_ns) {
                 self.tally.fail(Kind::Timeout, || "no whole answer came in time".to_owned());
+                self.tally.lose(Kind::Timeout, due_ns, now_ns);
             }
         }
         self.tally
+    }
+
+    /// In a run with periods, clients give up requests that were due before `before_ns` and wait for a connection, so
+    /// that a standstill does not delay the requests of later periods. In other runs such requests are sent late.
+    fn expire(&mut self, before_ns: u64, now_ns: u64) {
+        let Source::Open(schedule) = &mut self.source else { return };
+        if self.tally.periods().is_none() {
+            return;
+        }
+        while let Some(due_ns) = schedule.take_before(before_ns) {
+            self.tally.fail(Kind::Timeout, || "no connection was free in time".to_owned());
+            self.tally.lose(Kind::Timeout, due_ns, now_ns);
+        }
     }
 
     /// Waits for events, no longer than until the next sweep, and handles them.
@@ -234,8 +251,9 @@ impl<'a> Asker<'a> {
         self.tally.fail(kind, || words);
         let now_ns = self.now_ns();
         let connection = &mut self.connections[number];
-        if connection.due_ns.take().is_some() {
+        if let Some(due_ns) = connection.due_ns.take() {
             self.in_flight -= 1;
+            self.tally.lose(kind, due_ns, now_ns);
         }
         if kind == Kind::Connect || connection.is_unused() {
             connection.close(Phase::Resting);

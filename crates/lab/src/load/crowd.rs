@@ -19,7 +19,7 @@ use super::expect::{Comparison, Verdict};
 use super::reading::Reading;
 use super::schedule::Schedule;
 use super::tally::{Kind, Run, Tally};
-use super::{Plan, cpu_time, socket};
+use super::{Plan, race::cpu_time, socket};
 use crate::result::LoadOutcome;
 
 /// The behaviour of these clients.

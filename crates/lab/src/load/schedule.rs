@@ -52,6 +52,11 @@ impl Schedule {
         self.waiting.pop_front()
     }
 
+    /// Takes the oldest waiting request if it was due before `before_ns`.
+    pub(super) fn take_before(&mut self, before_ns: u64) -> Option<u64> {
+        self.waiting.pop_front_if(|due_ns| *due_ns < before_ns)
+    }
+
     /// When the next request becomes due; `None` if all have.
     pub(super) fn next_ns(&self) -> Option<u64> {
         // Computed from the number and not from the request before, because a sum of rounded intervals would drift.
@@ -100,6 +105,15 @@ mod tests {
         check(800, &[500, 750]);
         check(5000, &[]);
         assert!(schedule.is_over() && schedule.unsent() == 0);
+    }
+
+    #[test]
+    fn only_requests_due_before_a_time_expire() {
+        let mut schedule = Schedule::new(10.0, 0, 1, SECOND, u64::MAX);
+        schedule.advance(SECOND / 2);
+        let expired: Vec<u64> = std::iter::from_fn(|| schedule.take_before(SECOND / 5)).collect();
+        assert_eq!(expired, [0, SECOND / 10]);
+        assert_eq!((schedule.take(), schedule.unsent()), (Some(SECOND / 5), 3));
     }
 
     #[test]

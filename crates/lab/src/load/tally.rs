@@ -6,6 +6,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::expect::{Verdict, allowed_failing};
+use super::periods::Periods;
 use crate::result::{Failures, Handshakes, Latency, LoadOutcome};
 
 /// Counters of one thread.
@@ -23,6 +24,8 @@ pub(super) struct Tally {
     unsent: u64,
     handshakes: Handshakes,
     notes: Notes,
+    /// Counters by period, if the run has periods.
+    periods: Option<Periods>,
 }
 
 /// The text of the first failure of each kind.
@@ -39,6 +42,40 @@ pub(super) enum Kind {
     Content,
 }
 
+impl Kind {
+    /// The counter of this kind.
+    pub(super) fn of(self, failures: &mut Failures) -> &mut u64 {
+        match self {
+            Kind::Connect => &mut failures.connect,
+            Kind::Broken => &mut failures.broken,
+            Kind::Timeout => &mut failures.timeout,
+            Kind::Status => &mut failures.status,
+            Kind::Content => &mut failures.content,
+        }
+    }
+}
+
+/// An empty histogram of latencies in nanoseconds.
+pub(super) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(LEAST_NS, GREATEST_NS, DIGITS)
+        .expect("the bounds are constants that a histogram can have")
+}
+
+/// The figures of a histogram.
+pub(super) fn latency(latency: &Histogram<u64>, from_due_time: bool) -> Latency {
+    let at = |quantile| (!latency.is_empty()).then(|| latency.value_at_quantile(quantile) as f64 / 1e6);
+    Latency {
+        from_due_time,
+        mean_ms: (!latency.is_empty()).then(|| latency.mean() / 1e6),
+        p50_ms: at(0.5),
+        p75_ms: at(0.75),
+        p90_ms: at(0.9),
+        p99_ms: at(0.99),
+        p99_9_ms: at(0.999),
+        max_ms: (!latency.is_empty()).then(|| latency.max() as f64 / 1e6),
+    }
+}
+
 impl Tally {
     /// A tally for a run of about `seconds`; it may last longer.
     pub(super) fn new(seconds: f64) -> Tally {
@@ -49,14 +86,24 @@ impl Tally {
             bytes: 0,
             failures: Failures::default(),
             failing: 0,
-            latency: Histogram::new_with_bounds(LEAST_NS, GREATEST_NS, DIGITS)
-                .expect("the bounds are constants that a histogram can have"),
+            latency: histogram(),
             steps: Vec::with_capacity(steps + 16),
             last_ns: 0,
             unsent: 0,
             handshakes: Handshakes::default(),
             notes: Notes::default(),
+            periods: None,
         }
+    }
+
+    /// The same tally, which also counts by period.
+    pub(super) fn with(self, periods: Option<Periods>) -> Tally {
+        Tally { periods, ..self }
+    }
+
+    /// The counters by period.
+    pub(super) fn periods(&self) -> Option<&Periods> {
+        self.periods.as_ref()
     }
 
     /// Counts a complete response: its time, its latency, and its verdict.
@@ -69,6 +116,9 @@ impl Tally {
             self.steps.resize(step + 1, 0);
         }
         self.steps[step] += 1;
+        if let Some(periods) = &mut self.periods {
+            periods.answer(now_ns.saturating_sub(took_ns), took_ns, verdict);
+        }
         match verdict {
             Verdict::Good => {}
             Verdict::Failing => self.failing += 1,
@@ -86,15 +136,15 @@ impl Tally {
 
     /// Counts a failure; the text is kept for the first of its kind.
     pub(super) fn fail(&mut self, kind: Kind, words: impl FnOnce() -> String) {
-        let failures = &mut self.failures;
-        *match kind {
-            Kind::Connect => &mut failures.connect,
-            Kind::Broken => &mut failures.broken,
-            Kind::Timeout => &mut failures.timeout,
-            Kind::Status => &mut failures.status,
-            Kind::Content => &mut failures.content,
-        } += 1;
+        *kind.of(&mut self.failures) += 1;
         self.notes.0[kind as usize].get_or_insert_with(words);
+    }
+
+    /// Counts a request without a complete response in its period; the failure itself is counted apart.
+    pub(super) fn lose(&mut self, kind: Kind, due_ns: u64, now_ns: u64) {
+        if let Some(periods) = &mut self.periods {
+            periods.lose(due_ns, now_ns, kind);
+        }
     }
 
     /// Counts bytes that were read.
@@ -134,6 +184,10 @@ impl Tally {
         sum.status += added.status;
         sum.content += added.content;
         self.latency.add(&other.latency).expect("all have the same bounds");
+        match (&mut self.periods, &other.periods) {
+            (Some(sum), Some(added)) => sum.add(added),
+            (sum, _) => debug_assert!(sum.is_none(), "threads of one run have the same periods"),
+        }
         if self.steps.len() < other.steps.len() {
             self.steps.resize(other.steps.len(), 0);
         }
@@ -168,7 +222,7 @@ impl Tally {
             failures: self.failures,
             requests_per_second: per_second(self.requests),
             bytes_per_second: per_second(self.bytes),
-            latency: self.latency(run.from_due_time),
+            latency: latency(&self.latency, run.from_due_time),
             requests_per_second_series: self.steps.iter().map(|count| *count as f64 * scale).collect(),
             series_interval_ms: SERIES_INTERVAL_MS,
             unsent: self.unsent,
@@ -178,21 +232,6 @@ impl Tally {
                 requests => run.cpu.as_secs_f64() * 1e6 / requests as f64,
             },
             notes: self.notes.0.into_iter().flatten().collect(),
-        }
-    }
-
-    fn latency(&self, from_due_time: bool) -> Latency {
-        let latency = &self.latency;
-        let at = |quantile| (!latency.is_empty()).then(|| latency.value_at_quantile(quantile) as f64 / 1e6);
-        Latency {
-            from_due_time,
-            mean_ms: (!latency.is_empty()).then(|| latency.mean() / 1e6),
-            p50_ms: at(0.5),
-            p75_ms: at(0.75),
-            p90_ms: at(0.9),
-            p99_ms: at(0.99),
-            p99_9_ms: at(0.999),
-            max_ms: (!latency.is_empty()).then(|| latency.max() as f64 / 1e6),
         }
     }
 }

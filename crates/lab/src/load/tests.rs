@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::thread;
 
 use super::*;
 use crate::result::Failures;
@@ -401,4 +402,28 @@ fn reference_is_fetched_whole_or_fails() {
     check("HTTP/1.1 404 Not Found\r\n\r\nuntil the end", Ok((404, "until the end")));
     check("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello", Err("in the middle"));
     check("SSH-2.0\r\n", Err("no HTTP/1"));
+}
+
+#[test]
+fn every_due_request_is_in_one_period() {
+    let ends = [Duration::from_millis(200), Duration::from_millis(500)];
+    let go = |plan: &Plan| run_in_periods(plan, &ends, &AtomicBool::new(false), |_| {}).unwrap();
+    let usual = |address| Plan {
+        requests: None,
+        rate: Some(200.0),
+        seconds: Some(0.5),
+        connections: 2,
+        ..plan(address)
+    };
+    let (periods, outcome) = go(&usual(answering(|_| good("hello"))));
+    let counts: Vec<u64> = periods.iter().map(|period| period.requests).collect();
+    assert_eq!((counts, outcome.failures.all()), (vec![40, 60], 0));
+    // A server that never answers: two requests are sent, the others wait for a connection; all are given up.
+    let silent = server(|_, stream| {
+        request(stream);
+        let _ = stream.read(&mut [0]);
+    });
+    let (periods, outcome) = go(&Plan { timeout: Duration::from_millis(300), ..usual(silent) });
+    let timeouts: Vec<u64> = periods.iter().map(|period| period.failures.timeout).collect();
+    assert_eq!((timeouts, outcome.unsent), (vec![40, 60], 0), "{:?}", outcome.notes);
 }

@@ -7,6 +7,7 @@ mod chart;
 mod charts;
 mod dots;
 mod facts;
+mod faults;
 mod legend;
 mod lines;
 mod notes;
@@ -66,6 +67,7 @@ pub fn page(report: &Report) -> String {
 {sentences}
 {warnings}
 {overview}
+{faults}
 <nav id="scenarios" aria-label="Scenarios"><h2>Scenarios</h2><div class="index">{index}</div></nav>
 {scenarios}
 {facts}
@@ -82,6 +84,7 @@ pub fn page(report: &Report) -> String {
         contenders = facts::contenders_line(report),
         warnings = facts::warnings(report),
         overview = overview::section(report, &people),
+        faults = faults::section(report),
         facts = facts::section(report),
     )
 }
@@ -113,7 +116,7 @@ fn anchors(report: &Report) -> Vec<String> {
 }
 
 /// Anchors of the page that are not scenarios.
-const OWN_ANCHORS: [&str; 6] = ["top", "scenarios", "facts", "data", "theme", "tip"];
+const OWN_ANCHORS: [&str; 7] = ["top", "scenarios", "faults", "facts", "data", "theme", "tip"];
 
 /// The contenders on the page: each has a number, a title and a colour, the same everywhere.
 struct People<'a> {

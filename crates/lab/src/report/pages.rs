@@ -23,6 +23,26 @@ fn measured_pages_show_the_kept_results() {
     check("comparison.md", &page("Published tables beside ours", intro, command, &texts::page(&all)));
 }
 
+/// The page of `weir lab faults` is there as soon as a result is kept.
+#[test]
+fn page_of_faults_shows_the_kept_result() {
+    const NAME: &str = "failing-endpoints.md";
+    let result = repository().join("lab/results").join(FAULTS);
+    if !result.exists() {
+        let page = repository().join("docs/reference").join(NAME);
+        assert!(!page.exists(), "docs/reference/{NAME} needs the result lab/results/{FAULTS}");
+        return;
+    }
+    let intro = "[Endpoints that fail](../guide/laboratory.md#endpoints-that-fail) says what the columns mean, and \
+                 [contenders](contenders.md#settings-for-failing-endpoints) which settings are recommended.";
+    let text = terminal::whole_painted(&kept(FAULTS), Paint::Plain);
+    let command = format!("weir lab report lab/results/{FAULTS}");
+    check(
+        NAME,
+        &page("Gateways in front of endpoints that fail", &wrapped(intro, WIDTH, 0), &command, &text),
+    );
+}
+
 fn measured(report: &Report, file: &str, title: &str) -> String {
     let mut intro = String::new();
     for sentence in headline::sentences(report) {
@@ -62,6 +82,8 @@ fn check(name: &str, page: &str) {
     );
 }
 
+/// The kept result of `weir lab faults`.
+const FAULTS: &str = "0.1.0-faults.json";
 /// Columns of a line of Markdown.
 const WIDTH: usize = 120;
 

@@ -99,6 +99,7 @@ pub(crate) fn report() -> Report {
         machine: machine(),
         contenders,
         scenarios: SCENARIOS.iter().map(|row| scenario(row, &mut random)).collect(),
+        faults: None,
     }
 }
 

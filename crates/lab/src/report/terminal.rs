@@ -75,6 +75,9 @@ pub fn whole_painted(report: &Report, paint: Paint) -> String {
         out.push('\n');
         out += &painted(report, result, paint);
     }
+    if report.faults.is_some() {
+        out += &format!("\n{}", super::faults::whole(report, paint));
+    }
     let absent = report.contenders.iter().filter_map(|facts| Some((facts, facts.absent.as_deref()?)));
     for (index, (facts, reason)) in absent.enumerate() {
         if index == 0 {

@@ -1,6 +1,9 @@
 //! The running programs of a scenario: the origin and the contenders, each started with its script, probed once before
 //! anything is measured, and ended with the stage. It measures nothing.
 
+mod running;
+mod several;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
@@ -173,6 +176,21 @@ impl Stage {
         let setup = self.setup.context("the stage is not set")?;
         let (_, origin) = self.origin.as_ref().context("the stage has no origin")?;
         let origin = *origin;
+        let running = self.launch(definition, setup, origin, Vec::new())?;
+        self.wait_for_answers(&running.group, setup.protocol, running.address)?;
+        self.same_bodies(setup.protocol, running.address, origin)?;
+        self.running.insert(definition.name.clone(), running);
+        Ok(())
+    }
+
+    /// Starts a contender's script in front of this origin, with further variables.
+    fn launch(
+        &mut self,
+        definition: &Definition,
+        setup: Setup,
+        origin: SocketAddr,
+        more: Vec<(String, String)>,
+    ) -> anyhow::Result<Running> {
         let address = self.ports.take()?;
         let directory = self.fresh_directory(&definition.name)?;
         let certificate = self.certificates.of(setup.certificate)?;
@@ -189,6 +207,7 @@ impl Stage {
         set("ROUTES", setup.routes.to_string());
         set("KEEPALIVE", KEEPALIVE.to_owned());
         set("CONNECTIONS", CONNECTIONS.to_owned());
+        environment.extend(more);
         environment.extend(definition.environment.clone());
         let group = Group::start(&Start {
             guard: &self.program,
@@ -198,11 +217,8 @@ impl Stage {
             cores: &self.placement.gateway,
             directory: &directory,
         })?;
-        self.wait_for_answers(&group, setup.protocol, address)?;
-        self.same_bodies(setup.protocol, address, origin)?;
-        let name = definition.name.clone();
-        let running = Running {
-            name,
+        Ok(Running {
+            name: definition.name.clone(),
             group,
             address,
             is_warm: false,
@@ -211,9 +227,7 @@ impl Stage {
             environment,
             directory,
             changes: 0,
-        };
-        self.running.insert(definition.name.clone(), running);
-        Ok(())
+        })
     }
 
     /// Ends contenders of a study that the next scenario does not use, because each may hold a gigabyte.
@@ -311,26 +325,6 @@ impl Stage {
             }
         }
         Ok(())
-    }
-}
-
-impl Running {
-    /// Brings the next form of its configuration into force: a process of its own, beside the load.
-    pub fn change(&mut self, program: &Path, cores: &[usize]) -> anyhow::Result<Group> {
-        self.changes += 1;
-        Group::start(&Start {
-            guard: program,
-            name: &format!("change-{}", self.changes),
-            command: &shell(&self.script, &["change", &self.changes.to_string()]),
-            environment: &self.environment,
-            cores,
-            directory: &self.directory,
-        })
-    }
-
-    /// The folder of its files, and of those of programs beside it.
-    pub fn directory(&self) -> &Path {
-        &self.directory
     }
 }
 

@@ -32,6 +32,22 @@ fn haproxy_forwards_and_takes_a_change() {
     forwards_and_takes_a_change("haproxy");
 }
 
+#[test]
+fn nginx_and_haproxy_forward_to_several_endpoints() {
+    for (name, protection) in ["nginx", "haproxy"]
+        .iter()
+        .flat_map(|name| ["default", "recommended"].map(|protection| (*name, protection)))
+    {
+        if !is_installed(name) {
+            continue;
+        }
+        let mut gateway = Gateway::protected(name, protection);
+        for (path, wanted) in [("/1", "first GET /1"), ("/2", "second GET /2")] {
+            gateway.wait_for(path, wanted, |answer| answer.ends_with(wanted));
+        }
+    }
+}
+
 fn forwards_and_takes_a_change(name: &str) {
     if !is_installed(name) {
         return;
@@ -59,19 +75,31 @@ pub(super) struct Gateway {
     directory: TempDir,
     pub(super) address: SocketAddr,
     origin: SocketAddr,
+    /// Further variables of the script.
+    more: Vec<(&'static str, String)>,
     child: Option<Child>,
 }
 
 impl Gateway {
     /// Starts a contender for clients of this protocol.
     pub(super) fn start(name: &str, protocol: &'static str) -> Self {
+        Self::start_with(name, protocol, Vec::new())
+    }
+
+    /// Starts a contender in front of two endpoints, with these settings for failing ones.
+    fn protected(name: &str, protection: &str) -> Self {
+        let endpoints = format!("{} {}", origin("first "), origin("second "));
+        Self::start_with(name, "http", vec![("ENDPOINTS", endpoints), ("PROTECTION", protection.to_owned())])
+    }
+
+    fn start_with(name: &str, protocol: &'static str, more: Vec<(&'static str, String)>) -> Self {
         let directory = TempDir::new().unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         fs::write(directory.path().join("site.pem"), made.cert.pem()).unwrap();
         fs::write(directory.path().join("site-key.pem"), made.signing_key.serialize_pem()).unwrap();
         let mut gateway =
-            Self { name: name.into(), protocol, directory, address, origin: origin(), child: None };
+            Self { name: name.into(), protocol, directory, address, origin: origin(""), more, child: None };
         let errors = fs::File::create(gateway.directory.path().join("errors")).unwrap();
         gateway.child = Some(gateway.command("run").process_group(0).stderr(errors).spawn().unwrap());
         gateway
@@ -83,6 +111,7 @@ impl Gateway {
         command.env("CACHE", self.directory.path().join("cache")).env("DIRECTORY", self.directory.path());
         command.env("LISTEN", self.address.to_string()).env("ORIGIN", self.origin.to_string());
         command.env("ROUTES", "10").env("CONNECTIONS", "100").env("PROTOCOL", self.protocol);
+        command.envs(self.more.iter().map(|(name, value)| (name, value)));
         for (variable, file) in [("CERTIFICATE", "site.pem"), ("KEY", "site-key.pem")] {
             command.env(variable, self.directory.path().join(file));
         }
@@ -139,23 +168,23 @@ fn ask(address: SocketAddr, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// Answers each request with its method and target; runs as long as the test's process.
-fn origin() -> SocketAddr {
+/// Answers each request with a prefix, its method and its target; runs as long as the test's process.
+fn origin(prefix: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            thread::spawn(move || answer_all(stream));
+            thread::spawn(move || answer_all(stream, prefix));
         }
     });
     address
 }
 
-fn answer_all(mut stream: TcpStream) {
+fn answer_all(mut stream: TcpStream, prefix: &str) {
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
     while let Some(Ok(first)) = lines.next() {
         while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-        let body = first.rsplit_once(' ').unwrap_or_default().0;
+        let body = format!("{prefix}{}", first.rsplit_once(' ').unwrap_or_default().0);
         if write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).is_err() {
             return;
         }

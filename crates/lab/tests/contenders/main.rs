@@ -124,3 +124,12 @@ fn changeable_contenders_declare_it() {
         }
     }
 }
+
+#[test]
+fn contenders_with_several_endpoints_declare_it() {
+    let definitions = definitions();
+    for (name, script) in scripts() {
+        let can = fs::read_to_string(script).unwrap().contains("each_endpoint endpoint");
+        assert_eq!(definitions[&name].endpoints, can, "{name}");
+    }
+}

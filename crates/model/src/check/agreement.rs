@@ -18,7 +18,7 @@ fn full(kind: Kind) -> Value {
         "checks": {
             "active": {
                 "type": "http", "timeout": 0.5, "concurrency": 1, "host": "h", "port": 80, "http_method": "GET",
-                "http_path": "/", "http_req_body": "", "https_verify_certificate": true, "req_headers": ["a: b"],
+                "http_path": "/", "http_req_body": "", "https_verify_certificate": true, "grpc_service": "a.B", "req_headers": ["a: b"],
                 "http_request_headers": ["c: d"],
                 "healthy": {"interval": 1, "successes": 1, "http_statuses": [200]},
                 "unhealthy": {"interval": 1, "http_failures": 1, "tcp_failures": 0, "timeouts": 1,
@@ -30,6 +30,7 @@ fn full(kind: Kind) -> Value {
             },
         },
     });
+    let upstream = merged(upstream, repetition());
     let stamps = json!({"create_time": 1, "update_time": 2});
     let people = merged(json!({"id": "1", "name": "n", "desc": "d", "labels": {"a": "b"}}), stamps.clone());
     let with = |fields: Value| merged(people.clone(), fields);
@@ -68,6 +69,20 @@ fn full(kind: Kind) -> Value {
         })),
         Kind::PluginMetadata | Kind::Secret => json!({"a": 1}),
     }
+}
+
+/// The fields of an upstream about attempts that APISIX does not have; a macro has not the depth for one object.
+fn repetition() -> Value {
+    json!({
+        "retry": {
+            "attempts": 3, "conditions": ["reset"], "statuses": [503], "grpc_statuses": [14, "aborted"],
+            "response_header": {"name": "x-retry", "value": "1"}, "methods": ["GET"], "unsafe_methods": false,
+            "idempotency_key_header": "idempotency-key", "max_body": 1, "attempt_timeout": 0.5,
+            "backoff": {"base": 0.1, "max": 1, "factor": 2}, "honor_retry_after": true,
+            "hedge": {"after": 0.1}, "budget": {"percent": 20, "min_per_second": 1, "window": 10},
+        },
+        "deadline": {"total": 1, "header": "x-request-timeout-ms", "unit": "ms", "grpc_timeout": true},
+    })
 }
 
 #[test]

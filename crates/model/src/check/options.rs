@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::outbound::OutboundPolicy;
 use crate::settings::RouterMode;
 
 /// The treatment of a field that is unknown where APISIX accepts unknown ones.
@@ -25,6 +26,8 @@ pub struct CheckOptions {
     pub router: RouterMode,
     /// Writes of `ssl` objects with expired certificates are refused.
     pub refuses_expired_certificates: bool,
+    /// Which addresses health checks may ask.
+    pub outbound: OutboundPolicy,
     /// Plugins that are built in and switched off by a setting.
     pub switched_off: BTreeSet<Box<str>>,
 }

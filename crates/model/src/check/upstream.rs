@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{selection, ssl};
+use super::{health, protection, retry, selection, ssl};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
 use crate::resource::split_authority;
@@ -13,8 +13,11 @@ pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings
     nodes(upstream, pointer, findings);
     host(upstream, pointer, findings);
     hash_key(upstream, pointer, findings);
+    retry::check(upstream, pointer, findings);
     selection::check(upstream, pointer, findings);
+    health::check(catalog, upstream, pointer, findings);
     ssl::check_upstream(upstream, pointer, findings);
+    protection::check(upstream, pointer, findings);
     unsupported::upstream(upstream, pointer, catalog, findings);
 }
 

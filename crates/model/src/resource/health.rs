@@ -26,6 +26,21 @@ pub enum CheckType {
     Http,
     Https,
     Tcp,
+    /// The health service of gRPC; active checks only. Not in APISIX.
+    Grpc,
+}
+
+impl CheckType {
+    /// As users write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            CheckType::Http => "http",
+            CheckType::Https => "https",
+            CheckType::Tcp => "tcp",
+            CheckType::Grpc => "grpc",
+        }
+    }
 }
 
 /// Checks that ask the nodes.
@@ -55,6 +70,8 @@ pub struct ActiveChecks {
     /// Whether the node's certificate is verified.
     #[serde(default = "on")]
     pub https_verify_certificate: bool,
+    /// The service that a check of type `grpc` asks about; none is the whole server. Not in APISIX.
+    pub grpc_service: Option<Box<str>>,
     /// Header lines sent, `Name: value`.
     pub req_headers: Box<[Box<str>]>,
     /// The same, under the name that ADC gives them.
@@ -77,6 +94,7 @@ impl Default for ActiveChecks {
             http_path: "/".into(),
             http_req_body: "".into(),
             https_verify_certificate: true,
+            grpc_service: None,
             req_headers: Box::default(),
             http_request_headers: Box::default(),
             healthy: Healthy { interval: SECOND, successes: 2, http_statuses: vec![200, 302] },
@@ -95,8 +113,6 @@ impl Default for ActiveChecks {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, from = "PassiveForm")]
 pub struct PassiveChecks {
-    /// The protocol.
-    pub check_type: CheckType,
     /// When a node is taken for up.
     pub healthy: Healthy,
     /// When a node is taken for down.
@@ -137,11 +153,22 @@ const SECOND: Duration = Duration::from_secs(1);
 const PASSIVE_GOOD: [u16; 19] =
     [200, 201, 202, 203, 204, 205, 206, 207, 208, 226, 300, 301, 302, 303, 304, 305, 306, 307, 308];
 
+/// The types that passive checks may be written with.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PassiveType {
+    #[default]
+    Http,
+    Https,
+    Tcp,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PassiveForm {
+    /// Without effect, as in APISIX: every request is observed alike.
     #[serde(default, rename = "type")]
-    check_type: CheckType,
+    _check_type: PassiveType,
     healthy: Option<HealthyForm>,
     unhealthy: Option<UnhealthyForm>,
 }
@@ -151,7 +178,6 @@ impl From<PassiveForm> for PassiveChecks {
         let healthy = form.healthy.unwrap_or_default();
         let unhealthy = form.unhealthy.unwrap_or_default();
         PassiveChecks {
-            check_type: form.check_type,
             healthy: Healthy {
                 interval: Duration::ZERO,
                 successes: healthy.successes.unwrap_or(5),

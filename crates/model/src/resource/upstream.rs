@@ -8,7 +8,10 @@ use serde_json::Value;
 
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
-use super::{HealthChecks, Node, Overflow, Selection, SlowStart, Sticky, Subset, ZoneAware};
+use super::{
+    CircuitBreaker, DeadlinePolicy, HealthChecks, Node, OutlierEjection, Overflow, RetryPolicy, Selection,
+    SlowStart, Sticky, Subset, UpstreamLimits, ZoneAware,
+};
 use crate::{Id, number};
 
 /// A set of origin servers and how to choose among them.
@@ -25,6 +28,10 @@ pub struct Upstream {
     pub retries: Option<u32>,
     /// When to stop trying; none: never.
     pub retry_timeout: Option<Duration>,
+    /// When a failed attempt is retried, in place of `retries`. Not in APISIX.
+    pub retry: Option<Box<RetryPolicy>>,
+    /// One time limit for all attempts of a request. Not in APISIX.
+    pub deadline: Option<Box<DeadlinePolicy>>,
     /// Its timeouts; none: the defaults of the gateway.
     pub timeout: Option<Timeout>,
     /// The protocol spoken to the nodes.
@@ -37,6 +44,12 @@ pub struct Upstream {
     pub keepalive_pool: Option<KeepalivePool>,
     /// Health checks.
     pub checks: Option<Box<HealthChecks>>,
+    /// Ejection of nodes that fail. Not in APISIX.
+    pub outlier_ejection: Option<Box<OutlierEjection>>,
+    /// Its circuit breaker. Not in APISIX.
+    pub circuit_breaker: Option<Box<CircuitBreaker>>,
+    /// Its limits. Not in APISIX.
+    pub limits: Option<Box<UpstreamLimits>>,
     /// The policies that narrow the choice of a node; none: those of APISIX.
     pub selection: Option<Box<Selection>>,
     /// The client certificate shown to the nodes.
@@ -324,6 +337,8 @@ struct Form {
     retries: Option<u32>,
     #[serde(default, deserialize_with = "number::optional_seconds")]
     retry_timeout: Option<Duration>,
+    retry: Option<Box<RetryPolicy>>,
+    deadline: Option<Box<DeadlinePolicy>>,
     timeout: Option<Timeout>,
     #[serde(default)]
     scheme: Scheme,
@@ -334,6 +349,9 @@ struct Form {
     upstream_host: Option<Box<str>>,
     keepalive_pool: Option<KeepalivePool>,
     checks: Option<Box<HealthChecks>>,
+    outlier_ejection: Option<Box<OutlierEjection>>,
+    circuit_breaker: Option<Box<CircuitBreaker>>,
+    limits: Option<Box<UpstreamLimits>>,
     #[serde(default, deserialize_with = "number::integer")]
     panic_threshold: u32,
     slow_start: Option<SlowStart>,
@@ -390,12 +408,17 @@ impl From<Form> for Upstream {
             discovery,
             retries: form.retries,
             retry_timeout: form.retry_timeout.filter(|timeout| !timeout.is_zero()),
+            retry: form.retry,
+            deadline: form.deadline,
             timeout: form.timeout,
             scheme: form.scheme,
             http_version: form.http_version,
             pass_host,
             keepalive_pool: form.keepalive_pool,
             checks: form.checks,
+            outlier_ejection: form.outlier_ejection,
+            circuit_breaker: form.circuit_breaker,
+            limits: form.limits,
             selection: (selection != Selection::default()).then(|| Box::new(selection)),
             tls: form.tls,
             name: form.name,

@@ -13,6 +13,7 @@ use crate::check::Checked;
 use crate::{Fault, Id, Key, Kind, Refusal, Written, check};
 
 /// The value that a key is to get.
+#[derive(Clone)]
 pub(super) enum Candidate {
     /// Nothing.
     Deleted,

@@ -211,6 +211,8 @@ builtin_variables! {
     UpstreamUri = "upstream_uri",
     /// The canonical path, decoded.
     Uri = "uri",
+    /// Each attempt with its node, its status or cause of failure, and its seconds.
+    WeirAttempts = "weir_attempts",
     /// The side at fault: `client`, `gateway` or `origin`.
     WeirBlame = "weir_blame",
     /// Why the request failed, a code from the table of causes; unset if it did not fail.

@@ -2,10 +2,12 @@
 //! engine, and answers control's questions about the running gateway.
 
 use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use control::discovery::Discovery;
+use control::discovery::registration::Registration;
 use control::ocsp::Ocsp;
 use control::{Publisher, Reports, Secrets};
 use exchange::options::Options;
@@ -13,10 +15,13 @@ use gateway::compile::{CompileFault, Compiler};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
 use gateway::runtime::Runtime;
+use gateway::upstream::health::monitor::HealthMonitor;
+use gateway::upstream::{Upstream, report};
 use model::acme::Challenges;
 use model::report::{
     CertificateReport, Certificates, Explain, ExplainQuestion, ListenerReport, Listening, LogLevel,
-    MetricsText, NodeHealth, Readiness, UpstreamHealth, WorkerRevision, WorkerRevisions,
+    MetricsText, NodeHealth, Readiness, UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision,
+    WorkerRevisions,
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
 use model::{Applied, Fault};
@@ -31,6 +36,8 @@ use crate::log::LogControl;
 pub(super) struct Gateway {
     engine: OnceLock<Engine>,
     latest: Mutex<Option<Arc<Runtime>>>,
+    /// Whether the instance is about to drain: it still serves, and is not ready any more.
+    is_leaving: AtomicBool,
 }
 
 impl Gateway {
@@ -46,6 +53,11 @@ impl Gateway {
         await_workers(&engine);
         assert!(self.engine.set(engine).is_ok(), "the engine is started once");
         Ok(self.engine().expect("set in the line above"))
+    }
+
+    /// From now on the instance is not ready, although it still serves.
+    pub(super) fn leave(&self) {
+        self.is_leaving.store(true, Ordering::Relaxed);
     }
 
     /// The engine, if it runs.
@@ -153,6 +165,7 @@ pub(super) fn reports(parts: Report) -> Reports {
         workers: report.clone(),
         metrics: report.clone(),
         health: report.clone(),
+        upstreams: report.clone(),
         readiness: report.clone(),
         listening: report.clone(),
         certificates: report.clone(),
@@ -170,6 +183,8 @@ pub(super) struct Report {
     pub(super) secrets: Arc<Secrets>,
     pub(super) ocsp: Arc<Ocsp>,
     pub(super) discovery: Option<Arc<Discovery>>,
+    pub(super) registration: Option<Arc<Registration>>,
+    pub(super) health: Arc<HealthMonitor>,
     /// The listeners of the control side; those of the proxy come from the engine.
     pub(super) listeners: Vec<ListenerReport>,
 }
@@ -192,23 +207,45 @@ impl MetricsText for Report {
             metrics::write_node(engine, &self.log, self.access_log.as_ref(), text);
             self.secrets.write_metrics(text);
             self.ocsp.write_metrics(text);
+            report::write_status(engine.current().upstreams.iter().map(|(_, upstream)| upstream), text);
+            self.health.write_metrics(text);
             if let Some(discovery) = &self.discovery {
                 discovery.write_metrics(text);
+            }
+            if let Some(registration) = &self.registration {
+                registration.write_metrics(text);
             }
         }
     }
 }
 
 impl NodeHealth for Report {
-    /// Always empty, because health checks are refused until they exist.
     fn health(&self) -> Vec<UpstreamHealth> {
-        Vec::new()
+        let Some(runtime) = self.gateway.engine().map(Engine::current) else { return Vec::new() };
+        let mut all: Vec<_> =
+            runtime.upstreams.iter().filter_map(|(_, upstream)| report::health(upstream)).collect();
+        all.sort_by(|left, right| left.name.cmp(&right.name));
+        all
+    }
+}
+
+impl UpstreamNodes for Report {
+    fn upstreams(&self, name: Option<&str>) -> Vec<UpstreamReport> {
+        let Some(runtime) = self.gateway.engine().map(Engine::current) else { return Vec::new() };
+        let is_asked = |upstream: &Arc<Upstream>| name.is_none_or(|name| name == &*upstream.identity);
+        let asked = runtime.upstreams.iter().map(|(_, upstream)| upstream).filter(|one| is_asked(one));
+        let mut all: Vec<_> = asked.map(|upstream| report::upstream(upstream)).collect();
+        all.sort_by(|left, right| left.name.cmp(&right.name));
+        all
     }
 }
 
 impl Readiness for Report {
     fn ready(&self) -> Result<(), String> {
         match self.gateway.engine() {
+            Some(_) if self.gateway.is_leaving.load(Ordering::Relaxed) => {
+                Err("the instance is about to drain".to_owned())
+            }
             Some(engine) => engine.ready(),
             None => Err("the workers have not started yet".to_owned()),
         }

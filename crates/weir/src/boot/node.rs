@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use control::discovery::registration::Registration;
 use control::ocsp::Ocsp;
 use control::source::store::{DirectoryLock, Instance, InstanceListener};
 use control::{Control, ControlConfig, SystemClock};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
+use gateway::upstream::health::monitor::HealthMonitor;
 use model::acme::Challenges;
 use net::quic::QuicProcess;
 use net::tls::server::ServerTls;
@@ -20,8 +22,8 @@ use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
 use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
 use super::{
-    admin_keys, compiler, data, discovery, options, outbound_policy, running_catalog, sealer, secrets,
-    services, sockets, source,
+    admin_keys, compiler, data, discovery, options, outbound_policy, registration, running_catalog, sealer,
+    secrets, services, sockets, source,
 };
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
@@ -39,6 +41,8 @@ pub(super) struct Node {
     quic: QuicProcess,
     pub(super) log: LogControl,
     pub(super) access_log: Option<LogWriter>,
+    /// The registrations in registries; dropping it leaves the instance registered, for a successor.
+    pub(super) registration: Option<Arc<Registration>>,
     /// The lines that announce its listeners on standard output.
     pub(super) lines: Vec<String>,
     /// True if it replaces a predecessor.
@@ -87,11 +91,17 @@ impl Node {
             .with_tls(tls.clone(), settings.ssl_expired_certificates);
         let ocsp = Arc::new(Ocsp::new(outbound_policy(&settings)));
         let compiler = compiler.with_staples(ocsp.clone());
+        let health = Arc::new(HealthMonitor::new(outbound_policy(&settings)));
+        let compiler = match settings.upstream_health_checks {
+            true => compiler.with_health(health.clone()),
+            false => compiler,
+        };
         let discovery = discovery(&settings)?;
         let compiler = match &discovery {
             Some(directory) => compiler.with_directory(directory.clone()),
             None => compiler,
         };
+        let registration = registration(&settings, &sockets.proxy)?;
         let admin_keys = admin_keys(&settings)?;
         let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
             Some(inherited) => Some(inherited),
@@ -111,6 +121,8 @@ impl Node {
                 secrets: secrets.clone(),
                 ocsp: ocsp.clone(),
                 discovery: discovery.clone(),
+                registration: registration.clone(),
+                health,
                 listeners: sockets.reports,
             }),
             clock: Arc::new(SystemClock),
@@ -123,6 +135,7 @@ impl Node {
             challenges,
             ocsp,
             discovery,
+            registration: registration.clone(),
             ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),
         })?;
         let workers = settings.workers;
@@ -164,6 +177,9 @@ impl Node {
         if let Some(predecessor) = predecessor {
             predecessor.serving();
         }
+        if let Some(registration) = &registration {
+            registration.start(control.readiness()).context("cannot start the thread of registrations")?;
+        }
         let live = LiveSettings::new(settings_source, settings.clone(), services);
         Ok(Node {
             settings,
@@ -174,6 +190,7 @@ impl Node {
             quic: own_quic,
             log,
             access_log: log_writer,
+            registration,
             lines,
             is_successor: predecessor.is_some(),
             executable,
@@ -236,6 +253,10 @@ impl Node {
     /// for a while. Closes the lock of the data folder and the spare sockets; the successor has its own descriptors of
     /// both, and the files in the folder are its own by then.
     pub(super) fn let_go(self) -> (Arc<Gateway>, Control) {
+        // The successor has the same identity in registries, and renews it.
+        if let Some(registration) = &self.registration {
+            registration.stop();
+        }
         // All other fields are dropped when this returns.
         (self.gateway, self.control)
     }

@@ -144,6 +144,10 @@ impl Logs {
 async fn end(node: Node, signals: &mut Signals) -> ExitCode {
     let grace = Duration::from_secs(node.settings.grace_seconds);
     notify::tell(notify::STOPPING);
+    let grace = match leave(&node, signals).await {
+        Leaving::InTime => grace,
+        Leaving::AtOnce => Duration::ZERO,
+    };
     tracing::info!(
         grace_seconds = node.settings.grace_seconds,
         "draining: no new connections, open requests may finish"
@@ -152,6 +156,56 @@ async fn end(node: Node, signals: &mut Signals) -> ExitCode {
     drain(node.gateway.clone(), signals, &Logs::of(&node), Duration::ZERO, how).await;
     shut_down(node).await;
     ExitCode::SUCCESS
+}
+
+/// How the time before a drain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    /// By itself, or by a second TERM or QUIT.
+    InTime,
+    /// By INT.
+    AtOnce,
+}
+
+/// Takes the instance out of its registries while it still serves, and waits for the `drain_delay` of the settings. TERM
+/// and QUIT end the wait, and the drain begins; INT ends also the drain.
+async fn leave(node: &Node, signals: &mut Signals) -> Leaving {
+    let delay = Duration::from_secs(node.settings.drain_delay_seconds);
+    if node.registration.is_none() && delay.is_zero() {
+        return Leaving::InTime;
+    }
+    node.gateway.leave();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let abandon = Arc::clone(&is_over);
+    let registration = node.registration.clone();
+    let withdrawing = tokio::task::spawn_blocking(move || {
+        registration.is_none_or(|registration| registration.withdraw(&|| abandon.load(Ordering::Relaxed)))
+    });
+    let steps = async {
+        // Registrations that cannot be withdrawn are logged there.
+        let _ = withdrawing.await;
+        if !delay.is_zero() {
+            tracing::info!(
+                drain_delay_seconds = delay.as_secs(),
+                "the instance still accepts until it drains"
+            );
+            tokio::time::sleep(delay).await;
+        }
+    };
+    tokio::pin!(steps);
+    let outcome = loop {
+        tokio::select! {
+            () = &mut steps => break Leaving::InTime,
+            asked = signals.next() => match asked {
+                Asked::Drain => break Leaving::InTime,
+                Asked::Stop => break Leaving::AtOnce,
+                Asked::Reopen => Logs::of(node).reopen(),
+                Asked::Reload | Asked::Upgrade => {}
+            }
+        }
+    };
+    is_over.store(true, Ordering::Relaxed);
+    outcome
 }
 
 /// Ends the instance after another process has taken over: open requests and connections may go on for `grace`, and for

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use control::discovery::BlockFault;
 use control::regular_file;
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use stdx::nearest::{misspelt, nearest};
 
 use super::fault::{Fault, Place};
@@ -119,10 +120,10 @@ fn settings(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Written {
         };
         for (name, line, value) in ungrouped(name, line, value) {
             if let Ok(value) = &value
-                && name == "discovery"
+                && let Some(check) = check_of_blocks(&name)
                 && let Value::Object(blocks) = discovery::json_of(value)
             {
-                let faults = control::discovery::check(&blocks);
+                let faults = check(&blocks);
                 for found in &faults {
                     let name = format!("{name}{}", found.pointer.replace('/', "."));
                     fault(discovery::line_at(value, &found.pointer, line), &name, found.reason.clone());
@@ -138,6 +139,18 @@ fn settings(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Written {
         }
     }
     written
+}
+
+/// Gives all faults of a setting with a block for each registry.
+type CheckBlocks = fn(&Map<String, Value>) -> Vec<BlockFault>;
+
+/// The check of a setting with a block for each registry.
+fn check_of_blocks(name: &str) -> Option<CheckBlocks> {
+    match name {
+        "discovery" => Some(control::discovery::check),
+        "registration" => Some(control::discovery::registration::check),
+        _ => None,
+    }
 }
 
 /// A name, its line, and its value or a fault.
@@ -174,7 +187,7 @@ fn texts(setting: &Setting, value: &MarkedYaml<'_>) -> Result<Vec<String>, Strin
     let item = |node: &MarkedYaml<'_>| scalar_text(node).ok_or("a list holds plain values only".to_owned());
     match &value.data {
         YamlData::Sequence(items) => items.iter().map(item).collect(),
-        YamlData::Mapping(_) if setting.name == "discovery" => {
+        YamlData::Mapping(_) if check_of_blocks(setting.name).is_some() => {
             Ok(vec![discovery::json_of(value).to_string()])
         }
         YamlData::Mapping(_) if setting.takes_map() => Ok(vec![map_as_json(value)?]),

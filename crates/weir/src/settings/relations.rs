@@ -16,6 +16,7 @@ impl Settings {
         self.check_acme(written, faults);
         self.check_proxy_protocol(written, faults);
         self.check_http1_only(written, faults);
+        self.check_registration(written, faults);
         if self.max_header_line_bytes > self.max_head_bytes {
             let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
             faults

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gateway::compile::ExpiredCertificates;
 use model::check::{CheckOptions, UnknownFields};
+use model::outbound::OutboundPolicy;
 use model::settings::{PathSettings, SharedSettings, UpstreamTimeout};
 
 use super::{Settings, Source};
@@ -40,6 +41,7 @@ impl Settings {
             unknown_fields,
             router: self.router_mode,
             refuses_expired_certificates,
+            outbound: OutboundPolicy { allow: self.outbound_allow.clone() },
             ..CheckOptions::default()
         }
     }

@@ -442,8 +442,8 @@ fn every_refusal_says_which_field_and_why() {
     );
     refused(
         "upstreams",
-        json!({"nodes": nodes(), "checks": {"active": {}}}),
-        &["checks", "not supported yet"],
+        json!({"nodes": nodes(), "checks": {"active": {"http_path": "up"}}}),
+        &["http_path begins with /"],
     );
     refused(
         "stream_routes",

@@ -50,6 +50,12 @@ impl Server {
     }
 }
 
+impl Server {
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.input.take());

@@ -2,6 +2,7 @@
 //! Tests nothing about speed.
 
 mod bad_input;
+mod faults;
 mod processes;
 mod runs;
 mod stand_ins;

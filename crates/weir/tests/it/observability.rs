@@ -284,6 +284,29 @@ fn a_client_cannot_forge_lines_of_the_error_log() {
 }
 
 #[test]
+fn access_log_tells_each_attempt_of_a_request() {
+    let (dead, origin) = (Origin::nowhere(), Origin::answering("hello"));
+    let format = ["--access-log", "stdout", "--access-log-format", "$status <$weir_attempts>"];
+    let weir = Weir::builder(BINARY).arguments(&format).start();
+    let nodes = json!([
+        {"host": "127.0.0.1", "port": dead.port(), "weight": 1, "priority": 1},
+        {"host": "127.0.0.1", "port": origin.port(), "weight": 1, "priority": 0},
+    ]);
+    weir.put("routes/1", json!({"uri": "/*", "upstream": {"nodes": nodes, "retries": 1}}));
+    assert_eq!(weir.get("/").text(), "hello");
+    let line =
+        wait_for("the line of the request", || weir.stdout().into_iter().find(|line| line.contains('<')));
+    let attempts = line.strip_prefix("200 <").and_then(|rest| rest.strip_suffix('>')).unwrap();
+    let attempts: Vec<Vec<&str>> = attempts.split(", ").map(|one| one.split(' ').collect()).collect();
+    let (first, second) = (dead.to_string(), origin.address().to_string());
+    assert_eq!(
+        attempts.iter().map(|one| one[..2].to_vec()).collect::<Vec<_>>(),
+        [[first.as_str(), "connect_failed"], [second.as_str(), "200"]]
+    );
+    assert!(attempts.iter().all(|one| one[2].parse::<f64>().is_ok()), "{line}");
+}
+
+#[test]
 fn status_and_control_tell_how_the_node_is() {
     let origin = Origin::answering("hello");
     let weir = start(&origin, |builder| builder);

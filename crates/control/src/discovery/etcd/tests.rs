@@ -66,7 +66,7 @@ async fn compacted_watch_ends_with_its_reason() {
     let etcd = Etcd::start(1);
     (0..3).for_each(|number| etcd.put("/services/orders/1", &format!("h:8{number}")));
     let block: Block = serde_json::from_value(json!({"host": [etcd.endpoints()]})).unwrap();
-    let reader = PlainReader::new(config(block)).unwrap();
+    let reader = PlainReader::new(config(block, &BuildContext::default())).unwrap();
     let mut keys = Vec::new();
     let revision = reader.load(|key, value| keys.push((key, value))).await.unwrap();
     assert_eq!(keys, [(b"/services/orders/1".to_vec(), b"h:82".to_vec())]);
@@ -92,7 +92,8 @@ async fn forbidden_watch_is_refused_when_opened() {
         etcd.ctl(arguments);
     }
     let block = json!({"host": [etcd.endpoints()], "user": "weak", "password": "w"});
-    let reader = PlainReader::new(config(serde_json::from_value(block).unwrap())).unwrap();
+    let reader =
+        PlainReader::new(config(serde_json::from_value(block).unwrap(), &BuildContext::default())).unwrap();
     let refused = reader.watch(1).await.err().unwrap().to_string();
     assert!(refused.contains("permission denied"), "{refused}");
 }
@@ -125,4 +126,11 @@ fn changes_of_a_real_etcd_are_followed() {
     etcd.ctl(&["del", "/services/orders/", "--prefix"]);
     orders.wait_for_note("does not know the service orders");
     assert!(orders.shown().is_empty());
+}
+
+#[test]
+fn forbidden_address_is_not_connected_to() {
+    let block = json!({"host": ["http://169.254.169.254:2379"], "timeout": 1});
+    let orders = Followed::start("etcd", &block, "orders");
+    orders.wait_for_note("the setting outbound_allow lists");
 }

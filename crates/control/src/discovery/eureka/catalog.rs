@@ -1,7 +1,7 @@
 //! The copy of Eureka's registry: brought up to date by whole answers and by changes, checked by Eureka's hash code, and
 //! asked for the instances of one application. It does not ask Eureka.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use model::discovery::Instance;
 use serde_json::Value;
@@ -132,6 +132,11 @@ impl Catalog {
             collected.take(Err(format!("{count} entries cannot be read, the first because {reason}")));
         }
         collected.finish()
+    }
+
+    /// The names of all applications.
+    pub(super) fn names(&self) -> BTreeSet<Box<str>> {
+        self.applications.keys().chain(self.faulty.keys()).cloned().collect()
     }
 
     /// Whether there is such an application, with instances or with entries that cannot be read.

@@ -51,7 +51,7 @@ impl TlsSettings {
     ///
     /// # Errors
     /// A file cannot be read or used; the error names it.
-    pub(super) fn connector(&self) -> Result<TlsConnector, String> {
+    pub(in crate::discovery) fn connector(&self) -> Result<TlsConnector, String> {
         let builder = match self.verify {
             true => trusting(self.ca.as_deref(), "tls.ca")?,
             false => verifying_by(Trust::Anything)?,

@@ -7,7 +7,9 @@ use model::discovery::Instance;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::discovery::http::Reply;
 use crate::discovery::parts::{Collected, Loose, host, metadata, port, shortened, weight};
+use crate::discovery::registration::Renewal;
 
 /// One instance. Nacos sends more fields than are used.
 #[derive(Deserialize)]
@@ -80,6 +82,29 @@ pub(super) fn is_unknown(text: &[u8]) -> bool {
         && serde_json::from_slice::<Refusal>(text).is_ok_and(|refusal| refusal.code == SERVICE_NOT_EXIST)
 }
 
+/// The answer to a registration, a heartbeat or a withdrawal: the text `ok`, or an object with a code.
+///
+/// # Errors
+/// The refusal, a sentence.
+pub(super) fn renewal(reply: &Reply) -> Result<Renewal, String> {
+    #[derive(Deserialize)]
+    struct Coded {
+        code: i64,
+        message: Option<String>,
+    }
+    let Ok(coded) = serde_json::from_slice::<Coded>(&reply.body) else {
+        return reply.success().map(|_| Renewal::Kept);
+    };
+    match coded.code {
+        0 | 200 | BEAT_TAKEN => reply.success().map(|_| Renewal::Kept),
+        BEAT_UNKNOWN | INSTANCE_NOT_FOUND | SERVICE_NOT_EXIST => Ok(Renewal::Lost),
+        code => {
+            let message = coded.message.unwrap_or_default();
+            Err(format!("status {}, code {code}: {}", reply.status, shortened(&message)))
+        }
+    }
+}
+
 fn has_fraction(weight: Option<&Value>) -> bool {
     weight.and_then(Value::as_f64).is_some_and(|weight| weight.fract() != 0.0)
 }
@@ -132,6 +157,12 @@ pub(super) fn token(text: &[u8]) -> Result<Token, String> {
     Ok(Token { text, lifetime: Duration::from_secs(seconds) })
 }
 
+/// Code of version 1 for a heartbeat of an instance that it has.
+const BEAT_TAKEN: i64 = 10_200;
+/// Code of version 1 for a heartbeat of an instance that it does not have.
+const BEAT_UNKNOWN: i64 = 20_404;
+/// Code of version 3 for the same.
+const INSTANCE_NOT_FOUND: i64 = 21_003;
 /// Nacos's code for a service that does not exist, and the size of an answer with a code only.
 const SERVICE_NOT_EXIST: i64 = 21_008;
 const MAX_REFUSAL_BYTES: usize = 4096;

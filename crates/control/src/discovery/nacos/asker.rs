@@ -32,6 +32,13 @@ pub(super) struct Asker {
     session: Mutex<Session>,
 }
 
+/// The service that a call is about; signatures hold both names.
+#[derive(Clone, Copy)]
+pub(super) struct Service<'a> {
+    pub(super) group: &'a str,
+    pub(super) name: &'a str,
+}
+
 /// The login.
 #[derive(Default)]
 struct Session {
@@ -55,17 +62,11 @@ impl Asker {
         Asker { client, prefix, third, user, keys, rules, is_third, session: Mutex::default() }
     }
 
-    /// Asks for the instances of a service; once more with another token if the server refuses the first one
-    /// and [`Asker::token`] has another one.
+    /// Asks for the instances of a service.
     pub(super) async fn ask(&self, key: &ServiceKey) -> Asked {
-        let token = self.token(None).await?;
-        let mut reply = self.list(key, token.as_deref()).await?;
-        if token.is_some() && matches!(reply.status, 401 | 403) {
-            let other = self.token(token.as_deref()).await?;
-            if other != token {
-                reply = self.list(key, other.as_deref()).await?;
-            }
-        }
+        let group = if key.group.is_empty() { "DEFAULT_GROUP" } else { &key.group };
+        let reply =
+            self.send(Service { group, name: &key.service }, &|is_third| self.list(is_third, key)).await?;
         let body = match (reply.status, answer::is_unknown(&reply.body)) {
             (_, true) => return Ok(PollAnswer::Whole(Found::Unknown, None)),
             // Rights belong to a namespace, so that a refusal concerns this service only.
@@ -78,14 +79,37 @@ impl Asker {
         Ok(PollAnswer::Whole(Found::Instances(instances, reason), None))
     }
 
-    /// Asks by the API that answered last, and by the other one if the server does not have that.
-    async fn list(&self, key: &ServiceKey, token: Option<&str>) -> Result<Reply, Failure> {
+    /// Sends the call that `call` makes for the first API (false) or the third (true); once more with another token if
+    /// the server refuses the first one and [`Asker::token`] has another one. The target of the call has a query.
+    pub(super) async fn send(
+        &self,
+        service: Service<'_>,
+        call: &(dyn Fn(bool) -> Call + Send + Sync),
+    ) -> Result<Reply, Failure> {
+        let token = self.token(None).await?;
+        let mut reply = self.by_either(service, call, token.as_deref()).await?;
+        if token.is_some() && matches!(reply.status, 401 | 403) {
+            let other = self.token(token.as_deref()).await?;
+            if other != token {
+                reply = self.by_either(service, call, other.as_deref()).await?;
+            }
+        }
+        Ok(reply)
+    }
+
+    /// Sends the call by the API that answered last, and by the other one if the server does not have that.
+    async fn by_either(
+        &self,
+        service: Service<'_>,
+        call: &(dyn Fn(bool) -> Call + Send + Sync),
+        token: Option<&str>,
+    ) -> Result<Reply, Failure> {
         let is_third = self.is_third.load(Ordering::Relaxed);
-        let reply = self.list_by(is_third, key, token).await?;
+        let reply = self.by(call(is_third), service, token).await?;
         if !matches!(reply.status, 404 | 410) || answer::is_unknown(&reply.body) {
             return Ok(reply);
         }
-        let other = self.list_by(!is_third, key, token).await?;
+        let other = self.by(call(!is_third), service, token).await?;
         if matches!(other.status, 404 | 410) && !answer::is_unknown(&other.body) {
             return Ok(reply);
         }
@@ -93,27 +117,44 @@ impl Asker {
         Ok(other)
     }
 
-    async fn list_by(&self, is_third: bool, key: &ServiceKey, token: Option<&str>) -> Result<Reply, Failure> {
+    async fn by(&self, mut call: Call, service: Service<'_>, token: Option<&str>) -> Result<Reply, Failure> {
+        if let Some(token) = token {
+            call.target.push_str(&format!("&accessToken={}", encoded(token)));
+        }
+        if let Some((id, secret)) = &self.keys {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            call.target.push_str(&signature(now.as_millis(), service.group, service.name, id, secret));
+        }
+        self.client.call(&call).await.map_err(Failure::Registry)
+    }
+
+    /// The path of the list of all services.
+    pub(super) fn list_path(&self, is_third: bool) -> String {
+        match is_third {
+            true => format!("{}admin/ns/service/list", self.third),
+            false => format!("{}ns/service/list", self.prefix),
+        }
+    }
+
+    /// The path of a call of instances.
+    pub(super) fn path(&self, is_third: bool, rest: &str) -> String {
+        match is_third {
+            true => format!("{}client/{rest}", self.third),
+            false => format!("{}{rest}", self.prefix),
+        }
+    }
+
+    /// The call for the instances of a service.
+    fn list(&self, is_third: bool, key: &ServiceKey) -> Call {
         let namespace = if key.namespace.is_empty() { "public" } else { &key.namespace };
         let group = if key.group.is_empty() { "DEFAULT_GROUP" } else { &key.group };
-        let path = match is_third {
-            true => format!("{}client/ns/instance/list", self.third),
-            false => format!("{}ns/instance/list", self.prefix),
-        };
-        let mut target = format!(
+        let path = self.path(is_third, "ns/instance/list");
+        Call::get(format!(
             "{path}?healthyOnly=true&serviceName={}&namespaceId={}&groupName={}",
             encoded(&key.service),
             encoded(namespace),
             encoded(group)
-        );
-        if let Some(token) = token {
-            target.push_str(&format!("&accessToken={}", encoded(token)));
-        }
-        if let Some((id, secret)) = &self.keys {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            target.push_str(&signature(now.as_millis(), group, &key.service, id, secret));
-        }
-        self.client.call(&Call::get(target)).await.map_err(Failure::Registry)
+        ))
     }
 
     /// The token for calls of a push connection.
@@ -121,9 +162,7 @@ impl Asker {
     /// # Errors
     /// The reason of a login that failed.
     pub(super) async fn push_token(&self) -> Result<Option<String>, String> {
-        self.token(None).await.map_err(|failure| match failure {
-            Failure::Registry(reason) | Failure::Service(reason) => reason,
-        })
+        self.token(None).await.map_err(Into::into)
     }
 
     /// The token for calls; none where no user is set. `refused` is a token that the server has refused: it is replaced,
@@ -179,7 +218,11 @@ fn refusal(reply: &Reply) -> String {
 
 /// The parameters of a signed call, as APISIX signs it.
 fn signature(now_ms: u128, group: &str, service: &str, id: &str, secret: &str) -> String {
-    let text = format!("{now_ms}@@{group}@@{service}");
+    // A call that is about no service signs the time only.
+    let text = match service {
+        "" => now_ms.to_string(),
+        service => format!("{now_ms}@@{group}@@{service}"),
+    };
     let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret.as_bytes());
     let signature = BASE64.encode(hmac::sign(&key, text.as_bytes()).as_ref());
     format!("&ak={}&data={}&signature={}", encoded(id), encoded(&text), encoded(&signature))

@@ -4,18 +4,36 @@
 use std::time::Duration;
 
 use model::outbound::OutboundPolicy;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Server;
 use super::wire::{self, Frame, HEAD_BYTES, MAX_DROPPED_BYTES, MAX_FRAME_BYTES, Request};
+use crate::discovery::http::TlsSettings;
 use crate::secret::connect;
+use crate::tls::Io;
+
+/// The connection below a session: TCP, or TLS over it.
+type Stream = Box<dyn Io>;
+
+/// How sessions are opened.
+pub(super) struct Opening<'a> {
+    pub(super) policy: &'a OutboundPolicy,
+    /// None: plain TCP.
+    pub(super) tls: Option<&'a TlsSettings>,
+    /// The scheme and the credentials.
+    pub(super) credentials: Option<&'a (String, String)>,
+    /// For the connection and its session.
+    pub(super) connect_timeout: Duration,
+    /// The timeout of the session that the server is asked for.
+    pub(super) session_timeout: Duration,
+}
 
 /// An open session. It ends with the connection.
 pub(super) struct Session {
     reader: FrameReader,
-    writer: OwnedWriteHalf,
+    writer: WriteHalf<Stream>,
     /// The interval of pings, and the longest silence of the server.
     ping_interval: Duration,
     silence_limit: Duration,
@@ -25,7 +43,7 @@ pub(super) struct Session {
 
 /// Reads frames; a read that is dropped in the middle of a frame is continued by the next one.
 struct FrameReader {
-    stream: BufReader<OwnedReadHalf>,
+    stream: BufReader<ReadHalf<Stream>>,
     /// The length of the current frame and its bytes, or its head where the frame is too long to be kept.
     bytes: Vec<u8>,
     /// Bytes of the current frame behind its head that were dropped.
@@ -45,20 +63,12 @@ impl Session {
     ///
     /// # Errors
     /// The reason, a sentence without the credentials.
-    pub(super) async fn open(
-        server: &Server,
-        policy: &OutboundPolicy,
-        credentials: Option<&(String, String)>,
-        connect_timeout: Duration,
-        session_timeout: Duration,
-    ) -> Result<Session, String> {
+    pub(super) async fn open(server: &Server, opening: &Opening<'_>) -> Result<Session, String> {
+        let (credentials, connect_timeout) = (opening.credentials, opening.connect_timeout);
         let open = async {
-            let stream = connect(&server.host, server.port, policy).await?;
-            // Small requests wait for nothing; a socket without the option is slower only.
-            let _ = stream.set_nodelay(true);
-            let (reader, mut writer) = stream.into_split();
+            let (reader, mut writer) = split(stream(server, opening).await?);
             let mut reader = FrameReader::new(reader);
-            let session_ms = i32::try_from(session_timeout.as_millis()).unwrap_or(i32::MAX);
+            let session_ms = i32::try_from(opening.session_timeout.as_millis()).unwrap_or(i32::MAX);
             write(&mut writer, &wire::connect(session_ms)).await?;
             let granted = wire::connected(&reader.next().await?.bytes)?;
             reader.length_max = MAX_DROPPED_BYTES;
@@ -134,7 +144,7 @@ impl Session {
 
 impl FrameReader {
     /// A reader that accepts frames of at most [`MAX_FRAME_BYTES`], for the greeting.
-    fn new(stream: OwnedReadHalf) -> FrameReader {
+    fn new(stream: ReadHalf<Stream>) -> FrameReader {
         let stream = BufReader::new(stream);
         FrameReader { stream, bytes: Vec::new(), dropped: 0, length_max: MAX_FRAME_BYTES }
     }
@@ -179,6 +189,23 @@ impl FrameReader {
     }
 }
 
-async fn write(writer: &mut OwnedWriteHalf, bytes: &[u8]) -> Result<(), String> {
-    writer.write_all(bytes).await.map_err(|error| format!("the connection is lost: {error}"))
+/// A connection to the server, with TLS where it is asked for.
+async fn stream(server: &Server, opening: &Opening<'_>) -> Result<Stream, String> {
+    let stream = connect(&server.host, server.port, opening.policy).await?;
+    // Small requests wait for nothing; a socket without the option is slower only.
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = opening.tls else { return Ok(Box::new(stream)) };
+    let name = ServerName::try_from(server.host.clone())
+        .map_err(|_| "its host is a name that no certificate can have".to_owned())?;
+    let secured = tls.connector()?.connect(name, stream).await;
+    Ok(Box::new(secured.map_err(|error| format!("no TLS with it: {error}"))?))
+}
+
+async fn write(writer: &mut WriteHalf<Stream>, bytes: &[u8]) -> Result<(), String> {
+    let written = async {
+        writer.write_all(bytes).await?;
+        // TLS keeps bytes back until it is flushed.
+        writer.flush().await
+    };
+    written.await.map_err(|error: std::io::Error| format!("the connection is lost: {error}"))
 }

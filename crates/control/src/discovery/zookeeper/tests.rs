@@ -238,3 +238,24 @@ fn other_protocol_and_faulty_name_are_named() {
     Followed::start("zookeeper", &server.block(), "a//b")
         .wait_for_note("the service name `a//b` is no path of nodes");
 }
+
+#[test]
+fn server_with_tls_is_verified_and_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = testkit::Authority::new("zookeeper");
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, authority.pem()).unwrap();
+    let server = StandIn::start(None);
+    server.set("/services/orders/1", Some(&node("10.0.0.1")));
+    let front = testkit::TlsFront::to(server.address, &authority.pair(&["localhost"]));
+    let with = |tls: Value| {
+        let block = json!({"host": [format!("localhost:{}", front.port())], "tls": tls});
+        Followed::start("zookeeper", &block, "orders")
+    };
+    let orders = with(json!({"ca": ca}));
+    orders.wait_for(&["10.0.0.1:80 100"]);
+    server.set("/services/orders/2", Some(&node("10.0.0.2")));
+    orders.wait_for(&["10.0.0.1:80 100", "10.0.0.2:80 100"]);
+    with(json!({})).wait_for_note("no TLS with it");
+    with(json!({"verify": false})).wait_for(&["10.0.0.1:80 100", "10.0.0.2:80 100"]);
+}

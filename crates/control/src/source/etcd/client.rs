@@ -53,7 +53,7 @@ impl Etcd {
                 .keep_alive_while_idle(true)
                 .initial_stream_window_size(WINDOW_BYTES)
                 .initial_connection_window_size(WINDOW_BYTES);
-            let connector = Connector::new(url, &config.tls, tls.as_ref())?;
+            let connector = Connector::new(url, &config, tls.as_ref())?;
             endpoints.push((url.clone(), endpoint.connect_with_connector_lazy(connector)));
         }
         Ok(Etcd { config, endpoints, current: AtomicUsize::new(0), token: RwLock::new(None) })

@@ -8,12 +8,14 @@ use std::task::{Context, Poll};
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
+use model::outbound::OutboundPolicy;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::{EtcdError, EtcdTls};
+use super::{EtcdConfig, EtcdError, EtcdTls};
+use crate::secret::connect;
 use crate::tls::{self, Io};
 
 /// Opens connections to one endpoint.
@@ -22,6 +24,7 @@ pub(crate) struct Connector {
     /// `HOST:PORT`; the name is looked up for every connection.
     authority: String,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    policy: Option<OutboundPolicy>,
 }
 
 impl Connector {
@@ -31,21 +34,21 @@ impl Connector {
     /// The host is no name that a certificate can have.
     pub(super) fn new(
         endpoint: &str,
-        tls: &EtcdTls,
+        settings: &EtcdConfig,
         config: Option<&Arc<ClientConfig>>,
     ) -> Result<Connector, EtcdError> {
         let (scheme, authority) = endpoint.split_once("://").unwrap_or(("http", endpoint));
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
         let tls = match (scheme, config) {
             ("https", Some(config)) => {
-                let name = tls.server_name.as_deref().unwrap_or(host.trim_matches(['[', ']']));
+                let name = settings.tls.server_name.as_deref().unwrap_or(host.trim_matches(['[', ']']));
                 let name = ServerName::try_from(name.to_owned())
                     .map_err(|_| EtcdError::Tls(format!("`{name}` is no name a certificate can have")))?;
                 Some((TlsConnector::from(Arc::clone(config)), name))
             }
             _ => None,
         };
-        Ok(Connector { authority: authority.to_owned(), tls })
+        Ok(Connector { authority: authority.to_owned(), tls, policy: settings.policy.clone() })
     }
 }
 
@@ -59,9 +62,15 @@ impl tower_service::Service<Uri> for Connector {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let Connector { authority, tls } = self.clone();
+        let Connector { authority, tls, policy } = self.clone();
         Box::pin(async move {
-            let stream = TcpStream::connect(&authority).await?;
+            let stream = match policy {
+                None => TcpStream::connect(&authority).await?,
+                Some(policy) => {
+                    let (host, port) = split(&authority).ok_or_else(|| io::Error::other("it has no port"))?;
+                    connect(host, port, &policy).await.map_err(io::Error::other)?
+                }
+            };
             stream.set_nodelay(true)?;
             let stream: Box<dyn Io> = match tls {
                 Some((connector, name)) => Box::new(connector.connect(name, stream).await?),
@@ -70,6 +79,12 @@ impl tower_service::Service<Uri> for Connector {
             Ok(TokioIo::new(stream))
         })
     }
+}
+
+/// Host, without brackets, and port of `HOST:PORT`.
+fn split(authority: &str) -> Option<(&str, u16)> {
+    let (host, port) = authority.rsplit_once(':')?;
+    Some((host.trim_matches(['[', ']']), port.parse().ok()?))
 }
 
 /// The TLS settings for all endpoints.

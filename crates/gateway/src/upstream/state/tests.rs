@@ -16,14 +16,18 @@ fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
         hash_key: None,
         nodes: Arc::new(Published::new(Arc::new(set(weights)))),
         discovered: None,
+        health: None,
         pass_host: PassHost::Pass,
         protocol: net::endpoint::Protocol::Http1,
         needs_http2: false,
         retries: None,
         retry_timeout_ms: 0,
+        retry: None,
+        deadline: None,
         scheme: "http",
         timeouts: Timeouts::default(),
         policies: Arc::default(),
+        protection: None,
     }
 }
 

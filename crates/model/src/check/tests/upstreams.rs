@@ -98,10 +98,8 @@ fn upstreams() {
         "invalid configuration: property \"scheme\" validation failed: matches none of the enum values; allowed are grpc, \
          grpcs, http, https, tcp, tls, udp, kafka",
     );
-    upstream(
-        json!({"checks": {"active": {}}}),
-        "checks of an upstream are not supported yet: health checks would not run",
-    );
+    upstream(json!({"checks": {"active": {}}}), "");
+    upstream(json!({"checks": {"active": {"type": "grpc", "grpc_service": "a.B"}}}), "");
     upstream(
         json!({"checks": {"passive": {}}}),
         concat!(
@@ -150,6 +148,45 @@ fn policies_of_the_choice() {
         sticky(json!({"same_site": "none"})),
         "same_site none needs \"secure\": true, because browsers refuse the cookie otherwise",
     );
+}
+
+#[test]
+fn checks_ask_no_metadata_service() {
+    let refusal = |upstream: Value| {
+        let result = check::value(&catalog(), Kind::Upstream, &upstream);
+        result.err().map(|refusal| refusal.faults()[0].clone()).map(|fault| (fault.pointer, fault.reason))
+    };
+    let checks = json!({"active": {}});
+    let cases = [
+        (json!({"169.254.169.254:80": 1}), Some("/nodes/169.254.169.254:80")),
+        (json!({"[fd00:ec2::254]:80": 1}), Some("/nodes/[fd00:ec2::254]:80")),
+        (
+            json!([{"host": "10.0.0.1", "port": 80, "weight": 1}, {"host": "169.254.1.1", "port": 80, "weight": 1}]),
+            Some("/nodes/1/host"),
+        ),
+        (json!({"127.0.0.1:80": 1, "metadata.test": 1}), None),
+    ];
+    for (nodes, pointer) in cases {
+        let found = refusal(json!({"nodes": nodes, "checks": checks}));
+        assert_eq!(found.as_ref().map(|(pointer, _)| &**pointer), pointer, "{nodes}");
+        assert!(found.is_none_or(|(_, reason)| reason.contains("outbound_allow")), "{nodes}");
+        assert_eq!(refusal(json!({ "nodes": nodes })), None, "without checks");
+    }
+}
+
+#[test]
+fn texts_of_checks_cannot_change_the_request() {
+    let check = |active: Value, expected: &str| upstream(json!({"checks": {"active": active}}), expected);
+    check(json!({"http_path": "/up?a=b", "req_headers": ["A: b", "Host: a.test", "B:"]}), "");
+    let path = "http_path begins with / and has no white space; write a space as %20";
+    for wrong in ["up", "", "/a b", "/ HTTP/1.1\r\nA: b"] {
+        check(json!({ "http_path": wrong }), path);
+    }
+    for wrong in ["a", ": b", "A b: c", "A: b\r\nC: d", "Content-Length: 1", "transfer-encoding: chunked"] {
+        let expected = format!("{wrong:?} is no header line; write `Name: value`");
+        check(json!({ "req_headers": [wrong] }), &expected);
+        check(json!({ "http_request_headers": [wrong] }), &expected);
+    }
 }
 
 #[test]

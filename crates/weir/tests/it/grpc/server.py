@@ -62,6 +62,18 @@ def bidi_stream(requests, context):
         yield request
 
 
+def health(request, context):
+    """The health service: the name of the service is the path of a file with its status. A file that is not there is an
+    unknown service. The message is protobuf: field 1 is a text, and the answer's field 1 an enumeration."""
+    try:
+        with open(request[2:].decode()) as file:
+            return bytes([8, int(file.read())])
+    except OSError:
+        context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
+
+
+HEALTH = {"Check": grpc.unary_unary_rpc_method_handler(health)}
+
 HANDLERS = {
     "Unary": grpc.unary_unary_rpc_method_handler(unary),
     "Sized": grpc.unary_unary_rpc_method_handler(sized),
@@ -75,6 +87,7 @@ def main():
     unlimited = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=16), options=unlimited)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Echo", HANDLERS),))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("grpc.health.v1.Health", HEALTH),))
     if len(sys.argv) > 2:
         with open(sys.argv[1], "rb") as chain, open(sys.argv[2], "rb") as key:
             credentials = grpc.ssl_server_credentials([(key.read(), chain.read())])

@@ -3,7 +3,9 @@
 use testkit::{Origin, Reply, Signal, Step};
 
 use super::client::{Answer, Client, request_with};
+use super::raw::literal;
 use crate::support::{in_front_of, route, upstream};
+use crate::upstream_http2::origin::{END_HEADERS, END_STREAM, H2Origin, HEADERS, STATUS_200};
 
 fn call(client: &mut Client, path: &str, more: &[(&str, &str)]) -> Answer {
     let fields = [&[("content-type", "application/grpc+proto"), ("te", "trailers")], more].concat();
@@ -46,4 +48,63 @@ fn deadline_of_a_call_bounds_the_exchange() {
     let answer = call(&mut client, "/", &[("grpc-timeout", "300m")]);
     assert_eq!((answer.status, answer.header("grpc-status")), (200, Some("4")), "{answer:?}");
     never.set();
+}
+
+#[test]
+fn listed_status_of_a_call_is_retried() {
+    let check = |policy: &str, expected: &str| {
+        let origin = H2Origin::start(|peer| {
+            peer.settings(&[]);
+            let mut asked = 0;
+            while let Some((stream, _)) = peer.request() {
+                let status = if asked == 0 { "14" } else { "0" };
+                let fields = [
+                    STATUS_200.to_vec(),
+                    literal("content-type", "application/grpc"),
+                    literal("grpc-status", status),
+                ];
+                peer.send(HEADERS, END_HEADERS | END_STREAM, stream, &fields.concat());
+                asked += 1;
+            }
+        });
+        let more = format!("scheme: grpc, retry: {policy}");
+        let nodes = format!("{{nodes: {{'{}': 1}}, {more}}}", origin.node());
+        let weir = crate::support::builder(&route("uri: /*", &nodes)).arguments(&["--workers", "1"]).start();
+        let answer = call(&mut Client::connect(weir.proxy()), "/", &[]);
+        assert_eq!((answer.status, answer.header("grpc-status")), (200, Some(expected)), "{policy}");
+    };
+    let calls = "methods: [POST], unsafe_methods: true";
+    check(&format!("{{{calls}, grpc_statuses: [unavailable]}}"), "0");
+    check(&format!("{{{calls}, grpc_statuses: [aborted]}}"), "14");
+    check("{idempotency_key_header: key, grpc_statuses: [unavailable]}", "14");
+}
+
+#[test]
+fn time_left_is_told_in_grpc_timeout() {
+    let origin = Origin::answering("");
+    let check = |deadline: &str, asked: &[(&str, &str)], expected: Option<std::ops::Range<u64>>| {
+        let weir = crate::support::gateway(&route("uri: /*", &upstream(&[origin.address()], deadline)));
+        call(&mut Client::connect(weir.proxy()), "/", asked);
+        let request = origin.last_request();
+        let told = request.header("grpc-timeout").and_then(timeout_ms);
+        match expected {
+            Some(range) => assert!(told.is_some_and(|told| range.contains(&told)), "{deadline}: {told:?}"),
+            None => assert_eq!(told, None, "{deadline}"),
+        }
+    };
+    check("deadline: {total: 20}", &[], Some(1_000..20_001));
+    check("deadline: {total: 20, grpc_timeout: false}", &[], None);
+    check("deadline: {total: 20}", &[("grpc-timeout", "5S")], Some(1..5_001));
+}
+
+/// A timeout of gRPC in milliseconds.
+fn timeout_ms(text: &str) -> Option<u64> {
+    let (digits, unit) = text.split_at(text.len().checked_sub(1)?);
+    let count: u64 = digits.parse().ok()?;
+    match unit {
+        "S" => Some(count * 1_000),
+        "m" => Some(count),
+        "u" => Some(count / 1_000),
+        _ => None,
+    }
 }

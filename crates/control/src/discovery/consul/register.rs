@@ -1,0 +1,142 @@
+//! Registration of this instance in Consul: a service of the agent with a TTL check, which the instance passes again and
+//! again. An instance that does not becomes critical after `ttl` and is removed after `deregister_after`.
+
+use std::time::Duration;
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Agent, KIND};
+use crate::discovery::BuildContext;
+use crate::discovery::http::Call;
+use crate::discovery::parts::encoded;
+use crate::discovery::registration::{Calling, Identity, Registrar, RegistrarKind, Renewal};
+
+pub(in crate::discovery) const REGISTRAR: RegistrarKind =
+    RegistrarKind { registry: KIND, connection: &["servers", "token", "timeout", "tls"], properties, build };
+
+fn properties() -> Value {
+    json!({
+        "tags": {
+            "description": "Tags of the service.",
+            "type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 255}
+        },
+        "ttl": {
+            "description": "Seconds after which an instance that has not renewed its registration is critical; it renews it three times as often.",
+            "type": "integer", "minimum": 1, "maximum": 86_400, "default": 30
+        },
+        "deregister_after": {
+            "description": "Seconds after which Consul removes a critical instance; Consul looks for them every 30 seconds and accepts no less than 60.",
+            "type": "integer", "minimum": 60, "maximum": 604_800, "default": 60
+        }
+    })
+}
+
+#[derive(Deserialize)]
+struct Own {
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default = "default_ttl")]
+    ttl: u64,
+    #[serde(default = "default_deregister_after")]
+    deregister_after: u64,
+}
+
+fn default_ttl() -> u64 {
+    30
+}
+
+fn default_deregister_after() -> u64 {
+    60
+}
+
+struct ConsulRegistrar {
+    agent: Agent,
+    identity: Identity,
+    own: Own,
+}
+
+fn build(block: &Value, identity: Identity, context: &BuildContext) -> Result<Box<dyn Registrar>, String> {
+    let own = Own::deserialize(block).map_err(|error| error.to_string())?;
+    Ok(Box::new(ConsulRegistrar { agent: Agent::new(block, context)?, identity, own }))
+}
+
+impl ConsulRegistrar {
+    fn put(&self, target: String, body: &Value) -> Call {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.agent.with_token(Call::with_body(Method::PUT, target, "application/json", body))
+    }
+
+    fn check(&self) -> String {
+        format!("service:{}", self.identity.id)
+    }
+
+    /// The registration, as `/v1/agent/service/register` takes it.
+    fn service(&self) -> Value {
+        let Identity { service, id, address, .. } = &self.identity;
+        json!({
+            "ID": id,
+            "Name": service,
+            "Address": address,
+            "Port": self.identity.main_port(),
+            "Tags": self.own.tags,
+            "Meta": self.identity.described(),
+            "Check": {
+                "CheckID": self.check(),
+                "Name": "renewed by the gateway",
+                "TTL": format!("{}s", self.own.ttl),
+                "Status": "passing",
+                "DeregisterCriticalServiceAfter": format!("{}s", self.own.deregister_after)
+            }
+        })
+    }
+}
+
+impl Registrar for ConsulRegistrar {
+    fn interval(&self) -> Duration {
+        Duration::from_millis(self.own.ttl * 1000 / RENEWALS_PER_TTL)
+    }
+
+    fn register(&self) -> Calling<'_, ()> {
+        Box::pin(async move {
+            let target = "/v1/agent/service/register?replace-existing-checks=true".to_owned();
+            let reply = self.agent.client.call(&self.put(target, &self.service())).await?;
+            reply.success().map(drop)
+        })
+    }
+
+    fn renew(&self) -> Calling<'_, Renewal> {
+        Box::pin(async move {
+            let target = format!("/v1/agent/check/pass/{}", encoded(&self.check()));
+            let reply = self.agent.client.call(&self.put(target, &Value::Null)).await?;
+            // Agents before version 1.12 answer 500 for a check that they do not have.
+            let is_unknown =
+                String::from_utf8_lossy(&reply.body).to_ascii_lowercase().contains("unknown check");
+            if reply.status == 404 || (reply.status == 500 && is_unknown) {
+                return Ok(Renewal::Lost);
+            }
+            reply.success().map(|_| Renewal::Kept)
+        })
+    }
+
+    /// Every agent is asked, because the instance may be registered at one that was used before.
+    fn withdraw(&self) -> Calling<'_, ()> {
+        Box::pin(async move {
+            let target = format!("/v1/agent/service/deregister/{}", encoded(&self.identity.id));
+            let replies = self.agent.client.call_each(&self.put(target, &Value::Null)).await;
+            let done = |reply: Result<crate::discovery::http::Reply, String>| match reply {
+                Ok(reply) if reply.status == 404 => Ok(()),
+                reply => reply.and_then(|reply| reply.success().map(drop)),
+            };
+            let outcomes: Vec<Result<(), String>> = replies.into_iter().map(done).collect();
+            match outcomes.iter().any(Result::is_ok) {
+                true => Ok(()),
+                false => Err(outcomes.into_iter().filter_map(Result::err).collect::<Vec<_>>().join("; ")),
+            }
+        })
+    }
+}
+
+/// Renewals within a TTL, so that one or two that fail do not make the instance critical.
+const RENEWALS_PER_TTL: u64 = 3;

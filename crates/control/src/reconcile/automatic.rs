@@ -1,0 +1,198 @@
+//! Routes that are made of services of registries, laid over the configuration of the source. The Admin API and the source
+//! do not know them: they are part only of what is passed to the workers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::snapshot::{Object, Overlay};
+use model::{Applied, Catalog, Difference, Key, Snapshot, Written};
+
+use super::Reconciler;
+use crate::discovery::AutoRoutes;
+
+/// The routes that are laid over the configuration.
+#[derive(Default)]
+pub(super) struct Automatic {
+    /// Where the routes come from; none: there are none.
+    source: Option<Arc<AutoRoutes>>,
+    /// The version of the lists that the overlay was made of.
+    version: u64,
+    overlay: Overlay,
+    /// The forms that were passed to the workers last.
+    passed: BTreeMap<Key, Passed>,
+    /// The snapshot that was passed to the workers last, if it differs from that of the source.
+    merged: Option<Snapshot>,
+}
+
+/// The form of a route that the workers have: in force, or closed because it is faulty.
+struct Passed {
+    object: Option<Arc<Object>>,
+    closed: Option<Arc<Object>>,
+}
+
+impl Passed {
+    fn of(snapshot: &Snapshot, key: &Key) -> Passed {
+        let closed = snapshot.closed(key).map(|(object, _)| Arc::clone(object));
+        Passed { object: snapshot.get(key).cloned(), closed }
+    }
+
+    fn is_same(&self, other: &Passed) -> bool {
+        let is_one = |one: &Option<Arc<Object>>, other: &Option<Arc<Object>>| match (one, other) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        is_one(&self.object, &other.object) && is_one(&self.closed, &other.closed)
+    }
+}
+
+impl Automatic {
+    pub(super) fn new(source: Option<Arc<AutoRoutes>>) -> Automatic {
+        Automatic { source, ..Automatic::default() }
+    }
+
+    /// The changes for the workers: those of the source, and those that follow for the routes laid over it. A written
+    /// route with the id of an automatic one replaces it.
+    pub(super) fn lay_over(&mut self, catalog: &Catalog, applied: Applied) -> Applied {
+        if self.overlay.is_empty() && self.passed.is_empty() {
+            self.merged = None;
+            return applied;
+        }
+        let base = applied.snapshot;
+        let merged = base.overlaid(catalog, &self.overlay).snapshot;
+        let is_free = |key: &&Key| !base.contains(key) && base.faulty_at(key).is_none();
+        let now = |key: &Key| (key.clone(), Passed::of(&merged, key));
+        let passed: BTreeMap<Key, Passed> = self.overlay.keys().filter(is_free).map(now).collect();
+        let mut diff: BTreeMap<Key, Difference> =
+            applied.diff.into_iter().map(|difference| (difference.key.clone(), difference)).collect();
+        let of_before = self
+            .passed
+            .iter()
+            .filter(|(key, before)| !passed.get(*key).is_some_and(|after| after.is_same(before)));
+        for (key, before) in of_before {
+            let after = merged.get(key).cloned();
+            diff.insert(key.clone(), Difference { key: key.clone(), before: before.object.clone(), after });
+        }
+        for (key, after) in passed.iter().filter(|(key, _)| !self.passed.contains_key(*key)) {
+            // A written route of this id was deleted in the same change.
+            let before = diff.get(key).and_then(|difference| difference.before.clone());
+            diff.insert(key.clone(), Difference { key: key.clone(), before, after: after.object.clone() });
+        }
+        self.passed = passed;
+        self.merged = Some(merged.clone());
+        Applied { snapshot: merged, diff: diff.into_values().collect(), faults: applied.faults }
+    }
+}
+
+impl Reconciler {
+    /// Waits for the first lists of services, and brings their routes into force.
+    pub(super) fn first_automatic_routes(&mut self, limit: Duration) {
+        if let Some(source) = &self.automatic.source {
+            source.settle(limit);
+        }
+        self.take_automatic_routes();
+    }
+
+    /// Brings the routes of changed lists into force. It is called each second, so that services that change within a
+    /// second are one change.
+    pub(super) fn take_automatic_routes(&mut self) {
+        let Some(source) = self.automatic.source.clone() else { return };
+        let version = source.version();
+        if version == self.automatic.version {
+            return;
+        }
+        self.automatic.version = version;
+        let revision = self.snapshot.revision();
+        let written = |(key, text): (Key, Arc<str>)| Written {
+            key,
+            text,
+            created_index: revision,
+            modified_index: revision,
+        };
+        let routes = source.make().into_iter().map(written).collect();
+        self.automatic.overlay = self.automatic.overlay.renewed(&self.parts.catalog, routes);
+        self.publish(Applied { snapshot: self.snapshot.clone(), diff: Vec::new(), faults: Vec::new() });
+        source.set_faults(self.faults_of_automatic_routes());
+    }
+
+    /// The faults of routes that were laid over the configuration, as sentences.
+    fn faults_of_automatic_routes(&self) -> Vec<String> {
+        let Some(merged) = &self.automatic.merged else { return Vec::new() };
+        let of_checks = self.automatic.passed.keys().flat_map(|key| merged.faults_at(key));
+        let is_of_them = |fault: &&model::Fault| {
+            fault.key.as_ref().is_some_and(|key| self.automatic.passed.contains_key(key))
+        };
+        let of_compiler = self.compile_faults.iter().filter(is_of_them).cloned();
+        of_checks.chain(of_compiler).map(|fault| fault.to_string()).collect()
+    }
+
+    /// The configuration that the workers have, with the routes that are laid over it.
+    pub(super) fn served(&self) -> &Snapshot {
+        self.automatic.merged.as_ref().unwrap_or(&self.snapshot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Change, Kind, Policy};
+    use serde_json::json;
+
+    use super::*;
+
+    fn written(id: &str, uri: &str) -> Written {
+        let text = json!({"id": id, "uri": uri, "upstream": {"nodes": {"127.0.0.1:1": 1}}}).to_string();
+        let key = Key::new(Kind::Route, id).unwrap();
+        Written { key, text: text.into(), created_index: 1, modified_index: 1 }
+    }
+
+    fn keys(applied: &Applied) -> Vec<String> {
+        applied.diff.iter().map(|difference| difference.key.own_id().to_owned()).collect()
+    }
+
+    /// Applies changes of the source, and lays the overlay over them.
+    fn change(automatic: &mut Automatic, base: &mut Snapshot, changes: &[Change]) -> Applied {
+        let catalog = crate::testing::catalog();
+        let applied = base.apply(&catalog, changes, base.revision() + 1, Policy::Lenient);
+        *base = applied.snapshot.clone();
+        automatic.lay_over(&catalog, applied)
+    }
+
+    fn renew(automatic: &mut Automatic, routes: Vec<Written>) {
+        automatic.overlay = automatic.overlay.renewed(&crate::testing::catalog(), routes);
+    }
+
+    #[test]
+    fn only_differing_routes_are_passed_on() {
+        let (mut automatic, mut base) = (Automatic::default(), Snapshot::empty());
+        let put = |id: &str, uri: &str| Change { key: written(id, uri).key, written: Some(written(id, uri)) };
+        renew(&mut automatic, vec![written("auto.a", "/a/*"), written("auto.b", "/b/*")]);
+        let first = change(&mut automatic, &mut base, &[put("1", "/one")]);
+        assert_eq!(keys(&first), ["1", "auto.a", "auto.b"]);
+        assert_eq!((first.snapshot.len(Kind::Route), base.len(Kind::Route)), (3, 1));
+        assert_eq!(keys(&change(&mut automatic, &mut base, &[put("2", "/two")])), ["2"]);
+        renew(&mut automatic, vec![written("auto.a", "/a/*"), written("auto.c", "/c/*")]);
+        let next = change(&mut automatic, &mut base, &[]);
+        assert_eq!(keys(&next), ["auto.b", "auto.c"]);
+        assert!(next.diff[0].before.is_some() && next.diff[0].after.is_none());
+    }
+
+    #[test]
+    fn written_route_replaces_one_with_its_id() {
+        let (mut automatic, mut base) = (Automatic::default(), Snapshot::empty());
+        renew(&mut automatic, vec![written("auto.a", "/a/*")]);
+        let _ = change(&mut automatic, &mut base, &[]);
+        let own = written("auto.a", "/own");
+        let put = Change { key: own.key.clone(), written: Some(own.clone()) };
+        let uri =
+            |object: &Option<Arc<Object>>| object.as_ref().map(|object| object.written.text.contains("/own"));
+        let replaced = change(&mut automatic, &mut base, &[put]);
+        let [difference] = &replaced.diff[..] else { panic!("one difference: {:?}", keys(&replaced)) };
+        assert_eq!((uri(&difference.before), uri(&difference.after)), (Some(false), Some(true)));
+        let back = change(&mut automatic, &mut base, &[Change { key: own.key, written: None }]);
+        let [difference] = &back.diff[..] else { panic!("one difference: {:?}", keys(&back)) };
+        assert_eq!((uri(&difference.before), uri(&difference.after)), (Some(true), Some(false)));
+        renew(&mut automatic, Vec::new());
+        assert_eq!(keys(&change(&mut automatic, &mut base, &[])), ["auto.a"]);
+        assert!(automatic.passed.is_empty() && change(&mut automatic, &mut base, &[]).diff.is_empty());
+    }
+}

@@ -1,0 +1,65 @@
+//! The deadline of an exchange by its upstream and its client: ends all attempts, waits and the response, and tells each
+//! endpoint how much time is left.
+
+use super::run::Run;
+use crate::upstream::deadline_policy::DeadlinePolicy;
+use exchange::Exchange;
+use exchange::failure::{Cause, Failure};
+
+/// Ends the exchange at its deadline, counted from the arrival of its head.
+///
+/// # Errors
+/// When the client's time is malformed, or already over.
+pub(super) fn begin(run: &Run<'_>, exchange: &mut Exchange, policy: &DeadlinePolicy) -> Result<(), Failure> {
+    let limit_ms = policy.limit_ms(&exchange.request.headers).map_err(|name| {
+        Failure::new(
+            Cause::BadRequest,
+            format!("{name} has to be one whole number, the time for the request"),
+        )
+    })?;
+    let Some(limit_ms) = limit_ms else { return Ok(()) };
+    let ends_ns = exchange.times.started_ns.saturating_add(limit_ms.saturating_mul(1_000_000)).max(1);
+    run.ends_ns.set(ends_ns);
+    if policy.sets_grpc_timeout
+        && let Some(call) = &mut exchange.grpc
+        && (call.deadline_ns == 0 || call.deadline_ns > ends_ns)
+    {
+        call.deadline_ns = ends_ns;
+    }
+    run.deadline.tighten_cap(ends_ms(ends_ns));
+    if run.deadline.is_overdue() {
+        return Err(Failure::new(Cause::RequestTimeout, "no time was left for an attempt"));
+    }
+    Ok(())
+}
+
+/// Tells the endpoint how much time is left.
+pub(super) fn pass_on(run: &Run<'_>, exchange: &mut Exchange, policy: &DeadlinePolicy) {
+    let (Some(name), ends_ns) = (&policy.header, run.ends_ns.get()) else { return };
+    if ends_ns == 0 {
+        return;
+    }
+    let left = policy.value_of(ends_ns.saturating_sub(run.local().recent_ns()));
+    // A head without space for it is sent with the time that the client wrote.
+    let _ = exchange.request.headers.set(name, itoa::Buffer::new().format(left).as_bytes());
+}
+
+/// The failure to record for `failure`: a timeout after the deadline says nothing about the endpoint, because the client may
+/// have asked for less time than any endpoint needs.
+#[cold]
+pub(super) fn judge(run: &Run<'_>, failure: Failure) -> Failure {
+    if failure.cause.is_timeout() && is_exceeded(run) {
+        return failure.because(Cause::DeadlineExceeded);
+    }
+    failure
+}
+
+/// Whether the exchange has reached its deadline.
+pub(super) fn is_exceeded(run: &Run<'_>) -> bool {
+    let ends_ns = run.ends_ns.get();
+    ends_ns != 0 && run.local().now_ms() >= ends_ms(ends_ns)
+}
+
+fn ends_ms(ends_ns: u64) -> u64 {
+    ends_ns.div_ceil(1_000_000)
+}

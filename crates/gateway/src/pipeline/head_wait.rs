@@ -1,0 +1,150 @@
+//! The wait of an attempt for its response head: sends the request meanwhile, forwards interim responses, and watches the
+//! client and the timeouts. It decides nothing about the response.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use super::attempt_limit::AttemptLimit;
+use super::min_rate::MinRateGuard;
+use super::phases;
+use super::request_failure;
+use super::target::Forward;
+use super::upload::{Progress, Upload};
+use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor, gone};
+use crate::body::{DownstreamStream, UpstreamStream};
+use crate::upstream::stream::PooledStream;
+use exchange::Exchange;
+use exchange::deadline::Expired;
+use exchange::failure::{Cause, Failure};
+use exchange::plugin::Phase;
+
+/// Most interim responses of an endpoint before its final one; more would be a flood.
+const INTERIM_MAX: u32 = 32;
+
+/// Sends the request and waits for the head of the final response; forwards interim ones.
+pub(super) async fn wait_for_final<S: DownstreamStream>(
+    forward: &Forward<'_, '_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    upload: &mut Upload<'_, '_>,
+    origin: &mut PooledStream,
+    limit: &mut AttemptLimit,
+) -> Result<(), Failure> {
+    let Forward { run, chains, .. } = *forward;
+    for _ in 0..INTERIM_MAX {
+        wait_for_head(forward, exchange, server, upload, origin, limit).await?;
+        match exchange.response.status {
+            101 if exchange.decision.is_upgrade && origin.is_exclusive() && is_switching(exchange) => {
+                return Ok(());
+            }
+            101 => return Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")),
+            // The gateway sends 100 (Continue) to the client itself, when it begins to read the body.
+            100 => {}
+            102..200 => {
+                if chains.has(Phase::Informational) {
+                    let mut head = std::mem::take(&mut exchange.response);
+                    phases::each(
+                        run.context,
+                        chains,
+                        Phase::Informational,
+                        exchange,
+                        |instance, exchange| {
+                            instance.plugin.informational(exchange, &mut head);
+                        },
+                    );
+                    exchange.response = head;
+                }
+                server.send_informational(&exchange.response);
+            }
+            _ => return Ok(()),
+        }
+    }
+    Err(Failure::new(Cause::BadResponse, "it sent too many interim responses"))
+}
+
+fn is_switching(exchange: &Exchange) -> bool {
+    exchange.response.upgrade_text().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+}
+
+async fn wait_for_head<S: DownstreamStream>(
+    forward: &Forward<'_, '_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    upload: &mut Upload<'_, '_>,
+    origin: &mut PooledStream,
+    limit: &mut AttemptLimit,
+) -> Result<(), Failure> {
+    let Forward { run, timeouts, .. } = *forward;
+    let begun = run.body_guard.take();
+    let guard = begun.map_or_else(|| MinRateGuard::for_body(&run.local().options.limits), |begun| *begun);
+    let mut wait = Wait::new(run, guard);
+    let mut leaving = false;
+    let waited = poll_fn(|cx| {
+        let mut moved = false;
+        let progress = match upload.poll(cx, exchange, server, origin, &mut moved) {
+            Ok(progress) => progress,
+            Err(failure) => return Poll::Ready(Err(failure)),
+        };
+        match origin.poll_head(cx, &mut exchange.response, server.head_capacity()) {
+            Poll::Ready(Err(failure)) if upload.is_broken() && failure.cause == Cause::NoResponse => {
+                return Poll::Ready(Err(failure.because(Cause::SendFailed)));
+            }
+            Poll::Ready(result) => return Poll::Ready(result),
+            Poll::Pending => {}
+        }
+        // Interim responses and 100 (Continue) must not wait for the final response.
+        if let Poll::Ready(Err(_)) = server.poll_flush(cx) {
+            return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
+        }
+        if progress == Progress::NextTurn {
+            return if run.deadline.is_overdue() {
+                Poll::Ready(Err(request_failure::overdue()))
+            } else {
+                Poll::Pending
+            };
+        }
+        if leaving {
+            return if run.deadline.expired() { Poll::Ready(Err(gone())) } else { Poll::Pending };
+        }
+        // The event loop reports the end once per exchange, possibly while the connection was opened.
+        if progress != Progress::AwaitsClient
+            && (run.is_client_leaving.get() || server.poll_closed(cx).is_ready())
+        {
+            leaving = true;
+            run.is_client_leaving.set(true);
+            run.deadline.set(cx, HALF_CLOSE_GRACE_MS);
+            return Poll::Pending;
+        }
+        let waited = match progress {
+            Progress::AwaitsClient => {
+                limit.begin(run.local().now_ms());
+                wait.for_client(cx, moved, || upload.taken_bytes()).map_err(request_failure::lost)
+            }
+            Progress::AwaitsEndpoint => limit
+                .shorten(timeouts.send_ms, run.local().now_ms())
+                .and_then(|timeout_ms| wait.for_endpoint(cx, WaitsFor::Send, timeout_ms, moved))
+                .map_err(|expired| late(expired, Cause::SendTimeout, "it did not take the request in time")),
+            Progress::Ended | Progress::NextTurn => limit
+                .shorten(timeouts.read_ms, run.local().now_ms())
+                .and_then(|timeout_ms| wait.for_endpoint(cx, WaitsFor::Answer, timeout_ms, moved))
+                .map_err(|expired| late(expired, Cause::ReadTimeout, "it did not answer in time")),
+        };
+        match waited {
+            Ok(()) => Poll::Pending,
+            Err(failure) => Poll::Ready(Err(failure)),
+        }
+    })
+    .await;
+    // A head with a malformed beginning is a bad response even if the wait for its rest timed out, as if all of it had
+    // arrived at once.
+    waited.map_err(|failure| origin.fault_in_head(&mut exchange.response).unwrap_or(failure))
+}
+
+/// The failure of an attempt after the timeout of its step or of its exchange.
+#[cold]
+fn late(expired: Expired, cause: Cause, detail: &'static str) -> Failure {
+    match expired {
+        Expired::Step => Failure::new(cause, detail),
+        Expired::Cap => request_failure::overdue(),
+    }
+}

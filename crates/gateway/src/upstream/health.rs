@@ -1,0 +1,167 @@
+//! The health checks of one upstream (contract 2.3): which results count for its nodes, and what happens when a node goes
+//! down or comes up. Active checks run once per process on a thread of their own (`monitor`); passive ones are the
+//! workers' own observations. Both count in [`net::node_health::NodeHealth`], which workers read through the node's state.
+
+pub(crate) mod counts;
+mod grpc;
+mod io;
+pub mod monitor;
+mod outcome;
+mod passive;
+mod probe;
+mod request;
+pub(crate) mod rules;
+mod schedule;
+mod share;
+mod target;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use model::resource::HealthChecks;
+use net::env;
+use net::node_health::{CheckResult, HealthSnapshot};
+use net::node_state::Transition;
+use net::nodes::{Node, NodeSet};
+use stdx::published::Published;
+
+use counts::{HealthCounts, Source};
+pub(crate) use probe::{Probe, ProbeHost, ProbeKind};
+pub(crate) use request::HttpRequest;
+use rules::{Observation, Rules};
+
+/// The compiled health checks of one upstream.
+pub(crate) struct Health {
+    /// The upstream's identity, such as `/upstreams/1`.
+    pub(crate) identity: Arc<str>,
+    /// The nodes that are checked.
+    nodes: Arc<Published<NodeSet>>,
+    active: Active,
+    passive: Option<Rules>,
+    /// As they are written: another text begins anew.
+    written: Box<HealthChecks>,
+    counts: Arc<HealthCounts>,
+}
+
+/// Checks that ask the nodes.
+pub(crate) struct Active {
+    rules: Rules,
+    /// Time between two checks of a node that is up, and of one that is down; 0 makes none.
+    up_interval_ms: u64,
+    down_interval_ms: u64,
+    /// Checks in flight at once.
+    concurrency: u32,
+    probe: Probe,
+}
+
+impl Health {
+    /// The checks as `written` for the upstream `identity`, with `probe` as the way to ask its `nodes`.
+    pub(crate) fn new(
+        identity: &Arc<str>,
+        nodes: &Arc<Published<NodeSet>>,
+        written: &HealthChecks,
+        probe: Probe,
+        counts: Arc<HealthCounts>,
+    ) -> Health {
+        let active = &written.active;
+        Health {
+            identity: identity.clone(),
+            nodes: nodes.clone(),
+            active: Active {
+                rules: Rules::new(&active.healthy, &active.unhealthy),
+                up_interval_ms: milliseconds(active.healthy.interval),
+                down_interval_ms: milliseconds(active.unhealthy.interval),
+                concurrency: active.concurrency,
+                probe,
+            },
+            passive: written.passive.as_ref().map(|passive| Rules::new(&passive.healthy, &passive.unhealthy)),
+            written: Box::new(written.clone()),
+            counts,
+        }
+    }
+
+    /// Whether `other` checks the same nodes in the same way, so that it may go on.
+    pub(crate) fn is_same(&self, other: &Health) -> bool {
+        Arc::ptr_eq(&self.nodes, &other.nodes)
+            && self.written == other.written
+            && self.active.probe == other.active.probe
+    }
+
+    /// Whether these are the checks that were written before, so that verdicts are kept.
+    pub(crate) fn is_written(&self, checks: &HealthChecks) -> bool {
+        *self.written == *checks
+    }
+
+    /// The protocol of the active checks, as users write it.
+    pub(crate) fn check_type(&self) -> &'static str {
+        self.written.active.check_type.as_str()
+    }
+
+    /// The address that is asked for a node.
+    pub(crate) fn checked_port(&self, node: &Node) -> u16 {
+        self.active.probe.port.unwrap_or(node.endpoint.address.port())
+    }
+
+    /// The host name that checks are written with, if there is one.
+    pub(crate) fn written_host(&self) -> Option<&str> {
+        self.written.active.host.as_deref()
+    }
+
+    /// Counts an observation of a node. Costs one relaxed load for a good one of a healthy node.
+    #[inline]
+    fn note(
+        &self,
+        node: &Node,
+        source: Source,
+        rules: &Rules,
+        observation: Observation,
+        detail: impl FnOnce() -> Cow<'static, str>,
+    ) {
+        let Some((result, limit)) = rules.judge(observation) else { return };
+        if let Some(snapshot) = node.state.health().count(result, limit) {
+            self.turn(node, source, result, snapshot, &detail());
+        }
+    }
+
+    /// A node went down or came up.
+    #[cold]
+    fn turn(&self, node: &Node, source: Source, result: CheckResult, snapshot: HealthSnapshot, detail: &str) {
+        let count = snapshot.count(result);
+        let what = match (result, count) {
+            (CheckResult::Success, 1) => "success",
+            (CheckResult::Success, _) => "successes",
+            (CheckResult::HttpFailure, 1) => "HTTP failure",
+            (CheckResult::HttpFailure, _) => "HTTP failures",
+            (CheckResult::TcpFailure, 1) => "TCP failure",
+            (CheckResult::TcpFailure, _) => "TCP failures",
+            (CheckResult::Timeout, 1) => "timeout",
+            (CheckResult::Timeout, _) => "timeouts",
+        };
+        let cause = format!("{} checks: {count} {what}, the last: {detail}", source.as_str());
+        let at_ms = u64::try_from(env::wall_clock().as_millis()).unwrap_or(u64::MAX);
+        if !node.state.follow_health(Transition { at_ms, cause: cause.as_str().into() }) {
+            return;
+        }
+        let is_down = snapshot.state.is_down();
+        self.counts.turned(source, is_down);
+        let (upstream, address, host) = (&*self.identity, node.endpoint.address, &*node.host);
+        if is_down {
+            tracing::warn!(upstream, %address, host, %cause, "a node is unhealthy");
+        } else {
+            tracing::info!(upstream, %address, host, %cause, "a node is healthy again");
+        }
+    }
+}
+
+/// Forgets every verdict on the nodes of `set`, because their checks were changed or removed.
+pub(crate) fn forget_verdicts(set: &NodeSet) {
+    let at_ms = u64::try_from(env::wall_clock().as_millis()).unwrap_or(u64::MAX);
+    for node in &set.nodes {
+        node.state.health().reset();
+        node.state.follow_health(Transition { at_ms, cause: "the checks were changed".into() });
+    }
+}
+
+fn milliseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

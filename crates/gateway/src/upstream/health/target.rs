@@ -1,0 +1,98 @@
+//! One node of one upstream as active checks ask it, by a check that it may share.
+
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use model::outbound::OutboundPolicy;
+use net::nodes::Node;
+
+use super::probe::{Probe, ProbeHost, ProbeKind};
+use super::share::{Asks, CheckKey, Share, Shares};
+
+/// See the module.
+pub(super) struct Target {
+    pub(super) node: Node,
+    /// The check, which other targets may have as well.
+    pub(super) check: Rc<Share>,
+    /// Why the address is not asked.
+    pub(super) refused: Option<&'static str>,
+}
+
+impl Target {
+    pub(super) fn new(node: &Node, probe: &Probe, policy: &OutboundPolicy, shares: &mut Shares) -> Target {
+        let mut address = node.endpoint.address;
+        if let Some(port) = probe.port {
+            address.set_port(port);
+        }
+        let host: Box<str> = host(&probe.host, &node.host, address.ip()).into();
+        let asks = match &probe.kind {
+            ProbeKind::Http(request) => Asks::Http(request.bytes(&host)),
+            ProbeKind::Tcp => Asks::Connection,
+            ProbeKind::Grpc { service } => Asks::Grpc(service.clone()),
+        };
+        let tls = probe.tls.as_ref().map(|identity| identity.id());
+        let check = shares.of(CheckKey { address, host, asks, tls, timeout_ms: probe.timeout_ms });
+        Target { node: node.clone(), check, refused: policy.refuses(address.ip()) }
+    }
+
+    /// Where connections of the check go.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.check.key.address
+    }
+
+    /// Whether it is the same node, reached as before.
+    pub(super) fn is_of(&self, node: &Node) -> bool {
+        Arc::ptr_eq(&self.node.state, &node.state)
+    }
+}
+
+/// The host name that a node is asked for: that of `pass_host`, else that of the checks, else the address (contract 2.3).
+fn host(rule: &ProbeHost, written: &str, address: IpAddr) -> String {
+    let by_checks = |host: &Option<Box<str>>| match (host, address) {
+        (Some(host), _) => host.to_string(),
+        (None, IpAddr::V4(address)) => address.to_string(),
+        (None, IpAddr::V6(address)) => format!("[{address}]"),
+    };
+    match rule {
+        ProbeHost::Rewrite(host) => host.to_string(),
+        ProbeHost::Node(checks) => match name(written) {
+            Some(name) => name.to_owned(),
+            None => by_checks(checks),
+        },
+        ProbeHost::Checks(host) => by_checks(host),
+    }
+}
+
+/// The host name of a node that is written as one, without its port.
+fn name(written: &str) -> Option<&str> {
+    let name = match written.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => written,
+    };
+    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    (!is_address && !name.contains(':')).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_follows_pass_host_then_the_checks() {
+        let checks = || Some("c.test".into());
+        let cases: [(ProbeHost, &str, &str, &str); 8] = [
+            (ProbeHost::Rewrite("r.test".into()), "n.test:80", "10.0.0.1", "r.test"),
+            (ProbeHost::Node(checks()), "n.test:80", "10.0.0.1", "n.test"),
+            (ProbeHost::Node(checks()), "n.test", "10.0.0.1", "n.test"),
+            (ProbeHost::Node(checks()), "10.0.0.1:80", "10.0.0.1", "c.test"),
+            (ProbeHost::Node(None), "[::1]:80", "::1", "[::1]"),
+            (ProbeHost::Checks(checks()), "n.test:80", "10.0.0.1", "c.test"),
+            (ProbeHost::Checks(None), "n.test:80", "10.0.0.1", "10.0.0.1"),
+            (ProbeHost::Checks(None), "::1", "::1", "[::1]"),
+        ];
+        for (rule, written, address, expected) in cases {
+            assert_eq!(host(&rule, written, address.parse().unwrap()), expected, "{rule:?} {written}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! An upstream and its nodes as reports and metrics show them. It changes nothing.
+
+use std::sync::Arc;
+
+use model::report::{
+    HealthCounter, NodeReport, NodeStatus, NodeTransition, UpstreamHealth, UpstreamReport, Verdict,
+};
+use net::node_health::{CheckResult, HealthSnapshot, HealthState};
+use net::node_state::Unusable;
+use net::nodes::Node;
+use stdx::prometheus_text::{header, sample};
+
+use super::Upstream;
+
+/// The nodes in the metrics at most; a scrape of more would be megabytes.
+const STATUS_MAX: usize = 10_000;
+
+/// The upstream and the state of its nodes.
+pub fn upstream(upstream: &Upstream) -> UpstreamReport {
+    let set = upstream.nodes.load();
+    let is_checked = upstream.health.is_some();
+    UpstreamReport {
+        name: upstream.identity.clone(),
+        method: upstream.balancer.name,
+        scheme: upstream.scheme,
+        check_type: upstream.health.as_ref().map(|health| health.check_type()),
+        note: set.note.clone(),
+        nodes: set.nodes.iter().map(|node| node_report(node, is_checked)).collect(),
+    }
+}
+
+fn node_report(node: &Node, is_checked: bool) -> NodeReport {
+    let snapshot = node.state.health().snapshot();
+    NodeReport {
+        address: node.endpoint.address,
+        host: without_port(&node.host).into(),
+        weight: node.weight,
+        priority: node.priority,
+        unhealthy: transition(node, Unusable::Unhealthy),
+        ejected: transition(node, Unusable::Ejected),
+        health: is_checked.then(|| (verdict(snapshot), counter(snapshot))),
+    }
+}
+
+/// The host of an authority; an IPv6 address is without brackets.
+fn without_port(authority: &str) -> &str {
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    host.trim_matches(['[', ']'])
+}
+
+/// Since when and why `reason` applies; none where it does not.
+fn transition(node: &Node, reason: Unusable) -> Option<NodeTransition> {
+    let last = node.state.last(reason).filter(|_| node.state.is(reason))?;
+    Some(NodeTransition { at_ms: last.at_ms, cause: last.cause })
+}
+
+/// The health of the upstream's nodes; none without checks.
+pub fn health(upstream: &Upstream) -> Option<UpstreamHealth> {
+    let health = upstream.health.as_ref()?;
+    let status = |node: &Node| {
+        let snapshot = node.state.health().snapshot();
+        NodeStatus {
+            ip: node.endpoint.address.ip().to_string(),
+            port: health.checked_port(node),
+            hostname: Some(health.written_host().unwrap_or(without_port(&node.host)).into()),
+            status: verdict(snapshot),
+            counter: counter(snapshot),
+            reason: transition(node, Unusable::Unhealthy).map(|transition| transition.cause),
+        }
+    };
+    Some(UpstreamHealth {
+        name: upstream.identity.to_string(),
+        check_type: health.check_type(),
+        nodes: upstream.nodes.load().nodes.iter().map(status).collect(),
+    })
+}
+
+/// Appends the verdict on each node (contract 2.6), under APISIX's name.
+pub fn write_status<'u>(upstreams: impl Iterator<Item = &'u Arc<Upstream>>, text: &mut String) {
+    let name = "apisix_upstream_status";
+    header(
+        text,
+        name,
+        "gauge",
+        "1 for a node that health checks take for up, 0 for one that they take for down.",
+    );
+    let mut left = STATUS_MAX;
+    for upstream in upstreams.filter_map(|upstream| health(upstream)) {
+        for node in upstream.nodes.iter().take(left) {
+            let is_up = matches!(node.status, Verdict::Healthy | Verdict::MostlyHealthy);
+            let owner = format_args!("/apisix{}", upstream.name).to_string();
+            sample(text, name, &[("name", &owner), ("ip", &node.ip), ("port", &node.port)], u8::from(is_up));
+        }
+        left = left.saturating_sub(upstream.nodes.len());
+    }
+}
+
+fn verdict(snapshot: HealthSnapshot) -> Verdict {
+    match snapshot.state {
+        HealthState::Healthy => Verdict::Healthy,
+        HealthState::MostlyHealthy => Verdict::MostlyHealthy,
+        HealthState::MostlyUnhealthy => Verdict::MostlyUnhealthy,
+        HealthState::Unhealthy => Verdict::Unhealthy,
+    }
+}
+
+fn counter(snapshot: HealthSnapshot) -> HealthCounter {
+    let count = |result| u32::from(snapshot.count(result));
+    HealthCounter {
+        success: count(CheckResult::Success),
+        http_failure: count(CheckResult::HttpFailure),
+        tcp_failure: count(CheckResult::TcpFailure),
+        timeout_failure: count(CheckResult::Timeout),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_shown_without_their_port() {
+        for (authority, host) in [("a.test:80", "a.test"), ("a.test", "a.test"), ("[::1]:80", "::1")] {
+            assert_eq!(without_port(authority), host);
+        }
+    }
+}

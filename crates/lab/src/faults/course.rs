@@ -1,0 +1,171 @@
+//! The course of one run: a gateway in front of fresh endpoints, the load, and the endpoints' conditions switched at
+//! their times meanwhile.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::arrivals::{Arrivals, Share, WINDOW};
+use super::endpoint::Endpoints;
+use super::plan::{Fault, Phases, Switch};
+use super::refused::Refused;
+use crate::contender::Definition;
+use crate::load::{self, Check, Expectation, Manner, Plan, Target, Tls};
+use crate::result::{FaultRun, Protection, SickTraffic};
+use crate::run::{Interrupt, Stage};
+
+/// The conditions that all runs have in common.
+pub(super) struct Course<'a> {
+    pub(super) stage: &'a mut Stage,
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) phases: Phases,
+    /// Requests that are due in a second.
+    pub(super) rate: f64,
+}
+
+/// Connections of the load generator.
+pub(super) const CONNECTIONS: u32 = 64;
+/// Time after which a client gives a request up, counted from when it was sent, or waited in vain for a connection.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
+/// Load before a run, in seconds, in which gateways open their connections.
+const WARM_UP_S: f64 = 0.5;
+/// Length of a measurement of capacity, in seconds.
+const CAPACITY_S: f64 = 1.0;
+/// Interval at which interrupts are noticed and refused connections are counted.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The path of all requests.
+const PATH: &str = "/checked-out";
+/// The time that endpoints record beside the phases: start, warm-up and end of a run, on a slow machine.
+const BESIDE: Duration = Duration::from_secs(180);
+
+impl Course<'_> {
+    /// Requests per second that the contender forwards with its default settings to three healthy endpoints.
+    pub(super) fn capacity(&mut self, definition: &Definition) -> anyhow::Result<f64> {
+        let endpoints = self.endpoints(3)?;
+        let running = self.stage.in_front_of(definition, &endpoints.addresses(), Protection::Default)?;
+        let stop = AtomicBool::new(false);
+        load::run(&plan(running.address, WARM_UP_S, None), &stop, || {})?;
+        let outcome = load::run(&plan(running.address, CAPACITY_S, None), &stop, || {})?;
+        Ok(outcome.requests_per_second)
+    }
+
+    /// Measures one contender with one fault. Fails if it does not start, or ends before its time.
+    pub(super) fn run(
+        &mut self,
+        fault: Fault,
+        definition: &Definition,
+        protection: Protection,
+    ) -> anyhow::Result<FaultRun> {
+        let endpoints = self.endpoints(fault.endpoints())?;
+        let running = self.stage.in_front_of(definition, &endpoints.addresses(), protection)?;
+        let stop = AtomicBool::new(false);
+        load::run(&plan(running.address, WARM_UP_S, Some(self.rate)), &stop, || {})?;
+        let mut refused = Refused::default();
+        let mut began = Instant::now();
+        let follow = |at: Instant| {
+            began = at;
+            self.follow(&endpoints, &self.phases.switches(fault), at, &mut refused, &stop);
+        };
+        let load = plan(running.address, self.phases.all().as_secs_f64(), Some(self.rate));
+        let (phases, outcome) = load::run_in_periods(&load, &self.phases.ends(), &stop, follow)?;
+        self.interrupt.check()?;
+        running.group.check_running()?;
+        let sick = (fault != Fault::Restart).then(|| {
+            let counted = (fault == Fault::Dies).then_some(&refused);
+            self.traffic(&endpoints, counted, began)
+        });
+        Ok(FaultRun {
+            fault,
+            contender: definition.name.clone(),
+            protection,
+            absent: None,
+            phases,
+            sick,
+            unsent: outcome.unsent,
+            notes: outcome.notes,
+        })
+    }
+
+    fn endpoints(&self, count: u8) -> anyhow::Result<Endpoints> {
+        Endpoints::start(count, self.phases.all() + BESIDE, &self.stage.placement().origin)
+    }
+
+    /// Switches the conditions at their times until the end of the load; ends the load after an interrupt.
+    fn follow(
+        &self,
+        endpoints: &Endpoints,
+        switches: &[Switch],
+        began: Instant,
+        refused: &mut Refused,
+        stop: &AtomicBool,
+    ) {
+        let mut switches = switches.iter().peekable();
+        let end = began + self.phases.all();
+        while Instant::now() < end {
+            if self.interrupt.check().is_err() {
+                stop.store(true, Ordering::Relaxed);
+                return;
+            }
+            refused.sample();
+            while let Some(switch) = switches.next_if(|switch| began + switch.at <= Instant::now()) {
+                endpoints.switch(switch.endpoint, switch.condition);
+            }
+            let next = switches.peek().map_or(end, |switch| began + switch.at);
+            thread::sleep(next.saturating_duration_since(Instant::now()).min(PAUSE));
+        }
+    }
+
+    /// The traffic of the first endpoint. Refused connections count as its own, if they are given.
+    fn traffic(&self, endpoints: &Endpoints, refused: Option<&Refused>, began: Instant) -> SickTraffic {
+        let [ill, well, end] = self.phases.ends().map(|at| began + at);
+        let with = share(endpoints, refused, ill, well);
+        // After its return the endpoint counts its own requests.
+        let after = share(endpoints, None, well, end);
+        SickTraffic {
+            late_requests: with.late_requests(),
+            off_after_s: with.off_after_s(),
+            back_after_s: after.back_after_s(),
+        }
+    }
+}
+
+/// The share of the first endpoint in the traffic of a time.
+fn share(endpoints: &Endpoints, refused: Option<&Refused>, from: Instant, until: Instant) -> Share {
+    let received: Vec<Vec<u64>> =
+        endpoints.arrivals().map(|one: &Arrivals| one.windows(from, until)).collect();
+    let mut sick = received.first().cloned().unwrap_or_default();
+    let refused = refused.map(|refused| refused.windows(from, WINDOW, sick.len())).unwrap_or_default();
+    for (sum, refused) in sick.iter_mut().zip(refused) {
+        *sum += refused;
+    }
+    let others = received.get(1..).unwrap_or_default();
+    let of_others = |index: usize| others.iter().filter_map(|windows| windows.get(index)).sum::<u64>();
+    let all = sick.iter().enumerate().map(|(index, sick)| sick + of_others(index)).collect();
+    Share { endpoints: received.len(), sick, all }
+}
+
+/// A load on this gateway: at a rate, or as fast as it answers.
+fn plan(address: SocketAddr, seconds: f64, rate: Option<f64>) -> Plan {
+    Plan {
+        target: Target { address, host: address.to_string(), path: PATH.to_owned(), is_tls: false },
+        manner: Manner::Http,
+        connections: CONNECTIONS,
+        threads: 1,
+        seconds: Some(seconds),
+        requests: None,
+        rate,
+        ramp_up: Duration::ZERO,
+        per_connection: None,
+        body_bytes: 0,
+        timeout: TIMEOUT,
+        tls: Tls::default(),
+        expect: Expectation {
+            status: 200,
+            bytes: Some(21),
+            failing_one_in: 0,
+            check: Check::Bytes,
+            body: Some(b"checked-out response.".to_vec()),
+        },
+    }
+}

@@ -1,0 +1,257 @@
+//! The runs with faulty endpoints as tables, for the terminal and the page. It measures nothing.
+
+use super::number;
+use super::table::{Cell, Table, Tone, wrapped};
+use crate::faults::Fault;
+use crate::result::{FaultResults, FaultRun, PeriodOutcome, Report};
+use crate::terminal::Paint;
+
+/// One fault as text: heading, table, and the failures by kind and phase. Empty if the report has no run of it.
+pub fn of_fault(report: &Report, fault: Fault, paint: Paint) -> String {
+    let Some(faults) = &report.faults else { return String::new() };
+    let runs = runs(faults, fault);
+    if runs.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("{}  {}\n", paint.strong(fault.name()), fault.title());
+    out += &table(&runs).aligned(paint, WIDTH);
+    for sentence in remarks(&runs) {
+        out += &format!("  {}\n", wrapped(&sentence, WIDTH - 2, 4));
+    }
+    out
+}
+
+/// All faults as text, with the load that they had in common. Empty if the report has none.
+pub fn whole(report: &Report, paint: Paint) -> String {
+    let Some(faults) = &report.faults else { return String::new() };
+    let mut out = format!("{}\n", wrapped(&load(faults), WIDTH, 0));
+    for fault in Fault::ALL {
+        let text = of_fault(report, fault, paint);
+        if !text.is_empty() {
+            out += &format!("\n{text}");
+        }
+    }
+    out
+}
+
+/// The load of all runs, in one sentence or two.
+pub fn load(faults: &FaultResults) -> String {
+    let from = match &faults.rate_from {
+        Some(name) => format!(", half of what {name} forwards at most"),
+        None => String::new(),
+    };
+    format!(
+        "{} requests are due in a second{from}, on {} connections; clients give a request up after {} ms. Each fault lasts \
+         for {} s. Latency is from when a request was due until it was answered or given up.",
+        number::count(faults.rate as u64),
+        faults.connections,
+        number::count(faults.timeout_ms),
+        number::plain(faults.fault_seconds),
+    )
+}
+
+/// The runs of one fault.
+pub fn runs(faults: &FaultResults, fault: Fault) -> Vec<&FaultRun> {
+    faults.runs.iter().filter(|run| run.fault == fault).collect()
+}
+
+/// A row for each run.
+pub fn table(runs: &[&FaultRun]) -> Table {
+    let mut table = Table::with_numbers([
+        "",
+        "requests",
+        "failed",
+        "p50 before",
+        "p99",
+        "p50 during",
+        "p99",
+        "p50 after",
+        "p99",
+        "late",
+        "off s",
+        "back s",
+    ]);
+    table.rows = runs.iter().map(|run| row(run)).collect();
+    table
+}
+
+/// The meaning of the last columns, the failures by kind and phase, and the reasons of absence.
+pub fn remarks(runs: &[&FaultRun]) -> Vec<String> {
+    let mut out = Vec::new();
+    if runs.iter().any(|run| run.sick.is_some()) {
+        out.push(
+            "late: requests to the endpoint after the first second of its fault; off, back: seconds until the traffic left \
+             it and returned to it"
+                .to_owned(),
+        );
+    }
+    for run in runs {
+        let name = name(run);
+        if let Some(reason) = &run.absent {
+            out.push(format!("{name}: {reason}"));
+        }
+        let phases = ["before", "during", "after"].iter().zip(&run.phases);
+        let told: Vec<String> = phases
+            .filter_map(|(phase, outcome)| Some(format!("{} {phase} the fault", kinds(outcome)?)))
+            .collect();
+        if !told.is_empty() {
+            out.push(format!("{name}: {}", told.join("; ")));
+        }
+        if run.unsent > 0 {
+            out.push(format!("{name}: {} more were due and not kept", number::count(run.unsent)));
+        }
+    }
+    out
+}
+
+/// All requests and failures of a run.
+pub fn totals(run: &FaultRun) -> (u64, u64) {
+    let requests: u64 = run.phases.iter().map(|phase| phase.requests).sum();
+    let failed: u64 = run.phases.iter().map(|phase| phase.failures.all()).sum();
+    (requests + run.unsent, failed + run.unsent)
+}
+
+fn name(run: &FaultRun) -> String {
+    format!("{} {}", run.contender, run.protection.name())
+}
+
+fn row(run: &FaultRun) -> Vec<Cell> {
+    let (requests, failed) = totals(run);
+    let missing = || Cell::text(number::MISSING).toned(Tone::Faint);
+    let mut cells = vec![Cell::text(name(run))];
+    if run.absent.is_some() {
+        cells.extend((0..11).map(|_| missing()));
+        return cells;
+    }
+    cells.push(Cell::number(number::count(requests), Some(requests as f64)));
+    cells.push(Cell::number(number::count(failed), Some(failed as f64)).toned(if failed > 0 {
+        Tone::Bad
+    } else {
+        Tone::Good
+    }));
+    for index in 0..3 {
+        let latency = run.phases.get(index).map(|phase| &phase.latency);
+        for value in [latency.and_then(|one| one.p50_ms), latency.and_then(|one| one.p99_ms)] {
+            cells.push(Cell::number(number::optional(value), value));
+        }
+    }
+    match run.sick {
+        None => cells.extend((0..3).map(|_| missing())),
+        Some(sick) => {
+            cells.push(Cell::number(number::count(sick.late_requests), Some(sick.late_requests as f64)));
+            for seconds in [sick.off_after_s, sick.back_after_s] {
+                cells.push(match seconds {
+                    Some(seconds) => Cell::number(format!("{seconds:.1}"), Some(seconds)),
+                    None => Cell::text("never").toned(Tone::Bad),
+                });
+            }
+        }
+    }
+    cells
+}
+
+/// The failures of a phase by kind; `None` without failures.
+fn kinds(outcome: &PeriodOutcome) -> Option<String> {
+    let failures = &outcome.failures;
+    let kinds = [
+        (failures.connect, "not connected"),
+        (failures.broken, "broken off"),
+        (failures.timeout, "given up"),
+        (failures.status, "with another status"),
+        (failures.content, "with other bytes"),
+    ];
+    let told: Vec<String> = kinds
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, kind)| format!("{} {kind}", number::count(*count)))
+        .collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// Columns of a line in the terminal.
+const WIDTH: usize = 120;
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::report::sample as reports;
+    use crate::result::{Failures, Latency, Protection, SickTraffic};
+
+    /// Three runs: one with failures, one that never left the endpoint, one that is absent.
+    pub(in crate::report) fn sample() -> FaultResults {
+        let phase = |requests, timeout, status| PeriodOutcome {
+            seconds: 1.0,
+            requests,
+            failures: Failures { timeout, status, ..Failures::default() },
+            latency: Latency { p50_ms: Some(2.5), p99_ms: Some(1999.0), ..Latency::default() },
+        };
+        let run = |contender: &str, protection, off_after_s| FaultRun {
+            fault: Fault::Hangs,
+            contender: contender.to_owned(),
+            protection,
+            absent: None,
+            phases: vec![phase(1000, 0, 0), phase(5000, 4000, 12), phase(1000, 3, 0)],
+            sick: Some(SickTraffic { late_requests: 1234, off_after_s, back_after_s: Some(1.5) }),
+            unsent: 0,
+            notes: Vec::new(),
+        };
+        let gone = FaultRun {
+            absent: Some("<b> ended".to_owned()),
+            phases: Vec::new(),
+            sick: None,
+            ..run("two", Protection::Default, None)
+        };
+        FaultResults {
+            fault_seconds: 5.0,
+            connections: 64,
+            rate: 1000.0,
+            rate_from: Some("two".to_owned()),
+            timeout_ms: 2000,
+            runs: vec![
+                run("one", Protection::Default, None),
+                run("one", Protection::Recommended, Some(0.4)),
+                gone,
+            ],
+        }
+    }
+
+    #[test]
+    fn runs_stand_below_each_other_with_their_failures() {
+        let mut report = reports::small(1, 3, 1.0);
+        assert_eq!(whole(&report, Paint::Plain), "");
+        report.faults = Some(sample());
+        let text = whole(&report, Paint::Plain);
+        assert!(
+            text.starts_with("1,000 requests are due in a second, half of what two forwards at most,"),
+            "{text}"
+        );
+        let row = |name: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+            line.split_whitespace().skip(2).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(row("one default"), "7,000 4,015 2.50 1,999 2.50 1,999 2.50 1,999 1,234 never 1.5");
+        assert_eq!(row("one recommended"), "7,000 4,015 2.50 1,999 2.50 1,999 2.50 1,999 1,234 0.4 1.5");
+        assert_eq!(row("two default"), "- - - - - - - - - - -");
+        assert!(
+            text.contains(
+                "one default: 4,000 given up, 12 with another status during the fault; 3 given up after"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("two default: <b> ended"), "{text}");
+        assert!(!text.contains("restart"), "a fault without runs is left out: {text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+
+    #[test]
+    fn faults_are_part_of_the_stored_report() {
+        let mut report = reports::small(1, 3, 1.0);
+        report.faults = Some(sample());
+        let text = crate::report::json::text(&report).unwrap();
+        assert_eq!(crate::report::json::parse(&text).unwrap(), report);
+        assert!(
+            crate::report::terminal::whole_painted(&report, Paint::Plain)
+                .contains("One of three endpoints hangs")
+        );
+    }
+}

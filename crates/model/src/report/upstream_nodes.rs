@@ -1,0 +1,69 @@
+//! The upstreams in force and the state of their nodes, as `GET /v1/weir/upstreams` shows them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::{HealthCounter, Verdict};
+
+/// The upstreams in force, in objects and in configurations of plugins.
+pub trait UpstreamNodes: Send + Sync {
+    /// All upstreams by name, or the one that is called `name`.
+    fn upstreams(&self, name: Option<&str>) -> Vec<UpstreamReport>;
+}
+
+/// One upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamReport {
+    /// The object that it is written in, as a path below the prefix (`/upstreams/1`, `/routes/7`).
+    pub name: Arc<str>,
+    /// The method by which nodes are chosen, as users write it.
+    pub method: &'static str,
+    /// Its scheme.
+    pub scheme: &'static str,
+    /// The protocol of its active health checks; none without checks.
+    pub check_type: Option<&'static str>,
+    /// Why there are fewer nodes than were written.
+    pub note: Option<String>,
+    /// Its nodes in their written order.
+    pub nodes: Vec<NodeReport>,
+}
+
+/// One node of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeReport {
+    /// Where connections go.
+    pub address: SocketAddr,
+    /// The host as it was written.
+    pub host: Arc<str>,
+    /// Its share.
+    pub weight: u32,
+    /// Its priority.
+    pub priority: i64,
+    /// Since when and why health checks took it out; none while they have not.
+    pub unhealthy: Option<NodeTransition>,
+    /// Since when and why it is ejected as an outlier; none while it is not.
+    pub ejected: Option<NodeTransition>,
+    /// The verdict of the health checks and its counters; none without checks.
+    pub health: Option<(Verdict, HealthCounter)>,
+}
+
+/// When and why a node became unusable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeTransition {
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// The observation that led to it.
+    pub cause: Arc<str>,
+}
+
+impl NodeReport {
+    /// Its state in a word: `usable`, or why it is not.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match (&self.unhealthy, &self.ejected) {
+            (Some(_), _) => "unhealthy",
+            (None, Some(_)) => "ejected",
+            (None, None) => "usable",
+        }
+    }
+}

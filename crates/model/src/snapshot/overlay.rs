@@ -1,0 +1,68 @@
+//! Objects that are laid over snapshots: made by the gateway itself, checked as written ones, and never part of what the
+//! source holds. Knows no maker of such objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::read::{self, Candidate};
+use super::{Applied, Change, Policy, Snapshot};
+use crate::catalog::Catalog;
+use crate::{Key, Written};
+
+/// Objects that were read once, to be laid over each snapshot that comes into force.
+#[derive(Default)]
+pub struct Overlay {
+    objects: BTreeMap<Key, Candidate>,
+}
+
+impl Overlay {
+    /// An overlay of these objects, each with its own key. Objects with the text that they have here are not read again.
+    #[must_use]
+    pub fn renewed(&self, catalog: &Catalog, objects: Vec<Written>) -> Overlay {
+        let (same, new): (Vec<Written>, Vec<Written>) = objects
+            .into_iter()
+            .partition(|object| self.objects.get(&object.key).and_then(text) == Some(&object.text));
+        let same = same.into_iter().filter_map(|object| self.objects.get_key_value(&object.key));
+        let same = same.map(|(key, candidate)| (key.clone(), candidate.clone()));
+        let change = |written: Written| Change { key: written.key.clone(), written: Some(written) };
+        let new: Vec<Change> = new.into_iter().map(change).collect();
+        Overlay { objects: same.chain(read::all(catalog, &new)).collect() }
+    }
+
+    /// The keys of the objects, ordered.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.objects.keys()
+    }
+
+    /// Whether there is no object.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+}
+
+impl std::fmt::Debug for Overlay {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_set().entries(self.objects.keys()).finish()
+    }
+}
+
+fn text(candidate: &Candidate) -> Option<&Arc<str>> {
+    match candidate {
+        Candidate::Good(object) => Some(&object.written.text),
+        Candidate::Bad(written, ..) => Some(&written.text),
+        Candidate::Deleted => None,
+    }
+}
+
+impl Snapshot {
+    /// The snapshot with the objects of the overlay, except those under keys that it has itself. The differences are those
+    /// to this snapshot.
+    #[must_use]
+    pub fn overlaid(&self, catalog: &Catalog, overlay: &Overlay) -> Applied {
+        let is_free = |key: &Key| !self.contains(key) && self.faulty_at(key).is_none();
+        let objects = overlay.objects.iter().filter(|(key, _)| is_free(key));
+        let objects = objects.map(|(key, candidate)| (key.clone(), candidate.clone())).collect();
+        self.apply_read(catalog, objects, self.revision, Policy::Lenient)
+    }
+}

@@ -1,0 +1,90 @@
+//! Changes of the configuration: what they keep of the verdicts, and where checks begin and end.
+
+use serde_json::json;
+use testkit::{Origin, wait_until};
+
+use super::{Checked, extend, gateway, nodes, quick, upstream, wait_for_states};
+
+#[test]
+fn unrelated_change_keeps_the_verdict() {
+    let (a, b) = (Checked::start("a"), Checked::start("b"));
+    let weir = gateway(&[]);
+    // Down nodes are asked once a day, so that only a kept verdict explains what is seen behind the change.
+    let rarely = json!({"unhealthy": {"interval": 86_400, "http_failures": 1}});
+    let mut written = upstream(&[a.address(), b.address()], quick(rarely));
+    weir.put("upstreams/1", written.clone());
+    a.set(500);
+    wait_for_states(&weir, "1", &["unhealthy", "usable"]);
+    a.set(200);
+    let before = nodes(&weir, "1")[0].clone();
+    for more in [json!({"timeout": {"connect": 1, "send": 1, "read": 1}}), json!({"type": "least_conn"})] {
+        extend(&mut written, more);
+        weir.put("upstreams/1", written.clone());
+        assert_eq!(nodes(&weir, "1")[0], before);
+    }
+    extend(&mut written, json!({"checks": quick(json!({"http_path": "/up?again"}))}));
+    weir.put("upstreams/1", written.clone());
+    wait_for_states(&weir, "1", &["usable", "usable"]);
+}
+
+#[test]
+fn checks_end_when_they_are_removed() {
+    let (a, b) = (Checked::start("a"), Checked::start("b"));
+    let weir = gateway(&[]);
+    let mut written = upstream(&[a.address(), b.address()], quick(json!({})));
+    weir.put("upstreams/1", written.clone());
+    a.set(500);
+    wait_for_states(&weir, "1", &["unhealthy", "usable"]);
+    written.as_object_mut().unwrap().remove("checks");
+    weir.put("upstreams/1", written);
+    wait_for_states(&weir, "1", &["usable", "usable"]);
+    assert_eq!(nodes(&weir, "1")[0].get("health"), None);
+}
+
+#[test]
+fn node_that_comes_or_leaves_is_followed() {
+    let (a, b) = (Checked::start("a"), Checked::start("b"));
+    let weir = gateway(&[]);
+    a.set(500);
+    weir.put("upstreams/1", upstream(&[a.address()], quick(json!({}))));
+    wait_for_states(&weir, "1", &["unhealthy"]);
+    weir.put("upstreams/1", upstream(&[b.address()], quick(json!({}))));
+    b.origin.wait_for_requests(1);
+    let asked = a.origin.requests().len();
+    b.origin.wait_for_requests(3);
+    assert!(a.origin.requests().len() <= asked + 1, "a node that left is asked no more");
+    a.set(200);
+    weir.put("upstreams/1", upstream(&[a.address(), b.address()], quick(json!({}))));
+    assert_eq!(nodes(&weir, "1")[0]["state"], "usable", "a node that left is forgotten");
+}
+
+#[test]
+fn upstreams_are_checked_wherever_they_are_written() {
+    let origins: [Origin; 2] = std::array::from_fn(|_| Origin::answering("ok"));
+    let weir = gateway(&[]);
+    let of = |index: usize| upstream(&[origins[index].address()], quick(json!({})));
+    weir.put("services/s", json!({"upstream": of(0)}));
+    weir.put("routes/r", json!({"uri": "/r", "upstream": of(1)}));
+    for origin in &origins {
+        wait_until("the node was asked", || !origin.requests().is_empty());
+    }
+    weir.delete("routes/r");
+    weir.delete("services/s");
+    let asked = origins[0].requests().len();
+    weir.put("upstreams/1", of(1));
+    origins[1].wait_for_requests(origins[1].requests().len() + 3);
+    assert!(origins[0].requests().len() <= asked + 1, "an upstream that is gone is checked no more");
+}
+
+#[test]
+fn setting_switches_all_checks_off() {
+    let origin = Checked::start("a");
+    let weir = gateway(&["--upstream-health-checks=false"]);
+    weir.put("upstreams/1", upstream(&[origin.address(), Origin::nowhere()], quick(json!({}))));
+    let seen = nodes(&weir, "1");
+    assert_eq!(
+        seen.iter().map(|node| node["state"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["usable", "usable"]
+    );
+    assert!(seen.iter().all(|node| node.get("health").is_none()), "nothing checks them: {seen:?}");
+}
