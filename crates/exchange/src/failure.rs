@@ -1,9 +1,14 @@
 //! Why an exchange failed: one closed table of causes, each with its status, the side at fault and its phase. Retry, the access log, metrics and the client's answer read fields of this table, never strings.
 //! It knows nothing of how a failure is detected or written to the wire.
 
+mod answer;
+
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+pub use answer::Answer;
 
 /// The side that has to act so that the failure does not happen again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +65,8 @@ pub struct Details {
     pub node: Option<SocketAddr>,
     /// Details for a person beyond the cause; they go to the log, and to the client where the client is to blame.
     pub detail: Cow<'static, str>,
+    /// The response, if the configuration says what it is.
+    pub answer: Option<Arc<Answer>>,
 }
 
 impl Cause {
@@ -87,7 +94,19 @@ impl Cause {
 impl Cause {
     /// Whether the same request may well succeed a little later, so that the client is told to come again.
     pub fn passes_soon(self) -> bool {
-        matches!(self, Cause::MemoryLimit | Cause::Overloaded)
+        matches!(
+            self,
+            Cause::MemoryLimit
+                | Cause::Overloaded
+                | Cause::CircuitOpen
+                | Cause::UpstreamRequests
+                | Cause::NodeRequests
+                | Cause::NodeConnections
+                | Cause::QueueFull
+                | Cause::QueueTimeout
+                | Cause::RouteRequests
+                | Cause::ConsumerRequests
+        )
     }
 
     /// Whether a wait took too long.
@@ -119,13 +138,20 @@ impl Failure {
     #[cold]
     #[inline(never)]
     fn boxed(cause: Cause, detail: Cow<'static, str>) -> Failure {
-        Failure(Box::new(Details { cause, node: None, detail }))
+        Failure(Box::new(Details { cause, node: None, detail, answer: None }))
     }
 
     /// The same failure, at `node`.
     #[must_use]
     pub fn at(mut self, node: SocketAddr) -> Failure {
         self.node = Some(node);
+        self
+    }
+
+    /// The same failure, with this response.
+    #[must_use]
+    pub fn answered_with(mut self, answer: &Arc<Answer>) -> Failure {
+        self.answer = Some(answer.clone());
         self
     }
 
@@ -239,6 +265,22 @@ causes! {
     MemoryLimit = "memory_limit", 503, Gateway, Route;
     /// The upstream is slower than it uses to be, and as many requests wait for it as it can take.
     Overloaded = "overloaded", 503, Gateway, Balance;
+    /// The circuit breaker of the upstream is open.
+    CircuitOpen = "circuit_open", 503, Gateway, Balance;
+    /// The upstream has as many requests in flight as it may.
+    UpstreamRequests = "upstream_max_requests", 503, Gateway, Balance;
+    /// Every node of the upstream has as many requests in flight as it may.
+    NodeRequests = "node_max_requests", 503, Gateway, Balance;
+    /// Every node of the upstream has as many connections as it may.
+    NodeConnections = "node_max_connections", 503, Gateway, Balance;
+    /// As many requests wait for the upstream as may.
+    QueueFull = "queue_full", 503, Gateway, Balance;
+    /// The request has waited for the upstream as long as it may.
+    QueueTimeout = "queue_timeout", 503, Gateway, Balance;
+    /// The route has as many requests in flight as it may.
+    RouteRequests = "route_max_requests", 503, Gateway, Balance;
+    /// The consumer has as many requests in flight as it may.
+    ConsumerRequests = "consumer_max_requests", 503, Gateway, Balance;
     /// The upstream has no node that may be used.
     NoNode = "no_usable_node", 503, Gateway, Balance;
     /// The retry deadline passed.

@@ -1,13 +1,19 @@
 //! Decisions under overload: the order in which requests are shed, connections per address, memory that is left, requests
-//! that an upstream can take. Callers refuse; this only decides.
+//! that an upstream can take, circuits and queues. Callers refuse; this only decides.
 
 pub mod addresses;
+pub mod bulkhead;
 pub mod capacity;
+pub mod circuit;
+pub mod gate;
 pub mod limiter;
 pub mod memory;
+pub mod outliers;
 mod priority;
 pub mod retry_budget;
 pub mod retry_reason;
+pub mod wait_queue;
+pub mod window;
 
 pub use priority::Priority;
 

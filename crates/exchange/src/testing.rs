@@ -219,6 +219,7 @@ pub fn consumer(username: &str) -> Consumer {
         credential_id: None,
         labels: Vec::new(),
         auth_conf: Value::Null,
+        bulkhead: None,
         attached: None,
     }
 }

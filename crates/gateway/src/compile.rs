@@ -10,6 +10,7 @@ mod global;
 mod health;
 mod key_set;
 mod plugins;
+mod protection;
 mod reference;
 mod retry;
 mod route;
@@ -42,6 +43,7 @@ pub use expiry::ExpiredCertificates;
 use crate::runtime::{Consumers, Runtime, Unplaced};
 use crate::upstream::health::monitor::HealthMonitor;
 use exchange::options::Timeouts;
+use exchange::overload::bulkhead::Bulkheads;
 use exchange::plugin::PluginKind;
 use exchange::plugin::chain::Chain;
 use exchange::plugin::services::Services;
@@ -83,6 +85,7 @@ pub struct Compiler {
     empty_chain: Arc<Chain>,
     sharing: Sharing,
     next_instance: u32,
+    bulkheads: Bulkheads,
     /// Objects that could not be compiled and have not been compiled since.
     faults: BTreeMap<Key, Vec<CompileFault>>,
 }
@@ -149,6 +152,7 @@ impl Compiler {
             empty_chain,
             sharing: Sharing::default(),
             next_instance: 0,
+            bulkheads: Bulkheads::default(),
             faults: BTreeMap::new(),
         }
     }

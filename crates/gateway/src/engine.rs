@@ -22,6 +22,7 @@ use crate::observe::access_log::AccessLog;
 use crate::observe::exposition;
 use crate::observe::log_writer::LogWriter;
 use crate::runtime::Runtime;
+use crate::upstream::protection;
 use exchange::observe::metrics::SharedSeries;
 use exchange::options::Options;
 use exchange::overload::{Shared, memory};
@@ -276,7 +277,9 @@ impl Engine {
         exposition::write_status(self.workers.iter().map(|worker| &*worker.status), text);
         let series = self.series.lock().clone();
         exposition::write_series(&series, text);
-        exposition::write_certificates(&self.current().sites, text);
+        let current = self.current();
+        exposition::write_certificates(&current.sites, text);
+        protection::metrics::write(current.upstreams.iter().map(|(_, upstream)| &**upstream), text);
         self.services.write_metrics(text);
     }
 

@@ -1,11 +1,13 @@
 //! The life of a request between its head and its log line: prepare, match, plugins, forward or reply, log. It knows
 //! protocols only as the traits of `body`, and plugins only as chains.
 
+mod active_attempt;
 mod attempt;
 mod attempt_limit;
 mod backoff;
 mod challenge;
 mod client_certificate;
+mod client_watch;
 mod collect;
 mod connect;
 mod deadline;
@@ -13,9 +15,11 @@ mod discard;
 mod download;
 mod grpc;
 mod head_wait;
+mod hedge;
 mod kept_body;
 mod min_rate;
 mod phases;
+mod protection;
 mod proxy;
 mod replay;
 mod request_failure;

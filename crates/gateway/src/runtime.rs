@@ -18,6 +18,7 @@ use exchange::exchange::{Consumer, Directory, RouteInfo};
 use exchange::failure::Unavailable;
 use exchange::options::Timeouts;
 use exchange::overload::Priority;
+use exchange::overload::bulkhead::Bulkhead;
 use exchange::plugin::chain::Chain;
 use exchange::plugin::stream::chain::StreamChain;
 
@@ -64,6 +65,8 @@ pub struct Route {
     pub timeouts: Option<Timeouts>,
     /// Whether a client may upgrade the connection to a WebSocket.
     pub enable_websocket: bool,
+    /// The limit of its requests in flight, if it has one.
+    pub bulkhead: Option<Bulkhead>,
     /// How early its requests are rejected under overload.
     pub priority: Priority,
     /// Why it must not serve, if an object that it refers to is missing, or a plugin of it cannot be built; without

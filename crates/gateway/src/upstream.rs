@@ -6,6 +6,7 @@ pub(crate) mod availability;
 pub mod balance;
 pub(crate) mod connect_failure;
 pub(crate) mod connector;
+pub(crate) mod counted;
 pub mod deadline_policy;
 pub(crate) mod h1;
 pub(crate) mod h2;
@@ -14,6 +15,8 @@ pub mod health;
 pub mod loads;
 pub(crate) mod opening;
 pub(crate) mod pool;
+pub(crate) mod protection;
+pub mod protection_report;
 pub mod report;
 pub mod retry_policy;
 pub mod select;
@@ -38,6 +41,7 @@ use exchange::options::Timeouts;
 use health::Health;
 use net::endpoint::Protocol;
 use net::nodes::NodeSet;
+use protection::Protection;
 use retry_policy::RetryPolicy;
 use select::Policies;
 
@@ -75,6 +79,8 @@ pub struct Upstream {
     pub deadline: Option<Box<DeadlinePolicy>>,
     /// Timeouts of the steps of an attempt.
     pub timeouts: Timeouts,
+    /// Outlier ejection, circuit breaker and limits, if it has any.
+    pub(crate) protection: Option<Arc<Protection>>,
     /// The policies that narrow the choice.
     pub policies: Arc<Policies>,
 }

@@ -9,6 +9,7 @@ mod health;
 mod options;
 mod plugin_names;
 mod plugins;
+mod protection;
 mod retry;
 mod route;
 mod secret;

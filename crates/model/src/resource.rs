@@ -12,6 +12,7 @@ mod node;
 mod plugin_config;
 mod plugin_metadata;
 mod plugins;
+mod protection;
 mod proto;
 mod retry;
 mod route;
@@ -37,9 +38,13 @@ pub use plugin_config::PluginConfig;
 pub use plugin_metadata::PluginMetadata;
 pub(crate) use plugin_metadata::own_fields;
 pub use plugins::{Meta, Plugin, Plugins};
+pub use protection::{
+    CircuitBreaker, FailureRate, LatencyOutlier, OutlierEjection, Queue, RequestLimits, ResponseField,
+    UpstreamLimits,
+};
 pub use proto::Proto;
 pub use retry::{
-    Backoff, DeadlinePolicy, DeadlineUnit, GrpcStatus, HeaderCondition, RetryBudget, RetryCondition,
+    Backoff, DeadlinePolicy, DeadlineUnit, GrpcStatus, HeaderCondition, Hedge, RetryBudget, RetryCondition,
     RetryPolicy,
 };
 pub use route::{Method, Route, RouteRare};

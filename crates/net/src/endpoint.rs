@@ -4,7 +4,7 @@
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::tls::client::ClientTls;
@@ -44,7 +44,7 @@ impl Protocol {
     }
 }
 
-/// How idle connections of one endpoint are kept, per worker.
+/// How connections of one endpoint are kept, per worker unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeepAlive {
     /// The most idle connections a worker keeps.
@@ -53,12 +53,14 @@ pub struct KeepAlive {
     pub idle_timeout_ms: u64,
     /// How many requests one serves; 0 is without limit.
     pub requests: u32,
+    /// How many may be open over all workers, in use or idle; 0 is without limit.
+    pub max_connections: u32,
 }
 
 impl Default for KeepAlive {
     fn default() -> Self {
         // Contract section 2.3, `keepalive_pool`.
-        KeepAlive { size: 320, idle_timeout_ms: 60_000, requests: 1_000 }
+        KeepAlive { size: 320, idle_timeout_ms: 60_000, requests: 1_000, max_connections: 0 }
     }
 }
 
@@ -75,6 +77,14 @@ pub struct Endpoint {
     pub protocol: Protocol,
     /// How idle connections are kept.
     pub keep_alive: KeepAlive,
+    /// Open connections over all workers, and whether one was refused since an idle one gave way; only with a limit.
+    open: OpenConnections,
+}
+
+#[derive(Debug, Default)]
+struct OpenConnections {
+    count: AtomicU32,
+    is_wanted: AtomicBool,
 }
 
 impl EndpointKey {
@@ -87,7 +97,54 @@ impl EndpointKey {
 impl Endpoint {
     /// An endpoint of this number that is reached in cleartext with HTTP/1.1, for tests of what is above.
     pub fn cleartext(id: u64, address: SocketAddr) -> Endpoint {
-        Endpoint { id, address, tls: None, protocol: Protocol::Http1, keep_alive: KeepAlive::default() }
+        Endpoint {
+            id,
+            address,
+            tls: None,
+            protocol: Protocol::Http1,
+            keep_alive: KeepAlive::default(),
+            open: OpenConnections::default(),
+        }
+    }
+
+    /// Whether as many connections are open as may be. Notes that one is wanted, if so.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        let most = self.keep_alive.max_connections;
+        let is_full = most != 0 && self.open.count.load(Ordering::SeqCst) >= most;
+        if is_full && !self.open.is_wanted.load(Ordering::Relaxed) {
+            self.open.is_wanted.store(true, Ordering::Relaxed);
+        }
+        is_full
+    }
+
+    /// Counts a connection that is opened; false if as many are open as may be.
+    pub fn try_open(&self) -> bool {
+        let most = self.keep_alive.max_connections;
+        let open = |count: u32| (count < most).then_some(count + 1);
+        let is_open = self.open.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, open).is_ok();
+        if !is_open {
+            self.open.is_wanted.store(true, Ordering::Relaxed);
+        }
+        is_open
+    }
+
+    /// Counts the end of a connection that [`Endpoint::try_open`] has counted.
+    pub fn closed(&self) {
+        self.open.count.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Open connections over all workers; 0 without a limit.
+    pub fn open_connections(&self) -> u32 {
+        self.open.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether an idle connection has to give way, because another worker wants one; true once for each wish.
+    #[inline]
+    pub fn takes_idle_away(&self) -> bool {
+        self.keep_alive.max_connections != 0
+            && self.open.is_wanted.load(Ordering::Relaxed)
+            && self.open.is_wanted.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -111,7 +168,8 @@ impl Endpoints {
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let EndpointKey { address, tls, protocol, keep_alive } = key.clone();
-        let endpoint = Arc::new(Endpoint { id, address, tls, protocol, keep_alive });
+        let endpoint =
+            Arc::new(Endpoint { id, address, tls, protocol, keep_alive, open: OpenConnections::default() });
         known.insert(key, Arc::downgrade(&endpoint));
         endpoint
     }
@@ -134,6 +192,22 @@ mod tests {
         drop(first);
         assert_ne!(endpoints.intern(key(80)).id, id, "ids are never given twice");
     }
+
+    #[test]
+    fn open_connections_are_limited_and_wanted_once() {
+        let keep_alive = KeepAlive { max_connections: 2, ..KeepAlive::default() };
+        let address = SocketAddr::from(([127, 0, 0, 1], 80));
+        let endpoint = Endpoints::default().intern(EndpointKey::cleartext(address, keep_alive));
+        assert!(
+            endpoint.try_open() && !endpoint.is_full() && endpoint.try_open() && !endpoint.takes_idle_away()
+        );
+        assert!(endpoint.is_full() && !endpoint.try_open());
+        assert!(endpoint.takes_idle_away() && !endpoint.takes_idle_away());
+        endpoint.closed();
+        assert!(!endpoint.is_full() && endpoint.open_connections() == 1);
+        assert!(!Endpoint::cleartext(1, address).is_full(), "without a limit");
+    }
+
     #[test]
     fn tls_identity_and_protocol_separate_endpoints() {
         let (endpoints, identities) = (Endpoints::default(), ClientIdentities::default());

@@ -2,10 +2,11 @@
 //! version that changes with each transition, so that a selection costs one relaxed load while nothing changes. It is
 //! kept by address and name, apart from node sets, so that a change of the set or of another field keeps it.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
@@ -55,6 +56,8 @@ pub struct NodeState {
     health: NodeHealth,
     /// The last transition for each reason, for reports; in the order of [`Unusable`].
     last: Mutex<[Option<Transition>; 2]>,
+    /// See [`NodeState::extension`].
+    extension: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 /// When and why a node became usable or unusable.
@@ -97,6 +100,7 @@ impl NodeStates {
             usable_since_ms: AtomicU64::new(usable_since_ms),
             health: NodeHealth::default(),
             last: Mutex::default(),
+            extension: OnceLock::new(),
         });
         known.insert(key, Arc::downgrade(&state));
         state
@@ -124,6 +128,13 @@ impl NodeState {
     /// The last transition for this reason; none if the node never had one.
     pub fn last(&self, reason: Unusable) -> Option<Transition> {
         self.last.lock()[reason.index()].clone()
+    }
+
+    /// State of this node that the data plane keeps for all workers, made with the first call. There is one type of it: `None` for
+    /// another one.
+    #[inline]
+    pub fn extension<T: Any + Send + Sync + Default>(&self) -> Option<&T> {
+        self.extension.get_or_init(|| Box::new(T::default())).downcast_ref()
     }
 
     /// The counters of health checks.
@@ -196,6 +207,14 @@ mod tests {
         first.mark(Unusable::Unhealthy, true, at(1));
         drop(first);
         assert!(states.of(address(80), &host).is_usable(), "a node that left is forgotten");
+    }
+
+    #[test]
+    fn extension_has_one_type_and_lasts() {
+        let node = Arc::<NodeStates>::default().of(address(80), &Arc::from("a:80"));
+        node.extension::<AtomicU32>().unwrap().store(7, Ordering::Relaxed);
+        assert_eq!(node.extension::<AtomicU32>().map(|count| count.load(Ordering::Relaxed)), Some(7));
+        assert!(node.extension::<AtomicU64>().is_none());
     }
 
     #[test]

@@ -36,7 +36,7 @@ use net::listener::ListenerSet;
 use net::resolver::{LookupOptions, Resolver, SystemLookup, TtlBounds};
 use net::tls::identity::ClientIdentities;
 use net::tls::roots::TrustRoots;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::cli::explain::Question;
 use crate::settings::{Settings, SettingsSource, Source};
@@ -189,12 +189,27 @@ fn discovery(settings: &Settings) -> anyhow::Result<Option<Arc<Discovery>>> {
         return Ok(None);
     }
     let discovery = Discovery::start(DiscoveryConfig {
-        blocks: settings.discovery.0.clone(),
+        blocks: without_own_routes(settings),
         policy: outbound_policy(settings),
         directory: Some(settings.data.join("discovery")),
         settle: DISCOVERY_SETTLE,
     });
     Ok(Some(Arc::new(discovery.context("cannot start the service registries")?)))
+}
+
+/// The blocks of registries; the services that this instance registers as get no automatic routes, because such a route
+/// would lead to the gateway itself.
+fn without_own_routes(settings: &Settings) -> Map<String, Value> {
+    let mut blocks = settings.discovery.0.clone();
+    for (name, registration) in &settings.registration.0 {
+        let routes = blocks.get_mut(name).and_then(|block| block.get_mut("auto_routes"));
+        let Some(routes) = routes.and_then(Value::as_object_mut) else { continue };
+        let exclude = routes.entry("exclude").or_insert_with(|| Value::Array(Vec::new()));
+        if let (Some(exclude), Some(service)) = (exclude.as_array_mut(), registration.get("service")) {
+            exclude.push(service.clone());
+        }
+    }
+    blocks
 }
 
 /// The registrations that the settings name, with the ports of the bound listeners; none if there are none.

@@ -448,6 +448,8 @@ settings! {
         /// `tls.verify` of the upstream and `ssl_verify` of the plugin say. Off, because APISIX verifies no node: without it, and
         /// without `tls.verify`, a node's certificate may be anyone's.
         tls_verify_all: bool = parse::switch("true|false", "false"),
+        /// Check the health of nodes as `checks` of their upstreams say. Off, no node is checked and each is used.
+        upstream_health_checks: bool = parse::switch("true|false", "true"),
         /// Milliseconds to connect to a node, TLS handshake included, where the route and upstream say nothing.
         upstream_connect_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two writes to a node, where the route and upstream say nothing.

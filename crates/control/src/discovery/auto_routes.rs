@@ -155,9 +155,12 @@ impl AutoRoutes {
         for (registry, template) in &self.templates {
             let names = listings.get(registry).map(|listing| Arc::clone(&listing.names)).unwrap_or_default();
             let mut count = 0;
-            for service in names.iter().filter(|service| template.includes(service)) {
-                let route = match template.route(service) {
-                    _ if count == ROUTES_MAX => Err(format!("there are more than {ROUTES_MAX} services")),
+            let included = names.iter().filter(|service| template.includes(service));
+            let all = included
+                .flat_map(|service| template.routes(service).into_iter().map(move |route| (service, route)));
+            for (service, route) in all {
+                let route = match route {
+                    _ if count == ROUTES_MAX => Err(format!("there are more than {ROUTES_MAX} routes")),
                     Ok(route) => match taken.get(&(template.hosts(), route.uri.clone())) {
                         Some(other) => Err(format!("the service {other} has the path {}", route.uri)),
                         None => Ok(route),

@@ -28,7 +28,7 @@ use super::http::TlsSettings;
 use super::limits::WEIGHT_MAX;
 use super::parts::{Collected, MAX_VALUE_BYTES};
 use super::publish::{Found, Pause, is_secure, publish};
-use super::{BuildContext, Registry, RegistryKind, Services};
+use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 use crate::source::etcd::{EtcdConfig, EtcdTls, MAX_KEYS, PlainReader, too_many_keys};
 
 /// The registry `etcd`.
@@ -101,7 +101,8 @@ fn schema() -> Value {
             },
             "user": {"description": "The user, where etcd asks for one.", "type": "string", "minLength": 1},
             "password": {"description": "The user's password.", "type": "string"},
-            "tls": tls
+            "tls": tls,
+            "auto_routes": auto_routes::schema()
         },
         "required": ["host"],
         "dependencies": {"user": ["password"], "password": ["user"]},
@@ -148,6 +149,7 @@ impl Registry for EtcdRegistry {
                     Ok(reader) => {
                         let Err(reason) = self.follow(&reader, &services).await;
                         let endpoint = reader.endpoint();
+                        services.list_failed(&format!("{endpoint}: {reason}"));
                         services.failed(None, &format!("{endpoint}: {reason}"));
                         // The next attempt begins with the member after the one that failed.
                         let failed = config.endpoints.iter().position(|member| member == endpoint);
@@ -172,6 +174,7 @@ impl EtcdRegistry {
         let revision = loaded.map_err(|error| error.to_string())?;
         let mut watch = reader.watch(revision).await.map_err(|error| error.to_string())?;
         let mut wanted = services.wanted();
+        catalog.list(services);
         wanted.iter().for_each(|key| self.tell(services, &catalog, key));
         loop {
             tokio::select! {
@@ -184,6 +187,7 @@ impl EtcdRegistry {
                     let touched: HashSet<String> =
                         changes.into_iter().filter_map(|(key, value)| catalog.change(prefix, &key, value)).collect();
                     catalog.check()?;
+                    catalog.list(services);
                     let concerned = wanted.iter().filter(|key| touched.contains(&*key.service));
                     concerned.for_each(|key| self.tell(services, &catalog, key));
                 }
@@ -237,6 +241,13 @@ impl Catalog {
             }
         }
         Some(service.to_owned())
+    }
+
+    /// Passes the names of all services on, where routes are made of them.
+    fn list(&self, services: &Services) {
+        if services.list_of().is_some() {
+            services.listed(self.services.keys().map(|name| name.as_str().into()).collect());
+        }
     }
 
     /// # Errors

@@ -31,6 +31,9 @@ use crate::background::BackgroundThread;
 /// All kinds of registries that an instance can be registered in.
 const ALL: &[RegistrarKind] = &[consul::REGISTRAR, eureka::REGISTRAR, nacos::REGISTRAR];
 
+/// Makes a registrar of a block, for an identity.
+type BuildRegistrar = fn(&Value, Identity, &BuildContext) -> Result<Box<dyn Registrar>, String>;
+
 /// A kind of registry that an instance can be registered in.
 pub(super) struct RegistrarKind {
     /// Its discovery, which has the name and the schemas of the connection.
@@ -40,7 +43,7 @@ pub(super) struct RegistrarKind {
     /// The JSON Schemas of the fields that only this kind has: an object of properties.
     pub(super) properties: fn() -> Value,
     /// Makes a registrar of a block with its connection. The error is a sentence.
-    pub(super) build: fn(&Value, Identity, &BuildContext) -> Result<Box<dyn Registrar>, String>,
+    pub(super) build: BuildRegistrar,
 }
 
 /// A call of a registrar; the error is a sentence.

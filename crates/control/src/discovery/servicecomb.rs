@@ -16,6 +16,7 @@
 
 mod answer;
 mod asker;
+mod list;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use super::blocks::{self, Timeouts};
 use super::http::TlsSettings;
 use super::limits::Limits;
 use super::poll::poll;
-use super::{BuildContext, Registry, RegistryKind, Services};
+use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
 /// The registry `servicecomb`.
 pub(super) const KIND: RegistryKind = RegistryKind { name: "servicecomb", schema, build };
@@ -88,7 +89,8 @@ fn schema() -> Value {
             "timeout": Timeouts::schema(),
             "user": {"description": "The account, where the service-center asks for one.", "type": "string", "minLength": 1},
             "password": {"description": "The account's password.", "type": "string", "minLength": 1},
-            "tls": TlsSettings::schema()
+            "tls": TlsSettings::schema(),
+            "auto_routes": auto_routes::schema()
         },
         "required": ["host"],
         "dependencies": {"user": ["password"], "password": ["user"]},
@@ -108,11 +110,12 @@ impl Registry for ServiceComb {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let asker = self.asker;
-            poll(services, self.interval, None, move |question| {
+            let listing = list::follow(Arc::clone(&asker), services.clone(), self.interval);
+            let polling = poll(services, self.interval, None, move |question| {
                 let asker = Arc::clone(&asker);
                 async move { asker.ask(&question).await }
-            })
-            .await;
+            });
+            tokio::join!(polling, listing);
         })
     }
 }

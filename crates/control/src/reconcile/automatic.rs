@@ -131,3 +131,68 @@ impl Reconciler {
         self.automatic.merged.as_ref().unwrap_or(&self.snapshot)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{Change, Kind, Policy};
+    use serde_json::json;
+
+    use super::*;
+
+    fn written(id: &str, uri: &str) -> Written {
+        let text = json!({"id": id, "uri": uri, "upstream": {"nodes": {"127.0.0.1:1": 1}}}).to_string();
+        let key = Key::new(Kind::Route, id).unwrap();
+        Written { key, text: text.into(), created_index: 1, modified_index: 1 }
+    }
+
+    fn keys(applied: &Applied) -> Vec<String> {
+        applied.diff.iter().map(|difference| difference.key.own_id().to_owned()).collect()
+    }
+
+    /// Applies changes of the source, and lays the overlay over them.
+    fn change(automatic: &mut Automatic, base: &mut Snapshot, changes: &[Change]) -> Applied {
+        let catalog = crate::testing::catalog();
+        let applied = base.apply(&catalog, changes, base.revision() + 1, Policy::Lenient);
+        *base = applied.snapshot.clone();
+        automatic.lay_over(&catalog, applied)
+    }
+
+    fn renew(automatic: &mut Automatic, routes: Vec<Written>) {
+        automatic.overlay = automatic.overlay.renewed(&crate::testing::catalog(), routes);
+    }
+
+    #[test]
+    fn only_differing_routes_are_passed_on() {
+        let (mut automatic, mut base) = (Automatic::default(), Snapshot::empty());
+        let put = |id: &str, uri: &str| Change { key: written(id, uri).key, written: Some(written(id, uri)) };
+        renew(&mut automatic, vec![written("auto.a", "/a/*"), written("auto.b", "/b/*")]);
+        let first = change(&mut automatic, &mut base, &[put("1", "/one")]);
+        assert_eq!(keys(&first), ["1", "auto.a", "auto.b"]);
+        assert_eq!((first.snapshot.len(Kind::Route), base.len(Kind::Route)), (3, 1));
+        assert_eq!(keys(&change(&mut automatic, &mut base, &[put("2", "/two")])), ["2"]);
+        renew(&mut automatic, vec![written("auto.a", "/a/*"), written("auto.c", "/c/*")]);
+        let next = change(&mut automatic, &mut base, &[]);
+        assert_eq!(keys(&next), ["auto.b", "auto.c"]);
+        assert!(next.diff[0].before.is_some() && next.diff[0].after.is_none());
+    }
+
+    #[test]
+    fn written_route_replaces_one_with_its_id() {
+        let (mut automatic, mut base) = (Automatic::default(), Snapshot::empty());
+        renew(&mut automatic, vec![written("auto.a", "/a/*")]);
+        let _ = change(&mut automatic, &mut base, &[]);
+        let own = written("auto.a", "/own");
+        let put = Change { key: own.key.clone(), written: Some(own.clone()) };
+        let uri =
+            |object: &Option<Arc<Object>>| object.as_ref().map(|object| object.written.text.contains("/own"));
+        let replaced = change(&mut automatic, &mut base, &[put]);
+        let [difference] = &replaced.diff[..] else { panic!("one difference: {:?}", keys(&replaced)) };
+        assert_eq!((uri(&difference.before), uri(&difference.after)), (Some(false), Some(true)));
+        let back = change(&mut automatic, &mut base, &[Change { key: own.key, written: None }]);
+        let [difference] = &back.diff[..] else { panic!("one difference: {:?}", keys(&back)) };
+        assert_eq!((uri(&difference.before), uri(&difference.after)), (Some(true), Some(false)));
+        renew(&mut automatic, Vec::new());
+        assert_eq!(keys(&change(&mut automatic, &mut base, &[])), ["auto.a"]);
+        assert!(automatic.passed.is_empty() && change(&mut automatic, &mut base, &[]).diff.is_empty());
+    }
+}

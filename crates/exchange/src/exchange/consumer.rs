@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::failure::Unavailable;
+use crate::overload::bulkhead::Bulkhead;
 
 /// A consumer, seen through one of its credentials.
 pub struct Consumer {
@@ -21,6 +22,8 @@ pub struct Consumer {
     pub auth_conf: Value,
     /// Why it must not pass, if so: its group does not exist.
     pub missing: Option<Unavailable>,
+    /// The limit of its requests in flight, if it has one.
+    pub bulkhead: Option<Bulkhead>,
     /// The compiled plugins of the consumer and its group. Only the runtime, which made them, reads them.
     pub attached: Option<Arc<dyn Any + Send + Sync>>,
 }

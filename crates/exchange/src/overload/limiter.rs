@@ -160,6 +160,11 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// The request is sent only now, after a wait for something else than the upstream.
+    pub fn restart(&mut self, now_us: u64) {
+        self.started_us = now_us;
+    }
+
     /// The upstream has answered, or was waited for in vain until now.
     pub fn answered(self, now_us: u64) {
         let mut state = self.limiter.0.borrow_mut();

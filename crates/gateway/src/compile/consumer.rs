@@ -61,6 +61,7 @@ impl Compiler {
         };
 
         let attached: Arc<dyn Any + Send + Sync> = Arc::new(additions);
+        let bulkhead = self.bulkhead(key, written.limits.as_ref());
         let template = |credential_id: Option<Arc<str>>, config: &Value| Consumer {
             username: key.id.clone(),
             missing: missing.clone(),
@@ -68,6 +69,7 @@ impl Compiler {
             credential_id,
             labels: written.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             auth_conf: config.clone(),
+            bulkhead: bulkhead.clone(),
             attached: Some(attached.clone()),
         };
         self.current.consumers.insert_named(Arc::new(template(None, &Value::Null)));

@@ -40,6 +40,7 @@ pub(super) fn policy(written: &Written, before: Option<&Upstream>) -> Box<RetryP
         idempotency_key_header: written.idempotency_key_header.clone(),
         max_body_bytes: written.max_body as usize,
         attempt_timeout_ms: written.attempt_timeout.map_or(0, |timeout| milliseconds(timeout).max(1)),
+        hedge_after_ms: written.hedge.map_or(0, |hedge| milliseconds(hedge.after).max(1)),
         backoff: written.backoff.as_ref().map(backoff),
         honors_retry_after: written.honor_retry_after,
         budget: kept.unwrap_or_else(|| Arc::new(RetryBudget::new(limits))),

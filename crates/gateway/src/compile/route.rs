@@ -91,6 +91,7 @@ impl Compiler {
             upstream: None,
             timeouts: None,
             enable_websocket: false,
+            bulkhead: None,
             priority: priority(written, service),
             missing: Some(Unavailable::new(Cause::FaultyConfiguration, detail)),
         }
@@ -129,6 +130,7 @@ impl Compiler {
                 .enable_websocket
                 .or_else(|| service.and_then(|service| service.enable_websocket))
                 .unwrap_or(false),
+            bulkhead: self.bulkhead(object.key(), rare.limits.as_ref()),
             priority: priority(written, service),
             missing,
         })

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::resource::{
-    Balance, HashOn, HttpVersion, KeepalivePool, PassHost as WrittenPassHost, Scheme, Upstream as Written,
+    Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, Scheme, Upstream as Written,
 };
 use model::snapshot::Snapshot;
 use model::{Key, Kind};
 use router::vars::Template;
 use stdx::published::Published;
 
-use super::{CompileFault, Compiler, HeldUpstream, retry, route};
+use super::{CompileFault, Compiler, HeldUpstream, protection, retry, route};
 use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::{HashKey, PassHost, Upstream};
 use net::endpoint::{KeepAlive, Protocol};
@@ -126,12 +126,13 @@ impl Compiler {
             nodes: written.nodes.iter().map(planned).collect(),
             tls: self.upstream_tls(snapshot, written)?,
             protocol: protocol(written),
-            keep_alive: keep_alive(written.keepalive_pool.as_ref()),
+            keep_alive: keep_alive(written),
             derive: balancer.derive,
             note: None,
         };
         let probe = self.probe(snapshot, written)?;
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
+        let protection = protection::compile(identity, written, before.map(|before| &**before));
         let checked_before = before.and_then(|before| before.health.clone());
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
         let retry =
@@ -171,6 +172,7 @@ impl Compiler {
             retry,
             deadline: written.deadline.as_deref().map(retry::deadline),
             timeouts: written.timeout.as_ref().map_or(self.default_timeouts, route::timeouts),
+            protection,
         })
     }
 }
@@ -210,12 +212,17 @@ fn protocol(written: &Written) -> Protocol {
     }
 }
 
-fn keep_alive(pool: Option<&KeepalivePool>) -> KeepAlive {
-    pool.map_or_else(KeepAlive::default, |pool| KeepAlive {
+fn keep_alive(written: &Written) -> KeepAlive {
+    let limits = written.limits.as_deref();
+    let max_connections = limits.and_then(|limits| limits.max_connections_per_node).unwrap_or(0);
+    let pool = written.keepalive_pool.as_ref();
+    let keep_alive = pool.map_or_else(KeepAlive::default, |pool| KeepAlive {
         size: pool.size,
         idle_timeout_ms: milliseconds(pool.idle_timeout),
         requests: pool.requests,
-    })
+        max_connections,
+    });
+    KeepAlive { max_connections, ..keep_alive }
 }
 
 pub(super) fn milliseconds(duration: Duration) -> u64 {

@@ -255,6 +255,15 @@ fn write_retries<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &m
         let count: u64 = workers.clone().map(|worker| worker.retries.retries(reason)).sum();
         sample(text, name, &[("reason", &reason.code())], count);
     }
+    let (mut sent, mut won) = (0, 0);
+    for worker in workers.clone() {
+        let (hedges, hedges_won) = worker.retries.hedges();
+        (sent, won) = (sent + hedges, won + hedges_won);
+    }
+    let help = "Second attempts that were begun because the first one was slow.";
+    scalar(text, "weir_upstream_hedges_total", "counter", help, sent);
+    let help = "Second attempts with the first response head.";
+    scalar(text, "weir_upstream_hedges_won_total", "counter", help, won);
     let refused: u64 = workers.map(|worker| worker.retries.refusals()).sum();
     let help = "Retries that were not made because the budget of the upstream was used up.";
     scalar(text, "weir_upstream_retries_refused_total", "counter", help, refused);

@@ -11,6 +11,8 @@ use exchange::overload::retry_reason::RetryReason;
 pub struct RetryCounts {
     reasons: [AtomicU64; RetryReason::ALL.len()],
     refused: AtomicU64,
+    hedges: AtomicU64,
+    hedges_won: AtomicU64,
 }
 
 impl RetryCounts {
@@ -22,6 +24,21 @@ impl RetryCounts {
     /// Counts a retry that the budget refused.
     pub(crate) fn refused_by_budget(&self) {
         bump(&self.refused, 1);
+    }
+
+    /// Counts a second attempt that was begun because the first one was slow.
+    pub(crate) fn hedged(&self) {
+        bump(&self.hedges, 1);
+    }
+
+    /// Counts a second attempt with the first response head.
+    pub(crate) fn hedge_won(&self) {
+        bump(&self.hedges_won, 1);
+    }
+
+    /// How many second attempts were begun, and how many of them had the first response head.
+    pub fn hedges(&self) -> (u64, u64) {
+        (self.hedges.load(Ordering::Relaxed), self.hedges_won.load(Ordering::Relaxed))
     }
 
     /// How many retries were made because of `reason`.
@@ -51,5 +68,9 @@ mod tests {
         assert_eq!(counts.refusals(), 0);
         counts.refused_by_budget();
         assert_eq!(counts.refusals(), 1);
+        counts.hedged();
+        counts.hedged();
+        counts.hedge_won();
+        assert_eq!(counts.hedges(), (2, 1));
     }
 }

@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use stdx::pooled::PooledBox;
 
+use super::active_attempt::{ActiveAttempt, InFlightGuard, finish_attempt, micros, record_of, set_host};
 use super::attempt_limit::AttemptLimit;
 use super::connect::connect;
 use super::deadline;
@@ -13,7 +14,9 @@ use super::discard;
 use super::download::{self, Download};
 use super::grpc;
 use super::head_wait;
+use super::hedge;
 use super::phases::Chains;
+use super::protection::HeldNode;
 use super::respond;
 use super::retries::Retries;
 use super::run::{Outcome, Run};
@@ -21,23 +24,10 @@ use super::target::Forward;
 use super::upload::Upload;
 use super::websocket;
 use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
-use crate::context::WorkerContext;
 use crate::upstream::service::{CheckedOutNode, Checkout};
-use crate::upstream::state::Selection;
-use crate::upstream::stream::PooledStream;
-use crate::upstream::{PassHost, Upstream};
+use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
-use exchange::exchange::Attempt;
 use exchange::failure::{Cause, Failure, Sent};
-
-/// An attempt in flight.
-struct ActiveAttempt {
-    origin: PooledStream,
-    selected: Selection,
-    started_ns: u64,
-    connect_us: u64,
-    limit: AttemptLimit,
-}
 
 /// The end of an attempt that did not fail.
 pub(super) enum AttemptEnd {
@@ -47,35 +37,28 @@ pub(super) enum AttemptEnd {
     Discarded,
 }
 
-/// Makes an attempt at `selected`, on an open connection or, if the attempt is repeated, on a fresh one. A failure comes
-/// with the progress of the attempt.
+/// Makes an attempt at the node that is `held`, on an open connection or, if the attempt is repeated, on a fresh one. A
+/// failure comes with the progress of the attempt.
 pub(super) async fn attempt_at<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
     server: &mut S,
     upload: &mut Upload<'_, '_>,
-    selected: Selection,
+    held: HeldNode,
+    wanted: &WantedNode,
     retries: &mut Retries,
 ) -> Result<AttemptEnd, (Failure, AttemptProgress)> {
     let Forward { run, upstream, timeouts, .. } = *forward;
     // The selection read the clock just now, or a failed attempt did.
     let started_ns = run.local().recent_ns();
-    let in_flight = InFlightGuard { context: run.context, upstream, selected, started_ns, is_over: false };
+    let selected = held.selected;
+    let in_flight = InFlightGuard::new(run.context, upstream, held, started_ns);
     let CheckedOutNode { address, endpoint_id, host, checkout } =
         run.context.upstreams.checkout(exchange, upstream, selected, retries.is_repeated());
     set_host(exchange, upstream, host);
     let before = AttemptProgress { sent: Sent::Nothing, is_reused: false };
     let limit = AttemptLimit::new(upstream, run.local().now_ms());
-    exchange.attempts.push(Attempt {
-        address,
-        endpoint_id,
-        scheme: upstream.scheme,
-        status: 0,
-        failed: None,
-        connect_us: 0,
-        head_us: 0,
-        total_us: 0,
-    });
+    exchange.attempts.push(record_of(upstream, address, endpoint_id));
     let (origin, connect_us) = match checkout {
         Checkout::Stream(stream) => (stream, 0),
         Checkout::None(opening) => {
@@ -84,84 +67,54 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
             match PooledBox::pin(connect(run, opening, timeout_ms, server)).await {
                 Ok(stream) => (stream, micros(started_ns, run.local().clock_ns())),
                 Err(failure) => {
-                    finish_attempt(exchange, in_flight, Some(&failure));
+                    let failure = deadline::judge(run, failure);
+                    finish_attempt(exchange, in_flight, Some(&failure), false);
                     return Err((failure.at(address), before));
                 }
             }
         }
     };
-    let mut attempt = ActiveAttempt { origin, selected, started_ns, connect_us, limit };
-    match exchange_with(forward, exchange, server, upload, &mut attempt, retries).await {
+    let mut attempt = ActiveAttempt { origin, in_flight, address, connect_us, limit };
+    let ended = exchange_with(forward, exchange, server, upload, &mut attempt, wanted, retries).await;
+    // A hedged attempt may have taken the place of the first one.
+    let ActiveAttempt { mut origin, in_flight, address, .. } = attempt;
+    match ended {
         Ok(Ended::Whole { request_done }) => {
-            run.context.upstreams.checkin(attempt.origin, request_done);
-            finish_attempt(exchange, in_flight, None);
+            run.context.upstreams.checkin(origin, request_done);
+            finish_attempt(exchange, in_flight, None, false);
             Ok(AttemptEnd::Answered(Outcome::Done))
         }
         Ok(Ended::Discarded { request_done }) => {
-            let is_drained = request_done && discard::drain(&mut attempt.origin).await;
-            run.context.upstreams.checkin(attempt.origin, is_drained);
-            finish_attempt(exchange, in_flight, None);
+            let is_drained = request_done && discard::drain(&mut origin).await;
+            run.context.upstreams.checkin(origin, is_drained);
+            finish_attempt(exchange, in_flight, None, false);
             exchange.response.clear();
+            if let Some(call) = &mut exchange.grpc {
+                call.status = None;
+            }
             Ok(AttemptEnd::Discarded)
         }
         Ok(Ended::Tunnel) => {
-            finish_attempt(exchange, in_flight, None);
-            let Some((endpoint, bytes)) = attempt.origin.into_tunnel() else {
+            let node = finish_attempt(exchange, in_flight, None, false);
+            let Some((endpoint, bytes)) = origin.into_tunnel() else {
                 let failure =
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 return Err((failure.at(address), before));
             };
             run.local().give_bytes(bytes);
-            let endpoint = Box::new(endpoint);
-            let idle_timeout_ms = timeouts.tunnel_idle_ms;
-            Ok(AttemptEnd::Answered(Outcome::Tunnel { endpoint, idle_timeout_ms }))
+            Ok(AttemptEnd::Answered(Outcome::Tunnel {
+                endpoint: Box::new(endpoint),
+                idle_timeout_ms: timeouts.tunnel_idle_ms,
+                places: run.places_of_tunnel(node),
+            }))
         }
         Err(failure) => {
-            let progress = attempt.origin.progress();
-            finish_attempt(exchange, in_flight, Some(&failure));
-            run.context.upstreams.checkin(attempt.origin, false);
+            let failure = deadline::judge(run, failure);
+            let progress = origin.progress();
+            // The connection ends before its place at the node is given back and wakes a waiting request.
+            run.context.upstreams.checkin(origin, false);
+            finish_attempt(exchange, in_flight, Some(&failure), progress.is_reused);
             Err((failure.at(address), progress))
-        }
-    }
-}
-
-fn finish_attempt(exchange: &mut Exchange, in_flight: InFlightGuard<'_>, failure: Option<&Failure>) {
-    // A whole response read the clock at its end.
-    let local = &in_flight.context.local;
-    let ended_ns = if failure.is_none() { local.recent_ns() } else { local.clock_ns() };
-    let last = exchange.attempts.last_mut().expect("pushed when the attempt began");
-    last.total_us = micros(in_flight.started_ns, ended_ns);
-    last.failed = failure.map(|failure| failure.cause);
-    in_flight.finish(last);
-}
-
-/// Counts an attempt at its endpoint's balancer until it is finished or dropped, because a plugin's panic must not
-/// leave the endpoint loaded for ever.
-struct InFlightGuard<'t> {
-    context: &'t WorkerContext,
-    upstream: &'t Upstream,
-    selected: Selection,
-    started_ns: u64,
-    is_over: bool,
-}
-
-impl InFlightGuard<'_> {
-    #[cold]
-    fn abandon(&self) {
-        let latency_us = micros(self.started_ns, self.context.local.clock_ns());
-        self.context.upstreams.abandoned(self.upstream, self.selected, latency_us);
-    }
-
-    fn finish(mut self, attempt: &Attempt) {
-        self.is_over = true;
-        self.context.upstreams.record(self.upstream, self.selected, attempt);
-    }
-}
-
-impl Drop for InFlightGuard<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.abandon();
         }
     }
 }
@@ -182,12 +135,13 @@ enum Ended {
 }
 
 /// Sends the request and forwards the response, over one stream.
-async fn exchange_with<S: DownstreamStream>(
-    forward: &Forward<'_, '_>,
+async fn exchange_with<'r, S: DownstreamStream>(
+    forward: &Forward<'r, '_>,
     exchange: &mut Exchange,
     server: &mut S,
     upload: &mut Upload<'_, '_>,
-    attempt: &mut ActiveAttempt,
+    attempt: &mut ActiveAttempt<'r>,
+    wanted: &WantedNode,
     retries: &mut Retries,
 ) -> Result<Ended, Failure> {
     let Forward { run, chains, upstream, .. } = *forward;
@@ -200,26 +154,38 @@ async fn exchange_with<S: DownstreamStream>(
     }
     attempt.origin.start_request(exchange, upload.length(server));
     upload.begin(server, &mut attempt.origin);
-    let ActiveAttempt { origin, limit, .. } = attempt;
-    head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await?;
+    let hedging = upstream.retry.as_deref().filter(|policy| policy.hedge_after_ms != 0);
+    match hedging.filter(|_| hedge::is_allowed(forward, exchange, upload.length(server))) {
+        // In a pooled box, because few requests are hedged.
+        Some(policy) => {
+            let waits =
+                hedge::wait_for_final(forward, policy, exchange, server, upload, attempt, wanted, retries);
+            PooledBox::pin(waits).await?;
+        }
+        None => {
+            let ActiveAttempt { origin, limit, .. } = attempt;
+            head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await?;
+        }
+    }
+    let (started_ns, selected) = (attempt.in_flight.started_ns, attempt.in_flight.selected);
 
-    let head_us = micros(attempt.started_ns, run.local().clock_ns());
+    let head_us = micros(started_ns, run.local().clock_ns());
     let record = exchange.attempts.last_mut().expect("pushed when the attempt began");
     (record.status, record.connect_us, record.head_us) =
         (exchange.response.status, attempt.connect_us, head_us);
     grpc::note_status(exchange, None);
     if let Some(policy) = &upstream.retry {
         let request_done = upload.is_done();
-        if retries.discards_response(policy, forward, exchange, server, upload, attempt.selected) {
+        if retries.discards_response(policy, forward, exchange, server, upload, selected) {
             return Ok(Ended::Discarded { request_done });
         }
     }
     if let Some(sticky) = &upstream.policies.sticky
-        && let Some(tag) = run.context.upstreams.tag_of(upstream, attempt.selected)
+        && let Some(tag) = run.context.upstreams.tag_of(upstream, selected)
     {
         sticky.answered(exchange, tag, run.local().now_ms());
     }
-    exchange.times.upstream_head_ns = attempt.started_ns + head_us * 1_000;
+    exchange.times.upstream_head_ns = started_ns + head_us * 1_000;
     if let Some(permit) = run.permit.take() {
         permit.answered(run.local().recent_ns() / 1_000);
     }
@@ -257,22 +223,4 @@ async fn switch_protocols<S: DownstreamStream>(
     server.start_response(exchange, BodyLength::None);
     respond::send(run, exchange, server, &[]).await;
     Ok(Ended::Tunnel)
-}
-
-fn set_host(exchange: &mut Exchange, upstream: &Upstream, node: Option<std::sync::Arc<str>>) {
-    // A rewrite by a plugin takes precedence over the upstream's `pass_host`.
-    if exchange.target.host_is_rewritten {
-        return;
-    }
-    match &upstream.pass_host {
-        // An attempt at another upstream may have set it.
-        PassHost::Pass => exchange.target.forward_host = None,
-        PassHost::Rewrite(host) => exchange.target.forward_host = Some(host.as_bytes().to_vec()),
-        PassHost::Node => exchange.target.forward_host = node.map(|host| host.as_bytes().to_vec()),
-    }
-}
-
-/// Microseconds between two readings of the clock.
-pub(super) fn micros(from_ns: u64, to_ns: u64) -> u64 {
-    to_ns.saturating_sub(from_ns) / 1_000
 }

@@ -26,6 +26,20 @@ impl AttemptLimit {
         self.ends_ms = now_ms.saturating_add(self.timeout_ms);
     }
 
+    /// The same limit, or the earlier one of `timeout_ms` from now.
+    pub(super) fn at_most(&self, timeout_ms: u64, now_ms: u64) -> AttemptLimit {
+        let ends_ms = now_ms.saturating_add(timeout_ms);
+        match self.timeout_ms {
+            0 => AttemptLimit { timeout_ms, ends_ms },
+            own_ms => AttemptLimit { timeout_ms: own_ms.min(timeout_ms), ends_ms: self.ends_ms.min(ends_ms) },
+        }
+    }
+
+    /// Whether the attempt has had its time.
+    pub(super) fn is_over(&self, now_ms: u64) -> bool {
+        self.timeout_ms != 0 && now_ms >= self.ends_ms
+    }
+
     /// The timeout of a step (0 is without limit), and no longer than the attempt may take.
     ///
     /// # Errors
@@ -56,6 +70,9 @@ mod tests {
         assert_eq!(limit.shorten(60, 1_100), Err(Expired::Step));
         limit.begin(1_100);
         assert_eq!(limit.shorten(0, 1_100), Ok(100));
+        let earlier = limit.at_most(30, 1_100);
+        assert_eq!(earlier.shorten(0, 1_100), Ok(30));
+        assert!(earlier.is_over(1_130) && !limit.is_over(1_130) && limit.is_over(1_200));
         let unlimited = AttemptLimit { timeout_ms: 0, ends_ms: 0 };
         assert_eq!((unlimited.shorten(0, 5), unlimited.shorten(7, 5)), (Ok(0), Ok(7)));
     }

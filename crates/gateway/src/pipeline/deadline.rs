@@ -44,6 +44,16 @@ pub(super) fn pass_on(run: &Run<'_>, exchange: &mut Exchange, policy: &DeadlineP
     let _ = exchange.request.headers.set(name, itoa::Buffer::new().format(left).as_bytes());
 }
 
+/// The failure to record for `failure`: a timeout after the deadline says nothing about the endpoint, because the client may
+/// have asked for less time than any endpoint needs.
+#[cold]
+pub(super) fn judge(run: &Run<'_>, failure: Failure) -> Failure {
+    if failure.cause.is_timeout() && is_exceeded(run) {
+        return failure.because(Cause::DeadlineExceeded);
+    }
+    failure
+}
+
 /// Whether the exchange has reached its deadline.
 pub(super) fn is_exceeded(run: &Run<'_>) -> bool {
     let ends_ns = run.ends_ns.get();

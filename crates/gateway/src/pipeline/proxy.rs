@@ -9,6 +9,7 @@ use super::collect;
 use super::deadline;
 use super::grpc;
 use super::phases::{self, Chains};
+use super::protection::{self, HeldNode};
 use super::retries::Retries;
 use super::run::{Outcome, Run, refuse_undecided};
 use super::target::Forward;
@@ -46,6 +47,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
         run.permit
             .set(Some(run.context.upstreams.admit(upstream, priority).ok_or_else(|| overloaded(priority))?));
     }
+    protection::enter_bulkheads(run, exchange, chains)?;
     let mut upload = Upload::new(run, chains, exchange);
     exchange.decision.is_upgrade = wants_websocket(exchange, chains, upload.length(server));
     if server.must_switch_protocols() && !exchange.decision.is_upgrade {
@@ -72,20 +74,22 @@ pub(super) async fn proxy<S: DownstreamStream>(
             wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
         }
         let upstream = forward.upstream;
-        let selected = match failed.repeat.take() {
+        let held = match failed.repeat.take() {
             Some(selected) if run.context.upstreams.is_current(upstream, selected) => {
                 run.context.upstreams.started_again(upstream, selected);
-                selected
+                HeldNode { selected, hold: run.context.upstreams.hold_again(upstream, selected) }
             }
             // If the node set has changed and no endpoint is left, the failed attempt is the cause to report.
-            _ => run
-                .context
-                .upstreams
-                .select(upstream, &wanted, &failed.nodes)
-                .or_else(|none| failed.select_again(run, upstream, &wanted, none))
-                .map_err(|none| failed.last.take().unwrap_or(none))?,
+            _ => match protection::select(&forward, server, &wanted, &failed.nodes).await {
+                Err(none) if failed.may_start_again(upstream, &none) => {
+                    protection::select(&forward, server, &wanted, &[]).await
+                }
+                selected => selected,
+            }
+            .map_err(|none| failed.last.take().unwrap_or(none))?,
         };
-        match attempt_at(&forward, exchange, server, &mut upload, selected, &mut failed).await {
+        let selected = held.selected;
+        match attempt_at(&forward, exchange, server, &mut upload, held, &wanted, &mut failed).await {
             Ok(AttemptEnd::Answered(outcome)) => return Ok(outcome),
             Ok(AttemptEnd::Discarded) => {}
             Err((failure, progress)) => {

@@ -16,7 +16,7 @@ use super::run::{Outcome, Run};
 use super::wait::Wait;
 use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Answer, Blame, Cause, Failure};
 use exchange::observe::pace::Pace;
 use exchange::plugin::{Phase, Reply};
 
@@ -48,6 +48,9 @@ pub(super) async fn fail<S: DownstreamStream>(
         return Outcome::Done;
     }
     let mut answer = Reply::json(failure.cause.status(), &json!({ "error_msg": explanation(&failure) }));
+    if let Some(given) = &failure.answer {
+        answer = given_answer(given, answer);
+    }
     if failure.cause == Cause::MethodRefused {
         // RFC 9110 section 15.5.6: a 405 names what is allowed.
         answer = answer.with_header("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE");
@@ -65,6 +68,19 @@ pub(super) async fn fail<S: DownstreamStream>(
     // This reply answers an undecided request; searches that the response phases give up are counted anew.
     exchange.gave_up.set(None);
     reply(run, exchange, server, chains, answer).await
+}
+
+/// The response that the configuration gives for a failure, in place of `usual`.
+#[cold]
+fn given_answer(given: &Answer, usual: Reply) -> Reply {
+    let mut answer = match &given.body {
+        Some(body) => Reply::status(given.status).with_body(body.to_string().into_bytes()),
+        None => Reply { status: given.status, ..usual },
+    };
+    for (name, value) in &given.headers {
+        answer = answer.with_header(name.to_string(), value.to_string());
+    }
+    answer
 }
 
 /// The failure to report for `failure`: exceeding the total time, if the exchange has used it up.

@@ -12,7 +12,6 @@ use crate::body::{AttemptProgress, DownstreamStream};
 use crate::upstream::Upstream;
 use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::state::Selection;
-use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::retry_reason::RetryReason;
@@ -32,6 +31,8 @@ pub(super) struct Retries {
     made: u32,
     /// The wait before the next attempt.
     wait_ms: u64,
+    /// The node of the hedged attempt that took the place of the last one.
+    hedged: Option<Selection>,
 }
 
 impl Retries {
@@ -45,6 +46,7 @@ impl Retries {
             started_ns,
             made: 1,
             wait_ms: 0,
+            hedged: None,
         }
     }
 
@@ -65,26 +67,26 @@ impl Retries {
         self.repeated
     }
 
+    /// Notes that a hedged attempt at `second` takes the place of the one at `first`.
+    pub(super) fn hedged_at(&mut self, second: Selection, first: Selection) {
+        self.nodes.push(first.endpoint_id);
+        self.hedged = Some(second);
+    }
+
     /// Milliseconds to wait before the next attempt.
     pub(super) fn take_wait_ms(&mut self) -> u64 {
         std::mem::take(&mut self.wait_ms)
     }
 
-    /// Selects among all endpoints if the policy allows another attempt and every usable one was tried; `none` is the
-    /// failure to find another.
+    /// Whether all endpoints may be selected again, because the policy has allowed another attempt and every usable one was
+    /// tried; `none` is the failure to find another.
     #[cold]
-    pub(super) fn select_again(
-        &mut self,
-        run: &Run<'_>,
-        upstream: &Upstream,
-        wanted: &WantedNode,
-        none: Failure,
-    ) -> Result<Selection, Failure> {
-        if upstream.retry.is_none() || self.nodes.is_empty() {
-            return Err(none);
+    pub(super) fn may_start_again(&mut self, upstream: &Upstream, none: &Failure) -> bool {
+        let may = upstream.retry.is_some() && !self.nodes.is_empty() && none.cause == Cause::NoNode;
+        if may {
+            self.nodes.clear();
         }
-        self.nodes.clear();
-        run.context.upstreams.select(upstream, wanted, &[])
+        may
     }
 
     /// Whether the response in `exchange` gives way to another attempt, which is then prepared. The response is passed on
@@ -118,9 +120,6 @@ impl Retries {
             policy.budget.give_back(run.local().now_ms());
             return false;
         }
-        if let Some(call) = &mut exchange.grpc {
-            call.status = None;
-        }
         // The cause of an earlier attempt says nothing about this one.
         self.last = None;
         self.commit(run, upstream, selected, reason, wait_ms);
@@ -139,6 +138,7 @@ impl Retries {
         body_is_whole: bool,
     ) -> Result<(), Failure> {
         let Forward { run, upstream, .. } = *forward;
+        let selected = self.hedged.take().unwrap_or(selected);
         if failure.cause.is_timeout()
             && failure.cause.blame() == Blame::Origin
             && let Some(permit) = run.permit.take()
@@ -246,7 +246,7 @@ impl Retries {
     }
 
     /// Takes a retry from the budget, or counts that there was none.
-    fn withdraw(&self, policy: &RetryPolicy, run: &Run<'_>) -> bool {
+    pub(super) fn withdraw(&self, policy: &RetryPolicy, run: &Run<'_>) -> bool {
         let is_granted = policy.budget.withdraw(run.local().now_ms());
         if !is_granted {
             run.context.status.retries.refused_by_budget();

@@ -1,10 +1,12 @@
 //! The state that the steps of one exchange share, and the outcome of an exchange. It runs no step.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use super::min_rate::MinRateGuard;
+use super::protection::HeldPlaces;
 use crate::context::WorkerContext;
 use crate::runtime::Generation;
+use crate::upstream::protection::hold::NodeHold;
 use crate::upstream::tunnel_end::UpstreamEnd;
 use exchange::Exchange;
 use exchange::Local;
@@ -22,6 +24,8 @@ pub(crate) enum Outcome {
         endpoint: Box<UpstreamEnd>,
         /// How long the tunnel may be idle before it is closed, in milliseconds.
         idle_timeout_ms: u64,
+        /// The places of the request, which a tunnel holds until it ends.
+        places: Option<Box<HeldPlaces>>,
     },
 }
 
@@ -32,6 +36,8 @@ pub(crate) struct Run<'a> {
     pub(super) deadline: &'a Deadline,
     /// Its place among the requests that wait for the upstream, if their number is limited.
     pub(super) permit: Cell<Option<Permit>>,
+    /// Its places at the limits of route, consumer and upstream.
+    pub(super) places: RefCell<HeldPlaces>,
     /// The client's minimum-rate guard, if the body was read in part before the attempt.
     pub(super) body_guard: Cell<Option<Box<MinRateGuard>>>,
     /// Whether a plugin edits the request body.
@@ -54,11 +60,17 @@ impl<'a> Run<'a> {
             generation,
             deadline,
             permit: Cell::default(),
+            places: RefCell::default(),
             body_guard: Cell::default(),
             edits_request_body: Cell::default(),
             is_client_leaving: Cell::default(),
             ends_ns: Cell::default(),
         }
+    }
+
+    /// The places of this request for its tunnel, with the one at the `node`; none if it has none.
+    pub(super) fn places_of_tunnel(&self, node: Option<NodeHold>) -> Option<Box<HeldPlaces>> {
+        self.places.take().with_node(node)
     }
 
     /// The services of this thread.

@@ -23,6 +23,7 @@ use crate::compile::Compiler;
 use crate::context::ContextParts;
 use crate::observe::idle_counts::IdleState;
 use crate::runtime::Runtime;
+use crate::upstream::protection;
 use crate::upstream::warnings::UpstreamWarnings;
 use crate::worker::{self, Parts, Worker};
 use exchange::client_address::RealIpOptions;
@@ -294,6 +295,13 @@ impl Gateway {
             let silent = |silence: &IdleState| self.handles[index].status.idle.count(*silence) as usize;
             check("silent connections", index, IdleState::ALL.iter().map(silent).sum(), 0);
             check("requests under way at nodes", index, worker.context.upstreams.attempts_in_flight(), 0);
+        }
+        for (_, upstream) in self.published.load().upstreams.iter() {
+            let places = protection::places(upstream);
+            if places != 0 {
+                self.ledger
+                    .violation(format!("{places} places of {} are held when all is over", upstream.identity));
+            }
         }
     }
 

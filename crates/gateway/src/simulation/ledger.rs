@@ -98,6 +98,8 @@ pub(crate) struct Ledger {
     pub(crate) stop_ns: Cell<u64>,
     pub(crate) answers: Cell<u64>,
     pub(crate) answers_http2: Cell<u64>,
+    /// Whether circuit breakers may refuse requests.
+    pub(crate) may_refuse: Cell<bool>,
 }
 
 impl Ledger {
@@ -113,6 +115,7 @@ impl Ledger {
             stop_ns: Cell::new(u64::MAX),
             answers: Cell::new(0),
             answers_http2: Cell::new(0),
+            may_refuse: Cell::default(),
         }
     }
 
@@ -315,6 +318,7 @@ impl Ledger {
             404 => targets.iter().any(|target| target.nodes.is_empty()),
             super::plugins::LOCAL_STATUS => targets.iter().any(|target| target.answers),
             502 | 504 => excused || self.may_meet_a_close(entry),
+            503 => self.may_refuse.get(),
             408 => entry.excuses.contains(&Excuse::Client) || excused,
             _ => false,
         };

@@ -59,6 +59,7 @@ impl Operator {
         };
         operator.routes = (0..plan.routes).map(|_| operator.written(random)).collect();
         ledger.listens(plan.second_listener);
+        ledger.may_refuse.set(plan.may_refuse());
         operator
     }
 
@@ -257,6 +258,19 @@ fn addresses(nodes: &BTreeSet<usize>) -> Vec<IpAddr> {
     nodes.iter().map(|node| node_address(*node).ip()).collect()
 }
 
+/// Adds limits that requests meet often, a queue in which they wait longer than any run, and circuits that open soon.
+fn protect(upstream: &mut Value) {
+    upstream["limits"] = json!({
+        "max_requests": 3,
+        "max_requests_per_node": 2,
+        "queue": {"length": 1_000, "timeout": 600},
+    });
+    upstream["outlier_ejection"] =
+        json!({"consecutive_failures": 2, "base_ejection_time": 0.05, "max_ejection_time": 0.2});
+    upstream["circuit_breaker"] =
+        json!({"consecutive_failures": 4, "base_break_time": 0.05, "max_break_time": 0.2});
+}
+
 /// Whether the upstreams of a run have a retry policy. Computed instead of drawn, so that every seed keeps its run.
 fn has_retry_policy(plan: &Plan) -> bool {
     (plan.clients + plan.routes + plan.nodes).is_multiple_of(2)
@@ -291,6 +305,9 @@ fn written(plan: &Plan, random: &mut Random) -> Written {
     });
     if ["chash", "maglev", "chash_bounded"].iter().any(|method| upstream["type"] == *method) {
         upstream["key"] = json!("uri");
+    }
+    if plan.is_protected {
+        protect(&mut upstream);
     }
     if has_retry_policy(plan) {
         upstream["retry"] = retry_policy();

@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) faults: Faults,
     /// Whether the gateway has a second listener, which may be removed and added again.
     pub(crate) second_listener: bool,
+    /// Whether the upstreams eject nodes, break their circuit and limit their requests.
+    pub(crate) is_protected: bool,
     /// Number of configuration changes.
     pub(crate) changes: u64,
     /// When the drain begins, even if clients are still at work; `None` begins it when all clients are done.
@@ -98,6 +100,7 @@ impl Plan {
             node_link: link(random),
             faults: Faults::default(),
             second_listener: random.chance(40),
+            is_protected: false,
             changes: if random.chance(50) { random.between(1, 8) } else { 0 },
             drain_after_ms: random.chance(30).then(|| random.between(1, 600)),
             farewell_ms: *random.pick(&[0, 0, 300]),
@@ -113,7 +116,19 @@ impl Plan {
         // Computed from values drawn above instead of drawn, so that every seed keeps its run.
         plan.limits.wait_for_body_bytes =
             [0, 1, 100, 2_048, 20_000][(plan.clients * 6 + plan.requests as usize) % 5];
+        plan.is_protected = (plan.clients + plan.nodes + plan.requests as usize).is_multiple_of(3);
         plan
+    }
+
+    /// Whether a circuit breaker may refuse requests: only failures open it.
+    pub(crate) fn may_refuse(&self) -> bool {
+        let Faults { node, client, panic, worker_ends, .. } = self.faults;
+        let links = [&self.client_link, &self.node_link];
+        let is_harmed = links.iter().any(|link| {
+            link.reset_percent + link.stall_percent + link.refuse_percent + link.hang_percent > 0
+        });
+        self.is_protected
+            && (is_harmed || node + client + panic + worker_ends > 0 || self.nodes_up < self.nodes)
     }
 
     /// Whether all clients speak HTTP/2.

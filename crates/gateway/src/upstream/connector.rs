@@ -15,6 +15,7 @@ use std::task::Poll;
 use stdx::pooled::PooledBox;
 
 use super::connect_failure::{connect_cause, late, tls_failure};
+use super::counted::{ConnectionPlace, CountedTransport};
 use super::h1::{H1Stream, UpstreamConnection};
 use super::h2::driver;
 use super::h2::link::H2Link;
@@ -204,8 +205,8 @@ impl Connector {
         &self,
         timeout_ms: u64,
         pending: &PendingConnect,
-        open: impl Future<Output = Result<Transport, Failure>>,
-    ) -> Result<Transport, Failure> {
+        open: impl Future<Output = Result<CountedTransport, Failure>>,
+    ) -> Result<CountedTransport, Failure> {
         let deadline = Deadline::new(&self.local);
         let (mut open, mut is_armed) = (pin!(open), false);
         poll_fn(|cx| {
@@ -226,14 +227,15 @@ impl Connector {
     /// Opens a socket to the endpoint, and TLS over it with `tls`.
     async fn open(
         &self,
-        endpoint: &Endpoint,
+        endpoint: &Arc<Endpoint>,
         server_name: Option<&str>,
         tls: Option<&ClientTls>,
         begin_handshake: &impl Fn(),
-    ) -> Result<Transport, Failure> {
+    ) -> Result<CountedTransport, Failure> {
+        let place = ConnectionPlace::new(endpoint)?;
         let opened = self.open_socket(endpoint.address).await;
         let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
-        let Some(tls) = tls else { return Ok(Transport::from(stream)) };
+        let Some(tls) = tls else { return Ok(CountedTransport::new(Transport::from(stream), place)) };
         begin_handshake();
         let mut counted = CountedHandshake { counts: &self.handshakes, outcome: HandshakeOutcome::GivenUp };
         let name = server_name.unwrap_or_default();
@@ -245,7 +247,8 @@ impl Connector {
             Ok(_) => HandshakeOutcome::Full,
             Err(error) => HandshakeOutcome::Failed(tls::failure::of_handshake(error).0),
         };
-        Ok(Transport::from(shaken.map_err(|error| tls_failure(&error))?))
+        let transport = Transport::from(shaken.map_err(|error| tls_failure(&error))?);
+        Ok(CountedTransport::new(transport, place))
     }
 
     /// Opens a socket to `address`. Where no descriptor is left, idle connections of clients give way, and if there are
@@ -281,6 +284,13 @@ impl Connector {
             env::yield_to_events().await;
         }
         is_freed
+    }
+
+    /// Whether a request for the endpoint is likely to get a stream: a connection may be opened, or this worker has one.
+    pub(crate) fn has_capacity(&self, endpoint: &Endpoint) -> bool {
+        !endpoint.is_full()
+            || self.pools.borrow().has_idle(endpoint.id)
+            || endpoint.protocol.is_http2() && self.shared.borrow().has_capacity(endpoint.id)
     }
 
     fn begin(&self, connection: UpstreamConnection) -> PooledStream {

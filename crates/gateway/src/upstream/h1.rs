@@ -11,6 +11,7 @@ use message::{HeadLimits, Headers, ResponseHead};
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
 
+use super::counted::CountedTransport;
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use crate::h1::encode;
 use crate::h1::peek_reader::PeekReader;
@@ -21,12 +22,11 @@ use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
 use net::endpoint::Endpoint;
 use net::tls::failure;
-use net::transport::Transport;
 
 /// A connection to an endpoint, between exchanges.
 #[derive(Debug)]
 pub(crate) struct UpstreamConnection {
-    pub(crate) stream: Transport,
+    pub(crate) stream: CountedTransport,
     pub(crate) endpoint: Arc<Endpoint>,
     /// The server name that TLS was opened with: it serves requests for this name only.
     pub(crate) server_name: Option<Box<str>>,
@@ -39,11 +39,11 @@ pub(crate) struct UpstreamConnection {
 impl UpstreamConnection {
     /// A connection that was just opened.
     pub(crate) fn new(
-        stream: Transport,
+        stream: impl Into<CountedTransport>,
         endpoint: Arc<Endpoint>,
         server_name: Option<Box<str>>,
     ) -> UpstreamConnection {
-        UpstreamConnection { stream, endpoint, server_name, served: 0, idle_since_ms: 0 }
+        UpstreamConnection { stream: stream.into(), endpoint, server_name, served: 0, idle_since_ms: 0 }
     }
 
     /// Whether it may serve a request for that server name; none is a request without TLS.
@@ -119,7 +119,7 @@ impl H1Stream {
     }
 
     /// The bare connection with the bytes read behind the head, for a tunnel; and the write buffer for reuse.
-    pub(crate) fn into_duplex(self) -> (Duplex, Vec<u8>) {
+    pub(crate) fn into_duplex(self) -> (Duplex<CountedTransport>, Vec<u8>) {
         let duplex = Duplex { stream: self.connection.stream, buffer: self.input.buffer };
         (duplex, self.writer.into_buffer())
     }

@@ -12,6 +12,7 @@ mod probe;
 mod request;
 pub(crate) mod rules;
 mod schedule;
+mod share;
 mod target;
 
 use std::borrow::Cow;

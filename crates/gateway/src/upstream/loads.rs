@@ -44,22 +44,19 @@ impl Loads {
     }
 
     /// The measurements for the set `new` at the nodes that it shares with `old`; and for each node of `new` its index in
-    /// `old`.
+    /// `old`. Of several nodes with one endpoint the first has the measurements of all, because the end of an attempt is
+    /// counted there.
     pub(crate) fn carried_over(&self, old: &NodeSet, new: &NodeSet) -> (Loads, Vec<Option<u32>>) {
-        // The first of several nodes with one endpoint has the measurements.
-        let before: HashMap<u64, u32> = old
-            .nodes
-            .iter()
-            .map(|node| node.endpoint.id)
-            .zip(0..)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-            .collect();
-        let indices: Vec<Option<u32>> =
-            new.nodes.iter().map(|node| before.get(&node.endpoint.id).copied()).collect();
-        let load = |index: &Option<u32>| index.map_or_else(Load::default, |index| self.nodes[index as usize]);
-        (Loads { nodes: indices.iter().map(load).collect(), typical: self.typical }, indices)
+        let (before, now) = (first_indices(old), first_indices(new));
+        let mut loads = Loads { nodes: vec![Load::default(); new.nodes.len()], typical: self.typical };
+        for (node, load) in old.nodes.iter().zip(&self.nodes) {
+            if let Some(index) = now.get(&node.endpoint.id) {
+                let carried = &mut loads.nodes[*index as usize];
+                carried.active += load.active;
+                carried.latency = carried.latency.or(load.latency);
+            }
+        }
+        (loads, new.nodes.iter().map(|node| before.get(&node.endpoint.id).copied()).collect())
     }
 
     /// Attempts in flight at `node`.
@@ -122,6 +119,15 @@ impl Loads {
     }
 }
 
+/// By endpoint, the first node of the set.
+fn first_indices(set: &NodeSet) -> HashMap<u64, u32> {
+    let mut indices = HashMap::with_capacity(set.nodes.len());
+    for (index, node) in (0..).zip(&set.nodes) {
+        indices.entry(node.endpoint.id).or_insert(index);
+    }
+    indices
+}
+
 #[inline]
 fn decay(now_ms: u64, at_ms: u64) -> f64 {
     (-(now_ms.saturating_sub(at_ms) as f64) / DECAY_MS).exp()
@@ -169,5 +175,19 @@ mod tests {
         assert_eq!(indices, [Some(1), Some(2), None]);
         assert_eq!([0, 1, 2].map(|node| carried.active(node)), [0, 1, 0]);
         assert_eq!(carried.latency_us(1, 5), 700.0);
+    }
+
+    #[test]
+    fn endpoint_of_two_nodes_is_counted_once() {
+        let (mut old, mut new) = (set(&[1, 1]), set(&[1, 1]));
+        for set in [&mut old, &mut new] {
+            set.nodes[1].endpoint = set.nodes[0].endpoint.clone();
+        }
+        let mut loads = Loads::new(2);
+        (0..2).for_each(|node| {
+            loads.started(node);
+        });
+        let (carried, _) = loads.carried_over(&old, &new);
+        assert_eq!((carried.active(0), carried.active(1)), (2, 0));
     }
 }

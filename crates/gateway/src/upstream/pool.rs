@@ -70,10 +70,18 @@ impl Pools {
         None
     }
 
+    /// Whether there is an idle connection to the endpoint.
+    pub(crate) fn has_idle(&self, endpoint_id: u64) -> bool {
+        self.idle.get(&endpoint_id).is_some_and(|pool| !pool.connections.is_empty())
+    }
+
     /// Checks a connection in. If the endpoint's pool is full, the connection is closed; over TLS the oldest one is closed
     /// instead, because clients choose server names, and connections for names that never come again must not fill the pool.
     #[inline]
     pub(crate) fn give(&mut self, mut connection: UpstreamConnection, now_ms: u64) {
+        if connection.endpoint.takes_idle_away() {
+            return;
+        }
         let keep_alive = connection.endpoint.keep_alive;
         let pool = self.idle.entry(connection.endpoint.id).or_default();
         if connection.server_name.is_some()
@@ -98,7 +106,7 @@ impl Pools {
                 let timeout_ms = connection.endpoint.keep_alive.idle_timeout_ms;
                 let expired =
                     timeout_ms != 0 && now_ms.saturating_sub(connection.idle_since_ms) >= timeout_ms;
-                !expired && !connection.is_stale()
+                !expired && !connection.is_stale() && !connection.endpoint.takes_idle_away()
             });
             !pool.connections.is_empty() || now_ms.saturating_sub(pool.given_ms) < ROOM_KEPT_MS
         });
@@ -134,6 +142,7 @@ mod tests {
     use super::*;
     use net::endpoint::{EndpointKey, Endpoints, KeepAlive};
     use net::env;
+    use net::transport::Transport;
 
     #[test]
     fn pool_in_use_keeps_capacity_over_sweeps() {
@@ -141,7 +150,7 @@ mod tests {
         let address = node.local_addr().unwrap();
         let endpoint = Endpoints::default().intern(EndpointKey::cleartext(address, KeepAlive::default()));
         let play = async {
-            let stream = env::connect(address).await.unwrap().into();
+            let stream: Transport = env::connect(address).await.unwrap().into();
             let mut pools = Pools::default();
             pools.give(UpstreamConnection::new(stream, endpoint.clone(), None), 0);
             let mut now_ms = 0;
@@ -173,7 +182,7 @@ mod tests {
         let play = async {
             let mut pools = Pools::default();
             for name in ["a", "b", "c"] {
-                let stream = env::connect(address).await.unwrap().into();
+                let stream: Transport = env::connect(address).await.unwrap().into();
                 let connection = UpstreamConnection::new(stream, endpoint.clone(), Some(name.into()));
                 pools.give(connection, 0);
             }

@@ -29,6 +29,8 @@ pub struct RetryPolicy {
     pub max_body_bytes: usize,
     /// How long an attempt may take until its response head; 0 is without limit.
     pub attempt_timeout_ms: u64,
+    /// Milliseconds without a response head after which a safe request without a body gets a second attempt; 0 is never.
+    pub hedge_after_ms: u64,
     /// The wait before a retry.
     pub backoff: Option<Backoff>,
     /// Whether `Retry-After` lengthens the wait.
@@ -135,6 +137,7 @@ mod tests {
             idempotency_key_header: Some("idempotency-key".into()),
             max_body_bytes: 0,
             attempt_timeout_ms: 0,
+            hedge_after_ms: 0,
             backoff: Some(Backoff { base_ms: 100, max_ms: 2_000, factor: 2.0 }),
             honors_retry_after: true,
             budget: Arc::new(RetryBudget::new(limits)),

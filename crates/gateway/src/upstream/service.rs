@@ -10,6 +10,10 @@ use super::connector::Connector;
 use super::opening::{Opening, Wanted};
 #[cfg(any(test, feature = "simulation"))]
 use super::pool::Pools;
+use super::protection::admission::NodeAdmission;
+use super::protection::hold::NodeHold;
+use super::protection::result::AttemptResult;
+use super::protection::{Protection, ejection};
 use super::select::plan::Request;
 use super::server_name;
 use super::state::{Selection, UpstreamState};
@@ -81,6 +85,48 @@ impl Upstreams {
             let note = state.nodes().note.clone().unwrap_or_else(|| "no node may be used".to_owned());
             Failure::new(Cause::NoNode, note)
         })
+    }
+
+    /// As [`Upstreams::select`], of a node at which `admission` gets a place.
+    pub(crate) fn select_admitted(
+        &self,
+        upstream: &Upstream,
+        protection: &Protection,
+        wanted: &WantedNode,
+        tried: &[u64],
+        admission: &NodeAdmission<'_>,
+    ) -> Option<Selection> {
+        let (random, now_ms) = (env::random_u64(), self.local.now_ms());
+        let mut states = self.states.borrow_mut();
+        let state = states.of(upstream, &self.local);
+        let nodes = state.refresh(upstream, self.local.index, now_ms);
+        ejection::begin_probes(protection, &upstream.nodes, nodes, now_ms);
+        state.refresh(upstream, self.local.index, now_ms);
+        let WantedNode { key_hash, ref subset, sticky } = *wanted;
+        let request = Request { key_hash, random, now_ms, tried, subset, sticky };
+        state.choose_admitted(upstream, self.local.index, request, admission)
+    }
+
+    /// A search for a place at a node.
+    pub(crate) fn admission<'a>(
+        &'a self,
+        protection: &'a Arc<Protection>,
+        ignores_circuits: bool,
+    ) -> NodeAdmission<'a> {
+        NodeAdmission::new(protection, &self.connector, self.local.now_ms(), ignores_circuits)
+    }
+
+    /// One more place at the node that was chosen, if the upstream is protected.
+    pub(crate) fn hold_again(&self, upstream: &Upstream, selected: Selection) -> Option<NodeHold> {
+        let protection = upstream.protection.as_ref()?;
+        let mut states = self.states.borrow_mut();
+        let nodes = &states.of(upstream, &self.local).nodes().nodes;
+        Some(NodeHold::again(nodes.get(selected.index)?.state.clone(), protection.clone()))
+    }
+
+    /// Counts the result of an attempt for the protection of the upstream.
+    pub(crate) fn note_result(&self, upstream: &Upstream, hold: &mut NodeHold, result: &AttemptResult) {
+        hold.note(upstream, result, self.local.now_ms());
     }
 
     /// The tag of the selected node for the session's cookie; none without stickiness, or if the node is gone.

@@ -8,17 +8,23 @@ use std::sync::Arc;
 
 use net::env;
 use net::nodes::{Node, NodeSet};
+use smallvec::SmallVec;
 use stdx::published::{Published, Reader};
 
 use super::Upstream;
 use super::availability::Availability;
 use super::balance::Uses;
 use super::loads::Loads;
+use super::protection::admission::NodeAdmission;
 use super::select::Policies;
 use super::select::plan::Request;
 use super::select::plans::{Basis, Plans};
 use super::select::sticky;
 use exchange::overload::limiter::Limiter;
+
+/// Full nodes that a choice passes over by the balancing method; then any node with a place is taken, so that a set of many
+/// full nodes does not make a choice expensive.
+const FULL_NODES_MAX: usize = 16;
 
 /// A selected node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,20 +148,75 @@ impl UpstreamState {
         stagger: usize,
         request: Request<'_>,
     ) -> Option<Selection> {
+        let index = self.pick(upstream, stagger, request)?;
+        Some(self.take(index))
+    }
+
+    /// As [`UpstreamState::choose`], of a node at which `admission` gets a place.
+    pub(crate) fn choose_admitted(
+        &mut self,
+        upstream: &Upstream,
+        stagger: usize,
+        request: Request<'_>,
+        admission: &NodeAdmission<'_>,
+    ) -> Option<Selection> {
+        let mut tried: SmallVec<[u64; 8]> = SmallVec::from_slice(request.tried);
+        for _ in 0..FULL_NODES_MAX {
+            let index = self.pick(upstream, stagger, Request { tried: &tried, ..request })?;
+            let node = &self.nodes.get().nodes[index];
+            if admission.admits(node) {
+                return Some(self.take(index));
+            }
+            tried.push(node.endpoint.id);
+        }
+        let index = self.spare(upstream, &request, &tried, admission)?;
+        Some(self.take(index))
+    }
+
+    /// Any node of the highest priority at which `admission` gets a place, for a choice that found only full ones so far.
+    #[cold]
+    fn spare(
+        &self,
+        upstream: &Upstream,
+        request: &Request<'_>,
+        tried: &[u64],
+        admission: &NodeAdmission<'_>,
+    ) -> Option<usize> {
+        let scope = self.plans.scope(upstream, request.subset)?;
+        let nodes = &self.nodes.get().nodes;
+        let is_candidate = |index: &usize| {
+            nodes[*index].weight > 0
+                && (self.availability.is_usable(*index) || self.plans.is_in_panic())
+                && self.plans.is_in(scope, *index)
+                && !admission.bars(&nodes[*index])
+                && !tried.contains(&nodes[*index].endpoint.id)
+        };
+        let best = (0..nodes.len()).filter(is_candidate).max_by_key(|index| nodes[*index].priority)?;
+        admission.admits(&nodes[best]).then_some(best)
+    }
+
+    /// The index of the node for a request.
+    #[inline]
+    fn pick(&mut self, upstream: &Upstream, stagger: usize, request: Request<'_>) -> Option<usize> {
         let set: &NodeSet = self.nodes.get();
         let scope = self.plans.scope(upstream, request.subset)?;
         let sticky = request.sticky.and_then(|tag| self.node_of_tag(tag, request.tried));
-        let index = match sticky.filter(|node| self.plans.is_in(scope, *node)) {
-            Some(node) => node,
+        match sticky.filter(|node| self.plans.is_in(scope, *node)) {
+            Some(node) => Some(node),
             None => {
                 let (loads, availability) = (&self.loads, &self.availability);
                 let basis = Basis { upstream, set, loads, availability, stagger };
-                self.plans.choose(&basis, scope, request)?
+                self.plans.choose(&basis, scope, request)
             }
-        };
-        let endpoint_id = set.nodes[index].endpoint.id;
+        }
+    }
+
+    /// Counts an attempt at the node that was picked.
+    #[inline]
+    fn take(&mut self, index: usize) -> Selection {
+        let endpoint_id = self.nodes.get().nodes[index].endpoint.id;
         self.begin(index);
-        Some(Selection { index, generation: self.nodes.generation(), endpoint_id })
+        Selection { index, generation: self.nodes.generation(), endpoint_id }
     }
 
     /// The node of a session, if it may be selected. Its weight does not count, so that a node with weight 0 keeps its

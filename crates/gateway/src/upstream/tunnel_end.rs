@@ -4,15 +4,15 @@
 use std::io;
 use std::task::{Context, Poll};
 
+use super::counted::CountedTransport;
 use super::h2::tunnel_end::StreamEnd;
 use crate::body::Capacity;
 use crate::tunnel::{SocketEnd, TunnelEnd};
-use net::transport::Transport;
 
 /// See the module.
 pub(crate) enum UpstreamEnd {
     /// A whole connection.
-    Socket(SocketEnd<Transport>),
+    Socket(SocketEnd<CountedTransport>),
     /// A stream of a connection that exchanges share.
     Stream(StreamEnd),
 }

@@ -1,6 +1,7 @@
 //! Tables of accepted and refused objects, kind by kind.
 
 mod names;
+mod protection;
 mod retries;
 mod routes;
 mod upstreams;

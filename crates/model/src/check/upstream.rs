@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{health, retry, selection, ssl};
+use super::{health, protection, retry, selection, ssl};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
 use crate::resource::split_authority;
@@ -17,6 +17,7 @@ pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings
     selection::check(upstream, pointer, findings);
     health::check(catalog, upstream, pointer, findings);
     ssl::check_upstream(upstream, pointer, findings);
+    protection::check(upstream, pointer, findings);
     unsupported::upstream(upstream, pointer, catalog, findings);
 }
 

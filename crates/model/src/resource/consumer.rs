@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::Plugins;
 use super::common::Labels;
+use super::{Plugins, RequestLimits};
 use crate::Id;
 
 /// A caller that authentication knows.
@@ -23,6 +23,8 @@ pub struct Consumer {
     /// The plugins by which it proves its identity, and others that run for it.
     #[serde(default)]
     pub plugins: Plugins,
+    /// Its limits. Not in APISIX.
+    pub limits: Option<RequestLimits>,
     /// A description for people.
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.

@@ -40,6 +40,8 @@ pub struct RetryPolicy {
     pub backoff: Option<Backoff>,
     /// Whether a `Retry-After` of the discarded response lengthens the wait.
     pub honor_retry_after: bool,
+    /// When a second attempt is made beside a slow one; none: never.
+    pub hedge: Option<Hedge>,
     /// The share of retries among the requests.
     pub budget: RetryBudget,
 }
@@ -60,6 +62,7 @@ impl Default for RetryPolicy {
             attempt_timeout: None,
             backoff: None,
             honor_retry_after: false,
+            hedge: None,
             budget: RetryBudget::default(),
         }
     }
@@ -110,6 +113,15 @@ impl Backoff {
     fn default_factor() -> f64 {
         2.0
     }
+}
+
+/// A second attempt beside a slow one, of safe requests without a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hedge {
+    /// How long the first one may take until its response head.
+    #[serde(deserialize_with = "number::seconds")]
+    pub after: Duration,
 }
 
 /// How many retries an upstream gets: a share of its requests, and a few per second.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::common::{Labels, OneOrMany, Timeout, on, status};
-use super::{Plugins, Upstream};
+use super::{Plugins, RequestLimits, Upstream};
 use crate::{Id, number};
 
 /// A route.
@@ -55,6 +55,8 @@ pub struct RouteRare {
     pub timeout: Option<Timeout>,
     /// Whether upgrades to WebSocket are let through; none: as the service says.
     pub enable_websocket: Option<bool>,
+    /// Its limits. Not in APISIX.
+    pub limits: Option<RequestLimits>,
     /// Its plugins.
     pub plugins: Plugins,
     /// An upstream of its own.
@@ -78,6 +80,7 @@ impl Default for RouteRare {
             enabled: true,
             timeout: None,
             enable_websocket: None,
+            limits: None,
             plugins: Plugins::default(),
             upstream: None,
             name: None,
@@ -151,6 +154,7 @@ struct Form {
     status: bool,
     timeout: Option<Timeout>,
     enable_websocket: Option<bool>,
+    limits: Option<RequestLimits>,
     #[serde(default)]
     plugins: Plugins,
     upstream: Option<Upstream>,
@@ -179,6 +183,7 @@ impl From<Form> for Route {
             enabled: form.status,
             timeout: form.timeout,
             enable_websocket: form.enable_websocket,
+            limits: form.limits,
             plugins: form.plugins,
             upstream: form.upstream.map(Arc::new),
             name: form.name,

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
 use super::{
-    DeadlinePolicy, HealthChecks, Node, Overflow, RetryPolicy, Selection, SlowStart, Sticky, Subset,
-    ZoneAware,
+    CircuitBreaker, DeadlinePolicy, HealthChecks, Node, OutlierEjection, Overflow, RetryPolicy, Selection,
+    SlowStart, Sticky, Subset, UpstreamLimits, ZoneAware,
 };
 use crate::{Id, number};
 
@@ -44,6 +44,12 @@ pub struct Upstream {
     pub keepalive_pool: Option<KeepalivePool>,
     /// Health checks.
     pub checks: Option<Box<HealthChecks>>,
+    /// Ejection of nodes that fail. Not in APISIX.
+    pub outlier_ejection: Option<Box<OutlierEjection>>,
+    /// Its circuit breaker. Not in APISIX.
+    pub circuit_breaker: Option<Box<CircuitBreaker>>,
+    /// Its limits. Not in APISIX.
+    pub limits: Option<Box<UpstreamLimits>>,
     /// The policies that narrow the choice of a node; none: those of APISIX.
     pub selection: Option<Box<Selection>>,
     /// The client certificate shown to the nodes.
@@ -343,6 +349,9 @@ struct Form {
     upstream_host: Option<Box<str>>,
     keepalive_pool: Option<KeepalivePool>,
     checks: Option<Box<HealthChecks>>,
+    outlier_ejection: Option<Box<OutlierEjection>>,
+    circuit_breaker: Option<Box<CircuitBreaker>>,
+    limits: Option<Box<UpstreamLimits>>,
     #[serde(default, deserialize_with = "number::integer")]
     panic_threshold: u32,
     slow_start: Option<SlowStart>,
@@ -407,6 +416,9 @@ impl From<Form> for Upstream {
             pass_host,
             keepalive_pool: form.keepalive_pool,
             checks: form.checks,
+            outlier_ejection: form.outlier_ejection,
+            circuit_breaker: form.circuit_breaker,
+            limits: form.limits,
             selection: (selection != Selection::default()).then(|| Box::new(selection)),
             tls: form.tls,
             name: form.name,

@@ -92,7 +92,10 @@ impl Node {
         let ocsp = Arc::new(Ocsp::new(outbound_policy(&settings)));
         let compiler = compiler.with_staples(ocsp.clone());
         let health = Arc::new(HealthMonitor::new(outbound_policy(&settings)));
-        let compiler = compiler.with_health(health.clone());
+        let compiler = match settings.upstream_health_checks {
+            true => compiler.with_health(health.clone()),
+            false => compiler,
+        };
         let discovery = discovery(&settings)?;
         let compiler = match &discovery {
             Some(directory) => compiler.with_directory(directory.clone()),

@@ -5,6 +5,7 @@ mod admin;
 mod deployment;
 mod discovery;
 mod draft;
+mod health_checks;
 mod keys;
 mod listeners;
 mod logs;

@@ -141,8 +141,11 @@ fn settings(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Written {
     written
 }
 
+/// Gives all faults of a setting with a block for each registry.
+type CheckBlocks = fn(&Map<String, Value>) -> Vec<BlockFault>;
+
 /// The check of a setting with a block for each registry.
-fn check_of_blocks(name: &str) -> Option<fn(&Map<String, Value>) -> Vec<BlockFault>> {
+fn check_of_blocks(name: &str) -> Option<CheckBlocks> {
     match name {
         "discovery" => Some(control::discovery::check),
         "registration" => Some(control::discovery::registration::check),

@@ -81,6 +81,7 @@ fn later_sources_win() {
         r#"["system", "/etc/ca.pem"]"#,
     );
     check("tls_verify_all", "", &[], &["--tls-verify-all"], "true");
+    check("upstream_health_checks", "upstream_health_checks: false", &[], &[], "false");
     check("secret_ca", "secret_ca: /etc/ca.pem", &[], &[], "Some(\"/etc/ca.pem\")");
     check("log_level", "", &[], &["--log-level", "warn, control=debug"], "\"warn,control=debug\"");
     check("access_log", "", &[], &["--access-log", "stdout"], "Stdout");

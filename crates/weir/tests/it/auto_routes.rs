@@ -84,6 +84,17 @@ fn faulty_block_is_refused_with_its_line() {
     assert!(said.contains("weir.yaml:4: discovery.file.auto_routes: `path` names no service"), "{said}");
 }
 
+#[test]
+fn service_of_the_gateway_gets_no_route() {
+    let node = Origin::answering("served");
+    let agent = consul(&Arc::new(Mutex::new(Some(vec!["gateway", "orders"]))), &node);
+    let consul = json!({"servers": [format!("http://{}", agent.address())], "auto_routes": {}});
+    let registration = json!({"consul": {"service": "gateway"}});
+    let settings = json!({"discovery": {"consul": consul}, "registration": registration}).to_string();
+    let weir = Weir::builder(BINARY).settings(&settings).start();
+    assert_eq!((weir.get("/orders/a").text(), weir.get("/gateway/a").status), ("served".to_owned(), 404));
+}
+
 /// A stand-in for a Consul agent with these services, all at one address; none: it refuses.
 fn consul(services: &Arc<Mutex<Option<Vec<&'static str>>>>, node: &Origin) -> Origin {
     let (services, address) = (Arc::clone(services), node.address());

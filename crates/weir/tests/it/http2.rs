@@ -9,6 +9,7 @@ mod grpc;
 mod grpc_streams;
 mod hostile;
 mod lifecycle;
+mod limits;
 mod listeners;
 mod raw;
 mod resets;

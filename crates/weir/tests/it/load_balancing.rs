@@ -137,6 +137,10 @@ fn learned_cookie_keeps_a_client_at_its_node() {
         // Another connection may be another worker.
         assert_eq!(counts(&mut weir.client(), &[("Cookie", &field)], 5), all(&login.text(), 5));
     }
+    drop(a);
+    let fields = [("Cookie", "sid=a-session")];
+    let moved_to = client.request("GET", "/", &fields, b"").text();
+    assert_eq!(counts(&mut client, &fields, 6), all(&moved_to, 6), "the session stays where it moved to");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::json;
-use testkit::{Origin, Reply, Weir, wait_until};
+use testkit::{Client, Origin, Reply, Weir, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
@@ -155,4 +155,19 @@ fn bounds_and_timeout_of_lookups_are_settings() {
     // A TTL of one second, cut to 20 ms, because a hundred questions would otherwise take minutes.
     let before = server.asked.load(Ordering::SeqCst);
     wait_until("it is asked a hundred times", || server.asked.load(Ordering::SeqCst) >= before + 100);
+}
+
+#[test]
+fn name_of_metadata_service_is_not_checked() {
+    let server = NameServer::start(Says::Addresses(vec![Ipv4Addr::new(169, 254, 169, 254)]));
+    let server = server.address.to_string();
+    let weir = Weir::builder(BINARY).arguments(&["--dns-servers", &server]).start();
+    let checks = json!({"active": {"type": "tcp", "unhealthy": {"interval": 1, "tcp_failures": 1}}});
+    weir.put("upstreams/1", json!({"nodes": {"origin.test:80": 1}, "checks": checks}));
+    let why =
+        "active checks: 1 TCP failure, the last: the address is link-local, where metadata services are";
+    wait_until("the node is unhealthy", || {
+        let answer = Client::connect(weir.address("control")).get("/v1/weir/upstreams/1").json();
+        answer["nodes"][0]["unhealthy"]["why"] == why
+    });
 }

@@ -269,3 +269,68 @@ fn policy_holds_after_a_change_of_the_upstream() {
     assert_eq!(status, 400, "{body}");
     assert!(body.to_string().contains("unsafe_methods"), "{body}");
 }
+
+#[test]
+fn slow_attempt_is_hedged_at_another_node() {
+    let go = Signal::new();
+    let slow = Origin::start({
+        let go = go.clone();
+        move |_| Reply::new().wait(&go).send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow")
+    });
+    let quick = Origin::answering("quick");
+    let nodes = |policy: &str| {
+        let more = format!("timeout: {{connect: 5, send: 5, read: 5}}, retry: {policy}");
+        route("uri: /*", &upstream(&[slow.address(), quick.address()], &more))
+    };
+    let weir = builder(&nodes("{hedge: {after: 0.05}}")).arguments(&["--workers", "1"]).start();
+    let mut client = weir.client();
+    for _ in 0..6 {
+        assert_eq!(client.get("/").text(), "quick");
+    }
+    // The cancelled attempts end their connections.
+    slow.wait_for_closed(3);
+    wait_for("hedges are counted", || {
+        let counted = ["weir_upstream_hedges_total", "weir_upstream_hedges_won_total"];
+        (counted.map(|name| metric(&weir, name)) == [3, 3]).then_some(())
+    });
+    // A request with a body, or of another method, is sent once.
+    let before = slow.connections() + quick.requests().len();
+    let mut waiting: Vec<_> = (0..2).map(|_| weir.client()).collect();
+    for client in &mut waiting {
+        client.send(b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nb");
+    }
+    wait_for("both have arrived", || {
+        (slow.connections() + quick.requests().len() >= before + 2).then_some(())
+    });
+    go.set();
+    let texts: Vec<_> =
+        waiting.iter_mut().map(|client| client.read_response(false).unwrap().text()).collect();
+    assert!(texts.contains(&"slow".to_owned()) && texts.contains(&"quick".to_owned()), "{texts:?}");
+    assert_eq!(metric(&weir, "weir_upstream_hedges_total"), 3);
+}
+
+#[test]
+fn slow_attempt_goes_on_if_the_second_fails() {
+    let go = Signal::new();
+    let slow = Origin::start({
+        let go = go.clone();
+        move |_| Reply::new().wait(&go).send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow")
+    });
+    let check = |second: &Origin, policy: &str| {
+        let nodes = format!(
+            "{{nodes: [{{host: 127.0.0.1, port: {}, weight: 1}}, {{host: 127.0.0.1, port: {}, weight: 1, priority: -1}}], \
+             retry: {policy}}}",
+            slow.port(),
+            second.port()
+        );
+        let weir = gateway(&route("uri: /*", &nodes));
+        let mut client = weir.client();
+        client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        second.wait_for_requests(1);
+        go.set();
+        assert_eq!(client.read_response(false).unwrap().text(), "slow", "{policy}");
+        go.clear();
+    };
+    check(&Origin::start(|_| Reply::new().reset()), "{hedge: {after: 0.05}}");
+    check(&Origin::start(|_| Reply::status(503, "busy")), "{statuses: [503], hedge: {after: 0.05}}");
+}

@@ -1,5 +1,6 @@
 //! The block `auto_routes`: which services get a route, its path, and the parts that all these routes share.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::discovery::ServiceKey;
@@ -23,6 +24,10 @@ pub(in crate::discovery) struct Template {
     /// The name of a service and the path that is made of its groups.
     mapper: Option<(Regex, String)>,
     args: Map<String, Value>,
+    /// For each version its name in paths and the arguments that choose its instances.
+    versions: Vec<(String, Map<String, Value>)>,
+    /// The path of versions, with `{service}` and `{version}`.
+    version_path: String,
     /// The parts of every route.
     route: Map<String, Value>,
 }
@@ -52,6 +57,10 @@ struct Block {
     pattern: Option<String>,
     replacement: Option<String>,
     #[serde(default)]
+    versions: BTreeMap<String, Map<String, Value>>,
+    #[serde(default = "default_version_path")]
+    version_path: String,
+    #[serde(default)]
     discovery_args: Map<String, Value>,
     #[serde(default)]
     route: Map<String, Value>,
@@ -63,6 +72,10 @@ fn yes() -> bool {
 
 fn default_path() -> String {
     SERVICE.to_owned()
+}
+
+fn default_version_path() -> String {
+    format!("{VERSION}/{SERVICE}")
 }
 
 /// The JSON Schema of the block.
@@ -85,6 +98,13 @@ pub(in crate::discovery) fn schema() -> Value {
             "path": {"description": "The path, with {service} for the name; everything below it belongs to the service.", "type": "string", "minLength": 1, "maxLength": 256, "default": SERVICE},
             "pattern": {"description": "A regular expression for whole names of services, with groups such as (?<name>.+)-(?<version>v[0-9]+).", "type": "string", "minLength": 1, "maxLength": 512},
             "replacement": {"description": "The path in place of `path` where `pattern` matches, such as ${version}/${name}.", "type": "string", "minLength": 1, "maxLength": 256},
+            "versions": {
+                "description": "One more route of each service for each version: its name in paths, and the discovery_args that choose its instances.",
+                "type": "object", "maxProperties": 16,
+                "propertyNames": {"pattern": "^[A-Za-z0-9_.~-]{1,64}$"},
+                "additionalProperties": {"type": "object", "minProperties": 1}
+            },
+            "version_path": {"description": "The path of those routes, with {service} and {version}.", "type": "string", "minLength": 1, "maxLength": 256, "default": "{version}/{service}"},
             "discovery_args": {"description": "The namespace and group of the services, as in an upstream.", "type": "object"},
             "route": {"description": "Fields that every route has, such as plugins and hosts; `upstream` for fields of its upstream.", "type": "object"}
         },
@@ -112,6 +132,12 @@ impl Template {
         if mapper.is_none() && !block.path.contains(SERVICE) {
             return Err(format!("`path` names no service; write {SERVICE} in it"));
         }
+        if !block.version_path.contains(SERVICE) || !block.version_path.contains(VERSION) {
+            return Err(format!("`version_path` has to contain {SERVICE} and {VERSION}"));
+        }
+        if !block.versions.is_empty() && registry == "file" {
+            return Err("`versions` needs arguments of discovery, and files of targets have none".to_owned());
+        }
         check_route(&block.route, block.strip_prefix)?;
         let prefix = match block.prefix.trim_matches('/') {
             "" => String::new(),
@@ -127,9 +153,13 @@ impl Template {
             path: block.path.trim_matches('/').to_owned(),
             mapper,
             args: block.discovery_args,
+            versions: block.versions.into_iter().collect(),
+            version_path: block.version_path.trim_matches('/').to_owned(),
             route: block.route,
         };
-        template.uri("a").map_err(|reason| format!("the path of a service `a` cannot be used: {reason}"))?;
+        for route in template.routes("a") {
+            route.map_err(|reason| format!("the path of a service `a` cannot be used: {reason}"))?;
+        }
         Ok(template)
     }
 
@@ -159,14 +189,28 @@ impl Template {
         hosts.map(Value::to_string).unwrap_or_default()
     }
 
-    /// The route of a service.
-    ///
-    /// # Errors
-    /// Why there can be none.
-    pub(super) fn route(&self, service: &str) -> Result<Route, String> {
-        let path = self.uri(service)?;
+    /// The routes of a service: its own, and one for each version. An error is the reason why there can be none.
+    pub(super) fn routes(&self, service: &str) -> Vec<Result<Route, String>> {
+        let path = self.path(service);
+        let own = path.and_then(|path| self.route(service, &path, &self.args, &id(self.registry, service)));
+        let version = |(version, args): &(String, Map<String, Value>)| {
+            let path = self.version_path.replace(VERSION, version).replace(SERVICE, &self.name(service)?);
+            let mut all = self.args.clone();
+            all.extend(args.clone());
+            // A space is in no name, so that the id is that of no service.
+            self.route(
+                service,
+                &self.below_prefix(&path)?,
+                &all,
+                &id(self.registry, &format!("{service} {version}")),
+            )
+        };
+        std::iter::once(own).chain(self.versions.iter().map(version)).collect()
+    }
+
+    /// The route of a service at this path, with the instances that the arguments choose.
+    fn route(&self, service: &str, path: &str, args: &Map<String, Value>, id: &str) -> Result<Route, String> {
         let uri = format!("{path}/*");
-        let id = id(self.registry, service);
         let mut route = self.route.clone();
         let mut upstream = match route.remove("upstream") {
             Some(Value::Object(upstream)) => upstream,
@@ -174,39 +218,47 @@ impl Template {
         };
         upstream.insert("discovery_type".to_owned(), Value::from(self.registry));
         upstream.insert("service_name".to_owned(), Value::from(service));
-        if !self.args.is_empty() {
-            upstream.insert("discovery_args".to_owned(), Value::Object(self.args.clone()));
+        if !args.is_empty() {
+            upstream.insert("discovery_args".to_owned(), Value::Object(args.clone()));
         }
         if self.strips_prefix {
-            let rewrite = json!([format!("^{}/(.*)", regex::escape(&path)), "/$1"]);
+            let rewrite = json!([format!("^{}/(.*)", regex::escape(path)), "/$1"]);
             let plugins = route.entry("plugins").or_insert_with(|| json!({}));
             if let Some(plugins) = plugins.as_object_mut() {
                 let plugin = plugins.entry("proxy-rewrite").or_insert_with(|| json!({}));
                 plugin["regex_uri"] = rewrite;
             }
         }
-        route.insert("id".to_owned(), Value::from(id.as_str()));
+        route.insert("id".to_owned(), Value::from(id));
         route.insert("uri".to_owned(), Value::from(uri.as_str()));
         route.insert("priority".to_owned(), Value::from(PRIORITY));
         route.insert("upstream".to_owned(), Value::Object(upstream));
-        let key = Key::new(Kind::Route, &id).map_err(|error| error.to_string())?;
+        let key = Key::new(Kind::Route, id).map_err(|error| error.to_string())?;
         Ok(Route { key, uri, text: Value::Object(route).to_string().into() })
     }
 
-    /// The path of a service, without what follows it.
-    fn uri(&self, service: &str) -> Result<String, String> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    /// The name of a service in paths.
+    fn name(&self, service: &str) -> Result<String, String> {
         if !service.bytes().all(is_plain) {
             return Err("its name has characters other than letters, digits and `-_.~`".to_owned());
         }
-        let name = if self.has_lower_case { service.to_ascii_lowercase() } else { service.to_owned() };
+        Ok(if self.has_lower_case { service.to_ascii_lowercase() } else { service.to_owned() })
+    }
+
+    /// The path of a service, without a slash at its end.
+    fn path(&self, service: &str) -> Result<String, String> {
+        let name = self.name(service)?;
         let mapped = self.mapper.as_ref().and_then(|(pattern, replacement)| {
             let groups = pattern.captures(&name)?;
             let mut path = String::new();
             groups.expand(replacement, &mut path);
             Some(path)
         });
-        let path = mapped.unwrap_or_else(|| self.path.replace(SERVICE, &name));
+        self.below_prefix(&mapped.unwrap_or_else(|| self.path.replace(SERVICE, &name)))
+    }
+
+    /// A path below the prefix of all paths, if each of its segments is a plain text.
+    fn below_prefix(&self, path: &str) -> Result<String, String> {
         let whole = format!("{}/{path}", self.prefix);
         let segments: Vec<&str> = whole.split('/').filter(|segment| !segment.is_empty()).collect();
         match segments
@@ -218,6 +270,10 @@ impl Template {
             None => Ok(format!("/{}", segments.join("/"))),
         }
     }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte)
 }
 
 /// Refuses fields of `route` that the gateway sets itself.
@@ -270,6 +326,8 @@ fn id(registry: &str, service: &str) -> String {
 
 /// Stands for the name of the service.
 const SERVICE: &str = "{service}";
+/// Stands for the name of the version.
+const VERSION: &str = "{version}";
 /// In front of the ids of all automatic routes.
 const ID_PREFIX: &str = "auto.";
 /// Bytes of the hash in an id; collisions among 2,000 services are out of the question.

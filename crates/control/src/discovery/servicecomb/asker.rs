@@ -42,12 +42,7 @@ impl Asker {
     /// Asks for the instances of a service.
     pub(super) async fn ask(&self, question: &Question) -> Asked {
         let (key, revision) = (&question.key, question.revision.as_deref());
-        let token = self.token(None).await?;
-        let mut reply = self.call(key, revision, token.as_deref()).await?;
-        if token.is_some() && reply.status == 401 {
-            let token = self.token(token.as_deref()).await?;
-            reply = self.call(key, revision, token.as_deref()).await?;
-        }
+        let reply = self.send(self.instances(key, revision)).await?;
         match reply.status {
             304 if revision.is_some() => return Ok(PollAnswer::Unchanged),
             200 => {}
@@ -68,12 +63,37 @@ impl Asker {
         Ok(PollAnswer::Whole(Found::Instances(instances, reason), revision))
     }
 
-    async fn call(
-        &self,
-        key: &ServiceKey,
-        revision: Option<&str>,
-        token: Option<&str>,
-    ) -> Result<Reply, Failure> {
+    /// Asks for all microservices, whatever their application.
+    pub(super) async fn microservices(&self) -> Result<Reply, Failure> {
+        self.send(format!("/v4/{}/registry/microservices", self.place.project)).await
+    }
+
+    /// The application of services that name none.
+    pub(super) fn app_id(&self) -> &str {
+        &self.place.app_id
+    }
+
+    /// Gets the target; once more with another token if the server refuses the first one.
+    async fn send(&self, target: String) -> Result<Reply, Failure> {
+        let token = self.token(None).await?;
+        let reply = self.get(&target, token.as_deref()).await?;
+        if token.is_none() || reply.status != 401 {
+            return Ok(reply);
+        }
+        let other = self.token(token.as_deref()).await?;
+        self.get(&target, other.as_deref()).await
+    }
+
+    async fn get(&self, target: &str, token: Option<&str>) -> Result<Reply, Failure> {
+        let mut call = Call::get(target).with(DOMAIN, &self.place.domain);
+        if let Some(token) = token {
+            call = call.with(header::AUTHORIZATION, &format!("Bearer {token}"));
+        }
+        self.client.call(&call).await.map_err(Failure::Registry)
+    }
+
+    /// The target of a call for the instances of a service.
+    fn instances(&self, key: &ServiceKey, revision: Option<&str>) -> String {
         let argument = |name: &str| key.args.get(name).map(|value| &**value);
         let mut target = format!(
             "/v4/{}/registry/instances?appId={}&serviceName={}&version={}",
@@ -89,11 +109,7 @@ impl Asker {
         if let Some(revision) = revision {
             target.push_str(&format!("&rev={}", encoded(revision)));
         }
-        let mut call = Call::get(target).with(DOMAIN, &self.place.domain);
-        if let Some(token) = token {
-            call = call.with(header::AUTHORIZATION, &format!("Bearer {token}"));
-        }
-        self.client.call(&call).await.map_err(Failure::Registry)
+        target
     }
 
     /// The token for calls; none where no user is set. `refused` is a token that the server has refused.

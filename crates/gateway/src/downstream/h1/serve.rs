@@ -173,7 +173,7 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
             local.give_bytes(bytes);
             after
         }
-        Outcome::Tunnel { endpoint, idle_timeout_ms } => {
+        Outcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             let (client, bytes) = server.into_duplex();
             local.give_bytes(bytes);
             let tunnel = tunnel::run(&timer.deadline, client.into_end(), *endpoint, idle_timeout_ms);

@@ -59,7 +59,7 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
     };
     match outcome {
         Outcome::Done => drop(server),
-        Outcome::Tunnel { endpoint, idle_timeout_ms } => {
+        Outcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             deadline.clear_cap();
             let client = StreamEnd::new(server);
             let tunnel = tunnel::run(&deadline, client, *endpoint, idle_timeout_ms);

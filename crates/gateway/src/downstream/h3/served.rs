@@ -105,7 +105,7 @@ async fn exchange(
     deadline.clear_cap();
     let server = match outcome {
         Outcome::Done => Some(server),
-        Outcome::Tunnel { endpoint, idle_timeout_ms } => {
+        Outcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             let client = StreamEnd::new(server);
             let tunnel = tunnel::run(deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;

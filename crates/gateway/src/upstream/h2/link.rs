@@ -15,10 +15,10 @@ use http2::{Connection, Event, Limits, Reset, ResetBy, StartError, StreamKey};
 use super::config;
 use crate::h2::reset_text;
 use crate::h2::windows::WindowSizer;
+use crate::upstream::counted::CountedTransport;
 use exchange::Local;
 use exchange::failure::{Cause, Failure};
 use net::endpoint::Endpoint;
-use net::transport::Transport;
 
 /// After the endpoint refused a stream, for so long no request is sent here that was refused before.
 const REFUSAL_MS: u64 = 1_000;
@@ -39,7 +39,7 @@ enum Stage {
 pub(crate) struct H2Link {
     engine: RefCell<Connection>,
     windows: RefCell<WindowSizer>,
-    transport: RefCell<Option<Transport>>,
+    transport: RefCell<Option<CountedTransport>>,
     endpoint: Arc<Endpoint>,
     /// The server name that TLS was opened with: the connection serves requests for this name only.
     server_name: Option<Box<str>>,
@@ -72,7 +72,7 @@ pub(crate) struct H2Link {
 impl H2Link {
     /// A connection over `transport`, which was just opened. The endpoint is assumed to allow `assumed_streams`.
     pub(crate) fn new(
-        transport: Transport,
+        transport: CountedTransport,
         assumed_streams: u32,
         endpoint: Arc<Endpoint>,
         server_name: Option<Box<str>>,
@@ -241,7 +241,8 @@ impl H2Link {
     /// Whether a byte behind `place` may have reached the endpoint.
     pub(super) fn has_sent_beyond(&self, place: u64) -> bool {
         let transport = self.transport.borrow();
-        self.written_bytes.get() > place || transport.as_ref().is_some_and(Transport::holds_unconfirmed)
+        self.written_bytes.get() > place
+            || transport.as_ref().is_some_and(|transport| transport.holds_unconfirmed())
     }
 
     /// Notes why the connection ends, unless there is an earlier reason.

@@ -155,6 +155,14 @@ impl SharedPools {
         self.endpoints.get(&endpoint_id).is_some_and(|pool| pool.selects_http1)
     }
 
+    /// Whether a connection to the endpoint takes one more stream, or one is being opened.
+    pub(crate) fn has_capacity(&self, endpoint_id: u64) -> bool {
+        let pool = self.endpoints.get(&endpoint_id);
+        pool.is_some_and(|pool| {
+            !pool.pending.is_empty() || pool.links.iter().any(|link| link.can_take(false))
+        })
+    }
+
     /// Whether an open connection of the endpoint allows no stream at all.
     pub(crate) fn allows_none(&self, endpoint_id: u64, server_name: Option<&str>) -> bool {
         let pool = self.endpoints.get(&endpoint_id);
@@ -173,7 +181,7 @@ impl SharedPools {
                 let keep_alive = link.endpoint().keep_alive;
                 let has_expired = keep_alive.idle_timeout_ms != 0
                     && now_ms.saturating_sub(from_ms) >= keep_alive.idle_timeout_ms;
-                if has_expired || idle > keep_alive.size {
+                if has_expired || idle > keep_alive.size || link.endpoint().takes_idle_away() {
                     link.close();
                 }
             }

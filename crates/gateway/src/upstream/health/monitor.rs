@@ -19,6 +19,7 @@ use super::counts::{HealthCounts, Source};
 use super::outcome::CheckOutcome;
 use super::rules::Observation;
 use super::schedule::{Id, Schedule};
+use super::share::{Begin, Share, Shares};
 use super::target::Target;
 
 /// How often node sets are looked at, which change without a compilation: one relaxed load for each upstream.
@@ -99,6 +100,7 @@ async fn run(shared: Arc<Shared>) {
         schedule: Schedule::default(),
         upstreams: HashMap::new(),
         targets: HashMap::new(),
+        shares: Shares::default(),
         next_id: 0,
         sets_at_ms: 0,
         ends,
@@ -112,7 +114,7 @@ async fn run(shared: Arc<Shared>) {
         tokio::select! {
             biased;
             () = shared.changed.notified() => {}
-            Some(end) = ended.recv() => thread.take_end(&end),
+            Some(end) = ended.recv() => thread.take_end(end),
             () = env::sleep_ms(pause_ms) => {}
         }
     }
@@ -125,6 +127,8 @@ struct Checks {
     upstreams: HashMap<Arc<str>, CheckedUpstream>,
     /// The nodes of all upstreams by the number that the schedule knows.
     targets: HashMap<Id, Rc<CheckedTarget>>,
+    /// The checks of all targets.
+    shares: Shares,
     next_id: Id,
     /// When node sets are looked at next.
     sets_at_ms: u64,
@@ -146,6 +150,7 @@ struct CheckedTarget {
 /// A check that has ended. There are as many at most as checks in flight, so that the channel needs no bound of its own.
 struct CheckEnd {
     id: Id,
+    check: Rc<Share>,
     /// None if its task panicked.
     outcome: Option<CheckOutcome>,
 }
@@ -164,7 +169,7 @@ impl Checks {
             self.replace(identity, health);
         }
         while let Ok(end) = ended.try_recv() {
-            self.take_end(&end);
+            self.take_end(end);
         }
         let now_ms = now_ms();
         if now_ms >= self.sets_at_ms {
@@ -172,7 +177,7 @@ impl Checks {
             self.follow_sets(now_ms);
         }
         while let Some(id) = self.schedule.take_due(now_ms) {
-            self.begin(id);
+            self.begin(id, now_ms);
         }
         true
     }
@@ -221,9 +226,10 @@ impl Checks {
                     id
                 }
             };
-            let target = Target::new(node, &upstream.health.active.probe, &self.shared.policy);
+            let Checks { shared, shares, .. } = self;
+            let target = Target::new(node, &upstream.health.active.probe, &shared.policy, shares);
             if let Some(what) = target.refused {
-                let address = target.address;
+                let address = target.address();
                 tracing::warn!(upstream = &*upstream.health.identity, %address, "a node is not asked by health checks: its \
                     address is {what}; the setting outbound_allow lists what may be asked all the same");
             }
@@ -244,37 +250,55 @@ impl Checks {
         targets.iter().for_each(|id| drop(self.targets.remove(id)));
     }
 
-    /// Begins the check of a target on a task of its own.
-    fn begin(&self, id: Id) {
+    /// Begins the check of a target on a task of its own, unless one that is the same serves it.
+    fn begin(&mut self, id: Id, now_ms: u64) {
         let Some(checked) = self.targets.get(&id).cloned() else { return };
-        let ending = Ending { id, outcome: None, ends: self.ends.clone() };
+        let CheckedTarget { health, target } = &*checked;
+        let check = target.check.clone();
+        match check.begin(id, now_ms, health.interval_ms(&target.node)) {
+            Begin::Wait => return,
+            Begin::Take(outcome) => return self.take_outcome(id, Some(&outcome)),
+            Begin::Check => {}
+        }
+        let ending = Ending { id, check, outcome: None, ends: self.ends.clone() };
         env::spawn(async move {
             let mut ending = ending;
             let CheckedTarget { health, target } = &*checked;
             ending.outcome = Some(match target.refused {
                 Some(what) => CheckOutcome::new(Observation::TcpFailure, format!("the address is {what}")),
-                None => health.active.probe.check(target.address, &target.host, &target.request).await,
+                None => health.active.probe.check(&target.check.key).await,
             });
         });
     }
 
-    /// Counts the outcome of a check. That of a node that has left meanwhile is dropped.
-    fn take_end(&mut self, end: &CheckEnd) {
-        let Some(checked) = self.targets.get(&end.id) else {
-            return self.schedule.ended(end.id, now_ms(), 0);
+    /// Takes in a check that has ended, for its target and for those that waited for it.
+    fn take_end(&mut self, end: CheckEnd) {
+        let CheckEnd { id, check, outcome } = end;
+        if let Some(outcome) = &outcome {
+            self.shared.counts.checked(outcome.observation);
+        }
+        let waiting = check.ended(outcome.as_ref());
+        for id in std::iter::once(id).chain(waiting) {
+            self.take_outcome(id, outcome.as_ref());
+        }
+    }
+
+    /// Counts an outcome for a target. That of a node that has left meanwhile is dropped.
+    fn take_outcome(&mut self, id: Id, outcome: Option<&CheckOutcome>) {
+        let Some(checked) = self.targets.get(&id) else {
+            return self.schedule.ended(id, now_ms(), 0);
         };
         let CheckedTarget { health, target } = &**checked;
-        if let Some(outcome) = &end.outcome {
-            self.shared.counts.checked(outcome.observation);
+        if let Some(outcome) = outcome {
             if let Some(observation) = outcome.observation {
                 let rules = &health.active.rules;
                 health.note(&target.node, Source::Active, rules, observation, || outcome.detail.clone());
             } else {
-                let (upstream, address) = (&*health.identity, target.address);
+                let (upstream, address) = (&*health.identity, target.address());
                 tracing::debug!(upstream, %address, reason = %outcome.detail, "a health check could not be made");
             }
         }
-        self.schedule.ended(end.id, now_ms(), health.interval_ms(&target.node));
+        self.schedule.ended(id, now_ms(), health.interval_ms(&target.node));
     }
 
     fn next_id(&mut self) -> Id {
@@ -294,6 +318,7 @@ impl Health {
 /// Reports the end of a check, also when its task panics, because its place in flight would otherwise never be free.
 struct Ending {
     id: Id,
+    check: Rc<Share>,
     outcome: Option<CheckOutcome>,
     ends: UnboundedSender<CheckEnd>,
 }
@@ -301,7 +326,8 @@ struct Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         // The receiver lives as long as the thread.
-        let _ = self.ends.send(CheckEnd { id: self.id, outcome: self.outcome.take() });
+        let _ =
+            self.ends.send(CheckEnd { id: self.id, check: self.check.clone(), outcome: self.outcome.take() });
     }
 }
 

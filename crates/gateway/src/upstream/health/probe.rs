@@ -2,7 +2,6 @@
 //! It reads the head of the answer and nothing behind it. It decides nothing about the node.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http1::{HeadStatus, ResponseWire, parse_response};
@@ -16,6 +15,7 @@ use super::io::{read_some, write_all};
 use super::outcome::CheckOutcome;
 use super::request::HttpRequest;
 use super::rules::Observation;
+use super::share::{Asks, CheckKey};
 
 /// How the nodes of an upstream are asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,39 +58,41 @@ const HEAD_MAX_BYTES: usize = 16 * 1024;
 const INTERIM_MAX: usize = 8;
 
 impl Probe {
-    /// Makes one check of the node at `address`, which is called `host`.
-    pub(super) async fn check(&self, address: SocketAddr, host: &str, request: &[u8]) -> CheckOutcome {
+    /// Makes the check `key`, which is one of these.
+    pub(super) async fn check(&self, key: &CheckKey) -> CheckOutcome {
         tokio::select! {
             biased;
-            outcome = self.ask(address, host, request) => outcome,
+            outcome = self.ask(key) => outcome,
             () = env::sleep_ms(self.timeout_ms) => CheckOutcome::late(self.timeout_ms),
         }
     }
 
-    async fn ask(&self, address: SocketAddr, host: &str, request: &[u8]) -> CheckOutcome {
-        let stream = match env::connect(address).await {
+    async fn ask(&self, key: &CheckKey) -> CheckOutcome {
+        let CheckKey { address, host, asks, .. } = key;
+        let stream = match env::connect(*address).await {
             Ok(stream) => stream,
             Err(error) => return CheckOutcome::refused(&error),
         };
-        if self.kind == ProbeKind::Tcp {
+        if *asks == Asks::Connection {
             return CheckOutcome::new(Observation::Success, "connected");
         }
         let mut transport = match &self.tls {
             None => Transport::from(stream),
             Some(identity) => {
                 // Boxed, so that checks without TLS do not pay for its size.
-                match Box::pin(tls::client::handshake(stream, address, host, identity)).await {
+                match Box::pin(tls::client::handshake(stream, *address, host, identity)).await {
                     Ok(stream) => Transport::from(stream),
                     Err(error) => return CheckOutcome::no_tls(&error),
                 }
             }
         };
-        let outcome = match &self.kind {
-            ProbeKind::Grpc { service } => {
+        let outcome = match asks {
+            Asks::Connection => unreachable!("a check for a connection ends above"),
+            Asks::Grpc(service) => {
                 let scheme = if self.tls.is_some() { "https" } else { "http" };
                 Box::pin(grpc::ask(&mut transport, scheme, host, service)).await
             }
-            _ => ask_http(&mut transport, request).await,
+            Asks::Http(request) => ask_http(&mut transport, request).await,
         };
         outcome.unwrap_or_else(|error| CheckOutcome::broken(&error))
     }

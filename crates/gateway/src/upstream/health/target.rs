@@ -1,42 +1,49 @@
-//! One node as active checks ask it: its address, the host name it is called, and the bytes of the request.
+//! One node of one upstream as active checks ask it, by a check that it may share.
 
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use model::outbound::OutboundPolicy;
 use net::nodes::Node;
 
 use super::probe::{Probe, ProbeHost, ProbeKind};
+use super::share::{Asks, CheckKey, Share, Shares};
 
 /// See the module.
 pub(super) struct Target {
     pub(super) node: Node,
-    pub(super) address: SocketAddr,
-    /// Without a port; an IPv6 address is in brackets.
-    pub(super) host: Box<str>,
-    /// The request of an HTTP check; empty for other checks.
-    pub(super) request: Box<[u8]>,
+    /// The check, which other targets may have as well.
+    pub(super) check: Rc<Share>,
     /// Why the address is not asked.
     pub(super) refused: Option<&'static str>,
 }
 
 impl Target {
-    pub(super) fn new(node: &Node, probe: &Probe, policy: &OutboundPolicy) -> Target {
+    pub(super) fn new(node: &Node, probe: &Probe, policy: &OutboundPolicy, shares: &mut Shares) -> Target {
         let mut address = node.endpoint.address;
         if let Some(port) = probe.port {
             address.set_port(port);
         }
-        let host = host(&probe.host, &node.host, address.ip());
-        let request = match &probe.kind {
-            ProbeKind::Http(request) => request.bytes(&host),
-            ProbeKind::Tcp | ProbeKind::Grpc { .. } => Box::default(),
+        let host: Box<str> = host(&probe.host, &node.host, address.ip()).into();
+        let asks = match &probe.kind {
+            ProbeKind::Http(request) => Asks::Http(request.bytes(&host)),
+            ProbeKind::Tcp => Asks::Connection,
+            ProbeKind::Grpc { service } => Asks::Grpc(service.clone()),
         };
-        let refused = policy.refuses(address.ip());
-        Target { node: node.clone(), address, host: host.into(), request, refused }
+        let tls = probe.tls.as_ref().map(|identity| identity.id());
+        let check = shares.of(CheckKey { address, host, asks, tls, timeout_ms: probe.timeout_ms });
+        Target { node: node.clone(), check, refused: policy.refuses(address.ip()) }
+    }
+
+    /// Where connections of the check go.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.check.key.address
     }
 
     /// Whether it is the same node, reached as before.
     pub(super) fn is_of(&self, node: &Node) -> bool {
-        std::sync::Arc::ptr_eq(&self.node.state, &node.state)
+        Arc::ptr_eq(&self.node.state, &node.state)
     }
 }
 

@@ -28,6 +28,7 @@ fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
         scheme: "http",
         timeouts: Timeouts::default(),
         policies: Arc::default(),
+        protection: None,
     }
 }
 

@@ -170,3 +170,19 @@ fn metadata_service_is_not_asked() {
     let allowed = gateway(&["--outbound-allow", "169.254.169.254/32"]);
     allowed.put("upstreams/1", of("169.254.169.254:80"));
 }
+
+#[test]
+fn node_of_many_upstreams_is_asked_once_for_all() {
+    let origin = Checked::start("a");
+    origin.set(500);
+    let weir = gateway(&[]);
+    let upstreams: Vec<String> = (0..30).map(|number| format!("u{number}")).collect();
+    for id in &upstreams {
+        weir.put(&format!("upstreams/{id}"), upstream(&[origin.address()], quick(json!({}))));
+    }
+    for id in &upstreams {
+        wait_for_states(&weir, id, &["unhealthy"]);
+    }
+    let asked = origin.origin.requests().len();
+    assert!(asked < upstreams.len(), "one check serves those that are due within half a second: {asked}");
+}

@@ -75,3 +75,16 @@ fn upstreams_are_checked_wherever_they_are_written() {
     origins[1].wait_for_requests(origins[1].requests().len() + 3);
     assert!(origins[0].requests().len() <= asked + 1, "an upstream that is gone is checked no more");
 }
+
+#[test]
+fn setting_switches_all_checks_off() {
+    let origin = Checked::start("a");
+    let weir = gateway(&["--upstream-health-checks=false"]);
+    weir.put("upstreams/1", upstream(&[origin.address(), Origin::nowhere()], quick(json!({}))));
+    let seen = nodes(&weir, "1");
+    assert_eq!(
+        seen.iter().map(|node| node["state"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["usable", "usable"]
+    );
+    assert!(seen.iter().all(|node| node.get("health").is_none()), "nothing checks them: {seen:?}");
+}

@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use super::{H2Link, Stage};
 use exchange::failure::Cause;
 use net::tls::failure;
-use net::transport::Transport;
 
 /// Most bytes read at once: four frames of the largest size.
 const READ_BYTES: usize = 64 * 1024;
@@ -68,7 +67,7 @@ impl H2Link {
     /// Takes what has arrived on a connection without streams, so that a request is not sent on one that the endpoint has
     /// closed. False if it has.
     pub(in crate::upstream::h2) fn look(&self) -> bool {
-        let is_readable = self.transport.borrow().as_ref().is_some_and(Transport::is_readable);
+        let is_readable = self.transport.borrow().as_ref().is_some_and(|transport| transport.is_readable());
         if is_readable {
             // With the waker of the task, because the event loop keeps one waker for a direction.
             let task = self.task.borrow().clone();

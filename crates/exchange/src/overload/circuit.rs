@@ -1,0 +1,369 @@
+//! A circuit: after too many failures it opens for a time that doubles with each opening in a row, then lets a limited
+//! number of probes through, and closes when they succeed. Knows no request and no clock. While it is closed or open it
+//! takes no lock, only when it changes or gives a probe out.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::window::Window;
+
+/// The jitter takes at most this share, in percent, off the time for which a circuit is open, so that nodes that failed
+/// together are not probed together.
+const JITTER_PERCENT: u64 = 10;
+
+/// When a circuit opens, and for how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CircuitRules {
+    /// So many failures without a success in between open it; 0: their number does not matter.
+    pub consecutive_failures: u32,
+    /// A share of failures opens it.
+    pub failure_rate: Option<FailureRate>,
+    /// How many probes are let through, all of which have to succeed; at least 1.
+    pub half_open_requests: u32,
+    /// For how long the first opening in a row lasts, in milliseconds.
+    pub base_open_ms: u64,
+    /// The longest opening, in milliseconds.
+    pub max_open_ms: u64,
+}
+
+/// A share of failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailureRate {
+    /// Failures in a hundred requests.
+    pub percent: u32,
+    /// Fewer requests in the window are not judged.
+    pub min_requests: u32,
+    /// The window, in milliseconds.
+    pub window_ms: u64,
+}
+
+/// The answer of a circuit to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is closed: the request passes.
+    Closed,
+    /// The request passes as a probe.
+    Probe(Probe),
+    /// It is open, or all probes are out.
+    Refused,
+}
+
+/// A probe of one opening. Its result is passed to [`Circuit::note`] once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    opening: u64,
+}
+
+/// The evidence that an ended request gives of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It works.
+    Success,
+    /// It does not.
+    Failure,
+    /// Nothing: the client went away, or the gateway is at fault.
+    Unknown,
+}
+
+/// Why a circuit opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// So many failures without a success in between.
+    ConsecutiveFailures(u32),
+    /// So many percent of so many requests failed.
+    FailureRate {
+        /// Failures in a hundred requests.
+        percent: u32,
+        /// The requests of the window.
+        requests: u32,
+    },
+    /// Responses take so many times as long as those of the other nodes; the latency in milliseconds.
+    Latency(u64),
+    /// A probe failed.
+    ProbeFailed,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::ConsecutiveFailures(count) => write!(formatter, "{count} failures in a row"),
+            Reason::FailureRate { percent, requests } => {
+                write!(formatter, "{percent} % of {requests} requests failed")
+            }
+            Reason::Latency(ms) => write!(formatter, "a mean latency of {ms} ms, far above the other nodes"),
+            Reason::ProbeFailed => formatter.write_str("a probe failed"),
+        }
+    }
+}
+
+/// A change that a result asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A condition is met; the caller decides whether to [`Circuit::open`].
+    MayOpen(Reason),
+    /// All probes succeeded: the circuit is closed.
+    Closed,
+}
+
+/// An opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// For how long it lasts, in milliseconds.
+    pub for_ms: u64,
+    /// Which one in a row it is, from 1.
+    pub in_a_row: u32,
+}
+
+/// The phase of a circuit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Requests pass.
+    #[default]
+    Closed,
+    /// Requests are refused.
+    Open,
+    /// Probes pass.
+    HalfOpen,
+}
+
+impl Phase {
+    /// The word in reports and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Closed => "closed",
+            Phase::Open => "open",
+            Phase::HalfOpen => "half_open",
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Circuit {
+    /// 0 while it is closed; otherwise the time from which a probe may be asked for.
+    next_probe_ms: AtomicU64,
+    /// Failures since the last success.
+    consecutive: AtomicU32,
+    window: Window,
+    /// How often it has opened.
+    openings: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    phase: Phase,
+    /// The number of the opening, which a probe's result has to name.
+    opening: u64,
+    /// Openings in a row.
+    in_a_row: u32,
+    /// How long the last opening lasted.
+    last_open_ms: u64,
+    closed_at_ms: u64,
+    /// Probes that were let through and not given back.
+    issued: u32,
+    succeeded: u32,
+}
+
+impl Circuit {
+    /// Whether requests pass without a limit.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.next_probe_ms.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether it lets no request through at `now_ms`: it is open, or all probes are out.
+    #[inline]
+    pub fn refuses(&self, now_ms: u64) -> bool {
+        // Closed is 0, which no time is below.
+        now_ms < self.next_probe_ms.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is open and its time is over, so that [`Circuit::begin_half_open`] has an effect.
+    pub fn is_due(&self, now_ms: u64) -> bool {
+        !self.is_closed() && !self.refuses(now_ms) && self.phase() == Phase::Open
+    }
+
+    /// Lets a request through, or not.
+    #[inline]
+    pub fn admit(&self, rules: &CircuitRules, now_ms: u64) -> Admission {
+        if self.is_closed() {
+            Admission::Closed
+        } else if self.refuses(now_ms) {
+            Admission::Refused
+        } else {
+            self.issue_probe(rules, now_ms)
+        }
+    }
+
+    /// Lets probes through if its time is over; returns whether that changed it.
+    pub fn begin_half_open(&self, now_ms: u64) -> bool {
+        let mut state = self.state.lock();
+        !self.refuses(now_ms) && state.begin_half_open()
+    }
+
+    #[cold]
+    fn issue_probe(&self, rules: &CircuitRules, now_ms: u64) -> Admission {
+        let mut state = self.state.lock();
+        // Another worker may have been here first.
+        if self.is_closed() {
+            return Admission::Closed;
+        }
+        if self.refuses(now_ms) {
+            return Admission::Refused;
+        }
+        state.begin_half_open();
+        // If all probes are out, they have had the time of an opening without a result; one more may succeed.
+        state.issued = state.issued.saturating_add(1);
+        if state.issued >= rules.half_open_requests {
+            self.set_next_probe(now_ms + rules.base_open_ms);
+        }
+        Admission::Probe(Probe { opening: state.opening })
+    }
+
+    /// Counts the result of a request that [`Circuit::admit`] let through, as a `probe` if it was one.
+    #[inline]
+    pub fn note(
+        &self,
+        rules: &CircuitRules,
+        now_ms: u64,
+        verdict: Verdict,
+        probe: Option<Probe>,
+    ) -> Option<Event> {
+        if let Some(probe) = probe {
+            return self.end_probe(rules, now_ms, verdict, probe);
+        }
+        if verdict == Verdict::Unknown {
+            return None;
+        }
+        let has_failed = verdict == Verdict::Failure;
+        if let Some(rate) = &rules.failure_rate {
+            self.window.record(now_ms, rate.window_ms, has_failed, 0);
+        }
+        if has_failed {
+            return self.note_failure(rules, now_ms).map(Event::MayOpen);
+        }
+        // Read first, because a store would take the cache line from the other workers with each request.
+        if self.consecutive.load(Ordering::Relaxed) != 0 {
+            self.consecutive.store(0, Ordering::Relaxed);
+        }
+        None
+    }
+
+    #[cold]
+    fn note_failure(&self, rules: &CircuitRules, now_ms: u64) -> Option<Reason> {
+        let consecutive = self.consecutive.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        // Requests that began before it opened say nothing of the time since.
+        if !self.is_closed() {
+            return None;
+        }
+        if rules.consecutive_failures != 0 && consecutive >= rules.consecutive_failures {
+            return Some(Reason::ConsecutiveFailures(consecutive));
+        }
+        let rate = rules.failure_rate.as_ref()?;
+        let totals = self.window.totals(now_ms, rate.window_ms);
+        let percent = totals.failure_percent();
+        (totals.requests >= rate.min_requests && percent >= rate.percent)
+            .then_some(Reason::FailureRate { percent, requests: totals.requests })
+    }
+
+    #[cold]
+    fn end_probe(&self, rules: &CircuitRules, now_ms: u64, verdict: Verdict, probe: Probe) -> Option<Event> {
+        let mut state = self.state.lock();
+        if state.phase != Phase::HalfOpen || state.opening != probe.opening {
+            return None;
+        }
+        match verdict {
+            Verdict::Failure => Some(Event::MayOpen(Reason::ProbeFailed)),
+            Verdict::Unknown => {
+                state.issued = state.issued.saturating_sub(1);
+                self.set_next_probe(now_ms);
+                None
+            }
+            Verdict::Success => {
+                state.succeeded += 1;
+                if state.succeeded < rules.half_open_requests {
+                    return None;
+                }
+                self.close_locked(&mut state, now_ms);
+                Some(Event::Closed)
+            }
+        }
+    }
+
+    /// Opens it for the time that `rules` give, less a jitter drawn from `random`. `None` if it is open already.
+    pub fn open(&self, rules: &CircuitRules, now_ms: u64, random: u64, reason: Reason) -> Option<Opening> {
+        let mut state = self.state.lock();
+        let may_open = match reason {
+            Reason::ProbeFailed => state.phase == Phase::HalfOpen,
+            _ => state.phase == Phase::Closed,
+        };
+        if !may_open {
+            return None;
+        }
+        let relapsed = state.phase == Phase::HalfOpen
+            || state.in_a_row > 0 && now_ms < state.closed_at_ms.saturating_add(state.last_open_ms);
+        state.in_a_row = if relapsed { state.in_a_row.saturating_add(1) } else { 1 };
+        let doubled = 1_u64
+            .checked_shl(state.in_a_row - 1)
+            .map_or(u64::MAX, |factor| rules.base_open_ms.saturating_mul(factor));
+        let full_ms = doubled.min(rules.max_open_ms);
+        let for_ms = full_ms - random % (full_ms * JITTER_PERCENT / 100 + 1);
+        (state.phase, state.last_open_ms) = (Phase::Open, for_ms);
+        (state.issued, state.succeeded) = (0, 0);
+        state.opening += 1;
+        self.openings.fetch_add(1, Ordering::Relaxed);
+        self.set_next_probe(now_ms + for_ms);
+        Some(Opening { for_ms, in_a_row: state.in_a_row })
+    }
+
+    /// Closes it and forgets what it counted; for rules that no longer exist.
+    pub fn reset(&self) {
+        let mut state = self.state.lock();
+        self.close_locked(&mut state, 0);
+        state.in_a_row = 0;
+    }
+
+    fn close_locked(&self, state: &mut State, now_ms: u64) {
+        (state.phase, state.closed_at_ms) = (Phase::Closed, now_ms);
+        self.consecutive.store(0, Ordering::Relaxed);
+        self.window.clear();
+        self.next_probe_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// Only under the lock of the state.
+    fn set_next_probe(&self, at_ms: u64) {
+        self.next_probe_ms.store(at_ms.max(1), Ordering::Relaxed);
+    }
+
+    /// Its phase, for reports.
+    pub fn phase(&self) -> Phase {
+        self.state.lock().phase
+    }
+
+    /// How often it has opened.
+    pub fn openings(&self) -> u64 {
+        self.openings.load(Ordering::Relaxed)
+    }
+
+    /// The time from which a probe may be asked for; `None` while it is closed.
+    pub fn next_probe_ms(&self) -> Option<u64> {
+        Some(self.next_probe_ms.load(Ordering::Relaxed)).filter(|at_ms| *at_ms != 0)
+    }
+}
+
+impl State {
+    fn begin_half_open(&mut self) -> bool {
+        let is_due = self.phase == Phase::Open;
+        if is_due {
+            self.phase = Phase::HalfOpen;
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+#[path = "circuit/tests.rs"]
+mod tests;

@@ -1,0 +1,288 @@
+//! Requests of all workers that wait for a place at an upstream: by priority, then in order of arrival. A place that
+//! becomes free wakes the first one. The lock is taken only while a request waits.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+use super::Priority;
+
+/// See the module. The configuration bounds its length.
+#[derive(Debug, Default)]
+pub struct WaitQueue {
+    /// How many wait. Sequentially consistent with the counts of [`Gate`](super::gate::Gate): a request counts itself here
+    /// before it tries for a place, and a place is given back before this is read, so that one of both sees the other.
+    waiting: AtomicU32,
+    waiters: Mutex<Waiters>,
+    waits: AtomicU64,
+    waited_us: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Waiters {
+    /// The number of the next one.
+    next: u64,
+    by_turn: BTreeMap<Turn, Option<Waker>>,
+}
+
+/// The higher priority first, then the lower number.
+type Turn = (Reverse<Priority>, u64);
+
+impl WaitQueue {
+    /// Whether no request waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.length() == 0
+    }
+
+    /// How many requests wait.
+    #[inline]
+    pub fn length(&self) -> u32 {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    /// Joins the queue of at most `most` requests; if it is full, in place of the last one of a lower priority.
+    pub fn join(self: &Arc<Self>, priority: Priority, most: u32) -> Option<Waiter> {
+        let mut waiters = self.waiters.lock();
+        let mut removed = None;
+        if waiters.by_turn.len() >= most as usize {
+            let (turn, _) = waiters.by_turn.last_key_value()?;
+            if turn.0 <= Reverse(priority) {
+                return None;
+            }
+            removed = waiters.by_turn.pop_last().and_then(|(_, waker)| waker);
+        }
+        let turn = (Reverse(priority), waiters.next);
+        waiters.next += 1;
+        waiters.by_turn.insert(turn, None);
+        self.count(&waiters);
+        drop(waiters);
+        if let Some(waker) = removed {
+            waker.wake();
+        }
+        Some(Waiter { queue: self.clone(), turn, has_left: false })
+    }
+
+    /// Wakes the first request, because a place may be free.
+    #[inline]
+    pub fn wake_first(&self) {
+        if !self.is_empty() {
+            self.wake_first_waiting();
+        }
+    }
+
+    #[cold]
+    fn wake_first_waiting(&self) {
+        let waker = self.waiters.lock().by_turn.first_entry().and_then(|mut first| first.get_mut().take());
+        // Outside of the lock, because the event loop may take locks of its own.
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Counts a wait that has ended with a place.
+    pub fn count_wait(&self, waited_us: u64) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.waited_us.fetch_add(waited_us, Ordering::Relaxed);
+    }
+
+    /// How many waits have ended with a place, and how long they took in all, in microseconds.
+    pub fn waits(&self) -> (u64, u64) {
+        (self.waits.load(Ordering::Relaxed), self.waited_us.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, waiters: &Waiters) {
+        self.waiting.store(waiters.by_turn.len() as u32, Ordering::SeqCst);
+    }
+}
+
+/// A request that waits; it leaves the queue when it is dropped.
+#[derive(Debug)]
+pub struct Waiter {
+    queue: Arc<WaitQueue>,
+    turn: Turn,
+    has_left: bool,
+}
+
+/// A request of a higher priority has taken the waiter's place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Displaced;
+
+impl Waiter {
+    /// Tries for a place with `enter` if it is this request's turn; otherwise this task is woken when it may be.
+    ///
+    /// # Errors
+    /// A request of a higher priority has taken its place in the queue.
+    pub fn poll<T>(
+        &mut self,
+        cx: &Context<'_>,
+        enter: impl FnOnce() -> Option<T>,
+    ) -> Poll<Result<T, Displaced>> {
+        let mut waiters = self.queue.waiters.lock();
+        let Some(waker) = waiters.by_turn.get_mut(&self.turn) else {
+            return Poll::Ready(Err(Displaced));
+        };
+        // Before the try, so that a place that becomes free after it wakes this task.
+        *waker = Some(cx.waker().clone());
+        let is_first = waiters.by_turn.first_key_value().is_some_and(|(first, _)| *first == self.turn);
+        drop(waiters);
+        match is_first.then(enter).flatten() {
+            Some(entered) => {
+                self.leave();
+                Poll::Ready(Ok(entered))
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    /// Leaves the queue. The next one is woken, because there may be a place for it too, or this one was woken for a place
+    /// that it does not take.
+    fn leave(&mut self) {
+        if std::mem::replace(&mut self.has_left, true) {
+            return;
+        }
+        let mut waiters = self.queue.waiters.lock();
+        waiters.by_turn.remove(&self.turn);
+        self.queue.count(&waiters);
+        drop(waiters);
+        self.queue.wake_first();
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use super::super::gate::Gate;
+    use super::*;
+    use Priority::{Critical, Default as Usual, Sheddable};
+
+    #[derive(Default)]
+    struct Task(AtomicUsize);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A gate of one place and its queue.
+    #[derive(Default)]
+    struct Scene {
+        gate: Gate,
+        queue: Arc<WaitQueue>,
+    }
+
+    impl Scene {
+        fn poll(&self, waiter: &mut Waiter, task: &Arc<Task>) -> Poll<Result<(), Displaced>> {
+            let waker = Waker::from(task.clone());
+            waiter.poll(&Context::from_waker(&waker), || self.gate.try_enter(1).then_some(()))
+        }
+
+        fn free(&self) {
+            self.gate.leave();
+            self.queue.wake_first();
+        }
+    }
+
+    #[test]
+    fn priority_goes_first_then_arrival() {
+        let scene = Scene::default();
+        assert!(scene.gate.try_enter(1));
+        let arrivals = [Usual, Sheddable, Critical, Usual, Critical];
+        let mut waiting: Vec<(usize, Waiter, Arc<Task>)> = Vec::new();
+        for (number, priority) in arrivals.into_iter().enumerate() {
+            waiting.push((number, scene.queue.join(priority, 10).unwrap(), Arc::default()));
+        }
+        let mut order = Vec::new();
+        while !waiting.is_empty() {
+            for (_, waiter, task) in &mut waiting {
+                assert!(scene.poll(waiter, task).is_pending(), "the place is taken");
+            }
+            scene.free();
+            let woken = waiting.iter().position(|(_, _, task)| task.0.swap(0, Ordering::SeqCst) > 0).unwrap();
+            let (number, mut waiter, task) = waiting.remove(woken);
+            assert_eq!(scene.poll(&mut waiter, &task), Poll::Ready(Ok(())));
+            waiting.iter().for_each(|(_, _, task)| task.0.store(0, Ordering::SeqCst));
+            order.push(number);
+        }
+        assert_eq!(order, [2, 4, 0, 3, 1]);
+        assert!(scene.queue.is_empty());
+    }
+
+    #[test]
+    fn waiter_that_gives_up_passes_its_turn_on() {
+        let scene = Scene::default();
+        let tasks: [Arc<Task>; 2] = Default::default();
+        assert!(scene.gate.try_enter(1));
+        let [mut first, mut second] = [0, 1].map(|_| scene.queue.join(Usual, 10).unwrap());
+        assert!(
+            scene.poll(&mut first, &tasks[0]).is_pending() && scene.poll(&mut second, &tasks[1]).is_pending()
+        );
+        scene.free();
+        assert_eq!([&tasks[0], &tasks[1]].map(|task| task.0.load(Ordering::SeqCst)), [1, 0]);
+        drop(first);
+        assert_eq!(tasks[1].0.load(Ordering::SeqCst), 1);
+        assert_eq!(scene.poll(&mut second, &tasks[1]), Poll::Ready(Ok(())));
+    }
+
+    #[test]
+    fn full_queue_displaces_lower_priorities_only() {
+        let scene = Scene::default();
+        let task = Arc::<Task>::default();
+        assert!(scene.gate.try_enter(1));
+        let _usual = scene.queue.join(Usual, 2).unwrap();
+        let mut sheddable = scene.queue.join(Sheddable, 2).unwrap();
+        assert!(scene.poll(&mut sheddable, &task).is_pending());
+        assert!(scene.queue.join(Sheddable, 2).is_none(), "it came first");
+        let critical = scene.queue.join(Critical, 2);
+        assert!(critical.is_some());
+        assert_eq!(task.0.load(Ordering::SeqCst), 1);
+        assert_eq!(scene.poll(&mut sheddable, &task), Poll::Ready(Err(Displaced)));
+        drop(sheddable);
+        assert_eq!(scene.queue.length(), 2);
+        assert!(scene.queue.join(Usual, 2).is_none());
+    }
+
+    #[test]
+    fn no_wake_is_lost_between_threads() {
+        let scene = Scene::default();
+        let done = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let mut waiter = scene.queue.join(Usual, 10).unwrap();
+                        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+                        let cx = Context::from_waker(&waker);
+                        while waiter.poll(&cx, || scene.gate.try_enter(1).then_some(())).is_pending() {
+                            std::thread::park();
+                        }
+                        done.fetch_add(1, Ordering::SeqCst);
+                        scene.free();
+                    }
+                });
+            }
+        });
+        assert_eq!((done.load(Ordering::SeqCst), scene.gate.active()), (2_000, 0));
+    }
+
+    struct Unpark(std::thread::Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+}

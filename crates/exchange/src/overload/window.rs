@@ -1,0 +1,136 @@
+//! Counts of the recent past: requests, failures and latency in a ring of slices of time. All workers write it without a
+//! lock. Time is passed in.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Slices of a window: as the oldest one is given up, a tenth of the window is forgotten at once.
+pub const SLICES: u64 = 10;
+
+/// See the module. A count that is written while another worker begins a slice anew may be lost.
+#[derive(Debug, Default)]
+pub struct Window {
+    slices: [Slice; SLICES as usize],
+}
+
+#[derive(Debug, Default)]
+struct Slice {
+    /// The time of the slice, divided by its width.
+    number: AtomicU64,
+    requests: AtomicU32,
+    failures: AtomicU32,
+    latency_us: AtomicU64,
+}
+
+/// The sums of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Requests that ended.
+    pub requests: u32,
+    /// Those of them that failed.
+    pub failures: u32,
+    /// The sum of their latencies, in microseconds.
+    pub latency_us: u64,
+}
+
+impl Totals {
+    /// Failures in a hundred requests, rounded down.
+    pub fn failure_percent(&self) -> u32 {
+        let percent = u64::from(self.failures) * 100 / u64::from(self.requests.max(1));
+        u32::try_from(percent).unwrap_or(u32::MAX)
+    }
+
+    /// The mean latency in microseconds; `None` without requests.
+    pub fn mean_us(&self) -> Option<u64> {
+        self.latency_us.checked_div(u64::from(self.requests))
+    }
+}
+
+impl Window {
+    /// Counts a request that ended at `now_ms`, in a window of `window_ms`.
+    pub fn record(&self, now_ms: u64, window_ms: u64, has_failed: bool, latency_us: u64) {
+        let number = number_of(now_ms, window_ms);
+        let slice = &self.slices[(number % SLICES) as usize];
+        let seen = slice.number.load(Ordering::Relaxed);
+        // The clock of another worker may be ahead; then the request counts in the newer slice.
+        if seen < number
+            && slice.number.compare_exchange(seen, number, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            slice.clear();
+        }
+        slice.requests.fetch_add(1, Ordering::Relaxed);
+        if has_failed {
+            slice.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        slice.latency_us.fetch_add(latency_us, Ordering::Relaxed);
+    }
+
+    /// The sums of the `window_ms` before `now_ms`.
+    pub fn totals(&self, now_ms: u64, window_ms: u64) -> Totals {
+        let current = number_of(now_ms, window_ms);
+        let mut totals = Totals::default();
+        for slice in &self.slices {
+            if slice.number.load(Ordering::Relaxed) + SLICES <= current {
+                continue;
+            }
+            totals.requests += slice.requests.load(Ordering::Relaxed);
+            totals.failures += slice.failures.load(Ordering::Relaxed);
+            totals.latency_us += slice.latency_us.load(Ordering::Relaxed);
+        }
+        totals
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        self.slices.iter().for_each(Slice::clear);
+    }
+}
+
+impl Slice {
+    fn clear(&self) {
+        self.requests.store(0, Ordering::Relaxed);
+        self.failures.store(0, Ordering::Relaxed);
+        self.latency_us.store(0, Ordering::Relaxed);
+    }
+}
+
+fn number_of(now_ms: u64, window_ms: u64) -> u64 {
+    now_ms / (window_ms / SLICES).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn window_forgets_slices_that_are_too_old() {
+        let window = Window::default();
+        // at, failed → requests and failures of the last second
+        let steps = [
+            (0, false, 1, 0),
+            (50, true, 2, 1),
+            (500, true, 3, 2),
+            (999, false, 4, 2),
+            // The slice of the first two requests is over.
+            (1_000, false, 3, 1),
+            (1_499, true, 4, 2),
+            (1_500, false, 4, 1),
+            (9_000, true, 1, 1),
+        ];
+        for (now_ms, failed, requests, failures) in steps {
+            window.record(now_ms, 1_000, failed, 10);
+            let totals = window.totals(now_ms, 1_000);
+            assert_eq!((totals.requests, totals.failures), (requests, failures), "{now_ms}");
+            assert_eq!(totals.mean_us(), Some(10));
+        }
+        assert_eq!(window.totals(20_000, 1_000), Totals::default());
+    }
+
+    #[test]
+    fn clear_forgets_everything() {
+        let window = Window::default();
+        window.record(5, 1_000, true, 1);
+        window.clear();
+        assert_eq!(window.totals(5, 1_000), Totals::default());
+        assert_eq!((Totals::default().failure_percent(), Totals::default().mean_us()), (0, None));
+    }
+}

@@ -1,0 +1,292 @@
+//! Hedging: when an endpoint is slow to answer a safe request without a body, the same request is sent to a second one, and
+//! the response with the first head is passed on. The other attempt is cancelled: its HTTP/1 connection is closed, its
+//! HTTP/2 stream reset. There is one second attempt at most, and it is paid from the retry budget.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use message::{Method, ResponseHead};
+use stdx::pooled::PooledBox;
+
+use super::active_attempt::{ActiveAttempt, InFlightGuard, micros, record_of, set_host};
+use super::attempt_limit::AttemptLimit;
+use super::deadline;
+use super::head_wait;
+use super::protection;
+use super::retries::Retries;
+use super::target::Forward;
+use super::upload::Upload;
+use crate::body::{BodyLength, Capacity, DownstreamStream, UpstreamStream};
+use crate::upstream::opening::Opening;
+use crate::upstream::retry_policy::RetryPolicy;
+use crate::upstream::service::{CheckedOutNode, Checkout};
+use crate::upstream::stream::PooledStream;
+use crate::upstream::wanted::WantedNode;
+use exchange::Exchange;
+use exchange::exchange::Attempt;
+use exchange::failure::{Blame, Cause, Failure};
+use exchange::plugin::Phase;
+
+/// Most interim responses of the second endpoint, which are not passed on.
+const INTERIM_MAX: u32 = 32;
+
+/// Whether the exchange may be hedged: it is safe (RFC 9110 section 9.2.1), has no body, asks for no other protocol, and no
+/// plugin takes part in the choice of its attempts.
+pub(super) fn is_allowed(forward: &Forward<'_, '_>, exchange: &Exchange, length: BodyLength) -> bool {
+    matches!(exchange.request.method, Method::Get | Method::Head | Method::Options)
+        && matches!(length, BodyLength::None | BodyLength::Known(0))
+        && !exchange.decision.is_upgrade
+        && !forward.chains.has(Phase::Attempt)
+}
+
+/// As [`head_wait::wait_for_final`], with a second attempt after the time that `policy` says. `attempt` is the one whose
+/// head has come.
+pub(super) async fn wait_for_final<'r, 'w, S: DownstreamStream>(
+    forward: &Forward<'r, 'w>,
+    policy: &RetryPolicy,
+    exchange: &mut Exchange,
+    server: &mut S,
+    upload: &mut Upload<'_, '_>,
+    attempt: &mut ActiveAttempt<'r>,
+    wanted: &WantedNode,
+    retries: &mut Retries,
+) -> Result<(), Failure> {
+    let run = forward.run;
+    let now_ms = run.local().now_ms();
+    let mut first_part = attempt.limit.at_most(policy.hedge_after_ms, now_ms);
+    let ended =
+        head_wait::wait_for_final(forward, exchange, server, upload, &mut attempt.origin, &mut first_part)
+            .await;
+    let is_slow = match &ended {
+        Err(failure) => {
+            matches!(failure.cause, Cause::ReadTimeout | Cause::SendTimeout)
+                && first_part.is_over(run.local().now_ms())
+                && !attempt.limit.is_over(run.local().now_ms())
+        }
+        Ok(()) => false,
+    };
+    if !is_slow {
+        return ended;
+    }
+    if let Some(second) = begin(forward, policy, exchange, server, attempt, wanted, retries).await
+        && let Some(result) = both(forward, policy, exchange, server, upload, attempt, second, retries).await
+    {
+        return result;
+    }
+    // There is no second attempt, or it has failed.
+    let ActiveAttempt { origin, limit, .. } = attempt;
+    head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await
+}
+
+/// A second attempt that has a node and perhaps a connection.
+struct Second<'t> {
+    in_flight: InFlightGuard<'t>,
+    record: Attempt,
+    stream: Result<PooledStream, Opening>,
+}
+
+/// Selects the node of the second attempt; none without a node or a budget for it.
+async fn begin<'r, S: DownstreamStream>(
+    forward: &Forward<'r, '_>,
+    policy: &RetryPolicy,
+    exchange: &mut Exchange,
+    server: &mut S,
+    attempt: &ActiveAttempt<'_>,
+    wanted: &WantedNode,
+    retries: &mut Retries,
+) -> Option<Second<'r>> {
+    let Forward { run, upstream, .. } = *forward;
+    if !retries.withdraw(policy, run) {
+        return None;
+    }
+    let mut tried = retries.nodes.clone();
+    tried.push(attempt.in_flight.selected.endpoint_id);
+    let Ok(held) = protection::select(forward, server, wanted, &tried).await else {
+        policy.budget.give_back(run.local().now_ms());
+        return None;
+    };
+    let started_ns = run.local().clock_ns();
+    let selected = held.selected;
+    let in_flight = InFlightGuard::new(run.context, upstream, held, started_ns);
+    let CheckedOutNode { address, endpoint_id, host, checkout } =
+        run.context.upstreams.checkout(exchange, upstream, selected, false);
+    set_host(exchange, upstream, host);
+    run.context.status.retries.hedged();
+    let stream = match checkout {
+        Checkout::Stream(stream) => Ok(stream),
+        Checkout::None(opening) => Err(opening),
+    };
+    Some(Second { in_flight, record: record_of(upstream, address, endpoint_id), stream })
+}
+
+/// Waits for the first head of both attempts. None if the second one has failed or its response is not wanted, so that the
+/// first one goes on alone.
+async fn both<'r, S: DownstreamStream>(
+    forward: &Forward<'r, '_>,
+    policy: &RetryPolicy,
+    exchange: &mut Exchange,
+    server: &mut S,
+    upload: &mut Upload<'_, '_>,
+    attempt: &mut ActiveAttempt<'r>,
+    second: Second<'r>,
+    retries: &mut Retries,
+) -> Option<Result<(), Failure>> {
+    let Forward { run, upstream, timeouts, .. } = *forward;
+    let Second { in_flight, record, stream } = second;
+    let started_ns = in_flight.started_ns;
+    let (mut stream, connect_us) = match stream {
+        Ok(stream) => (stream, 0),
+        Err(opening) => {
+            let in_handshake = Cell::new(false);
+            let connecting = run.context.upstreams.connect(opening, timeouts.connect_ms, &in_handshake);
+            let mut connecting = PooledBox::pin(connecting);
+            let ActiveAttempt { origin, limit, .. } = &mut *attempt;
+            let first = head_wait::wait_for_final(forward, exchange, server, upload, origin, limit);
+            let mut first = PooledBox::pin(first);
+            match race(first.as_mut(), connecting.as_mut()).await {
+                First::One(ended) => return Some(ended),
+                First::Other(Ok(stream)) => (stream, micros(started_ns, run.local().clock_ns())),
+                First::Other(Err(failure)) => {
+                    drop(first);
+                    let record = in_flight.finish_failed(exchange, record, &failure, false);
+                    note_beside(exchange, record);
+                    return None;
+                }
+            }
+        }
+    };
+    if let Some(policy) = &upstream.deadline {
+        deadline::pass_on(run, exchange, policy);
+    }
+    stream.start_request(exchange, BodyLength::None);
+    stream.finish(None);
+    let mut head = Box::new(ResponseHead::default());
+    let ended = {
+        let ActiveAttempt { origin, limit, .. } = &mut *attempt;
+        let first = head_wait::wait_for_final(forward, exchange, server, upload, origin, limit);
+        let mut first = PooledBox::pin(first);
+        let mut interim = 0;
+        let mut other = poll_fn(|cx| poll_final(cx, &mut stream, &mut head, &mut interim));
+        race(first.as_mut(), Pin::new(&mut other)).await
+    };
+    let second = ActiveAttempt {
+        origin: stream,
+        in_flight,
+        address: record.address,
+        connect_us,
+        limit: AttemptLimit::new(upstream, run.local().now_ms()),
+    };
+    match ended {
+        // The first endpoint has failed; the second one goes on alone.
+        First::One(Err(failure)) if failure.cause.blame() == Blame::Origin => {
+            replace(forward, exchange, attempt, second, record, Some(&failure), retries);
+            upload.begin(server, &mut attempt.origin);
+            let ActiveAttempt { origin, limit, .. } = attempt;
+            Some(head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await)
+        }
+        First::One(ended) => {
+            let total_us = micros(started_ns, run.local().clock_ns());
+            note_beside(exchange, Attempt { total_us, ..record });
+            run.context.upstreams.checkin(second.origin, false);
+            Some(ended)
+        }
+        First::Other(Ok(())) => {
+            std::mem::swap(&mut exchange.response, &mut *head);
+            if policy.wants_instead_of(exchange).is_some() {
+                // The first endpoint may have a better response.
+                let status = exchange.response.status;
+                exchange.response.clear();
+                let total_us = micros(started_ns, run.local().clock_ns());
+                note_beside(exchange, Attempt { status, total_us, ..record });
+                run.context.upstreams.checkin(second.origin, false);
+                return None;
+            }
+            run.context.status.retries.hedge_won();
+            replace(forward, exchange, attempt, second, record, None, retries);
+            upload.begin(server, &mut attempt.origin);
+            Some(Ok(()))
+        }
+        First::Other(Err(failure)) => {
+            let ActiveAttempt { origin, in_flight, .. } = second;
+            let is_reused = origin.progress().is_reused;
+            run.context.upstreams.checkin(origin, false);
+            let record = in_flight.finish_failed(exchange, record, &failure, is_reused);
+            note_beside(exchange, record);
+            None
+        }
+    }
+}
+
+/// Makes `second` the attempt of the exchange and ends the first one, which was cancelled unless it has a `failure`.
+fn replace<'t>(
+    forward: &Forward<'_, '_>,
+    exchange: &mut Exchange,
+    attempt: &mut ActiveAttempt<'t>,
+    second: ActiveAttempt<'t>,
+    record: Attempt,
+    failure: Option<&Failure>,
+    retries: &mut Retries,
+) {
+    let run = forward.run;
+    retries.hedged_at(second.in_flight.selected, attempt.in_flight.selected);
+    let ActiveAttempt { origin, in_flight, .. } = std::mem::replace(attempt, second);
+    let is_reused = origin.progress().is_reused;
+    run.context.upstreams.checkin(origin, false);
+    let first = exchange.attempts.last().copied().expect("pushed when the attempt began");
+    let first = match failure {
+        Some(failure) => in_flight.finish_failed(exchange, first, failure, is_reused),
+        // The guard records the time, and no result.
+        None => Attempt { total_us: micros(in_flight.started_ns, run.local().clock_ns()), ..first },
+    };
+    *exchange.attempts.last_mut().expect("read above") = first;
+    exchange.attempts.push(record);
+}
+
+/// Adds the record of a second attempt that has not become the one of the exchange, which stays the last.
+fn note_beside(exchange: &mut Exchange, record: Attempt) {
+    let last = exchange.attempts.len().saturating_sub(1);
+    exchange.attempts.insert(last, record);
+}
+
+/// Sends the second request and reads the head of its final response.
+fn poll_final(
+    cx: &mut Context<'_>,
+    stream: &mut PooledStream,
+    head: &mut ResponseHead,
+    interim: &mut u32,
+) -> Poll<Result<(), Failure>> {
+    // An endpoint that takes no more may have answered already.
+    let _ = stream.poll_flush(cx);
+    loop {
+        match stream.poll_head(cx, head, Capacity::WHOLE) {
+            Poll::Ready(Ok(())) if head.status >= 200 => return Poll::Ready(Ok(())),
+            Poll::Ready(Ok(())) if head.status == 101 || *interim >= INTERIM_MAX => {
+                return Poll::Ready(Err(Failure::new(Cause::BadResponse, "no final response")));
+            }
+            Poll::Ready(Ok(())) => *interim += 1,
+            Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
+            Poll::Pending => return Poll::Pending,
+        }
+    }
+}
+
+enum First<A, B> {
+    One(A),
+    Other(B),
+}
+
+/// The result of the future that is ready first; `one` if both are.
+async fn race<A: Future, B: Future>(
+    mut one: Pin<&mut A>,
+    mut other: Pin<&mut B>,
+) -> First<A::Output, B::Output> {
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = one.as_mut().poll(cx) {
+            return Poll::Ready(First::One(result));
+        }
+        other.as_mut().poll(cx).map(First::Other)
+    })
+    .await
+}

@@ -1,0 +1,277 @@
+//! Places for a request: among those of its route and consumer, of its upstream, and at a node; with a wait in the queue of
+//! the upstream where it has one. An upstream without protection is selected from at once.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
+use stdx::pooled::PooledBox;
+
+use super::client_watch::{ClientWatch, GivenUp};
+use super::phases::Chains;
+use super::run::Run;
+use super::target::Forward;
+use super::wait::gone;
+use crate::body::DownstreamStream;
+use crate::upstream::protection::hold::{NodeHold, UpstreamPlace};
+use crate::upstream::protection::{Protection, ProtectionCounts, QueueRule};
+use crate::upstream::state::Selection;
+use crate::upstream::wanted::WantedNode;
+use exchange::Exchange;
+use exchange::failure::{Cause, Failure};
+use exchange::overload::bulkhead::Bulkhead;
+use exchange::overload::gate::Entry;
+
+/// Two workers may choose the last place of a node at once; then the one without it chooses again, at most so often.
+const CHOICES_MAX: usize = 3;
+
+/// A selected node, with a place at it if the upstream is protected.
+pub(super) struct HeldNode {
+    pub(super) selected: Selection,
+    pub(super) hold: Option<NodeHold>,
+}
+
+/// Places that an exchange keeps over its attempts and its tunnel.
+#[derive(Default)]
+pub(crate) struct HeldPlaces {
+    upstream: Option<UpstreamPlace>,
+    route: Option<Entry>,
+    consumer: Option<Entry>,
+    /// At the node of a tunnel.
+    node: Option<NodeHold>,
+}
+
+/// Why there is no place.
+enum NoPlace {
+    /// There may be one later.
+    Later(Cause),
+    /// No place that becomes free changes it.
+    Never(Failure),
+}
+
+/// Takes the places of the route and of the consumer.
+///
+/// # Errors
+/// `route_max_requests`, `consumer_max_requests`.
+pub(super) fn enter_bulkheads(
+    run: &Run<'_>,
+    exchange: &Exchange,
+    chains: &Chains<'_>,
+) -> Result<(), Failure> {
+    let route = chains.route().and_then(|route| route.bulkhead.as_ref());
+    let consumer = exchange.consumer().and_then(|consumer| consumer.bulkhead.as_ref());
+    if route.is_none() && consumer.is_none() {
+        return Ok(());
+    }
+    let enter = |bulkhead: Option<&Bulkhead>, cause, what: &str| {
+        let Some(bulkhead) = bulkhead else { return Ok(None) };
+        bulkhead.enter().map(Some).ok_or_else(|| {
+            Failure::new(cause, format!("the {what} has {} requests in flight", bulkhead.max_requests))
+        })
+    };
+    let mut places = run.places.borrow_mut();
+    places.route = enter(route, Cause::RouteRequests, "route")?;
+    places.consumer = enter(consumer, Cause::ConsumerRequests, "consumer")?;
+    Ok(())
+}
+
+/// Selects a node that is not among `tried`, with a place at it.
+///
+/// # Errors
+/// There is no node, or no place in time.
+pub(super) async fn select<S: DownstreamStream>(
+    forward: &Forward<'_, '_>,
+    server: &mut S,
+    wanted: &WantedNode,
+    tried: &[u64],
+) -> Result<HeldNode, Failure> {
+    let Forward { run, upstream, chains, .. } = *forward;
+    let Some(protection) = &upstream.protection else {
+        let selected = run.context.upstreams.select(upstream, wanted, tried)?;
+        return Ok(HeldNode { selected, hold: None });
+    };
+    let search = Search { forward, protection, wanted, tried };
+    // Requests that wait go first; a retry waits for nothing, because it holds its place at the upstream.
+    let may_wait = tried.is_empty() && !run.places.borrow().is_of(protection);
+    let queue = protection.queue.filter(|_| may_wait);
+    search.check_breaker()?;
+    let cause = if queue.is_some() && !protection.shared.queue.is_empty() {
+        Cause::UpstreamRequests
+    } else {
+        match search.place(false) {
+            Ok(held) => return Ok(held),
+            Err(NoPlace::Never(failure)) => return Err(failure),
+            Err(NoPlace::Later(cause)) => cause,
+        }
+    };
+    match queue {
+        None => Err(refused(protection, cause)),
+        // In a pooled box, because few requests wait.
+        Some(rule) => PooledBox::pin(wait(&search, rule, chains, server)).await,
+    }
+}
+
+/// One request's search for a place.
+struct Search<'s, 'r, 'w> {
+    forward: &'s Forward<'r, 'w>,
+    protection: &'s Arc<Protection>,
+    wanted: &'s WantedNode,
+    tried: &'s [u64],
+}
+
+impl Search<'_, '_, '_> {
+    /// Takes a place at the upstream, unless the exchange has one, and at a node; `is_first` of those that wait.
+    fn place(&self, is_first: bool) -> Result<HeldNode, NoPlace> {
+        let Forward { run, .. } = *self.forward;
+        self.check_breaker().map_err(NoPlace::Never)?;
+        let mut places = run.places.borrow_mut();
+        if !places.is_of(self.protection) {
+            // A plugin may have chosen another upstream for this attempt.
+            places.upstream = None;
+            let place = UpstreamPlace::new(self.protection);
+            places.upstream = Some(place.ok_or(NoPlace::Later(Cause::UpstreamRequests))?);
+        }
+        let held = self.node();
+        if held.is_err() {
+            // A request that waits for a node keeps no other out.
+            let place = places.upstream.take();
+            if let Some(place) = place.filter(|_| is_first) {
+                place.give_back_as_first();
+            }
+        }
+        held
+    }
+
+    /// Refuses the request while the circuit breaker lets none through.
+    fn check_breaker(&self) -> Result<(), Failure> {
+        let now_ms = self.forward.run.local().now_ms();
+        let refuses = self.protection.breaker.is_some() && self.protection.shared.breaker.refuses(now_ms);
+        if refuses { Err(self.broken()) } else { Ok(()) }
+    }
+
+    fn node(&self) -> Result<HeldNode, NoPlace> {
+        let Forward { run, upstream, .. } = *self.forward;
+        let (upstreams, now_ms) = (&run.context.upstreams, run.local().now_ms());
+        let mut full = None;
+        for choice in 0..CHOICES_MAX {
+            let ignores_circuits = choice > 0 && full.is_none();
+            let admission = upstreams.admission(self.protection, ignores_circuits);
+            let selected =
+                upstreams.select_admitted(upstream, self.protection, self.wanted, self.tried, &admission);
+            full = admission.full();
+            let Some((selected, mut hold)) = selected.zip(admission.into_hold()) else { continue };
+            if !hold.pass_breaker(now_ms) {
+                upstreams.abandoned(upstream, selected, 0);
+                return Err(NoPlace::Never(self.broken()));
+            }
+            return Ok(HeldNode { selected, hold: Some(hold) });
+        }
+        if let Some(cause) = full {
+            return Err(NoPlace::Later(cause));
+        }
+        // There is no node; the plain selection says why.
+        let selected = upstreams.select(upstream, self.wanted, self.tried).map_err(NoPlace::Never)?;
+        Ok(HeldNode { selected, hold: upstreams.hold_again(upstream, selected) })
+    }
+
+    fn broken(&self) -> Failure {
+        let counts = &self.protection.shared.counts;
+        counts.refused_by_breaker.fetch_add(1, Ordering::Relaxed);
+        let failure = Failure::new(Cause::CircuitOpen, "the circuit breaker of the upstream is open");
+        match &self.protection.breaker {
+            Some(breaker) => failure.answered_with(&breaker.answer),
+            None => failure,
+        }
+    }
+}
+
+/// Waits in the queue of the upstream for a place.
+async fn wait<S: DownstreamStream>(
+    search: &Search<'_, '_, '_>,
+    rule: QueueRule,
+    chains: &Chains<'_>,
+    server: &mut S,
+) -> Result<HeldNode, Failure> {
+    let (run, shared) = (search.forward.run, &search.protection.shared);
+    let counts = &shared.counts;
+    let priority = chains.priority();
+    let full = || {
+        count(&counts.refused_by_queue);
+        let detail = format!("{} requests wait for the upstream", shared.queue.length());
+        Failure::new(Cause::QueueFull, detail)
+    };
+    let mut waiter = shared.queue.join(priority, rule.length).ok_or_else(full)?;
+    let began_ns = run.local().clock_ns();
+    let mut watch = ClientWatch::new(run, rule.timeout_ms);
+    poll_fn(|cx| {
+        let enter = || match search.place(true) {
+            Ok(held) => Some(Ok(held)),
+            Err(NoPlace::Never(failure)) => Some(Err(failure)),
+            Err(NoPlace::Later(_)) => None,
+        };
+        match waiter.poll(cx, enter) {
+            Poll::Ready(Ok(entered)) => {
+                let waited_us = run.local().clock_ns().saturating_sub(began_ns) / 1_000;
+                shared.queue.count_wait(waited_us);
+                restart_permit(run);
+                return Poll::Ready(entered);
+            }
+            Poll::Ready(Err(_displaced)) => return Poll::Ready(Err(full())),
+            Poll::Pending => {}
+        }
+        watch.poll(run, cx, server).map(|given_up| match given_up {
+            GivenUp::ClientGone => Err(gone()),
+            GivenUp::Late if run.deadline.is_overdue() => {
+                Err(Failure::new(Cause::RequestTimeout, "it waited for a place at the upstream"))
+            }
+            GivenUp::Late => {
+                count(&counts.queue_timeouts);
+                let detail = format!("it waited {} ms for a place at the upstream", rule.timeout_ms);
+                Err(Failure::new(Cause::QueueTimeout, detail))
+            }
+        })
+    })
+    .await
+}
+
+/// The wait is no latency of the upstream, which the limit by latency measures.
+fn restart_permit(run: &Run<'_>) {
+    if let Some(mut permit) = run.permit.take() {
+        permit.restart(run.local().recent_ns() / 1_000);
+        run.permit.set(Some(permit));
+    }
+}
+
+fn refused(protection: &Protection, cause: Cause) -> Failure {
+    let counts: &ProtectionCounts = &protection.shared.counts;
+    let (counter, detail) = match cause {
+        Cause::NodeRequests => {
+            (&counts.refused_by_node_requests, "every node has as many requests as it may")
+        }
+        Cause::NodeConnections => {
+            (&counts.refused_by_node_connections, "every node has as many connections as it may")
+        }
+        _ => (&counts.refused_by_requests, "the upstream has as many requests as it may"),
+    };
+    count(counter);
+    Failure::new(cause, detail)
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl HeldPlaces {
+    /// With the place at a `node`; none if there is no place at all.
+    pub(super) fn with_node(self, node: Option<NodeHold>) -> Option<Box<HeldPlaces>> {
+        let places = HeldPlaces { node, ..self };
+        let HeldPlaces { upstream, route, consumer, node } = &places;
+        let is_any = upstream.is_some() || route.is_some() || consumer.is_some() || node.is_some();
+        is_any.then(|| Box::new(places))
+    }
+
+    fn is_of(&self, protection: &Protection) -> bool {
+        self.upstream.as_ref().is_some_and(|place| place.is_of(protection))
+    }
+}

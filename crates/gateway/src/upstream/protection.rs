@@ -1,0 +1,141 @@
+//! The protection of an upstream: its compiled rules, and the state of it that all workers share. State is apart from the
+//! configuration: that of the upstream passes from one form to the next, that of a node is held by its
+//! [`NodeState`](net::node_state::NodeState). An upstream without rules has none of it.
+
+pub(crate) mod admission;
+pub(crate) mod ejection;
+pub(crate) mod hold;
+pub(crate) mod metrics;
+pub(crate) mod result;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use exchange::failure::Answer;
+use exchange::overload::circuit::{Circuit, CircuitRules};
+use exchange::overload::gate::Gate;
+use exchange::overload::wait_queue::WaitQueue;
+use exchange::overload::window::Window;
+use net::node_state::NodeState;
+use parking_lot::Mutex;
+
+/// No limit on a number of requests.
+pub(crate) const UNLIMITED: u32 = u32::MAX;
+
+/// The rules of an upstream.
+pub(crate) struct Protection {
+    /// The upstream's identity, for the log.
+    pub(crate) identity: Arc<str>,
+    pub(crate) ejection: Option<Ejection>,
+    pub(crate) breaker: Option<Breaker>,
+    /// Requests in flight over all workers, or [`UNLIMITED`].
+    pub(crate) max_requests: u32,
+    /// The same at each node.
+    pub(crate) max_requests_per_node: u32,
+    /// Whether the connections to a node are limited; its endpoint has the limit.
+    pub(crate) limits_connections: bool,
+    pub(crate) queue: Option<QueueRule>,
+    pub(crate) shared: Arc<SharedProtection>,
+}
+
+/// When nodes are ejected.
+pub(crate) struct Ejection {
+    pub(crate) circuit: CircuitRules,
+    pub(crate) failures: FailureStatuses,
+    pub(crate) latency: Option<LatencyRule>,
+    pub(crate) max_ejected_percent: u32,
+}
+
+/// When a node is too slow.
+pub(crate) struct LatencyRule {
+    pub(crate) factor: f64,
+    pub(crate) min_requests: u32,
+    pub(crate) window_ms: u64,
+}
+
+/// When the upstream as a whole is left alone.
+pub(crate) struct Breaker {
+    pub(crate) circuit: CircuitRules,
+    pub(crate) failures: FailureStatuses,
+    /// The response to refused requests.
+    pub(crate) answer: Arc<Answer>,
+}
+
+/// The statuses that count as failures.
+pub(crate) struct FailureStatuses {
+    pub(crate) http: Box<[u16]>,
+    pub(crate) grpc: Box<[u32]>,
+}
+
+/// How many requests over a limit may wait, and how long.
+#[derive(Clone, Copy)]
+pub(crate) struct QueueRule {
+    pub(crate) length: u32,
+    pub(crate) timeout_ms: u64,
+}
+
+/// The state of an upstream that all workers share.
+#[derive(Debug, Default)]
+pub(crate) struct SharedProtection {
+    /// Requests in flight.
+    pub(crate) requests: Gate,
+    pub(crate) queue: Arc<WaitQueue>,
+    pub(crate) breaker: Circuit,
+    pub(crate) counts: ProtectionCounts,
+    /// When ejected nodes are looked at next, because the time of one may be over.
+    pub(crate) next_look_ms: AtomicU64,
+    /// When latencies are compared next.
+    pub(crate) next_comparison_ms: AtomicU64,
+    /// Taken while a node is ejected, so that two workers do not eject more than the share that is allowed.
+    pub(crate) ejecting: Mutex<()>,
+}
+
+/// Counts since the upstream was protected first.
+#[derive(Debug, Default)]
+pub(crate) struct ProtectionCounts {
+    pub(crate) ejections: AtomicU64,
+    /// Ejections that did not take place, because too many nodes were ejected already.
+    pub(crate) ejections_prevented: AtomicU64,
+    pub(crate) refused_by_breaker: AtomicU64,
+    pub(crate) refused_by_requests: AtomicU64,
+    pub(crate) refused_by_node_requests: AtomicU64,
+    pub(crate) refused_by_node_connections: AtomicU64,
+    pub(crate) refused_by_queue: AtomicU64,
+    pub(crate) queue_timeouts: AtomicU64,
+}
+
+/// The state of a node that all workers share, beside its [`NodeState`].
+#[derive(Debug, Default)]
+pub(crate) struct NodeGuard {
+    pub(crate) circuit: Circuit,
+    pub(crate) latency: Window,
+    /// Requests in flight.
+    pub(crate) requests: Gate,
+}
+
+impl NodeGuard {
+    /// The guard of this node.
+    #[inline]
+    pub(crate) fn of(state: &NodeState) -> &NodeGuard {
+        state.extension().expect("no other type extends the state of a node")
+    }
+}
+
+/// Places that are held at the upstream, at its nodes and in its queue.
+#[cfg(feature = "simulation")]
+pub(crate) fn places(upstream: &super::Upstream) -> u32 {
+    let Some(protection) = &upstream.protection else { return 0 };
+    let set = upstream.nodes.load();
+    let at_nodes: u32 = set.nodes.iter().map(|node| NodeGuard::of(&node.state).requests.active()).sum();
+    protection.shared.requests.active() + protection.shared.queue.length() + at_nodes
+}
+
+impl Protection {
+    /// Takes back what rules of an earlier form have done to nodes, where this form has none for it.
+    pub(crate) fn forget_ejections<'n>(nodes: impl Iterator<Item = &'n Arc<NodeState>>) {
+        for state in nodes {
+            NodeGuard::of(state).circuit.reset();
+            ejection::readmit(state, "the upstream ejects no nodes any more");
+        }
+    }
+}

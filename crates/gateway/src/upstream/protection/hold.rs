@@ -1,0 +1,108 @@
+//! Places that a request holds: at a node for an attempt, and at an upstream for the exchange. Each is given back when it is
+//! dropped, whatever ends the request, and a waiting request is woken then.
+
+use std::sync::Arc;
+
+use net::node_state::NodeState;
+
+use super::result::AttemptResult;
+use super::{NodeGuard, Protection, ejection};
+use crate::upstream::Upstream;
+use exchange::overload::circuit::{Admission, Probe, Verdict};
+
+/// A place at a node.
+pub(crate) struct NodeHold {
+    state: Arc<NodeState>,
+    protection: Arc<Protection>,
+    /// The request is a probe of the node.
+    pub(super) probe: Option<Probe>,
+    /// The request is a probe of the upstream.
+    breaker_probe: Option<Probe>,
+}
+
+impl NodeHold {
+    pub(super) fn new(state: Arc<NodeState>, protection: Arc<Protection>) -> NodeHold {
+        NodeHold { state, protection, probe: None, breaker_probe: None }
+    }
+
+    /// One more place at the node of an attempt that is repeated there; its limit does not count, because the attempt
+    /// before has just given its place back.
+    pub(crate) fn again(state: Arc<NodeState>, protection: Arc<Protection>) -> NodeHold {
+        NodeGuard::of(&state).requests.enter();
+        NodeHold::new(state, protection)
+    }
+
+    /// Asks the circuit breaker; false if it refuses.
+    pub(crate) fn pass_breaker(&mut self, now_ms: u64) -> bool {
+        let Some(breaker) = &self.protection.breaker else { return true };
+        match self.protection.shared.breaker.admit(&breaker.circuit, now_ms) {
+            Admission::Closed => true,
+            Admission::Probe(probe) => {
+                self.breaker_probe = Some(probe);
+                true
+            }
+            Admission::Refused => false,
+        }
+    }
+
+    /// Counts the result of the attempt; the place is held on.
+    pub(crate) fn note(&mut self, upstream: &Upstream, result: &AttemptResult, now_ms: u64) {
+        if let Some(breaker) = &self.protection.breaker {
+            let verdict = result.verdict(&breaker.failures);
+            ejection::note_breaker(&self.protection, breaker, now_ms, verdict, self.breaker_probe.take());
+        }
+        if let Some(rules) = &self.protection.ejection {
+            let verdict = result.verdict(&rules.failures);
+            let nodes = ejection::Nodes { protection: &self.protection, rules, cell: &upstream.nodes };
+            nodes.note(&self.state, now_ms, verdict, result.latency_us, self.probe.take());
+        }
+    }
+}
+
+impl Drop for NodeHold {
+    fn drop(&mut self) {
+        // A probe without a result is given out again; it was taken if there was one.
+        let guard = NodeGuard::of(&self.state);
+        if let (Some(probe), Some(rules)) = (self.probe.take(), &self.protection.ejection) {
+            guard.circuit.note(&rules.circuit, 1, Verdict::Unknown, Some(probe));
+        }
+        if let (Some(probe), Some(breaker)) = (self.breaker_probe.take(), &self.protection.breaker) {
+            self.protection.shared.breaker.note(&breaker.circuit, 1, Verdict::Unknown, Some(probe));
+        }
+        guard.requests.leave();
+        self.protection.shared.queue.wake_first();
+    }
+}
+
+/// A place among the requests in flight of an upstream.
+pub(crate) struct UpstreamPlace {
+    protection: Arc<Protection>,
+    wakes: bool,
+}
+
+impl UpstreamPlace {
+    /// Takes a place, if there is one.
+    pub(crate) fn new(protection: &Arc<Protection>) -> Option<UpstreamPlace> {
+        let is_admitted = protection.shared.requests.try_enter(protection.max_requests);
+        is_admitted.then(|| UpstreamPlace { protection: protection.clone(), wakes: true })
+    }
+
+    /// Whether it is a place of this upstream, whatever its form.
+    pub(crate) fn is_of(&self, protection: &Protection) -> bool {
+        Arc::ptr_eq(&self.protection.shared, &protection.shared)
+    }
+
+    /// Gives the place back for the first request of the queue, which is the caller: woken by itself, it would never stop.
+    pub(crate) fn give_back_as_first(mut self) {
+        self.wakes = false;
+    }
+}
+
+impl Drop for UpstreamPlace {
+    fn drop(&mut self) {
+        self.protection.shared.requests.leave();
+        if self.wakes {
+            self.protection.shared.queue.wake_first();
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The result of an attempt as evidence of its node: success, failure, or nothing.
+
+use exchange::Exchange;
+use exchange::exchange::Attempt;
+use exchange::failure::{Blame, Cause};
+use exchange::overload::circuit::Verdict;
+
+use super::FailureStatuses;
+
+/// The end of an attempt, as far as it concerns the node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AttemptResult {
+    /// The status of the response, or 0.
+    pub(crate) status: u16,
+    pub(crate) failed: Option<Cause>,
+    /// The status of a gRPC call, if it is one and has ended.
+    pub(crate) grpc_status: Option<u32>,
+    pub(crate) is_grpc: bool,
+    /// The attempt used a kept connection, which the node may close at any time.
+    pub(crate) is_reused: bool,
+    /// Microseconds to the response head, or to the failure.
+    pub(crate) latency_us: u64,
+}
+
+impl AttemptResult {
+    pub(crate) fn of(exchange: &Exchange, attempt: &Attempt, is_reused: bool) -> AttemptResult {
+        AttemptResult {
+            status: attempt.status,
+            failed: attempt.failed,
+            grpc_status: exchange.grpc.as_ref().and_then(|call| call.status),
+            is_grpc: exchange.grpc.is_some(),
+            is_reused,
+            latency_us: if attempt.head_us > 0 { attempt.head_us } else { attempt.total_us },
+        }
+    }
+
+    /// The verdict, with these statuses as failures.
+    pub(crate) fn verdict(&self, failures: &FailureStatuses) -> Verdict {
+        match self.failed {
+            // Only an attempt on a fresh connection shows whether the node works.
+            Some(Cause::SendFailed | Cause::NoResponse) if self.is_reused => Verdict::Unknown,
+            Some(cause) if cause.blame() == Blame::Origin => Verdict::Failure,
+            // A node that hangs for longer than a whole request may take. The deadline of a gRPC call is the client's.
+            Some(Cause::RequestTimeout) if self.status == 0 && !self.is_grpc => Verdict::Failure,
+            Some(_) if !failures.http.contains(&self.status) => Verdict::Unknown,
+            _ if failures.http.contains(&self.status) => Verdict::Failure,
+            _ if self.grpc_status.is_some_and(|status| failures.grpc.contains(&status)) => Verdict::Failure,
+            _ => Verdict::Success,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Verdict::{Failure, Success, Unknown};
+
+    #[test]
+    fn verdict_blames_nodes_for_their_failures_only() {
+        let failures = FailureStatuses { http: [502, 503].into(), grpc: [14].into() };
+        // status, failure, status of gRPC, kept connection → verdict
+        let cases = [
+            (200, None, None, false, Success),
+            (404, None, None, true, Success),
+            (500, None, None, false, Success),
+            (503, None, None, true, Failure),
+            (0, Some(Cause::ConnectFailed), None, false, Failure),
+            (0, Some(Cause::ReadTimeout), None, true, Failure),
+            (0, Some(Cause::NoResponse), None, false, Failure),
+            (0, Some(Cause::NoResponse), None, true, Unknown),
+            (0, Some(Cause::SendFailed), None, true, Unknown),
+            (200, Some(Cause::BodyCut), None, true, Failure),
+            (0, Some(Cause::RequestTimeout), None, false, Failure),
+            (200, Some(Cause::RequestTimeout), None, false, Unknown),
+            (0, Some(Cause::ClientGone), None, false, Unknown),
+            (503, Some(Cause::ClientGone), None, false, Failure),
+            (0, Some(Cause::NoResources), None, false, Unknown),
+            (200, None, Some(0), false, Success),
+            (200, None, Some(14), false, Failure),
+            (200, None, Some(5), false, Success),
+        ];
+        for (status, failed, grpc_status, is_reused, want) in cases {
+            let result = AttemptResult { status, failed, grpc_status, is_reused, ..AttemptResult::default() };
+            assert_eq!(result.verdict(&failures), want, "{result:?}");
+        }
+        let call =
+            AttemptResult { failed: Some(Cause::RequestTimeout), is_grpc: true, ..AttemptResult::default() };
+        assert_eq!(call.verdict(&failures), Unknown, "the client chose its deadline");
+    }
+}
