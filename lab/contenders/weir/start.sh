@@ -38,6 +38,8 @@ upstream_protection() {
     "checks": { "active": { "http_path": "/health", "timeout": 1,
       "healthy": { "interval": 1, "successes": 2 },
       "unhealthy": { "interval": 1, "http_failures": 2, "tcp_failures": 2, "timeouts": 2 } } },
+    "outlier_ejection": { "consecutive_failures": 5, "failure_statuses": [500, 502, 503, 504],
+      "latency": { "factor": 4, "window": 2 }, "base_ejection_time": 2, "max_ejection_time": 4 },
 END
 }
 
