@@ -41,8 +41,8 @@ pub(super) fn is_allowed(forward: &Forward<'_, '_>, exchange: &Exchange, length:
         && !forward.chains.has(Phase::Attempt)
 }
 
-/// As [`head_wait::wait_for_final`], with a second attempt after the time that `policy` says. `attempt` is the one whose
-/// head has come.
+/// As [`head_wait::wait_for_final`], with a second attempt after the time that `policy` says. `attempt` becomes the one with
+/// the first response head.
 pub(super) async fn wait_for_final<'r, 'w, S: DownstreamStream>(
     forward: &Forward<'r, 'w>,
     policy: &RetryPolicy,

@@ -284,6 +284,7 @@ fn retry_policy() -> Value {
         "statuses": [404, 500],
         "max_body": 20_000,
         "attempt_timeout": 5,
+        "hedge": {"after": 0.02},
         "backoff": {"base": 0.002, "max": 0.02},
         "budget": {"percent": 100, "min_per_second": 1000, "window": 1},
     })
@@ -311,6 +312,9 @@ fn written(plan: &Plan, random: &mut Random) -> Written {
     }
     if has_retry_policy(plan) {
         upstream["retry"] = retry_policy();
+    }
+    if plan.planted == Some(Plant::UnsafeRetry) {
+        upstream["retry"] = json!({"statuses": [404, 500], "methods": ["POST"], "unsafe_methods": true});
     }
     let mut plugins = json!({});
     if random.chance(30) {

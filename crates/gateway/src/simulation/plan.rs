@@ -80,6 +80,8 @@ pub(crate) enum Plant {
     StaleName,
     /// A listener is removed without a record in the ledger.
     SilentListener,
+    /// The retry policy of every upstream allows unsafe methods.
+    UnsafeRetry,
 }
 
 impl Plan {

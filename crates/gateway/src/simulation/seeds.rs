@@ -133,6 +133,7 @@ fn planted_faults_are_found() {
         (Plant::AnswerUnread, "got the answer of"),
         (Plant::StaleName, "which its route never led to"),
         (Plant::SilentListener, "cannot connect"),
+        (Plant::UnsafeRetry, "was sent to nodes twice"),
     ];
     for (plant, word) in plants {
         let found = (0..PLANTED_SEEDS)
