@@ -56,7 +56,7 @@ impl RetryReason {
         match (failure.cause, sent) {
             (cause, _) if cause.phase() == FailurePhase::Connect => RetryReason::ConnectFailure,
             (Cause::BadResponse, _) => RetryReason::InvalidResponse,
-            (cause, Sent::Nothing) if cause == Cause::NoResponse => RetryReason::RefusedStream,
+            (Cause::NoResponse, Sent::Nothing) => RetryReason::RefusedStream,
             (_, Sent::Nothing) => RetryReason::ConnectFailure,
             (cause, _) if cause.is_timeout() => RetryReason::Timeout,
             _ => RetryReason::Reset,
