@@ -85,7 +85,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
             Ok(AttemptEnd::Answered(Outcome::Done))
         }
         Ok(Ended::Discarded { request_done }) => {
-            let is_drained = request_done && discard::drain(&mut origin).await;
+            let is_drained = request_done && discard::drain(&mut origin);
             run.context.upstreams.checkin(origin, is_drained);
             finish_attempt(exchange, in_flight, None, false);
             exchange.response.clear();

@@ -1,8 +1,7 @@
 //! Discards a response that a retry replaces. It never waits: a body that has arrived leaves a connection that can be used
 //! again, otherwise the connection is closed or its stream reset.
 
-use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use crate::body::{BodyEvent, BodyLength, Capacity, UpstreamStream};
 
@@ -10,25 +9,22 @@ use crate::body::{BodyEvent, BodyLength, Capacity, UpstreamStream};
 const DRAIN_MAX_BYTES: usize = 64 * 1024;
 
 /// Reads what has arrived of the body. Returns whether that was all of it, so that the connection can be used again.
-pub(super) async fn drain<O: UpstreamStream>(origin: &mut O) -> bool {
+pub(super) fn drain<O: UpstreamStream>(origin: &mut O) -> bool {
     if matches!(origin.body_length(), BodyLength::Known(bytes) if bytes > DRAIN_MAX_BYTES as u64) {
         return false;
     }
+    // Nothing waits for the rest, so that no task has to be woken.
+    let mut cx = Context::from_waker(Waker::noop());
     let mut drained_bytes = 0;
-    poll_fn(|cx| {
-        loop {
-            let capacity = Capacity::Firm(DRAIN_MAX_BYTES - drained_bytes);
-            let count = match origin.poll_body(cx, &mut |_| Poll::Ready(Ok(capacity))) {
-                Poll::Ready(BodyEvent::Data(data)) => data.len(),
-                Poll::Ready(BodyEvent::End(_)) => return Poll::Ready(true),
-                Poll::Ready(BodyEvent::Reset(_)) | Poll::Pending => return Poll::Ready(false),
-            };
-            origin.consume(count);
-            drained_bytes += count;
-            if drained_bytes >= DRAIN_MAX_BYTES {
-                return Poll::Ready(false);
-            }
-        }
-    })
-    .await
+    while drained_bytes < DRAIN_MAX_BYTES {
+        let capacity = Capacity::Firm(DRAIN_MAX_BYTES - drained_bytes);
+        let count = match origin.poll_body(&mut cx, &mut |_| Poll::Ready(Ok(capacity))) {
+            Poll::Ready(BodyEvent::Data(data)) => data.len(),
+            Poll::Ready(BodyEvent::End(_)) => return true,
+            Poll::Ready(BodyEvent::Reset(_)) | Poll::Pending => return false,
+        };
+        origin.consume(count);
+        drained_bytes += count;
+    }
+    false
 }

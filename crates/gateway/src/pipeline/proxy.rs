@@ -82,7 +82,8 @@ pub(super) async fn proxy<S: DownstreamStream>(
             // If the node set has changed and no endpoint is left, the failed attempt is the cause to report.
             _ => match protection::select(&forward, server, &wanted, &failed.nodes).await {
                 Err(none) if failed.may_start_again(upstream, &none) => {
-                    protection::select(&forward, server, &wanted, &[]).await
+                    // In a pooled box, because few requests need this state.
+                    PooledBox::pin(protection::select(&forward, server, &wanted, &[])).await
                 }
                 selected => selected,
             }
