@@ -268,7 +268,6 @@ mod tests {
         fn _object_safe(
             _: &dyn MetricsText,
             _: &dyn NodeHealth,
-            _: &dyn UpstreamNodes,
             _: &dyn Readiness,
             _: &dyn Explain,
             _: &dyn LogLevel,
@@ -276,5 +275,6 @@ mod tests {
             _: &dyn Certificates,
         ) {
         }
+        fn _upstream_nodes(_: &dyn UpstreamNodes) {}
     }
 }
