@@ -107,15 +107,18 @@ impl Endpoint {
         }
     }
 
-    /// Whether as many connections are open as may be. Notes that one is wanted, if so.
+    /// Whether as many connections are open as may be.
     #[inline]
     pub fn is_full(&self) -> bool {
         let most = self.keep_alive.max_connections;
-        let is_full = most != 0 && self.open.count.load(Ordering::SeqCst) >= most;
-        if is_full && !self.open.is_wanted.load(Ordering::Relaxed) {
+        most != 0 && self.open.count.load(Ordering::SeqCst) >= most
+    }
+
+    /// Notes that a worker without an idle connection wants one.
+    pub fn want_connection(&self) {
+        if !self.open.is_wanted.load(Ordering::Relaxed) {
             self.open.is_wanted.store(true, Ordering::Relaxed);
         }
-        is_full
     }
 
     /// Counts a connection that is opened; false if as many are open as may be.
@@ -124,7 +127,7 @@ impl Endpoint {
         let open = |count: u32| (count < most).then_some(count + 1);
         let is_open = self.open.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, open).is_ok();
         if !is_open {
-            self.open.is_wanted.store(true, Ordering::Relaxed);
+            self.want_connection();
         }
         is_open
     }

@@ -98,7 +98,11 @@ pub(super) async fn select<S: DownstreamStream>(
     match queue {
         None => Err(refused(protection, cause)),
         // In a pooled box, because few requests wait.
-        Some(rule) => PooledBox::pin(wait(&search, rule, chains, server)).await,
+        Some(rule) => {
+            // A retry that kept its place while it waits would keep out the requests that it waits behind.
+            drop(run.places.borrow_mut().upstream.take());
+            PooledBox::pin(wait(&search, rule, chains, server)).await
+        }
     }
 }
 
@@ -116,19 +120,20 @@ impl Search<'_, '_, '_> {
         let Forward { run, .. } = *self.forward;
         self.check_breaker().map_err(NoPlace::Never)?;
         let mut places = run.places.borrow_mut();
-        if !places.is_of(self.protection) {
+        let is_new = !places.is_of(self.protection);
+        if is_new {
             // A plugin may have chosen another upstream for this attempt.
             places.upstream = None;
             let place = UpstreamPlace::new(self.protection);
             places.upstream = Some(place.ok_or(NoPlace::Later(Cause::UpstreamRequests))?);
         }
         let held = self.node();
-        if held.is_err() {
-            // A request that waits for a node keeps no other out.
-            let place = places.upstream.take();
-            if let Some(place) = place.filter(|_| is_first) {
-                place.give_back_as_first();
-            }
+        // A request that waits for a node keeps no other out; an attempt in flight keeps its place beside a hedged one.
+        if held.is_err()
+            && is_new
+            && let Some(place) = places.upstream.take().filter(|_| is_first)
+        {
+            place.give_back_as_first();
         }
         held
     }

@@ -286,11 +286,16 @@ impl Connector {
         is_freed
     }
 
-    /// Whether a request for the endpoint is likely to get a stream: a connection may be opened, or this worker has one.
+    /// Whether a request for the endpoint is likely to get a stream: a connection may be opened, or this worker has one. If not,
+    /// an idle connection of another worker gives way.
     pub(crate) fn has_capacity(&self, endpoint: &Endpoint) -> bool {
-        !endpoint.is_full()
+        let has_capacity = !endpoint.is_full()
             || self.pools.borrow().has_idle(endpoint.id)
-            || endpoint.protocol.is_http2() && self.shared.borrow().has_capacity(endpoint.id)
+            || endpoint.protocol.is_http2() && self.shared.borrow().has_capacity(endpoint.id);
+        if !has_capacity {
+            endpoint.want_connection();
+        }
+        has_capacity
     }
 
     fn begin(&self, connection: UpstreamConnection) -> PooledStream {
