@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-pub use upstream_nodes::{NodeReport, NodeTransition, UpstreamNodes, UpstreamReport};
+pub use upstream_nodes::{
+    NodeProtection, NodeReport, NodeTransition, UpstreamNodes, UpstreamProtection, UpstreamReport,
+};
 
 /// Which configuration revision each worker runs.
 pub trait WorkerRevisions: Send + Sync {

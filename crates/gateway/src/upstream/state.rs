@@ -1,8 +1,6 @@
-//! The state of a worker's upstreams between requests: what was measured at its nodes, and the groups from
-//! which they are chosen. Kept by slot,
-//! rebuilt when the node set changes, separate from the configuration.
+//! The state of a worker's upstreams between requests: what was measured at their nodes, and the groups from which they are
+//! chosen. Kept by slot, rebuilt when the node set changes, separate from the configuration.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,7 +17,7 @@ use super::protection::admission::NodeAdmission;
 use super::select::Policies;
 use super::select::plan::Request;
 use super::select::plans::{Basis, Plans};
-use super::select::sticky;
+use super::select::sticky::NodeTags;
 use exchange::overload::limiter::Limiter;
 
 /// Full nodes that a choice passes over by the balancing method; then any node with a place is taken, so that a set of many
@@ -49,8 +47,8 @@ pub(crate) struct UpstreamState {
     availability: Availability,
     /// The measurements that the balancing method uses.
     uses: Uses,
-    /// By tag, the node; by node, its tag. Only for an upstream with stickiness.
-    tags: Option<Box<(HashMap<u64, usize>, Vec<u64>)>>,
+    /// The tags of the nodes, only for an upstream with stickiness.
+    tags: Option<Box<NodeTags>>,
     /// The concurrency limiter, made with the first request if requests are limited by latency.
     limiter: Option<Rc<Limiter>>,
 }
@@ -123,11 +121,7 @@ impl UpstreamState {
         let basis = Basis { upstream, set, loads: &self.loads, availability: &self.availability, stagger };
         self.plans = self.plans.rebuilt(&basis, indices);
         policies.note_panic(&upstream.identity, self.plans.is_in_panic());
-        self.tags = policies.sticky.as_ref().map(|sticky| {
-            let tag = |node: &net::nodes::Node| sticky::tag(&sticky.identity, node.endpoint.address);
-            let tags: Vec<u64> = set.nodes.iter().map(tag).collect();
-            Box::new((tags.iter().copied().zip(0..).collect(), tags))
-        });
+        self.tags = policies.sticky.as_ref().map(|sticky| Box::new(NodeTags::of(sticky, set)));
     }
 
     /// The nodes as of the last refresh.
@@ -222,7 +216,7 @@ impl UpstreamState {
     /// The node of a session, if it may be selected. Its weight does not count, so that a node with weight 0 keeps its
     /// sessions while it is drained.
     fn node_of_tag(&self, tag: u64, tried: &[u64]) -> Option<usize> {
-        let node = *self.tags.as_ref()?.0.get(&tag)?;
+        let node = self.tags.as_ref()?.node(tag)?;
         let is_usable = self.availability.is_usable(node) || self.plans.is_in_panic();
         (is_usable && !tried.contains(&self.nodes.get().nodes[node].endpoint.id)).then_some(node)
     }
@@ -230,7 +224,7 @@ impl UpstreamState {
     /// The tag of the selected node, for an upstream with stickiness; none if the node is gone.
     pub(crate) fn tag_of(&self, selected: Selection) -> Option<u64> {
         let index = self.index_of(selected)?;
-        self.tags.as_ref()?.1.get(index).copied()
+        self.tags.as_ref()?.tag(index)
     }
 
     /// Counts another attempt at `selected`.

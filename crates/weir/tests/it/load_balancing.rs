@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use testkit::{Client, Origin, Reply, Weir};
+use testkit::{Client, Origin, Reply, Weir, wait_for};
 
 use crate::support::{BINARY, builder, gateway, route};
 
@@ -206,4 +206,47 @@ fn new_node_begins_with_a_part_of_its_weight() {
     put(&[&a, &b, &c], slow_start);
     let shares = counts(&mut client, &[], 90);
     assert!((9..=11).contains(&shares["c"]), "a quarter of the weight is a ninth of 90: {shares:?}");
+}
+
+/// An origin that fails always.
+fn failing() -> Origin {
+    Origin::start(|_| Reply::status(503, "down"))
+}
+
+/// Ejects a node at its first failure, for longer than a test runs.
+const EJECTION: &str =
+    "outlier_ejection: {consecutive_failures: 1, base_ejection_time: 300, max_ejected_percent: 100}";
+
+#[test]
+fn too_few_usable_nodes_mean_that_all_are_used() {
+    // percent → whether the failing one of two nodes gets requests after its ejection
+    for (percent, is_in_panic) in [(0, false), (50, false), (51, true)] {
+        let (good, bad) = (Origin::answering("a"), failing());
+        let more = format!("retries: 0, panic_threshold: {percent}, {EJECTION}");
+        let weir = gateway(&upstream(&nodes(&[(&good, 1, ""), (&bad, 1, "")]), &more));
+        let mut client = weir.client();
+        wait_for("the failing node is ejected", || {
+            let _ = client.get("/");
+            (!bad.requests().is_empty()).then_some(())
+        });
+        let before = bad.requests().len();
+        counts(&mut client, &[], 20);
+        let failed = bad.requests().len() - before;
+        assert_eq!(failed > 0, is_in_panic, "{failed} of 20 with {percent} percent");
+    }
+}
+
+#[test]
+fn weak_priority_passes_a_part_on() {
+    let (good, bad, spare) = (Origin::answering("a"), failing(), Origin::answering("c"));
+    let nodes = nodes(&[(&good, 1, ""), (&bad, 1, ""), (&spare, 1, ", priority: -1")]);
+    let weir = gateway(&upstream(&nodes, &format!("retries: 0, overflow: {{percent: 100}}, {EJECTION}")));
+    let mut client = weir.client();
+    wait_for("the failing node is ejected", || {
+        let _ = client.get("/");
+        (!bad.requests().is_empty()).then_some(())
+    });
+    let shares = counts(&mut client, &[], 200);
+    // Half of the weight is left: half of the requests, give or take five standard deviations.
+    assert!((65..=135).contains(&shares["c"]) && shares["a"] + shares["c"] == 200, "{shares:?}");
 }

@@ -24,8 +24,8 @@ fn better_of_two(choice: &Choice<'_>, count: usize, nth: impl Fn(usize) -> usize
         return (count == 1).then(|| nth(0));
     }
     // The high half of each product is evenly spread below the factor.
-    let first = ((choice.random >> 32) * count as u64 >> 32) as usize;
-    let step = (choice.random & 0xffff_ffff) * (count as u64 - 1) >> 32;
+    let first = (((choice.random >> 32) * count as u64) >> 32) as usize;
+    let step = ((choice.random & 0xffff_ffff) * (count as u64 - 1)) >> 32;
     // One of the others, with equal probability.
     let second = (first + 1 + step as usize) % count;
     let (first, second) = (nth(first), nth(second));

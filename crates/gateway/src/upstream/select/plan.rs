@@ -93,7 +93,7 @@ impl Plan {
     fn drawn(&self, request: &Request<'_>) -> usize {
         let mut state = if self.is_keyed { u64::from(request.key_hash) } else { request.random };
         // The high half of the product is evenly spread below `WHOLE`.
-        let drawn = ((next_random(&mut state) >> 32) * u64::from(WHOLE) >> 32) as u32;
+        let drawn = (((next_random(&mut state) >> 32) * u64::from(WHOLE)) >> 32) as u32;
         self.groups.partition_point(|group| group.share_up_to <= drawn)
     }
 

@@ -1,10 +1,12 @@
 //! Session stickiness: requests with the same value of a cookie are sent to the same node. The gateway sets the cookie
 //! itself, with a tag that identifies the node, or learns values that the application sets.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
+use net::nodes::NodeSet;
 use router::vars::Template;
 
 use super::sticky_sessions::StickySessions;
@@ -40,6 +42,33 @@ pub(crate) fn tag(identity: &str, address: SocketAddr) -> u64 {
     context.update(address.to_string().as_bytes());
     let digest = context.finish();
     u64::from_be_bytes(*digest.as_ref().first_chunk().expect("SHA-256 has 32 bytes"))
+}
+
+/// The tags of the nodes of a set.
+pub(crate) struct NodeTags {
+    /// By tag; of several nodes with one address the last.
+    nodes: HashMap<u64, usize>,
+    /// By node.
+    tags: Vec<u64>,
+}
+
+impl NodeTags {
+    /// The tags of the nodes of `set` at the upstream of `sticky`.
+    pub(crate) fn of(sticky: &Sticky, set: &NodeSet) -> NodeTags {
+        let tags: Vec<u64> =
+            set.nodes.iter().map(|node| tag(&sticky.identity, node.endpoint.address)).collect();
+        NodeTags { nodes: tags.iter().copied().zip(0..).collect(), tags }
+    }
+
+    /// The node with this tag.
+    pub(crate) fn node(&self, tag: u64) -> Option<usize> {
+        self.nodes.get(&tag).copied()
+    }
+
+    /// The tag of this node.
+    pub(crate) fn tag(&self, node: usize) -> Option<u64> {
+        self.tags.get(node).copied()
+    }
 }
 
 impl Sticky {

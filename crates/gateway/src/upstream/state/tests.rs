@@ -3,8 +3,7 @@
 use super::super::PassHost;
 use super::super::balance::testing::{set, transition};
 use super::super::balance::{BalancerKind, least_connections, round_robin};
-use super::super::select::sticky::Sticky;
-use super::super::select::sticky::StickyMode;
+use super::super::select::sticky::{self, Sticky, StickyMode};
 use super::*;
 use exchange::options::Timeouts;
 use net::node_state::Unusable;
