@@ -246,6 +246,10 @@ impl Checks {
     }
 
     fn forget(&mut self, targets: &[Id]) {
+        // The removal goes through all due times.
+        if targets.is_empty() {
+            return;
+        }
         self.schedule.remove(targets);
         targets.iter().for_each(|id| drop(self.targets.remove(id)));
     }

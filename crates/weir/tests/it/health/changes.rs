@@ -1,9 +1,10 @@
 //! Changes of the configuration: what they keep of the verdicts, and where checks begin and end.
 
 use serde_json::json;
-use testkit::{Origin, wait_until};
+use testkit::{Origin, Weir, wait_until};
 
 use super::{Checked, extend, gateway, nodes, quick, upstream, wait_for_states};
+use crate::support::BINARY;
 
 #[test]
 fn unrelated_change_keeps_the_verdict() {
@@ -74,6 +75,29 @@ fn upstreams_are_checked_wherever_they_are_written() {
     weir.put("upstreams/1", of(1));
     origins[1].wait_for_requests(origins[1].requests().len() + 3);
     assert!(origins[0].requests().len() <= asked + 1, "an upstream that is gone is checked no more");
+}
+
+#[test]
+fn nodes_of_a_registry_are_checked() {
+    let (bad, good) = (Checked::start("bad"), Checked::start("good"));
+    bad.set(500);
+    let folder = tempfile::tempdir().unwrap();
+    let write = |targets: &str| {
+        std::fs::write(folder.path().join("shop.yaml"), format!("- targets: [{targets}]\n")).unwrap();
+    };
+    write(&format!("'{}'", good.address()));
+    let settings =
+        format!("discovery: {{file: {{files: ['{}'], interval_ms: 20}}}}\n", folder.path().display());
+    let weir = Weir::builder(BINARY).settings(&settings).start();
+    let written = json!({"discovery_type": "file", "service_name": "shop", "checks": quick(json!({}))});
+    weir.put("upstreams/1", written);
+    good.origin.wait_for_requests(1);
+    wait_for_states(&weir, "1", &["usable"]);
+    write(&format!("'{}', '{}'", good.address(), bad.address()));
+    wait_until("the new node is found down", || {
+        let states: Vec<_> = nodes(&weir, "1").iter().map(|node| node["state"].clone()).collect();
+        states.len() == 2 && states.contains(&json!("unhealthy")) && states.contains(&json!("usable"))
+    });
 }
 
 #[test]
