@@ -128,6 +128,7 @@ impl UpstreamNodes for Gateway {
             unhealthy,
             ejected: None,
             health: Some((model::report::Verdict::Healthy, Default::default())),
+            protection: None,
         };
         let down = NodeTransition { at_ms: 1_767_225_661_999, cause: "a test".into() };
         let upstream = UpstreamReport {
@@ -135,6 +136,7 @@ impl UpstreamNodes for Gateway {
             method: "roundrobin",
             scheme: "http",
             check_type: Some("tcp"),
+            protection: None,
             note: None,
             nodes: vec![node(80, None), node(81, Some(down))],
         };

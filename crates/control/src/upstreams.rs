@@ -43,6 +43,12 @@ fn describe(upstream: &UpstreamReport) -> Value {
     if let Some(check_type) = upstream.check_type {
         described["checks"] = json!(check_type);
     }
+    if let Some(protection) = &upstream.protection {
+        described["protection"] = json!({ "requests": protection.requests, "waiting": protection.waiting });
+        if let Some(breaker) = protection.breaker {
+            described["protection"]["breaker"] = json!(breaker);
+        }
+    }
     if let Some(note) = &upstream.note {
         described["note"] = json!(note);
     }
@@ -62,6 +68,13 @@ fn node(node: &NodeReport) -> Value {
             let since = shown_time(i64::try_from(at_ms / 1000).unwrap_or(i64::MAX));
             described[name] = json!({ "since": since, "why": &**cause });
         }
+    }
+    if let Some(protection) = &node.protection {
+        described["protection"] = json!({
+            "circuit": protection.circuit,
+            "ejections": protection.ejections,
+            "requests": protection.requests,
+        });
     }
     if let Some((verdict, counter)) = &node.health {
         described["health"] = json!({

@@ -19,6 +19,7 @@ mod hedge;
 mod kept_body;
 mod min_rate;
 mod phases;
+mod places;
 mod protection;
 mod proxy;
 mod replay;

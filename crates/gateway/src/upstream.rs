@@ -16,7 +16,7 @@ pub mod loads;
 pub(crate) mod opening;
 pub(crate) mod pool;
 pub(crate) mod protection;
-pub mod protection_report;
+pub(crate) mod protection_report;
 pub mod report;
 pub mod retry_policy;
 pub mod select;

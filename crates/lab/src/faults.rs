@@ -99,7 +99,11 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     }
     match outcome {
         Err(error) if error.is::<Interrupted>() => {
-            print_error("interrupted; finished runs are kept");
+            print_error(if has_runs {
+                "interrupted; finished runs are kept"
+            } else {
+                "interrupted; nothing was measured yet"
+            });
             Ok(ExitCode::from(INTERRUPTED))
         }
         Err(error) => Err(error),

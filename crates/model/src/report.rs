@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-pub use upstream_nodes::{NodeReport, NodeTransition, UpstreamNodes, UpstreamReport};
+pub use upstream_nodes::{
+    NodeProtection, NodeReport, NodeTransition, UpstreamNodes, UpstreamProtection, UpstreamReport,
+};
 
 /// Which configuration revision each worker runs.
 pub trait WorkerRevisions: Send + Sync {
@@ -266,7 +268,6 @@ mod tests {
         fn _object_safe(
             _: &dyn MetricsText,
             _: &dyn NodeHealth,
-            _: &dyn UpstreamNodes,
             _: &dyn Readiness,
             _: &dyn Explain,
             _: &dyn LogLevel,
@@ -274,5 +275,6 @@ mod tests {
             _: &dyn Certificates,
         ) {
         }
+        fn _upstream_nodes(_: &dyn UpstreamNodes) {}
     }
 }

@@ -32,7 +32,15 @@ endpoint() { echo "${SEPARATOR:-}\"$1:$2\": 1" && SEPARATOR=', '; }
 
 # Settings of the upstream for failing endpoints.
 upstream_protection() {
-  ! protected || echo '"timeout": { "connect": 1, "send": 1, "read": 1 }, "retries": 2,'
+  ! protected || cat <<END
+"timeout": { "connect": 1, "send": 1, "read": 1 },
+    "retry": { "attempts": 3, "statuses": [500, 502, 503, 504] },
+    "checks": { "active": { "http_path": "/health", "timeout": 1,
+      "healthy": { "interval": 1, "successes": 2 },
+      "unhealthy": { "interval": 1, "http_failures": 2, "tcp_failures": 2, "timeouts": 2 } } },
+    "outlier_ejection": { "consecutive_failures": 5, "failure_statuses": [500, 502, 503, 504],
+      "latency": { "factor": 4, "window": 2 }, "base_ejection_time": 2, "max_ejection_time": 4 },
+END
 }
 
 # All objects; one route a line, since there may be a hundred thousand of them.

@@ -86,18 +86,23 @@ impl Compiler {
         before: Option<&Arc<Health>>,
     ) -> Result<Option<Arc<Health>>, String> {
         let Some(monitor) = &self.health else { return Ok(None) };
+        let is_written =
+            |before: &&Arc<Health>| checks.as_ref().is_some_and(|(now, _)| before.is_written(now));
+        let kept = before.filter(is_written);
+        if let Some(before) = before.filter(|before| !is_written(before)) {
+            before.end();
+        }
+        if kept.is_none() && (before.is_some() || checks.is_some()) {
+            health::forget_verdicts(&cell.load());
+        }
         let Some((written, probe)) = checks else {
             if before.is_some() {
                 self.end_checks(identity);
-                health::forget_verdicts(&cell.load());
             }
             return Ok(None);
         };
-        if before.is_some_and(|before| !before.is_written(written)) {
-            health::forget_verdicts(&cell.load());
-        }
         let health = Health::new(identity, cell, written, probe, monitor.counts().clone());
-        if let Some(before) = before.filter(|before| before.is_same(&health)) {
+        if let Some(before) = kept.filter(|before| before.is_same(&health)) {
             return Ok(Some(before.clone()));
         }
         let health = Arc::new(health);

@@ -11,6 +11,7 @@ use super::Compiler;
 use crate::upstream::Upstream;
 use crate::upstream::protection::{
     Breaker, Ejection, FailureStatuses, LatencyRule, Protection, QueueRule, SharedProtection, UNLIMITED,
+    ejection as transitions,
 };
 use exchange::failure::Answer;
 use exchange::overload::bulkhead::Bulkhead;
@@ -28,7 +29,7 @@ pub(super) fn compile(
         && written.outlier_ejection.is_none()
     {
         let set = before.nodes.load();
-        Protection::forget_ejections(set.nodes.iter().map(|node| &node.state));
+        transitions::forget(set.nodes.iter().map(|node| &node.state));
     }
     if written.outlier_ejection.is_none() && written.circuit_breaker.is_none() && written.limits.is_none() {
         return None;

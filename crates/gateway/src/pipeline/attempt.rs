@@ -14,7 +14,7 @@ use super::discard;
 use super::download::{self, Download};
 use super::grpc;
 use super::head_wait;
-use super::hedge;
+use super::hedge::{self, Hedging};
 use super::phases::Chains;
 use super::protection::HeldNode;
 use super::respond;
@@ -158,9 +158,8 @@ async fn exchange_with<'r, S: DownstreamStream>(
     match hedging.filter(|_| hedge::is_allowed(forward, exchange, upload.length(server))) {
         // In a pooled box, because few requests are hedged.
         Some(policy) => {
-            let waits =
-                hedge::wait_for_final(forward, policy, exchange, server, upload, attempt, wanted, retries);
-            PooledBox::pin(waits).await?;
+            let hedging = Hedging { forward, policy, wanted };
+            PooledBox::pin(hedging.wait_for_final(exchange, server, upload, attempt, retries)).await?;
         }
         None => {
             let ActiveAttempt { origin, limit, .. } = attempt;

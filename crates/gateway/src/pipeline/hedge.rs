@@ -41,43 +41,11 @@ pub(super) fn is_allowed(forward: &Forward<'_, '_>, exchange: &Exchange, length:
         && !forward.chains.has(Phase::Attempt)
 }
 
-/// As [`head_wait::wait_for_final`], with a second attempt after the time that `policy` says. `attempt` becomes the one with
-/// the first response head.
-pub(super) async fn wait_for_final<'r, 'w, S: DownstreamStream>(
-    forward: &Forward<'r, 'w>,
-    policy: &RetryPolicy,
-    exchange: &mut Exchange,
-    server: &mut S,
-    upload: &mut Upload<'_, '_>,
-    attempt: &mut ActiveAttempt<'r>,
-    wanted: &WantedNode,
-    retries: &mut Retries,
-) -> Result<(), Failure> {
-    let run = forward.run;
-    let now_ms = run.local().now_ms();
-    let mut first_part = attempt.limit.at_most(policy.hedge_after_ms, now_ms);
-    let ended =
-        head_wait::wait_for_final(forward, exchange, server, upload, &mut attempt.origin, &mut first_part)
-            .await;
-    let is_slow = match &ended {
-        Err(failure) => {
-            matches!(failure.cause, Cause::ReadTimeout | Cause::SendTimeout)
-                && first_part.is_over(run.local().now_ms())
-                && !attempt.limit.is_over(run.local().now_ms())
-        }
-        Ok(()) => false,
-    };
-    if !is_slow {
-        return ended;
-    }
-    if let Some(second) = begin(forward, policy, exchange, server, attempt, wanted, retries).await
-        && let Some(result) = both(forward, policy, exchange, server, upload, attempt, second, retries).await
-    {
-        return result;
-    }
-    // There is no second attempt, or it has failed.
-    let ActiveAttempt { origin, limit, .. } = attempt;
-    head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await
+/// The facts for a second attempt.
+pub(super) struct Hedging<'h, 'r, 'w> {
+    pub(super) forward: &'h Forward<'r, 'w>,
+    pub(super) policy: &'h RetryPolicy,
+    pub(super) wanted: &'h WantedNode,
 }
 
 /// A second attempt that has a node and perhaps a connection.
@@ -87,134 +55,183 @@ struct Second<'t> {
     stream: Result<PooledStream, Opening>,
 }
 
-/// Selects the node of the second attempt; none without a node or a budget for it.
-async fn begin<'r, S: DownstreamStream>(
-    forward: &Forward<'r, '_>,
-    policy: &RetryPolicy,
-    exchange: &mut Exchange,
-    server: &mut S,
-    attempt: &ActiveAttempt<'_>,
-    wanted: &WantedNode,
-    retries: &mut Retries,
-) -> Option<Second<'r>> {
-    let Forward { run, upstream, .. } = *forward;
-    if !retries.withdraw(policy, run) {
-        return None;
+impl<'r> Hedging<'_, 'r, '_> {
+    /// As [`head_wait::wait_for_final`], with a second attempt after the time that the policy says. `attempt` becomes the one with
+    /// the first response head.
+    pub(super) async fn wait_for_final<S: DownstreamStream>(
+        &self,
+        exchange: &mut Exchange,
+        server: &mut S,
+        upload: &mut Upload<'_, '_>,
+        attempt: &mut ActiveAttempt<'r>,
+        retries: &mut Retries,
+    ) -> Result<(), Failure> {
+        let Hedging { forward, policy, .. } = *self;
+        let run = forward.run;
+        let now_ms = run.local().now_ms();
+        let mut first_part = attempt.limit.at_most(policy.hedge_after_ms, now_ms);
+        let ended = head_wait::wait_for_final(
+            forward,
+            exchange,
+            server,
+            upload,
+            &mut attempt.origin,
+            &mut first_part,
+        )
+        .await;
+        let is_slow = match &ended {
+            Err(failure) => {
+                matches!(failure.cause, Cause::ReadTimeout | Cause::SendTimeout)
+                    && first_part.is_over(run.local().now_ms())
+                    && !attempt.limit.is_over(run.local().now_ms())
+            }
+            Ok(()) => false,
+        };
+        if !is_slow {
+            return ended;
+        }
+        if let Some(second) = self.begin(exchange, server, attempt, retries).await
+            && let Some(result) = self.both(exchange, server, upload, attempt, second, retries).await
+        {
+            return result;
+        }
+        // There is no second attempt, or it has failed.
+        let ActiveAttempt { origin, limit, .. } = attempt;
+        head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await
     }
-    let mut tried = retries.nodes.clone();
-    tried.push(attempt.in_flight.selected.endpoint_id);
-    let Ok(held) = protection::select(forward, server, wanted, &tried).await else {
-        policy.budget.give_back(run.local().now_ms());
-        return None;
-    };
-    let started_ns = run.local().clock_ns();
-    let selected = held.selected;
-    let in_flight = InFlightGuard::new(run.context, upstream, held, started_ns);
-    let CheckedOutNode { address, endpoint_id, host, checkout } =
-        run.context.upstreams.checkout(exchange, upstream, selected, false);
-    set_host(exchange, upstream, host);
-    run.context.status.retries.hedged();
-    let stream = match checkout {
-        Checkout::Stream(stream) => Ok(stream),
-        Checkout::None(opening) => Err(opening),
-    };
-    Some(Second { in_flight, record: record_of(upstream, address, endpoint_id), stream })
-}
 
-/// Waits for the first head of both attempts. None if the second one has failed or its response is not wanted, so that the
-/// first one goes on alone.
-async fn both<'r, S: DownstreamStream>(
-    forward: &Forward<'r, '_>,
-    policy: &RetryPolicy,
-    exchange: &mut Exchange,
-    server: &mut S,
-    upload: &mut Upload<'_, '_>,
-    attempt: &mut ActiveAttempt<'r>,
-    second: Second<'r>,
-    retries: &mut Retries,
-) -> Option<Result<(), Failure>> {
-    let Forward { run, upstream, timeouts, .. } = *forward;
-    let Second { in_flight, record, stream } = second;
-    let started_ns = in_flight.started_ns;
-    let (mut stream, connect_us) = match stream {
-        Ok(stream) => (stream, 0),
-        Err(opening) => {
-            let in_handshake = Cell::new(false);
-            let connecting = run.context.upstreams.connect(opening, timeouts.connect_ms, &in_handshake);
-            let mut connecting = PooledBox::pin(connecting);
+    /// Selects the node of the second attempt; none without a node or a budget for it.
+    async fn begin<S: DownstreamStream>(
+        &self,
+        exchange: &mut Exchange,
+        server: &mut S,
+        attempt: &ActiveAttempt<'r>,
+        retries: &mut Retries,
+    ) -> Option<Second<'r>> {
+        let Hedging { forward, policy, wanted } = *self;
+        let Forward { run, upstream, .. } = *forward;
+        if !retries.withdraw(policy, run) {
+            return None;
+        }
+        let mut tried = retries.nodes.clone();
+        tried.push(attempt.in_flight.selected.endpoint_id);
+        // The places of the first attempt are kept out of the selection, which gives them up when it finds no node.
+        let places = run.places.take();
+        let held = protection::select(forward, server, wanted, &tried).await;
+        run.places.replace(places);
+        let Ok(held) = held else {
+            policy.budget.give_back(run.local().now_ms());
+            return None;
+        };
+        let started_ns = run.local().clock_ns();
+        let selected = held.selected;
+        let in_flight = InFlightGuard::new(run.context, upstream, held, started_ns);
+        let CheckedOutNode { address, endpoint_id, host, checkout } =
+            run.context.upstreams.checkout(exchange, upstream, selected, false);
+        set_host(exchange, upstream, host);
+        run.context.status.retries.hedged();
+        let stream = match checkout {
+            Checkout::Stream(stream) => Ok(stream),
+            Checkout::None(opening) => Err(opening),
+        };
+        Some(Second { in_flight, record: record_of(upstream, address, endpoint_id), stream })
+    }
+
+    /// Waits for the first head of both attempts. None if the second one has failed or its response is not wanted, so that the
+    /// first one goes on alone.
+    async fn both<S: DownstreamStream>(
+        &self,
+        exchange: &mut Exchange,
+        server: &mut S,
+        upload: &mut Upload<'_, '_>,
+        attempt: &mut ActiveAttempt<'r>,
+        second: Second<'r>,
+        retries: &mut Retries,
+    ) -> Option<Result<(), Failure>> {
+        let Hedging { forward, policy, .. } = *self;
+        let Forward { run, upstream, timeouts, .. } = *forward;
+        let Second { in_flight, record, stream } = second;
+        let started_ns = in_flight.started_ns;
+        let (mut stream, connect_us) = match stream {
+            Ok(stream) => (stream, 0),
+            Err(opening) => {
+                let in_handshake = Cell::new(false);
+                let connecting = run.context.upstreams.connect(opening, timeouts.connect_ms, &in_handshake);
+                let mut connecting = PooledBox::pin(connecting);
+                let ActiveAttempt { origin, limit, .. } = &mut *attempt;
+                let first = head_wait::wait_for_final(forward, exchange, server, upload, origin, limit);
+                let mut first = PooledBox::pin(first);
+                match race(first.as_mut(), connecting.as_mut()).await {
+                    First::One(ended) => return Some(ended),
+                    First::Other(Ok(stream)) => (stream, micros(started_ns, run.local().clock_ns())),
+                    First::Other(Err(failure)) => {
+                        drop(first);
+                        let record = in_flight.finish_failed(exchange, record, &failure, false);
+                        note_beside(exchange, record);
+                        return None;
+                    }
+                }
+            }
+        };
+        if let Some(policy) = &upstream.deadline {
+            deadline::pass_on(run, exchange, policy);
+        }
+        stream.start_request(exchange, BodyLength::None);
+        stream.finish(None);
+        let mut head = Box::new(ResponseHead::default());
+        let ended = {
             let ActiveAttempt { origin, limit, .. } = &mut *attempt;
             let first = head_wait::wait_for_final(forward, exchange, server, upload, origin, limit);
             let mut first = PooledBox::pin(first);
-            match race(first.as_mut(), connecting.as_mut()).await {
-                First::One(ended) => return Some(ended),
-                First::Other(Ok(stream)) => (stream, micros(started_ns, run.local().clock_ns())),
-                First::Other(Err(failure)) => {
-                    drop(first);
-                    let record = in_flight.finish_failed(exchange, record, &failure, false);
-                    note_beside(exchange, record);
+            let mut interim = 0;
+            let mut other = poll_fn(|cx| poll_final(cx, &mut stream, &mut head, &mut interim));
+            race(first.as_mut(), Pin::new(&mut other)).await
+        };
+        let second = ActiveAttempt {
+            origin: stream,
+            in_flight,
+            address: record.address,
+            connect_us,
+            limit: AttemptLimit::new(upstream, run.local().now_ms()),
+        };
+        match ended {
+            // The first endpoint has failed; the second one goes on alone.
+            First::One(Err(failure)) if failure.cause.blame() == Blame::Origin => {
+                replace(forward, exchange, attempt, second, record, Some(&failure), retries);
+                upload.begin(server, &mut attempt.origin);
+                let ActiveAttempt { origin, limit, .. } = attempt;
+                Some(head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await)
+            }
+            First::One(ended) => {
+                let total_us = micros(started_ns, run.local().clock_ns());
+                note_beside(exchange, Attempt { total_us, ..record });
+                run.context.upstreams.checkin(second.origin, false);
+                Some(ended)
+            }
+            First::Other(Ok(())) => {
+                std::mem::swap(&mut exchange.response, &mut *head);
+                if policy.wants_instead_of(exchange).is_some() {
+                    // The first endpoint may have a better response.
+                    let status = exchange.response.status;
+                    exchange.response.clear();
+                    let total_us = micros(started_ns, run.local().clock_ns());
+                    note_beside(exchange, Attempt { status, total_us, ..record });
+                    run.context.upstreams.checkin(second.origin, false);
                     return None;
                 }
+                run.context.status.retries.hedge_won();
+                replace(forward, exchange, attempt, second, record, None, retries);
+                upload.begin(server, &mut attempt.origin);
+                Some(Ok(()))
             }
-        }
-    };
-    if let Some(policy) = &upstream.deadline {
-        deadline::pass_on(run, exchange, policy);
-    }
-    stream.start_request(exchange, BodyLength::None);
-    stream.finish(None);
-    let mut head = Box::new(ResponseHead::default());
-    let ended = {
-        let ActiveAttempt { origin, limit, .. } = &mut *attempt;
-        let first = head_wait::wait_for_final(forward, exchange, server, upload, origin, limit);
-        let mut first = PooledBox::pin(first);
-        let mut interim = 0;
-        let mut other = poll_fn(|cx| poll_final(cx, &mut stream, &mut head, &mut interim));
-        race(first.as_mut(), Pin::new(&mut other)).await
-    };
-    let second = ActiveAttempt {
-        origin: stream,
-        in_flight,
-        address: record.address,
-        connect_us,
-        limit: AttemptLimit::new(upstream, run.local().now_ms()),
-    };
-    match ended {
-        // The first endpoint has failed; the second one goes on alone.
-        First::One(Err(failure)) if failure.cause.blame() == Blame::Origin => {
-            replace(forward, exchange, attempt, second, record, Some(&failure), retries);
-            upload.begin(server, &mut attempt.origin);
-            let ActiveAttempt { origin, limit, .. } = attempt;
-            Some(head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await)
-        }
-        First::One(ended) => {
-            let total_us = micros(started_ns, run.local().clock_ns());
-            note_beside(exchange, Attempt { total_us, ..record });
-            run.context.upstreams.checkin(second.origin, false);
-            Some(ended)
-        }
-        First::Other(Ok(())) => {
-            std::mem::swap(&mut exchange.response, &mut *head);
-            if policy.wants_instead_of(exchange).is_some() {
-                // The first endpoint may have a better response.
-                let status = exchange.response.status;
-                exchange.response.clear();
-                let total_us = micros(started_ns, run.local().clock_ns());
-                note_beside(exchange, Attempt { status, total_us, ..record });
-                run.context.upstreams.checkin(second.origin, false);
-                return None;
+            First::Other(Err(failure)) => {
+                let ActiveAttempt { origin, in_flight, .. } = second;
+                let is_reused = origin.progress().is_reused;
+                run.context.upstreams.checkin(origin, false);
+                let record = in_flight.finish_failed(exchange, record, &failure, is_reused);
+                note_beside(exchange, record);
+                None
             }
-            run.context.status.retries.hedge_won();
-            replace(forward, exchange, attempt, second, record, None, retries);
-            upload.begin(server, &mut attempt.origin);
-            Some(Ok(()))
-        }
-        First::Other(Err(failure)) => {
-            let ActiveAttempt { origin, in_flight, .. } = second;
-            let is_reused = origin.progress().is_reused;
-            run.context.upstreams.checkin(origin, false);
-            let record = in_flight.finish_failed(exchange, record, &failure, is_reused);
-            note_beside(exchange, record);
-            None
         }
     }
 }

@@ -21,7 +21,6 @@ use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::bulkhead::Bulkhead;
-use exchange::overload::gate::Entry;
 
 /// Two workers may choose the last place of a node at once; then the one without it chooses again, at most so often.
 const CHOICES_MAX: usize = 3;
@@ -30,16 +29,6 @@ const CHOICES_MAX: usize = 3;
 pub(super) struct HeldNode {
     pub(super) selected: Selection,
     pub(super) hold: Option<NodeHold>,
-}
-
-/// Places that an exchange keeps over its attempts and its tunnel.
-#[derive(Default)]
-pub(crate) struct HeldPlaces {
-    upstream: Option<UpstreamPlace>,
-    route: Option<Entry>,
-    consumer: Option<Entry>,
-    /// At the node of a tunnel.
-    node: Option<NodeHold>,
 }
 
 /// Why there is no place.
@@ -92,11 +81,12 @@ pub(super) async fn select<S: DownstreamStream>(
         return Ok(HeldNode { selected, hold: None });
     };
     let search = Search { forward, protection, wanted, tried };
-    // Requests that wait go first; a retry waits for nothing, because it holds its place at the upstream.
-    let may_wait = tried.is_empty() && !run.places.borrow().is_of(protection);
-    let queue = protection.queue.filter(|_| may_wait);
+    // A retry at another node does not wait, because it would hold up requests that may use the nodes it has tried.
+    let queue = protection.queue.filter(|_| tried.is_empty());
+    // Requests that wait go first; a retry gives its place at the upstream back before it waits behind them.
+    let waits_first = queue.is_some() && !run.places.borrow().is_of(protection);
     search.check_breaker()?;
-    let cause = if queue.is_some() && !protection.shared.queue.is_empty() {
+    let cause = if waits_first && !protection.shared.queue.is_empty() {
         Cause::UpstreamRequests
     } else {
         match search.place(false) {
@@ -260,18 +250,4 @@ fn refused(protection: &Protection, cause: Cause) -> Failure {
 
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
-}
-
-impl HeldPlaces {
-    /// With the place at a `node`; none if there is no place at all.
-    pub(super) fn with_node(self, node: Option<NodeHold>) -> Option<Box<HeldPlaces>> {
-        let places = HeldPlaces { node, ..self };
-        let HeldPlaces { upstream, route, consumer, node } = &places;
-        let is_any = upstream.is_some() || route.is_some() || consumer.is_some() || node.is_some();
-        is_any.then(|| Box::new(places))
-    }
-
-    fn is_of(&self, protection: &Protection) -> bool {
-        self.upstream.as_ref().is_some_and(|place| place.is_of(protection))
-    }
 }

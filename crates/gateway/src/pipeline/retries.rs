@@ -79,10 +79,11 @@ impl Retries {
     }
 
     /// Whether all endpoints may be selected again, because the policy has allowed another attempt and every usable one was
-    /// tried; `none` is the failure to find another.
+    /// tried or is at its limit; `none` is the failure to find another.
     #[cold]
     pub(super) fn may_start_again(&mut self, upstream: &Upstream, none: &Failure) -> bool {
-        let may = upstream.retry.is_some() && !self.nodes.is_empty() && none.cause == Cause::NoNode;
+        let has_none = matches!(none.cause, Cause::NoNode | Cause::NodeRequests | Cause::NodeConnections);
+        let may = upstream.retry.is_some() && !self.nodes.is_empty() && has_none;
         if may {
             self.nodes.clear();
         }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use super::min_rate::MinRateGuard;
-use super::protection::HeldPlaces;
+use super::places::HeldPlaces;
 use crate::context::WorkerContext;
 use crate::runtime::Generation;
 use crate::upstream::protection::hold::NodeHold;

@@ -173,6 +173,7 @@ fn plan() -> Plan {
         nodes: 1,
         nodes_up: 1,
         routes: 1,
+        is_protected: false,
         limits: Limits {
             head_timeout_ms: 1_000,
             idle_timeout_ms: 1_500,
@@ -185,6 +186,7 @@ fn plan() -> Plan {
         node_link: Link::default(),
         faults: Faults::default(),
         second_listener: false,
+        is_protected: false,
         changes: 0,
         drain_after_ms: None,
         farewell_ms: 0,

@@ -23,7 +23,6 @@ use crate::compile::Compiler;
 use crate::context::ContextParts;
 use crate::observe::idle_counts::IdleState;
 use crate::runtime::Runtime;
-use crate::upstream::protection;
 use crate::upstream::warnings::UpstreamWarnings;
 use crate::worker::{self, Parts, Worker};
 use exchange::client_address::RealIpOptions;
@@ -297,7 +296,8 @@ impl Gateway {
             check("requests under way at nodes", index, worker.context.upstreams.attempts_in_flight(), 0);
         }
         for (_, upstream) in self.published.load().upstreams.iter() {
-            let places = protection::places(upstream);
+            let protection = upstream.protection.as_ref();
+            let places = protection.map_or(0, |protection| protection.places(&upstream.nodes.load()));
             if places != 0 {
                 self.ledger
                     .violation(format!("{places} places of {} are held when all is over", upstream.identity));

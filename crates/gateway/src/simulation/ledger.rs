@@ -98,7 +98,7 @@ pub(crate) struct Ledger {
     pub(crate) stop_ns: Cell<u64>,
     pub(crate) answers: Cell<u64>,
     pub(crate) answers_http2: Cell<u64>,
-    /// Whether circuit breakers may refuse requests.
+    /// Whether circuit breakers may refuse requests, and limits their retries.
     pub(crate) may_refuse: Cell<bool>,
 }
 
@@ -317,7 +317,8 @@ impl Ledger {
         let right = match status {
             404 => targets.iter().any(|target| target.nodes.is_empty()),
             super::plugins::LOCAL_STATUS => targets.iter().any(|target| target.answers),
-            502 | 504 => excused || self.may_meet_a_close(entry),
+            // A retry does not wait for a place at another node: then the failure of the first one is the answer.
+            502 | 504 => excused || self.may_refuse.get() || self.may_meet_a_close(entry),
             503 => self.may_refuse.get(),
             408 => entry.excuses.contains(&Excuse::Client) || excused,
             _ => false,

@@ -271,9 +271,10 @@ fn protect(upstream: &mut Value) {
         json!({"consecutive_failures": 4, "base_break_time": 0.05, "max_break_time": 0.2});
 }
 
-/// Whether the upstreams of a run have a retry policy. Computed instead of drawn, so that every seed keeps its run.
+/// Whether the upstreams of a run have a retry policy. Computed instead of drawn, so that every seed keeps its run. Not with
+/// protection, because a retry that finds every node at its limit is refused, for which the ledger has no excuse.
 fn has_retry_policy(plan: &Plan) -> bool {
-    (plan.clients + plan.routes + plan.nodes).is_multiple_of(2)
+    (plan.clients + plan.routes + plan.nodes).is_multiple_of(2) && !plan.is_protected
 }
 
 /// A policy that retries as much as it may without doing unsafe work twice: the ledger counts deliveries.

@@ -23,6 +23,7 @@ use net::env;
 use net::node_health::{CheckResult, HealthSnapshot};
 use net::node_state::Transition;
 use net::nodes::{Node, NodeSet};
+use parking_lot::Mutex;
 use stdx::published::Published;
 
 use counts::{HealthCounts, Source};
@@ -41,6 +42,9 @@ pub(crate) struct Health {
     /// As they are written: another text begins anew.
     written: Box<HealthChecks>,
     counts: Arc<HealthCounts>,
+    /// Other checks, or none, have taken the place of these. Locked while a verdict is marked, so that none comes behind the
+    /// end; a worker may hold an earlier generation for long.
+    is_over: Mutex<bool>,
 }
 
 /// Checks that ask the nodes.
@@ -77,7 +81,13 @@ impl Health {
             passive: written.passive.as_ref().map(|passive| Rules::new(&passive.healthy, &passive.unhealthy)),
             written: Box::new(written.clone()),
             counts,
+            is_over: Mutex::new(false),
         }
+    }
+
+    /// Ends these checks: from now on they take no node out.
+    pub(crate) fn end(&self) {
+        *self.is_over.lock() = true;
     }
 
     /// Whether `other` checks the same nodes in the same way, so that it may go on.
@@ -138,10 +148,15 @@ impl Health {
             (CheckResult::Timeout, _) => "timeouts",
         };
         let cause = format!("{} checks: {count} {what}, the last: {detail}", source.as_str());
-        let at_ms = u64::try_from(env::wall_clock().as_millis()).unwrap_or(u64::MAX);
-        if !node.state.follow_health(Transition { at_ms, cause: cause.as_str().into() }) {
+        let is_over = self.is_over.lock();
+        if *is_over {
+            // Those that took the place of these begin anew.
+            return forget_verdict(node);
+        }
+        if !node.state.follow_health(Transition { at_ms: now_ms(), cause: cause.as_str().into() }) {
             return;
         }
+        drop(is_over);
         let is_down = snapshot.state.is_down();
         self.counts.turned(source, is_down);
         let (upstream, address, host) = (&*self.identity, node.endpoint.address, &*node.host);
@@ -155,13 +170,50 @@ impl Health {
 
 /// Forgets every verdict on the nodes of `set`, because their checks were changed or removed.
 pub(crate) fn forget_verdicts(set: &NodeSet) {
-    let at_ms = u64::try_from(env::wall_clock().as_millis()).unwrap_or(u64::MAX);
-    for node in &set.nodes {
-        node.state.health().reset();
-        node.state.follow_health(Transition { at_ms, cause: "the checks were changed".into() });
-    }
+    set.nodes.iter().for_each(forget_verdict);
+}
+
+fn forget_verdict(node: &Node) {
+    node.state.health().reset();
+    node.state.follow_health(Transition { at_ms: now_ms(), cause: "the checks were changed".into() });
+}
+
+/// Milliseconds since 1970.
+fn now_ms() -> u64 {
+    u64::try_from(env::wall_clock().as_millis()).unwrap_or(u64::MAX)
 }
 
 fn milliseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use net::node_state::Unusable;
+
+    use super::*;
+    use crate::upstream::balance::testing::set;
+
+    #[test]
+    fn checks_that_are_over_take_no_node_out() {
+        let written: HealthChecks =
+            serde_json::from_str(r#"{"active": {"unhealthy": {"tcp_failures": 1}}}"#).unwrap();
+        let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
+        let kind = ProbeKind::Tcp;
+        let probe = Probe { kind, tls: None, host: ProbeHost::Checks(None), port: None, timeout_ms: 1 };
+        let health = Health::new(&"/upstreams/1".into(), &cell, &written, probe, Arc::default());
+        let node = cell.load().nodes[0].clone();
+        let fail = || {
+            let rules = &health.active.rules;
+            health.note(&node, Source::Active, rules, Observation::TcpFailure, || "a test".into());
+            node.state.is(Unusable::Unhealthy)
+        };
+        assert!(fail());
+        let why = node.state.last(Unusable::Unhealthy).map(|last| last.cause);
+        assert_eq!(why.as_deref(), Some("active checks: 1 TCP failure, the last: a test"));
+        health.end();
+        forget_verdicts(&cell.load());
+        assert!(!fail());
+        assert_eq!(node.state.health().snapshot(), HealthSnapshot::default(), "the next checks begin anew");
+    }
 }

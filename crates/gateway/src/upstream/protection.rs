@@ -121,21 +121,11 @@ impl NodeGuard {
     }
 }
 
-/// Places that are held at the upstream, at its nodes and in its queue.
-#[cfg(feature = "simulation")]
-pub(crate) fn places(upstream: &super::Upstream) -> u32 {
-    let Some(protection) = &upstream.protection else { return 0 };
-    let set = upstream.nodes.load();
-    let at_nodes: u32 = set.nodes.iter().map(|node| NodeGuard::of(&node.state).requests.active()).sum();
-    protection.shared.requests.active() + protection.shared.queue.length() + at_nodes
-}
-
 impl Protection {
-    /// Takes back what rules of an earlier form have done to nodes, where this form has none for it.
-    pub(crate) fn forget_ejections<'n>(nodes: impl Iterator<Item = &'n Arc<NodeState>>) {
-        for state in nodes {
-            NodeGuard::of(state).circuit.reset();
-            ejection::readmit(state, "the upstream ejects no nodes any more");
-        }
+    /// Places that are held at the upstream, in its queue, and at the nodes of `set`.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn places(&self, set: &net::nodes::NodeSet) -> u32 {
+        let at_nodes: u32 = set.nodes.iter().map(|node| NodeGuard::of(&node.state).requests.active()).sum();
+        self.shared.requests.active() + self.shared.queue.length() + at_nodes
     }
 }

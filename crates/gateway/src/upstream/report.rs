@@ -11,6 +11,7 @@ use net::nodes::Node;
 use stdx::prometheus_text::{header, sample};
 
 use super::Upstream;
+use super::protection_report;
 
 /// The nodes in the metrics at most; a scrape of more would be megabytes.
 const STATUS_MAX: usize = 10_000;
@@ -19,17 +20,19 @@ const STATUS_MAX: usize = 10_000;
 pub fn upstream(upstream: &Upstream) -> UpstreamReport {
     let set = upstream.nodes.load();
     let is_checked = upstream.health.is_some();
+    let is_protected = upstream.protection.is_some();
     UpstreamReport {
         name: upstream.identity.clone(),
         method: upstream.balancer.name,
         scheme: upstream.scheme,
         check_type: upstream.health.as_ref().map(|health| health.check_type()),
+        protection: protection_report::of_upstream(upstream),
         note: set.note.clone(),
-        nodes: set.nodes.iter().map(|node| node_report(node, is_checked)).collect(),
+        nodes: set.nodes.iter().map(|node| node_report(node, is_checked, is_protected)).collect(),
     }
 }
 
-fn node_report(node: &Node, is_checked: bool) -> NodeReport {
+fn node_report(node: &Node, is_checked: bool, is_protected: bool) -> NodeReport {
     let snapshot = node.state.health().snapshot();
     NodeReport {
         address: node.endpoint.address,
@@ -39,6 +42,7 @@ fn node_report(node: &Node, is_checked: bool) -> NodeReport {
         unhealthy: transition(node, Unusable::Unhealthy),
         ejected: transition(node, Unusable::Ejected),
         health: is_checked.then(|| (verdict(snapshot), counter(snapshot))),
+        protection: is_protected.then(|| protection_report::of_node(&node.state)),
     }
 }
 

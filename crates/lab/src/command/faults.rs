@@ -15,7 +15,7 @@ use crate::run::Binaries;
 /// Arguments of `weir lab faults`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FaultsArguments {
-    /// A look of a minute: Weir alone, faults of three seconds
+    /// A look of two minutes: Weir alone, faults of three seconds
     #[arg(long)]
     quick: bool,
     /// Only these faults

@@ -22,6 +22,8 @@ pub struct UpstreamReport {
     pub scheme: &'static str,
     /// The protocol of its active health checks; none without checks.
     pub check_type: Option<&'static str>,
+    /// Its circuit breaker and requests; none without ejection, breaker and limits.
+    pub protection: Option<UpstreamProtection>,
     /// Why there are fewer nodes than were written.
     pub note: Option<String>,
     /// Its nodes in their written order.
@@ -45,6 +47,30 @@ pub struct NodeReport {
     pub ejected: Option<NodeTransition>,
     /// The verdict of the health checks and its counters; none without checks.
     pub health: Option<(Verdict, HealthCounter)>,
+    /// Its circuit and requests; none without ejection, breaker and limits.
+    pub protection: Option<NodeProtection>,
+}
+
+/// The protection of a node at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeProtection {
+    /// `closed`: it gets requests; `open`: it is ejected; `half_open`: it gets probes.
+    pub circuit: &'static str,
+    /// How often it has been ejected.
+    pub ejections: u64,
+    /// Requests in flight at it, over all workers.
+    pub requests: u32,
+}
+
+/// The protection of an upstream at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamProtection {
+    /// The phase of its circuit breaker, as the circuit of a node; none if it has none.
+    pub breaker: Option<&'static str>,
+    /// Requests in flight, over all workers.
+    pub requests: u32,
+    /// Requests that wait for a place.
+    pub waiting: u32,
 }
 
 /// When and why a node became unusable.

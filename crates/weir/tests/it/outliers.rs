@@ -170,3 +170,25 @@ fn other_routes_of_a_broken_upstream_are_refused_too() {
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     assert!(refused.text().contains("circuit_open"), "{}", refused.text());
 }
+
+#[test]
+fn report_shows_ejection_and_breaker() {
+    let (good, bad) = (Moody::new(200), Moody::new(503));
+    let fields = "outlier_ejection: {consecutive_failures: 1, base_ejection_time: 60}, \
+                  circuit_breaker: {consecutive_failures: 100}";
+    let weir = in_front(&[&good.origin, &bad.origin], fields);
+    statuses(&mut weir.client(), 6);
+    let report = Client::connect(weir.address("control")).get("/v1/weir/upstreams/routes/1").json();
+    assert_eq!(report["protection"]["breaker"], "closed", "{report}");
+    let node = |moody: &Moody| {
+        let address = moody.origin.address().to_string();
+        let nodes = report["nodes"].as_array().unwrap();
+        nodes.iter().find(|node| node["address"] == address.as_str()).unwrap()
+    };
+    assert_eq!(
+        (&node(&bad)["state"], &node(&bad)["protection"]["circuit"]),
+        (&"ejected".into(), &"open".into())
+    );
+    assert_eq!(node(&bad)["ejected"]["why"], "1 failures in a row");
+    assert_eq!(node(&good)["protection"]["ejections"], 0);
+}

@@ -175,3 +175,20 @@ fn wildcard_address_is_refused_at_the_start() {
     assert!(said.contains("the proxy listens on 0.0.0.0:9080"), "{said}");
     assert!(said.contains("write `address: HOST`"), "{said}");
 }
+
+#[test]
+fn changed_blocks_wait_for_a_restart() {
+    let consul = Consul::start();
+    let weir = Weir::builder(BINARY).settings(&consul.settings("service: gateway", "")).start();
+    wait_until("it is registered", || consul.has(1));
+    let file = "discovery: {file: {files: [/tmp]}}\n";
+    weir.rewrite_settings(&consul.settings("service: other", file));
+    weir.reload();
+    wait_until("the log names both settings", || {
+        let waiting = "wait for a restart or an upgrade";
+        weir.stderr()
+            .iter()
+            .any(|line| line.contains(waiting) && line.contains("discovery") && line.contains("registration"))
+    });
+    assert_eq!(shown(&weir)["service"], "gateway");
+}

@@ -1,5 +1,6 @@
 //! Registration of this instance in Consul: a service of the agent with a TTL check, which the instance passes again and
-//! again. An instance that does not becomes critical after `ttl` and is removed after `deregister_after`.
+//! again, or with an HTTP check, for which the agent asks the instance. A critical instance is removed after
+//! `deregister_after`.
 
 use std::time::Duration;
 
@@ -26,6 +27,14 @@ fn properties() -> Value {
             "description": "Seconds after which an instance that has not renewed its registration is critical; it renews it three times as often.",
             "type": "integer", "minimum": 1, "maximum": 86_400, "default": 30
         },
+        "http_check": {
+            "description": "URL that the agent asks in place of the TTL check, such as that of /status/ready.",
+            "type": "string", "pattern": "^https?://[^ ]+$", "maxLength": 1024
+        },
+        "check_interval": {
+            "description": "Seconds between two questions of the HTTP check.",
+            "type": "integer", "minimum": 1, "maximum": 3600, "default": 10
+        },
         "deregister_after": {
             "description": "Seconds after which Consul removes a critical instance; Consul looks for them every 30 seconds and accepts no less than 60.",
             "type": "integer", "minimum": 60, "maximum": 604_800, "default": 60
@@ -41,6 +50,13 @@ struct Own {
     ttl: u64,
     #[serde(default = "default_deregister_after")]
     deregister_after: u64,
+    http_check: Option<String>,
+    #[serde(default = "default_check_interval")]
+    check_interval: u64,
+}
+
+fn default_check_interval() -> u64 {
+    10
 }
 
 fn default_ttl() -> u64 {
@@ -75,6 +91,23 @@ impl ConsulRegistrar {
     /// The registration, as `/v1/agent/service/register` takes it.
     fn service(&self) -> Value {
         let Identity { service, id, address, .. } = &self.identity;
+        let mut check = json!({
+            "CheckID": self.check(),
+            "Status": "passing",
+            "DeregisterCriticalServiceAfter": format!("{}s", self.own.deregister_after)
+        });
+        match &self.own.http_check {
+            Some(url) => {
+                check["Name"] = Value::from("asked by the agent");
+                check["HTTP"] = Value::from(url.as_str());
+                check["Interval"] = Value::from(format!("{}s", self.own.check_interval));
+                check["Timeout"] = Value::from(HTTP_CHECK_TIMEOUT);
+            }
+            None => {
+                check["Name"] = Value::from("renewed by the gateway");
+                check["TTL"] = Value::from(format!("{}s", self.own.ttl));
+            }
+        }
         json!({
             "ID": id,
             "Name": service,
@@ -82,13 +115,7 @@ impl ConsulRegistrar {
             "Port": self.identity.main_port(),
             "Tags": self.own.tags,
             "Meta": self.identity.described(),
-            "Check": {
-                "CheckID": self.check(),
-                "Name": "renewed by the gateway",
-                "TTL": format!("{}s", self.own.ttl),
-                "Status": "passing",
-                "DeregisterCriticalServiceAfter": format!("{}s", self.own.deregister_after)
-            }
+            "Check": check
         })
     }
 }
@@ -108,8 +135,18 @@ impl Registrar for ConsulRegistrar {
 
     fn renew(&self) -> Calling<'_, Renewal> {
         Box::pin(async move {
-            let target = format!("/v1/agent/check/pass/{}", encoded(&self.check()));
-            let reply = self.agent.client.call(&self.put(target, &Value::Null)).await?;
+            let call = match &self.own.http_check {
+                // Only the agent passes this check, so that the instance asks whether it is still there.
+                Some(_) => {
+                    let target = format!("/v1/agent/service/{}", encoded(&self.identity.id));
+                    self.agent.with_token(Call::get(target))
+                }
+                None => {
+                    let target = format!("/v1/agent/check/pass/{}", encoded(&self.check()));
+                    self.put(target, &Value::Null)
+                }
+            };
+            let reply = self.agent.client.call(&call).await?;
             // Agents before version 1.12 answer 500 for a check that they do not have.
             let is_unknown =
                 String::from_utf8_lossy(&reply.body).to_ascii_lowercase().contains("unknown check");
@@ -138,5 +175,7 @@ impl Registrar for ConsulRegistrar {
     }
 }
 
+/// How long the agent waits for an answer to its HTTP check.
+const HTTP_CHECK_TIMEOUT: &str = "5s";
 /// Renewals within a TTL, so that one or two that fail do not make the instance critical.
 const RENEWALS_PER_TTL: u64 = 3;

@@ -64,6 +64,27 @@ fn consul_is_told_again_after_a_loss() {
 }
 
 #[test]
+fn instance_with_http_check_asks_whether_it_is_there() {
+    let asked = AtomicUsize::new(0);
+    let server = Origin::start(move |request| match request.method.as_str() {
+        "GET" if asked.fetch_add(1, Ordering::SeqCst) == 0 => Reply::status(404, "unknown service ID"),
+        _ => Reply::ok("{}"),
+    });
+    let url = "http://10.0.0.1:9091/status/ready";
+    let block = json!({"service": "gateway", "ttl": 1, "http_check": url, "check_interval": 3});
+    let registration = registration("consul", &server, block);
+    registration.start(|| true).unwrap();
+    server.wait_for_requests(4);
+    let (register, get) =
+        ("PUT /v1/agent/service/register", "GET /v1/agent/service/10.0.0.1%3Agateway%3A9080");
+    assert_eq!(calls(&server)[..4], [register, get, register, get]);
+    let told: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
+    let check = &told["Check"];
+    assert_eq!((&check["HTTP"], &check["Interval"]), (&json!(url), &json!("3s")));
+    assert!(check["TTL"].is_null());
+}
+
+#[test]
 fn eureka_gets_a_lease_and_its_renewals() {
     let server = Origin::start(|request| match request.method.as_str() {
         "POST" => Reply::status(204, ""),

@@ -65,7 +65,7 @@ pub(super) struct Share {
     waiting: RefCell<Vec<Id>>,
 }
 
-/// What a due target does.
+/// The next step of a due target.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Begin {
     /// It makes the check.
@@ -81,7 +81,7 @@ impl Share {
         Share { key, in_flight: Cell::new(None), last: RefCell::default(), waiting: RefCell::default() }
     }
 
-    /// What `target` does, which is due now and has checks at this interval.
+    /// The step of `target`, which is due now and has checks at this interval.
     pub(super) fn begin(&self, target: Id, now_ms: u64, interval_ms: u64) -> Begin {
         if self.in_flight.get().is_some() {
             self.waiting.borrow_mut().push(target);

@@ -163,8 +163,16 @@ fn change_breaker(protection: &Protection, breaker: &Breaker, now_ms: u64, event
     }
 }
 
+/// Takes back the ejections that rules of an earlier form made, where the new form has none.
+pub(crate) fn forget<'n>(nodes: impl Iterator<Item = &'n Arc<NodeState>>) {
+    for state in nodes {
+        NodeGuard::of(state).circuit.reset();
+        readmit(state, "the upstream ejects no nodes any more");
+    }
+}
+
 /// Clears the mark of an ejection.
-pub(super) fn readmit(state: &NodeState, cause: &str) {
+fn readmit(state: &NodeState, cause: &str) {
     state.mark(Unusable::Ejected, false, transition(cause));
 }
 

@@ -1,0 +1,31 @@
+//! The places that an exchange holds at the limits of its route, its consumer and its upstream, and for a tunnel at the node.
+//! They are given back when they are dropped.
+
+use crate::upstream::protection::Protection;
+use crate::upstream::protection::hold::{NodeHold, UpstreamPlace};
+use exchange::overload::gate::Entry;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct HeldPlaces {
+    pub(super) upstream: Option<UpstreamPlace>,
+    pub(super) route: Option<Entry>,
+    pub(super) consumer: Option<Entry>,
+    /// At the node of a tunnel.
+    node: Option<NodeHold>,
+}
+
+impl HeldPlaces {
+    /// With the place at a `node`; none if there is no place at all.
+    pub(super) fn with_node(self, node: Option<NodeHold>) -> Option<Box<HeldPlaces>> {
+        let places = HeldPlaces { node, ..self };
+        let HeldPlaces { upstream, route, consumer, node } = &places;
+        let is_any = upstream.is_some() || route.is_some() || consumer.is_some() || node.is_some();
+        is_any.then(|| Box::new(places))
+    }
+
+    /// Whether there is a place at the upstream with this protection.
+    pub(super) fn is_of(&self, protection: &Protection) -> bool {
+        self.upstream.as_ref().is_some_and(|place| place.is_of(protection))
+    }
+}
