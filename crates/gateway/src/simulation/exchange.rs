@@ -185,7 +185,6 @@ fn plan() -> Plan {
         node_link: Link::default(),
         faults: Faults::default(),
         second_listener: false,
-        is_protected: false,
         changes: 0,
         drain_after_ms: None,
         farewell_ms: 0,

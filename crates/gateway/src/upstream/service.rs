@@ -79,7 +79,7 @@ impl Upstreams {
         let state = states.of(upstream, &self.local);
         let (random, now_ms) = (env::random_u64(), self.local.now_ms());
         state.refresh(upstream, self.local.index, now_ms);
-        let WantedNode { key_hash, ref subset, sticky } = *wanted;
+        let WantedNode { key_hash, subset, sticky } = *wanted;
         let request = Request { key_hash, random, now_ms, tried, subset, sticky };
         state.choose(upstream, self.local.index, request).ok_or_else(|| {
             let note = state.nodes().note.clone().unwrap_or_else(|| "no node may be used".to_owned());
@@ -102,7 +102,7 @@ impl Upstreams {
         let nodes = state.refresh(upstream, self.local.index, now_ms);
         ejection::begin_probes(protection, &upstream.nodes, nodes, now_ms);
         state.refresh(upstream, self.local.index, now_ms);
-        let WantedNode { key_hash, ref subset, sticky } = *wanted;
+        let WantedNode { key_hash, subset, sticky } = *wanted;
         let request = Request { key_hash, random, now_ms, tried, subset, sticky };
         state.choose_admitted(upstream, self.local.index, request, admission)
     }

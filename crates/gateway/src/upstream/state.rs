@@ -194,7 +194,7 @@ impl UpstreamState {
     fn pick(&mut self, upstream: &Upstream, stagger: usize, request: Request<'_>) -> Option<usize> {
         let set: &NodeSet = self.nodes.get();
         let scope = self.plans.scope(upstream, request.subset)?;
-        let sticky = request.sticky.and_then(|tag| self.node_of_tag(tag, request.tried));
+        let sticky = request.sticky.and_then(|tag| self.node_of_tag(tag.get(), request.tried));
         match sticky.filter(|node| self.plans.is_in(scope, *node)) {
             Some(node) => Some(node),
             None => {

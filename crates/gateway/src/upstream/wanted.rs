@@ -1,20 +1,21 @@
 //! The wishes of a request about its node: the key of a consistent hash, the subset, and the node of its session.
 
-use smallvec::SmallVec;
+use std::num::NonZeroU64;
 
 use super::Upstream;
 use super::hash_key;
+use super::select::subset::name_hash;
 use exchange::Exchange;
 
-/// See the module. Of no meaning for another upstream.
+/// See the module. Of no meaning for another upstream. Small, because each exchange in flight holds one.
 #[derive(Default)]
 pub(crate) struct WantedNode {
     /// The hash of the key, for a method that uses one.
     pub(crate) key_hash: u32,
-    /// The name of the subset; empty for an upstream without subsets.
-    pub(crate) subset: SmallVec<[u8; 16]>,
+    /// The name of the subset, hashed; 0 for an upstream without subsets.
+    pub(crate) subset: u64,
     /// The tag of the node that the session is at.
-    pub(crate) sticky: Option<u64>,
+    pub(crate) sticky: Option<NonZeroU64>,
 }
 
 impl WantedNode {
@@ -27,11 +28,11 @@ impl WantedNode {
             let mut name = std::mem::take(&mut exchange.scratch);
             name.clear();
             subsets.name(exchange, &mut name);
-            wanted.subset.extend_from_slice(&name);
+            wanted.subset = name_hash(&name);
             exchange.scratch = name;
         }
         if let Some(sticky) = &upstream.policies.sticky {
-            wanted.sticky = sticky.wanted(exchange, now_ms);
+            wanted.sticky = sticky.wanted(exchange, now_ms).and_then(NonZeroU64::new);
         }
         wanted
     }

@@ -1,6 +1,8 @@
 //! A plan: the groups from which one worker chooses the nodes of an upstream, each with its balancer, in the order in which
 //! they are tried. The first attempt of a request goes to a group by its share.
 
+use std::num::NonZeroU64;
+
 use net::nodes::NodeSet;
 
 use super::divide::{Part, WHOLE};
@@ -19,10 +21,10 @@ pub(crate) struct Request<'a> {
     pub(crate) now_ms: u64,
     /// Endpoints that must not be chosen, because an attempt at them failed.
     pub(crate) tried: &'a [u64],
-    /// The name of the wanted subset; empty for an upstream without subsets.
-    pub(crate) subset: &'a [u8],
+    /// The name of the wanted subset, hashed; 0 for an upstream without subsets.
+    pub(crate) subset: u64,
     /// The tag of the node that the request's session is at.
-    pub(crate) sticky: Option<u64>,
+    pub(crate) sticky: Option<NonZeroU64>,
 }
 
 /// A group in use.
@@ -147,7 +149,7 @@ mod tests {
         let mut plan = Plan::new(kind, &set, &loads, 0, parts, None);
         let mut choose = |number: u32| {
             let (key_hash, random) = (number / 2, u64::from(number));
-            let request = Request { key_hash, random, now_ms: 0, tried: &[], subset: b"", sticky: None };
+            let request = Request { key_hash, random, now_ms: 0, tried: &[], subset: 0, sticky: None };
             plan.choose(&set, &loads, request).unwrap()
         };
         (0..10_000).map(&mut choose).collect()

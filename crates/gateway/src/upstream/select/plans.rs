@@ -72,9 +72,9 @@ impl Plans {
         (plan, division.is_in_panic)
     }
 
-    /// The nodes of a request that wants the subset called `name`; none if it must fail.
+    /// The nodes of a request that wants the subset with the name of this hash; none if it must fail.
     #[inline]
-    pub(crate) fn scope(&self, upstream: &Upstream, name: &[u8]) -> Option<Scope> {
+    pub(crate) fn scope(&self, upstream: &Upstream, name: u64) -> Option<Scope> {
         match (&self.index, &upstream.policies.subsets) {
             (Some(index), Some(subsets)) => index.scope(subsets, name),
             _ => Some(Scope::Whole),

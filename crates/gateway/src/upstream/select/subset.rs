@@ -2,6 +2,7 @@
 //! chosen. The values that occur are indexed when the node set changes, so that a request costs one look-up.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use net::nodes::{Node, NodeSet};
 use router::vars::Template;
@@ -57,15 +58,15 @@ impl Subsets {
         }
     }
 
-    /// The name of the subset that the node is in; none if it lacks one of the keys.
-    fn name_of(&self, node: &Node) -> Option<Box<[u8]>> {
+    /// The name of the subset that the node is in, hashed; none if it lacks one of the keys.
+    fn name_of(&self, node: &Node) -> Option<u64> {
         let marks = node.metadata.as_ref()?;
         let mut name = Vec::new();
         for key in &self.keys {
             name.extend_from_slice(marks.get(key)?.as_bytes());
             name.push(SEPARATOR);
         }
-        Some(name.into())
+        Some(name_hash(&name))
     }
 
     /// Whether the node is one of the fallback.
@@ -76,10 +77,20 @@ impl Subsets {
     }
 }
 
+/// The name of a subset as it is looked up. A client that finds another name with the same hash chooses a subset that it could
+/// have named as well.
+pub(crate) fn name_hash(name: &[u8]) -> u64 {
+    // With fixed keys, because the hash is made by one thread and looked up by another.
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// The subsets of one node set.
 #[derive(Debug, Default)]
 pub(crate) struct SubsetIndex {
-    by_name: HashMap<Box<[u8]>, u32>,
+    /// By the hash of its name, the number of a subset.
+    by_name: HashMap<u64, u32>,
     /// By node, its subset.
     of_node: Vec<Option<u32>>,
     /// By node, whether it is one of the fallback.
@@ -103,9 +114,9 @@ impl SubsetIndex {
         index
     }
 
-    /// The nodes of a request that wants the subset called `name`; none if it must fail.
-    pub(crate) fn scope(&self, subsets: &Subsets, name: &[u8]) -> Option<Scope> {
-        match (self.by_name.get(name), &subsets.fallback) {
+    /// The nodes of a request that wants the subset with the name of this hash; none if it must fail.
+    pub(crate) fn scope(&self, subsets: &Subsets, name: u64) -> Option<Scope> {
+        match (self.by_name.get(&name), &subsets.fallback) {
             (Some(number), _) => Some(Scope::Subset(*number)),
             (None, Fallback::Any) => Some(Scope::Whole),
             (None, Fallback::None) => None,
@@ -155,7 +166,7 @@ mod tests {
         let subsets = subsets(Fallback::None);
         let index = SubsetIndex::new(&subsets, &set);
         let nodes = |name: &[u8]| -> Option<Vec<usize>> {
-            let scope = index.scope(&subsets, name)?;
+            let scope = index.scope(&subsets, name_hash(name))?;
             Some((0..4).filter(|node| index.is_in(scope, *node)).collect())
         };
         assert_eq!(nodes(b"2\0eu\0"), Some(vec![1]));
@@ -171,7 +182,7 @@ mod tests {
         for (fallback, expected) in [(Fallback::Any, vec![0, 1]), (default, vec![1])] {
             let subsets = subsets(fallback);
             let index = SubsetIndex::new(&subsets, &set);
-            let scope = index.scope(&subsets, b"9\0eu\0").unwrap();
+            let scope = index.scope(&subsets, name_hash(b"9\0eu\0")).unwrap();
             assert_eq!((0..2).filter(|node| index.is_in(scope, *node)).collect::<Vec<_>>(), expected);
         }
     }
