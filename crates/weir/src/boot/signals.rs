@@ -1,5 +1,7 @@
 //! The signals of an instance, from its start to its end: HUP reloads, USR1 reopens the logs, USR2 starts a successor,
-//! TERM and QUIT drain, INT or a second TERM ends the process at once.
+//! TERM and QUIT leave registries and drain, INT or TERM during the drain ends the process at once.
+
+mod leave;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +14,7 @@ use gateway::observe::log_writer::LogWriter;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use self::leave::{Leaving, leave};
 use super::bridge::Gateway;
 use super::node::Node;
 use super::notify;
@@ -156,56 +159,6 @@ async fn end(node: Node, signals: &mut Signals) -> ExitCode {
     drain(node.gateway.clone(), signals, &Logs::of(&node), Duration::ZERO, how).await;
     shut_down(node).await;
     ExitCode::SUCCESS
-}
-
-/// How the time before a drain ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaving {
-    /// By itself, or by a second TERM or QUIT.
-    InTime,
-    /// By INT.
-    AtOnce,
-}
-
-/// Takes the instance out of its registries while it still serves, and waits for the `drain_delay` of the settings. TERM
-/// and QUIT end the wait, and the drain begins; INT ends also the drain.
-async fn leave(node: &Node, signals: &mut Signals) -> Leaving {
-    let delay = Duration::from_secs(node.settings.drain_delay_seconds);
-    if node.registration.is_none() && delay.is_zero() {
-        return Leaving::InTime;
-    }
-    node.gateway.leave();
-    let is_over = Arc::new(AtomicBool::new(false));
-    let abandon = Arc::clone(&is_over);
-    let registration = node.registration.clone();
-    let withdrawing = tokio::task::spawn_blocking(move || {
-        registration.is_none_or(|registration| registration.withdraw(&|| abandon.load(Ordering::Relaxed)))
-    });
-    let steps = async {
-        // Registrations that cannot be withdrawn are logged there.
-        let _ = withdrawing.await;
-        if !delay.is_zero() {
-            tracing::info!(
-                drain_delay_seconds = delay.as_secs(),
-                "the instance still accepts until it drains"
-            );
-            tokio::time::sleep(delay).await;
-        }
-    };
-    tokio::pin!(steps);
-    let outcome = loop {
-        tokio::select! {
-            () = &mut steps => break Leaving::InTime,
-            asked = signals.next() => match asked {
-                Asked::Drain => break Leaving::InTime,
-                Asked::Stop => break Leaving::AtOnce,
-                Asked::Reopen => Logs::of(node).reopen(),
-                Asked::Reload | Asked::Upgrade => {}
-            }
-        }
-    };
-    is_over.store(true, Ordering::Relaxed);
-    outcome
 }
 
 /// Ends the instance after another process has taken over: open requests and connections may go on for `grace`, and for
