@@ -1,6 +1,7 @@
 //! HTTP/2 to upstreams: a gateway in front of origins that are scripted frame by frame.
 
 mod connections;
+mod limits;
 pub(crate) mod origin;
 mod refusals;
 mod streams;

@@ -32,7 +32,7 @@ pub(crate) fn write<'a>(upstreams: impl Iterator<Item = &'a Upstream>, text: &mu
 }
 
 /// The identity without its slash, as in the log.
-fn name<'a>(upstream: &'a Upstream) -> &'a str {
+fn name(upstream: &Upstream) -> &str {
     upstream.identity.trim_start_matches('/')
 }
 
