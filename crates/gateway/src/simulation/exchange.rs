@@ -188,6 +188,7 @@ fn plan() -> Plan {
         changes: 0,
         drain_after_ms: None,
         farewell_ms: 0,
+        is_protected: false,
         planted: None,
     }
 }
