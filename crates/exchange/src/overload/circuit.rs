@@ -3,6 +3,7 @@
 //! takes no lock, only when it changes or gives a probe out.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -53,7 +54,7 @@ pub enum Admission {
 /// A probe of one opening. Its result is passed to [`Circuit::note`] once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    opening: u64,
+    opening: NonZeroU64,
 }
 
 /// The evidence that an ended request gives of the peer.
@@ -220,7 +221,8 @@ impl Circuit {
         if state.issued >= rules.half_open_requests {
             self.set_next_probe(now_ms + rules.base_open_ms);
         }
-        Admission::Probe(Probe { opening: state.opening })
+        let opening = NonZeroU64::new(state.opening).unwrap_or(NonZeroU64::MIN);
+        Admission::Probe(Probe { opening })
     }
 
     /// Counts the result of a request that [`Circuit::admit`] let through, as a `probe` if it was one.
@@ -272,7 +274,7 @@ impl Circuit {
     #[cold]
     fn end_probe(&self, rules: &CircuitRules, now_ms: u64, verdict: Verdict, probe: Probe) -> Option<Event> {
         let mut state = self.state.lock();
-        if state.phase != Phase::HalfOpen || state.opening != probe.opening {
+        if state.phase != Phase::HalfOpen || state.opening != probe.opening.get() {
             return None;
         }
         match verdict {

@@ -11,17 +11,20 @@ pub(crate) struct HeldPlaces {
     pub(super) upstream: Option<UpstreamPlace>,
     pub(super) route: Option<Entry>,
     pub(super) consumer: Option<Entry>,
-    /// At the node of a tunnel.
-    node: Option<NodeHold>,
+}
+
+/// The places that a tunnel holds until it ends.
+pub(crate) struct TunnelPlaces {
+    _exchange: HeldPlaces,
+    _node: Option<NodeHold>,
 }
 
 impl HeldPlaces {
     /// With the place at a `node`; none if there is no place at all.
-    pub(super) fn with_node(self, node: Option<NodeHold>) -> Option<Box<HeldPlaces>> {
-        let places = HeldPlaces { node, ..self };
-        let HeldPlaces { upstream, route, consumer, node } = &places;
+    pub(super) fn with_node(self, node: Option<NodeHold>) -> Option<Box<TunnelPlaces>> {
+        let HeldPlaces { upstream, route, consumer } = &self;
         let is_any = upstream.is_some() || route.is_some() || consumer.is_some() || node.is_some();
-        is_any.then(|| Box::new(places))
+        is_any.then(|| Box::new(TunnelPlaces { _exchange: self, _node: node }))
     }
 
     /// Whether there is a place at the upstream with this protection.

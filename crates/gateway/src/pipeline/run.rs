@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use super::min_rate::MinRateGuard;
-use super::places::HeldPlaces;
+use super::places::{HeldPlaces, TunnelPlaces};
 use crate::context::WorkerContext;
 use crate::runtime::Generation;
 use crate::upstream::protection::hold::NodeHold;
@@ -25,7 +25,7 @@ pub(crate) enum Outcome {
         /// How long the tunnel may be idle before it is closed, in milliseconds.
         idle_timeout_ms: u64,
         /// The places of the request, which a tunnel holds until it ends.
-        places: Option<Box<HeldPlaces>>,
+        places: Option<Box<TunnelPlaces>>,
     },
 }
 
@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
     }
 
     /// The places of this request for its tunnel, with the one at the `node`; none if it has none.
-    pub(super) fn places_of_tunnel(&self, node: Option<NodeHold>) -> Option<Box<HeldPlaces>> {
+    pub(super) fn places_of_tunnel(&self, node: Option<NodeHold>) -> Option<Box<TunnelPlaces>> {
         self.places.take().with_node(node)
     }
 

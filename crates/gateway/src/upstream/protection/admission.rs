@@ -78,7 +78,7 @@ impl<'p> NodeAdmission<'p> {
         let mut hold = NodeHold::new(node.state.clone(), self.protection.clone());
         match admission {
             None | Some(Admission::Closed) => {}
-            Some(Admission::Probe(probe)) => hold.probe = Some(probe),
+            Some(Admission::Probe(probe)) => hold.set_probe(probe),
             Some(Admission::Refused) if self.ignores_circuits || node.state.is(Unusable::Ejected) => {}
             // Dropping the hold gives the place back.
             Some(Admission::Refused) => return false,

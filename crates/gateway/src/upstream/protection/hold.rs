@@ -14,15 +14,30 @@ use exchange::overload::circuit::{Admission, Probe, Verdict};
 pub(crate) struct NodeHold {
     state: Arc<NodeState>,
     protection: Arc<Protection>,
+    /// Few requests are probes, and every request keeps the space for a hold.
+    probes: Option<Box<Probes>>,
+}
+
+#[derive(Default)]
+struct Probes {
     /// The request is a probe of the node.
-    pub(super) probe: Option<Probe>,
+    node: Option<Probe>,
     /// The request is a probe of the upstream.
-    breaker_probe: Option<Probe>,
+    breaker: Option<Probe>,
 }
 
 impl NodeHold {
     pub(super) fn new(state: Arc<NodeState>, protection: Arc<Protection>) -> NodeHold {
-        NodeHold { state, protection, probe: None, breaker_probe: None }
+        NodeHold { state, protection, probes: None }
+    }
+
+    /// The request is a probe of the node.
+    pub(super) fn set_probe(&mut self, probe: Probe) {
+        self.probes.get_or_insert_default().node = Some(probe);
+    }
+
+    fn take_probes(&mut self) -> (Option<Probe>, Option<Probe>) {
+        self.probes.take().map_or((None, None), |probes| (probes.node, probes.breaker))
     }
 
     /// One more place at the node of an attempt that is repeated there; its limit does not count, because the attempt
@@ -38,7 +53,7 @@ impl NodeHold {
         match self.protection.shared.breaker.admit(&breaker.circuit, now_ms) {
             Admission::Closed => true,
             Admission::Probe(probe) => {
-                self.breaker_probe = Some(probe);
+                self.probes.get_or_insert_default().breaker = Some(probe);
                 true
             }
             Admission::Refused => false,
@@ -47,14 +62,15 @@ impl NodeHold {
 
     /// Counts the result of the attempt; the place is held on.
     pub(crate) fn note(&mut self, upstream: &Upstream, result: &AttemptResult, now_ms: u64) {
+        let (node_probe, breaker_probe) = self.take_probes();
         if let Some(breaker) = &self.protection.breaker {
             let verdict = result.verdict(&breaker.failures);
-            ejection::note_breaker(&self.protection, breaker, now_ms, verdict, self.breaker_probe.take());
+            ejection::note_breaker(&self.protection, breaker, now_ms, verdict, breaker_probe);
         }
         if let Some(rules) = &self.protection.ejection {
             let verdict = result.verdict(&rules.failures);
             let nodes = ejection::Nodes { protection: &self.protection, rules, cell: &upstream.nodes };
-            nodes.note(&self.state, now_ms, verdict, result.latency_us, self.probe.take());
+            nodes.note(&self.state, now_ms, verdict, result.latency_us, node_probe);
         }
     }
 }
@@ -62,11 +78,12 @@ impl NodeHold {
 impl Drop for NodeHold {
     fn drop(&mut self) {
         // A probe without a result is given out again; it was taken if there was one.
+        let (node_probe, breaker_probe) = self.take_probes();
         let guard = NodeGuard::of(&self.state);
-        if let (Some(probe), Some(rules)) = (self.probe.take(), &self.protection.ejection) {
+        if let (Some(probe), Some(rules)) = (node_probe, &self.protection.ejection) {
             guard.circuit.note(&rules.circuit, 1, Verdict::Unknown, Some(probe));
         }
-        if let (Some(probe), Some(breaker)) = (self.breaker_probe.take(), &self.protection.breaker) {
+        if let (Some(probe), Some(breaker)) = (breaker_probe, &self.protection.breaker) {
             self.protection.shared.breaker.note(&breaker.circuit, 1, Verdict::Unknown, Some(probe));
         }
         guard.requests.leave();
