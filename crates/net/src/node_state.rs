@@ -76,6 +76,14 @@ impl NodeStates {
         self.version.load(Ordering::Relaxed)
     }
 
+    /// As [`NodeStates::version`], for a reader that takes the states next: they include every transition that the version
+    /// counts.
+    pub fn version_before_states(&self) -> u64 {
+        // Acquire, because a reader that stored a new version with an old state would keep that state until the next
+        // transition.
+        self.version.load(Ordering::Acquire)
+    }
+
     /// Notes that a set with nodes was published.
     pub(crate) fn set_in_use(&self) {
         self.is_in_use.store(true, Ordering::Relaxed);
