@@ -2,6 +2,7 @@
 //! down or comes up. Active checks run once per process on a thread of their own (`monitor`); passive ones are the
 //! workers' own observations. Both count in [`net::node_health::NodeHealth`], which workers read through the node's state.
 
+mod checks;
 pub(crate) mod counts;
 mod grpc;
 mod io;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use model::resource::HealthChecks;
 use net::env;
 use net::node_health::{CheckResult, HealthSnapshot};
-use net::node_state::Transition;
+use net::node_state::{NodeState, NodeStates, Transition};
 use net::nodes::{Node, NodeSet};
 use parking_lot::Mutex;
 use stdx::published::Published;
@@ -151,7 +152,7 @@ impl Health {
         let is_over = self.is_over.lock();
         if *is_over {
             // Those that took the place of these begin anew.
-            return forget_verdict(node);
+            return forget_verdict(&node.state, "the checks were changed");
         }
         if !node.state.follow_health(Transition { at_ms: now_ms(), cause: cause.as_str().into() }) {
             return;
@@ -168,14 +169,15 @@ impl Health {
     }
 }
 
-/// Forgets every verdict on the nodes of `set`, because their checks were changed or removed.
-pub(crate) fn forget_verdicts(set: &NodeSet) {
-    set.nodes.iter().for_each(forget_verdict);
+/// Forgets every verdict on the nodes of an upstream, because their checks were changed or removed. Nodes that left the set
+/// are among them: such a node could come back when no check is left that brings it up.
+pub(crate) fn forget_verdicts(states: &NodeStates) {
+    states.held().iter().for_each(|state| forget_verdict(state, "the checks were changed"));
 }
 
-fn forget_verdict(node: &Node) {
-    node.state.health().reset();
-    node.state.follow_health(Transition { at_ms: now_ms(), cause: "the checks were changed".into() });
+fn forget_verdict(state: &NodeState, cause: &str) {
+    state.health().reset();
+    state.follow_health(Transition { at_ms: now_ms(), cause: cause.into() });
 }
 
 /// Milliseconds since 1970.
@@ -194,26 +196,41 @@ mod tests {
     use super::*;
     use crate::upstream::balance::testing::set;
 
-    #[test]
-    fn checks_that_are_over_take_no_node_out() {
+    fn health(cell: &Arc<Published<NodeSet>>) -> Health {
         let written: HealthChecks =
             serde_json::from_str(r#"{"active": {"unhealthy": {"tcp_failures": 1}}}"#).unwrap();
-        let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
         let kind = ProbeKind::Tcp;
         let probe = Probe { kind, tls: None, host: ProbeHost::Checks(None), port: None, timeout_ms: 1 };
-        let health = Health::new(&"/upstreams/1".into(), &cell, &written, probe, Arc::default());
+        Health::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())
+    }
+
+    fn fail(health: &Health, node: &Node) -> bool {
+        let rules = &health.active.rules;
+        health.note(node, Source::Active, rules, Observation::TcpFailure, || "a test".into());
+        node.state.is(Unusable::Unhealthy)
+    }
+
+    #[test]
+    fn checks_that_are_over_take_no_node_out() {
+        let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
+        let health = health(&cell);
         let node = cell.load().nodes[0].clone();
-        let fail = || {
-            let rules = &health.active.rules;
-            health.note(&node, Source::Active, rules, Observation::TcpFailure, || "a test".into());
-            node.state.is(Unusable::Unhealthy)
-        };
-        assert!(fail());
+        assert!(fail(&health, &node));
         let why = node.state.last(Unusable::Unhealthy).map(|last| last.cause);
         assert_eq!(why.as_deref(), Some("active checks: 1 TCP failure, the last: a test"));
         health.end();
-        forget_verdicts(&cell.load());
-        assert!(!fail());
+        forget_verdicts(&cell.load().states);
+        assert!(!fail(&health, &node));
         assert_eq!(node.state.health().snapshot(), HealthSnapshot::default(), "the next checks begin anew");
+    }
+
+    #[test]
+    fn verdict_on_a_node_that_left_is_forgotten() {
+        let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
+        let held = cell.load();
+        assert!(fail(&health(&cell), &held.nodes[0]));
+        cell.publish(Arc::new(NodeSet { states: held.states.clone(), ..NodeSet::default() }));
+        forget_verdicts(&cell.load().states);
+        assert!(held.nodes[0].state.is_usable());
     }
 }

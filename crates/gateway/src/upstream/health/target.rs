@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use model::outbound::OutboundPolicy;
 use net::nodes::Node;
@@ -39,11 +38,6 @@ impl Target {
     /// Where connections of the check go.
     pub(super) fn address(&self) -> SocketAddr {
         self.check.key.address
-    }
-
-    /// Whether it is the same node, reached as before.
-    pub(super) fn is_of(&self, node: &Node) -> bool {
-        Arc::ptr_eq(&self.node.state, &node.state)
     }
 }
 
