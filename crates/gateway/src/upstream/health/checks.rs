@@ -1,6 +1,7 @@
 //! The active checks of every upstream: they follow the node sets, make the checks that are due, and count the outcomes at
 //! the nodes' states. They run on one thread.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ struct CheckedUpstream {
 struct CheckedTarget {
     health: Arc<Health>,
     target: Target,
+    /// The beginning of the last check that was counted.
+    counted_ms: Cell<Option<u64>>,
 }
 
 /// A check that has ended. There are as many at most as checks in flight, so that the channel needs no bound of its own.
@@ -160,7 +163,9 @@ impl Checks {
                     address is {what}; the setting outbound_allow lists what may be asked all the same");
             }
             let health = upstream.health.clone();
-            self.targets.insert(id, Rc::new(CheckedTarget { health, target }));
+            let counted_ms =
+                self.targets.get(&id).map_or_else(Cell::default, |before| before.counted_ms.clone());
+            self.targets.insert(id, Rc::new(CheckedTarget { health, target, counted_ms }));
             upstream.targets.push(id);
         }
         let left: Vec<Id> = kept.into_values().collect();
@@ -180,17 +185,17 @@ impl Checks {
     /// Begins the check of a target on a task of its own, unless one that is the same serves it.
     fn begin(&mut self, id: Id, now_ms: u64) {
         let Some(checked) = self.targets.get(&id).cloned() else { return };
-        let CheckedTarget { health, target } = &*checked;
+        let CheckedTarget { health, target, counted_ms } = &*checked;
         let check = target.check.clone();
-        match check.begin(id, now_ms, health.interval_ms(&target.node)) {
+        match check.begin(id, now_ms, health.interval_ms(&target.node), counted_ms.get()) {
             Begin::Wait => return,
-            Begin::Take(outcome) => return self.take_outcome(id, Some(&outcome)),
+            Begin::Take(began_ms, outcome) => return self.take_outcome(id, began_ms, Some(&outcome)),
             Begin::Check => {}
         }
         let ending = Ending { id, check, outcome: None, ends: self.ends.clone() };
         env::spawn(async move {
             let mut ending = ending;
-            let CheckedTarget { health, target } = &*checked;
+            let CheckedTarget { health, target, .. } = &*checked;
             ending.outcome = Some(match target.refused {
                 Some(what) => CheckOutcome::new(Observation::TcpFailure, format!("the address is {what}")),
                 None => health.active.probe.check(&target.check.key).await,
@@ -204,18 +209,19 @@ impl Checks {
         if let Some(outcome) = &outcome {
             self.counts.checked(outcome.observation);
         }
-        let waiting = check.ended(outcome.as_ref());
+        let (began_ms, waiting) = check.ended(outcome.as_ref());
         for id in std::iter::once(id).chain(waiting) {
-            self.take_outcome(id, outcome.as_ref());
+            self.take_outcome(id, began_ms, outcome.as_ref());
         }
     }
 
-    /// Counts an outcome for a target. That of a node that has left meanwhile is dropped.
-    fn take_outcome(&mut self, id: Id, outcome: Option<&CheckOutcome>) {
+    /// Counts the outcome of the check that began at `began_ms` for a target. That of a node that has left meanwhile is dropped.
+    fn take_outcome(&mut self, id: Id, began_ms: u64, outcome: Option<&CheckOutcome>) {
         let Some(checked) = self.targets.get(&id) else {
             return self.schedule.ended(id, now_ms(), 0);
         };
-        let CheckedTarget { health, target } = &**checked;
+        let CheckedTarget { health, target, counted_ms } = &**checked;
+        counted_ms.set(Some(began_ms));
         if let Some(outcome) = outcome {
             if let Some(observation) = outcome.observation {
                 let rules = &health.active.rules;
