@@ -188,7 +188,7 @@ impl Checks {
         let CheckedTarget { health, target, counted_ms } = &*checked;
         let check = target.check.clone();
         match check.begin(id, now_ms, health.interval_ms(&target.node), counted_ms.get()) {
-            Begin::Wait => return,
+            Begin::Wait => return self.schedule.waits(id),
             Begin::Take(began_ms, outcome) => return self.take_outcome(id, began_ms, Some(&outcome)),
             Begin::Check => {}
         }
