@@ -18,10 +18,11 @@ mod target;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::resource::HealthChecks;
 use net::env;
-use net::node_health::{CheckResult, HealthSnapshot};
+use net::node_health::{CheckResult, HealthTurn};
 use net::node_state::{NodeState, NodeStates, Transition};
 use net::nodes::{Node, NodeSet};
 use parking_lot::Mutex;
@@ -43,9 +44,10 @@ pub(crate) struct Health {
     /// As they are written: another text begins anew.
     written: Box<HealthChecks>,
     counts: Arc<HealthCounts>,
-    /// Other checks, or none, have taken the place of these. Locked while a verdict is marked, so that none comes behind the
-    /// end; a worker may hold an earlier generation for long.
-    is_over: Mutex<bool>,
+    /// Other checks, or none, have taken the place of these; a worker may hold an earlier generation for long.
+    is_over: AtomicBool,
+    /// Locked while a verdict is marked, so that none comes behind the end.
+    marking: Mutex<()>,
 }
 
 /// Checks that ask the nodes.
@@ -82,13 +84,15 @@ impl Health {
             passive: written.passive.as_ref().map(|passive| Rules::new(&passive.healthy, &passive.unhealthy)),
             written: Box::new(written.clone()),
             counts,
-            is_over: Mutex::new(false),
+            is_over: AtomicBool::new(false),
+            marking: Mutex::new(()),
         }
     }
 
     /// Ends these checks: from now on they take no node out.
     pub(crate) fn end(&self) {
-        *self.is_over.lock() = true;
+        let _marking = self.marking.lock();
+        self.is_over.store(true, Ordering::Relaxed);
     }
 
     /// Whether `other` checks the same nodes in the same way, so that it may go on.
@@ -118,7 +122,7 @@ impl Health {
         self.written.active.host.as_deref()
     }
 
-    /// Counts an observation of a node. Costs one relaxed load for a good one of a healthy node.
+    /// Counts an observation of a node, unless the checks are over. Costs two relaxed loads for a good one of a healthy node.
     #[inline]
     fn note(
         &self,
@@ -129,15 +133,19 @@ impl Health {
         detail: impl FnOnce() -> Cow<'static, str>,
     ) {
         let Some((result, limit)) = rules.judge(observation) else { return };
-        if let Some(snapshot) = node.state.health().count(result, limit) {
-            self.turn(node, source, result, snapshot, &detail());
+        // The counters belong to the checks that took the place of these.
+        if self.is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(turn) = node.state.health().count(result, limit) {
+            self.turn(node, source, result, turn, &detail());
         }
     }
 
     /// A node went down or came up.
     #[cold]
-    fn turn(&self, node: &Node, source: Source, result: CheckResult, snapshot: HealthSnapshot, detail: &str) {
-        let count = snapshot.count(result);
+    fn turn(&self, node: &Node, source: Source, result: CheckResult, turn: HealthTurn, detail: &str) {
+        let count = turn.after.count(result);
         let what = match (result, count) {
             (CheckResult::Success, 1) => "success",
             (CheckResult::Success, _) => "successes",
@@ -149,16 +157,23 @@ impl Health {
             (CheckResult::Timeout, _) => "timeouts",
         };
         let cause = format!("{} checks: {count} {what}, the last: {detail}", source.as_str());
-        let is_over = self.is_over.lock();
-        if *is_over {
-            // Those that took the place of these begin anew.
-            return forget_verdict(&node.state, "the checks were changed");
+        let marking = self.marking.lock();
+        if self.is_over.load(Ordering::Relaxed) {
+            // The checks ended while the result was counted. Only that result is taken back, because those that took their
+            // place may have found the node down since.
+            let cause = "the checks were changed";
+            if node.state.health().undo(turn) {
+                node.state.follow_health(Transition { at_ms: now_ms(), cause: cause.into() });
+            } else {
+                forget_verdict(&node.state, cause);
+            }
+            return;
         }
         if !node.state.follow_health(Transition { at_ms: now_ms(), cause: cause.as_str().into() }) {
             return;
         }
-        drop(is_over);
-        let is_down = snapshot.state.is_down();
+        drop(marking);
+        let is_down = turn.after.state.is_down();
         self.counts.turned(source, is_down);
         let (upstream, address, host) = (&*self.identity, node.endpoint.address, &*node.host);
         if is_down {
@@ -191,6 +206,7 @@ fn milliseconds(duration: std::time::Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use net::node_health::HealthSnapshot;
     use net::node_state::Unusable;
 
     use super::*;
@@ -232,5 +248,30 @@ mod tests {
         cell.publish(Arc::new(NodeSet { states: held.states.clone(), ..NodeSet::default() }));
         forget_verdicts(&cell.load().states);
         assert!(held.nodes[0].state.is_usable());
+    }
+
+    #[test]
+    fn checks_that_are_over_keep_a_later_verdict() {
+        let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
+        let (before, now) = (health(&cell), health(&cell));
+        let node = cell.load().nodes[0].clone();
+        before.end();
+        forget_verdicts(&cell.load().states);
+        assert!(fail(&now, &node));
+        let verdict = node.state.health().snapshot();
+        before.note(&node, Source::Passive, &before.active.rules, Observation::Success, || "a test".into());
+        assert!(node.state.is(Unusable::Unhealthy));
+        assert_eq!(node.state.health().snapshot(), verdict);
+    }
+
+    #[test]
+    fn result_counted_at_the_end_of_checks_is_undone() {
+        let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
+        let health = health(&cell);
+        let node = cell.load().nodes[0].clone();
+        let turn = node.state.health().count(CheckResult::TcpFailure, 1).unwrap();
+        health.end();
+        health.turn(&node, Source::Passive, CheckResult::TcpFailure, turn, "a test");
+        assert_eq!((node.state.is_usable(), node.state.health().snapshot()), (true, turn.before));
     }
 }
