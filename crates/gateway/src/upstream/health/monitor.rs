@@ -2,8 +2,11 @@
 //! checked; the checks themselves are in `checks`.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 
 use model::outbound::OutboundPolicy;
 use net::env;
@@ -17,6 +20,8 @@ use super::counts::HealthCounts;
 
 /// Due times are rounded up to this, so that 10,000 checks in a second wake the thread 100 times at most.
 const STEP_MS: u64 = 10;
+/// Pause after a panic, so that one that comes back does not take a CPU.
+const RESTART_AFTER_MS: u64 = 1_000;
 
 /// See the module. Dropping it ends the thread.
 pub struct HealthMonitor {
@@ -35,8 +40,29 @@ struct Shared {
 /// Changes that the thread has not taken up: one for each upstream at most.
 #[derive(Default)]
 struct Inbox {
-    changes: HashMap<Arc<str>, Option<Arc<Health>>>,
+    changes: Changes,
+    /// The checks of all upstreams, with which a thread that panicked begins again.
+    in_force: HashMap<Arc<str>, Arc<Health>>,
     is_closed: bool,
+}
+
+/// The checks of upstreams by identity; none where an upstream has none any more.
+type Changes = HashMap<Arc<str>, Option<Arc<Health>>>;
+
+impl Inbox {
+    fn set(&mut self, identity: &Arc<str>, health: Option<Arc<Health>>) {
+        match &health {
+            Some(health) => drop(self.in_force.insert(identity.clone(), health.clone())),
+            None => drop(self.in_force.remove(identity)),
+        }
+        self.changes.insert(identity.clone(), health);
+    }
+
+    /// All checks in force become changes, because the thread begins anew.
+    fn begin_anew(&mut self) {
+        let in_force = self.in_force.iter();
+        self.changes = in_force.map(|(identity, health)| (identity.clone(), Some(health.clone()))).collect();
+    }
 }
 
 impl HealthMonitor {
@@ -63,10 +89,10 @@ impl HealthMonitor {
                 return Ok(());
             }
             let shared = self.shared.clone();
-            env::service("health", move || run(shared))?;
+            env::service("health", move || restarting(shared))?;
             *is_running = true;
         }
-        self.shared.inbox.lock().changes.insert(identity.clone(), health);
+        self.shared.inbox.lock().set(identity, health);
         self.shared.changed.notify_one();
         Ok(())
     }
@@ -82,6 +108,27 @@ impl Drop for HealthMonitor {
         self.shared.inbox.lock().is_closed = true;
         self.shared.changed.notify_one();
     }
+}
+
+/// Makes the checks; begins anew after a panic, which is a fault of the gateway.
+async fn restarting(shared: Arc<Shared>) {
+    while has_panicked(run(shared.clone())).await {
+        tracing::error!(
+            "the thread of health checks panicked, which is a fault of the gateway; all checks begin again"
+        );
+        env::sleep_ms(RESTART_AFTER_MS).await;
+        shared.inbox.lock().begin_anew();
+    }
+}
+
+/// Runs a future to its end; true if it panicked.
+async fn has_panicked(future: impl Future<Output = ()>) -> bool {
+    let mut future = Box::pin(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(|()| false),
+        Err(_) => Poll::Ready(true),
+    })
+    .await
 }
 
 async fn run(shared: Arc<Shared>) {
@@ -106,5 +153,45 @@ async fn run(shared: Arc<Shared>) {
             Some(end) = ended.recv() => checks.take_end(end),
             () = env::sleep_ms(pause_ms) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stdx::published::Published;
+
+    use super::*;
+    use crate::upstream::balance::testing::set;
+    use crate::upstream::health::{Probe, ProbeHost, ProbeKind};
+
+    #[tokio::test]
+    async fn panic_is_caught_after_the_first_poll() {
+        assert!(!has_panicked(tokio::task::yield_now()).await);
+        let panics = async {
+            tokio::task::yield_now().await;
+            panic!("a test");
+        };
+        assert!(has_panicked(panics).await);
+    }
+
+    #[test]
+    fn checks_in_force_begin_again_after_a_panic() {
+        let health = || {
+            let written = serde_json::from_str(r#"{"active": {}}"#).unwrap();
+            let (kind, host) = (ProbeKind::Tcp, ProbeHost::Checks(None));
+            let probe = Probe { kind, tls: None, host, port: None, timeout_ms: 1 };
+            let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
+            Arc::new(Health::new(&"/upstreams/1".into(), &cell, &written, probe, Arc::default()))
+        };
+        let mut inbox = Inbox::default();
+        let (stays, gone): (Arc<str>, Arc<str>) = ("/upstreams/1".into(), "/upstreams/2".into());
+        inbox.set(&stays, Some(health()));
+        inbox.set(&gone, Some(health()));
+        inbox.changes.clear();
+        inbox.set(&gone, None);
+        inbox.begin_anew();
+        let checked: Vec<&Arc<str>> = inbox.changes.keys().collect();
+        assert_eq!(checked, [&stays]);
+        assert!(inbox.changes[&stays].is_some());
     }
 }
