@@ -12,6 +12,7 @@ use stdx::prometheus_text::{header, sample};
 
 use super::Upstream;
 use super::protection_report;
+use super::server_name::without_port_str;
 
 /// The nodes in the metrics at most; a scrape of more would be megabytes.
 const STATUS_MAX: usize = 10_000;
@@ -36,7 +37,7 @@ fn node_report(node: &Node, is_checked: bool, is_protected: bool) -> NodeReport 
     let snapshot = node.state.health().snapshot();
     NodeReport {
         address: node.endpoint.address,
-        host: without_port(&node.host).into(),
+        host: shown_host(&node.host).into(),
         weight: node.weight,
         priority: node.priority,
         unhealthy: transition(node, Unusable::Unhealthy),
@@ -47,12 +48,8 @@ fn node_report(node: &Node, is_checked: bool, is_protected: bool) -> NodeReport 
 }
 
 /// The host of an authority; an IPv6 address is without brackets.
-fn without_port(authority: &str) -> &str {
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    };
-    host.trim_matches(['[', ']'])
+fn shown_host(authority: &str) -> &str {
+    without_port_str(authority).trim_matches(['[', ']'])
 }
 
 /// Since when and why `reason` applies; none where it does not.
@@ -69,7 +66,7 @@ pub fn health(upstream: &Upstream) -> Option<UpstreamHealth> {
         NodeStatus {
             ip: node.endpoint.address.ip().to_string(),
             port: health.checked_port(node),
-            hostname: Some(health.written_host().unwrap_or(without_port(&node.host)).into()),
+            hostname: Some(health.written_host().unwrap_or(shown_host(&node.host)).into()),
             status: verdict(snapshot),
             counter: counter(snapshot),
             reason: transition(node, Unusable::Unhealthy).map(|transition| transition.cause),
@@ -128,7 +125,7 @@ mod tests {
     #[test]
     fn hosts_are_shown_without_their_port() {
         for (authority, host) in [("a.test:80", "a.test"), ("a.test", "a.test"), ("[::1]:80", "::1")] {
-            assert_eq!(without_port(authority), host);
+            assert_eq!(shown_host(authority), host);
         }
     }
 }

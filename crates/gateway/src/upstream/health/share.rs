@@ -14,7 +14,7 @@ use super::schedule::Id;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CheckKey {
     pub(super) address: SocketAddr,
-    /// Without a port; an IPv6 address is in brackets.
+    /// With a port only where `upstream_host` or `host` is written with one; an IPv6 address is in brackets.
     pub(super) host: Box<str>,
     /// The bytes of an HTTP check, the service of one by gRPC; none for a connection alone.
     pub(super) asks: Asks,

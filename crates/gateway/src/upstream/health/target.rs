@@ -6,6 +6,7 @@ use std::rc::Rc;
 use model::outbound::OutboundPolicy;
 use net::nodes::Node;
 
+use super::super::server_name::without_port_str;
 use super::probe::{Probe, ProbeHost, ProbeKind};
 use super::share::{Asks, CheckKey, Share, Shares};
 
@@ -60,12 +61,9 @@ fn host(rule: &ProbeHost, written: &str, address: IpAddr) -> String {
 
 /// The host name of a node that is written as one, without its port.
 fn name(written: &str) -> Option<&str> {
-    let name = match written.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => written,
-    };
-    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    (!is_address && !name.contains(':')).then_some(name)
+    let is_address = |text: &str| text.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let name = without_port_str(written);
+    (!is_address(written) && !is_address(name)).then_some(name)
 }
 
 #[cfg(test)]
@@ -87,6 +85,14 @@ mod tests {
         ];
         for (rule, written, address, expected) in cases {
             assert_eq!(host(&rule, written, address.parse().unwrap()), expected, "{rule:?} {written}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_no_names() {
+        let cases = [("n.test:80", Some("n.test")), ("10.0.0.1", None), ("[::1]:80", None), ("::1", None)];
+        for (written, expected) in cases {
+            assert_eq!(name(written), expected, "{written}");
         }
     }
 }
