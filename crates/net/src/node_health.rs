@@ -41,6 +41,15 @@ pub struct HealthSnapshot {
     pub counts: [u8; 4],
 }
 
+/// A result by which a node came up or went down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthTurn {
+    /// The snapshot before the result.
+    pub before: HealthSnapshot,
+    /// The snapshot with it.
+    pub after: HealthSnapshot,
+}
+
 /// The health of one node.
 #[derive(Debug, Default)]
 pub struct NodeHealth(AtomicU64);
@@ -106,19 +115,28 @@ impl NodeHealth {
         HealthSnapshot::unpack(self.0.load(Ordering::Relaxed))
     }
 
-    /// Counts one `result`, of which `limit` in a row decide; 0 does not count it. Returns the snapshot behind it if the
+    /// Counts one `result`, of which `limit` in a row decide; 0 does not count it. Returns the turn if the
     /// node came up or went down by it. Costs one relaxed load where the node is fully healthy and the result good.
     #[inline]
-    pub fn count(&self, result: CheckResult, limit: u8) -> Option<HealthSnapshot> {
+    pub fn count(&self, result: CheckResult, limit: u8) -> Option<HealthTurn> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             let before = HealthSnapshot::unpack(word);
             let after = before.after(result, limit)?;
             match self.0.compare_exchange_weak(word, after.pack(), Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return (before.state.is_down() != after.state.is_down()).then_some(after),
+                Ok(_) => {
+                    let has_turned = before.state.is_down() != after.state.is_down();
+                    return has_turned.then_some(HealthTurn { before, after });
+                }
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// Takes back the result of `turn`; false if other results were counted since.
+    pub fn undo(&self, turn: HealthTurn) -> bool {
+        let (from, to) = (turn.after.pack(), turn.before.pack());
+        self.0.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Forgets every result: the node is healthy again.
@@ -156,11 +174,24 @@ mod tests {
         ];
         let health = NodeHealth::default();
         for (index, (result, limit, state, counts, has_changed)) in steps.into_iter().enumerate() {
-            let told = health.count(result, limit);
+            let turn = health.count(result, limit);
             assert_eq!(health.snapshot(), HealthSnapshot { state, counts }, "step {index}");
-            assert_eq!(told.map(|told| told.state), has_changed.then_some(state), "step {index}");
+            assert_eq!(turn.map(|turn| turn.after.state), has_changed.then_some(state), "step {index}");
         }
         health.reset();
         assert_eq!(health.snapshot(), HealthSnapshot::default());
+    }
+
+    #[test]
+    fn turn_is_undone_unless_results_followed() {
+        let health = NodeHealth::default();
+        assert_eq!(health.count(Timeout, 3), None);
+        let before = health.snapshot();
+        let turn = health.count(HttpFailure, 1).unwrap();
+        assert!(health.undo(turn) && health.snapshot() == before);
+        let turn = health.count(HttpFailure, 1).unwrap();
+        health.count(Success, 2);
+        let now = health.snapshot();
+        assert!(!health.undo(turn) && health.snapshot() == now);
     }
 }

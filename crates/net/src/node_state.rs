@@ -76,9 +76,23 @@ impl NodeStates {
         self.version.load(Ordering::Relaxed)
     }
 
+    /// As [`NodeStates::version`], for a reader that takes the states next: they include every transition that the version
+    /// counts.
+    pub fn version_before_states(&self) -> u64 {
+        // Acquire, because a reader that stored a new version with an old state would keep that state until the next
+        // transition.
+        self.version.load(Ordering::Acquire)
+    }
+
     /// Notes that a set with nodes was published.
     pub(crate) fn set_in_use(&self) {
         self.is_in_use.store(true, Ordering::Relaxed);
+    }
+
+    /// The states that anything holds: those of the current set, and of nodes that left it while a worker still has an
+    /// earlier set.
+    pub fn held(&self) -> Vec<Arc<NodeState>> {
+        self.known.lock().values().filter_map(Weak::upgrade).collect()
     }
 
     /// The state of the node with this address and written host, made if no node set holds it.
@@ -206,7 +220,10 @@ mod tests {
         assert!(!Arc::ptr_eq(&first, &states.of(address(80), &Arc::from("b:80"))));
         first.mark(Unusable::Unhealthy, true, at(1));
         drop(first);
-        assert!(states.of(address(80), &host).is_usable(), "a node that left is forgotten");
+        assert_eq!(states.held().len(), 0);
+        let again = states.of(address(80), &host);
+        assert!(again.is_usable(), "a node that left is forgotten");
+        assert!(Arc::ptr_eq(&again, &states.held()[0]));
     }
 
     #[test]

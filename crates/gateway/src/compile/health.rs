@@ -93,7 +93,7 @@ impl Compiler {
             before.end();
         }
         if kept.is_none() && (before.is_some() || checks.is_some()) {
-            health::forget_verdicts(&cell.load());
+            health::forget_verdicts(&cell.load().states);
         }
         let Some((written, probe)) = checks else {
             if before.is_some() {

@@ -21,7 +21,7 @@ impl Availability {
     /// The view of `set` as its states are now, at `now_ms` of the monotonic clock and `wall_ms` since 1970.
     pub(crate) fn of(set: &NodeSet, policies: &Policies, now_ms: u64, wall_ms: u64) -> Availability {
         // The version first, so that a transition in between makes the view stale.
-        let version = set.states.version();
+        let version = set.states.version_before_states();
         let usable = set.nodes.iter().map(|node| node.state.is_usable()).collect();
         let mut next_ms = u64::MAX;
         let weight = |node: &net::nodes::Node| {

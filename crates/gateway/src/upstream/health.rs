@@ -2,6 +2,7 @@
 //! down or comes up. Active checks run once per process on a thread of their own (`monitor`); passive ones are the
 //! workers' own observations. Both count in [`net::node_health::NodeHealth`], which workers read through the node's state.
 
+mod checks;
 pub(crate) mod counts;
 mod grpc;
 mod io;
@@ -17,11 +18,12 @@ mod target;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::resource::HealthChecks;
 use net::env;
-use net::node_health::{CheckResult, HealthSnapshot};
-use net::node_state::Transition;
+use net::node_health::{CheckResult, HealthTurn};
+use net::node_state::{NodeState, NodeStates, Transition};
 use net::nodes::{Node, NodeSet};
 use parking_lot::Mutex;
 use stdx::published::Published;
@@ -42,9 +44,10 @@ pub(crate) struct Health {
     /// As they are written: another text begins anew.
     written: Box<HealthChecks>,
     counts: Arc<HealthCounts>,
-    /// Other checks, or none, have taken the place of these. Locked while a verdict is marked, so that none comes behind the
-    /// end; a worker may hold an earlier generation for long.
-    is_over: Mutex<bool>,
+    /// Other checks, or none, have taken the place of these; a worker may hold an earlier generation for long.
+    is_over: AtomicBool,
+    /// Locked while a verdict is marked, so that none comes behind the end.
+    marking: Mutex<()>,
 }
 
 /// Checks that ask the nodes.
@@ -81,13 +84,15 @@ impl Health {
             passive: written.passive.as_ref().map(|passive| Rules::new(&passive.healthy, &passive.unhealthy)),
             written: Box::new(written.clone()),
             counts,
-            is_over: Mutex::new(false),
+            is_over: AtomicBool::new(false),
+            marking: Mutex::new(()),
         }
     }
 
     /// Ends these checks: from now on they take no node out.
     pub(crate) fn end(&self) {
-        *self.is_over.lock() = true;
+        let _marking = self.marking.lock();
+        self.is_over.store(true, Ordering::Relaxed);
     }
 
     /// Whether `other` checks the same nodes in the same way, so that it may go on.
@@ -117,7 +122,7 @@ impl Health {
         self.written.active.host.as_deref()
     }
 
-    /// Counts an observation of a node. Costs one relaxed load for a good one of a healthy node.
+    /// Counts an observation of a node, unless the checks are over. Costs two relaxed loads for a good one of a healthy node.
     #[inline]
     fn note(
         &self,
@@ -128,15 +133,19 @@ impl Health {
         detail: impl FnOnce() -> Cow<'static, str>,
     ) {
         let Some((result, limit)) = rules.judge(observation) else { return };
-        if let Some(snapshot) = node.state.health().count(result, limit) {
-            self.turn(node, source, result, snapshot, &detail());
+        // The counters belong to the checks that took the place of these.
+        if self.is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(turn) = node.state.health().count(result, limit) {
+            self.turn(node, source, result, turn, &detail());
         }
     }
 
     /// A node went down or came up.
     #[cold]
-    fn turn(&self, node: &Node, source: Source, result: CheckResult, snapshot: HealthSnapshot, detail: &str) {
-        let count = snapshot.count(result);
+    fn turn(&self, node: &Node, source: Source, result: CheckResult, turn: HealthTurn, detail: &str) {
+        let count = turn.after.count(result);
         let what = match (result, count) {
             (CheckResult::Success, 1) => "success",
             (CheckResult::Success, _) => "successes",
@@ -148,16 +157,23 @@ impl Health {
             (CheckResult::Timeout, _) => "timeouts",
         };
         let cause = format!("{} checks: {count} {what}, the last: {detail}", source.as_str());
-        let is_over = self.is_over.lock();
-        if *is_over {
-            // Those that took the place of these begin anew.
-            return forget_verdict(node);
+        let marking = self.marking.lock();
+        if self.is_over.load(Ordering::Relaxed) {
+            // The checks ended while the result was counted. Only that result is taken back, because those that took their
+            // place may have found the node down since.
+            let cause = "the checks were changed";
+            if node.state.health().undo(turn) {
+                node.state.follow_health(Transition { at_ms: now_ms(), cause: cause.into() });
+            } else {
+                forget_verdict(&node.state, cause);
+            }
+            return;
         }
         if !node.state.follow_health(Transition { at_ms: now_ms(), cause: cause.as_str().into() }) {
             return;
         }
-        drop(is_over);
-        let is_down = snapshot.state.is_down();
+        drop(marking);
+        let is_down = turn.after.state.is_down();
         self.counts.turned(source, is_down);
         let (upstream, address, host) = (&*self.identity, node.endpoint.address, &*node.host);
         if is_down {
@@ -168,14 +184,15 @@ impl Health {
     }
 }
 
-/// Forgets every verdict on the nodes of `set`, because their checks were changed or removed.
-pub(crate) fn forget_verdicts(set: &NodeSet) {
-    set.nodes.iter().for_each(forget_verdict);
+/// Forgets every verdict on the nodes of an upstream, because their checks were changed or removed. Nodes that left the set
+/// are among them: such a node could come back when no check is left that brings it up.
+pub(crate) fn forget_verdicts(states: &NodeStates) {
+    states.held().iter().for_each(|state| forget_verdict(state, "the checks were changed"));
 }
 
-fn forget_verdict(node: &Node) {
-    node.state.health().reset();
-    node.state.follow_health(Transition { at_ms: now_ms(), cause: "the checks were changed".into() });
+fn forget_verdict(state: &NodeState, cause: &str) {
+    state.health().reset();
+    state.follow_health(Transition { at_ms: now_ms(), cause: cause.into() });
 }
 
 /// Milliseconds since 1970.
@@ -189,31 +206,72 @@ fn milliseconds(duration: std::time::Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use net::node_health::HealthSnapshot;
     use net::node_state::Unusable;
 
     use super::*;
     use crate::upstream::balance::testing::set;
 
-    #[test]
-    fn checks_that_are_over_take_no_node_out() {
+    fn health(cell: &Arc<Published<NodeSet>>) -> Health {
         let written: HealthChecks =
             serde_json::from_str(r#"{"active": {"unhealthy": {"tcp_failures": 1}}}"#).unwrap();
-        let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
         let kind = ProbeKind::Tcp;
         let probe = Probe { kind, tls: None, host: ProbeHost::Checks(None), port: None, timeout_ms: 1 };
-        let health = Health::new(&"/upstreams/1".into(), &cell, &written, probe, Arc::default());
+        Health::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())
+    }
+
+    fn fail(health: &Health, node: &Node) -> bool {
+        let rules = &health.active.rules;
+        health.note(node, Source::Active, rules, Observation::TcpFailure, || "a test".into());
+        node.state.is(Unusable::Unhealthy)
+    }
+
+    #[test]
+    fn checks_that_are_over_take_no_node_out() {
+        let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
+        let health = health(&cell);
         let node = cell.load().nodes[0].clone();
-        let fail = || {
-            let rules = &health.active.rules;
-            health.note(&node, Source::Active, rules, Observation::TcpFailure, || "a test".into());
-            node.state.is(Unusable::Unhealthy)
-        };
-        assert!(fail());
+        assert!(fail(&health, &node));
         let why = node.state.last(Unusable::Unhealthy).map(|last| last.cause);
         assert_eq!(why.as_deref(), Some("active checks: 1 TCP failure, the last: a test"));
         health.end();
-        forget_verdicts(&cell.load());
-        assert!(!fail());
+        forget_verdicts(&cell.load().states);
+        assert!(!fail(&health, &node));
         assert_eq!(node.state.health().snapshot(), HealthSnapshot::default(), "the next checks begin anew");
+    }
+
+    #[test]
+    fn verdict_on_a_node_that_left_is_forgotten() {
+        let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
+        let held = cell.load();
+        assert!(fail(&health(&cell), &held.nodes[0]));
+        cell.publish(Arc::new(NodeSet { states: held.states.clone(), ..NodeSet::default() }));
+        forget_verdicts(&cell.load().states);
+        assert!(held.nodes[0].state.is_usable());
+    }
+
+    #[test]
+    fn checks_that_are_over_keep_a_later_verdict() {
+        let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
+        let (before, now) = (health(&cell), health(&cell));
+        let node = cell.load().nodes[0].clone();
+        before.end();
+        forget_verdicts(&cell.load().states);
+        assert!(fail(&now, &node));
+        let verdict = node.state.health().snapshot();
+        before.note(&node, Source::Passive, &before.active.rules, Observation::Success, || "a test".into());
+        assert!(node.state.is(Unusable::Unhealthy));
+        assert_eq!(node.state.health().snapshot(), verdict);
+    }
+
+    #[test]
+    fn result_counted_at_the_end_of_checks_is_undone() {
+        let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
+        let health = health(&cell);
+        let node = cell.load().nodes[0].clone();
+        let turn = node.state.health().count(CheckResult::TcpFailure, 1).unwrap();
+        health.end();
+        health.turn(&node, Source::Passive, CheckResult::TcpFailure, turn, "a test");
+        assert_eq!((node.state.is_usable(), node.state.health().snapshot()), (true, turn.before));
     }
 }

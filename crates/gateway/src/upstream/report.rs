@@ -1,5 +1,6 @@
 //! An upstream and its nodes as reports and metrics show them. It changes nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::report::{
@@ -12,6 +13,7 @@ use stdx::prometheus_text::{header, sample};
 
 use super::Upstream;
 use super::protection_report;
+use super::server_name::without_port_str;
 
 /// The nodes in the metrics at most; a scrape of more would be megabytes.
 const STATUS_MAX: usize = 10_000;
@@ -36,7 +38,7 @@ fn node_report(node: &Node, is_checked: bool, is_protected: bool) -> NodeReport 
     let snapshot = node.state.health().snapshot();
     NodeReport {
         address: node.endpoint.address,
-        host: without_port(&node.host).into(),
+        host: shown_host(&node.host).into(),
         weight: node.weight,
         priority: node.priority,
         unhealthy: transition(node, Unusable::Unhealthy),
@@ -47,12 +49,8 @@ fn node_report(node: &Node, is_checked: bool, is_protected: bool) -> NodeReport 
 }
 
 /// The host of an authority; an IPv6 address is without brackets.
-fn without_port(authority: &str) -> &str {
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    };
-    host.trim_matches(['[', ']'])
+fn shown_host(authority: &str) -> &str {
+    without_port_str(authority).trim_matches(['[', ']'])
 }
 
 /// Since when and why `reason` applies; none where it does not.
@@ -69,7 +67,7 @@ pub fn health(upstream: &Upstream) -> Option<UpstreamHealth> {
         NodeStatus {
             ip: node.endpoint.address.ip().to_string(),
             port: health.checked_port(node),
-            hostname: Some(health.written_host().unwrap_or(without_port(&node.host)).into()),
+            hostname: Some(health.written_host().unwrap_or(shown_host(&node.host)).into()),
             status: verdict(snapshot),
             counter: counter(snapshot),
             reason: transition(node, Unusable::Unhealthy).map(|transition| transition.cause),
@@ -93,13 +91,24 @@ pub fn write_status<'u>(upstreams: impl Iterator<Item = &'u Arc<Upstream>>, text
     );
     let mut left = STATUS_MAX;
     for upstream in upstreams.filter_map(|upstream| health(upstream)) {
-        for node in upstream.nodes.iter().take(left) {
-            let is_up = matches!(node.status, Verdict::Healthy | Verdict::MostlyHealthy);
-            let owner = format_args!("/apisix{}", upstream.name).to_string();
-            sample(text, name, &[("name", &owner), ("ip", &node.ip), ("port", &node.port)], u8::from(is_up));
+        let owner = format!("/apisix{}", upstream.name);
+        let nodes = up_by_address(&upstream.nodes);
+        for ((ip, port), is_up) in nodes.iter().take(left) {
+            sample(text, name, &[("name", &owner), ("ip", ip), ("port", port)], u8::from(*is_up));
         }
-        left = left.saturating_sub(upstream.nodes.len());
+        left = left.saturating_sub(nodes.len());
     }
+}
+
+/// Whether the node of each address is up. Two nodes have one address where they are written by two names or where the checks
+/// have a port of their own; the address is up only if both are, because a scrape with a series twice is refused.
+fn up_by_address(nodes: &[NodeStatus]) -> BTreeMap<(&str, u16), bool> {
+    let mut up = BTreeMap::new();
+    for node in nodes {
+        let is_up = matches!(node.status, Verdict::Healthy | Verdict::MostlyHealthy);
+        *up.entry((&*node.ip, node.port)).or_insert(true) &= is_up;
+    }
+    up
 }
 
 fn verdict(snapshot: HealthSnapshot) -> Verdict {
@@ -128,7 +137,26 @@ mod tests {
     #[test]
     fn hosts_are_shown_without_their_port() {
         for (authority, host) in [("a.test:80", "a.test"), ("a.test", "a.test"), ("[::1]:80", "::1")] {
-            assert_eq!(without_port(authority), host);
+            assert_eq!(shown_host(authority), host);
         }
+    }
+
+    #[test]
+    fn address_of_two_nodes_has_the_worse_verdict() {
+        let node = |ip: &str, status: Verdict| NodeStatus {
+            ip: ip.into(),
+            port: 80,
+            hostname: None,
+            status,
+            counter: counter(HealthSnapshot::default()),
+            reason: None,
+        };
+        let nodes = [
+            node("10.0.0.2", Verdict::MostlyUnhealthy),
+            node("10.0.0.1", Verdict::Healthy),
+            node("10.0.0.2", Verdict::Healthy),
+        ];
+        let expected = BTreeMap::from([(("10.0.0.1", 80), true), (("10.0.0.2", 80), false)]);
+        assert_eq!(up_by_address(&nodes), expected);
     }
 }

@@ -24,6 +24,11 @@ pub(crate) fn of<'e>(exchange: &'e Exchange, upstream: &'e Upstream, node_host: 
 }
 
 /// An authority without its port. An IPv6 address keeps its brackets.
+pub(super) fn without_port_str(authority: &str) -> &str {
+    // The cut is at a colon, which is no part of another character.
+    &authority[..without_port(authority.as_bytes()).len()]
+}
+
 fn without_port(authority: &[u8]) -> &[u8] {
     match authority.iter().rposition(|byte| *byte == b':') {
         Some(colon) if !authority[colon..].contains(&b']') => &authority[..colon],

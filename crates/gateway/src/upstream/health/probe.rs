@@ -10,6 +10,7 @@ use net::tls::client::ClientTls;
 use net::transport::Transport;
 use net::{env, tls};
 
+use super::super::server_name::without_port_str;
 use super::grpc;
 use super::io::{read_some, write_all};
 use super::outcome::CheckOutcome;
@@ -79,8 +80,10 @@ impl Probe {
         let mut transport = match &self.tls {
             None => Transport::from(stream),
             Some(identity) => {
+                // `upstream_host` and `host` may have a port, which is no part of a server name.
+                let name = without_port_str(host);
                 // Boxed, so that checks without TLS do not pay for its size.
-                match Box::pin(tls::client::handshake(stream, *address, host, identity)).await {
+                match Box::pin(tls::client::handshake(stream, *address, name, identity)).await {
                     Ok(stream) => Transport::from(stream),
                     Err(error) => return CheckOutcome::no_tls(&error),
                 }

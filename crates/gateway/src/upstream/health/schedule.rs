@@ -2,9 +2,10 @@
 //! the time and makes no check.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 
-/// Checks in flight at once in the whole process: each has a descriptor, and dead nodes hold theirs for a timeout.
+/// Checks in flight at once in the whole process: each has a descriptor, and dead nodes hold theirs for a timeout. Targets
+/// that wait for the check of another one have none and are not counted.
 pub(super) const IN_FLIGHT_MAX: usize = 512;
 /// The first check of a node comes within this time, however long its interval is.
 const FIRST_WITHIN_MS: u64 = 10_000;
@@ -20,13 +21,16 @@ pub(super) struct Schedule {
     /// Targets with the group of each; bounded by the nodes of all upstreams.
     targets: HashMap<Id, Id>,
     groups: HashMap<Id, Group>,
-    /// Targets with a check in flight, and its beginning.
+    /// Targets with a check in flight or that wait for that of another target, and its beginning.
     in_flight: HashMap<Id, InFlight>,
+    /// Of them, those with a check of their own.
+    own_checks: usize,
 }
 
 struct InFlight {
     group: Id,
     began_ms: u64,
+    has_own_check: bool,
 }
 
 /// The targets of one upstream.
@@ -56,14 +60,16 @@ impl Schedule {
 
     /// Removes targets; the results of their checks in flight are to be dropped.
     pub(super) fn remove(&mut self, targets: &[Id]) {
-        for target in targets {
-            let group = self.targets.remove(target);
-            if let Some(group) = group.and_then(|group| self.groups.get_mut(&group)) {
-                group.waiting.retain(|waiting| waiting != target);
-            }
-        }
-        let Schedule { due, targets, .. } = self;
+        let left: HashSet<Id> = targets.iter().filter_map(|target| self.targets.remove(target)).collect();
+        let Schedule { due, targets, groups, .. } = self;
         due.retain(|Reverse((_, target))| targets.contains_key(target));
+        for group in left {
+            // The end of a check makes one waiting target due. If that target is removed before its check begins, no check is
+            // left of which the end would wake the others, so they become due again.
+            let waiting = groups.get_mut(&group).map(|group| std::mem::take(&mut group.waiting));
+            let stay = waiting.into_iter().flatten().filter(|target| targets.contains_key(target));
+            due.extend(stay.map(|target| Reverse((0, target))));
+        }
     }
 
     /// Removes a group without targets.
@@ -73,7 +79,7 @@ impl Schedule {
 
     /// The next target to ask now, which is in flight from now on.
     pub(super) fn take_due(&mut self, now_ms: u64) -> Option<Id> {
-        while self.in_flight.len() < IN_FLIGHT_MAX {
+        while self.own_checks < IN_FLIGHT_MAX {
             let Reverse((at_ms, target)) = *self.due.peek()?;
             if at_ms > now_ms {
                 return None;
@@ -86,15 +92,25 @@ impl Schedule {
                 continue;
             }
             group.in_flight += 1;
-            self.in_flight.insert(target, InFlight { group: group_id, began_ms: now_ms });
+            self.own_checks += 1;
+            let in_flight = InFlight { group: group_id, began_ms: now_ms, has_own_check: true };
+            self.in_flight.insert(target, in_flight);
             return Some(target);
         }
         None
     }
 
+    /// The target that was taken waits for the check of another one, so that it holds no descriptor.
+    pub(super) fn waits(&mut self, target: Id) {
+        let Some(in_flight) = self.in_flight.get_mut(&target) else { return };
+        self.own_checks -= usize::from(std::mem::take(&mut in_flight.has_own_check));
+    }
+
     /// The check of `target` has ended; its next one begins `interval_ms` after the beginning of this one, 0 makes none.
     pub(super) fn ended(&mut self, target: Id, now_ms: u64, interval_ms: u64) {
-        let Some(InFlight { group, began_ms }) = self.in_flight.remove(&target) else { return };
+        let Some(ended) = self.in_flight.remove(&target) else { return };
+        let InFlight { group, began_ms, has_own_check } = ended;
+        self.own_checks -= usize::from(has_own_check);
         if let Some(group) = self.groups.get_mut(&group) {
             group.in_flight -= 1;
             if let Some(next) = group.waiting.pop_front() {
@@ -108,7 +124,7 @@ impl Schedule {
 
     /// The time of the next check that may begin; none while as many are in flight as may be.
     pub(super) fn next_ms(&self) -> Option<u64> {
-        if self.in_flight.len() >= IN_FLIGHT_MAX {
+        if self.own_checks >= IN_FLIGHT_MAX {
             return None;
         }
         self.due.peek().map(|Reverse((at_ms, _))| *at_ms)
@@ -192,5 +208,35 @@ mod tests {
         assert_eq!(schedule.next_ms(), None);
         schedule.ended(0, 1, 100);
         assert_eq!((schedule.next_ms(), due(&mut schedule, 1).len()), (Some(0), 1));
+    }
+    #[test]
+    fn waiting_targets_take_no_place_in_flight() {
+        let mut schedule = Schedule::default();
+        schedule.add_group(1, u32::MAX);
+        let count = IN_FLIGHT_MAX as u64;
+        (0..=count).for_each(|target| schedule.add(target, 1, 0, 100, 0));
+        assert_eq!(due(&mut schedule, 0).len(), IN_FLIGHT_MAX);
+        schedule.waits(7);
+        schedule.waits(7);
+        assert_eq!(due(&mut schedule, 0), [count], "one more check begins");
+        schedule.ended(7, 1, 0);
+        assert_eq!(schedule.next_ms(), None, "the end of the wait frees no place again");
+        (0..=count).for_each(|target| schedule.ended(target, 2, 0));
+        assert_eq!((schedule.own_checks, schedule.in_flight.len()), (0, 0));
+    }
+
+    #[test]
+    fn removed_due_target_leaves_none_waiting() {
+        let mut schedule = Schedule::default();
+        schedule.add_group(1, 1);
+        for target in [10, 11, 12, 13] {
+            schedule.add(target, 1, 0, 100, 0);
+        }
+        assert_eq!(due(&mut schedule, 0), [10]);
+        schedule.ended(10, 5, 0);
+        schedule.remove(&[11]);
+        assert_eq!(due(&mut schedule, 5), [12], "11 was due and nothing is in flight");
+        schedule.ended(12, 6, 0);
+        assert_eq!(due(&mut schedule, 6), [13]);
     }
 }

@@ -14,7 +14,7 @@ use super::schedule::Id;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CheckKey {
     pub(super) address: SocketAddr,
-    /// Without a port; an IPv6 address is in brackets.
+    /// With a port only where `upstream_host` or `host` is written with one; an IPv6 address is in brackets.
     pub(super) host: Box<str>,
     /// The bytes of an HTTP check, the service of one by gRPC; none for a connection alone.
     pub(super) asks: Asks,
@@ -61,7 +61,7 @@ pub(super) struct Share {
     in_flight: Cell<Option<u64>>,
     /// The last outcome, and when its check began.
     last: RefCell<Option<(u64, CheckOutcome)>>,
-    /// Targets that take the outcome of the check in flight; as many at most as checks may be in flight.
+    /// Targets that take the outcome of the check in flight; bounded by the nodes of all upstreams.
     waiting: RefCell<Vec<Id>>,
 }
 
@@ -72,8 +72,8 @@ pub(super) enum Begin {
     Check,
     /// It waits for the check in flight.
     Wait,
-    /// It takes this outcome.
-    Take(CheckOutcome),
+    /// It takes this outcome, of the check that began at this time.
+    Take(u64, CheckOutcome),
 }
 
 impl Share {
@@ -81,28 +81,30 @@ impl Share {
         Share { key, in_flight: Cell::new(None), last: RefCell::default(), waiting: RefCell::default() }
     }
 
-    /// The step of `target`, which is due now and has checks at this interval.
-    pub(super) fn begin(&self, target: Id, now_ms: u64, interval_ms: u64) -> Begin {
+    /// The step of `target`, which is due now, has checks at this interval, and last counted the check that began at
+    /// `counted_ms`. It never takes the outcome of that check again: passive checks may have taken the node out since.
+    pub(super) fn begin(&self, target: Id, now_ms: u64, interval_ms: u64, counted_ms: Option<u64>) -> Begin {
         if self.in_flight.get().is_some() {
             self.waiting.borrow_mut().push(target);
             return Begin::Wait;
         }
         if let Some((began_ms, outcome)) = &*self.last.borrow()
             && now_ms < began_ms.saturating_add(interval_ms / 2)
+            && counted_ms != Some(*began_ms)
         {
-            return Begin::Take(outcome.clone());
+            return Begin::Take(*began_ms, outcome.clone());
         }
         self.in_flight.set(Some(now_ms));
         Begin::Check
     }
 
-    /// The check has ended; returns the targets that waited for it. An outcome of none, or without an observation, serves no
-    /// later target.
-    pub(super) fn ended(&self, outcome: Option<&CheckOutcome>) -> Vec<Id> {
+    /// The check has ended; returns its beginning and the targets that waited for it. An outcome of none, or without an
+    /// observation, serves no later target.
+    pub(super) fn ended(&self, outcome: Option<&CheckOutcome>) -> (u64, Vec<Id>) {
         let began_ms = self.in_flight.take().unwrap_or_default();
         let useful = outcome.filter(|outcome| outcome.observation.is_some());
         *self.last.borrow_mut() = useful.map(|outcome| (began_ms, outcome.clone()));
-        std::mem::take(&mut *self.waiting.borrow_mut())
+        (began_ms, std::mem::take(&mut *self.waiting.borrow_mut()))
     }
 }
 
@@ -121,26 +123,48 @@ mod tests {
         let first = shares.of(key(1));
         assert!(Rc::ptr_eq(&first, &shares.of(key(1))));
         assert!(!Rc::ptr_eq(&first, &shares.of(key(2))));
-        first.begin(1, 0, 1_000);
+        first.begin(1, 0, 1_000, None);
         first.ended(Some(&CheckOutcome::status(200)));
         drop(first);
-        assert_eq!(shares.of(key(1)).begin(1, 0, 1_000), Begin::Check, "a check without holder is forgotten");
+        assert_eq!(
+            shares.of(key(1)).begin(1, 0, 1_000, None),
+            Begin::Check,
+            "a check without holder is forgotten"
+        );
     }
 
     #[test]
     fn outcome_serves_half_an_interval_from_its_beginning() {
         let share = Shares::default().of(key(1));
         let outcome = CheckOutcome::status(200);
-        assert_eq!(share.begin(1, 1_000, 1_000), Begin::Check);
-        assert_eq!((share.begin(2, 1_100, 1_000), share.begin(3, 1_700, 1_000)), (Begin::Wait, Begin::Wait));
-        assert_eq!(share.ended(Some(&outcome)), [2, 3]);
+        assert_eq!(share.begin(1, 1_000, 1_000, None), Begin::Check);
+        assert_eq!(
+            (share.begin(2, 1_100, 1_000, None), share.begin(3, 1_700, 1_000, None)),
+            (Begin::Wait, Begin::Wait)
+        );
+        assert_eq!(share.ended(Some(&outcome)), (1_000, vec![2, 3]));
         // now, interval → what the target does
-        assert_eq!(share.begin(4, 1_499, 1_000), Begin::Take(outcome.clone()));
-        assert_eq!(share.begin(4, 1_500, 2_000), Begin::Take(outcome));
-        assert_eq!(share.begin(4, 1_500, 1_000), Begin::Check);
-        assert_eq!(share.ended(None), Vec::<Id>::new());
-        assert_eq!(share.begin(5, 1_501, 1_000), Begin::Check, "a check that was not made serves no other");
+        assert_eq!(share.begin(4, 1_499, 1_000, None), Begin::Take(1_000, outcome.clone()));
+        assert_eq!(share.begin(4, 1_500, 2_000, None), Begin::Take(1_000, outcome));
+        assert_eq!(share.begin(4, 1_500, 1_000, None), Begin::Check);
+        assert_eq!(share.ended(None), (1_500, vec![]));
+        assert_eq!(
+            share.begin(5, 1_501, 1_000, None),
+            Begin::Check,
+            "a check that was not made serves no other"
+        );
         share.ended(Some(&CheckOutcome::not_made("no descriptor")));
-        assert_eq!(share.begin(5, 1_502, 1_000), Begin::Check);
+        assert_eq!(share.begin(5, 1_502, 1_000, None), Begin::Check);
+    }
+
+    #[test]
+    fn outcome_is_taken_once_by_a_target() {
+        let share = Shares::default().of(key(1));
+        let outcome = CheckOutcome::status(200);
+        assert_eq!(share.begin(1, 1_000, 10_000, None), Begin::Check);
+        share.ended(Some(&outcome));
+        // The interval grew to a minute since, because the node went down.
+        assert_eq!(share.begin(2, 11_000, 60_000, Some(900)), Begin::Take(1_000, outcome));
+        assert_eq!(share.begin(1, 11_000, 60_000, Some(1_000)), Begin::Check);
     }
 }

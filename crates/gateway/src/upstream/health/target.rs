@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use model::outbound::OutboundPolicy;
 use net::nodes::Node;
 
+use super::super::server_name::without_port_str;
 use super::probe::{Probe, ProbeHost, ProbeKind};
 use super::share::{Asks, CheckKey, Share, Shares};
 
@@ -40,11 +40,6 @@ impl Target {
     pub(super) fn address(&self) -> SocketAddr {
         self.check.key.address
     }
-
-    /// Whether it is the same node, reached as before.
-    pub(super) fn is_of(&self, node: &Node) -> bool {
-        Arc::ptr_eq(&self.node.state, &node.state)
-    }
 }
 
 /// The host name that a node is asked for: that of `pass_host`, else that of the checks, else the address (contract 2.3).
@@ -66,12 +61,9 @@ fn host(rule: &ProbeHost, written: &str, address: IpAddr) -> String {
 
 /// The host name of a node that is written as one, without its port.
 fn name(written: &str) -> Option<&str> {
-    let name = match written.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => written,
-    };
-    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    (!is_address && !name.contains(':')).then_some(name)
+    let is_address = |text: &str| text.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let name = without_port_str(written);
+    (!is_address(written) && !is_address(name)).then_some(name)
 }
 
 #[cfg(test)]
@@ -93,6 +85,14 @@ mod tests {
         ];
         for (rule, written, address, expected) in cases {
             assert_eq!(host(&rule, written, address.parse().unwrap()), expected, "{rule:?} {written}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_no_names() {
+        let cases = [("n.test:80", Some("n.test")), ("10.0.0.1", None), ("[::1]:80", None), ("::1", None)];
+        for (written, expected) in cases {
+            assert_eq!(name(written), expected, "{written}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::{Origin, Weir, wait_until};
 
-use super::{Checked, extend, gateway, nodes, quick, upstream, wait_for_states};
+use super::{Checked, answers, extend, gateway, nodes, quick, set, upstream, wait_for_states};
 use crate::support::BINARY;
 
 #[test]
@@ -54,9 +54,28 @@ fn node_that_comes_or_leaves_is_followed() {
     let asked = a.origin.requests().len();
     b.origin.wait_for_requests(3);
     assert!(a.origin.requests().len() <= asked + 1, "a node that left is asked no more");
-    a.set(200);
-    weir.put("upstreams/1", upstream(&[a.address(), b.address()], quick(json!({}))));
-    assert_eq!(nodes(&weir, "1")[0]["state"], "usable", "a node that left is forgotten");
+}
+
+#[test]
+fn node_that_left_is_forgotten_by_all_workers() {
+    let (a, b) = (Checked::start("a"), Checked::start("b"));
+    let weir = gateway(&[]);
+    // Down nodes are asked once a day, so that no check brings the node up again.
+    let checks = quick(json!({"unhealthy": {"interval": 86_400, "http_failures": 1}}));
+    set(&weir, upstream(&[a.address(), b.address()], checks.clone()));
+    // Workers that served requests hold the set with the node for as long as they are idle.
+    assert_eq!(answers(&weir), ["a", "b"]);
+    a.set(500);
+    wait_for_states(&weir, "1", &["unhealthy", "usable"]);
+    weir.put("upstreams/1", upstream(&[b.address()], checks));
+    let mut unchecked = upstream(&[b.address()], json!({}));
+    unchecked.as_object_mut().unwrap().remove("checks");
+    weir.put("upstreams/1", unchecked.clone());
+    let both = upstream(&[a.address(), b.address()], json!({}));
+    extend(&mut unchecked, json!({"nodes": both["nodes"]}));
+    weir.put("upstreams/1", unchecked);
+    wait_for_states(&weir, "1", &["usable", "usable"]);
+    assert_eq!(answers(&weir), ["a", "b"]);
 }
 
 #[test]
