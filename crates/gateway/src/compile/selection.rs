@@ -13,7 +13,6 @@ use super::Compiler;
 use crate::upstream::select::Policies;
 use crate::upstream::select::slow_start::SlowStart;
 use crate::upstream::select::sticky::{Sticky, StickyMode};
-use crate::upstream::select::sticky_sessions::StickySessions;
 use crate::upstream::select::subset::{Fallback, Subsets};
 use crate::upstream::select::zone::ZonePreference;
 
@@ -29,17 +28,22 @@ impl Compiler {
         self
     }
 
-    /// The policies of `written`; `before` is the stickiness that the upstream has until now.
+    /// The policies of `written`; `before` are those that the upstream has until now.
     pub(super) fn policies(
         &self,
         identity: &str,
         written: &Written,
-        before: Option<&Sticky>,
+        before: Option<&Policies>,
     ) -> Result<Policies, String> {
-        let Some(selection) = written.selection.as_deref() else { return Ok(Policies::default()) };
+        let is_in_panic = before.map(|before| before.is_in_panic.clone()).unwrap_or_default();
+        let Some(selection) = written.selection.as_deref() else {
+            return Ok(Policies { is_in_panic, ..Policies::default() });
+        };
         let Selection { panic_threshold, slow_start, overflow, zone_aware, subset, sticky } = selection;
         let zone = zone_aware.as_ref().zip(self.zone.as_deref());
-        let sticky = sticky.as_ref().map(|sticky| self::sticky(identity, sticky, before)).transpose()?;
+        let sticky_before = before.and_then(|before| before.sticky.as_deref());
+        let sticky =
+            sticky.as_ref().map(|sticky| self::sticky(identity, sticky, sticky_before)).transpose()?;
         Ok(Policies {
             panic_percent: *panic_threshold,
             slow_start: slow_start.as_ref().map(self::slow_start),
@@ -47,7 +51,7 @@ impl Compiler {
             zone: zone.map(|(zone, own)| preference(zone, own)),
             subsets: subset.as_ref().map(subsets).transpose()?.map(Box::new),
             sticky: sticky.map(Arc::new),
-            ..Policies::default()
+            is_in_panic,
         })
     }
 }
@@ -88,14 +92,14 @@ fn sticky(identity: &str, written: &WrittenSticky, before: Option<&Sticky>) -> R
         WrittenMode::Learn => {
             let ttl_ms = written.ttl.map_or(LEARNED_TTL_MS, super::upstream::milliseconds);
             let known = match before {
-                Some(Sticky { mode: StickyMode::Learn(sessions), cookie, .. })
-                    if *cookie == written.cookie && sessions.ttl_ms() == ttl_ms =>
+                Some(Sticky { mode: StickyMode::Learn { sessions, .. }, cookie, .. })
+                    if *cookie == written.cookie =>
                 {
                     Some(sessions.clone())
                 }
                 _ => None,
             };
-            StickyMode::Learn(known.unwrap_or_else(|| Arc::new(StickySessions::new(ttl_ms))))
+            StickyMode::Learn { sessions: known.unwrap_or_default(), ttl_ms }
         }
     };
     Ok(Sticky {
@@ -154,12 +158,14 @@ mod tests {
         let learn =
             |json: &str, before: Option<&Sticky>| sticky("/upstreams/1", &written(json), before).unwrap();
         let sessions = |sticky: &Sticky| match &sticky.mode {
-            StickyMode::Learn(sessions) => sessions.clone(),
+            StickyMode::Learn { sessions, .. } => sessions.clone(),
             StickyMode::Set(_) => unreachable!("the mode is learn"),
         };
         let first = learn(r#"{"mode":"learn","cookie":"a"}"#, None);
-        let same = learn(r#"{"mode":"learn","cookie":"a"}"#, Some(&first));
-        assert!(Arc::ptr_eq(&sessions(&first), &sessions(&same)));
+        for same in [r#"{"mode":"learn","cookie":"a"}"#, r#"{"mode":"learn","cookie":"a","ttl":60}"#] {
+            let same = learn(same, Some(&first));
+            assert!(Arc::ptr_eq(&sessions(&first), &sessions(&same)));
+        }
         let other = learn(r#"{"mode":"learn","cookie":"b"}"#, Some(&first));
         assert!(!Arc::ptr_eq(&sessions(&first), &sessions(&other)));
     }

@@ -137,7 +137,7 @@ impl Compiler {
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
         let retry =
             written.retry.as_deref().map(|policy| retry::policy(policy, before.map(|before| &**before)));
-        let sticky_before = before.and_then(|before| before.policies.sticky.clone());
+        let policies_before = before.map(|before| before.policies.clone());
         // Another method is another state machine and starts with empty state. The same method continues with the new
         // nodes.
         let before = before.filter(|before| before.balancer.name == balancer.name);
@@ -145,7 +145,7 @@ impl Compiler {
         let cell = cell
             .unwrap_or_else(|| Arc::new(Published::new(Arc::new(NodeSet { states, ..NodeSet::default() }))));
         let filled_before = before.and_then(|before| before.discovered.as_ref());
-        let policies = self.policies(identity, written, sticky_before.as_deref())?;
+        let policies = self.policies(identity, written, policies_before.as_deref())?;
         let default_port = written.scheme.default_port();
         let discovered = self.fill(written.discovery.as_deref(), &cell, plan, default_port, filled_before);
         let checks = written.checks.as_deref().zip(probe);

@@ -5,7 +5,8 @@ use net::nodes::NodeSet;
 
 use super::select::Policies;
 
-/// See the module.
+/// See the module. The default is the view of no nodes.
+#[derive(Default)]
 pub(crate) struct Availability {
     /// [`net::node_state::NodeStates::version`] when it was taken.
     version: u64,

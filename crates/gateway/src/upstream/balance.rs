@@ -98,11 +98,9 @@ impl Choice<'_> {
         self.loads.active(self.group.node(member))
     }
 
-    /// The first member that was not tried, from a place that `hash` chooses: the way out of methods that gave up.
-    pub fn first_untried(&self, hash: u32) -> Option<usize> {
-        let count = self.group.len();
-        let from = hash as usize % count.max(1);
-        (from..count).chain(0..from).find(|member| !self.is_tried(*member))
+    /// Whether a member was not tried.
+    pub fn has_untried(&self) -> bool {
+        (0..self.group.len()).any(|member| !self.is_tried(member))
     }
 }
 
@@ -141,6 +139,31 @@ mod tests {
         listed.sort_unstable();
         written.sort_unstable();
         assert_eq!(listed, written);
+    }
+
+    #[test]
+    fn starting_node_gets_its_part_with_each_method() {
+        const COUNT: usize = 10;
+        for kind in ["roundrobin", "least_conn", "ewma", "random"].map(|name| named(name).unwrap()) {
+            // requests in flight, part of the weight → choices of 10,000
+            for (busy, part, expected) in [(0, 0.1, 110), (0, 0.5, 526), (0, 1.0, 1_000), (40, 0.5, 526)] {
+                let mut bench = testing::Bench::new(kind, testing::set(&[1; COUNT]));
+                let weight = |node: usize| (node, if node == 9 { part } else { 1.0 });
+                bench.group = Group::new(&bench.set, 0, (0..COUNT).map(weight));
+                bench.rebuild(kind);
+                let (mut random, mut chosen, mut active) = (7, 0, std::collections::VecDeque::new());
+                for _ in 0..10_000 {
+                    bench.random = next_random(&mut random);
+                    active.push_back(bench.start().unwrap());
+                    chosen += u32::from(active.back() == Some(&9));
+                    if active.len() > busy {
+                        active.pop_front().into_iter().for_each(|node| bench.finish(node));
+                    }
+                }
+                let range = expected * 7 / 10..=expected * 14 / 10;
+                assert!(range.contains(&chosen), "{}, {busy} in flight: {chosen} at {part}", kind.name);
+            }
+        }
     }
 }
 

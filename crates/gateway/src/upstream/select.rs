@@ -37,8 +37,9 @@ pub struct Policies {
     pub subsets: Option<Box<Subsets>>,
     /// Requests of a session that stay at one node.
     pub sticky: Option<Arc<Sticky>>,
-    /// Whether all nodes are used because too few are usable; for the log.
-    pub(crate) is_in_panic: AtomicBool,
+    /// Whether all nodes are used because too few are usable; for the log. Shared with the policies before a change of the
+    /// configuration, so that a change does not log it again.
+    pub(crate) is_in_panic: Arc<AtomicBool>,
 }
 
 impl Policies {
@@ -52,7 +53,7 @@ impl Policies {
         let upstream = upstream.trim_start_matches('/');
         let percent = self.panic_percent;
         if is_in_panic {
-            tracing::warn!(%upstream, percent, "too few nodes of the upstream are usable: requests go to all of them");
+            tracing::warn!(%upstream, percent, "too few nodes of the upstream are usable: also unusable ones are used");
         } else {
             tracing::info!(%upstream, percent, "enough nodes of the upstream are usable again");
         }

@@ -82,7 +82,11 @@ impl Upstreams {
         let WantedNode { key_hash, subset, sticky } = *wanted;
         let request = Request { key_hash, random, now_ms, tried, subset, sticky };
         state.choose(upstream, self.local.index, request).ok_or_else(|| {
-            let note = state.nodes().note.clone().unwrap_or_else(|| "no node may be used".to_owned());
+            let note = match (&state.nodes().note, &upstream.policies.subsets) {
+                (Some(note), _) => note.clone(),
+                (None, Some(subsets)) if state.has_no_subset(upstream, subset) => subsets.none(),
+                _ => "no node may be used".to_owned(),
+            };
             Failure::new(Cause::NoNode, note)
         })
     }

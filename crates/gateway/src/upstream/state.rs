@@ -18,6 +18,7 @@ use super::select::Policies;
 use super::select::plan::Request;
 use super::select::plans::{Basis, Plans};
 use super::select::sticky::NodeTags;
+use super::select::subset::Scope;
 use exchange::overload::limiter::Limiter;
 
 /// Full nodes that a choice passes over by the balancing method; then any node with a place is taken, so that a set of many
@@ -62,12 +63,7 @@ impl UpstreamState {
             policies: upstream.policies.clone(),
             loads: Loads::new(nodes.get().nodes.len()),
             plans: Plans::default(),
-            availability: Availability::of(
-                nodes.get(),
-                &upstream.policies,
-                now_ms,
-                wall_ms(&upstream.policies),
-            ),
+            availability: Availability::default(),
             uses: upstream.balancer.uses,
             tags: None,
             limiter: None,
@@ -85,6 +81,11 @@ impl UpstreamState {
     /// Whether this state was made for `upstream` as it is now.
     pub(crate) fn fits(&self, upstream: &Upstream) -> bool {
         Arc::ptr_eq(&self.source, &upstream.nodes)
+    }
+
+    /// Whether no node has the metadata values that the request wants, and there is no fallback.
+    pub(crate) fn has_no_subset(&self, upstream: &Upstream, subset: u64) -> bool {
+        self.plans.scope(upstream, subset).is_none()
     }
 
     /// The selected node; none if it is gone.
@@ -119,8 +120,8 @@ impl UpstreamState {
         self.availability = Availability::of(set, policies, now_ms, wall_ms(&upstream.policies));
         self.policies = upstream.policies.clone();
         let basis = Basis { upstream, set, loads: &self.loads, availability: &self.availability, stagger };
-        self.plans = self.plans.rebuilt(&basis, indices);
-        policies.note_panic(&upstream.identity, self.plans.is_in_panic());
+        self.plans.rebuild(&basis, indices);
+        policies.note_panic(&upstream.identity, self.plans.is_in_panic(Scope::Whole));
         self.tags = policies.sticky.as_ref().map(|sticky| Box::new(NodeTags::of(sticky, set)));
     }
 
@@ -180,7 +181,7 @@ impl UpstreamState {
         let nodes = &self.nodes.get().nodes;
         let is_candidate = |index: &usize| {
             nodes[*index].weight > 0
-                && (self.availability.is_usable(*index) || self.plans.is_in_panic())
+                && (self.availability.is_usable(*index) || self.plans.is_in_panic(scope))
                 && self.plans.is_in(scope, *index)
                 && !admission.bars(&nodes[*index])
                 && !tried.contains(&nodes[*index].endpoint.id)
@@ -193,16 +194,18 @@ impl UpstreamState {
     #[inline]
     fn pick(&mut self, upstream: &Upstream, stagger: usize, request: Request<'_>) -> Option<usize> {
         let set: &NodeSet = self.nodes.get();
-        let scope = self.plans.scope(upstream, request.subset)?;
-        let sticky = request.sticky.and_then(|tag| self.node_of_tag(tag.get(), request.tried));
-        match sticky.filter(|node| self.plans.is_in(scope, *node)) {
-            Some(node) => Some(node),
-            None => {
-                let (loads, availability) = (&self.loads, &self.availability);
-                let basis = Basis { upstream, set, loads, availability, stagger };
-                self.plans.choose(&basis, scope, request)
-            }
+        let scope = self.plans.scope(upstream, request.subset);
+        let (loads, availability) = (&self.loads, &self.availability);
+        let basis = Basis { upstream, set, loads, availability, stagger };
+        if let Some(scope) = scope {
+            self.plans.prepare(&basis, scope);
         }
+        if let Some(tag) = request.sticky
+            && let Some(node) = self.node_of_session(tag.get(), scope, &request)
+        {
+            return Some(node);
+        }
+        self.plans.choose(&basis, scope?, request)
     }
 
     /// Counts an attempt at the node that was picked.
@@ -214,11 +217,15 @@ impl UpstreamState {
     }
 
     /// The node of a session, if it may be selected. Its weight does not count, so that a node with weight 0 keeps its
-    /// sessions while it is drained.
-    fn node_of_tag(&self, tag: u64, tried: &[u64]) -> Option<usize> {
+    /// sessions while it is drained, also as the last of its subset.
+    fn node_of_session(&self, tag: u64, scope: Option<Scope>, request: &Request<'_>) -> Option<usize> {
         let node = self.tags.as_ref()?.node(tag)?;
-        let is_usable = self.availability.is_usable(node) || self.plans.is_in_panic();
-        (is_usable && !tried.contains(&self.nodes.get().nodes[node].endpoint.id)).then_some(node)
+        let is_in = scope.is_some_and(|scope| self.plans.is_in(scope, node))
+            || self.plans.is_named(request.subset, node);
+        let is_in_panic = || self.plans.is_in_panic(scope.unwrap_or(Scope::Whole));
+        let is_usable = self.availability.is_usable(node) || is_in_panic();
+        let is_tried = request.tried.contains(&self.nodes.get().nodes[node].endpoint.id);
+        (is_in && is_usable && !is_tried).then_some(node)
     }
 
     /// The tag of the selected node, for an upstream with stickiness; none if the node is gone.

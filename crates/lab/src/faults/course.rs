@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
+
 use super::arrivals::{Arrivals, Share, WINDOW};
 use super::endpoint::Endpoints;
 use super::plan::{Fault, Phases, Switch};
 use super::refused::Refused;
 use crate::contender::Definition;
 use crate::load::{self, Check, Expectation, Manner, Plan, Target, Tls};
-use crate::result::{FaultRun, Protection, SickTraffic};
+use crate::result::{FaultRun, LoadOutcome, Protection, SickTraffic};
 use crate::run::{Interrupt, Stage};
 
 /// The conditions that all runs have in common.
@@ -32,6 +34,8 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 const WARM_UP_S: f64 = 0.5;
 /// Length of a measurement of capacity, in seconds.
 const CAPACITY_S: f64 = 1.0;
+/// Responses for each failure that a measurement of capacity may have, such as a connection that broke.
+const GOOD_PER_FAILURE: u64 = 100;
 /// Interval at which interrupts are noticed and refused connections are counted.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The path of all requests.
@@ -40,14 +44,15 @@ const PATH: &str = "/checked-out";
 const BESIDE: Duration = Duration::from_secs(180);
 
 impl Course<'_> {
-    /// Requests per second that the contender forwards with its default settings to three healthy endpoints.
+    /// Requests per second that the contender forwards with its default settings to three healthy endpoints. Fails if
+    /// more than a few requests fail, because the rate of all runs depends on it.
     pub(super) fn capacity(&mut self, definition: &Definition) -> anyhow::Result<f64> {
         let endpoints = self.endpoints(3)?;
         let running = self.stage.in_front_of(definition, &endpoints.addresses(), Protection::Default)?;
         let stop = AtomicBool::new(false);
         load::run(&plan(running.address, WARM_UP_S, None), &stop, || {})?;
         let outcome = load::run(&plan(running.address, CAPACITY_S, None), &stop, || {})?;
-        Ok(outcome.requests_per_second)
+        capacity_of(&outcome)
     }
 
     /// Measures one contender with one fault. Fails if it does not start, or ends before its time.
@@ -130,6 +135,18 @@ impl Course<'_> {
     }
 }
 
+/// The good responses per second of a measurement of capacity; none are a failure of the measurement, and so are failures
+/// of more than one request in [`GOOD_PER_FAILURE`].
+fn capacity_of(outcome: &LoadOutcome) -> anyhow::Result<f64> {
+    let failed = outcome.failures.all();
+    if outcome.requests == 0 || failed * GOOD_PER_FAILURE > outcome.requests {
+        let first = outcome.notes.first().map(|note| format!(": {note}")).unwrap_or_default();
+        let requests = outcome.requests;
+        bail!("its capacity could not be measured: {failed} failures, {requests} responses{first}");
+    }
+    Ok(outcome.requests_per_second)
+}
+
 /// The share of the first endpoint in the traffic of a time.
 fn share(endpoints: &Endpoints, refused: Option<&Refused>, from: Instant, until: Instant) -> Share {
     let received: Vec<Vec<u64>> =
@@ -167,5 +184,27 @@ fn plan(address: SocketAddr, seconds: f64, rate: Option<f64>) -> Plan {
             check: Check::Bytes,
             body: Some(b"checked-out response.".to_vec()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::Failures;
+
+    #[test]
+    fn capacity_needs_good_responses() {
+        let outcome = |requests, failures| LoadOutcome {
+            requests,
+            failures,
+            requests_per_second: 900.0,
+            ..LoadOutcome::default()
+        };
+        let of = |requests, failures| capacity_of(&outcome(requests, failures)).ok();
+        assert_eq!(of(1_000, Failures::default()), Some(900.0));
+        assert_eq!(of(1_000, Failures { broken: 10, ..Failures::default() }), Some(900.0));
+        assert_eq!(of(1_000, Failures { status: 11, ..Failures::default() }), None);
+        assert_eq!(of(0, Failures { timeout: 64, ..Failures::default() }), None);
+        assert_eq!(of(0, Failures::default()), None);
     }
 }

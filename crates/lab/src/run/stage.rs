@@ -117,10 +117,11 @@ impl Stage {
             scratch,
             certificates,
             ports,
+            // For endpoints that start before the first setup.
+            placement: Placement::on(&cores, 1),
             cores,
             interrupt,
             setup: None,
-            placement: Placement::default(),
             origin: None,
             running: BTreeMap::new(),
             started: 0,

@@ -8,6 +8,9 @@ use super::{Balancer, BalancerKind, Choice, Start, Uses};
 /// The most requests in flight at a node, for its share by weight.
 const BOUND: f64 = 1.25;
 
+/// Points of the ring that a retry looks at for a node below the bound, because there may be none among untried nodes.
+const RETRY_POINTS_MAX: usize = 1_024;
+
 /// The same node for the same key, as long as it has not too many requests.
 pub static KIND: BalancerKind = BalancerKind {
     name: "chash_bounded",
@@ -49,7 +52,8 @@ impl Balancer for BoundedHash {
             return Some(first);
         }
         // Unless members were tried there is always one with room, because the bounds add up to more than all requests.
-        Some(untried.find(|member| self.has_room(choice, *member)).unwrap_or(first))
+        let points = if choice.tried.is_empty() { usize::MAX } else { RETRY_POINTS_MAX };
+        Some(untried.take(points).find(|member| self.has_room(choice, *member)).unwrap_or(first))
     }
 
     fn load_changed(&mut self, member: usize, active: u32) {

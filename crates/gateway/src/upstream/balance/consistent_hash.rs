@@ -108,9 +108,9 @@ impl GroupRing {
 
     /// The members that were not tried in the order of the ring from the request's key on, with repetitions.
     pub(super) fn untried<'c>(&'c self, choice: &'c Choice<'_>) -> Option<impl Iterator<Item = usize> + 'c> {
-        if choice.tried.len() >= choice.group.len() {
-            // Otherwise a search of the whole ring would find out that none is left.
-            choice.first_untried(0)?;
+        // Otherwise a search of the whole ring would find out that none is left.
+        if choice.tried.len() >= choice.group.len() && !choice.has_untried() {
+            return None;
         }
         let ring = self.0.as_ref().or_else(|| shared(choice.set))?;
         let members = ring.from(choice.key_hash).filter_map(|node| choice.group.member(node));

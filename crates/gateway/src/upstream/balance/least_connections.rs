@@ -1,7 +1,12 @@
 //! Least connections: chooses the node with the fewest requests in flight for its weight; equal nodes take turns, so
 //! that idle nodes share the first requests. A heap with the place of each member keeps the best one in front. Each worker
-//! counts its own requests.
+//! counts its own requests. A member that starts slowly waits after each choice until as many others were made as its weight
+//! demands, because by load alone it would get no request among idle nodes, or at once as many as the others.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::super::select::group::{Group, STARTED_PART};
 use super::{Balancer, BalancerKind, Choice, Start, Uses};
 
 /// The node with the fewest requests in flight for its weight.
@@ -22,6 +27,8 @@ struct Candidate {
     weight: f64,
     /// Its place in the heap.
     place: u32,
+    /// Whether it waits after a choice, because it starts slowly; its load is then infinite.
+    is_waiting: bool,
 }
 
 /// The state of one worker.
@@ -31,6 +38,8 @@ pub struct LeastConnections {
     /// The members, each no worse than the two at twice its place plus one and two.
     heap: Vec<u32>,
     turn: u64,
+    /// The waiting members, each with the turn at which it may be chosen again.
+    waiting: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl LeastConnections {
@@ -41,18 +50,57 @@ impl LeastConnections {
         if count > 0 {
             order.rotate_left(start.stagger % count);
         }
-        let turn_before = |member: usize| start.turns.get(member).copied().flatten().unwrap_or(0.0);
-        order.sort_by(|a, b| turn_before(*a).total_cmp(&turn_before(*b)));
-        let mut candidates = vec![Candidate { load: 0.0, turn: 0, weight: 1.0, place: 0 }; count];
-        for (turn, member) in (0..).zip(order) {
-            let weight = group.weight(member);
+        let (mut candidates, mut next) = (Vec::with_capacity(count), count as u64);
+        for member in 0..count {
+            let weight = group.weight_whole(member);
             let load = load(start.loads.active(group.node(member)), weight);
-            candidates[member] = Candidate { load, turn, weight, place: member as u32 };
+            candidates.push(Candidate { load, turn: 0, weight, place: member as u32, is_waiting: false });
         }
-        let mut balancer =
-            LeastConnections { candidates, heap: (0..count as u32).collect(), turn: count as u64 };
+        for (turn, member) in (0..).zip(&order) {
+            // Members without a turn come first. The distances between turns stay, for members that wait.
+            let before = start.turns.get(*member).copied().flatten();
+            candidates[*member].turn = before.map_or(turn, |before| before as u64 + count as u64);
+            next = next.max(candidates[*member].turn + 1);
+        }
+        let heap = (0..count as u32).collect();
+        let mut balancer = LeastConnections { candidates, heap, turn: next, waiting: BinaryHeap::new() };
+        if group.is_starting() {
+            order.retain(|member| group.start(*member) < STARTED_PART);
+            for member in order {
+                let before = start.turns.get(member).copied().flatten();
+                let since = before.map_or(next, |_| balancer.candidates[member].turn);
+                balancer.wait(group, member, since);
+            }
+        }
         (0..count / 2).rev().for_each(|place| balancer.sink(place));
         balancer
+    }
+
+    /// Makes a member that was chosen at the turn `since` wait for its next; the heap must be put in order.
+    fn wait(&mut self, group: &Group, member: usize, since: u64) {
+        let due = since + (group.weight_total() / group.weight(member)) as u64;
+        let candidate = &mut self.candidates[member];
+        if due > self.turn && !candidate.is_waiting {
+            candidate.is_waiting = true;
+            candidate.load = f64::INFINITY;
+            self.waiting.push(Reverse((due, member as u32)));
+        }
+    }
+
+    /// Lets members be chosen that have waited.
+    #[cold]
+    fn release(&mut self, choice: &Choice<'_>) {
+        while let Some(Reverse((due, member))) = self.waiting.peek().copied() {
+            if due > self.turn {
+                return;
+            }
+            self.waiting.pop();
+            let candidate = &mut self.candidates[member as usize];
+            candidate.is_waiting = false;
+            candidate.load = load(choice.active(member as usize), candidate.weight);
+            let place = candidate.place as usize;
+            self.rise(place);
+        }
     }
 
     /// Whether the member `a` comes before `b`.
@@ -109,6 +157,9 @@ fn load(active: u32, weight: f64) -> f64 {
 
 impl Balancer for LeastConnections {
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+        if !self.waiting.is_empty() {
+            self.release(choice);
+        }
         let best = if choice.tried.is_empty() {
             self.heap.first().copied()
         } else {
@@ -119,14 +170,20 @@ impl Balancer for LeastConnections {
         }?;
         let candidate = &mut self.candidates[best as usize];
         candidate.turn = self.turn;
-        self.turn += 1;
         let place = candidate.place as usize;
+        self.turn += 1;
+        if choice.group.is_starting() && choice.group.start(best as usize) < STARTED_PART {
+            self.wait(choice.group, best as usize, self.turn);
+        }
         self.sink(place);
         Some(best as usize)
     }
 
     fn load_changed(&mut self, member: usize, active: u32) {
         let candidate = &mut self.candidates[member];
+        if candidate.is_waiting {
+            return;
+        }
         let place = candidate.place as usize;
         let load = load(active, candidate.weight);
         let is_better = load < std::mem::replace(&mut candidate.load, load);

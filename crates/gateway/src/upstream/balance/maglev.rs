@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use stdx::hash::{crc32, crc32_continue};
 
-use super::{Balancer, BalancerKind, Choice, Uses};
+use super::{Balancer, BalancerKind, Choice, Uses, next_random};
 use net::nodes::Node;
 
 /// Places of a table: a prime, so that every step visits all of them, and a hundred times the nodes of most upstreams
 /// (section 5.3 of the paper). 256 KiB for each priority of an upstream.
 const PLACES: usize = 65_537;
 
-/// Places tried for a key with a node that may not be chosen, before a member is taken by the hash alone.
+/// Places tried for a key with a node that may not be chosen, before the members of the group are compared one by one.
 const TRIES_MAX: u32 = 16;
 
 /// The same node for the same key, by one look-up.
@@ -26,15 +26,41 @@ pub static KIND: BalancerKind = BalancerKind {
     uses: Uses::Loads,
 };
 
-/// The tables of a node set by priority: the index of the node at each place.
-struct Tables(BTreeMap<i64, Box<[u32]>>);
+/// The data of a node set.
+struct Tables {
+    /// By priority, the index of the node at each place.
+    places: BTreeMap<i64, Box<[u32]>>,
+    /// By node, the hash of its address.
+    addresses: Box<[u32]>,
+}
 
 fn derive_tables(nodes: &[Node]) -> Arc<dyn Any + Send + Sync> {
     let mut tiers: BTreeMap<i64, Vec<(u32, &Node)>> = BTreeMap::new();
     for (index, node) in (0..).zip(nodes).filter(|(_, node)| node.weight > 0) {
         tiers.entry(node.priority).or_default().push((index, node));
     }
-    Arc::new(Tables(tiers.into_iter().map(|(priority, nodes)| (priority, table(&nodes))).collect()))
+    let places = tiers.into_iter().map(|(priority, nodes)| (priority, table(&nodes))).collect();
+    Arc::new(Tables { places, addresses: nodes.iter().map(address_hash).collect() })
+}
+
+fn address_hash(node: &Node) -> u32 {
+    crc32(node.endpoint.address.to_string().as_bytes())
+}
+
+impl Tables {
+    /// The untried member with the highest score for the key (weighted rendezvous hashing): for a group of which the table
+    /// has few places. A member that leaves the group moves only its own keys.
+    fn highest(&self, choice: &Choice<'_>) -> Option<usize> {
+        let score = |member: usize| {
+            let address = u64::from(self.addresses[choice.group.node(member)]);
+            let hash = next_random(&mut (u64::from(choice.key_hash) << 32 | address));
+            // Above 0 and below 1.
+            let part = ((hash >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+            choice.group.weight(member) / -part.ln()
+        };
+        let untried = (0..choice.group.len()).filter(|member| !choice.is_tried(*member));
+        untried.map(|member| (member, score(member))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|best| best.0)
+    }
 }
 
 /// A node while the table is filled.
@@ -56,8 +82,7 @@ fn table(nodes: &[(u32, &Node)]) -> Box<[u32]> {
     let mut preferences: Vec<Preference> = nodes
         .iter()
         .map(|(index, node)| {
-            let address = node.endpoint.address.to_string();
-            let hash = crc32(address.as_bytes());
+            let hash = address_hash(node);
             let other = crc32_continue(hash, b"step");
             Preference {
                 index: *index,
@@ -97,7 +122,7 @@ pub struct Maglev;
 impl Balancer for Maglev {
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
         let tables: &Tables = choice.set.derived.as_deref()?.downcast_ref()?;
-        let table = tables.0.get(&choice.group.priority)?;
+        let table = tables.places.get(&choice.group.priority)?;
         let mut hash = choice.key_hash;
         for attempt in 0..TRIES_MAX {
             let node = table[hash as usize % PLACES] as usize;
@@ -106,8 +131,8 @@ impl Balancer for Maglev {
             }
             hash = crc32_continue(hash, &attempt.to_le_bytes());
         }
-        // Most nodes may not be chosen.
-        choice.first_untried(hash)
+        // Most nodes may not be chosen. The less of them remain, the fewer there are to compare.
+        tables.highest(choice)
     }
 }
 
@@ -124,7 +149,7 @@ mod tests {
     }
 
     fn places(set: &NodeSet) -> Vec<u32> {
-        set.derived.as_deref().and_then(|all| all.downcast_ref::<Tables>()).unwrap().0[&0].to_vec()
+        set.derived.as_deref().and_then(|all| all.downcast_ref::<Tables>()).unwrap().places[&0].to_vec()
     }
 
     fn share(set: &NodeSet, node: u32) -> usize {
@@ -187,6 +212,24 @@ mod tests {
         let chosen = owners(with_tables(&[1; 1_000]), 0..1_000, &[3, 500]);
         let first = chosen.iter().filter(|node| **node == 3).count();
         assert!((400..600).contains(&first), "{first} of 1000");
+    }
+
+    #[test]
+    fn small_group_keeps_keys_of_nodes_that_stay() {
+        let keys = || (0..2_000_u32).map(|key| crc32(&key.to_le_bytes()));
+        let before = owners(with_tables(&[1; 1_000]), keys(), &[3, 200, 500, 900]);
+        let after = owners(with_tables(&[1; 1_000]), keys(), &[3, 200, 900]);
+        let pairs = before.into_iter().zip(after);
+        assert_eq!(pairs.filter(|(before, after)| *before != 500 && before != after).count(), 0);
+    }
+
+    #[test]
+    fn small_group_shares_by_weight() {
+        let mut weights = vec![1; 1_000];
+        weights[3] = 3;
+        let keys = (0..4_000_u32).map(|key| crc32(&key.to_le_bytes()));
+        let heavy = owners(with_tables(&weights), keys, &[3, 500]).into_iter().filter(|node| *node == 3);
+        assert!((2_800..3_200).contains(&heavy.count()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! after Mitzenmacher; the peak-sensitive average as in Finagle.) Each worker has its own averages. A node without recent
 //! responses costs as much as the average response, so that it gets its share and no more.
 
-use super::{Balancer, BalancerKind, Choice, Uses};
+use super::{Balancer, BalancerKind, Choice, Uses, next_random};
 
 /// The better of two nodes, by response time weighted to the recent past and by requests in flight.
 pub static KIND: BalancerKind =
@@ -14,8 +14,12 @@ pub struct PeakEwma;
 
 fn score(choice: &Choice<'_>, member: usize) -> f64 {
     let latency_us = choice.loads.latency_us(choice.group.node(member), choice.now_ms);
+    let weight = match choice.group.is_starting() {
+        true => choice.group.weight_whole(member),
+        false => choice.group.weight(member),
+    };
     // One microsecond more, so that the load counts also where responses take no time.
-    (latency_us + 1.0) * f64::from(choice.active(member) + 1) / choice.group.weight(member)
+    (latency_us + 1.0) * f64::from(choice.active(member) + 1) / weight
 }
 
 /// The better of two members, each given as its place among `count` candidates.
@@ -29,7 +33,18 @@ fn better_of_two(choice: &Choice<'_>, count: usize, nth: impl Fn(usize) -> usize
     // One of the others, with equal probability.
     let second = (first + 1 + step as usize) % count;
     let (first, second) = (nth(first), nth(second));
-    Some(if score(choice, second) < score(choice, first) { second } else { first })
+    let (best, other) =
+        if score(choice, second) < score(choice, first) { (second, first) } else { (first, second) };
+    Some(if choice.group.is_starting() && is_passed_over(choice, best) { other } else { best })
+}
+
+/// Whether a member that starts slowly is not chosen although it is the better one: drawn by the part of its share that it
+/// gets.
+#[cold]
+fn is_passed_over(choice: &Choice<'_>, member: usize) -> bool {
+    // Another number than the one that has drawn the members.
+    let random = next_random(&mut choice.random.clone());
+    random as f64 / u64::MAX as f64 > choice.group.start(member)
 }
 
 impl Balancer for PeakEwma {
@@ -46,7 +61,6 @@ impl Balancer for PeakEwma {
 
 #[cfg(test)]
 mod tests {
-    use super::super::next_random;
     use super::super::testing::{Bench, set};
     use super::*;
 

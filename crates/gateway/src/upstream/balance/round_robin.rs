@@ -1,7 +1,7 @@
 //! Weighted round robin by earliest due time: each member is due again after a time that is the inverse of its weight, and
 //! the one that is due first is chosen. First turns are spread over the members, so that the turns of a heavy node and of
 //! many light ones are spread evenly. A heap makes a turn cost the same step among three nodes and among thousands. See
-//! decision 0044.
+//! decision 0041.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

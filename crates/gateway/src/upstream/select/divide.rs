@@ -50,7 +50,8 @@ impl Tier {
 
 /// Divides the nodes of `set` for which `is_in` says so. Tiers with too few usable nodes give way to stronger ones. Where
 /// all tiers are too weak, all nodes are used: a request to a node that is probably down is better than a certain refusal
-/// (contract 2.3), and better than the load of all on the few that are left.
+/// (contract 2.3), and better than the load of all on the few that are left. The tiers then share by usable weight; a tier
+/// without a usable node gets requests only where no tier has one.
 pub(crate) fn divide(
     set: &NodeSet,
     availability: &Availability,
@@ -66,8 +67,10 @@ pub(crate) fn divide(
             is_remote: false,
             share,
         };
-        let shares = std::iter::once(WHOLE).chain(std::iter::repeat(0));
         let is_in_panic = tiers.iter().any(|tier| tier.usable < tier.weight);
+        // Stable, so that priorities stay in order among tiers with usable nodes.
+        tiers.sort_by_key(|tier| tier.usable <= 0.0);
+        let shares = panic_shares(&tiers);
         return Division { parts: tiers.iter().zip(shares).map(part).collect(), is_in_panic };
     }
     let shares = if policies.overflow_percent > 0 {
@@ -82,6 +85,22 @@ pub(crate) fn divide(
         zones(set, availability, policies, tier, share, &mut parts);
     }
     Division { parts, is_in_panic: false }
+}
+
+/// The share of each tier while all nodes are used: by usable weight; all for the first where no node is usable.
+fn panic_shares(tiers: &[Tier]) -> Vec<u32> {
+    let usable: f64 = tiers.iter().map(|tier| tier.usable).sum();
+    if usable <= 0.0 {
+        return std::iter::once(WHOLE).chain(std::iter::repeat(0)).take(tiers.len()).collect();
+    }
+    let (mut sum, mut before) = (0.0, 0);
+    let share = |tier: &Tier| {
+        sum += tier.usable;
+        // Rounded sums, so that the shares add up.
+        let up_to = (sum / usable * f64::from(WHOLE)).round() as u32;
+        up_to - std::mem::replace(&mut before, up_to)
+    };
+    tiers.iter().map(share).collect()
 }
 
 /// The tiers with a weight, the highest priority first.
@@ -198,6 +217,19 @@ mod tests {
         // A lower priority that is strong enough takes the requests.
         let lower_first = vec![(vec![4], WHOLE), (vec![3], 0)];
         assert_eq!(parts(&TWO_TIERS, &[0, 1, 2], &policies), (lower_first, false));
+    }
+
+    #[test]
+    fn panic_shares_requests_by_usable_weight() {
+        let policies = Policies { panic_percent: 50, ..Policies::default() };
+        // A priority without a usable node comes behind one with some.
+        let dead_first = [(1, 1, "a"), (1, 1, "a"), (1, 0, "a"), (1, 0, "a"), (1, 0, "a")];
+        let expected = vec![(vec![2, 3, 4], WHOLE), (vec![0, 1], 0)];
+        assert_eq!(parts(&dead_first, &[0, 1, 2, 3], &policies), (expected, true));
+        // 1 of 3 usable, and 3 of 8.
+        let tiers: Vec<_> = (0..11).map(|node| (1, -i64::from(node > 2), "a")).collect();
+        let expected = vec![(vec![0, 1, 2], 2_500), ((3..11).collect(), 7_500)];
+        assert_eq!(parts(&tiers, &[0, 1, 3, 4, 5, 6, 7], &policies), (expected, true));
     }
 
     #[test]

@@ -5,6 +5,9 @@ use net::nodes::NodeSet;
 /// Marks a node that is no member.
 const NONE: u32 = u32::MAX;
 
+/// The part of its weight with which a member counts as started; below 1, because quotients are rounded.
+pub(crate) const STARTED_PART: f64 = 0.999;
+
 /// The nodes among which a balancer chooses.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
@@ -14,6 +17,8 @@ pub struct Group {
     /// By node, its index among the members, or [`NONE`].
     member_of: Vec<u32>,
     weight: f64,
+    /// The weights of the members after their start; empty unless one starts slowly.
+    whole: Vec<f64>,
     /// Nodes of the whole set with a weight: the share of members tells how long a search among all nodes takes.
     weighted_nodes: usize,
 }
@@ -37,7 +42,20 @@ impl Group {
             group.members.push(Member { node: node as u32, weight });
             group.weight += weight;
         }
+        group.whole = group.whole_weights(set);
         group
+    }
+
+    /// The weights after the start. Members that start together share as they will later, therefore the part of its weight
+    /// that each has is compared with the largest one.
+    fn whole_weights(&self, set: &NodeSet) -> Vec<f64> {
+        let written = |member: &Member| f64::from(set.nodes[member.node as usize].weight);
+        let parts = || self.members.iter().map(|member| member.weight / written(member));
+        let largest = parts().fold(0.0, f64::max);
+        match parts().all(|part| part >= largest * STARTED_PART) {
+            true => Vec::new(),
+            false => self.members.iter().map(|member| written(member) * largest).collect(),
+        }
     }
 
     /// The group of all nodes of `set` with a weight, for a set with one priority.
@@ -67,6 +85,25 @@ impl Group {
     #[inline]
     pub fn weight(&self, member: usize) -> f64 {
         self.members[member].weight
+    }
+
+    /// Whether a member starts slowly, for methods that compare loads: an idle node with a small weight would get nothing
+    /// among idle neighbours. They compare [whole weights](Group::weight_whole), and limit the choices of such a member.
+    #[inline]
+    pub fn is_starting(&self) -> bool {
+        !self.whole.is_empty()
+    }
+
+    /// The part of its share that `member` gets while it starts; 1 for others.
+    #[inline]
+    pub fn start(&self, member: usize) -> f64 {
+        self.weight(member) / self.weight_whole(member)
+    }
+
+    /// The weight of `member` as it is after its start.
+    #[inline]
+    pub fn weight_whole(&self, member: usize) -> f64 {
+        self.whole.get(member).copied().unwrap_or_else(|| self.weight(member))
     }
 
     /// The weights of the members, in order.
@@ -104,5 +141,16 @@ mod tests {
         assert_eq!((group.len(), group.node(1), group.weight(1), group.weight_total()), (2, 3, 2.0, 3.0));
         assert_eq!([0, 1, 2, 3].map(|node| group.member(node)), [Some(0), None, None, Some(1)]);
         assert!(group.is_sparse(1) && !group.is_sparse(2), "two of three nodes with a weight");
+    }
+
+    #[test]
+    fn members_that_start_together_share_as_later() {
+        let set = set(&[1, 3, 2]);
+        let group = |weights: [f64; 3]| Group::new(&set, 0, weights.into_iter().enumerate());
+        assert!(!group([0.1, 0.3, 0.2]).is_starting());
+        let one = group([0.5, 1.5, 0.2]);
+        assert!(one.is_starting());
+        assert_eq!([0, 1, 2].map(|member| one.weight_whole(member)), [0.5, 1.5, 1.0]);
+        assert_eq!([0, 1, 2].map(|member| one.start(member)), [1.0, 1.0, 0.2]);
     }
 }

@@ -1,4 +1,5 @@
-//! The plans of one worker for one upstream: one for all nodes, and one for each subset, made when a request first wants it.
+//! The plans of one worker for one upstream: one for all nodes, and one for each subset, made when a request first wants it
+//! and made anew when a request first wants it after a change. A change thus costs the same with many subsets.
 
 use std::collections::HashMap;
 
@@ -21,55 +22,56 @@ pub(crate) struct Basis<'a> {
     pub(crate) stagger: usize,
 }
 
+/// The plan of one scope.
+struct ScopePlan {
+    plan: Plan,
+    /// Whether all nodes of the scope are used, because too few are usable.
+    is_in_panic: bool,
+    /// Whether the state of a node has changed since: the plan is kept for its turns only.
+    is_stale: bool,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Plans {
     /// The plan of all nodes.
-    whole: Option<Plan>,
+    whole: Option<ScopePlan>,
     /// That of the fallback.
-    default: Option<Plan>,
+    default: Option<ScopePlan>,
     /// Those of the subsets in use, by number.
-    subsets: HashMap<u32, Plan>,
+    subsets: HashMap<u32, ScopePlan>,
     /// Only for an upstream with subsets.
     index: Option<Box<SubsetIndex>>,
-    is_in_panic: bool,
 }
 
 impl Plans {
-    /// The plans after a change of the set or of a node's state; `indices` are the earlier indices of the nodes, empty if
-    /// the set is the same.
-    pub(crate) fn rebuilt(&self, basis: &Basis<'_>, indices: &[Option<u32>]) -> Plans {
+    /// Follows a change of the set, of a node's state or of a policy; `indices` are the earlier indices of the nodes, empty
+    /// if the set is the same.
+    pub(crate) fn rebuild(&mut self, basis: &Basis<'_>, indices: &[Option<u32>]) {
         let subsets = basis.upstream.policies.subsets.as_deref();
-        let index = subsets.map(|subsets| Box::new(SubsetIndex::new(subsets, basis.set)));
-        let mut plans = Plans { index, ..Plans::default() };
-        let (plan, is_in_panic) = plans.build(basis, Scope::Whole, self.whole.as_ref(), indices);
-        plans.is_in_panic = is_in_panic;
-        plans.whole = Some(plan);
+        self.index = subsets.map(|subsets| Box::new(SubsetIndex::new(subsets, basis.set)));
         // Numbers of subsets differ between sets; a plan of the same set continues with its turns.
-        if indices.is_empty() {
-            plans.default =
-                self.default.as_ref().map(|plan| plans.build(basis, Scope::Default, Some(plan), &[]).0);
-            for (number, plan) in &self.subsets {
-                let (plan, _) = plans.build(basis, Scope::Subset(*number), Some(plan), &[]);
-                plans.subsets.insert(*number, plan);
-            }
-        }
-        plans
+        let is_same = indices.is_empty();
+        let count = self.index.as_ref().filter(|_| is_same).map_or(0, |index| index.len());
+        self.subsets.retain(|number, _| (*number as usize) < count);
+        self.default = self.default.take().filter(|_| count > 0);
+        self.default.iter_mut().chain(self.subsets.values_mut()).for_each(|plan| plan.is_stale = true);
+        let before = self.whole.take();
+        self.whole = Some(self.build(basis, Scope::Whole, before.as_ref(), indices));
     }
 
     fn build(
         &self,
         basis: &Basis<'_>,
         scope: Scope,
-        before: Option<&Plan>,
+        before: Option<&ScopePlan>,
         indices: &[Option<u32>],
-    ) -> (Plan, bool) {
+    ) -> ScopePlan {
         let Basis { upstream, set, loads, availability, stagger } = *basis;
-        let is_in = |node: usize| self.index.as_ref().is_none_or(|index| index.is_in(scope, node));
-        let division = divide(set, availability, &upstream.policies, &is_in);
-        let before = before.map(|plan| Before { plan, indices });
+        let division = divide(set, availability, &upstream.policies, &|node| self.is_in(scope, node));
+        let before = before.map(|before| Before { plan: &before.plan, indices });
         let plan = Plan::new(upstream.balancer, set, loads, stagger, division.parts, before.as_ref());
-        (plan, division.is_in_panic)
+        ScopePlan { plan, is_in_panic: division.is_in_panic, is_stale: false }
     }
 
     /// The nodes of a request that wants the subset with the name of this hash; none if it must fail.
@@ -81,7 +83,36 @@ impl Plans {
         }
     }
 
-    /// The chosen node of `scope`; none if all were tried.
+    /// Makes the plan of `scope` if it is missing or stale.
+    #[inline]
+    pub(crate) fn prepare(&mut self, basis: &Basis<'_>, scope: Scope) {
+        if self.of(scope).is_none_or(|plan| plan.is_stale) {
+            self.add(basis, scope);
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, basis: &Basis<'_>, scope: Scope) {
+        let plan = self.build(basis, scope, self.of(scope), &[]);
+        match scope {
+            Scope::Whole => self.whole = Some(plan),
+            Scope::Default => self.default = Some(plan),
+            Scope::Subset(number) => {
+                self.subsets.insert(number, plan);
+            }
+        }
+    }
+
+    #[inline]
+    fn of(&self, scope: Scope) -> Option<&ScopePlan> {
+        match scope {
+            Scope::Whole => self.whole.as_ref(),
+            Scope::Default => self.default.as_ref(),
+            Scope::Subset(number) => self.subsets.get(&number),
+        }
+    }
+
+    /// The chosen node of `scope`, which was [prepared](Plans::prepare); none if all were tried.
     #[inline]
     pub(crate) fn choose(&mut self, basis: &Basis<'_>, scope: Scope, request: Request<'_>) -> Option<usize> {
         let plan = match scope {
@@ -89,27 +120,15 @@ impl Plans {
             Scope::Default => self.default.as_mut(),
             Scope::Subset(number) => self.subsets.get_mut(&number),
         };
-        match plan {
-            Some(plan) => plan.choose(basis.set, basis.loads, request),
-            None => self.added(basis, scope)?.choose(basis.set, basis.loads, request),
-        }
-    }
-
-    /// The plan of `scope`, made for its first request.
-    #[cold]
-    fn added(&mut self, basis: &Basis<'_>, scope: Scope) -> Option<&mut Plan> {
-        let (plan, _) = self.build(basis, scope, None, &[]);
-        match scope {
-            Scope::Whole => Some(self.whole.insert(plan)),
-            Scope::Default => Some(self.default.insert(plan)),
-            Scope::Subset(number) => Some(self.subsets.entry(number).or_insert(plan)),
-        }
+        plan?.plan.choose(basis.set, basis.loads, request)
     }
 
     /// Tells the balancers about the requests in flight at `node`.
     pub(crate) fn load_changed(&mut self, node: usize, active: u32) {
-        let plans = self.whole.iter_mut().chain(&mut self.default).chain(self.subsets.values_mut());
-        plans.for_each(|plan| plan.load_changed(node, active));
+        let subset = self.index.as_ref().and_then(|index| index.of_node(node));
+        let subset = subset.and_then(|number| self.subsets.get_mut(&number));
+        let plans = self.whole.iter_mut().chain(&mut self.default).chain(subset);
+        plans.filter(|plan| !plan.is_stale).for_each(|plan| plan.plan.load_changed(node, active));
     }
 
     /// Whether `node` is one of `scope`.
@@ -117,8 +136,13 @@ impl Plans {
         self.index.as_ref().is_none_or(|index| index.is_in(scope, node))
     }
 
-    /// Whether all nodes of the upstream are used, because too few are usable.
-    pub(crate) fn is_in_panic(&self) -> bool {
-        self.is_in_panic
+    /// Whether `node` is in the subset with the name of this hash, with or without a weight.
+    pub(crate) fn is_named(&self, name: u64, node: usize) -> bool {
+        self.index.as_ref().is_some_and(|index| index.is_named(name, node))
+    }
+
+    /// Whether all nodes of `scope` are used, because too few are usable.
+    pub(crate) fn is_in_panic(&self, scope: Scope) -> bool {
+        self.of(scope).is_some_and(|plan| plan.is_in_panic)
     }
 }

@@ -28,8 +28,13 @@ pub struct Sticky {
 pub enum StickyMode {
     /// The gateway; with these attributes, written as a `Set-Cookie` ends.
     Set(Box<str>),
-    /// The application; with the sessions that were seen.
-    Learn(Arc<StickySessions>),
+    /// The application.
+    Learn {
+        /// The sessions that were seen.
+        sessions: Arc<StickySessions>,
+        /// Time after which a session without a request is forgotten, in milliseconds.
+        ttl_ms: u64,
+    },
 }
 
 /// The tag of a node: equal on all instances and after restarts, because it depends only on the upstream's identity and
@@ -88,7 +93,7 @@ impl Sticky {
                 let digits = std::str::from_utf8(value).ok().filter(|digits| digits.len() == 16)?;
                 u64::from_str_radix(digits, 16).ok()
             }
-            StickyMode::Learn(sessions) => sessions.node_of(value, now_ms),
+            StickyMode::Learn { sessions, ttl_ms } => sessions.node_of(value, now_ms, *ttl_ms),
         }
     }
 
@@ -103,18 +108,20 @@ impl Sticky {
                     let _ = exchange.response.headers.append("Set-Cookie", line.as_bytes());
                 }
             }
-            StickyMode::Learn(sessions) => {
+            StickyMode::Learn { sessions, ttl_ms } => {
                 // A session that had to move stays at its new node.
                 let mut known = std::mem::take(&mut exchange.scratch);
                 known.clear();
                 self.read.render(exchange, &mut known);
-                if !known.is_empty() && sessions.node_of(&known, now_ms).is_some_and(|node| node != tag) {
-                    sessions.learn(&known, tag, now_ms);
+                if !known.is_empty()
+                    && sessions.node_of(&known, now_ms, *ttl_ms).is_some_and(|node| node != tag)
+                {
+                    sessions.learn(&known, tag, now_ms, *ttl_ms);
                 }
                 exchange.scratch = known;
                 let set = exchange.response.headers.get_all("Set-Cookie");
                 for value in set.filter_map(|line| value_of(line, &self.cookie)) {
-                    sessions.learn(value, tag, now_ms);
+                    sessions.learn(value, tag, now_ms, *ttl_ms);
                 }
             }
         }
@@ -127,7 +134,6 @@ fn value_of<'l>(line: &'l [u8], name: &str) -> Option<&'l [u8]> {
     let pair = line.split(|byte| *byte == b';').next()?;
     let equals = pair.iter().position(|byte| *byte == b'=')?;
     let (given, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
-    let value = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
     (given == name.as_bytes() && !value.is_empty()).then_some(value)
 }
 
@@ -151,7 +157,8 @@ mod tests {
     fn value_is_taken_from_the_cookie_with_the_name() {
         for (line, value) in [
             ("sid=abc; Path=/", Some("abc")),
-            (" sid = \"abc\" ;HttpOnly", Some("abc")),
+            // As `$cookie_NAME` reads it back: quotes are part of the value (RFC 6265 section 5.2).
+            (" sid = \"abc\" ;HttpOnly", Some("\"abc\"")),
             ("sid=", None),
             ("SID=abc", None),
             ("other=abc; sid=x", None),

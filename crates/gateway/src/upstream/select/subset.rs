@@ -58,6 +58,11 @@ impl Subsets {
         }
     }
 
+    /// The detail of a failure because no node has the wanted values.
+    pub(crate) fn none(&self) -> String {
+        format!("no node has the wanted metadata values of {}", self.keys.join(", "))
+    }
+
     /// The name of the subset that the node is in, hashed; none if it lacks one of the keys.
     fn name_of(&self, node: &Node) -> Option<u64> {
         let marks = node.metadata.as_ref()?;
@@ -91,6 +96,8 @@ pub(crate) fn name_hash(name: &[u8]) -> u64 {
 pub(crate) struct SubsetIndex {
     /// By the hash of its name, the number of a subset.
     by_name: HashMap<u64, u32>,
+    /// Subsets with a node that has a weight; they have the first numbers.
+    weighted: u32,
     /// By node, its subset.
     of_node: Vec<Option<u32>>,
     /// By node, whether it is one of the fallback.
@@ -100,23 +107,48 @@ pub(crate) struct SubsetIndex {
 impl SubsetIndex {
     /// The subsets of `set`.
     pub(crate) fn new(subsets: &Subsets, set: &NodeSet) -> SubsetIndex {
-        let mut index = SubsetIndex::default();
-        for node in &set.nodes {
-            let next = index.by_name.len();
-            let number = subsets.name_of(node).and_then(|name| match index.by_name.get(&name) {
+        let count = set.nodes.len();
+        let is_default = set.nodes.iter().map(|node| subsets.is_default(node)).collect();
+        let mut index = SubsetIndex { of_node: vec![None; count], is_default, ..SubsetIndex::default() };
+        let (weighted, drained): (Vec<usize>, Vec<usize>) =
+            (0..count).partition(|node| set.nodes[*node].weight > 0);
+        weighted.into_iter().for_each(|node| index.add(subsets, set, node));
+        index.weighted = index.by_name.len() as u32;
+        // Nodes without a weight keep the sessions of their subset.
+        drained.into_iter().for_each(|node| index.add(subsets, set, node));
+        index
+    }
+
+    fn add(&mut self, subsets: &Subsets, set: &NodeSet, node: usize) {
+        let next = self.by_name.len();
+        self.of_node[node] =
+            subsets.name_of(&set.nodes[node]).and_then(|name| match self.by_name.get(&name) {
                 Some(number) => Some(*number),
                 None if next >= SUBSETS_MAX => None,
-                None => Some(*index.by_name.entry(name).or_insert(next as u32)),
+                None => Some(*self.by_name.entry(name).or_insert(next as u32)),
             });
-            index.of_node.push(number);
-            index.is_default.push(subsets.is_default(node));
-        }
-        index
+    }
+
+    /// The number of subsets.
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// The subset of `node`.
+    pub(crate) fn of_node(&self, node: usize) -> Option<u32> {
+        self.of_node[node]
+    }
+
+    /// Whether `node` is in the subset with the name of this hash, with or without a weight.
+    pub(crate) fn is_named(&self, name: u64, node: usize) -> bool {
+        self.of_node[node].is_some_and(|number| self.by_name.get(&name) == Some(&number))
     }
 
     /// The nodes of a request that wants the subset with the name of this hash; none if it must fail.
     pub(crate) fn scope(&self, subsets: &Subsets, name: u64) -> Option<Scope> {
-        match (self.by_name.get(&name), &subsets.fallback) {
+        // A subset without a weight has no node to choose, so that the fallback holds while its last node is drained.
+        let number = self.by_name.get(&name).filter(|number| **number < self.weighted);
+        match (number, &subsets.fallback) {
             (Some(number), _) => Some(Scope::Subset(*number)),
             (None, Fallback::Any) => Some(Scope::Whole),
             (None, Fallback::None) => None,
@@ -184,6 +216,17 @@ mod tests {
             let index = SubsetIndex::new(&subsets, &set);
             let scope = index.scope(&subsets, name_hash(b"9\0eu\0")).unwrap();
             assert_eq!((0..2).filter(|node| index.is_in(scope, *node)).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn subset_without_weight_goes_to_the_fallback() {
+        let mut set = marked(&[&[("version", "1"), ("region", "eu")], &[("version", "2"), ("region", "eu")]]);
+        set.nodes[0].weight = 0;
+        for (fallback, expected) in [(Fallback::Any, Some(Scope::Whole)), (Fallback::None, None)] {
+            let subsets = subsets(fallback);
+            let index = SubsetIndex::new(&subsets, &set);
+            assert_eq!(index.scope(&subsets, name_hash(b"1\0eu\0")), expected);
         }
     }
 

@@ -4,6 +4,7 @@ use super::super::PassHost;
 use super::super::balance::testing::{set, transition};
 use super::super::balance::{BalancerKind, least_connections, round_robin};
 use super::super::select::sticky::{self, Sticky, StickyMode};
+use super::super::select::subset::{Fallback, Subsets, name_hash};
 use super::*;
 use exchange::options::Timeouts;
 use net::node_state::Unusable;
@@ -199,4 +200,70 @@ fn session_stays_unless_its_node_is_unusable() {
     mark(&upstream, &[0, 1]);
     assert_eq!(choose(Some(of(1)), &[]), 1);
     assert_eq!(tag(&state, 1), Some(of(1)));
+}
+
+/// An upstream with stickiness whose nodes have these versions, and subsets by version.
+fn versioned_upstream(weights: &[u32], versions: &[&str]) -> Upstream {
+    let upstream = sticky_upstream(weights);
+    let mut nodes = set(weights);
+    for (node, version) in nodes.nodes.iter_mut().zip(versions) {
+        node.metadata = Some(Arc::new([("version".into(), Box::from(*version))].into()));
+    }
+    upstream.nodes.publish(Arc::new(nodes));
+    let values = [router::vars::Template::compile("$http_x_version").unwrap()];
+    let subsets = Subsets { keys: ["version".into()].into(), values: values.into(), fallback: Fallback::Any };
+    let sticky = upstream.policies.sticky.clone();
+    let policies = Policies { subsets: Some(Box::new(subsets)), sticky, ..Policies::default() };
+    Upstream { policies: Arc::new(policies), ..upstream }
+}
+
+/// The nodes of `count` requests that want `version`, with the session of a node.
+fn versioned(
+    state: &mut UpstreamState,
+    upstream: &Upstream,
+    version: &[u8],
+    session: Option<usize>,
+    count: usize,
+) -> Vec<usize> {
+    state.refresh(upstream, 0, 0);
+    let address = |node: usize| upstream.nodes.load().nodes[node].endpoint.address;
+    let tag = session.map(|node| sticky::tag("/upstreams/1", address(node)));
+    let sticky = tag.and_then(std::num::NonZeroU64::new);
+    let subset = name_hash(version);
+    let request = Request { key_hash: 0, random: 0, now_ms: 0, tried: &[], subset, sticky };
+    (0..count).map(|_| state.choose(upstream, 0, request).unwrap().index).collect()
+}
+
+#[test]
+fn subset_follows_states_and_keeps_its_turns() {
+    let upstream = versioned_upstream(&[1; 4], &["1", "1", "1", "2"]);
+    let mut state = UpstreamState::new(&upstream, 0, 0);
+    let mut chosen = |count| versioned(&mut state, &upstream, b"1\0", None, count);
+    assert_eq!(chosen(2), [0, 1]);
+    mark(&upstream, &[3]);
+    assert_eq!(chosen(1), [2], "a change elsewhere keeps the turns");
+    mark(&upstream, &[0, 3]);
+    let left = chosen(4);
+    assert!((share(&left, 1), share(&left, 2)) == (2, 2), "{left:?}");
+    mark(&upstream, &[]);
+    assert_eq!(share(&chosen(6), 0), 2);
+}
+
+#[test]
+fn drained_subset_keeps_sessions_and_falls_back() {
+    let upstream = versioned_upstream(&[0, 1], &["1", "2"]);
+    let mut state = UpstreamState::new(&upstream, 0, 0);
+    assert_eq!(versioned(&mut state, &upstream, b"1\0", Some(0), 2), [0, 0]);
+    assert_eq!(versioned(&mut state, &upstream, b"1\0", None, 2), [1, 1]);
+    assert_eq!(versioned(&mut state, &upstream, b"2\0", Some(0), 2), [1, 1], "a session of another subset");
+}
+
+#[test]
+fn session_stays_while_its_whole_subset_is_down() {
+    let upstream = versioned_upstream(&[1; 4], &["1", "1", "2", "2"]);
+    let mut state = UpstreamState::new(&upstream, 0, 0);
+    mark(&upstream, &[0, 1]);
+    assert_eq!(versioned(&mut state, &upstream, b"1\0", Some(1), 4), [1; 4]);
+    mark(&upstream, &[1]);
+    assert_eq!(versioned(&mut state, &upstream, b"1\0", Some(1), 4), [0; 4]);
 }
