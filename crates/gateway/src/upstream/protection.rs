@@ -86,8 +86,9 @@ pub(crate) struct SharedProtection {
     pub(crate) next_look_ms: AtomicU64,
     /// When latencies are compared next.
     pub(crate) next_comparison_ms: AtomicU64,
-    /// Taken while a node is ejected, so that two workers do not eject more than the share that is allowed.
-    pub(crate) ejecting: Mutex<()>,
+    /// Whether the newest form of the upstream ejects nodes; requests in flight may have the rules of an earlier one. Locked
+    /// while a node is ejected, so that two workers do not eject more than the share that is allowed.
+    pub(crate) ejects: Mutex<bool>,
 }
 
 /// Counts since the upstream was protected first.

@@ -9,7 +9,7 @@ use net::node_state::{NodeState, Transition, Unusable};
 use net::nodes::{Node, NodeSet};
 use stdx::published::Published;
 
-use super::{Breaker, Ejection, LatencyRule, NodeGuard, Protection};
+use super::{Breaker, Ejection, LatencyRule, NodeGuard, Protection, SharedProtection};
 use exchange::overload::circuit::{Event, Phase, Probe, Reason, Verdict};
 use exchange::overload::{outliers, window};
 
@@ -75,7 +75,10 @@ impl Nodes<'_> {
     #[cold]
     fn eject(&self, set: &NodeSet, state: &Arc<NodeState>, reason: Reason, now_ms: u64) {
         let shared = &self.protection.shared;
-        let _one_at_a_time = shared.ejecting.lock();
+        let ejects = shared.ejects.lock();
+        if !*ejects {
+            return;
+        }
         let others = || set.nodes.iter().filter(|node| node.weight > 0 && !Arc::ptr_eq(&node.state, state));
         let ejected = others().filter(|node| !NodeGuard::of(&node.state).circuit.is_closed()).count();
         let may_eject = outliers::ejectable(others().count() + 1, self.rules.max_ejected_percent);
@@ -163,8 +166,11 @@ fn change_breaker(protection: &Protection, breaker: &Breaker, now_ms: u64, event
     }
 }
 
-/// Takes back the ejections that rules of an earlier form made, where the new form has none.
-pub(crate) fn forget<'n>(nodes: impl Iterator<Item = &'n Arc<NodeState>>) {
+/// Takes back the ejections that rules of an earlier form made, where the new form has none, and prevents later ones by
+/// requests in flight.
+pub(crate) fn forget<'n>(shared: &SharedProtection, nodes: impl Iterator<Item = &'n Arc<NodeState>>) {
+    let mut ejects = shared.ejects.lock();
+    *ejects = false;
     for state in nodes {
         NodeGuard::of(state).circuit.reset();
         readmit(state, "the upstream ejects no nodes any more");
@@ -195,3 +201,7 @@ fn is_turn(next_ms: &AtomicU64, now_ms: u64, interval_ms: u64) -> bool {
             .compare_exchange(due_ms, now_ms + interval_ms, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
 }
+
+#[cfg(test)]
+#[path = "ejection/tests.rs"]
+mod tests;
