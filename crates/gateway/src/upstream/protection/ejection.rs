@@ -26,19 +26,19 @@ pub(super) struct Nodes<'p> {
 }
 
 impl Nodes<'_> {
-    /// Counts the result of an attempt at the node with this state.
+    /// Counts the result of an attempt at the node with this state; `latency_us` if it tells how fast the node is.
     #[inline]
     pub(super) fn note(
         &self,
         state: &Arc<NodeState>,
         now_ms: u64,
         verdict: Verdict,
-        latency_us: u64,
+        latency_us: Option<u64>,
         probe: Option<Probe>,
     ) {
         let guard = NodeGuard::of(state);
         if let Some(latency) = &self.rules.latency
-            && verdict != Verdict::Unknown
+            && let Some(latency_us) = latency_us
         {
             guard.latency.record(now_ms, latency.window_ms, verdict == Verdict::Failure, latency_us);
             let interval_ms = (latency.window_ms / window::SLICES).max(COMPARISON_MIN_MS);

@@ -42,7 +42,7 @@ impl Scene {
     }
 
     fn fail(&self, index: usize, now_ms: u64) {
-        self.nodes().note(&self.state(index), now_ms, Verdict::Failure, 10, None);
+        self.nodes().note(&self.state(index), now_ms, Verdict::Failure, None, None);
     }
 
     fn nodes(&self) -> Nodes<'_> {
@@ -68,4 +68,22 @@ fn rules_that_were_removed_eject_no_node() {
     scene.fail(1, 1_001);
     assert!(!scene.is_ejected(0) && !scene.is_ejected(1));
     assert_eq!(scene.protection.shared.counts.ejections.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn fast_failures_do_not_eject_the_healthy_node() {
+    let latency = LatencyRule { factor: 2.0, min_requests: 1, window_ms: 1_000 };
+    let scene = Scene::new(&[1, 1, 1], Some(latency));
+    for now_ms in 1_000..1_500 {
+        for index in 1..3 {
+            scene.fail(index, now_ms);
+        }
+        scene.nodes().note(&scene.state(0), now_ms, Verdict::Success, Some(20_000), None);
+    }
+    assert!(!scene.is_ejected(0), "the other nodes refuse, which is faster");
+    for now_ms in 1_500..2_000 {
+        scene.nodes().note(&scene.state(1), now_ms, Verdict::Success, Some(2_000), None);
+        scene.nodes().note(&scene.state(0), now_ms, Verdict::Success, Some(20_000), None);
+    }
+    assert!(scene.is_ejected(0), "another node is faster");
 }
