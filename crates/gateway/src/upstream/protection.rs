@@ -95,7 +95,7 @@ pub(crate) struct SharedProtection {
 #[derive(Debug, Default)]
 pub(crate) struct ProtectionCounts {
     pub(crate) ejections: AtomicU64,
-    /// Ejections that did not take place, because too many nodes were ejected already.
+    /// Ejections that did not take place, because too many nodes were ejected already; of each node at most ten a second.
     pub(crate) ejections_prevented: AtomicU64,
     pub(crate) refused_by_breaker: AtomicU64,
     pub(crate) refused_by_requests: AtomicU64,
@@ -110,6 +110,8 @@ pub(crate) struct ProtectionCounts {
 pub(crate) struct NodeGuard {
     pub(crate) circuit: Circuit,
     pub(crate) latency: Window,
+    /// The time from which its ejection may be tried again, because one was prevented.
+    pub(crate) next_ejection_ms: AtomicU64,
     /// Requests in flight.
     pub(crate) requests: Gate,
 }

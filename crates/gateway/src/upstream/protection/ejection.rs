@@ -18,6 +18,9 @@ const LOOK_MAX_MS: u64 = 1_000;
 /// Latencies are compared at most so often, however short the window is.
 const COMPARISON_MIN_MS: u64 = 100;
 
+/// An ejection that was prevented is not tried again for so long, because it takes a lock and reads every node.
+const PREVENTED_MS: u64 = 100;
+
 /// The nodes of an upstream, for a decision about one of them.
 pub(super) struct Nodes<'p> {
     pub(super) protection: &'p Protection,
@@ -48,6 +51,10 @@ impl Nodes<'_> {
         }
         match guard.circuit.note(&self.rules.circuit, now_ms, verdict, probe) {
             None => {}
+            // Each failure of a node that must not be ejected asks for it.
+            Some(Event::MayOpen(reason))
+                if reason != Reason::ProbeFailed
+                    && now_ms < guard.next_ejection_ms.load(Ordering::Relaxed) => {}
             Some(Event::MayOpen(reason)) => self.eject(&self.cell.load(), state, reason, now_ms),
             Some(Event::Closed) => {
                 guard.latency.clear();
@@ -86,6 +93,7 @@ impl Nodes<'_> {
         // After a failed probe the node is one of the ejected already.
         if reason != Reason::ProbeFailed && (ejected >= may_eject || is_last) {
             shared.counts.ejections_prevented.fetch_add(1, Ordering::Relaxed);
+            NodeGuard::of(state).next_ejection_ms.store(now_ms + PREVENTED_MS, Ordering::Relaxed);
             return;
         }
         let circuit = &NodeGuard::of(state).circuit;

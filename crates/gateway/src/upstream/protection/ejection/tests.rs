@@ -87,3 +87,14 @@ fn fast_failures_do_not_eject_the_healthy_node() {
     }
     assert!(scene.is_ejected(0), "another node is faster");
 }
+
+#[test]
+fn prevented_ejection_waits_before_the_next_one() {
+    let scene = Scene::new(&[1], None);
+    let prevented = || scene.protection.shared.counts.ejections_prevented.load(Ordering::Relaxed);
+    // at → prevented ejections
+    for (now_ms, count) in [(1_000, 1), (1_001, 1), (1_099, 1), (1_100, 2), (1_150, 2)] {
+        scene.fail(0, now_ms);
+        assert_eq!(prevented(), count, "{now_ms}");
+    }
+}
