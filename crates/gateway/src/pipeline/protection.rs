@@ -23,7 +23,7 @@ use exchange::failure::{Cause, Failure};
 use exchange::overload::bulkhead::Bulkhead;
 
 /// Two workers may choose the last place of a node at once; then the one without it chooses again, at most so often.
-const CHOICES_MAX: usize = 3;
+pub(super) const CHOICES_MAX: usize = 3;
 
 /// A selected node, with a place at it if the upstream is protected.
 pub(super) struct HeldNode {
@@ -157,7 +157,7 @@ impl Search<'_, '_, '_> {
             full = admission.full();
             let Some((selected, mut hold)) = selected.zip(admission.into_hold()) else { continue };
             if !hold.pass_breaker(now_ms) {
-                upstreams.abandoned(upstream, selected, 0);
+                upstreams.released(upstream, selected);
                 return Err(NoPlace::Never(self.broken()));
             }
             return Ok(HeldNode { selected, hold: Some(hold) });
