@@ -30,6 +30,7 @@ use exchange::Local;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
 use exchange::observe::upstream_tls::{HandshakeOutcome, UpstreamTlsCounts};
+use exchange::overload::wait_queue::WaitQueue;
 use net::endpoint::{Endpoint, Protocol};
 use net::env;
 use net::tls::{self, client::ClientTls};
@@ -123,7 +124,8 @@ impl Connector {
         };
         let begin_handshake = || in_handshake.set(true);
         let name = opening.server_name.as_deref();
-        let transport = self.open(endpoint, name, tls.as_ref(), &begin_handshake).await?;
+        let transport =
+            self.open(endpoint, name, tls.as_ref(), opening.queue.as_ref(), &begin_handshake).await?;
         Ok(self.begin(UpstreamConnection::new(transport, opening.endpoint, opening.server_name)))
     }
 
@@ -171,11 +173,11 @@ impl Connector {
         timeout_ms: u64,
         pending: Rc<PendingConnect>,
     ) {
-        let Opening { endpoint, server_name, .. } = opening;
+        let Opening { endpoint, server_name, queue, .. } = opening;
         let settling = Settling { connector: &self, endpoint_id: endpoint.id, pending: &pending };
         let begin_handshake = || pending.begin_handshake();
         let tls = endpoint.tls.as_deref();
-        let open = self.open(&endpoint, server_name.as_deref(), tls, &begin_handshake);
+        let open = self.open(&endpoint, server_name.as_deref(), tls, queue.as_ref(), &begin_handshake);
         let transport = match self.within(timeout_ms, &pending, open).await {
             Ok(transport) => transport,
             Err(failure) => return settling.settle(Err(failure)),
@@ -231,9 +233,10 @@ impl Connector {
         endpoint: &Arc<Endpoint>,
         server_name: Option<&str>,
         tls: Option<&ClientTls>,
+        queue: Option<&Arc<WaitQueue>>,
         begin_handshake: &impl Fn(),
     ) -> Result<CountedTransport, Failure> {
-        let place = self.connection_place(endpoint).await?;
+        let place = self.connection_place(endpoint, queue).await?;
         let opened = self.open_socket(endpoint.address).await;
         let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
         let Some(tls) = tls else { return Ok(CountedTransport::new(Transport::from(stream), place)) };

@@ -125,6 +125,12 @@ impl NodeGuard {
 }
 
 impl Protection {
+    /// The requests that wait for a connection to close, where connections are limited.
+    #[inline]
+    pub(crate) fn queue_for_connections(&self) -> Option<&Arc<WaitQueue>> {
+        (self.limits_connections && self.queue.is_some()).then_some(&self.shared.queue)
+    }
+
     /// Places that are held at the upstream, in its queue, and at the nodes of `set`.
     #[cfg(feature = "simulation")]
     pub(crate) fn places(&self, set: &net::nodes::NodeSet) -> u32 {

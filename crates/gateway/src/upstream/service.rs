@@ -211,8 +211,9 @@ impl Upstreams {
         let is_upgrade = exchange.decision.is_upgrade;
         let server_name = server_name.as_deref();
         let needs_http2 = upstream.needs_http2;
+        let queue = upstream.protection.as_deref().and_then(Protection::queue_for_connections);
         let wanted =
-            Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, has_waited: false };
+            Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, has_waited: false, queue };
         let checkout = match self.connector.lend(wanted) {
             Some(stream) => Checkout::Stream(stream),
             None => Checkout::None(wanted.into()),

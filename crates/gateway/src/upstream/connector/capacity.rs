@@ -6,6 +6,7 @@ use super::Connector;
 use crate::evict;
 use crate::upstream::counted::ConnectionPlace;
 use exchange::failure::Failure;
+use exchange::overload::wait_queue::WaitQueue;
 use net::endpoint::Endpoint;
 use net::env;
 
@@ -49,9 +50,10 @@ impl Connector {
     pub(super) async fn connection_place(
         &self,
         endpoint: &Arc<Endpoint>,
+        queue: Option<&Arc<WaitQueue>>,
     ) -> Result<Option<ConnectionPlace>, Failure> {
-        match ConnectionPlace::new(endpoint) {
-            Err(_) if self.close_idle_at(endpoint.id).await => ConnectionPlace::new(endpoint),
+        match ConnectionPlace::new(endpoint, queue) {
+            Err(_) if self.close_idle_at(endpoint.id).await => ConnectionPlace::new(endpoint, queue),
             place => place,
         }
     }
