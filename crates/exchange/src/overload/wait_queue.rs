@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -26,7 +27,24 @@ pub struct WaitQueue {
 struct Waiters {
     /// The number of the next one.
     next: u64,
-    by_turn: BTreeMap<Turn, Option<Waker>>,
+    by_turn: BTreeMap<Turn, Entry>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    /// Taken when the request is woken.
+    waker: Option<Waker>,
+    /// Whether later ones may try, because the places that this one wants are not those of others.
+    lets_pass: bool,
+}
+
+/// Why a request gets no place now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// No other request would get one.
+    ForAll,
+    /// The nodes that this request wants have none, but others may.
+    ForSome,
 }
 
 /// The higher priority first, then the lower number.
@@ -45,6 +63,11 @@ impl WaitQueue {
         self.waiting.load(Ordering::SeqCst)
     }
 
+    /// Whether a request that does not wait may try before those that do, because each of them wants nodes that have no place.
+    pub fn lets_pass(&self) -> bool {
+        self.is_empty() || self.waiters.lock().by_turn.values().all(|entry| entry.lets_pass)
+    }
+
     /// Joins the queue of at most `most` requests; if it is full, in place of the last one of a lower priority.
     pub fn join(self: &Arc<Self>, priority: Priority, most: u32) -> Option<Waiter> {
         let mut waiters = self.waiters.lock();
@@ -54,11 +77,11 @@ impl WaitQueue {
             if turn.0 <= Reverse(priority) {
                 return None;
             }
-            removed = waiters.by_turn.pop_last().and_then(|(_, waker)| waker);
+            removed = waiters.by_turn.pop_last().and_then(|(_, entry)| entry.waker);
         }
         let turn = (Reverse(priority), waiters.next);
         waiters.next += 1;
-        waiters.by_turn.insert(turn, None);
+        waiters.by_turn.insert(turn, Entry::default());
         self.count(&waiters);
         drop(waiters);
         if let Some(waker) = removed {
@@ -77,7 +100,8 @@ impl WaitQueue {
 
     #[cold]
     fn wake_first_waiting(&self) {
-        let waker = self.waiters.lock().by_turn.first_entry().and_then(|mut first| first.get_mut().take());
+        let waker =
+            self.waiters.lock().by_turn.first_entry().and_then(|mut first| first.get_mut().waker.take());
         // Outside of the lock, because the event loop may take locks of its own.
         if let Some(waker) = waker {
             waker.wake();
@@ -113,29 +137,57 @@ pub struct Waiter {
 pub struct Displaced;
 
 impl Waiter {
-    /// Tries for a place with `enter` if it is this request's turn; otherwise this task is woken when it may be.
+    /// Tries for a place with `enter` if it is this request's turn, or if all before it let it pass; otherwise this task is
+    /// woken when it may be.
     ///
     /// # Errors
     /// A request of a higher priority has taken its place in the queue.
     pub fn poll<T>(
         &mut self,
         cx: &Context<'_>,
-        enter: impl FnOnce() -> Option<T>,
+        enter: impl FnOnce() -> Result<T, Blocked>,
     ) -> Poll<Result<T, Displaced>> {
         let mut waiters = self.queue.waiters.lock();
-        let Some(waker) = waiters.by_turn.get_mut(&self.turn) else {
+        let Some(entry) = waiters.by_turn.get_mut(&self.turn) else {
             return Poll::Ready(Err(Displaced));
         };
         // Before the try, so that a place that becomes free after it wakes this task.
-        *waker = Some(cx.waker().clone());
-        let is_first = waiters.by_turn.first_key_value().is_some_and(|(first, _)| *first == self.turn);
+        let was_woken = entry.waker.replace(cx.waker().clone()).is_none();
+        let may_try = waiters.by_turn.range(..self.turn).all(|(_, earlier)| earlier.lets_pass);
         drop(waiters);
-        match is_first.then(enter).flatten() {
-            Some(entered) => {
+        if !may_try {
+            return Poll::Pending;
+        }
+        match enter() {
+            Ok(entered) => {
                 self.leave();
                 Poll::Ready(Ok(entered))
             }
-            None => Poll::Pending,
+            Err(blocked) => {
+                self.pass_on(blocked, was_woken);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Wakes the next request if this one lets it pass. If this one was not woken for a free place, only one that was blocked
+    /// for all is woken, because this one may have held the place at the upstream during its try.
+    #[cold]
+    fn pass_on(&self, blocked: Blocked, was_woken: bool) {
+        let mut waiters = self.queue.waiters.lock();
+        let lets_pass = blocked == Blocked::ForSome;
+        if let Some(entry) = waiters.by_turn.get_mut(&self.turn) {
+            entry.lets_pass = lets_pass;
+        }
+        if !lets_pass {
+            return;
+        }
+        let after = (Bound::Excluded(self.turn), Bound::Unbounded);
+        let mut later = waiters.by_turn.range_mut(after).map(|(_, entry)| entry);
+        let waker = later.find(|entry| was_woken || !entry.lets_pass).and_then(|entry| entry.waker.take());
+        drop(waiters);
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 
@@ -187,7 +239,14 @@ mod tests {
     impl Scene {
         fn poll(&self, waiter: &mut Waiter, task: &Arc<Task>) -> Poll<Result<(), Displaced>> {
             let waker = Waker::from(task.clone());
-            waiter.poll(&Context::from_waker(&waker), || self.gate.try_enter(1).then_some(()))
+            waiter.poll(&Context::from_waker(&waker), || {
+                self.gate.try_enter(1).then_some(()).ok_or(Blocked::ForAll)
+            })
+        }
+
+        fn poll_for_full_node(&self, waiter: &mut Waiter, task: &Arc<Task>) -> Poll<Result<(), Displaced>> {
+            let waker = Waker::from(task.clone());
+            waiter.poll(&Context::from_waker(&waker), || Err(Blocked::ForSome))
         }
 
         fn free(&self) {
@@ -238,6 +297,26 @@ mod tests {
     }
 
     #[test]
+    fn waiter_for_a_full_node_lets_others_pass() {
+        let scene = Scene::default();
+        let tasks: [Arc<Task>; 2] = Default::default();
+        let woken = || [&tasks[0], &tasks[1]].map(|task| task.0.load(Ordering::SeqCst));
+        assert!(scene.gate.try_enter(1));
+        let [mut first, mut second] = [0, 1].map(|_| scene.queue.join(Usual, 10).unwrap());
+        assert!(!scene.queue.lets_pass(), "the first one has not tried");
+        assert!(scene.poll_for_full_node(&mut first, &tasks[0]).is_pending());
+        assert!(scene.poll(&mut second, &tasks[1]).is_pending());
+        assert!(!scene.queue.lets_pass(), "the second one would take any place");
+        // A free place is offered to the first one, which does not want it, and then to the second one.
+        scene.free();
+        assert_eq!(woken(), [1, 0]);
+        assert!(scene.poll_for_full_node(&mut first, &tasks[0]).is_pending());
+        assert_eq!(woken(), [1, 1]);
+        assert_eq!(scene.poll(&mut second, &tasks[1]), Poll::Ready(Ok(())));
+        assert!(scene.queue.lets_pass() && !scene.queue.is_empty());
+    }
+
+    #[test]
     fn full_queue_displaces_lower_priorities_only() {
         let scene = Scene::default();
         let task = Arc::<Task>::default();
@@ -266,7 +345,8 @@ mod tests {
                         let mut waiter = scene.queue.join(Usual, 10).unwrap();
                         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
                         let cx = Context::from_waker(&waker);
-                        while waiter.poll(&cx, || scene.gate.try_enter(1).then_some(())).is_pending() {
+                        let enter = || scene.gate.try_enter(1).then_some(()).ok_or(Blocked::ForAll);
+                        while waiter.poll(&cx, enter).is_pending() {
                             std::thread::park();
                         }
                         done.fetch_add(1, Ordering::SeqCst);

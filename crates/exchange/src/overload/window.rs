@@ -9,6 +9,9 @@ pub const SLICES: u64 = 10;
 /// See the module. A count that is written while another worker begins a slice anew may be lost.
 #[derive(Debug, Default)]
 pub struct Window {
+    /// The width of the slices in milliseconds; 0 before the first request. Numbers of slices of another width mean another
+    /// time.
+    width_ms: AtomicU64,
     slices: [Slice; SLICES as usize],
 }
 
@@ -48,11 +51,16 @@ impl Totals {
 impl Window {
     /// Counts a request that ended at `now_ms`, in a window of `window_ms`.
     pub fn record(&self, now_ms: u64, window_ms: u64, has_failed: bool, latency_us: u64) {
-        let number = number_of(now_ms, window_ms);
+        let width_ms = width_of(window_ms);
+        if self.width_ms.load(Ordering::Relaxed) != width_ms {
+            self.begin(width_ms);
+        }
+        let number = now_ms / width_ms;
         let slice = &self.slices[(number % SLICES) as usize];
         let seen = slice.number.load(Ordering::Relaxed);
-        // The clock of another worker may be ahead; then the request counts in the newer slice.
-        if seen < number
+        // The clock of another worker may be ahead by one slice, which has another place in the ring; a number that is a
+        // whole ring ahead is left from slices of another width.
+        if seen != number
             && slice.number.compare_exchange(seen, number, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             slice.clear();
@@ -66,10 +74,16 @@ impl Window {
 
     /// The sums of the `window_ms` before `now_ms`.
     pub fn totals(&self, now_ms: u64, window_ms: u64) -> Totals {
-        let current = number_of(now_ms, window_ms);
+        let width_ms = width_of(window_ms);
         let mut totals = Totals::default();
+        if self.width_ms.load(Ordering::Relaxed) != width_ms {
+            return totals;
+        }
+        let current = now_ms / width_ms;
         for slice in &self.slices {
-            if slice.number.load(Ordering::Relaxed) + SLICES <= current {
+            let number = slice.number.load(Ordering::Relaxed);
+            // A slice far in the future is left from a width that another worker still records with.
+            if number + SLICES <= current || number >= current + SLICES {
                 continue;
             }
             totals.requests += slice.requests.load(Ordering::Relaxed);
@@ -77,6 +91,18 @@ impl Window {
             totals.latency_us += slice.latency_us.load(Ordering::Relaxed);
         }
         totals
+    }
+
+    /// Begins anew with slices of another width, because the configuration has changed the window.
+    #[cold]
+    fn begin(&self, width_ms: u64) {
+        // The worker that changes the width clears the slices.
+        if self.width_ms.swap(width_ms, Ordering::Relaxed) != width_ms {
+            for slice in &self.slices {
+                slice.number.store(0, Ordering::Relaxed);
+                slice.clear();
+            }
+        }
     }
 
     /// Forgets everything.
@@ -93,8 +119,8 @@ impl Slice {
     }
 }
 
-fn number_of(now_ms: u64, window_ms: u64) -> u64 {
-    now_ms / (window_ms / SLICES).max(1)
+fn width_of(window_ms: u64) -> u64 {
+    (window_ms / SLICES).max(1)
 }
 
 #[cfg(test)]
@@ -123,6 +149,29 @@ mod tests {
             assert_eq!(totals.mean_us(), Some(10));
         }
         assert_eq!(window.totals(20_000, 1_000), Totals::default());
+    }
+
+    #[test]
+    fn window_moves_after_its_length_changes() {
+        let window = Window::default();
+        // at, window → requests in it
+        let steps = [
+            (100_000, 1_000, 1),
+            (100_100, 1_000, 2),
+            // Longer: what was counted with the other width is forgotten.
+            (100_200, 10_000, 1),
+            (105_000, 10_000, 2),
+            (110_900, 10_000, 2),
+            (200_000, 10_000, 1),
+            // Shorter again.
+            (200_100, 1_000, 1),
+            (300_000, 1_000, 1),
+        ];
+        for (now_ms, window_ms, requests) in steps {
+            window.record(now_ms, window_ms, false, 10);
+            assert_eq!(window.totals(now_ms, window_ms).requests, requests, "{now_ms}");
+        }
+        assert_eq!(window.totals(400_000, 1_000), Totals::default());
     }
 
     #[test]

@@ -24,18 +24,21 @@ pub(super) fn compile(
     before: Option<&Upstream>,
 ) -> Option<Arc<Protection>> {
     let earlier = before.and_then(|before| before.protection.as_ref());
-    if let (Some(before), Some(Protection { ejection: Some(_), .. })) =
+    if let (Some(before), Some(Protection { ejection: Some(_), shared, .. })) =
         (before, earlier.map(|earlier| &**earlier))
         && written.outlier_ejection.is_none()
     {
         let set = before.nodes.load();
-        transitions::forget(set.nodes.iter().map(|node| &node.state));
+        transitions::forget(shared, set.nodes.iter().map(|node| &node.state));
     }
     if written.outlier_ejection.is_none() && written.circuit_breaker.is_none() && written.limits.is_none() {
         return None;
     }
     let limits = written.limits.as_deref().copied().unwrap_or_default();
     let shared = earlier.map_or_else(Arc::<SharedProtection>::default, |earlier| earlier.shared.clone());
+    if written.outlier_ejection.is_some() {
+        *shared.ejects.lock() = true;
+    }
     if written.circuit_breaker.is_none() {
         shared.breaker.reset();
     }

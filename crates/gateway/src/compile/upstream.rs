@@ -132,7 +132,6 @@ impl Compiler {
         };
         let probe = self.probe(snapshot, written)?;
         let before = slot.and_then(|slot| self.current.upstreams.get(slot));
-        let protection = protection::compile(identity, written, before.map(|before| &**before));
         let checked_before = before.and_then(|before| before.health.clone());
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
         let retry =
@@ -150,6 +149,9 @@ impl Compiler {
         let discovered = self.fill(written.discovery.as_deref(), &cell, plan, default_port, filled_before);
         let checks = written.checks.as_deref().zip(probe);
         let health = self.follow_checks(identity, &cell, checks, checked_before.as_ref())?;
+        // After the last step that may fail, because it changes the state that the form before is still used with.
+        let before = slot.and_then(|slot| self.current.upstreams.get(slot));
+        let protection = protection::compile(identity, written, before.map(|before| &**before));
         Ok(Upstream {
             identity: identity.clone(),
             slot: slot.unwrap_or_default(),

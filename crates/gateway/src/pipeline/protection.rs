@@ -21,9 +21,10 @@ use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::bulkhead::Bulkhead;
+use exchange::overload::wait_queue::Blocked;
 
 /// Two workers may choose the last place of a node at once; then the one without it chooses again, at most so often.
-const CHOICES_MAX: usize = 3;
+pub(super) const CHOICES_MAX: usize = 3;
 
 /// A selected node, with a place at it if the upstream is protected.
 pub(super) struct HeldNode {
@@ -83,10 +84,10 @@ pub(super) async fn select<S: DownstreamStream>(
     let search = Search { forward, protection, wanted, tried };
     // A retry at another node does not wait, because it would hold up requests that may use the nodes it has tried.
     let queue = protection.queue.filter(|_| tried.is_empty());
-    // Requests that wait go first; a retry gives its place at the upstream back before it waits behind them.
+    // Requests that wait go first, except those for nodes of their own without a place; a retry gives its place at the upstream back before it waits behind them.
     let waits_first = queue.is_some() && !run.places.borrow().is_of(protection);
     search.check_breaker()?;
-    let cause = if waits_first && !protection.shared.queue.is_empty() {
+    let cause = if waits_first && !protection.shared.queue.lets_pass() {
         Cause::UpstreamRequests
     } else {
         match search.place(false) {
@@ -157,7 +158,7 @@ impl Search<'_, '_, '_> {
             full = admission.full();
             let Some((selected, mut hold)) = selected.zip(admission.into_hold()) else { continue };
             if !hold.pass_breaker(now_ms) {
-                upstreams.abandoned(upstream, selected, 0);
+                upstreams.released(upstream, selected);
                 return Err(NoPlace::Never(self.broken()));
             }
             return Ok(HeldNode { selected, hold: Some(hold) });
@@ -168,6 +169,14 @@ impl Search<'_, '_, '_> {
         // There is no node; the plain selection says why.
         let selected = upstreams.select(upstream, self.wanted, self.tried).map_err(NoPlace::Never)?;
         Ok(HeldNode { selected, hold: upstreams.hold_again(upstream, selected) })
+    }
+
+    /// Whether requests for other nodes may get a place while this one has none by `cause`.
+    fn blocked(&self, cause: Cause) -> Blocked {
+        let is_at_nodes = matches!(cause, Cause::NodeRequests | Cause::NodeConnections);
+        // Without subsets all requests may be sent to the same nodes.
+        let is_for_some = is_at_nodes && self.forward.upstream.policies.subsets.is_some();
+        if is_for_some { Blocked::ForSome } else { Blocked::ForAll }
     }
 
     fn broken(&self) -> Failure {
@@ -201,9 +210,9 @@ async fn wait<S: DownstreamStream>(
     let mut watch = ClientWatch::new(run, rule.timeout_ms);
     poll_fn(|cx| {
         let enter = || match search.place(true) {
-            Ok(held) => Some(Ok(held)),
-            Err(NoPlace::Never(failure)) => Some(Err(failure)),
-            Err(NoPlace::Later(_)) => None,
+            Ok(held) => Ok(Ok(held)),
+            Err(NoPlace::Never(failure)) => Ok(Err(failure)),
+            Err(NoPlace::Later(cause)) => Err(search.blocked(cause)),
         };
         match waiter.poll(cx, enter) {
             Poll::Ready(Ok(entered)) => {

@@ -59,6 +59,7 @@ pub(super) async fn proxy<S: DownstreamStream>(
         policy.budget.note_request(run.local().now_ms());
         upload.keep(policy.max_body_bytes, server);
     }
+    let mut lost_places = 0;
     loop {
         if chains.has(Phase::Attempt) {
             let attempt = failed.next_attempt(exchange);
@@ -93,6 +94,14 @@ pub(super) async fn proxy<S: DownstreamStream>(
         match attempt_at(&forward, exchange, server, &mut upload, held, &wanted, &mut failed).await {
             Ok(AttemptEnd::Answered(outcome)) => return Ok(outcome),
             Ok(AttemptEnd::Discarded) => {}
+            // Another request took the last connection between the choice of the node and the connect, so that nothing was
+            // sent: another node is chosen, or the request waits in the queue.
+            Err((failure, _))
+                if failure.cause == Cause::NodeConnections && lost_places < protection::CHOICES_MAX =>
+            {
+                lost_places += 1;
+                exchange.attempts.pop();
+            }
             Err((failure, progress)) => {
                 let body_is_whole = upload.rewind(server);
                 failed.on_failure(&forward, exchange, selected, failure, progress, body_is_whole)?;

@@ -1,6 +1,7 @@
 //! Opening connections to endpoints, and the pools that they go to: a connection of its own for a request of HTTP/1, a
 //! shared one for HTTP/2. It selects no endpoint and counts no attempt.
 
+mod capacity;
 mod websocket;
 
 use std::cell::{Cell, RefCell};
@@ -15,7 +16,7 @@ use std::task::Poll;
 use stdx::pooled::PooledBox;
 
 use super::connect_failure::{connect_cause, late, tls_failure};
-use super::counted::{ConnectionPlace, CountedTransport};
+use super::counted::CountedTransport;
 use super::h1::{H1Stream, UpstreamConnection};
 use super::h2::driver;
 use super::h2::link::H2Link;
@@ -24,11 +25,12 @@ use super::h2::pool::{Join, SharedPools, TunnelLend};
 use super::opening::{Opening, Wanted};
 use super::pool::Pools;
 use super::stream::PooledStream;
-use crate::evict::{self, Evictor, lacks_descriptors};
+use crate::evict::{Evictor, lacks_descriptors};
 use exchange::Local;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
 use exchange::observe::upstream_tls::{HandshakeOutcome, UpstreamTlsCounts};
+use exchange::overload::wait_queue::WaitQueue;
 use net::endpoint::{Endpoint, Protocol};
 use net::env;
 use net::tls::{self, client::ClientTls};
@@ -122,7 +124,8 @@ impl Connector {
         };
         let begin_handshake = || in_handshake.set(true);
         let name = opening.server_name.as_deref();
-        let transport = self.open(endpoint, name, tls.as_ref(), &begin_handshake).await?;
+        let transport =
+            self.open(endpoint, name, tls.as_ref(), opening.queue.as_ref(), &begin_handshake).await?;
         Ok(self.begin(UpstreamConnection::new(transport, opening.endpoint, opening.server_name)))
     }
 
@@ -170,11 +173,11 @@ impl Connector {
         timeout_ms: u64,
         pending: Rc<PendingConnect>,
     ) {
-        let Opening { endpoint, server_name, .. } = opening;
+        let Opening { endpoint, server_name, queue, .. } = opening;
         let settling = Settling { connector: &self, endpoint_id: endpoint.id, pending: &pending };
         let begin_handshake = || pending.begin_handshake();
         let tls = endpoint.tls.as_deref();
-        let open = self.open(&endpoint, server_name.as_deref(), tls, &begin_handshake);
+        let open = self.open(&endpoint, server_name.as_deref(), tls, queue.as_ref(), &begin_handshake);
         let transport = match self.within(timeout_ms, &pending, open).await {
             Ok(transport) => transport,
             Err(failure) => return settling.settle(Err(failure)),
@@ -230,9 +233,10 @@ impl Connector {
         endpoint: &Arc<Endpoint>,
         server_name: Option<&str>,
         tls: Option<&ClientTls>,
+        queue: Option<&Arc<WaitQueue>>,
         begin_handshake: &impl Fn(),
     ) -> Result<CountedTransport, Failure> {
-        let place = ConnectionPlace::new(endpoint)?;
+        let place = self.connection_place(endpoint, queue).await?;
         let opened = self.open_socket(endpoint.address).await;
         let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
         let Some(tls) = tls else { return Ok(CountedTransport::new(Transport::from(stream), place)) };
@@ -265,37 +269,6 @@ impl Connector {
             }
         }
         env::connect(address).await
-    }
-
-    /// Makes connections give way, because a call found no descriptor, and waits for them to end. False if there was
-    /// nothing to close.
-    #[cold]
-    pub(crate) async fn free_descriptors(&self) -> bool {
-        if self.evictor.free_descriptors().await {
-            return true;
-        }
-        let (least_ms, now_ms) = (u64::from(evict::USED_LEAST_MS), self.local.now_ms());
-        if self.pools.borrow_mut().close_idle(least_ms, now_ms) > 0 {
-            return true;
-        }
-        let is_freed = self.shared.borrow_mut().close_idle(least_ms, now_ms) > 0;
-        if is_freed {
-            // Their tasks close them.
-            env::yield_to_events().await;
-        }
-        is_freed
-    }
-
-    /// Whether a request for the endpoint is likely to get a stream: a connection may be opened, or this worker has one. If not,
-    /// an idle connection of another worker gives way.
-    pub(crate) fn has_capacity(&self, endpoint: &Endpoint) -> bool {
-        let has_capacity = !endpoint.is_full()
-            || self.pools.borrow().has_idle(endpoint.id)
-            || endpoint.protocol.is_http2() && self.shared.borrow().has_capacity(endpoint.id);
-        if !has_capacity {
-            endpoint.want_connection();
-        }
-        has_capacity
     }
 
     fn begin(&self, connection: UpstreamConnection) -> PooledStream {

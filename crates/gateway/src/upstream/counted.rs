@@ -8,22 +8,29 @@ use net::endpoint::Endpoint;
 use net::transport::Transport;
 
 use exchange::failure::{Cause, Failure};
+use exchange::overload::wait_queue::WaitQueue;
 
-/// A place among the open connections of an endpoint.
+/// A place among the open connections of an endpoint. Its end wakes a request that waits for one.
 #[derive(Debug)]
-pub(crate) struct ConnectionPlace(Arc<Endpoint>);
+pub(crate) struct ConnectionPlace {
+    endpoint: Arc<Endpoint>,
+    queue: Option<Arc<WaitQueue>>,
+}
 
 impl ConnectionPlace {
     /// Takes a place; none is needed at an endpoint without a limit.
     ///
     /// # Errors
     /// `node_max_connections`; idle connections of other workers are asked to give way.
-    pub(crate) fn new(endpoint: &Arc<Endpoint>) -> Result<Option<ConnectionPlace>, Failure> {
+    pub(crate) fn new(
+        endpoint: &Arc<Endpoint>,
+        queue: Option<&Arc<WaitQueue>>,
+    ) -> Result<Option<ConnectionPlace>, Failure> {
         if endpoint.keep_alive.max_connections == 0 {
             return Ok(None);
         }
         if endpoint.try_open() {
-            return Ok(Some(ConnectionPlace(endpoint.clone())));
+            return Ok(Some(ConnectionPlace { endpoint: endpoint.clone(), queue: queue.cloned() }));
         }
         let most = endpoint.keep_alive.max_connections;
         Err(Failure::new(Cause::NodeConnections, format!("{most} connections to the node are open")))
@@ -32,7 +39,10 @@ impl ConnectionPlace {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        self.0.closed();
+        self.endpoint.closed();
+        if let Some(queue) = &self.queue {
+            queue.wake_first();
+        }
     }
 }
 
@@ -81,5 +91,43 @@ impl Borrow<Transport> for CountedTransport {
 impl BorrowMut<Transport> for CountedTransport {
     fn borrow_mut(&mut self) -> &mut Transport {
         &mut self.transport
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake, Waker};
+
+    use exchange::overload::Priority;
+    use exchange::overload::wait_queue::Blocked;
+    use net::endpoint::{EndpointKey, Endpoints, KeepAlive};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Task(AtomicUsize);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn closed_connection_wakes_a_waiting_request() {
+        let keep_alive = KeepAlive { max_connections: 1, ..KeepAlive::default() };
+        let address = ([127, 0, 0, 1], 80).into();
+        let endpoint = Endpoints::default().intern(EndpointKey::cleartext(address, keep_alive));
+        let (queue, task) = (Arc::<WaitQueue>::default(), Arc::<Task>::default());
+        let place = ConnectionPlace::new(&endpoint, Some(&queue)).unwrap();
+        assert_eq!(ConnectionPlace::new(&endpoint, Some(&queue)).unwrap_err().cause, Cause::NodeConnections);
+        let mut waiter = queue.join(Priority::Default, 1).unwrap();
+        let waker = Waker::from(task.clone());
+        let enter = || if endpoint.is_full() { Err(Blocked::ForAll) } else { Ok(()) };
+        assert!(waiter.poll(&Context::from_waker(&waker), enter).is_pending());
+        drop(place);
+        assert_eq!((task.0.load(Ordering::SeqCst), endpoint.open_connections()), (1, 0));
+        assert!(waiter.poll(&Context::from_waker(&waker), enter).is_ready());
     }
 }

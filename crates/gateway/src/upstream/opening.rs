@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use exchange::overload::wait_queue::WaitQueue;
 use net::endpoint::Endpoint;
 
 /// The stream that an attempt needs.
@@ -18,6 +19,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) is_repeated: bool,
     /// It has waited for a connection, which is new.
     pub(crate) has_waited: bool,
+    /// The requests that wait for a connection to close, where connections are limited.
+    pub(crate) queue: Option<&'a Arc<WaitQueue>>,
 }
 
 /// The same, for a connection that has to be opened.
@@ -27,17 +30,19 @@ pub(crate) struct Opening {
     pub(super) is_upgrade: bool,
     pub(super) needs_http2: bool,
     pub(super) is_repeated: bool,
+    pub(super) queue: Option<Arc<WaitQueue>>,
 }
 
 impl From<Wanted<'_>> for Opening {
     fn from(wanted: Wanted<'_>) -> Opening {
-        let Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, .. } = wanted;
+        let Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, queue, .. } = wanted;
         Opening {
             endpoint: endpoint.clone(),
             server_name: server_name.map(Box::from),
             is_upgrade,
             needs_http2,
             is_repeated,
+            queue: queue.cloned(),
         }
     }
 }
@@ -51,6 +56,7 @@ impl Opening {
             needs_http2: self.needs_http2,
             is_repeated: self.is_repeated,
             has_waited: false,
+            queue: self.queue.as_ref(),
         }
     }
 }

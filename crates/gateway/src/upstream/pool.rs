@@ -121,6 +121,12 @@ impl Pools {
         before - self.len()
     }
 
+    /// Closes the oldest idle connection to the endpoint; false if there is none.
+    pub(crate) fn close_oldest(&mut self, endpoint_id: u64) -> bool {
+        let pool = self.idle.get_mut(&endpoint_id).filter(|pool| !pool.connections.is_empty());
+        pool.map(|pool| pool.connections.remove(0)).is_some()
+    }
+
     /// Closes everything.
     pub(crate) fn clear(&mut self) {
         self.idle.clear();

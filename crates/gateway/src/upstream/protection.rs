@@ -86,15 +86,16 @@ pub(crate) struct SharedProtection {
     pub(crate) next_look_ms: AtomicU64,
     /// When latencies are compared next.
     pub(crate) next_comparison_ms: AtomicU64,
-    /// Taken while a node is ejected, so that two workers do not eject more than the share that is allowed.
-    pub(crate) ejecting: Mutex<()>,
+    /// Whether the newest form of the upstream ejects nodes; requests in flight may have the rules of an earlier one. Locked
+    /// while a node is ejected, so that two workers do not eject more than the share that is allowed.
+    pub(crate) ejects: Mutex<bool>,
 }
 
 /// Counts since the upstream was protected first.
 #[derive(Debug, Default)]
 pub(crate) struct ProtectionCounts {
     pub(crate) ejections: AtomicU64,
-    /// Ejections that did not take place, because too many nodes were ejected already.
+    /// Ejections that did not take place, because too many nodes were ejected already; of each node at most ten a second.
     pub(crate) ejections_prevented: AtomicU64,
     pub(crate) refused_by_breaker: AtomicU64,
     pub(crate) refused_by_requests: AtomicU64,
@@ -109,6 +110,8 @@ pub(crate) struct ProtectionCounts {
 pub(crate) struct NodeGuard {
     pub(crate) circuit: Circuit,
     pub(crate) latency: Window,
+    /// The time from which its ejection may be tried again, because one was prevented.
+    pub(crate) next_ejection_ms: AtomicU64,
     /// Requests in flight.
     pub(crate) requests: Gate,
 }
@@ -122,6 +125,12 @@ impl NodeGuard {
 }
 
 impl Protection {
+    /// The requests that wait for a connection to close, where connections are limited.
+    #[inline]
+    pub(crate) fn queue_for_connections(&self) -> Option<&Arc<WaitQueue>> {
+        (self.limits_connections && self.queue.is_some()).then_some(&self.shared.queue)
+    }
+
     /// Places that are held at the upstream, in its queue, and at the nodes of `set`.
     #[cfg(feature = "simulation")]
     pub(crate) fn places(&self, set: &net::nodes::NodeSet) -> u32 {

@@ -156,6 +156,10 @@ impl Upstreams {
         let latency_us = if attempt.head_us > 0 { attempt.head_us } else { attempt.total_us };
         // A client that went away says nothing about the endpoint.
         let failed = attempt.failed.is_some_and(|cause| cause.blame() == Blame::Origin);
+        if attempt.failed == Some(Cause::NodeConnections) {
+            self.released(upstream, selected);
+            return;
+        }
         self.finished(upstream, selected, latency_us, failed);
         if let Some(health) = &upstream.health
             && health.observes_attempts()
@@ -168,6 +172,12 @@ impl Upstreams {
     /// Records that the attempt at `selected` has ended without a result.
     pub(crate) fn abandoned(&self, upstream: &Upstream, selected: Selection, latency_us: u64) {
         self.finished(upstream, selected, latency_us, false);
+    }
+
+    /// Records that no attempt at `selected` has reached the node.
+    #[cold]
+    pub(crate) fn released(&self, upstream: &Upstream, selected: Selection) {
+        self.states.borrow_mut().of(upstream, &self.local).released(selected);
     }
 
     #[inline]
@@ -205,8 +215,9 @@ impl Upstreams {
         let is_upgrade = exchange.decision.is_upgrade;
         let server_name = server_name.as_deref();
         let needs_http2 = upstream.needs_http2;
+        let queue = upstream.protection.as_deref().and_then(Protection::queue_for_connections);
         let wanted =
-            Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, has_waited: false };
+            Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, has_waited: false, queue };
         let checkout = match self.connector.lend(wanted) {
             Some(stream) => Checkout::Stream(stream),
             None => Checkout::None(wanted.into()),

@@ -252,13 +252,23 @@ impl UpstreamState {
     /// Records that the attempt at `selected` has ended.
     #[inline]
     pub(crate) fn finished(&mut self, selected: Selection, latency_us: u64, now_ms: u64, has_failed: bool) {
-        let Some(index) = self.index_of(selected) else { return };
-        let active = self.loads.finished(index);
-        match self.uses {
-            Uses::Loads => {}
-            Uses::LoadChanges => self.plans.load_changed(index, active),
-            Uses::Latencies => self.loads.measured(index, latency_us, now_ms, has_failed),
+        if let Some(index) = self.released(selected)
+            && matches!(self.uses, Uses::Latencies)
+        {
+            self.loads.measured(index, latency_us, now_ms, has_failed);
         }
+    }
+
+    /// Records that the attempt at `selected` has ended without reaching the node, which measures nothing; returns the node's
+    /// index, if it is not gone.
+    #[inline]
+    pub(crate) fn released(&mut self, selected: Selection) -> Option<usize> {
+        let index = self.index_of(selected)?;
+        let active = self.loads.finished(index);
+        if let Uses::LoadChanges = self.uses {
+            self.plans.load_changed(index, active);
+        }
+        Some(index)
     }
 
     /// Attempts in flight.

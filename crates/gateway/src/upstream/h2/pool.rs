@@ -208,6 +208,13 @@ impl SharedPools {
         count
     }
 
+    /// Lets an idle connection to the endpoint end; false if there is none.
+    pub(crate) fn close_idle_at(&mut self, endpoint_id: u64) -> bool {
+        let Some(pool) = self.endpoints.get_mut(&endpoint_id) else { return false };
+        let idle = pool.links.iter().position(|link| link.idle_from_ms().is_some());
+        idle.map(|index| pool.links.remove(index).close()).is_some()
+    }
+
     /// Lets every connection end with its last stream.
     pub(crate) fn drain(&mut self) {
         self.endpoints.values_mut().flat_map(|pool| pool.links.drain(..)).for_each(|link| link.close());

@@ -9,7 +9,7 @@ use net::node_state::{NodeState, Transition, Unusable};
 use net::nodes::{Node, NodeSet};
 use stdx::published::Published;
 
-use super::{Breaker, Ejection, LatencyRule, NodeGuard, Protection};
+use super::{Breaker, Ejection, LatencyRule, NodeGuard, Protection, SharedProtection};
 use exchange::overload::circuit::{Event, Phase, Probe, Reason, Verdict};
 use exchange::overload::{outliers, window};
 
@@ -17,6 +17,9 @@ use exchange::overload::{outliers, window};
 const LOOK_MAX_MS: u64 = 1_000;
 /// Latencies are compared at most so often, however short the window is.
 const COMPARISON_MIN_MS: u64 = 100;
+
+/// An ejection that was prevented is not tried again for so long, because it takes a lock and reads every node.
+const PREVENTED_MS: u64 = 100;
 
 /// The nodes of an upstream, for a decision about one of them.
 pub(super) struct Nodes<'p> {
@@ -26,19 +29,19 @@ pub(super) struct Nodes<'p> {
 }
 
 impl Nodes<'_> {
-    /// Counts the result of an attempt at the node with this state.
+    /// Counts the result of an attempt at the node with this state; `latency_us` if it tells how fast the node is.
     #[inline]
     pub(super) fn note(
         &self,
         state: &Arc<NodeState>,
         now_ms: u64,
         verdict: Verdict,
-        latency_us: u64,
+        latency_us: Option<u64>,
         probe: Option<Probe>,
     ) {
         let guard = NodeGuard::of(state);
         if let Some(latency) = &self.rules.latency
-            && verdict != Verdict::Unknown
+            && let Some(latency_us) = latency_us
         {
             guard.latency.record(now_ms, latency.window_ms, verdict == Verdict::Failure, latency_us);
             let interval_ms = (latency.window_ms / window::SLICES).max(COMPARISON_MIN_MS);
@@ -48,6 +51,10 @@ impl Nodes<'_> {
         }
         match guard.circuit.note(&self.rules.circuit, now_ms, verdict, probe) {
             None => {}
+            // Each failure of a node that must not be ejected asks for it.
+            Some(Event::MayOpen(reason))
+                if reason != Reason::ProbeFailed
+                    && now_ms < guard.next_ejection_ms.load(Ordering::Relaxed) => {}
             Some(Event::MayOpen(reason)) => self.eject(&self.cell.load(), state, reason, now_ms),
             Some(Event::Closed) => {
                 guard.latency.clear();
@@ -75,7 +82,10 @@ impl Nodes<'_> {
     #[cold]
     fn eject(&self, set: &NodeSet, state: &Arc<NodeState>, reason: Reason, now_ms: u64) {
         let shared = &self.protection.shared;
-        let _one_at_a_time = shared.ejecting.lock();
+        let ejects = shared.ejects.lock();
+        if !*ejects {
+            return;
+        }
         let others = || set.nodes.iter().filter(|node| node.weight > 0 && !Arc::ptr_eq(&node.state, state));
         let ejected = others().filter(|node| !NodeGuard::of(&node.state).circuit.is_closed()).count();
         let may_eject = outliers::ejectable(others().count() + 1, self.rules.max_ejected_percent);
@@ -83,6 +93,7 @@ impl Nodes<'_> {
         // After a failed probe the node is one of the ejected already.
         if reason != Reason::ProbeFailed && (ejected >= may_eject || is_last) {
             shared.counts.ejections_prevented.fetch_add(1, Ordering::Relaxed);
+            NodeGuard::of(state).next_ejection_ms.store(now_ms + PREVENTED_MS, Ordering::Relaxed);
             return;
         }
         let circuit = &NodeGuard::of(state).circuit;
@@ -163,8 +174,11 @@ fn change_breaker(protection: &Protection, breaker: &Breaker, now_ms: u64, event
     }
 }
 
-/// Takes back the ejections that rules of an earlier form made, where the new form has none.
-pub(crate) fn forget<'n>(nodes: impl Iterator<Item = &'n Arc<NodeState>>) {
+/// Takes back the ejections that rules of an earlier form made, where the new form has none, and prevents later ones by
+/// requests in flight.
+pub(crate) fn forget<'n>(shared: &SharedProtection, nodes: impl Iterator<Item = &'n Arc<NodeState>>) {
+    let mut ejects = shared.ejects.lock();
+    *ejects = false;
     for state in nodes {
         NodeGuard::of(state).circuit.reset();
         readmit(state, "the upstream ejects no nodes any more");
@@ -195,3 +209,7 @@ fn is_turn(next_ms: &AtomicU64, now_ms: u64, interval_ms: u64) -> bool {
             .compare_exchange(due_ms, now_ms + interval_ms, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
 }
+
+#[cfg(test)]
+#[path = "ejection/tests.rs"]
+mod tests;

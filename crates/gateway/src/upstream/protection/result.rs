@@ -34,6 +34,17 @@ impl AttemptResult {
         }
     }
 
+    /// The latency that tells how fast the node is. None for other failures than timeouts: a refused connection or an error is
+    /// often faster than a response, and beside such nodes a healthy one would look slow.
+    pub(crate) fn measured_us(&self, verdict: Verdict) -> Option<u64> {
+        let is_measured = match verdict {
+            Verdict::Success => true,
+            Verdict::Failure => self.failed.is_some_and(Cause::is_timeout),
+            Verdict::Unknown => false,
+        };
+        is_measured.then_some(self.latency_us)
+    }
+
     /// The verdict, with these statuses as failures.
     pub(crate) fn verdict(&self, failures: &FailureStatuses) -> Verdict {
         match self.failed {
@@ -83,6 +94,13 @@ mod tests {
             let result = AttemptResult { status, failed, grpc_status, is_reused, ..AttemptResult::default() };
             assert_eq!(result.verdict(&failures), want, "{result:?}");
         }
+        let measured = |failed, verdict| {
+            AttemptResult { failed, latency_us: 7, ..AttemptResult::default() }.measured_us(verdict)
+        };
+        assert_eq!(measured(None, Success), Some(7));
+        assert_eq!(measured(Some(Cause::ReadTimeout), Failure), Some(7));
+        assert_eq!(measured(Some(Cause::ConnectFailed), Failure), None);
+        assert_eq!((measured(None, Failure), measured(None, Unknown)), (None, None));
         let call =
             AttemptResult { failed: Some(Cause::RequestTimeout), is_grpc: true, ..AttemptResult::default() };
         assert_eq!(call.verdict(&failures), Unknown, "the client chose its deadline");

@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use net::nodes::NodeSet;
 
-use super::Policies;
 use super::group::Group;
 use super::overflow;
+use super::policies::Policies;
+use super::share::WHOLE;
 use crate::upstream::availability::Availability;
-
-/// All requests; the shares of a plan's groups add up to it.
-pub(crate) const WHOLE: u32 = 10_000;
 
 /// A group, and its share of the first attempts out of [`WHOLE`].
 pub(crate) struct Part {

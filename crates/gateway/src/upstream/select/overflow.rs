@@ -1,7 +1,7 @@
 //! Overflow between priorities: the shares of requests of each tier, so that a tier with few usable nodes is not given more
 //! than they can take while lower priorities are idle (Envoy's priority levels with an overprovisioning factor).
 
-use super::divide::WHOLE;
+use super::share::WHOLE;
 
 /// The share of each tier out of [`WHOLE`], by the part of its weight that is usable, the highest priority first. A tier
 /// takes all that is left where at least `percent` of its weight is usable, and proportionately less below. Where all tiers

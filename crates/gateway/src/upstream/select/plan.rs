@@ -5,8 +5,9 @@ use std::num::NonZeroU64;
 
 use net::nodes::NodeSet;
 
-use super::divide::{Part, WHOLE};
+use super::divide::Part;
 use super::group::Group;
+use super::share::WHOLE;
 use crate::upstream::balance::{Balancer, BalancerKind, Choice, Start, next_random};
 use crate::upstream::loads::Loads;
 

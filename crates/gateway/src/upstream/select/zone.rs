@@ -3,7 +3,7 @@
 
 use net::nodes::Node;
 
-use super::divide::WHOLE;
+use super::share::WHOLE;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -35,6 +35,18 @@ fn connection_is_kept_for_its_identity_only() {
 }
 
 #[test]
+fn idle_connection_for_another_name_gives_way() {
+    let authority = Authority::new("trusted");
+    let (_origin, front) = front(&authority.pair(&["a.example", "b.example"]));
+    let weir = gateway(&authority, &[]);
+    set(&weir, "r", https(&node(&front), json!({"limits": {"max_connections_per_node": 1}})));
+    for host in ["a.example", "b.example", "b.example", "a.example"] {
+        assert_eq!(ask(&weir, "r", host).status, 200, "{host}");
+    }
+    assert_eq!(front.handshakes().len(), 3);
+}
+
+#[test]
 fn sessions_are_resumed_within_an_identity() {
     let authority = Authority::new("trusted");
     let (_origin, front) = front(&authority.pair(&["a.example", "b.example"]));
