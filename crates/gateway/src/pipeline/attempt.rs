@@ -67,7 +67,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
             match PooledBox::pin(connect(run, opening, timeout_ms, server)).await {
                 Ok(stream) => (stream, micros(started_ns, run.local().clock_ns())),
                 Err(failure) => {
-                    let failure = deadline::judge(run, failure);
+                    let failure = deadline::judge(run, exchange, failure);
                     finish_attempt(exchange, in_flight, Some(&failure), false);
                     return Err((failure.at(address), before));
                 }
@@ -109,7 +109,7 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
             }))
         }
         Err(failure) => {
-            let failure = deadline::judge(run, failure);
+            let failure = deadline::judge(run, exchange, failure);
             let progress = origin.progress();
             // The connection ends before its place at the node is given back and wakes a waiting request.
             run.context.upstreams.checkin(origin, false);

@@ -166,6 +166,7 @@ impl<'r> Hedging<'_, 'r, '_> {
                     First::Other(Ok(stream)) => (stream, micros(started_ns, run.local().clock_ns())),
                     First::Other(Err(failure)) => {
                         drop(first);
+                        let failure = deadline::judge(run, exchange, failure);
                         let record = in_flight.finish_failed(exchange, record, &failure, false);
                         note_beside(exchange, record);
                         return None;
@@ -186,6 +187,13 @@ impl<'r> Hedging<'_, 'r, '_> {
             let mut interim = 0;
             let mut other = poll_fn(|cx| poll_final(cx, &mut stream, &mut head, &mut interim));
             race(first.as_mut(), Pin::new(&mut other)).await
+        };
+        // Before it is known which endpoint is at fault: after a deadline neither is.
+        let ended = match ended {
+            First::One(ended) => First::One(ended.map_err(|failure| deadline::judge(run, exchange, failure))),
+            First::Other(ended) => {
+                First::Other(ended.map_err(|failure| deadline::judge(run, exchange, failure)))
+            }
         };
         let second = ActiveAttempt {
             origin: stream,

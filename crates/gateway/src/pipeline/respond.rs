@@ -95,10 +95,7 @@ fn overdue(run: &Run<'_>, exchange: &Exchange, failure: Failure) -> Failure {
         return failure;
     }
     let limit_ms = run.local().options.limits.request_timeout_ms;
-    let is_call_over = exchange
-        .grpc
-        .is_some_and(|call| call.deadline_ns != 0 && run.local().recent_ns() >= call.deadline_ns);
-    let limit = if is_call_over {
+    let limit = if deadline::is_call_over(run, exchange) {
         "not done within the grpc-timeout of the client".to_owned()
     } else {
         format!("not done within {limit_ms} ms")
