@@ -88,47 +88,49 @@ pub(crate) async fn run<S: DownstreamStream>(
 }
 
 /// Serves the request; an error has not been answered yet, and its response passes through `chains`.
-async fn serve<'r, S: DownstreamStream>(
-    run: &Run<'r>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &mut Chains<'r>,
-) -> Result<Outcome, Failure> {
-    let context = run.context;
-    let options = &context.local.options;
-    exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), exchange)?;
-    client_certificate::check(run.generation, exchange)?;
-    grpc::bound(run, exchange);
-    check_body_length(server.body_length(), options.limits.max_body_bytes)?;
-    // Before routes, because a route for every path would otherwise hide the answer from the authority.
-    if let Some(answer) = challenge::answer(options.challenges.as_deref(), exchange) {
-        return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, answer)).await);
-    }
-    find_route(run.generation, exchange)?;
-    // The body is read only if a candidate route depends on it; then the route is found again.
-    if run.generation.router.uses_request_body()
-        && exchange.body.was_missed()
-        && Box::pin(collect::for_variables(run, exchange, server)).await?
-    {
+fn serve<'a, 'r, S: DownstreamStream>(
+    run: &'a Run<'r>,
+    exchange: &'a mut Exchange,
+    server: &'a mut S,
+    chains: &'a mut Chains<'r>,
+) -> impl Future<Output = Result<Outcome, Failure>> {
+    async move {
+        let context = run.context;
+        let options = &context.local.options;
+        exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), exchange)?;
+        client_certificate::check(run.generation, exchange)?;
+        grpc::bound(run, exchange);
+        check_body_length(server.body_length(), options.limits.max_body_bytes)?;
+        // Before routes, because a route for every path would otherwise hide the answer from the authority.
+        if let Some(answer) = challenge::answer(options.challenges.as_deref(), exchange) {
+            return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, answer)).await);
+        }
         find_route(run.generation, exchange)?;
-    }
-    context.current_work().set_route(exchange.decision.route);
-    *chains = Chains::new(run.generation, exchange.decision.route);
-    context.local.shared.check_memory(chains.priority())?;
-    if chains.concern_request(run.generation) {
-        let reply = phases::request(run, exchange, server, chains).await?;
-        match reply {
-            None => {}
-            Some(LocalReply::Whole(reply)) => {
-                return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, *reply)).await);
-            }
-            Some(LocalReply::Stream(reply)) => {
-                PooledBox::pin(stream_reply::send(run, exchange, server, chains, *reply)).await?;
-                return Ok(Outcome::Done);
+        // The body is read only if a candidate route depends on it; then the route is found again.
+        if run.generation.router.uses_request_body()
+            && exchange.body.was_missed()
+            && Box::pin(collect::for_variables(run, exchange, server)).await?
+        {
+            find_route(run.generation, exchange)?;
+        }
+        context.current_work().set_route(exchange.decision.route);
+        *chains = Chains::new(run.generation, exchange.decision.route);
+        context.local.shared.check_memory(chains.priority())?;
+        if chains.concern_request(run.generation) {
+            let reply = phases::request(run, exchange, server, chains).await?;
+            match reply {
+                None => {}
+                Some(LocalReply::Whole(reply)) => {
+                    return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, *reply)).await);
+                }
+                Some(LocalReply::Stream(reply)) => {
+                    PooledBox::pin(stream_reply::send(run, exchange, server, chains, *reply)).await?;
+                    return Ok(Outcome::Done);
+                }
             }
         }
+        proxy::proxy(run, exchange, server, chains).await
     }
-    proxy::proxy(run, exchange, server, chains).await
 }
 
 /// Refuses a body with a declared length above `limit_bytes`; 0 is without limit.

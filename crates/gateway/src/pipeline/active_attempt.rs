@@ -96,6 +96,20 @@ impl<'t> InFlightGuard<'t> {
         record
     }
 
+    /// Records the end of an attempt beside another one of the exchange, with a response head that is not passed on; returns
+    /// the record.
+    pub(super) fn finish_unwanted(self, exchange: &Exchange, record: Attempt) -> Attempt {
+        let total_us = micros(self.started_ns, self.context.local.clock_ns());
+        let record = Attempt { total_us, head_us: total_us, ..record };
+        self.finish(exchange, &record, false);
+        record
+    }
+
+    /// Whether the attempt shows whether its node, or its upstream, is usable again.
+    pub(super) fn is_probe(&self) -> bool {
+        self.hold.as_ref().is_some_and(NodeHold::is_probe)
+    }
+
     #[cold]
     fn abandon(&self) {
         let latency_us = micros(self.started_ns, self.context.local.clock_ns());

@@ -2,6 +2,7 @@
 //! It does not select the endpoint and does not decide about a retry.
 
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::task::Poll;
 
 use stdx::pooled::PooledBox;
@@ -24,7 +25,10 @@ use super::target::Forward;
 use super::upload::Upload;
 use super::websocket;
 use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
+use crate::upstream::opening::Opening;
+use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::service::{CheckedOutNode, Checkout};
+use crate::upstream::state::Selection;
 use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
@@ -37,47 +41,111 @@ pub(super) enum AttemptEnd {
     Discarded,
 }
 
-/// Makes an attempt at the node that is `held`, on an open connection or, if the attempt is repeated, on a fresh one. A
-/// failure comes with the progress of the attempt.
-pub(super) async fn attempt_at<S: DownstreamStream>(
-    forward: &Forward<'_, '_>,
+/// An attempt that has failed.
+pub(super) struct FailedAttempt {
+    pub(super) failure: Failure,
+    pub(super) progress: AttemptProgress,
+    /// Its node, which is another one than the first if a hedged attempt has taken the place of the first.
+    pub(super) selected: Selection,
+}
+
+/// An attempt that has begun.
+pub(super) enum BegunAttempt<'r> {
+    /// On an open connection.
+    Ready(ActiveAttempt<'r>),
+    /// A connection has to be opened.
+    Connecting(ConnectingAttempt<'r>),
+}
+
+/// An attempt that has no connection yet.
+pub(super) struct ConnectingAttempt<'r> {
+    opening: Opening,
+    in_flight: InFlightGuard<'r>,
+    address: SocketAddr,
+    limit: AttemptLimit,
+}
+
+/// Begins an attempt at the node that is `held`, on an open connection or, if the attempt `is_repeated`, on a fresh one.
+pub(super) fn begin<'r>(
+    forward: &Forward<'r, '_>,
     exchange: &mut Exchange,
-    server: &mut S,
-    upload: &mut Upload<'_, '_>,
     held: HeldNode,
-    wanted: &WantedNode,
-    retries: &mut Retries,
-) -> Result<AttemptEnd, (Failure, AttemptProgress)> {
-    let Forward { run, upstream, timeouts, .. } = *forward;
+    is_repeated: bool,
+) -> BegunAttempt<'r> {
+    let Forward { run, upstream, .. } = *forward;
     // The selection read the clock just now, or a failed attempt did.
     let started_ns = run.local().recent_ns();
     let selected = held.selected;
     let in_flight = InFlightGuard::new(run.context, upstream, held, started_ns);
     let CheckedOutNode { address, endpoint_id, host, checkout } =
-        run.context.upstreams.checkout(exchange, upstream, selected, retries.is_repeated());
+        run.context.upstreams.checkout(exchange, upstream, selected, is_repeated);
     set_host(exchange, upstream, host);
-    let before = AttemptProgress { sent: Sent::Nothing, is_reused: false };
     let limit = AttemptLimit::new(upstream, run.local().now_ms());
     exchange.attempts.push(record_of(upstream, address, endpoint_id));
-    let (origin, connect_us) = match checkout {
-        Checkout::Stream(stream) => (stream, 0),
-        Checkout::None(opening) => {
-            // In a pooled box, because nearly every attempt finds an open connection and needs no state for this.
-            let timeout_ms = limit.shorten(timeouts.connect_ms, run.local().now_ms()).unwrap_or(1);
-            match PooledBox::pin(connect(run, opening, timeout_ms, server)).await {
-                Ok(stream) => (stream, micros(started_ns, run.local().clock_ns())),
-                Err(failure) => {
-                    let failure = deadline::judge(run, failure);
-                    finish_attempt(exchange, in_flight, Some(&failure), false);
-                    return Err((failure.at(address), before));
-                }
-            }
+    match checkout {
+        Checkout::Stream(origin) => {
+            BegunAttempt::Ready(ActiveAttempt { origin, in_flight, address, connect_us: 0, limit })
         }
-    };
-    let mut attempt = ActiveAttempt { origin, in_flight, address, connect_us, limit };
-    let ended = exchange_with(forward, exchange, server, upload, &mut attempt, wanted, retries).await;
+        Checkout::None(opening) => {
+            BegunAttempt::Connecting(ConnectingAttempt { opening, in_flight, address, limit })
+        }
+    }
+}
+
+/// Opens the connection of an attempt.
+pub(super) async fn open<'r, S: DownstreamStream>(
+    forward: &Forward<'r, '_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    connecting: ConnectingAttempt<'r>,
+) -> Result<ActiveAttempt<'r>, FailedAttempt> {
+    let Forward { run, timeouts, .. } = *forward;
+    let ConnectingAttempt { opening, in_flight, address, limit } = connecting;
+    let timeout_ms = limit.shorten(timeouts.connect_ms, run.local().now_ms()).unwrap_or(1);
+    match connect(run, opening, timeout_ms, server).await {
+        Ok(origin) => {
+            let connect_us = micros(in_flight.started_ns, run.local().clock_ns());
+            Ok(ActiveAttempt { origin, in_flight, address, connect_us, limit })
+        }
+        Err(failure) => {
+            let failure = deadline::judge(run, exchange, failure);
+            let selected = in_flight.selected;
+            finish_attempt(exchange, in_flight, Some(&failure), false);
+            let progress = AttemptProgress { sent: Sent::Nothing, is_reused: false };
+            Err(FailedAttempt { failure: failure.at(address), progress, selected })
+        }
+    }
+}
+
+/// Makes the attempt over its connection.
+///
+/// No `async fn`: the future of one holds its arguments twice, and every exchange in flight holds this future.
+pub(super) fn complete<'a, 'r: 'a, S: DownstreamStream>(
+    forward: &'a Forward<'r, '_>,
+    exchange: &'a mut Exchange,
+    server: &'a mut S,
+    upload: &'a mut Upload<'_, '_>,
+    mut attempt: ActiveAttempt<'r>,
+    wanted: &'a WantedNode,
+    retries: &'a mut Retries,
+) -> impl Future<Output = Result<AttemptEnd, FailedAttempt>> {
+    async move {
+        let ended = exchange_with(forward, exchange, server, upload, &mut attempt, wanted, retries).await;
+        finish(forward, exchange, attempt, ended)
+    }
+}
+
+/// Ends the attempt, and gives its connection and its place at the node back.
+fn finish(
+    forward: &Forward<'_, '_>,
+    exchange: &mut Exchange,
+    attempt: ActiveAttempt<'_>,
+    ended: Result<Ended, Failure>,
+) -> Result<AttemptEnd, FailedAttempt> {
+    let Forward { run, timeouts, .. } = *forward;
     // A hedged attempt may have taken the place of the first one.
     let ActiveAttempt { mut origin, in_flight, address, .. } = attempt;
+    let selected = in_flight.selected;
     match ended {
         Ok(Ended::Whole { request_done }) => {
             run.context.upstreams.checkin(origin, request_done);
@@ -99,7 +167,8 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
             let Some((endpoint, bytes)) = origin.into_tunnel() else {
                 let failure =
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
-                return Err((failure.at(address), before));
+                let progress = AttemptProgress { sent: Sent::Nothing, is_reused: false };
+                return Err(FailedAttempt { failure: failure.at(address), progress, selected });
             };
             run.local().give_bytes(bytes);
             Ok(AttemptEnd::Answered(Outcome::Tunnel {
@@ -109,12 +178,12 @@ pub(super) async fn attempt_at<S: DownstreamStream>(
             }))
         }
         Err(failure) => {
-            let failure = deadline::judge(run, failure);
+            let failure = deadline::judge(run, exchange, failure);
             let progress = origin.progress();
             // The connection ends before its place at the node is given back and wakes a waiting request.
             run.context.upstreams.checkin(origin, false);
             finish_attempt(exchange, in_flight, Some(&failure), progress.is_reused);
-            Err((failure.at(address), progress))
+            Err(FailedAttempt { failure: failure.at(address), progress, selected })
         }
     }
 }
@@ -135,74 +204,81 @@ enum Ended {
 }
 
 /// Sends the request and forwards the response, over one stream.
-async fn exchange_with<'r, S: DownstreamStream>(
-    forward: &Forward<'r, '_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    upload: &mut Upload<'_, '_>,
-    attempt: &mut ActiveAttempt<'r>,
-    wanted: &WantedNode,
-    retries: &mut Retries,
-) -> Result<Ended, Failure> {
-    let Forward { run, chains, upstream, .. } = *forward;
-    if let Some(policy) = &upstream.deadline {
-        deadline::pass_on(run, exchange, policy);
-    }
-    grpc::reduce_timeout(exchange, run.local().recent_ns());
-    if exchange.decision.is_upgrade && attempt.origin.is_http2() {
-        websocket::check_key(exchange)?;
-    }
-    attempt.origin.start_request(exchange, upload.length(server));
-    upload.begin(server, &mut attempt.origin);
-    let hedging = upstream.retry.as_deref().filter(|policy| policy.hedge_after_ms != 0);
-    match hedging.filter(|_| hedge::is_allowed(forward, exchange, upload.length(server))) {
-        // In a pooled box, because few requests are hedged.
-        Some(policy) => {
-            let hedging = Hedging { forward, policy, wanted };
-            PooledBox::pin(hedging.wait_for_final(exchange, server, upload, attempt, retries)).await?;
+fn exchange_with<'a, 'r, S: DownstreamStream>(
+    forward: &'a Forward<'r, '_>,
+    exchange: &'a mut Exchange,
+    server: &'a mut S,
+    upload: &'a mut Upload<'_, '_>,
+    attempt: &'a mut ActiveAttempt<'r>,
+    wanted: &'a WantedNode,
+    retries: &'a mut Retries,
+) -> impl Future<Output = Result<Ended, Failure>> {
+    async move {
+        let Forward { run, chains, upstream, .. } = *forward;
+        if let Some(policy) = &upstream.deadline {
+            deadline::pass_on(run, exchange, policy);
         }
-        None => {
-            let ActiveAttempt { origin, limit, .. } = attempt;
-            head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await?;
+        grpc::reduce_timeout(exchange, run.local().recent_ns());
+        if exchange.decision.is_upgrade && attempt.origin.is_http2() {
+            websocket::check_key(exchange)?;
         }
-    }
-    let (started_ns, selected) = (attempt.in_flight.started_ns, attempt.in_flight.selected);
+        attempt.origin.start_request(exchange, upload.length(server));
+        upload.begin(server, &mut attempt.origin);
+        let hedging = upstream.retry.as_deref().filter(|policy| policy.hedge_after_ms != 0);
+        let is_hedged = |_: &&RetryPolicy| {
+            !retries.has_hedged()
+                && !attempt.in_flight.is_probe()
+                && hedge::is_allowed(forward, exchange, wanted, upload.length(server))
+        };
+        match hedging.filter(is_hedged) {
+            // In a pooled box, because few requests are hedged.
+            Some(policy) => {
+                let hedging = Hedging { forward, policy, wanted };
+                PooledBox::pin(hedging.wait_for_final(exchange, server, upload, attempt, retries)).await?;
+            }
+            None => {
+                let ActiveAttempt { origin, limit, .. } = attempt;
+                head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await?;
+            }
+        }
+        let (started_ns, selected) = (attempt.in_flight.started_ns, attempt.in_flight.selected);
 
-    let head_us = micros(started_ns, run.local().clock_ns());
-    let record = exchange.attempts.last_mut().expect("pushed when the attempt began");
-    (record.status, record.connect_us, record.head_us) =
-        (exchange.response.status, attempt.connect_us, head_us);
-    grpc::note_status(exchange, None);
-    if let Some(policy) = &upstream.retry {
-        let request_done = upload.is_done();
-        if retries.discards_response(policy, forward, exchange, server, upload, selected) {
-            return Ok(Ended::Discarded { request_done });
+        let head_us = micros(started_ns, run.local().clock_ns());
+        let record = exchange.attempts.last_mut().expect("pushed when the attempt began");
+        (record.status, record.connect_us, record.head_us) =
+            (exchange.response.status, attempt.connect_us, head_us);
+        grpc::note_status(exchange, None);
+        if let Some(policy) = &upstream.retry {
+            let request_done = upload.is_done();
+            if retries.discards_response(policy, forward, exchange, server, upload, selected) {
+                return Ok(Ended::Discarded { request_done });
+            }
         }
-    }
-    if let Some(sticky) = &upstream.policies.sticky
-        && let Some(tag) = run.context.upstreams.tag_of(upstream, selected)
-    {
-        sticky.answered(exchange, tag, run.local().now_ms());
-    }
-    exchange.times.upstream_head_ns = started_ns + head_us * 1_000;
-    if let Some(permit) = run.permit.take() {
-        permit.answered(run.local().recent_ns() / 1_000);
-    }
+        if let Some(sticky) = &upstream.policies.sticky
+            && let Some(tag) = run.context.upstreams.tag_of(upstream, selected)
+        {
+            sticky.answered(exchange, tag, run.local().now_ms());
+        }
+        exchange.times.upstream_head_ns = started_ns + head_us * 1_000;
+        if let Some(permit) = run.permit.take() {
+            permit.answered(run.local().recent_ns() / 1_000);
+        }
 
-    if attempt.origin.has_opened_tunnel(exchange.response.status) {
-        websocket::accept_from_http2(exchange)?;
+        if attempt.origin.has_opened_tunnel(exchange.response.status) {
+            websocket::accept_from_http2(exchange)?;
+        }
+        if server.must_switch_protocols() && (200..300).contains(&exchange.response.status) {
+            // Passed on, it would say that the tunnel is open.
+            return Err(Failure::new(Cause::BadResponse, "it answered without switching protocols"));
+        }
+        if exchange.response.status == 101 {
+            return PooledBox::pin(switch_protocols(run, exchange, server, chains)).await;
+        }
+        let mut download = Download::new(forward);
+        download::pass_on(&mut download, exchange, server, &mut attempt.origin, upload).await?;
+        exchange.times.upstream_ended_ns = run.local().clock_ns();
+        Ok(Ended::Whole { request_done: upload.is_done() })
     }
-    if server.must_switch_protocols() && (200..300).contains(&exchange.response.status) {
-        // Passed on, it would say that the tunnel is open.
-        return Err(Failure::new(Cause::BadResponse, "it answered without switching protocols"));
-    }
-    if exchange.response.status == 101 {
-        return PooledBox::pin(switch_protocols(run, exchange, server, chains)).await;
-    }
-    let mut download = Download::new(forward);
-    download::pass_on(&mut download, exchange, server, &mut attempt.origin, upload).await?;
-    exchange.times.upstream_ended_ns = run.local().clock_ns();
-    Ok(Ended::Whole { request_done: upload.is_done() })
 }
 
 /// Tells the client that the endpoint has switched protocols.

@@ -44,14 +44,26 @@ pub(super) fn pass_on(run: &Run<'_>, exchange: &mut Exchange, policy: &DeadlineP
     let _ = exchange.request.headers.set(name, itoa::Buffer::new().format(left).as_bytes());
 }
 
-/// The failure to record for `failure`: a timeout after the deadline says nothing about the endpoint, because the client may
-/// have asked for less time than any endpoint needs.
+/// The failure to record for `failure`: a timeout after the deadline of the upstream or of the call says nothing about the
+/// endpoint, because the client may have asked for less time than any endpoint needs.
 #[cold]
-pub(super) fn judge(run: &Run<'_>, failure: Failure) -> Failure {
-    if failure.cause.is_timeout() && is_exceeded(run) {
+pub(super) fn judge(run: &Run<'_>, exchange: &Exchange, failure: Failure) -> Failure {
+    if !failure.cause.is_timeout() {
+        return failure;
+    }
+    if is_exceeded(run) {
         return failure.because(Cause::DeadlineExceeded);
     }
+    if is_call_over(run, exchange) {
+        return failure.because(Cause::RequestTimeout);
+    }
     failure
+}
+
+/// Whether the `grpc-timeout` of the client has passed.
+pub(super) fn is_call_over(run: &Run<'_>, exchange: &Exchange) -> bool {
+    let ends_ns = exchange.grpc.map_or(0, |call| call.deadline_ns);
+    ends_ns != 0 && run.local().now_ms() >= ends_ms(ends_ns)
 }
 
 /// Whether the exchange has reached its deadline.

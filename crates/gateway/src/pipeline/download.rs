@@ -62,49 +62,51 @@ impl<'r, 'w> Download<'r, 'w> {
 }
 
 /// Forwards a response to the client; its head is in the exchange.
-pub(super) async fn pass_on<S: DownstreamStream, O: UpstreamStream>(
-    download: &mut Download<'_, '_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    origin: &mut O,
-    upload: &mut Upload<'_, '_>,
-) -> Result<(), Failure> {
-    let chains = download.chains;
-    if exchange.response.status >= 500 || exchange.local().options.forward.show_upstream_status {
-        respond::name_tried_statuses(exchange);
-    }
-    respond::respond_head(download.run, exchange, server, chains).await?;
-    refuse_undecided(exchange)?;
-    // A plugin may have changed the status to or from one without a body (RFC 9110 section 6.4.1).
-    let may_have_body =
-        exchange.request.method != message::Method::Head && !has_no_body(exchange.response.status);
-    let length = match origin.body_length() {
-        BodyLength::None if may_have_body => BodyLength::Known(0),
-        BodyLength::Known(_) | BodyLength::Unknown if has_no_body(exchange.response.status) => {
-            server.start_response(exchange, BodyLength::None);
-            origin.pause()?;
-            PooledBox::pin(respond::send(download.run, exchange, server, &[])).await;
-            return Ok(());
+pub(super) fn pass_on<'a, S: DownstreamStream, O: UpstreamStream>(
+    download: &'a mut Download<'_, '_>,
+    exchange: &'a mut Exchange,
+    server: &'a mut S,
+    origin: &'a mut O,
+    upload: &'a mut Upload<'_, '_>,
+) -> impl Future<Output = Result<(), Failure>> {
+    async move {
+        let chains = download.chains;
+        if exchange.response.status >= 500 || exchange.local().options.forward.show_upstream_status {
+            respond::name_tried_statuses(exchange);
         }
-        length => length,
-    };
-    let need = if may_have_body { body_need(download.run, exchange, chains) } else { BodyNeed::None };
-    match need {
-        BodyNeed::None | BodyNeed::Copy { .. } => {
-            server.start_response(exchange, length);
-            let result = stream(download, exchange, server, origin, upload, Passing::Untouched).await;
-            exchange.stats.response_bytes = server.progress().sent_bytes;
-            result
-        }
-        BodyNeed::Stream => {
-            server.start_response(exchange, BodyLength::Unknown);
-            let result = stream(download, exchange, server, origin, upload, Passing::Edited).await;
-            exchange.stats.response_bytes = server.progress().sent_bytes;
-            result
-        }
-        // In a pooled box, because few responses are buffered.
-        BodyNeed::Buffer { limit_bytes } => {
-            PooledBox::pin(hold_back(download, exchange, server, origin, upload, limit_bytes)).await
+        respond::respond_head(download.run, exchange, server, chains).await?;
+        refuse_undecided(exchange)?;
+        // A plugin may have changed the status to or from one without a body (RFC 9110 section 6.4.1).
+        let may_have_body =
+            exchange.request.method != message::Method::Head && !has_no_body(exchange.response.status);
+        let length = match origin.body_length() {
+            BodyLength::None if may_have_body => BodyLength::Known(0),
+            BodyLength::Known(_) | BodyLength::Unknown if has_no_body(exchange.response.status) => {
+                server.start_response(exchange, BodyLength::None);
+                origin.pause()?;
+                PooledBox::pin(respond::send(download.run, exchange, server, &[])).await;
+                return Ok(());
+            }
+            length => length,
+        };
+        let need = if may_have_body { body_need(download.run, exchange, chains) } else { BodyNeed::None };
+        match need {
+            BodyNeed::None | BodyNeed::Copy { .. } => {
+                server.start_response(exchange, length);
+                let result = stream(download, exchange, server, origin, upload, Passing::Untouched).await;
+                exchange.stats.response_bytes = server.progress().sent_bytes;
+                result
+            }
+            BodyNeed::Stream => {
+                server.start_response(exchange, BodyLength::Unknown);
+                let result = stream(download, exchange, server, origin, upload, Passing::Edited).await;
+                exchange.stats.response_bytes = server.progress().sent_bytes;
+                result
+            }
+            // In a pooled box, because few responses are buffered.
+            BodyNeed::Buffer { limit_bytes } => {
+                PooledBox::pin(hold_back(download, exchange, server, origin, upload, limit_bytes)).await
+            }
         }
     }
 }

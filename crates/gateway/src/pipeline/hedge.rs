@@ -1,6 +1,7 @@
 //! Hedging: when an endpoint is slow to answer a safe request without a body, the same request is sent to a second one, and
 //! the response with the first head is passed on. The other attempt is cancelled: its HTTP/1 connection is closed, its
-//! HTTP/2 stream reset. There is one second attempt at most, and it is paid from the retry budget.
+//! HTTP/2 stream reset, and it is no evidence for or against its endpoint. There is one second attempt of an exchange at
+//! most, and it is paid from the retry budget.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -32,12 +33,18 @@ use exchange::plugin::Phase;
 /// Most interim responses of the second endpoint, which are not passed on.
 const INTERIM_MAX: u32 = 32;
 
-/// Whether the exchange may be hedged: it is safe (RFC 9110 section 9.2.1), has no body, asks for no other protocol, and no
-/// plugin takes part in the choice of its attempts.
-pub(super) fn is_allowed(forward: &Forward<'_, '_>, exchange: &Exchange, length: BodyLength) -> bool {
+/// Whether the exchange may be hedged: it is safe (RFC 9110 section 9.2.1), has no body, asks for no other protocol, no plugin
+/// takes part in the choice of its attempts, and it belongs to no session, which the second node would take over.
+pub(super) fn is_allowed(
+    forward: &Forward<'_, '_>,
+    exchange: &Exchange,
+    wanted: &WantedNode,
+    length: BodyLength,
+) -> bool {
     matches!(exchange.request.method, Method::Get | Method::Head | Method::Options)
         && matches!(length, BodyLength::None | BodyLength::Known(0))
         && !exchange.decision.is_upgrade
+        && wanted.sticky.is_none()
         && !forward.chains.has(Phase::Attempt)
 }
 
@@ -52,6 +59,7 @@ pub(super) struct Hedging<'h, 'r, 'w> {
 struct Second<'t> {
     in_flight: InFlightGuard<'t>,
     record: Attempt,
+    limit: AttemptLimit,
     stream: Result<PooledStream, Opening>,
 }
 
@@ -130,11 +138,13 @@ impl<'r> Hedging<'_, 'r, '_> {
             run.context.upstreams.checkout(exchange, upstream, selected, false);
         set_host(exchange, upstream, host);
         run.context.status.retries.hedged();
+        retries.begin_hedged();
+        let limit = AttemptLimit::new(upstream, run.local().now_ms());
         let stream = match checkout {
             Checkout::Stream(stream) => Ok(stream),
             Checkout::None(opening) => Err(opening),
         };
-        Some(Second { in_flight, record: record_of(upstream, address, endpoint_id), stream })
+        Some(Second { in_flight, record: record_of(upstream, address, endpoint_id), limit, stream })
     }
 
     /// Waits for the first head of both attempts. None if the second one has failed or its response is not wanted, so that the
@@ -150,7 +160,7 @@ impl<'r> Hedging<'_, 'r, '_> {
     ) -> Option<Result<(), Failure>> {
         let Hedging { forward, policy, .. } = *self;
         let Forward { run, upstream, timeouts, .. } = *forward;
-        let Second { in_flight, record, stream } = second;
+        let Second { in_flight, record, limit, stream } = second;
         let started_ns = in_flight.started_ns;
         let (mut stream, connect_us) = match stream {
             Ok(stream) => (stream, 0),
@@ -166,6 +176,7 @@ impl<'r> Hedging<'_, 'r, '_> {
                     First::Other(Ok(stream)) => (stream, micros(started_ns, run.local().clock_ns())),
                     First::Other(Err(failure)) => {
                         drop(first);
+                        let failure = deadline::judge(run, exchange, failure);
                         let record = in_flight.finish_failed(exchange, record, &failure, false);
                         note_beside(exchange, record);
                         return None;
@@ -187,13 +198,14 @@ impl<'r> Hedging<'_, 'r, '_> {
             let mut other = poll_fn(|cx| poll_final(cx, &mut stream, &mut head, &mut interim));
             race(first.as_mut(), Pin::new(&mut other)).await
         };
-        let second = ActiveAttempt {
-            origin: stream,
-            in_flight,
-            address: record.address,
-            connect_us,
-            limit: AttemptLimit::new(upstream, run.local().now_ms()),
+        // Before it is known which endpoint is at fault: after a deadline neither is.
+        let ended = match ended {
+            First::One(ended) => First::One(ended.map_err(|failure| deadline::judge(run, exchange, failure))),
+            First::Other(ended) => {
+                First::Other(ended.map_err(|failure| deadline::judge(run, exchange, failure)))
+            }
         };
+        let second = ActiveAttempt { origin: stream, in_flight, address: record.address, connect_us, limit };
         match ended {
             // The first endpoint has failed; the second one goes on alone.
             First::One(Err(failure)) if failure.cause.blame() == Blame::Origin => {
@@ -212,11 +224,13 @@ impl<'r> Hedging<'_, 'r, '_> {
                 std::mem::swap(&mut exchange.response, &mut *head);
                 if policy.wants_instead_of(exchange).is_some() {
                     // The first endpoint may have a better response.
+                    let ActiveAttempt { origin, in_flight, .. } = second;
                     let status = exchange.response.status;
+                    run.context.upstreams.checkin(origin, false);
+                    let record =
+                        in_flight.finish_unwanted(exchange, Attempt { status, connect_us, ..record });
                     exchange.response.clear();
-                    let total_us = micros(started_ns, run.local().clock_ns());
-                    note_beside(exchange, Attempt { status, total_us, ..record });
-                    run.context.upstreams.checkin(second.origin, false);
+                    note_beside(exchange, record);
                     return None;
                 }
                 run.context.status.retries.hedge_won();
@@ -247,7 +261,7 @@ fn replace<'t>(
     retries: &mut Retries,
 ) {
     let run = forward.run;
-    retries.hedged_at(second.in_flight.selected, attempt.in_flight.selected);
+    retries.replaced(attempt.in_flight.selected);
     let ActiveAttempt { origin, in_flight, .. } = std::mem::replace(attempt, second);
     let is_reused = origin.progress().is_reused;
     run.context.upstreams.checkin(origin, false);

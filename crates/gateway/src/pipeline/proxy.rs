@@ -3,7 +3,7 @@
 
 use stdx::pooled::PooledBox;
 
-use super::attempt::{AttemptEnd, attempt_at};
+use super::attempt::{self, AttemptEnd, BegunAttempt};
 use super::backoff;
 use super::collect;
 use super::deadline;
@@ -23,93 +23,110 @@ use exchange::overload::Priority;
 use exchange::plugin::Phase;
 
 /// Forwards the request; an error has not been answered yet.
-pub(super) async fn proxy<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
-) -> Result<Outcome, Failure> {
-    let upstream = find_upstream(run, exchange, chains)?;
-    if upstream.reads_body() {
-        Box::pin(collect::for_variables(run, exchange, server)).await?;
-    }
-    grpc::check_version(exchange, upstream)?;
-    if let Some(policy) = &upstream.deadline {
-        deadline::begin(run, exchange, policy)?;
-    }
-    collect::wait_for_prefix(run, exchange, server).await?;
-    let mut forward = forward_to(run, chains, upstream);
-    // Read when the request began to arrive, or by a plugin that waited; matching takes about a microsecond.
-    let started_ns = run.local().recent_ns();
-    exchange.times.upstream_started_ns = started_ns;
-    if run.local().options.limits.adaptive_concurrency {
-        let priority = chains.priority();
-        run.permit
-            .set(Some(run.context.upstreams.admit(upstream, priority).ok_or_else(|| overloaded(priority))?));
-    }
-    protection::enter_bulkheads(run, exchange, chains)?;
-    let mut upload = Upload::new(run, chains, exchange);
-    exchange.decision.is_upgrade = wants_websocket(exchange, chains, upload.length(server));
-    if server.must_switch_protocols() && !exchange.decision.is_upgrade {
-        return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
-    }
-    let mut wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
-    let mut failed = Retries::new(started_ns);
-    if let Some(policy) = &upstream.retry {
-        policy.budget.note_request(run.local().now_ms());
-        upload.keep(policy.max_body_bytes, server);
-    }
-    let mut lost_places = 0;
-    loop {
-        if chains.has(Phase::Attempt) {
-            let attempt = failed.next_attempt(exchange);
-            phases::each(run.context, chains, Phase::Attempt, exchange, |instance, exchange| {
-                instance.plugin.before_attempt(exchange, attempt);
-            });
-            refuse_undecided(exchange)?;
-            let upstream = find_upstream(run, exchange, chains)?;
-            if !std::ptr::eq(upstream, forward.upstream) {
-                failed.begin_elsewhere();
-            }
-            forward = forward_to(run, chains, upstream);
-            wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
+pub(super) fn proxy<'a, S: DownstreamStream>(
+    run: &'a Run<'_>,
+    exchange: &'a mut Exchange,
+    server: &'a mut S,
+    chains: &'a Chains<'_>,
+) -> impl Future<Output = Result<Outcome, Failure>> {
+    async move {
+        let upstream = find_upstream(run, exchange, chains)?;
+        if upstream.reads_body() {
+            Box::pin(collect::for_variables(run, exchange, server)).await?;
         }
-        let upstream = forward.upstream;
-        let held = match failed.repeat.take() {
-            Some(selected) if run.context.upstreams.is_current(upstream, selected) => {
-                run.context.upstreams.started_again(upstream, selected);
-                HeldNode { selected, hold: run.context.upstreams.hold_again(upstream, selected) }
-            }
-            // If the node set has changed and no endpoint is left, the failed attempt is the cause to report.
-            _ => match protection::select(&forward, server, &wanted, &failed.nodes).await {
-                Err(none) if failed.may_start_again(upstream, &none) => {
-                    // In a pooled box, because few requests need this state.
-                    PooledBox::pin(protection::select(&forward, server, &wanted, &[])).await
+        grpc::check_version(exchange, upstream)?;
+        if let Some(policy) = &upstream.deadline {
+            deadline::begin(run, exchange, policy)?;
+        }
+        collect::wait_for_prefix(run, exchange, server).await?;
+        let mut forward = forward_to(run, chains, upstream);
+        // Read when the request began to arrive, or by a plugin that waited; matching takes about a microsecond.
+        let started_ns = run.local().recent_ns();
+        exchange.times.upstream_started_ns = started_ns;
+        if run.local().options.limits.adaptive_concurrency {
+            let priority = chains.priority();
+            run.permit.set(Some(
+                run.context.upstreams.admit(upstream, priority).ok_or_else(|| overloaded(priority))?,
+            ));
+        }
+        protection::enter_bulkheads(run, exchange, chains)?;
+        let mut upload = Upload::new(run, chains, exchange);
+        exchange.decision.is_upgrade = wants_websocket(exchange, chains, upload.length(server));
+        if server.must_switch_protocols() && !exchange.decision.is_upgrade {
+            return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
+        }
+        let mut wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
+        let mut failed = Retries::new(started_ns);
+        if let Some(policy) = &upstream.retry {
+            policy.budget.note_request(run.local().now_ms());
+            upload.keep(policy.max_body_bytes, server);
+        }
+        let mut lost_places = 0;
+        loop {
+            if chains.has(Phase::Attempt) {
+                let next = failed.next_attempt(exchange);
+                phases::each(run.context, chains, Phase::Attempt, exchange, |instance, exchange| {
+                    instance.plugin.before_attempt(exchange, next);
+                });
+                refuse_undecided(exchange)?;
+                let upstream = find_upstream(run, exchange, chains)?;
+                if !std::ptr::eq(upstream, forward.upstream) {
+                    failed.begin_elsewhere();
                 }
-                selected => selected,
+                forward = forward_to(run, chains, upstream);
+                wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
             }
-            .map_err(|none| failed.last.take().unwrap_or(none))?,
-        };
-        let selected = held.selected;
-        match attempt_at(&forward, exchange, server, &mut upload, held, &wanted, &mut failed).await {
-            Ok(AttemptEnd::Answered(outcome)) => return Ok(outcome),
-            Ok(AttemptEnd::Discarded) => {}
-            // Another request took the last connection between the choice of the node and the connect, so that nothing was
-            // sent: another node is chosen, or the request waits in the queue.
-            Err((failure, _))
-                if failure.cause == Cause::NodeConnections && lost_places < protection::CHOICES_MAX =>
-            {
-                lost_places += 1;
-                exchange.attempts.pop();
+            let upstream = forward.upstream;
+            let held = match failed.repeat.take() {
+                Some(selected) if run.context.upstreams.is_current(upstream, selected) => {
+                    run.context.upstreams.started_again(upstream, selected);
+                    HeldNode { selected, hold: run.context.upstreams.hold_again(upstream, selected) }
+                }
+                // If the node set has changed and no endpoint is left, the failed attempt is the cause to report.
+                _ => match protection::select(&forward, server, &wanted, &failed.nodes).await {
+                    Err(none) if failed.may_start_again(upstream, &none) => {
+                        // In a pooled box, because few requests need this state.
+                        PooledBox::pin(protection::select(&forward, server, &wanted, &[])).await
+                    }
+                    selected => selected,
+                }
+                .map_err(|none| failed.last.take().unwrap_or(none))?,
+            };
+            let ended = 'attempt: {
+                let attempt = match attempt::begin(&forward, exchange, held, failed.is_repeated()) {
+                    BegunAttempt::Ready(attempt) => attempt,
+                    // In a pooled box, because nearly every attempt finds an open connection and needs no state for this.
+                    BegunAttempt::Connecting(connecting) => {
+                        match PooledBox::pin(attempt::open(&forward, exchange, server, connecting)).await {
+                            Ok(attempt) => attempt,
+                            Err(failed) => break 'attempt Err(failed),
+                        }
+                    }
+                };
+                attempt::complete(&forward, exchange, server, &mut upload, attempt, &wanted, &mut failed)
+                    .await
+            };
+            match ended {
+                Ok(AttemptEnd::Answered(outcome)) => return Ok(outcome),
+                Ok(AttemptEnd::Discarded) => {}
+                // Another request took the last connection between the choice of the node and the connect, so that nothing
+                // was sent: another node is chosen, or the request waits in the queue.
+                Err(attempt)
+                    if attempt.failure.cause == Cause::NodeConnections
+                        && lost_places < protection::CHOICES_MAX =>
+                {
+                    lost_places += 1;
+                    exchange.attempts.pop();
+                }
+                Err(attempt) => {
+                    let body_is_whole = upload.rewind(server);
+                    failed.on_failure(&forward, exchange, attempt, body_is_whole)?;
+                }
             }
-            Err((failure, progress)) => {
-                let body_is_whole = upload.rewind(server);
-                failed.on_failure(&forward, exchange, selected, failure, progress, body_is_whole)?;
+            let wait_ms = failed.take_wait_ms();
+            if wait_ms > 0 {
+                PooledBox::pin(backoff::wait(run, server, wait_ms)).await?;
             }
-        }
-        let wait_ms = failed.take_wait_ms();
-        if wait_ms > 0 {
-            PooledBox::pin(backoff::wait(run, server, wait_ms)).await?;
         }
     }
 }

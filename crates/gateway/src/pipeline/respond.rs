@@ -55,7 +55,8 @@ pub(super) async fn fail<S: DownstreamStream>(
         // RFC 9110 section 15.5.6: a 405 names what is allowed.
         answer = answer.with_header("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE");
     }
-    if failure.cause.passes_soon() {
+    let has_retry_after = answer.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("retry-after"));
+    if failure.cause.passes_soon() && !has_retry_after {
         answer = answer.with_header("Retry-After", RETRY_AFTER_SECONDS);
     }
     if failure.cause.closes_connection() {
@@ -77,6 +78,10 @@ fn given_answer(given: &Answer, usual: Reply) -> Reply {
         Some(body) => Reply::status(given.status).with_body(body.to_string().into_bytes()),
         None => Reply { status: given.status, ..usual },
     };
+    // First all removals, because the configuration may give a field twice.
+    answer
+        .headers
+        .retain(|(name, _)| !given.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)));
     for (name, value) in &given.headers {
         answer = answer.with_header(name.to_string(), value.to_string());
     }
@@ -95,10 +100,7 @@ fn overdue(run: &Run<'_>, exchange: &Exchange, failure: Failure) -> Failure {
         return failure;
     }
     let limit_ms = run.local().options.limits.request_timeout_ms;
-    let is_call_over = exchange
-        .grpc
-        .is_some_and(|call| call.deadline_ns != 0 && run.local().recent_ns() >= call.deadline_ns);
-    let limit = if is_call_over {
+    let limit = if deadline::is_call_over(run, exchange) {
         "not done within the grpc-timeout of the client".to_owned()
     } else {
         format!("not done within {limit_ms} ms")

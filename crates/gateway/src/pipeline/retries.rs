@@ -4,6 +4,7 @@
 use net::env;
 use smallvec::SmallVec;
 
+use super::attempt::FailedAttempt;
 use super::retry::{self, Next, RetryInput};
 use super::run::Run;
 use super::target::Forward;
@@ -31,8 +32,8 @@ pub(super) struct Retries {
     made: u32,
     /// The wait before the next attempt.
     wait_ms: u64,
-    /// The node of the hedged attempt that took the place of the last one.
-    hedged: Option<Selection>,
+    /// Whether a second attempt was made beside a slow one.
+    has_hedged: bool,
 }
 
 impl Retries {
@@ -46,7 +47,7 @@ impl Retries {
             started_ns,
             made: 1,
             wait_ms: 0,
-            hedged: None,
+            has_hedged: false,
         }
     }
 
@@ -67,10 +68,19 @@ impl Retries {
         self.repeated
     }
 
-    /// Notes that a hedged attempt at `second` takes the place of the one at `first`.
-    pub(super) fn hedged_at(&mut self, second: Selection, first: Selection) {
+    /// Whether the exchange has had its one second attempt beside a slow one.
+    pub(super) fn has_hedged(&self) -> bool {
+        self.has_hedged
+    }
+
+    /// Notes that a second attempt is made beside a slow one.
+    pub(super) fn begin_hedged(&mut self) {
+        self.has_hedged = true;
+    }
+
+    /// Notes that a hedged attempt takes the place of the one at `first`.
+    pub(super) fn replaced(&mut self, first: Selection) {
         self.nodes.push(first.endpoint_id);
-        self.hedged = Some(second);
     }
 
     /// Milliseconds to wait before the next attempt.
@@ -127,19 +137,17 @@ impl Retries {
         true
     }
 
-    /// Decides whether to retry after a failed attempt at `selected`; an error is final.
+    /// Decides whether to retry after a failed attempt; an error is final.
     #[cold]
     pub(super) fn on_failure(
         &mut self,
         forward: &Forward<'_, '_>,
         exchange: &mut Exchange,
-        selected: Selection,
-        failure: Failure,
-        progress: AttemptProgress,
+        failed: FailedAttempt,
         body_is_whole: bool,
     ) -> Result<(), Failure> {
         let Forward { run, upstream, .. } = *forward;
-        let selected = self.hedged.take().unwrap_or(selected);
+        let FailedAttempt { failure, progress, selected } = failed;
         if failure.cause.is_timeout()
             && failure.cause.blame() == Blame::Origin
             && let Some(permit) = run.permit.take()
@@ -226,16 +234,23 @@ impl Retries {
         upstream: &Upstream,
         exchange: &mut Exchange,
     ) -> Option<u64> {
-        if self.made >= policy.attempts {
-            if !exchange.take_fallback() {
+        if self.made < policy.attempts {
+            let wait_ms = policy.wait_ms(self.made, env::random_u64(), None)?;
+            if !self.has_time_for(wait_ms, run, upstream) {
                 return None;
             }
-            // The next attempt counts as the first one, at the upstream that a plugin selects for it.
-            self.made = 0;
-            self.nodes.clear();
+            if self.withdraw(policy, run) {
+                return Some(wait_ms);
+            }
         }
-        let wait_ms = policy.wait_ms(self.made.max(1), env::random_u64(), None)?;
-        (self.has_time_for(wait_ms, run, upstream) && self.withdraw(policy, run)).then_some(wait_ms)
+        // A fallback is no further load of this upstream: it neither waits nor is paid from the budget.
+        if !self.has_time_for(0, run, upstream) || !exchange.take_fallback() {
+            return None;
+        }
+        // The next attempt counts as the first one, at the upstream that a plugin selects for it.
+        self.made = 0;
+        self.nodes.clear();
+        Some(0)
     }
 
     /// The failure of an exchange that gets no further attempt from its policy.

@@ -42,11 +42,15 @@ pub(super) fn after(failure: &Failure, report: RetryInput) -> Next {
         Sent::Unanswered => report.body_is_whole && report.is_repeatable,
         Sent::Answered => report.is_invalid_head && report.body_is_whole && report.is_repeatable,
     };
-    if !repeatable || !report.is_wanted || failure.cause.blame() != Blame::Origin {
+    if !repeatable || failure.cause.blame() != Blame::Origin {
         return Next::GiveUp;
     }
+    // Not for the policy to decide: an endpoint may close an idle connection at any time.
     let broke = matches!(failure.cause, Cause::SendFailed | Cause::NoResponse);
-    if report.reused && broke && !report.repeated { Next::SameNode } else { Next::OtherNode }
+    if report.reused && broke && !report.repeated {
+        return Next::SameNode;
+    }
+    if report.is_wanted { Next::OtherNode } else { Next::GiveUp }
 }
 
 #[cfg(test)]
@@ -95,8 +99,11 @@ mod tests {
     #[test]
     fn policy_narrows_failures_and_adds_malformed_heads() {
         let broken = Failure::new(Cause::NoResponse, "");
-        let unwanted = RetryInput { sent: Sent::Unanswered, reused: true, is_wanted: false, ..SAFE };
+        let unwanted = RetryInput { sent: Sent::Unanswered, is_wanted: false, ..SAFE };
         assert_eq!(after(&broken, unwanted), Next::GiveUp, "not among the conditions");
+        let stale = RetryInput { reused: true, ..unwanted };
+        assert_eq!(after(&broken, stale), Next::SameNode, "a stale connection is replaced by any policy");
+        assert_eq!(after(&broken, RetryInput { repeated: true, ..stale }), Next::GiveUp);
         let malformed = Failure::new(Cause::BadResponse, "");
         let wanted = RetryInput { sent: Sent::Answered, is_invalid_head: true, ..SAFE };
         assert_eq!(after(&malformed, wanted), Next::OtherNode);

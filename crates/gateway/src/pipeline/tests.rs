@@ -2,6 +2,7 @@
 //! pipeline is shown to know a client only as a [`DownstreamStream`]; `node` does the same for endpoints.
 
 mod control;
+mod deadlines;
 mod node;
 mod plugins;
 mod tls;
@@ -379,7 +380,12 @@ const KINDS: &[&PluginKind] = &[
 /// A context with one route, `/here`, to the nodes at `addresses`.
 fn context(addresses: &[SocketAddr], plugins: &Value) -> Rc<WorkerContext> {
     let nodes: Value = addresses.iter().map(|address| (address.to_string(), json!(1))).collect();
-    let route = json!({"uri": "/here", "upstream": {"nodes": nodes}, "plugins": plugins});
+    context_of(&json!({"nodes": nodes}), plugins)
+}
+
+/// A context with one route, `/here`, to this upstream.
+fn context_of(upstream: &Value, plugins: &Value) -> Rc<WorkerContext> {
+    let route = json!({"uri": "/here", "upstream": upstream, "plugins": plugins});
     let key = Key::new(Kind::Route, "1").unwrap();
     let written =
         Written { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use testkit::{Client, Origin, Reply, Request, Signal, Weir, wait_for};
+use testkit::{Client, Origin, Reply, Request, Signal, Weir, wait_for, wait_until};
 
 use crate::support::{builder, gateway, route, upstream};
 
@@ -160,7 +161,7 @@ fn retry_after_is_waited_for_up_to_max() {
         let origin = recovers(1, move || Reply::with(503, &[("Retry-After", seconds)], b"down"));
         let policy = "{statuses: [503], backoff: {base: 0.01, max: 1}, honor_retry_after: true}";
         let weir = with_retry(&origin, policy);
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         assert_eq!((weir.get("/").status, origin.requests().len()), expected, "{seconds}");
         if expected.0 == 200 {
             assert!(began.elapsed().as_millis() >= 990, "the gateway waited {:?}", began.elapsed());
@@ -231,6 +232,16 @@ fn deadline_ends_all_attempts() {
         (metric(&weir, name) == 2).then_some(())
     });
     go.set();
+}
+
+#[test]
+fn deadline_bounds_one_request_of_a_connection() {
+    let origin = Origin::answering("ok");
+    let weir = gateway(&route("uri: /*", &upstream(&[origin.address()], "deadline: {total: 0.3}")));
+    let (mut client, began) = (weir.client(), Instant::now());
+    assert_eq!(client.get("/").status, 200);
+    wait_until("the first deadline has passed", || began.elapsed() > Duration::from_millis(400));
+    assert_eq!(client.get("/").status, 200, "the second request has a time of its own");
 }
 
 #[test]

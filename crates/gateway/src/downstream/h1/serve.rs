@@ -163,10 +163,9 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
                 .await
         }
     };
-    if limits.request_timeout_ms != 0 {
-        // The request's time ends with its response; a tunnel is not bounded by it.
-        timer.deadline.clear_cap();
-    }
+    // The request's time ends with its response, whether the limits, the upstream or a call bounded it: neither the next
+    // request of the connection nor a tunnel is bounded by it.
+    timer.deadline.clear_cap();
     let after = match outcome {
         Outcome::Done => {
             let (after, bytes) = server.end();

@@ -60,6 +60,11 @@ impl NodeHold {
         }
     }
 
+    /// Whether the request is a probe of the node or of the upstream.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.probe.is_some() || self.breaker_probe.is_some()
+    }
+
     /// Counts the result of the attempt; the place is held on.
     pub(crate) fn note(&mut self, upstream: &Upstream, result: &AttemptResult, now_ms: u64) {
         let (node_probe, breaker_probe) = self.take_probes();

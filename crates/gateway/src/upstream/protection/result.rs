@@ -51,7 +51,8 @@ impl AttemptResult {
             // Only an attempt on a fresh connection shows whether the node works.
             Some(Cause::SendFailed | Cause::NoResponse) if self.is_reused => Verdict::Unknown,
             Some(cause) if cause.blame() == Blame::Origin => Verdict::Failure,
-            // A node that hangs for longer than a whole request may take. The deadline of a gRPC call is the client's.
+            // A node that hangs for longer than a whole request may take. A gRPC call has this cause once the client's
+            // `grpc-timeout` has passed, which may be shorter than any node needs.
             Some(Cause::RequestTimeout) if self.status == 0 && !self.is_grpc => Verdict::Failure,
             Some(_) if !failures.http.contains(&self.status) => Verdict::Unknown,
             _ if failures.http.contains(&self.status) => Verdict::Failure,
