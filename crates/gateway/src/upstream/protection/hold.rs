@@ -62,7 +62,7 @@ impl NodeHold {
 
     /// Whether the request is a probe of the node or of the upstream.
     pub(crate) fn is_probe(&self) -> bool {
-        self.probe.is_some() || self.breaker_probe.is_some()
+        self.probes.is_some()
     }
 
     /// Counts the result of the attempt; the place is held on.
