@@ -2,43 +2,19 @@
 //! number of probes through, and closes when they succeed. Knows no request and no clock. While it is closed or open it
 //! takes no lock, only when it changes or gives a probe out.
 
-use std::fmt;
+mod rules;
+
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
 use super::window::Window;
+pub use rules::{CircuitRules, FailureRate, Reason};
 
 /// The jitter takes at most this share, in percent, off the time for which a circuit is open, so that nodes that failed
 /// together are not probed together.
 const JITTER_PERCENT: u64 = 10;
-
-/// When a circuit opens, and for how long.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CircuitRules {
-    /// So many failures without a success in between open it; 0: their number does not matter.
-    pub consecutive_failures: u32,
-    /// A share of failures opens it.
-    pub failure_rate: Option<FailureRate>,
-    /// How many probes are let through, all of which have to succeed; at least 1.
-    pub half_open_requests: u32,
-    /// For how long the first opening in a row lasts, in milliseconds.
-    pub base_open_ms: u64,
-    /// The longest opening, in milliseconds.
-    pub max_open_ms: u64,
-}
-
-/// A share of failures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailureRate {
-    /// Failures in a hundred requests.
-    pub percent: u32,
-    /// Fewer requests in the window are not judged.
-    pub min_requests: u32,
-    /// The window, in milliseconds.
-    pub window_ms: u64,
-}
 
 /// The answer of a circuit to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,37 +42,6 @@ pub enum Verdict {
     Failure,
     /// Nothing: the client went away, or the gateway is at fault.
     Unknown,
-}
-
-/// Why a circuit opens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// So many failures without a success in between.
-    ConsecutiveFailures(u32),
-    /// So many percent of so many requests failed.
-    FailureRate {
-        /// Failures in a hundred requests.
-        percent: u32,
-        /// The requests of the window.
-        requests: u32,
-    },
-    /// Responses take so many times as long as those of the other nodes; the latency in milliseconds.
-    Latency(u64),
-    /// A probe failed.
-    ProbeFailed,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::ConsecutiveFailures(count) => write!(formatter, "{count} failures in a row"),
-            Reason::FailureRate { percent, requests } => {
-                write!(formatter, "{percent} % of {requests} requests failed")
-            }
-            Reason::Latency(ms) => write!(formatter, "a mean latency of {ms} ms, far above the other nodes"),
-            Reason::ProbeFailed => formatter.write_str("a probe failed"),
-        }
-    }
 }
 
 /// A change that a result asks for.

@@ -2,13 +2,12 @@
 //! count in one atomic; a refused entry leaves no trace.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Gate {
     active: AtomicU32,
-    refused: AtomicU64,
 }
 
 impl Gate {
@@ -36,16 +35,6 @@ impl Gate {
     #[inline]
     pub fn active(&self) -> u32 {
         self.active.load(Ordering::SeqCst)
-    }
-
-    /// Counts a request that the limit refused.
-    pub fn count_refusal(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How many requests the limit has refused.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
     }
 }
 

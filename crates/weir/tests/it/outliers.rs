@@ -44,7 +44,7 @@ fn metric(weir: &Weir, line: &str) -> bool {
 #[test]
 fn failing_node_is_ejected_and_returns() {
     let (good, bad) = (Moody::new(200), Moody::new(503));
-    let ejection = "outlier_ejection: {consecutive_failures: 3, base_ejection_time: 0.3}";
+    let ejection = "outlier_ejection: {consecutive_failures: 3, base_ejection_time: 2}";
     let weir = in_front(&[&good.origin, &bad.origin], ejection);
     let mut client = weir.client();
     let seen = statuses(&mut client, 20);
@@ -141,7 +141,7 @@ fn slow_node_is_ejected_by_its_latency() {
 #[test]
 fn breaker_answers_at_once_and_closes_again() {
     let node = Moody::new(503);
-    let breaker = "circuit_breaker: {consecutive_failures: 3, base_break_time: 0.3, break_response_code: 529, \
+    let breaker = "circuit_breaker: {consecutive_failures: 3, base_break_time: 2, break_response_code: 529, \
                    break_response_body: 'come later', break_response_headers: [{key: X-Broken, value: 'yes'}]}";
     let weir = in_front(&[&node.origin], breaker);
     let mut client = weir.client();

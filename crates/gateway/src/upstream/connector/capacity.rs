@@ -52,23 +52,23 @@ impl Connector {
         endpoint: &Arc<Endpoint>,
         queue: Option<&Arc<WaitQueue>>,
     ) -> Result<Option<ConnectionPlace>, Failure> {
-        match ConnectionPlace::new(endpoint, queue) {
-            Err(_) if self.close_idle_at(endpoint.id).await => ConnectionPlace::new(endpoint, queue),
-            place => place,
+        // Before the try, because a failed one asks a worker to close a connection, which would be the new one.
+        if endpoint.is_full() {
+            self.close_idle_at(endpoint.id).await;
         }
+        ConnectionPlace::new(endpoint, queue)
     }
 
-    /// Closes an idle connection to the endpoint; false if there is none.
+    /// Closes an idle connection to the endpoint, if there is one.
     #[cold]
-    async fn close_idle_at(&self, endpoint_id: u64) -> bool {
+    async fn close_idle_at(&self, endpoint_id: u64) {
         if self.pools.borrow_mut().close_oldest(endpoint_id) {
-            return true;
+            return;
         }
         let is_closing = self.shared.borrow_mut().close_idle_at(endpoint_id);
         if is_closing {
             // Its task closes it.
             env::yield_to_events().await;
         }
-        is_closing
     }
 }
