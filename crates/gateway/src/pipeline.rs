@@ -88,6 +88,8 @@ pub(crate) async fn run<S: DownstreamStream>(
 }
 
 /// Serves the request; an error has not been answered yet, and its response passes through `chains`.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+#[allow(clippy::manual_async_fn)]
 fn serve<'a, 'r, S: DownstreamStream>(
     run: &'a Run<'r>,
     exchange: &'a mut Exchange,

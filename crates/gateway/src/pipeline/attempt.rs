@@ -118,8 +118,8 @@ pub(super) async fn open<'r, S: DownstreamStream>(
 }
 
 /// Makes the attempt over its connection.
-///
-/// No `async fn`: the future of one holds its arguments twice, and every exchange in flight holds this future.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+#[allow(clippy::manual_async_fn)]
 pub(super) fn complete<'a, 'r: 'a, S: DownstreamStream>(
     forward: &'a Forward<'r, '_>,
     exchange: &'a mut Exchange,
@@ -204,6 +204,8 @@ enum Ended {
 }
 
 /// Sends the request and forwards the response, over one stream.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+#[allow(clippy::manual_async_fn)]
 fn exchange_with<'a, 'r, S: DownstreamStream>(
     forward: &'a Forward<'r, '_>,
     exchange: &'a mut Exchange,

@@ -23,6 +23,8 @@ use exchange::overload::Priority;
 use exchange::plugin::Phase;
 
 /// Forwards the request; an error has not been answered yet.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+#[allow(clippy::manual_async_fn)]
 pub(super) fn proxy<'a, S: DownstreamStream>(
     run: &'a Run<'_>,
     exchange: &'a mut Exchange,
