@@ -259,7 +259,9 @@ fn exchange_with<'a, 'r, S: DownstreamStream>(
         if let Some(sticky) = &upstream.policies.sticky
             && let Some(tag) = run.context.upstreams.tag_of(upstream, selected)
         {
-            sticky.answered(exchange, tag, run.local().now_ms());
+            let upstreams = &run.context.upstreams;
+            let may_move = !upstreams.keeps_session(upstream, wanted, &retries.nodes);
+            sticky.answered(exchange, tag, run.local().now_ms(), may_move);
         }
         exchange.times.upstream_head_ns = started_ns + head_us * 1_000;
         if let Some(permit) = run.permit.take() {

@@ -18,6 +18,7 @@ use super::select::Policies;
 use super::select::plan::Request;
 use super::select::plans::{Basis, Plans};
 use super::select::sticky::NodeTags;
+use super::wanted::WantedNode;
 use exchange::overload::limiter::Limiter;
 
 /// Full nodes that a choice passes over by the balancing method; then any node with a place is taken, so that a set of many
@@ -219,6 +220,13 @@ impl UpstreamState {
         let node = self.tags.as_ref()?.node(tag)?;
         let is_usable = self.availability.is_usable(node) || self.plans.is_in_panic();
         (is_usable && !tried.contains(&self.nodes.get().nodes[node].endpoint.id)).then_some(node)
+    }
+
+    /// Whether the node of the session may still be selected, so that only a limit of the moment kept a request of it away.
+    pub(crate) fn keeps_session(&self, upstream: &Upstream, wanted: &WantedNode, tried: &[u64]) -> bool {
+        let node = wanted.sticky.and_then(|tag| self.node_of_tag(tag.get(), tried));
+        let scope = self.plans.scope(upstream, wanted.subset);
+        node.zip(scope).is_some_and(|(node, scope)| self.plans.is_in(scope, node))
     }
 
     /// The tag of the selected node, for an upstream with stickiness; none if the node is gone.
