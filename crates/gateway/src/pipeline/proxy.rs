@@ -91,7 +91,12 @@ pub(super) fn proxy<'a, S: DownstreamStream>(
                     }
                     selected => selected,
                 }
-                .map_err(|none| failed.last.take().unwrap_or(none))?,
+                .map_err(|none| {
+                    failed.last.take().unwrap_or_else(|| {
+                        protection::count_refused(upstream, none.cause);
+                        none
+                    })
+                })?,
             };
             let ended = 'attempt: {
                 let attempt = match attempt::begin(&forward, exchange, held, failed.is_repeated()) {
