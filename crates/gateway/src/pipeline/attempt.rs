@@ -7,7 +7,9 @@ use std::task::Poll;
 
 use stdx::pooled::PooledBox;
 
-use super::active_attempt::{ActiveAttempt, InFlightGuard, finish_attempt, micros, record_of, set_host};
+use super::active_attempt::{
+    ActiveAttempt, FailedAttempt, InFlightGuard, finish_attempt, micros, record_of, set_host,
+};
 use super::attempt_limit::AttemptLimit;
 use super::connect::connect;
 use super::deadline;
@@ -28,7 +30,6 @@ use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream}
 use crate::upstream::opening::Opening;
 use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::service::{CheckedOutNode, Checkout};
-use crate::upstream::state::Selection;
 use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
@@ -39,14 +40,6 @@ pub(super) enum AttemptEnd {
     Answered(Outcome),
     /// The response was discarded, because the retry policy asks for another attempt.
     Discarded,
-}
-
-/// An attempt that has failed.
-pub(super) struct FailedAttempt {
-    pub(super) failure: Failure,
-    pub(super) progress: AttemptProgress,
-    /// Its node, which is another one than the first if a hedged attempt has taken the place of the first.
-    pub(super) selected: Selection,
 }
 
 /// An attempt that has begun.
