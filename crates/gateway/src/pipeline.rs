@@ -67,27 +67,33 @@ pub(crate) struct LogChains {
 }
 
 /// Serves the request in `exchange`; its body and its response go through `server`.
-pub(crate) async fn run<S: DownstreamStream>(
-    context: &WorkerContext,
-    exchange: &mut Exchange,
-    server: &mut S,
-    deadline: &Deadline,
-) -> Served {
-    let generation = context.generation();
-    exchange.decision.directory = Some(generation.clone());
-    let run = Run::new(context, &generation, deadline);
-    let mut chains = Chains::none(&generation);
-    context.current_work().set(CurrentWork::Matching);
-    let outcome = match serve(&run, exchange, server, &mut chains).await {
-        Ok(outcome) => outcome,
-        // In a pooled box, because few requests need this state and it would enlarge the state of all others.
-        Err(failure) => PooledBox::pin(respond::fail(&run, exchange, server, &chains, failure)).await,
-    };
-    let merged = chains.into_merged();
-    Served { outcome, log: LogChains { generation, merged } }
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+#[allow(clippy::manual_async_fn)]
+pub(crate) fn run<'a, S: DownstreamStream>(
+    context: &'a WorkerContext,
+    exchange: &'a mut Exchange,
+    server: &'a mut S,
+    deadline: &'a Deadline,
+) -> impl Future<Output = Served> {
+    async move {
+        let generation = context.generation();
+        exchange.decision.directory = Some(generation.clone());
+        let run = Run::new(context, &generation, deadline);
+        let mut chains = Chains::none(&generation);
+        context.current_work().set(CurrentWork::Matching);
+        let outcome = match serve(&run, exchange, server, &mut chains).await {
+            Ok(outcome) => outcome,
+            // In a pooled box, because few requests need this state and it would enlarge the state of all others.
+            Err(failure) => PooledBox::pin(respond::fail(&run, exchange, server, &chains, failure)).await,
+        };
+        let merged = chains.into_merged();
+        Served { outcome, log: LogChains { generation, merged } }
+    }
 }
 
 /// Serves the request; an error has not been answered yet, and its response passes through `chains`.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+#[allow(clippy::manual_async_fn)]
 fn serve<'a, 'r, S: DownstreamStream>(
     run: &'a Run<'r>,
     exchange: &'a mut Exchange,

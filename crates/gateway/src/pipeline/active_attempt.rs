@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::attempt_limit::AttemptLimit;
 use super::protection::HeldNode;
+use crate::body::AttemptProgress;
 use crate::context::WorkerContext;
 use crate::upstream::protection::hold::NodeHold;
 use crate::upstream::protection::result::AttemptResult;
@@ -22,6 +23,14 @@ pub(super) struct ActiveAttempt<'t> {
     pub(super) address: SocketAddr,
     pub(super) connect_us: u64,
     pub(super) limit: AttemptLimit,
+}
+
+/// An attempt that has failed.
+pub(super) struct FailedAttempt {
+    pub(super) failure: Failure,
+    pub(super) progress: AttemptProgress,
+    /// Its node, which is another one than the first if a hedged attempt has taken the place of the first.
+    pub(super) selected: Selection,
 }
 
 /// The record of an attempt that begins.

@@ -7,7 +7,9 @@ use std::task::Poll;
 
 use stdx::pooled::PooledBox;
 
-use super::active_attempt::{ActiveAttempt, InFlightGuard, finish_attempt, micros, record_of, set_host};
+use super::active_attempt::{
+    ActiveAttempt, FailedAttempt, InFlightGuard, finish_attempt, micros, record_of, set_host,
+};
 use super::attempt_limit::AttemptLimit;
 use super::connect::connect;
 use super::deadline;
@@ -28,7 +30,6 @@ use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream}
 use crate::upstream::opening::Opening;
 use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::service::{CheckedOutNode, Checkout};
-use crate::upstream::state::Selection;
 use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
@@ -39,14 +40,6 @@ pub(super) enum AttemptEnd {
     Answered(Outcome),
     /// The response was discarded, because the retry policy asks for another attempt.
     Discarded,
-}
-
-/// An attempt that has failed.
-pub(super) struct FailedAttempt {
-    pub(super) failure: Failure,
-    pub(super) progress: AttemptProgress,
-    /// Its node, which is another one than the first if a hedged attempt has taken the place of the first.
-    pub(super) selected: Selection,
 }
 
 /// An attempt that has begun.
@@ -118,8 +111,8 @@ pub(super) async fn open<'r, S: DownstreamStream>(
 }
 
 /// Makes the attempt over its connection.
-///
-/// No `async fn`: the future of one holds its arguments twice, and every exchange in flight holds this future.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+#[allow(clippy::manual_async_fn)]
 pub(super) fn complete<'a, 'r: 'a, S: DownstreamStream>(
     forward: &'a Forward<'r, '_>,
     exchange: &'a mut Exchange,
@@ -204,6 +197,8 @@ enum Ended {
 }
 
 /// Sends the request and forwards the response, over one stream.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+#[allow(clippy::manual_async_fn)]
 fn exchange_with<'a, 'r, S: DownstreamStream>(
     forward: &'a Forward<'r, '_>,
     exchange: &'a mut Exchange,
@@ -257,7 +252,9 @@ fn exchange_with<'a, 'r, S: DownstreamStream>(
         if let Some(sticky) = &upstream.policies.sticky
             && let Some(tag) = run.context.upstreams.tag_of(upstream, selected)
         {
-            sticky.answered(exchange, tag, run.local().now_ms());
+            let upstreams = &run.context.upstreams;
+            let may_move = !upstreams.keeps_session(upstream, wanted, &retries.nodes);
+            sticky.answered(exchange, tag, run.local().now_ms(), may_move);
         }
         exchange.times.upstream_head_ns = started_ns + head_us * 1_000;
         if let Some(permit) = run.permit.take() {

@@ -62,6 +62,8 @@ impl<'r, 'w> Download<'r, 'w> {
 }
 
 /// Forwards a response to the client; its head is in the exchange.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+#[allow(clippy::manual_async_fn)]
 pub(super) fn pass_on<'a, S: DownstreamStream, O: UpstreamStream>(
     download: &'a mut Download<'_, '_>,
     exchange: &'a mut Exchange,

@@ -14,6 +14,7 @@ use super::run::Run;
 use super::target::Forward;
 use super::wait::gone;
 use crate::body::DownstreamStream;
+use crate::upstream::Upstream;
 use crate::upstream::protection::hold::{NodeHold, UpstreamPlace};
 use crate::upstream::protection::{Protection, ProtectionCounts, QueueRule};
 use crate::upstream::state::Selection;
@@ -97,7 +98,7 @@ pub(super) async fn select<S: DownstreamStream>(
         }
     };
     match queue {
-        None => Err(refused(protection, cause)),
+        None => Err(refused(cause)),
         // In a pooled box, because few requests wait.
         Some(rule) => {
             // A retry that kept its place while it waits would keep out the requests that it waits behind.
@@ -180,8 +181,6 @@ impl Search<'_, '_, '_> {
     }
 
     fn broken(&self) -> Failure {
-        let counts = &self.protection.shared.counts;
-        counts.refused_by_breaker.fetch_add(1, Ordering::Relaxed);
         let failure = Failure::new(Cause::CircuitOpen, "the circuit breaker of the upstream is open");
         match &self.protection.breaker {
             Some(breaker) => failure.answered_with(&breaker.answer),
@@ -247,19 +246,28 @@ fn restart_permit(run: &Run<'_>) {
     }
 }
 
-fn refused(protection: &Protection, cause: Cause) -> Failure {
-    let counts: &ProtectionCounts = &protection.shared.counts;
-    let (counter, detail) = match cause {
-        Cause::NodeRequests => {
-            (&counts.refused_by_node_requests, "every node has as many requests as it may")
-        }
-        Cause::NodeConnections => {
-            (&counts.refused_by_node_connections, "every node has as many connections as it may")
-        }
-        _ => (&counts.refused_by_requests, "the upstream has as many requests as it may"),
+fn refused(cause: Cause) -> Failure {
+    let detail = match cause {
+        Cause::NodeRequests => "every node has as many requests as it may",
+        Cause::NodeConnections => "every node has as many connections as it may",
+        _ => "the upstream has as many requests as it may",
     };
-    count(counter);
     Failure::new(cause, detail)
+}
+
+/// Counts a request that ends because there is no place for it. A hedge or retry without a place is no such request, because
+/// its client gets the result of another attempt.
+#[cold]
+pub(super) fn count_refused(upstream: &Upstream, cause: Cause) {
+    let Some(protection) = &upstream.protection else { return };
+    let counts: &ProtectionCounts = &protection.shared.counts;
+    match cause {
+        Cause::NodeRequests => count(&counts.refused_by_node_requests),
+        Cause::NodeConnections => count(&counts.refused_by_node_connections),
+        Cause::UpstreamRequests => count(&counts.refused_by_requests),
+        Cause::CircuitOpen => count(&counts.refused_by_breaker),
+        _ => {}
+    }
 }
 
 fn count(counter: &AtomicU64) {

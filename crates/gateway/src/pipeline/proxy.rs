@@ -23,6 +23,8 @@ use exchange::overload::Priority;
 use exchange::plugin::Phase;
 
 /// Forwards the request; an error has not been answered yet.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+#[allow(clippy::manual_async_fn)]
 pub(super) fn proxy<'a, S: DownstreamStream>(
     run: &'a Run<'_>,
     exchange: &'a mut Exchange,
@@ -90,7 +92,12 @@ pub(super) fn proxy<'a, S: DownstreamStream>(
                     }
                     selected => selected,
                 }
-                .map_err(|none| failed.last.take().unwrap_or(none))?,
+                .map_err(|none| {
+                    failed.last.take().unwrap_or_else(|| {
+                        protection::count_refused(upstream, none.cause);
+                        none
+                    })
+                })?,
             };
             let ended = 'attempt: {
                 let attempt = match attempt::begin(&forward, exchange, held, failed.is_repeated()) {

@@ -4,7 +4,7 @@
 use net::env;
 use smallvec::SmallVec;
 
-use super::attempt::FailedAttempt;
+use super::active_attempt::FailedAttempt;
 use super::retry::{self, Next, RetryInput};
 use super::run::Run;
 use super::target::Forward;

@@ -138,6 +138,11 @@ impl Upstreams {
         self.states.borrow_mut().of(upstream, &self.local).tag_of(selected)
     }
 
+    /// As [`UpstreamState::keeps_session`].
+    pub(crate) fn keeps_session(&self, upstream: &Upstream, wanted: &WantedNode, tried: &[u64]) -> bool {
+        self.states.borrow_mut().of(upstream, &self.local).keeps_session(upstream, wanted, tried)
+    }
+
     /// Admits a request to the upstream, if its concurrency limit allows one more.
     pub(crate) fn admit(&self, upstream: &Upstream, priority: Priority) -> Option<Permit> {
         let now_us = self.local.recent_ns() / 1_000;

@@ -19,6 +19,7 @@ use super::select::plan::Request;
 use super::select::plans::{Basis, Plans};
 use super::select::sticky::NodeTags;
 use super::select::subset::Scope;
+use super::wanted::WantedNode;
 use exchange::overload::limiter::Limiter;
 
 /// Full nodes that a choice passes over by the balancing method; then any node with a place is taken, so that a set of many
@@ -201,7 +202,7 @@ impl UpstreamState {
             self.plans.prepare(&basis, scope);
         }
         if let Some(tag) = request.sticky
-            && let Some(node) = self.node_of_session(tag.get(), scope, &request)
+            && let Some(node) = self.node_of_session(tag.get(), scope, request.subset, request.tried)
         {
             return Some(node);
         }
@@ -218,14 +219,22 @@ impl UpstreamState {
 
     /// The node of a session, if it may be selected. Its weight does not count, so that a node with weight 0 keeps its
     /// sessions while it is drained, also as the last of its subset.
-    fn node_of_session(&self, tag: u64, scope: Option<Scope>, request: &Request<'_>) -> Option<usize> {
+    fn node_of_session(&self, tag: u64, scope: Option<Scope>, subset: u64, tried: &[u64]) -> Option<usize> {
         let node = self.tags.as_ref()?.node(tag)?;
         let is_in = scope.is_some_and(|scope| self.plans.is_in(scope, node))
-            || self.plans.is_named(request.subset, node);
+            || self.plans.is_named(subset, node);
         let is_in_panic = || self.plans.is_in_panic(scope.unwrap_or(Scope::Whole));
         let is_usable = self.availability.is_usable(node) || is_in_panic();
-        let is_tried = request.tried.contains(&self.nodes.get().nodes[node].endpoint.id);
+        let is_tried = tried.contains(&self.nodes.get().nodes[node].endpoint.id);
         (is_in && is_usable && !is_tried).then_some(node)
+    }
+
+    /// Whether the node of the session may still be selected, so that only a limit of the moment kept a request of it away.
+    pub(crate) fn keeps_session(&self, upstream: &Upstream, wanted: &WantedNode, tried: &[u64]) -> bool {
+        let scope = self.plans.scope(upstream, wanted.subset);
+        wanted.sticky.is_some_and(|tag| {
+            self.node_of_session(tag.get(), scope, wanted.subset, tried).is_some()
+        })
     }
 
     /// The tag of the selected node, for an upstream with stickiness; none if the node is gone.

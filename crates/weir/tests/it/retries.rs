@@ -333,3 +333,18 @@ fn slow_attempt_goes_on_if_the_second_fails() {
     check(Origin::start(|_| Reply::new().reset()), "{hedge: {after: 0.05}}");
     check(Origin::start(|_| Reply::status(503, "busy")), "{statuses: [503], hedge: {after: 0.05}}");
 }
+
+#[test]
+fn hedge_without_a_place_is_no_refused_request() {
+    let go = Signal::new();
+    let slow = slow_origin(&go);
+    let more = "retry: {hedge: {after: 0.02}}, limits: {max_requests_per_node: 1}";
+    let weir = gateway(&route("uri: /*", &upstream(&[slow.address()], more)));
+    let (mut client, began) = (weir.client(), Instant::now());
+    client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    wait_until("the time for a hedge has come", || began.elapsed() > Duration::from_millis(150));
+    go.set();
+    assert_eq!(client.read_response(false).unwrap().text(), "slow");
+    let name = "weir_upstream_refused_total{upstream=\"routes/1\",reason=\"max_requests_per_node\"}";
+    assert_eq!(metric(&weir, name), 0);
+}

@@ -203,4 +203,14 @@ mod tests {
         let bytes = size_of_future(serve) + size_of::<Connection>();
         assert!(bytes <= 1024, "{bytes} bytes for a connection that waits");
     }
+
+    /// The blocks of pooled memory have sizes of powers of two: one byte more would cost 2 KiB for each request in flight.
+    #[test]
+    fn request_in_flight_takes_at_most_2_kib() {
+        fn size<'a, F: Future>(_make: impl FnOnce(&'a mut Connection, &'a ConnectionTimer) -> F) -> usize {
+            size_of::<F>()
+        }
+        let bytes = size(one_exchange);
+        assert!(bytes <= 2048, "{bytes} bytes for a request in flight");
+    }
 }

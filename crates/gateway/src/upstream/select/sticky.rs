@@ -98,9 +98,10 @@ impl Sticky {
     }
 
     /// Ties the session to the node with this tag, which has answered: sets the cookie if the request did not have it, or
-    /// learns the one that the response sets.
-    pub(crate) fn answered(&self, exchange: &mut Exchange, tag: u64, now_ms: u64) {
+    /// learns the one that the response sets. A session that the request has moves there only if it `may_move`.
+    pub(crate) fn answered(&self, exchange: &mut Exchange, tag: u64, now_ms: u64, may_move: bool) {
         match &self.mode {
+            StickyMode::Set(_) if !may_move => {}
             StickyMode::Set(attributes) => {
                 if self.wanted(exchange, now_ms) != Some(tag) {
                     let line = format!("{}={tag:016x}{attributes}", self.cookie);
@@ -113,16 +114,19 @@ impl Sticky {
                 let mut known = std::mem::take(&mut exchange.scratch);
                 known.clear();
                 self.read.render(exchange, &mut known);
-                if !known.is_empty()
+                if may_move
+                    && !known.is_empty()
                     && sessions.node_of(&known, now_ms, *ttl_ms).is_some_and(|node| node != tag)
                 {
                     sessions.learn(&known, tag, now_ms, *ttl_ms);
                 }
-                exchange.scratch = known;
                 let set = exchange.response.headers.get_all("Set-Cookie");
                 for value in set.filter_map(|line| value_of(line, &self.cookie)) {
-                    sessions.learn(value, tag, now_ms, *ttl_ms);
+                    if may_move || value != known {
+                        sessions.learn(value, tag, now_ms, *ttl_ms);
+                    }
                 }
+                exchange.scratch = known;
             }
         }
     }

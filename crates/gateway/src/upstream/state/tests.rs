@@ -177,6 +177,24 @@ fn sticky_upstream(weights: &[u32]) -> Upstream {
 }
 
 #[test]
+fn session_moves_only_if_its_node_is_out_or_failed() {
+    let upstream = sticky_upstream(&[1, 1]);
+    let mut state = UpstreamState::new(&upstream, 0, 0);
+    state.refresh(&upstream, 0, 0);
+    let node = |index: usize| upstream.nodes.load().nodes[index].endpoint.clone();
+    let session = |index: usize| {
+        let tag = sticky::tag("/upstreams/1", node(index).address);
+        WantedNode { sticky: std::num::NonZeroU64::new(tag), ..WantedNode::default() }
+    };
+    assert!(state.keeps_session(&upstream, &session(0), &[]), "the node was only full");
+    assert!(!state.keeps_session(&upstream, &session(0), &[node(0).id]), "it has failed");
+    mark(&upstream, &[0]);
+    state.refresh(&upstream, 0, 0);
+    assert!(!state.keeps_session(&upstream, &session(0), &[]), "it is unusable");
+    assert!(!state.keeps_session(&upstream, &WantedNode::default(), &[]), "there is no session");
+}
+
+#[test]
 fn session_stays_unless_its_node_is_unusable() {
     let upstream = sticky_upstream(&[1, 1, 0]);
     let mut state = UpstreamState::new(&upstream, 0, 0);
