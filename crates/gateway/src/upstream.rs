@@ -2,6 +2,7 @@
 //! an upstream is immutable and part of a generation; its nodes are published separately (DNS and discovery change them
 //! without a compilation), and what workers measure at nodes is in `state`.
 
+mod authority;
 pub(crate) mod availability;
 pub mod balance;
 pub(crate) mod connect_failure;

@@ -156,7 +156,10 @@ impl Registry for EtcdRegistry {
                         let members = config.endpoints.len();
                         config.endpoints.rotate_left(failed.map_or(0, |failed| (failed + 1) % members));
                     }
-                    Err(error) => services.failed(None, &error.to_string()),
+                    Err(error) => {
+                        services.list_failed(&error.to_string());
+                        services.failed(None, &error.to_string());
+                    }
                 }
                 pause.reset_after(started);
                 pause.wait().await;

@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderName, Method, Uri, header};
 use http_body_util::{BodyExt, Limited};
 use model::outbound::OutboundPolicy;
 use percent_encoding::percent_decode_str;
+use tokio::task::JoinSet;
 
 use connection::Connections;
 pub(crate) use lines::Lines;
@@ -205,12 +206,17 @@ impl HttpClient {
         Err(failures.join("; "))
     }
 
-    /// Sends the call to every server. One result each, in the order of the settings; its error is the server's name and the
-    /// reason.
+    /// Sends the call to every server at the same time. One result each, in the order of the answers; its error is the server's
+    /// name and the reason.
     pub(crate) async fn call_each(&self, call: &Call) -> Vec<Result<Reply, String>> {
-        let mut results = Vec::new();
+        let mut calls = JoinSet::new();
         for index in 0..self.inner.servers.len() {
-            results.push(self.call_at(index, call).await);
+            let (client, call) = (self.clone(), call.clone());
+            calls.spawn(async move { client.call_at(index, &call).await });
+        }
+        let mut results = Vec::new();
+        while let Some(result) = calls.join_next().await {
+            results.push(result.unwrap_or_else(|fault| Err(fault.to_string())));
         }
         results
     }

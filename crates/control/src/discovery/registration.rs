@@ -72,7 +72,7 @@ pub(super) enum Renewal {
     Lost,
 }
 
-/// The listeners of the proxy that clients of registries are told.
+/// The listeners of the proxy that are registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProxyAddresses {
     /// The first listener without TLS.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::snapshot::{Object, Overlay};
-use model::{Applied, Catalog, Difference, Key, Snapshot, Written};
+use model::{Applied, Catalog, Difference, Fault, Key, Snapshot, Written};
 
 use super::Reconciler;
 use crate::discovery::AutoRoutes;
@@ -49,6 +49,21 @@ impl Passed {
 impl Automatic {
     pub(super) fn new(source: Option<Arc<AutoRoutes>>) -> Automatic {
         Automatic { source, ..Automatic::default() }
+    }
+
+    /// Whether the fault is one of an automatic route.
+    pub(super) fn is_of(&self, fault: &Fault) -> bool {
+        fault.key.as_ref().is_some_and(|key| self.passed.contains_key(key))
+    }
+
+    /// At most `limit` faults of written objects and as many of automatic routes, so that those of many automatic routes do
+    /// not push out the others.
+    pub(super) fn cut(&self, faults: Vec<Fault>, limit: usize) -> Vec<Fault> {
+        let (automatic, mut written): (Vec<_>, Vec<_>) =
+            faults.into_iter().partition(|fault| self.is_of(fault));
+        written.truncate(limit);
+        written.extend(automatic.into_iter().take(limit));
+        written
     }
 
     /// The changes for the workers: those of the source, and those that follow for the routes laid over it. A written
@@ -112,17 +127,21 @@ impl Reconciler {
         let routes = source.make().into_iter().map(written).collect();
         self.automatic.overlay = self.automatic.overlay.renewed(&self.parts.catalog, routes);
         self.publish(Applied { snapshot: self.snapshot.clone(), diff: Vec::new(), faults: Vec::new() });
-        source.set_faults(self.faults_of_automatic_routes());
+    }
+
+    /// Shows the faults of automatic routes as they are after a publication: a change of the source repairs or breaks such
+    /// routes as well, by the objects that they refer to.
+    pub(super) fn show_automatic_faults(&self) {
+        if let Some(source) = &self.automatic.source {
+            source.set_faults(self.faults_of_automatic_routes());
+        }
     }
 
     /// The faults of routes that were laid over the configuration, as sentences.
     fn faults_of_automatic_routes(&self) -> Vec<String> {
         let Some(merged) = &self.automatic.merged else { return Vec::new() };
         let of_checks = self.automatic.passed.keys().flat_map(|key| merged.faults_at(key));
-        let is_of_them = |fault: &&model::Fault| {
-            fault.key.as_ref().is_some_and(|key| self.automatic.passed.contains_key(key))
-        };
-        let of_compiler = self.compile_faults.iter().filter(is_of_them).cloned();
+        let of_compiler = self.compile_faults.iter().filter(|fault| self.automatic.is_of(fault)).cloned();
         of_checks.chain(of_compiler).map(|fault| fault.to_string()).collect()
     }
 
@@ -194,5 +213,17 @@ mod tests {
         renew(&mut automatic, Vec::new());
         assert_eq!(keys(&change(&mut automatic, &mut base, &[])), ["auto.a"]);
         assert!(automatic.passed.is_empty() && change(&mut automatic, &mut base, &[]).diff.is_empty());
+    }
+
+    #[test]
+    fn automatic_faults_push_out_no_others() {
+        let (mut automatic, mut base) = (Automatic::default(), Snapshot::empty());
+        renew(&mut automatic, vec![written("auto.a", "/a/*"), written("auto.b", "/b/*")]);
+        let _ = change(&mut automatic, &mut base, &[]);
+        let fault = |id: &str| Fault { key: Some(written(id, "/").key), ..Fault::general("a test") };
+        let faults = ["auto.a", "auto.b", "x", "y", "z"].map(fault).to_vec();
+        let kept = automatic.cut(faults, 2);
+        let ids: Vec<&str> = kept.iter().map(|fault| fault.key.as_ref().unwrap().own_id()).collect();
+        assert_eq!(ids, ["x", "y", "auto.a", "auto.b"]);
     }
 }

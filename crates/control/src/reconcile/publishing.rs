@@ -40,8 +40,7 @@ impl Reconciler {
         for fault in faults.iter().filter(|fault| fault.key.is_none()) {
             tracing::error!(%fault, "the configuration cannot be compiled");
         }
-        self.compile_faults = faults;
-        self.compile_faults.truncate(MAX_COMPILE_FAULTS);
+        self.compile_faults = self.automatic.cut(faults, MAX_COMPILE_FAULTS);
         let touched =
             |fault: &Fault| applied.diff.iter().any(|difference| Some(&difference.key) == fault.key.as_ref());
         self.reference_faults.retain(|fault| !touched(fault));
@@ -51,6 +50,7 @@ impl Reconciler {
         let touched = applied.faults.into_iter().chain(self.compile_faults.iter().cloned());
         let touched = touched.filter_map(|fault| fault.key).collect();
         told::tell_skipped(&applied.diff);
+        self.show_automatic_faults();
         self.start_faults.settle(&self.snapshot, &self.compile_faults);
         let view = self.view();
         self.told.tell(&view, touched, self.facts.logs_faults);
@@ -61,8 +61,7 @@ impl Reconciler {
     pub(super) fn expire(&mut self) {
         let Some(faults) = self.parts.publisher.expire() else { return };
         let touched = faults.iter().filter_map(|fault| fault.key.clone()).collect();
-        self.compile_faults = faults;
-        self.compile_faults.truncate(MAX_COMPILE_FAULTS);
+        self.compile_faults = self.automatic.cut(faults, MAX_COMPILE_FAULTS);
         let view = self.view();
         self.told.tell(&view, touched, self.facts.logs_faults);
         self.parts.view.store(view);
@@ -98,5 +97,6 @@ impl Drop for Reconciler {
     }
 }
 
-/// Limit of compile faults that are kept. The first thousand usually show the cause.
+/// Limit of compile faults that are kept, of written objects and of automatic routes each. The first thousand usually show
+/// the cause.
 const MAX_COMPILE_FAULTS: usize = 1000;

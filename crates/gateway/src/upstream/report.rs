@@ -12,8 +12,8 @@ use net::nodes::Node;
 use stdx::prometheus_text::{header, sample};
 
 use super::Upstream;
+use super::authority::without_port_str;
 use super::protection_report;
-use super::server_name::without_port_str;
 
 /// The nodes in the metrics at most; a scrape of more would be megabytes.
 const STATUS_MAX: usize = 10_000;

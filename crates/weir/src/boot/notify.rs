@@ -4,11 +4,15 @@ use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
 /// The instance serves.
 pub(super) const READY: &str = "READY=1";
-/// The instance drains.
-pub(super) const STOPPING: &str = "STOPPING=1";
+/// The instance leaves its registries and drains; it ends within `limit` at the latest.
+pub(super) fn stopping(limit: Duration) -> String {
+    // Otherwise the manager kills the instance when a stop timeout that is shorter is over, such as `TimeoutStopSec`.
+    format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", limit.as_micros())
+}
 
 /// Names the successor as the process to watch from now on.
 pub(super) fn main_process(process: u32) -> String {
@@ -38,6 +42,11 @@ fn send(name: &OsStr, state: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stop_says_how_long_it_takes() {
+        assert_eq!(stopping(Duration::from_secs(70)), "STOPPING=1\nEXTEND_TIMEOUT_USEC=70000000");
+    }
 
     #[test]
     fn path_and_abstract_sockets_are_reached() {

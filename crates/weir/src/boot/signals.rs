@@ -26,6 +26,9 @@ use crate::terminal::print_bounded;
 /// collector takes milliseconds.
 const ACCESS_LOG_FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
+/// Time that a stop may take beyond `drain_delay` and `grace`: 5 seconds for registries, and some for the logs.
+const STOP_EXTRA: Duration = Duration::from_secs(10);
+
 /// Exit code after an end without draining; shells report the same code for a process that INT ended.
 const INTERRUPTED: u8 = 130;
 
@@ -146,7 +149,9 @@ impl Logs {
 /// Ends the instance after TERM or QUIT.
 async fn end(node: Node, signals: &mut Signals) -> ExitCode {
     let grace = Duration::from_secs(node.settings.grace_seconds);
-    notify::tell(notify::STOPPING);
+    let delay = Duration::from_secs(node.settings.drain_delay_seconds);
+    let limit = delay.saturating_add(grace).saturating_add(STOP_EXTRA);
+    notify::tell(&notify::stopping(limit));
     let grace = match leave(&node, signals).await {
         Leaving::InTime => grace,
         Leaving::AtOnce => Duration::ZERO,

@@ -72,6 +72,7 @@ fn shared_parts_hold_and_follow_their_objects() {
     assert!(faults.contains("auto.file.shop") && faults.contains("shared"), "{faults}");
     weir.put("plugin_configs/shared", json!({"plugins": {"key-auth": {}}}));
     assert_eq!(weir.get("/shop/x").status, 401);
+    assert_eq!(shown(&weir)["faults"], json!([]), "a change of the source repairs the route");
     weir.put("plugin_configs/shared", json!({"plugins": {}}));
     assert_eq!(weir.get("/shop/x").text(), "served");
 }

@@ -412,7 +412,7 @@ fn service_manager_gets_the_main_process() {
     heir.terminate();
     // systemd accepts messages of the main process only: the successor has sent none before, and its predecessor none
     // since.
-    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(told(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=40000000", "the time of `grace` and some more");
     heir.wait_until_gone();
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Agent, KIND};
 use crate::discovery::BuildContext;
-use crate::discovery::http::Call;
+use crate::discovery::http::{Call, Reply};
 use crate::discovery::parts::encoded;
 use crate::discovery::registration::{Calling, Identity, Registrar, RegistrarKind, Renewal};
 
@@ -162,20 +162,53 @@ impl Registrar for ConsulRegistrar {
         Box::pin(async move {
             let target = format!("/v1/agent/service/deregister/{}", encoded(&self.identity.id));
             let replies = self.agent.client.call_each(&self.put(target, &Value::Null)).await;
-            let done = |reply: Result<crate::discovery::http::Reply, String>| match reply {
-                Ok(reply) if reply.status == 404 => Ok(()),
-                reply => reply.and_then(|reply| reply.success().map(drop)),
-            };
-            let outcomes: Vec<Result<(), String>> = replies.into_iter().map(done).collect();
-            match outcomes.iter().any(Result::is_ok) {
-                true => Ok(()),
-                false => Err(outcomes.into_iter().filter_map(Result::err).collect::<Vec<_>>().join("; ")),
-            }
+            withdrawn(replies)
         })
     }
+}
+
+/// The outcome of a withdrawal by the answers of all agents. An agent that never had the instance answers 404, which says
+/// nothing where the agent that has it fails.
+fn withdrawn(replies: Vec<Result<Reply, String>>) -> Result<(), String> {
+    let is_done = |reply: &Result<Reply, String>| reply.as_ref().is_ok_and(|reply| reply.success().is_ok());
+    if replies.iter().any(is_done) {
+        return Ok(());
+    }
+    let failure = |reply: Result<Reply, String>| match reply {
+        Ok(reply) if reply.status == 404 => None,
+        Ok(reply) => reply.success().err(),
+        Err(reason) => Some(reason),
+    };
+    let failures: Vec<String> = replies.into_iter().filter_map(failure).collect();
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
 }
 
 /// How long the agent waits for an answer to its HTTP check.
 const HTTP_CHECK_TIMEOUT: &str = "5s";
 /// Renewals within a TTL, so that one or two that fail do not make the instance critical.
 const RENEWALS_PER_TTL: u64 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn withdrawal_needs_an_agent_that_did_it() {
+        // statuses of the agents, 0 for one without an answer → whether the instance is withdrawn
+        let cases: [(&[u16], bool); 6] = [
+            (&[200], true),
+            (&[404], true),
+            (&[404, 404], true),
+            (&[0, 200], true),
+            (&[404, 0], false),
+            (&[404, 403], false),
+        ];
+        for (statuses, expected) in cases {
+            let reply = |status: &u16| match status {
+                0 => Err("no answer".to_owned()),
+                status => Ok(Reply { status: *status, headers: http::HeaderMap::new(), body: "".into() }),
+            };
+            assert_eq!(withdrawn(statuses.iter().map(reply).collect()).is_ok(), expected, "{statuses:?}");
+        }
+    }
+}

@@ -189,3 +189,23 @@ fn unusable_server_is_refused_without_password() {
     assert!(reason("nonsense").contains("write http://HOST:PORT"));
     assert!(HttpClient::new(settings(Vec::new())).unwrap_err().contains("no server"));
 }
+
+#[tokio::test]
+async fn each_server_is_called_at_the_same_time() {
+    // Each server answers only after both were called.
+    let both = Arc::new(Barrier::new(2));
+    let servers: [Origin; 2] = std::array::from_fn(|_| {
+        let both = Arc::clone(&both);
+        Origin::start(move |_| {
+            both.wait();
+            Reply::ok("")
+        })
+    });
+    let urls = servers.iter().map(|server| format!("http://{}", server.address())).collect();
+    let client = HttpClient::new(settings(urls)).unwrap();
+    let replies = client.call_each(&Call::get("/")).await;
+    assert_eq!(
+        replies.iter().filter(|reply| reply.as_ref().is_ok_and(|reply| reply.status == 200)).count(),
+        2
+    );
+}

@@ -13,7 +13,7 @@ use crate::discovery::BuildContext;
 use crate::discovery::check::{BlockFault, schema_faults};
 use crate::discovery::parts::host;
 
-/// The instance as registries are told of it.
+/// The instance as it is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::discovery) struct Identity {
     pub(in crate::discovery) service: String,
@@ -155,10 +155,11 @@ fn identity(common: Common, addresses: ProxyAddresses) -> Result<Identity, Strin
     let tls_port = tls_port.or(tls.map(|listener| listener.port()));
     let address = match address {
         Some(address) => host(&address)?.into(),
-        None => own_address(plain.or(tls))?,
+        // The host is the same with a written port, also where the only listener has TLS.
+        None => own_address(plain.or(addresses.tls))?,
     };
     if port.or(tls_port).is_none() {
-        return Err("the proxy has no listener to tell of; write `port`".to_owned());
+        return Err("the proxy has no listener to register; write `port`".to_owned());
     }
     let id = id.unwrap_or_else(|| format!("{address}:{service}:{}", port.or(tls_port).unwrap_or_default()));
     Ok(Identity { service, id, address, port, tls_port, metadata })
@@ -167,7 +168,7 @@ fn identity(common: Common, addresses: ProxyAddresses) -> Result<Identity, Strin
 /// The address of a listener, if other machines can connect to it.
 fn own_address(listener: Option<SocketAddr>) -> Result<String, String> {
     match listener {
-        None => Err("the proxy has no listener to tell of; write `address` and `port`".to_owned()),
+        None => Err("the proxy has no listener to register; write `address` and `port`".to_owned()),
         Some(listener) if listener.ip().is_unspecified() => Err(format!(
             "the proxy listens on {listener}, which is no address to connect to; write `address: HOST`, the address \
              of this machine"
@@ -222,6 +223,11 @@ mod tests {
                 addresses("", "10.0.0.1:9443"),
                 "10.0.0.1 None Some(9443) 10.0.0.1:s:9443",
             ),
+            (
+                json!({"service": "s", "port": 80}),
+                addresses("", "10.0.0.1:9443"),
+                "10.0.0.1 Some(80) None 10.0.0.1:s:80",
+            ),
         ] {
             assert_eq!(of(block, listeners).as_deref(), Ok(expected));
         }
@@ -241,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn one_port_registries_are_told_of_tls() {
+    fn one_port_registries_get_tls_as_metadata() {
         let described = |port: Option<u16>, tls_port: Option<u16>| {
             let mut identity = identity_of(json!({"service": "s"}), addresses("10.0.0.1:1", "")).unwrap();
             (identity.port, identity.tls_port) = (port, tls_port);

@@ -1,5 +1,5 @@
 //! Keeps the instance registered: registers it once it is ready, renews the registration, registers it again after a
-//! loss, and takes it out when it is told to. It does not know the registries.
+//! loss, and takes it out when it is to leave. It does not know the registries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,7 +111,7 @@ async fn keep(
     states.withdrawn(kept.name, outcome.err());
 }
 
-/// How far the registry was told.
+/// How far the calls to the registry came.
 #[derive(Clone, Copy)]
 enum Reached {
     Nothing,

@@ -35,7 +35,7 @@ fn stage(registration: &Registration, name: &str) -> String {
 }
 
 #[test]
-fn consul_is_told_again_after_a_loss() {
+fn consul_gets_the_instance_again_after_a_loss() {
     let passes = AtomicUsize::new(0);
     let server = Origin::start(move |request| match request.path() {
         path if path.starts_with("/v1/agent/check/pass/") && passes.fetch_add(1, Ordering::SeqCst) == 1 => {
@@ -55,12 +55,12 @@ fn consul_is_told_again_after_a_loss() {
     assert_eq!(calls[..5], [register, pass, pass, register, pass]);
     let last = calls.last().unwrap();
     assert_eq!(last, "PUT /v1/agent/service/deregister/10.0.0.1%3Agateway%3A9080");
-    let told: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
+    let sent: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
     assert_eq!(
-        (&told["Name"], &told["Port"], &told["Tags"][0]),
+        (&sent["Name"], &sent["Port"], &sent["Tags"][0]),
         (&json!("gateway"), &json!(9080), &json!("edge"))
     );
-    assert_eq!((&told["Meta"]["zone"], &told["Check"]["TTL"]), (&json!("a"), &json!("1s")));
+    assert_eq!((&sent["Meta"]["zone"], &sent["Check"]["TTL"]), (&json!("a"), &json!("1s")));
 }
 
 #[test]
@@ -78,8 +78,8 @@ fn instance_with_http_check_asks_whether_it_is_there() {
     let (register, get) =
         ("PUT /v1/agent/service/register", "GET /v1/agent/service/10.0.0.1%3Agateway%3A9080");
     assert_eq!(calls(&server)[..4], [register, get, register, get]);
-    let told: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
-    let check = &told["Check"];
+    let sent: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
+    let check = &sent["Check"];
     assert_eq!((&check["HTTP"], &check["Interval"]), (&json!(url), &json!("3s")));
     assert!(check["TTL"].is_null());
 }
@@ -99,15 +99,15 @@ fn eureka_gets_a_lease_and_its_renewals() {
     let instance = "/apps/GATEWAY/10.0.0.1%3Agateway%3A9080";
     assert_eq!(calls[..2], ["POST /apps/GATEWAY".to_owned(), format!("PUT {instance}")]);
     assert_eq!(*calls.last().unwrap(), format!("DELETE {instance}"));
-    let told: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
-    let told = &told["instance"];
-    assert_eq!((&told["status"], &told["port"]["$"]), (&json!("UP"), &json!(9080)));
-    assert_eq!(told["securePort"], json!({"$": 9443, "@enabled": "true"}));
-    assert_eq!(told["leaseInfo"], json!({"renewalIntervalInSecs": 1, "durationInSecs": 90}));
+    let sent: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
+    let sent = &sent["instance"];
+    assert_eq!((&sent["status"], &sent["port"]["$"]), (&json!("UP"), &json!(9080)));
+    assert_eq!(sent["securePort"], json!({"$": 9443, "@enabled": "true"}));
+    assert_eq!(sent["leaseInfo"], json!({"renewalIntervalInSecs": 1, "durationInSecs": 90}));
 }
 
 #[test]
-fn nacos_without_first_api_is_told_by_the_third() {
+fn nacos_without_first_api_is_called_by_the_third() {
     let server = Origin::start(|request| match request.path() {
         "/nacos/v3/client/ns/instance" => Reply::ok(r#"{"code":0,"message":"success","data":"ok"}"#),
         _ => Reply::status(410, "gone"),
@@ -124,11 +124,11 @@ fn nacos_without_first_api_is_told_by_the_third() {
     let third = "/nacos/v3/client/ns/instance";
     assert_eq!(calls[..2], ["POST /nacos/v1/ns/instance".to_owned(), format!("POST {third}")]);
     assert_eq!(*calls.last().unwrap(), format!("DELETE {third}"));
-    let told = server.requests()[1].target.clone();
+    let sent = server.requests()[1].target.clone();
     for part in
         ["serviceName=gateway", "groupName=edge", "ip=10.0.0.1&port=9080", "ephemeral=true", "%22a%22"]
     {
-        assert!(told.contains(part), "{told} lacks {part}");
+        assert!(sent.contains(part), "{sent} lacks {part}");
     }
 }
 
@@ -172,7 +172,7 @@ fn refusal_is_shown_and_tried_again() {
 }
 
 #[test]
-fn nothing_is_told_before_the_instance_is_ready() {
+fn nothing_is_sent_before_the_instance_is_ready() {
     let server = Origin::answering("");
     let is_ready = Arc::new(AtomicBool::new(false));
     let asked = Arc::new(AtomicUsize::new(0));

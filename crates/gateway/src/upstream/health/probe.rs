@@ -10,7 +10,7 @@ use net::tls::client::ClientTls;
 use net::transport::Transport;
 use net::{env, tls};
 
-use super::super::server_name::without_port_str;
+use super::super::authority::without_port_str;
 use super::grpc;
 use super::io::{read_some, write_all};
 use super::outcome::CheckOutcome;

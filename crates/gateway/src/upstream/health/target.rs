@@ -6,7 +6,7 @@ use std::rc::Rc;
 use model::outbound::OutboundPolicy;
 use net::nodes::Node;
 
-use super::super::server_name::without_port_str;
+use super::super::authority::without_port_str;
 use super::probe::{Probe, ProbeHost, ProbeKind};
 use super::share::{Asks, CheckKey, Share, Shares};
 
