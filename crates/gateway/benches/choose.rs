@@ -31,10 +31,19 @@ fn set(count: usize, weight: impl Fn(usize) -> u32, kind: &BalancerKind) -> Node
     NodeSet { derived: kind.derive.map(|derive| derive(&nodes)), nodes, note: None, states: states.clone() }
 }
 
-/// Nanoseconds of one choice among the nodes of `set`.
-fn choice_ns(kind: &BalancerKind, set: &NodeSet) -> f64 {
-    let (group, mut loads) = (Group::whole(set), Loads::new(set.nodes.len()));
-    let start = Start { set, group: &group, loads: &loads, stagger: 0, turns: &[] };
+/// One in so many nodes, as a subset has them; at least one.
+const SUBSET_PART: usize = 10;
+
+/// The group of every `step`th node of `set`.
+fn group_of(set: &NodeSet, step: usize) -> Group {
+    let nodes = set.nodes.iter().map(|node| f64::from(node.weight)).enumerate();
+    Group::new(set, 0, nodes.step_by(step))
+}
+
+/// Nanoseconds of one choice among the nodes of `group`.
+fn choice_ns(kind: &BalancerKind, set: &NodeSet, group: &Group) -> f64 {
+    let mut loads = Loads::new(set.nodes.len());
+    let start = Start { set, group, loads: &loads, stagger: 0, turns: &[] };
     let mut balancer = (kind.make)(&start);
     let mut in_flight = [0; IN_FLIGHT];
     let began = Instant::now();
@@ -42,8 +51,7 @@ fn choice_ns(kind: &BalancerKind, set: &NodeSet) -> f64 {
         // Keys and random numbers spread by a multiplication (Fibonacci hashing).
         let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let key_hash = (random >> 32) as u32;
-        let choice =
-            Choice { set, group: &group, loads: &loads, key_hash, random, now_ms: number >> 10, tried: &[] };
+        let choice = Choice { set, group, loads: &loads, key_hash, random, now_ms: number >> 10, tried: &[] };
         let member = black_box(balancer.choose(&choice)).expect("every node may be chosen");
         let ended = std::mem::replace(&mut in_flight[number as usize % IN_FLIGHT], member);
         let active = loads.started(group.node(member));
@@ -77,16 +85,21 @@ fn rebuild_us(kind: &BalancerKind, set: &NodeSet) -> f64 {
 
 fn main() {
     println!(
-        "{:<14} {:>6} {:>12} {:>14} {:>12}",
-        "method", "nodes", "ns a choice", "with weights", "rebuild us"
+        "{:<14} {:>6} {:>12} {:>14} {:>12} {:>12}",
+        "method", "nodes", "ns a choice", "with weights", "in a subset", "rebuild us"
     );
     for kind in ALL {
         for count in [3, 100, 1_000] {
             let (equal, weighted) =
                 (set(count, |_| 1, kind), set(count, |index| 1 + index as u32 * 7 % 10, kind));
             let rebuild = rebuild_us(kind, &weighted);
-            let (equal, weighted) = (choice_ns(kind, &equal), choice_ns(kind, &weighted));
-            println!("{:<14} {count:>6} {equal:>12.0} {weighted:>14.0} {rebuild:>12.0}", kind.name);
+            let choice_ns = |set: &NodeSet, step: usize| choice_ns(kind, set, &group_of(set, step));
+            let (equal, subset) = (choice_ns(&equal, 1), choice_ns(&equal, SUBSET_PART));
+            let weighted = choice_ns(&weighted, 1);
+            println!(
+                "{:<14} {count:>6} {equal:>12.0} {weighted:>14.0} {subset:>12.0} {rebuild:>12.0}",
+                kind.name
+            );
         }
     }
 }

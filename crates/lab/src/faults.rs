@@ -1,4 +1,4 @@
-//! `weir lab faults` from its settings to its report: gateways in front of endpoints that fall ill and recover under a
+//! `weir lab faults` from its settings to its report: gateways in front of endpoints that begin to fail and recover under a
 //! load that does not wait for them. The modules below run the endpoints and follow single runs.
 
 mod arrivals;
@@ -166,7 +166,7 @@ fn one(
             protection,
             absent: Some(format!("{error:#}")),
             phases: Vec::new(),
-            sick: None,
+            faulty: None,
             unsent: 0,
             notes: Vec::new(),
         }),

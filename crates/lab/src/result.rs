@@ -5,7 +5,7 @@ mod faults;
 
 use serde::{Deserialize, Serialize};
 
-pub use faults::{FaultResults, FaultRun, Protection, SickTraffic};
+pub use faults::{FaultResults, FaultRun, FaultyTraffic, Protection};
 
 use crate::contender::Definition;
 use crate::scenario::Scenario;

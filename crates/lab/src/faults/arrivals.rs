@@ -49,8 +49,8 @@ pub(super) struct Share {
     /// The number of endpoints that share the traffic.
     pub(super) endpoints: usize,
     /// Requests to the endpoint.
-    pub(super) sick: Vec<u64>,
-    /// Requests to all endpoints, this one included; as many windows as `sick`.
+    pub(super) faulty: Vec<u64>,
+    /// Requests to all endpoints, this one included; as many windows as `faulty`.
     pub(super) all: Vec<u64>,
 }
 
@@ -71,14 +71,14 @@ impl Share {
 
     /// Requests to the endpoint after the first second.
     pub(super) fn late_requests(&self) -> u64 {
-        self.sick.iter().skip(TAIL_WINDOWS).sum()
+        self.faulty.iter().skip(TAIL_WINDOWS).sum()
     }
 
     /// The windows with traffic in which the endpoint's part of its even share is such.
     fn find(&self, holds: impl Fn(f64) -> bool) -> Vec<usize> {
         let holds = |index: &usize| {
-            let (sick, all) = (self.sick[*index], self.all[*index]);
-            all > 0 && holds(sick as f64 * self.endpoints as f64 / all as f64)
+            let (faulty, all) = (self.faulty[*index], self.all[*index]);
+            all > 0 && holds(faulty as f64 * self.endpoints as f64 / all as f64)
         };
         (0..self.all.len()).filter(holds).collect()
     }
@@ -120,14 +120,14 @@ mod tests {
     }
 
     /// A share of three endpoints with a hundred requests in each window.
-    fn share(sick: &[(usize, u64)]) -> Share {
-        let sick: Vec<u64> = sick.iter().flat_map(|(times, count)| vec![*count; *times]).collect();
-        Share { endpoints: 3, all: vec![100; sick.len()], sick }
+    fn share(faulty: &[(usize, u64)]) -> Share {
+        let faulty: Vec<u64> = faulty.iter().flat_map(|(times, count)| vec![*count; *times]).collect();
+        Share { endpoints: 3, all: vec![100; faulty.len()], faulty }
     }
 
     #[test]
     fn traffic_is_off_after_its_last_window() {
-        for (sick, off_s, late) in [
+        for (faulty, off_s, late) in [
             (&[(30, 0)][..], Some(0.0), 0),
             (&[(2, 33), (28, 0)], Some(0.2), 0),
             // Trials of at most a tenth of the even share are no traffic, but late requests.
@@ -137,19 +137,19 @@ mod tests {
             (&[(20, 0), (1, 33), (9, 0)], None, 33),
             (&[(19, 0), (1, 33), (10, 0)], Some(2.0), 33),
         ] {
-            let share = share(sick);
-            assert_eq!((share.off_after_s(), share.late_requests()), (off_s, late), "{sick:?}");
+            let share = share(faulty);
+            assert_eq!((share.off_after_s(), share.late_requests()), (off_s, late), "{faulty:?}");
         }
     }
 
     #[test]
     fn endpoint_is_back_with_half_of_its_share() {
-        for (sick, back_s) in
+        for (faulty, back_s) in
             [(&[(5, 33)][..], Some(0.1)), (&[(10, 0), (5, 16), (5, 17)], Some(1.6)), (&[(20, 5)], None)]
         {
-            assert_eq!(share(sick).back_after_s(), back_s, "{sick:?}");
+            assert_eq!(share(faulty).back_after_s(), back_s, "{faulty:?}");
         }
-        let still = Share { endpoints: 3, sick: vec![0; 5], all: vec![0; 5] };
+        let still = Share { endpoints: 3, faulty: vec![0; 5], all: vec![0; 5] };
         assert_eq!((still.off_after_s(), still.back_after_s()), (Some(0.0), None));
     }
 }

@@ -14,7 +14,7 @@ use super::plan::{Fault, Phases, Switch};
 use super::refused::Refused;
 use crate::contender::Definition;
 use crate::load::{self, Check, Expectation, Manner, Plan, Target, Tls};
-use crate::result::{FaultRun, LoadOutcome, Protection, SickTraffic};
+use crate::result::{FaultRun, FaultyTraffic, LoadOutcome, Protection};
 use crate::run::{Interrupt, Stage};
 
 /// The conditions that all runs have in common.
@@ -76,7 +76,7 @@ impl Course<'_> {
         let (phases, outcome) = load::run_in_periods(&load, &self.phases.ends(), &stop, follow)?;
         self.interrupt.check()?;
         running.group.check_running()?;
-        let sick = (fault != Fault::Restart).then(|| {
+        let faulty = (fault != Fault::Restart).then(|| {
             let counted = (fault == Fault::Dies).then_some(&refused);
             self.traffic(&endpoints, counted, began)
         });
@@ -86,7 +86,7 @@ impl Course<'_> {
             protection,
             absent: None,
             phases,
-            sick,
+            faulty,
             unsent: outcome.unsent,
             notes: outcome.notes,
         })
@@ -122,12 +122,12 @@ impl Course<'_> {
     }
 
     /// The traffic of the first endpoint. Refused connections count as its own, if they are given.
-    fn traffic(&self, endpoints: &Endpoints, refused: Option<&Refused>, began: Instant) -> SickTraffic {
-        let [ill, well, end] = self.phases.ends().map(|at| began + at);
-        let with = share(endpoints, refused, ill, well);
+    fn traffic(&self, endpoints: &Endpoints, refused: Option<&Refused>, began: Instant) -> FaultyTraffic {
+        let [begin, recovery, end] = self.phases.ends().map(|at| began + at);
+        let with = share(endpoints, refused, begin, recovery);
         // After its return the endpoint counts its own requests.
-        let after = share(endpoints, None, well, end);
-        SickTraffic {
+        let after = share(endpoints, None, recovery, end);
+        FaultyTraffic {
             late_requests: with.late_requests(),
             off_after_s: with.off_after_s(),
             back_after_s: after.back_after_s(),
@@ -151,15 +151,15 @@ fn capacity_of(outcome: &LoadOutcome) -> anyhow::Result<f64> {
 fn share(endpoints: &Endpoints, refused: Option<&Refused>, from: Instant, until: Instant) -> Share {
     let received: Vec<Vec<u64>> =
         endpoints.arrivals().map(|one: &Arrivals| one.windows(from, until)).collect();
-    let mut sick = received.first().cloned().unwrap_or_default();
-    let refused = refused.map(|refused| refused.windows(from, WINDOW, sick.len())).unwrap_or_default();
-    for (sum, refused) in sick.iter_mut().zip(refused) {
+    let mut faulty = received.first().cloned().unwrap_or_default();
+    let refused = refused.map(|refused| refused.windows(from, WINDOW, faulty.len())).unwrap_or_default();
+    for (sum, refused) in faulty.iter_mut().zip(refused) {
         *sum += refused;
     }
     let others = received.get(1..).unwrap_or_default();
     let of_others = |index: usize| others.iter().filter_map(|windows| windows.get(index)).sum::<u64>();
-    let all = sick.iter().enumerate().map(|(index, sick)| sick + of_others(index)).collect();
-    Share { endpoints: received.len(), sick, all }
+    let all = faulty.iter().enumerate().map(|(index, faulty)| faulty + of_others(index)).collect();
+    Share { endpoints: received.len(), faulty, all }
 }
 
 /// A load on this gateway: at a rate, or as fast as it answers.

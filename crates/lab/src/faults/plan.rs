@@ -1,4 +1,4 @@
-//! The faults, and the times at which endpoints fall ill and recover. It reads no clock.
+//! The faults, and the times at which endpoints begin to fail and recover. It reads no clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The load generator against servers on loopback that behave well, or have one fault.
+//! The load generator against servers on loopback without or with one fault.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,9 @@ use std::thread;
 use super::*;
 use crate::result::Failures;
 
+mod crowd;
 mod http3;
+mod messages;
 mod secure;
 
 /// Serves connections, each in a thread of its own, with `serve`, which receives the number of the connection.
@@ -228,136 +230,6 @@ fn bodies_arrive_as_they_were_sent() {
     });
     let outcome = go(&Plan { body_bytes: 100_000, requests: Some(12), ..plan(address) });
     assert_eq!((outcome.requests, outcome.failures.all(), seen.load(Ordering::SeqCst)), (12, 0, 12));
-}
-
-/// Accepts a WebSocket and calls `serve` with the payload of each message; the result is the frame to send.
-fn websocket(proof: fn(&str) -> String, serve: fn(u64, &[u8]) -> Vec<u8>) -> SocketAddr {
-    server(move |_, stream| {
-        let Some(head) = request(stream) else { return };
-        let key = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
-        let answer = format!(
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Accept: {}\r\n\r\n",
-            proof(key)
-        );
-        stream.write_all(answer.as_bytes()).unwrap();
-        let (mut header, mut payload) = ([0; 6], [0; 64]);
-        for number in 0.. {
-            if stream.read_exact(&mut header).is_err() {
-                return;
-            }
-            let payload = &mut payload[..usize::from(header[1] & 0x7f)];
-            stream.read_exact(payload).unwrap();
-            for (at, byte) in payload.iter_mut().enumerate() {
-                *byte ^= header[2 + at % 4];
-            }
-            if header[0] == 0x82 && stream.write_all(&serve(number, payload)).is_err() {
-                return;
-            }
-        }
-    })
-}
-
-fn echoed(payload: &[u8]) -> Vec<u8> {
-    [&[0x82, payload.len() as u8][..], payload].concat()
-}
-
-#[test]
-fn websocket_messages_are_echoed_and_compared() {
-    let check = |serve: fn(u64, &[u8]) -> Vec<u8>, wanted: (u64, Failures)| {
-        let address = websocket(peer::websocket::accept, serve);
-        let outcome = go(&Plan {
-            manner: Manner::Websocket,
-            body_bytes: 40,
-            connections: 2,
-            requests: Some(8),
-            ..plan(address)
-        });
-        assert_eq!((outcome.requests, outcome.failures), wanted, "{:?}", outcome.notes);
-    };
-    check(|_, payload| echoed(payload), (8, Failures::default()));
-    // A ping before the echo is answered and not counted.
-    check(|_, payload| [b"\x89\x01p", &echoed(payload)[..]].concat(), (8, Failures::default()));
-    check(|_, payload| echoed(&payload[1..]), (8, Failures { content: 8, ..Failures::default() }));
-    check(
-        |_, payload| echoed(&[b"x", &payload[1..]].concat()),
-        (8, Failures { content: 8, ..Failures::default() }),
-    );
-    // A masked frame ends the connection.
-    check(|_, _| websocket::message(b"x"), (0, Failures { content: 8, ..Failures::default() }));
-    check(|_, _| vec![0x88, 0], (0, Failures { broken: 8, ..Failures::default() }));
-}
-
-#[test]
-fn a_handshake_without_proof_is_refused() {
-    let address = websocket(|_| "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".to_owned(), |_, payload| echoed(payload));
-    let short = Plan { manner: Manner::Websocket, connections: 1, requests: Some(2), ..plan(address) };
-    let outcome = go(&short);
-    assert_eq!((outcome.requests, outcome.failures), (0, Failures { content: 3, ..Failures::default() }));
-    let address = answering(|_| "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n".to_owned());
-    let outcome = go(&Plan { target: plan(address).target, ..short });
-    assert_eq!((outcome.requests, outcome.failures), (0, Failures { status: 3, ..Failures::default() }));
-}
-
-/// Runs such a crowd until its server has counted `wanted`.
-fn crowd(plan: &Plan, seen: &AtomicU64, wanted: u64) -> LoadOutcome {
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let running = scope.spawn(|| run(plan, &stop, || {}).unwrap());
-        while seen.load(Ordering::SeqCst) < wanted && !running.is_finished() {
-            thread::sleep(Duration::from_millis(1));
-        }
-        stop.store(true, Ordering::SeqCst);
-        running.join().unwrap()
-    })
-}
-
-#[test]
-fn slow_clients_get_through_in_the_end() {
-    let seen = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&seen);
-    let address = server(move |_, stream| {
-        while let Some(text) = request(stream) {
-            assert!(
-                text.contains("X-Slow: sss") || text.ends_with(std::str::from_utf8(&pattern(9)).unwrap())
-            );
-            let _ = stream.write_all(good("hello").as_bytes());
-            count.fetch_add(1, Ordering::SeqCst);
-        }
-    });
-    let every = Duration::from_millis(1);
-    let heads = Plan { manner: Manner::Crowd(Habit::Heads { every }), requests: None, ..plan(address) };
-    let outcome = crowd(&heads, &seen, 5);
-    assert_eq!((outcome.failures.all(), outcome.notes.len()), (0, 1), "{:?}", outcome.notes);
-    let bodies = Plan { manner: Manner::Crowd(Habit::Bodies { every }), body_bytes: 9, ..heads };
-    let outcome = crowd(&bodies, &seen, 50);
-    assert_eq!((outcome.failures.all(), outcome.notes.len()), (0, 1), "{:?}", outcome.notes);
-}
-
-#[test]
-fn idle_clients_request_once_and_reconnect() {
-    let seen = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&seen);
-    // The first connection is cut after its response, the others are kept.
-    let address = server(move |number, stream| {
-        while request(stream).is_some() {
-            let _ = stream.write_all(good("hello").as_bytes());
-            count.fetch_add(1, Ordering::SeqCst);
-            if number == 0 {
-                return;
-            }
-        }
-    });
-    let idle = Plan {
-        manner: Manner::Crowd(Habit::Idle),
-        connections: 5,
-        requests: None,
-        ramp_up: Duration::from_millis(50),
-        ..plan(address)
-    };
-    let outcome = crowd(&idle, &seen, 6);
-    assert_eq!(outcome.failures, Failures { broken: 1, ..Failures::default() }, "{:?}", outcome.notes);
-    assert!(outcome.requests >= 5, "{outcome:?}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ pub fn table(runs: &[&FaultRun]) -> Table {
 /// The meaning of the last columns, the failures by kind and phase, and the reasons of absence.
 pub fn remarks(runs: &[&FaultRun]) -> Vec<String> {
     let mut out = Vec::new();
-    if runs.iter().any(|run| run.sick.is_some()) {
+    if runs.iter().any(|run| run.faulty.is_some()) {
         out.push(
             "late: requests to the endpoint after the first second of its fault; off, back: seconds until the traffic left \
              it and returned to it"
@@ -135,11 +135,11 @@ fn row(run: &FaultRun) -> Vec<Cell> {
             cells.push(Cell::number(number::optional(value), value));
         }
     }
-    match run.sick {
+    match run.faulty {
         None => cells.extend((0..3).map(|_| missing())),
-        Some(sick) => {
-            cells.push(Cell::number(number::count(sick.late_requests), Some(sick.late_requests as f64)));
-            for seconds in [sick.off_after_s, sick.back_after_s] {
+        Some(faulty) => {
+            cells.push(Cell::number(number::count(faulty.late_requests), Some(faulty.late_requests as f64)));
+            for seconds in [faulty.off_after_s, faulty.back_after_s] {
                 cells.push(match seconds {
                     Some(seconds) => Cell::number(format!("{seconds:.1}"), Some(seconds)),
                     None => Cell::text("never").toned(Tone::Bad),
@@ -175,7 +175,7 @@ const WIDTH: usize = 120;
 pub(super) mod tests {
     use super::*;
     use crate::report::sample as reports;
-    use crate::result::{Failures, Latency, Protection, SickTraffic};
+    use crate::result::{Failures, FaultyTraffic, Latency, Protection};
 
     /// Three runs: one with failures, one that never left the endpoint, one that is absent.
     pub(in crate::report) fn sample() -> FaultResults {
@@ -191,14 +191,14 @@ pub(super) mod tests {
             protection,
             absent: None,
             phases: vec![phase(1000, 0, 0), phase(5000, 4000, 12), phase(1000, 3, 0)],
-            sick: Some(SickTraffic { late_requests: 1234, off_after_s, back_after_s: Some(1.5) }),
+            faulty: Some(FaultyTraffic { late_requests: 1234, off_after_s, back_after_s: Some(1.5) }),
             unsent: 0,
             notes: Vec::new(),
         };
         let gone = FaultRun {
             absent: Some("<b> ended".to_owned()),
             phases: Vec::new(),
-            sick: None,
+            faulty: None,
             ..run("two", Protection::Default, None)
         };
         FaultResults {

@@ -56,7 +56,7 @@ pub struct FaultRun {
     /// The requests due before, during and after the fault; empty without a result.
     pub phases: Vec<PeriodOutcome>,
     /// The traffic of the endpoint with the fault; absent for restarts.
-    pub sick: Option<SickTraffic>,
+    pub faulty: Option<FaultyTraffic>,
     /// Requests that the load generator could not keep in memory; they are in no phase.
     pub unsent: u64,
     /// The first failure of each kind, in words.
@@ -65,7 +65,7 @@ pub struct FaultRun {
 
 /// The traffic of an endpoint with a fault.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub struct SickTraffic {
+pub struct FaultyTraffic {
     /// Requests that it received after the first second of the fault and before its end. Of an endpoint with a closed
     /// port, connections that the machine refused in this time, health checks included.
     pub late_requests: u64,

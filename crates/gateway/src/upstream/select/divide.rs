@@ -178,8 +178,8 @@ mod tests {
         let mut set = set(&weights);
         for (node, (_, priority, zone)) in set.nodes.iter_mut().zip(nodes) {
             node.priority = *priority;
-            let marks: Metadata = [("zone".into(), Box::from(*zone))].into();
-            node.metadata = Some(Arc::new(marks));
+            let metadata: Metadata = [("zone".into(), Box::from(*zone))].into();
+            node.metadata = Some(Arc::new(metadata));
         }
         for index in down {
             set.nodes[*index].state.mark(Unusable::Unhealthy, true, transition());

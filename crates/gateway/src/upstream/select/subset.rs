@@ -65,10 +65,10 @@ impl Subsets {
 
     /// The name of the subset that the node is in, hashed; none if it lacks one of the keys.
     fn name_of(&self, node: &Node) -> Option<u64> {
-        let marks = node.metadata.as_ref()?;
+        let metadata = node.metadata.as_ref()?;
         let mut name = Vec::new();
         for key in &self.keys {
-            name.extend_from_slice(marks.get(key)?.as_bytes());
+            name.extend_from_slice(metadata.get(key)?.as_bytes());
             name.push(SEPARATOR);
         }
         Some(name_hash(&name))
@@ -77,8 +77,8 @@ impl Subsets {
     /// Whether the node is one of the fallback.
     fn is_default(&self, node: &Node) -> bool {
         let Fallback::Default(wanted) = &self.fallback else { return false };
-        let marks = node.metadata.as_ref();
-        wanted.iter().all(|(key, value)| marks.and_then(|marks| marks.get(key)) == Some(value))
+        let metadata = node.metadata.as_ref();
+        wanted.iter().all(|(key, value)| metadata.and_then(|metadata| metadata.get(key)) == Some(value))
     }
 }
 
@@ -175,9 +175,9 @@ mod tests {
 
     fn marked(nodes: &[&[(&str, &str)]]) -> NodeSet {
         let mut set = set(&vec![1; nodes.len()]);
-        for (node, marks) in set.nodes.iter_mut().zip(nodes) {
-            let marks = marks.iter().map(|(key, value)| (Box::from(*key), Box::from(*value))).collect();
-            node.metadata = Some(Arc::new(marks));
+        for (node, metadata) in set.nodes.iter_mut().zip(nodes) {
+            let metadata = metadata.iter().map(|(key, value)| (Box::from(*key), Box::from(*value))).collect();
+            node.metadata = Some(Arc::new(metadata));
         }
         set
     }
@@ -233,10 +233,10 @@ mod tests {
     #[test]
     fn subsets_are_bounded() {
         let values: Vec<String> = (0..SUBSETS_MAX + 10).map(|number| number.to_string()).collect();
-        let marks: Vec<[(&str, &str); 2]> =
+        let metadata: Vec<[(&str, &str); 2]> =
             values.iter().map(|value| [("version", value.as_str()), ("region", "eu")]).collect();
-        let marks: Vec<&[(&str, &str)]> = marks.iter().map(|marks| &marks[..]).collect();
-        let index = SubsetIndex::new(&subsets(Fallback::Any), &marked(&marks));
+        let metadata: Vec<&[(&str, &str)]> = metadata.iter().map(|metadata| &metadata[..]).collect();
+        let index = SubsetIndex::new(&subsets(Fallback::Any), &marked(&metadata));
         assert_eq!(index.by_name.len(), SUBSETS_MAX);
         assert_eq!(index.of_node.iter().filter(|subset| subset.is_none()).count(), 10);
     }

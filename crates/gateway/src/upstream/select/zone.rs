@@ -21,7 +21,7 @@ pub struct ZonePreference {
 impl ZonePreference {
     /// Whether `node` is in the zone of this instance.
     pub(crate) fn is_local(&self, node: &Node) -> bool {
-        node.metadata.as_ref().and_then(|marks| marks.get(&self.key)) == Some(&self.own)
+        node.metadata.as_ref().and_then(|metadata| metadata.get(&self.key)) == Some(&self.own)
     }
 
     /// The part of `share` that goes to the own zone with so many usable nodes and so much usable and whole weight; none

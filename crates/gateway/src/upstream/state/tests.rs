@@ -220,7 +220,7 @@ fn session_stays_unless_its_node_is_unusable() {
     assert_eq!(tag(&state, 1), Some(of(1)));
 }
 
-/// An upstream with stickiness whose nodes have these versions, and subsets by version.
+/// An upstream with stickiness and subsets by version; its nodes have these versions.
 fn versioned_upstream(weights: &[u32], versions: &[&str]) -> Upstream {
     let upstream = sticky_upstream(weights);
     let mut nodes = set(weights);
