@@ -221,8 +221,8 @@ impl UpstreamState {
     /// sessions while it is drained, also as the last of its subset.
     fn node_of_session(&self, tag: u64, scope: Option<Scope>, subset: u64, tried: &[u64]) -> Option<usize> {
         let node = self.tags.as_ref()?.node(tag)?;
-        let is_in = scope.is_some_and(|scope| self.plans.is_in(scope, node))
-            || self.plans.is_named(subset, node);
+        let is_in =
+            scope.is_some_and(|scope| self.plans.is_in(scope, node)) || self.plans.is_named(subset, node);
         let is_in_panic = || self.plans.is_in_panic(scope.unwrap_or(Scope::Whole));
         let is_usable = self.availability.is_usable(node) || is_in_panic();
         let is_tried = tried.contains(&self.nodes.get().nodes[node].endpoint.id);
@@ -232,9 +232,9 @@ impl UpstreamState {
     /// Whether the node of the session may still be selected, so that only a limit of the moment kept a request of it away.
     pub(crate) fn keeps_session(&self, upstream: &Upstream, wanted: &WantedNode, tried: &[u64]) -> bool {
         let scope = self.plans.scope(upstream, wanted.subset);
-        wanted.sticky.is_some_and(|tag| {
-            self.node_of_session(tag.get(), scope, wanted.subset, tried).is_some()
-        })
+        wanted
+            .sticky
+            .is_some_and(|tag| self.node_of_session(tag.get(), scope, wanted.subset, tried).is_some())
     }
 
     /// The tag of the selected node, for an upstream with stickiness; none if the node is gone.

@@ -46,9 +46,9 @@ fn failing_endpoint_is_measured_by_phase() {
     assert!((70..=130).contains(&during.status), "{during:?}");
     let others = before.all() + after.all() + during.all() - during.status;
     assert!(others <= 10, "in flight when the condition changed: {before:?} {during:?} {after:?}");
-    let sick = run.sick.unwrap();
-    assert_eq!(sick.off_after_s, None, "nothing takes it out: {sick:?}");
-    assert!((25..=75).contains(&sick.late_requests) && sick.back_after_s.is_some(), "{sick:?}");
+    let faulty = run.faulty.unwrap();
+    assert_eq!(faulty.off_after_s, None, "nothing takes it out: {faulty:?}");
+    assert!((25..=75).contains(&faulty.late_requests) && faulty.back_after_s.is_some(), "{faulty:?}");
     assert!(shown.contains("weir default") && shown.contains("never"), "{shown}");
 }
 
@@ -56,7 +56,7 @@ fn failing_endpoint_is_measured_by_phase() {
 fn restarts_are_measured_without_failures() {
     let (report, _) = run("restart", "1", "recommended");
     let run = only(&report);
-    assert_eq!((run.fault, run.sick), (Fault::Restart, None));
+    assert_eq!((run.fault, run.faulty), (Fault::Restart, None));
     let failed: Vec<u64> = run.phases.iter().map(|phase| phase.failures.all()).collect();
     assert_eq!(failed, [0, 0, 0], "{:?}", run.notes);
 }
