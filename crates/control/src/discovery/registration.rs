@@ -139,7 +139,7 @@ impl Registration {
         Ok(())
     }
 
-    /// Takes the instance out of all registries, and waits for that at most for [`WITHDRAW_WITHIN`] or until `abandon`.
+    /// Takes the instance out of all registries, and waits for that at most for `WITHDRAW_WITHIN` or until `abandon`.
     /// True if no registry has the instance any more.
     pub fn withdraw(&self, abandon: &dyn Fn() -> bool) -> bool {
         if self.thread.lock().is_none() {

@@ -1,6 +1,6 @@
 //! The protection of an upstream: its compiled rules, and the state of it that all workers share. State is apart from the
 //! configuration: that of the upstream passes from one form to the next, that of a node is held by its
-//! [`NodeState`](net::node_state::NodeState). An upstream without rules has none of it.
+//! [`NodeState`]. An upstream without rules has none of it.
 
 pub(crate) mod admission;
 pub(crate) mod ejection;
