@@ -127,6 +127,8 @@ impl UpstreamNodes for Gateway {
             priority: 0,
             unhealthy,
             ejected: None,
+            in_flight: 2,
+            ewma_ms: Some(1.5),
             health: Some((model::report::Verdict::Healthy, Default::default())),
             protection: None,
         };

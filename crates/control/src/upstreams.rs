@@ -1,4 +1,5 @@
-//! The upstreams in force with the state of their nodes, as the control API answers them at `/v1/weir/upstreams`. It
+//! The upstreams in force with the state of their nodes, as the control API answers them at `/v1/weir/upstreams` and the Admin API at
+//! `weir/upstreams`. It
 //! measures nothing.
 
 use bytes::Bytes;
@@ -62,7 +63,12 @@ fn node(node: &NodeReport) -> Value {
         "weight": node.weight,
         "priority": node.priority,
         "state": node.state(),
+        "in_flight": node.in_flight,
     });
+    if let Some(ewma_ms) = node.ewma_ms {
+        // Microseconds are the resolution of the measurement.
+        described["ewma_ms"] = json!((ewma_ms * 1_000.0).round() / 1_000.0);
+    }
     for (name, transition) in [("unhealthy", &node.unhealthy), ("ejected", &node.ejected)] {
         if let Some(NodeTransition { at_ms, cause }) = transition {
             let since = shown_time(i64::try_from(at_ms / 1000).unwrap_or(i64::MAX));

@@ -2,5 +2,6 @@
 
 pub mod histogram;
 pub mod metrics;
+pub mod node_loads;
 pub mod pace;
 pub mod upstream_tls;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::observe::status::Status;
+use exchange::observe::node_loads::Question;
 use net::env::Socket;
 use net::listener::Listener;
 
@@ -25,6 +26,8 @@ pub(crate) enum Command {
     /// Accept no more, and end connections once their exchange is done. A second one only shortens the spread of the
     /// first.
     Drain(Closing),
+    /// Answer with the measurements at nodes, for a report.
+    Loads(Question),
     /// End at once.
     Stop,
     /// Panic, so that tests can check the restart of the worker.

@@ -22,8 +22,9 @@ use crate::observe::access_log::AccessLog;
 use crate::observe::exposition;
 use crate::observe::log_writer::LogWriter;
 use crate::runtime::Runtime;
-use crate::upstream::protection;
+use crate::upstream::{Upstream, protection};
 use exchange::observe::metrics::SharedSeries;
+use exchange::observe::node_loads::{NodeLoads, Question};
 use exchange::options::Options;
 use exchange::overload::{Shared, memory};
 use exchange::plugin::services::Services;
@@ -272,6 +273,21 @@ impl Engine {
         }
     }
 
+    /// The measurements of all workers at the nodes of `only`, or of all upstreams. A worker that does not answer within
+    /// [`LOADS_WAIT`] is left out.
+    pub fn loads(&self, only: Option<&Upstream>) -> NodeLoads {
+        let (answer, answers) = channel();
+        let only = only.map(|upstream| &upstream.nodes);
+        self.tell(|| Command::Loads(Question { only: only.cloned(), answer: answer.clone() }));
+        drop(answer);
+        let deadline = Instant::now() + LOADS_WAIT;
+        let mut loads = NodeLoads::default();
+        while let Ok(measured) = answers.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            loads.add(measured);
+        }
+        loads
+    }
+
     /// Appends all counters in the Prometheus text format.
     pub fn write_metrics(&self, text: &mut String) {
         exposition::write_status(self.workers.iter().map(|worker| &*worker.status), text);
@@ -296,6 +312,9 @@ impl Engine {
         }
     }
 }
+
+/// Longest wait for the measurements of workers, which answer between two turns of their event loops.
+const LOADS_WAIT: Duration = Duration::from_millis(250);
 
 /// A fraction of `grace` in milliseconds.
 fn part_ms(grace: Duration, parts: u32) -> u64 {

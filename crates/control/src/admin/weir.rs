@@ -1,4 +1,5 @@
-//! `/apisix/admin/weir`: Weir's additions to the contract: status, object states, history, and the route of a request.
+//! `/apisix/admin/weir`: Weir's additions to the contract: status, object states, history, the state of nodes, and the route
+//! of a request.
 
 pub(super) mod plan;
 pub(super) mod versions;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::respond;
 use super::server::{AdminParts, Call};
-use crate::{explain, verdict};
+use crate::{explain, upstreams, verdict};
 
 /// Answers one request below `weir`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -23,6 +24,10 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         (&Method::GET, Some("versions")) if call.segments.len() <= 3 => versions::answer(parts, call).await,
         (&Method::GET, Some("verdicts")) => {
             verdict::answer(&parts.view.load(), &call.segments[2..], call.query.get("kind"))
+        }
+        (&Method::GET, Some("upstreams")) => {
+            let path: Vec<&str> = call.segments[2..].iter().map(String::as_str).collect();
+            upstreams::answer(&*parts.reports.upstreams, &path)
         }
         (&Method::POST, Some("explain")) => {
             explain::answer(parts.reports.explain.as_deref(), call.body.as_ref())

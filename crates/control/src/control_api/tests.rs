@@ -176,10 +176,11 @@ fn upstreams_are_answered_with_their_nodes() {
     let expected = json!({
         "name": "/upstreams/checked", "type": "roundrobin", "scheme": "http", "checks": "tcp",
         "nodes": [
-            {"address": "127.0.0.1:80", "host": "a", "weight": 1, "priority": 0, "state": "usable", "health": health},
+            {"address": "127.0.0.1:80", "host": "a", "weight": 1, "priority": 0, "state": "usable",
+             "in_flight": 2, "ewma_ms": 1.5, "health": health},
             {
                 "address": "127.0.0.1:81", "host": "a", "weight": 1, "priority": 0, "state": "unhealthy",
-                "unhealthy": {"since": "2026-01-01T00:01:01Z", "why": "a test"}, "health": health,
+                "in_flight": 2, "ewma_ms": 1.5, "unhealthy": {"since": "2026-01-01T00:01:01Z", "why": "a test"}, "health": health,
             },
         ],
     });
@@ -193,4 +194,6 @@ fn upstreams_are_answered_with_their_nodes() {
     check("/v1/weir/upstreams/upstreams/checked", 200, expected);
     let reason = "no upstream is in force at /routes/x; write upstreams/ID, routes/ID or services/ID";
     check("/v1/weir/upstreams/routes/x", 404, json!({ "error_msg": reason }));
+    let (status, body) = rig.json("GET", "/apisix/admin/weir/upstreams/checked", &Value::Null);
+    assert_eq!((status, &body["nodes"][1]["state"]), (200, &json!("unhealthy")));
 }

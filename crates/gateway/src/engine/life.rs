@@ -101,8 +101,8 @@ fn is_wanted_again(handle: &Handle, shared: &Shared, commands: &mut UnboundedRec
                     shared.addresses.release(peer.ip());
                 }
                 Ok(Command::Evict) => handle.status.ignore_asked(),
-                // A starting worker takes up the listeners in force by itself.
-                Ok(Command::Listeners | Command::Panic) => {}
+                // A starting worker takes up the listeners in force by itself, and has measured nothing.
+                Ok(Command::Listeners | Command::Loads(_) | Command::Panic) => {}
                 Err(TryRecvError::Empty) => break,
             }
         }

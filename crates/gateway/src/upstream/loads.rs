@@ -112,6 +112,11 @@ impl Loads {
         self.nodes[node].latency = Some(Average { us, at_ms: now_ms });
     }
 
+    /// The average response time of `node` in microseconds, as of its last response; none before the first one.
+    pub(crate) fn average_us(&self, node: usize) -> Option<f64> {
+        self.nodes[node].latency.map(|average| average.us)
+    }
+
     /// Attempts in flight at all nodes.
     #[cfg(feature = "simulation")]
     pub(crate) fn active_total(&self) -> usize {

@@ -14,15 +14,14 @@ use stdx::prometheus_text::{header, sample};
 use super::Upstream;
 use super::authority::without_port_str;
 use super::protection_report;
+use exchange::observe::node_loads::NodeLoads;
 
 /// The nodes in the metrics at most; a scrape of more would be megabytes.
 const STATUS_MAX: usize = 10_000;
 
 /// The upstream and the state of its nodes.
-pub fn upstream(upstream: &Upstream) -> UpstreamReport {
+pub fn upstream(upstream: &Upstream, loads: &NodeLoads) -> UpstreamReport {
     let set = upstream.nodes.load();
-    let is_checked = upstream.health.is_some();
-    let is_protected = upstream.protection.is_some();
     UpstreamReport {
         name: upstream.identity.clone(),
         method: upstream.balancer.name,
@@ -30,11 +29,12 @@ pub fn upstream(upstream: &Upstream) -> UpstreamReport {
         check_type: upstream.health.as_ref().map(|health| health.check_type()),
         protection: protection_report::of_upstream(upstream),
         note: set.note.clone(),
-        nodes: set.nodes.iter().map(|node| node_report(node, is_checked, is_protected)).collect(),
+        nodes: set.nodes.iter().map(|node| node_report(upstream, node, loads)).collect(),
     }
 }
 
-fn node_report(node: &Node, is_checked: bool, is_protected: bool) -> NodeReport {
+fn node_report(upstream: &Upstream, node: &Node, loads: &NodeLoads) -> NodeReport {
+    let load = loads.at(&upstream.nodes, node.endpoint.id);
     let snapshot = node.state.health().snapshot();
     NodeReport {
         address: node.endpoint.address,
@@ -43,8 +43,10 @@ fn node_report(node: &Node, is_checked: bool, is_protected: bool) -> NodeReport 
         priority: node.priority,
         unhealthy: transition(node, Unusable::Unhealthy),
         ejected: transition(node, Unusable::Ejected),
-        health: is_checked.then(|| (verdict(snapshot), counter(snapshot))),
-        protection: is_protected.then(|| protection_report::of_node(&node.state)),
+        in_flight: load.in_flight,
+        ewma_ms: load.latency_us.map(|us| us / 1_000.0),
+        health: upstream.health.is_some().then(|| (verdict(snapshot), counter(snapshot))),
+        protection: upstream.protection.is_some().then(|| protection_report::of_node(&node.state)),
     }
 }
 

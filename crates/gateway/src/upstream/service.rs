@@ -23,6 +23,7 @@ use super::{PassHost, Upstream};
 use crate::evict::Evictor;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
+use exchange::observe::node_loads::{Measured, NodesCell};
 use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::Priority;
 use exchange::overload::limiter::Permit;
@@ -228,6 +229,15 @@ impl Upstreams {
             None => Checkout::None(wanted.into()),
         };
         CheckedOutNode { address: endpoint.address, endpoint_id: endpoint.id, host, checkout }
+    }
+
+    /// The measurements at the nodes of the upstream that is `only` meant, or of all, for a report.
+    #[cold]
+    pub(crate) fn report(&self, only: Option<&NodesCell>) -> Vec<Measured> {
+        let mut measured = Vec::new();
+        let states = self.states.borrow();
+        states.slots.iter().flatten().for_each(|state| state.report(only, &mut measured));
+        measured
     }
 
     /// Attempts in flight at all upstreams, if their methods count them.

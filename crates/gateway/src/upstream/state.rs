@@ -20,6 +20,7 @@ use super::select::plans::{Basis, Plans};
 use super::select::sticky::NodeTags;
 use super::select::subset::Scope;
 use super::wanted::WantedNode;
+use exchange::observe::node_loads::{Measured, NODES_MAX, NodesCell};
 use exchange::overload::limiter::Limiter;
 
 /// Full nodes that a choice passes over by the balancing method; then any node with a place is taken, so that a set of many
@@ -278,6 +279,22 @@ impl UpstreamState {
             self.plans.load_changed(index, active);
         }
         Some(index)
+    }
+
+    /// Appends the measurements at the nodes of the upstream that is `only` meant, up to [`NODES_MAX`].
+    pub(crate) fn report(&self, only: Option<&NodesCell>, measured: &mut Vec<Measured>) {
+        if only.is_some_and(|only| !Arc::ptr_eq(only, &self.source)) {
+            return;
+        }
+        let capacity = NODES_MAX - measured.len();
+        measured.extend(self.nodes.get().nodes.iter().enumerate().take(capacity).map(|(index, node)| {
+            Measured {
+                cell: self.source.clone(),
+                endpoint_id: node.endpoint.id,
+                in_flight: self.loads.active(index),
+                latency_us: self.loads.average_us(index),
+            }
+        }));
     }
 
     /// Attempts in flight.

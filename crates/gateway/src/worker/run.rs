@@ -13,6 +13,7 @@ use super::state::{Parts, Worker};
 use crate::command::Closing;
 use crate::command::{Command, Handle};
 use crate::context::WorkerContext;
+use exchange::observe::node_loads::Question;
 use net::env::{self, Stream};
 
 /// One turn of the slow loop; deadlines are met to within this and the steps of [`wake_in_batches`].
@@ -66,6 +67,10 @@ async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut 
             },
             Some(Command::Listeners) => worker.take_up_listeners(peers),
             Some(Command::Evict) => worker.context.evictor.evict_asked(),
+            Some(Command::Loads(Question { only, answer })) => {
+                // An error means that the asking thread no longer waits.
+                let _ = answer.send(worker.context.upstreams.report(only.as_ref()));
+            }
             Some(Command::Drain(closing)) => worker.drain(closing),
             Some(Command::Panic) => worker.spawn_critical(async { panic!("a test asked for it") }),
             Some(Command::Stop) | None => return worker.context.flush_log(),

@@ -12,7 +12,7 @@ pub trait UpstreamNodes: Send + Sync {
 }
 
 /// One upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct UpstreamReport {
     /// The object that it is written in, as a path below the prefix (`/upstreams/1`, `/routes/7`).
     pub name: Arc<str>,
@@ -31,7 +31,7 @@ pub struct UpstreamReport {
 }
 
 /// One node of an upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NodeReport {
     /// Where connections go.
     pub address: SocketAddr,
@@ -45,6 +45,11 @@ pub struct NodeReport {
     pub unhealthy: Option<NodeTransition>,
     /// Since when and why it is ejected as an outlier; none while it is not.
     pub ejected: Option<NodeTransition>,
+    /// Attempts in flight at it, over all workers.
+    pub in_flight: u32,
+    /// The moving average of its response time in milliseconds; none for a method that does not measure, and before the
+    /// first response.
+    pub ewma_ms: Option<f64>,
     /// The verdict of the health checks and its counters; none without checks.
     pub health: Option<(Verdict, HealthCounter)>,
     /// Its circuit and requests; none without ejection, breaker and limits.

@@ -231,10 +231,12 @@ impl NodeHealth for Report {
 
 impl UpstreamNodes for Report {
     fn upstreams(&self, name: Option<&str>) -> Vec<UpstreamReport> {
-        let Some(runtime) = self.gateway.engine().map(Engine::current) else { return Vec::new() };
+        let Some(engine) = self.gateway.engine() else { return Vec::new() };
+        let runtime = engine.current();
         let is_asked = |upstream: &Arc<Upstream>| name.is_none_or(|name| name == &*upstream.identity);
-        let asked = runtime.upstreams.iter().map(|(_, upstream)| upstream).filter(|one| is_asked(one));
-        let mut all: Vec<_> = asked.map(|upstream| report::upstream(upstream)).collect();
+        let asked = || runtime.upstreams.iter().map(|(_, upstream)| upstream).filter(|one| is_asked(one));
+        let loads = engine.loads(name.and_then(|_| asked().next()).map(|upstream| &**upstream));
+        let mut all: Vec<_> = asked().map(|upstream| report::upstream(upstream, &loads)).collect();
         all.sort_by(|left, right| left.name.cmp(&right.name));
         all
     }

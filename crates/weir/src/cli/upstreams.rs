@@ -69,6 +69,8 @@ struct UpstreamNode {
     weight: u64,
     priority: i64,
     state: String,
+    in_flight: u64,
+    ewma_ms: Option<f64>,
     unhealthy: Option<Transition>,
     ejected: Option<Transition>,
     health: Option<Health>,
@@ -155,19 +157,24 @@ fn render(upstreams: &[Upstream], paint: Paint) -> String {
         nodes().map(|node| text(node).len()).fold(least, usize::max)
     };
     let (address, host) = (width(|node| &node.address, 4), width(|node| &node.host, 4));
-    let heading = format!("  {:<address$}  {:<host$}  WEIGHT  PRIORITY  STATE      HEALTH", "NODE", "HOST");
+    let heading = format!(
+        "  {:<address$}  {:<host$}  WEIGHT  PRIORITY  IN FLIGHT  EWMA MS  STATE      HEALTH",
+        "NODE", "HOST"
+    );
     let mut text = format!("{}\n", paint.faint(&heading));
     for upstream in upstreams {
         let Upstream { name, method, scheme, checks, note, .. } = upstream;
         let checks = checks.as_ref().map(|checks| format!(", {checks} checks")).unwrap_or_default();
         text.push_str(&format!("{name}  {method}, {scheme}{checks}\n"));
         for node in &upstream.nodes {
-            let UpstreamNode { weight, priority, state, .. } = node;
+            let UpstreamNode { weight, priority, state, in_flight, .. } = node;
+            let ewma = node.ewma_ms.map_or_else(|| "-".to_owned(), |ewma| format!("{ewma:.1}"));
             let padded = format!("{state:<9}");
             let state = if state == "usable" { padded } else { paint.bad(&padded) };
             let (written, named, health) = (&node.address, &node.host, health(node));
             text.push_str(&format!(
-                "  {written:<address$}  {named:<host$}  {weight:>6}  {priority:>8}  {state}  {health}\n"
+                "  {written:<address$}  {named:<host$}  {weight:>6}  {priority:>8}  {in_flight:>9}  {ewma:>7}  {state}  \
+                 {health}\n"
             ));
             for Transition { since, why } in node.unhealthy.iter().chain(&node.ejected) {
                 text.push_str(&format!("      since {since}: {why}\n"));

@@ -1,3 +1,5 @@
+//! Tests of ejections: their condition by latency, and rules that are removed while requests are in flight.
+
 use std::sync::atomic::Ordering;
 
 use super::*;
