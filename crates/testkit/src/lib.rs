@@ -9,6 +9,7 @@
 mod authority;
 mod certificates;
 mod client;
+mod counted_task;
 mod etcd;
 mod foreign;
 mod haproxy;
@@ -28,6 +29,7 @@ mod wire;
 pub use authority::{Authority, KeyKind, Pair, self_signed};
 pub use certificates::Certificates;
 pub use client::{Broken, Client, Response, raw_exchange};
+pub use counted_task::CountedTask;
 pub use etcd::Etcd;
 pub use haproxy::Haproxy;
 pub use nginx::Nginx;

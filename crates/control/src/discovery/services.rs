@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::discovery::{Instance, ServiceKey};
 use tokio::sync::Notify;
 
 use super::auto_routes::Names;
 use super::limits::Limits;
+use super::publish::Pause;
 use super::table::{Answered, Outcome, ServiceState, Shared};
 
 /// The handle of one registry; cheap to clone.
@@ -82,6 +84,27 @@ impl Services {
     /// The names of all services of the registry. An empty list is an answer.
     pub(super) fn listed(&self, names: Names) {
         self.shared.listed(self.registry, names, &self.limits);
+    }
+
+    /// Lists the services without end, by an `ask` each `interval` and after a growing pause where it failed.
+    pub(super) async fn list_by<A>(&self, interval: Duration, ask: impl Fn() -> A)
+    where
+        A: Future<Output = Result<Names, String>>,
+    {
+        let mut pause = Pause::default();
+        loop {
+            match ask().await {
+                Ok(names) => {
+                    self.listed(names);
+                    pause.reset();
+                    tokio::time::sleep(interval).await;
+                }
+                Err(reason) => {
+                    self.list_failed(&reason);
+                    pause.wait().await;
+                }
+            }
+        }
     }
 
     /// The services of the registry cannot be listed; the last list stays in force.

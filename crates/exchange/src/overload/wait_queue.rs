@@ -216,18 +216,11 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::task::Wake;
 
+    use testkit::CountedTask;
+
     use super::super::gate::Gate;
     use super::*;
     use Priority::{Critical, Default as Usual, Sheddable};
-
-    #[derive(Default)]
-    struct Task(AtomicUsize);
-
-    impl Wake for Task {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
 
     /// A gate of one place and its queue.
     #[derive(Default)]
@@ -237,14 +230,18 @@ mod tests {
     }
 
     impl Scene {
-        fn poll(&self, waiter: &mut Waiter, task: &Arc<Task>) -> Poll<Result<(), Displaced>> {
+        fn poll(&self, waiter: &mut Waiter, task: &Arc<CountedTask>) -> Poll<Result<(), Displaced>> {
             let waker = Waker::from(task.clone());
             waiter.poll(&Context::from_waker(&waker), || {
                 self.gate.try_enter(1).then_some(()).ok_or(Blocked::ForAll)
             })
         }
 
-        fn poll_for_full_node(&self, waiter: &mut Waiter, task: &Arc<Task>) -> Poll<Result<(), Displaced>> {
+        fn poll_for_full_node(
+            &self,
+            waiter: &mut Waiter,
+            task: &Arc<CountedTask>,
+        ) -> Poll<Result<(), Displaced>> {
             let waker = Waker::from(task.clone());
             waiter.poll(&Context::from_waker(&waker), || Err(Blocked::ForSome))
         }
@@ -260,7 +257,7 @@ mod tests {
         let scene = Scene::default();
         assert!(scene.gate.try_enter(1));
         let arrivals = [Usual, Sheddable, Critical, Usual, Critical];
-        let mut waiting: Vec<(usize, Waiter, Arc<Task>)> = Vec::new();
+        let mut waiting: Vec<(usize, Waiter, Arc<CountedTask>)> = Vec::new();
         for (number, priority) in arrivals.into_iter().enumerate() {
             waiting.push((number, scene.queue.join(priority, 10).unwrap(), Arc::default()));
         }
@@ -270,10 +267,12 @@ mod tests {
                 assert!(scene.poll(waiter, task).is_pending(), "the place is taken");
             }
             scene.free();
-            let woken = waiting.iter().position(|(_, _, task)| task.0.swap(0, Ordering::SeqCst) > 0).unwrap();
+            let woken = waiting.iter().position(|(_, _, task)| task.take_woken() > 0).unwrap();
             let (number, mut waiter, task) = waiting.remove(woken);
             assert_eq!(scene.poll(&mut waiter, &task), Poll::Ready(Ok(())));
-            waiting.iter().for_each(|(_, _, task)| task.0.store(0, Ordering::SeqCst));
+            for (_, _, task) in &waiting {
+                task.take_woken();
+            }
             order.push(number);
         }
         assert_eq!(order, [2, 4, 0, 3, 1]);
@@ -283,24 +282,24 @@ mod tests {
     #[test]
     fn waiter_that_gives_up_passes_its_turn_on() {
         let scene = Scene::default();
-        let tasks: [Arc<Task>; 2] = Default::default();
+        let tasks: [Arc<CountedTask>; 2] = Default::default();
         assert!(scene.gate.try_enter(1));
         let [mut first, mut second] = [0, 1].map(|_| scene.queue.join(Usual, 10).unwrap());
         assert!(
             scene.poll(&mut first, &tasks[0]).is_pending() && scene.poll(&mut second, &tasks[1]).is_pending()
         );
         scene.free();
-        assert_eq!([&tasks[0], &tasks[1]].map(|task| task.0.load(Ordering::SeqCst)), [1, 0]);
+        assert_eq!([&tasks[0], &tasks[1]].map(|task| task.woken()), [1, 0]);
         drop(first);
-        assert_eq!(tasks[1].0.load(Ordering::SeqCst), 1);
+        assert_eq!(tasks[1].woken(), 1);
         assert_eq!(scene.poll(&mut second, &tasks[1]), Poll::Ready(Ok(())));
     }
 
     #[test]
     fn waiter_for_a_full_node_lets_others_pass() {
         let scene = Scene::default();
-        let tasks: [Arc<Task>; 2] = Default::default();
-        let woken = || [&tasks[0], &tasks[1]].map(|task| task.0.load(Ordering::SeqCst));
+        let tasks: [Arc<CountedTask>; 2] = Default::default();
+        let woken = || [&tasks[0], &tasks[1]].map(|task| task.woken());
         assert!(scene.gate.try_enter(1));
         let [mut first, mut second] = [0, 1].map(|_| scene.queue.join(Usual, 10).unwrap());
         assert!(!scene.queue.lets_pass(), "the first one has not tried");
@@ -319,7 +318,7 @@ mod tests {
     #[test]
     fn full_queue_displaces_lower_priorities_only() {
         let scene = Scene::default();
-        let task = Arc::<Task>::default();
+        let task = Arc::<CountedTask>::default();
         assert!(scene.gate.try_enter(1));
         let _usual = scene.queue.join(Usual, 2).unwrap();
         let mut sheddable = scene.queue.join(Sheddable, 2).unwrap();
@@ -327,7 +326,7 @@ mod tests {
         assert!(scene.queue.join(Sheddable, 2).is_none(), "it came first");
         let critical = scene.queue.join(Critical, 2);
         assert!(critical.is_some());
-        assert_eq!(task.0.load(Ordering::SeqCst), 1);
+        assert_eq!(task.woken(), 1);
         assert_eq!(scene.poll(&mut sheddable, &task), Poll::Ready(Err(Displaced)));
         drop(sheddable);
         assert_eq!(scene.queue.length(), 2);

@@ -97,22 +97,13 @@ impl Wake for SlotWaker {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use testkit::CountedTask;
 
     use super::*;
 
-    #[derive(Default)]
-    struct Task(AtomicUsize);
-
-    impl Wake for Task {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
     #[test]
     fn slot_is_listed_once_until_its_poll() {
-        let (list, task) = (Arc::new(ReadyList::default()), Arc::new(Task::default()));
+        let (list, task) = (Arc::new(ReadyList::default()), Arc::new(CountedTask::default()));
         list.set_task(&task.clone().into());
         let slot = SlotWaker::new(&list, 7);
         let waker = Waker::from(slot.clone());
@@ -121,12 +112,12 @@ mod tests {
         slot.mark();
         let mut ready = Vec::new();
         list.drain_into(&mut ready);
-        assert_eq!((ready.as_slice(), task.0.load(Ordering::SeqCst)), (&[7][..], 1));
+        assert_eq!((ready.as_slice(), task.woken()), (&[7][..], 1));
         waker.wake_by_ref();
         assert!(list.is_empty(), "it is about to be polled");
         slot.begin_poll();
         slot.mark();
         assert!(!list.is_empty());
-        assert_eq!(task.0.load(Ordering::SeqCst), 1, "a mark wakes no task");
+        assert_eq!(task.woken(), 1, "a mark wakes no task");
     }
 }

@@ -96,30 +96,21 @@ impl BorrowMut<Transport> for CountedTransport {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Wake, Waker};
+    use std::task::{Context, Waker};
 
     use exchange::overload::Priority;
     use exchange::overload::wait_queue::Blocked;
     use net::endpoint::{EndpointKey, Endpoints, KeepAlive};
+    use testkit::CountedTask;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Task(AtomicUsize);
-
-    impl Wake for Task {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
 
     #[test]
     fn closed_connection_wakes_a_waiting_request() {
         let keep_alive = KeepAlive { max_connections: 1, ..KeepAlive::default() };
         let address = ([127, 0, 0, 1], 80).into();
         let endpoint = Endpoints::default().intern(EndpointKey::cleartext(address, keep_alive));
-        let (queue, task) = (Arc::<WaitQueue>::default(), Arc::<Task>::default());
+        let (queue, task) = (Arc::<WaitQueue>::default(), Arc::<CountedTask>::default());
         let place = ConnectionPlace::new(&endpoint, Some(&queue)).unwrap();
         assert_eq!(ConnectionPlace::new(&endpoint, Some(&queue)).unwrap_err().cause, Cause::NodeConnections);
         let mut waiter = queue.join(Priority::Default, 1).unwrap();
@@ -127,7 +118,7 @@ mod tests {
         let enter = || if endpoint.is_full() { Err(Blocked::ForAll) } else { Ok(()) };
         assert!(waiter.poll(&Context::from_waker(&waker), enter).is_pending());
         drop(place);
-        assert_eq!((task.0.load(Ordering::SeqCst), endpoint.open_connections()), (1, 0));
+        assert_eq!((task.woken(), endpoint.open_connections()), (1, 0));
         assert!(waiter.poll(&Context::from_waker(&waker), enter).is_ready());
     }
 }

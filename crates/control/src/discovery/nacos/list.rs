@@ -12,27 +12,13 @@ use crate::discovery::auto_routes::Names;
 use crate::discovery::http::Call;
 use crate::discovery::limits::Limits;
 use crate::discovery::parts::{encoded, shortened};
-use crate::discovery::publish::Pause;
 
 /// Asks for the list without end; ends at once where no routes are made of it.
 pub(super) async fn follow(asker: Arc<Asker>, services: Services, interval: Duration) {
     let Some(of) = services.list_of() else { return };
     let namespace = if of.namespace.is_empty() { "public" } else { &of.namespace };
     let group = if of.group.is_empty() { "DEFAULT_GROUP" } else { &of.group };
-    let mut pause = Pause::default();
-    loop {
-        match all(&asker, namespace, group).await {
-            Ok(names) => {
-                services.listed(names);
-                pause.reset();
-                tokio::time::sleep(interval).await;
-            }
-            Err(reason) => {
-                services.list_failed(&reason);
-                pause.wait().await;
-            }
-        }
-    }
+    services.list_by(interval, || all(&asker, namespace, group)).await;
 }
 
 /// The names of all pages.

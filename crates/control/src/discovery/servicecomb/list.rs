@@ -8,30 +8,16 @@ use serde::Deserialize;
 use super::asker::Asker;
 use crate::discovery::Services;
 use crate::discovery::auto_routes::Names;
-use crate::discovery::publish::Pause;
 
 /// Asks for the list without end; ends at once where no routes are made of it.
 pub(super) async fn follow(asker: Arc<Asker>, services: Services, interval: Duration) {
     let Some(of) = services.list_of() else { return };
     let app_id = of.args.get("app_id").map_or(asker.app_id(), |id| &**id);
-    let mut pause = Pause::default();
-    loop {
-        let names = match asker.microservices().await {
-            Ok(reply) => reply.ok().and_then(|body| names(body, app_id)),
-            Err(failure) => Err(failure.into()),
-        };
-        match names {
-            Ok(names) => {
-                services.listed(names);
-                pause.reset();
-                tokio::time::sleep(interval).await;
-            }
-            Err(reason) => {
-                services.list_failed(&reason);
-                pause.wait().await;
-            }
-        }
-    }
+    let ask = async || match asker.microservices().await {
+        Ok(reply) => reply.ok().and_then(|body| names(body, app_id)),
+        Err(failure) => Err(failure.into()),
+    };
+    services.list_by(interval, ask).await;
 }
 
 /// The names of the microservices of the application; each version of one is an entry of the answer.
