@@ -49,7 +49,7 @@ pub struct NodeLoad {
 #[derive(Default)]
 pub struct NodeLoads {
     nodes: HashMap<(usize, u64), Sum>,
-    /// Keeps the cells, whose addresses are keys.
+    /// Keeps the cells alive, because their addresses are keys.
     cells: Vec<NodesCell>,
 }
 
