@@ -6,6 +6,7 @@ pub mod bulkhead;
 pub mod capacity;
 pub mod circuit;
 pub mod gate;
+pub mod latency_percentile;
 pub mod limiter;
 pub mod memory;
 pub mod outliers;

@@ -16,6 +16,7 @@ mod download;
 mod grpc;
 mod head_wait;
 mod hedge;
+mod hedge_times;
 mod kept_body;
 mod min_rate;
 mod phases;

@@ -1,19 +1,21 @@
-//! Compiles the retry policy and the deadline of an upstream. The budget's counters outlive changes of other fields.
+//! Compiles the retry policy and the deadline of an upstream. The counters of the budget and the times for hedging outlive
+//! changes of other fields.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use exchange::overload::latency_percentile::LatencyPercentile;
 use exchange::overload::retry_budget::{BudgetLimits, RetryBudget};
 use exchange::overload::retry_reason::RetryReason;
 use message::Method;
 use model::resource::{
-    Backoff as WrittenBackoff, DeadlinePolicy as WrittenDeadline, DeadlineUnit, GrpcStatus, RetryCondition,
-    RetryPolicy as Written,
+    Backoff as WrittenBackoff, DeadlinePolicy as WrittenDeadline, DeadlineUnit, GrpcStatus, Hedge,
+    RetryCondition, RetryPolicy as Written,
 };
 
 use crate::upstream::Upstream;
 use crate::upstream::deadline_policy::DeadlinePolicy;
-use crate::upstream::retry_policy::{Backoff, RetryPolicy, condition_bit};
+use crate::upstream::retry_policy::{Backoff, HedgePolicy, RetryPolicy, condition_bit};
 
 /// The policy as written; `before` is the upstream that it replaces.
 pub(super) fn policy(written: &Written, before: Option<&Upstream>) -> Box<RetryPolicy> {
@@ -22,8 +24,8 @@ pub(super) fn policy(written: &Written, before: Option<&Upstream>) -> Box<RetryP
         min_per_second: written.budget.min_per_second,
         window_ms: milliseconds(written.budget.window),
     };
-    let before = before.and_then(|before| before.retry.as_ref()).map(|before| &before.budget);
-    let kept = before.filter(|budget| budget.limits() == limits).cloned();
+    let before = before.and_then(|before| before.retry.as_deref());
+    let kept = before.map(|before| &before.budget).filter(|budget| budget.limits() == limits).cloned();
     Box::new(RetryPolicy {
         attempts: written.attempts,
         conditions: written
@@ -40,11 +42,22 @@ pub(super) fn policy(written: &Written, before: Option<&Upstream>) -> Box<RetryP
         idempotency_key_header: written.idempotency_key_header.clone(),
         max_body_bytes: written.max_body as usize,
         attempt_timeout_ms: written.attempt_timeout.map_or(0, |timeout| milliseconds(timeout).max(1)),
-        hedge_after_ms: written.hedge.map_or(0, |hedge| milliseconds(hedge.after).max(1)),
+        hedge: written.hedge.as_ref().map(|written| hedge(written, before)),
         backoff: written.backoff.as_ref().map(backoff),
         honors_retry_after: written.honor_retry_after,
         budget: kept.unwrap_or_else(|| Arc::new(RetryBudget::new(limits))),
     })
+}
+
+/// The policy for hedging as written. The times that `before` has measured are kept unless the percentile is another one.
+fn hedge(written: &Hedge, before: Option<&RetryPolicy>) -> HedgePolicy {
+    let measured = before.and_then(|before| before.hedge.as_ref()).and_then(|hedge| hedge.latency.as_ref());
+    let latency = written.percentile.map(|percentile| {
+        let kept = measured.filter(|latency| latency.percentile() == percentile).cloned();
+        kept.unwrap_or_else(|| Arc::new(LatencyPercentile::new(percentile)))
+    });
+    // The timers have whole milliseconds.
+    HedgePolicy { least_ms: written.after.map_or(0, |after| milliseconds(after).max(1)), latency }
 }
 
 /// The deadline as written.
@@ -114,6 +127,23 @@ mod tests {
         assert_eq!(policy.methods & Method::Other.bit(), 0);
         assert_eq!((policy.attempts, policy.conditions, policy.max_body_bytes), (2, 0b1111, 65_536));
         assert_eq!(policy.backoff, None);
+    }
+
+    #[test]
+    fn times_for_hedging_outlive_other_changes() {
+        let written = |text: &str| serde_json::from_str::<Hedge>(text).unwrap();
+        let mut before = compiled("{}");
+        before.hedge = Some(hedge(&written(r#"{"percentile": 95}"#), None));
+        let is_kept = |text: &str| {
+            let after = hedge(&written(text), Some(&before)).latency;
+            after.is_some_and(|after| {
+                Arc::ptr_eq(&after, before.hedge.as_ref().unwrap().latency.as_ref().unwrap())
+            })
+        };
+        assert!(is_kept(r#"{"percentile": 95}"#) && is_kept(r#"{"percentile": 95, "after": 0.1}"#));
+        assert!(!is_kept(r#"{"percentile": 96}"#) && !is_kept(r#"{"after": 0.1}"#));
+        let fixed = hedge(&written(r#"{"after": 0.0001}"#), None);
+        assert!(fixed.latency.is_none() && fixed.least_ms == 1);
     }
 
     #[test]

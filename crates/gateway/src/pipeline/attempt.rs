@@ -18,6 +18,7 @@ use super::download::{self, Download};
 use super::grpc;
 use super::head_wait;
 use super::hedge::{self, Hedging};
+use super::hedge_times;
 use super::phases::Chains;
 use super::protection::HeldNode;
 use super::respond;
@@ -219,16 +220,18 @@ fn exchange_with<'a, 'r, S: DownstreamStream>(
         }
         attempt.origin.start_request(exchange, upload.length(server));
         upload.begin(server, &mut attempt.origin);
-        let hedging = upstream.retry.as_deref().filter(|policy| policy.hedge_after_ms != 0);
-        let is_hedged = |_: &&RetryPolicy| {
+        let hedging = upstream.retry.as_deref().filter(|policy| policy.hedge.is_some());
+        let may_be_hedged = |_: &&RetryPolicy| {
             !retries.has_hedged()
                 && !attempt.in_flight.is_probe()
                 && hedge::is_allowed(forward, exchange, wanted, upload.length(server))
         };
-        match hedging.filter(is_hedged) {
+        let hedging = hedging.filter(may_be_hedged);
+        let after_ms = |policy: &RetryPolicy| policy.hedge.as_ref()?.after_ms(run.local().now_ms());
+        match hedging.and_then(|policy| Some((policy, after_ms(policy)?))) {
             // In a pooled box, because few requests are hedged.
-            Some(policy) => {
-                let hedging = Hedging { forward, policy, wanted };
+            Some((policy, after_ms)) => {
+                let hedging = Hedging { forward, policy, after_ms, wanted };
                 PooledBox::pin(hedging.wait_for_final(exchange, server, upload, attempt, retries)).await?;
             }
             None => {
@@ -243,6 +246,9 @@ fn exchange_with<'a, 'r, S: DownstreamStream>(
         (record.status, record.connect_us, record.head_us) =
             (exchange.response.status, attempt.connect_us, head_us);
         grpc::note_status(exchange, None);
+        if let Some(policy) = hedging {
+            hedge_times::record_head(forward, policy, exchange, head_us.saturating_sub(attempt.connect_us));
+        }
         if let Some(policy) = &upstream.retry {
             let request_done = upload.is_done();
             if retries.discards_response(policy, forward, exchange, server, upload, selected) {

@@ -15,6 +15,7 @@ use super::active_attempt::{ActiveAttempt, InFlightGuard, micros, record_of, set
 use super::attempt_limit::AttemptLimit;
 use super::deadline;
 use super::head_wait;
+use super::hedge_times;
 use super::protection;
 use super::retries::Retries;
 use super::target::Forward;
@@ -52,6 +53,8 @@ pub(super) fn is_allowed(
 pub(super) struct Hedging<'h, 'r, 'w> {
     pub(super) forward: &'h Forward<'r, 'w>,
     pub(super) policy: &'h RetryPolicy,
+    /// Milliseconds without a response head after which the second attempt begins.
+    pub(super) after_ms: u64,
     pub(super) wanted: &'h WantedNode,
 }
 
@@ -74,10 +77,10 @@ impl<'r> Hedging<'_, 'r, '_> {
         attempt: &mut ActiveAttempt<'r>,
         retries: &mut Retries,
     ) -> Result<(), Failure> {
-        let Hedging { forward, policy, .. } = *self;
+        let Hedging { forward, after_ms, .. } = *self;
         let run = forward.run;
         let now_ms = run.local().now_ms();
-        let mut first_part = attempt.limit.at_most(policy.hedge_after_ms, now_ms);
+        let mut first_part = attempt.limit.at_most(after_ms, now_ms);
         let ended = head_wait::wait_for_final(
             forward,
             exchange,
@@ -116,7 +119,7 @@ impl<'r> Hedging<'_, 'r, '_> {
         attempt: &ActiveAttempt<'r>,
         retries: &mut Retries,
     ) -> Option<Second<'r>> {
-        let Hedging { forward, policy, wanted } = *self;
+        let Hedging { forward, policy, wanted, .. } = *self;
         let Forward { run, upstream, .. } = *forward;
         if !retries.withdraw(policy, run) {
             return None;
@@ -262,14 +265,18 @@ fn replace<'t>(
 ) {
     let run = forward.run;
     retries.replaced(attempt.in_flight.selected);
-    let ActiveAttempt { origin, in_flight, .. } = std::mem::replace(attempt, second);
+    let ActiveAttempt { origin, in_flight, connect_us, .. } = std::mem::replace(attempt, second);
     let is_reused = origin.progress().is_reused;
     run.context.upstreams.checkin(origin, false);
     let first = exchange.attempts.last().copied().expect("pushed when the attempt began");
     let first = match failure {
         Some(failure) => in_flight.finish_failed(exchange, first, failure, is_reused),
         // The guard records the time, and no result.
-        None => Attempt { total_us: micros(in_flight.started_ns, run.local().clock_ns()), ..first },
+        None => {
+            let total_us = micros(in_flight.started_ns, run.local().clock_ns());
+            hedge_times::record_cancelled(forward, total_us.saturating_sub(connect_us));
+            Attempt { total_us, ..first }
+        }
     };
     *exchange.attempts.last_mut().expect("read above") = first;
     exchange.attempts.push(record);

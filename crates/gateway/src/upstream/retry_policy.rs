@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
+use exchange::overload::latency_percentile::LatencyPercentile;
 use exchange::overload::retry_budget::RetryBudget;
 use exchange::overload::retry_reason::RetryReason;
 use message::{Headers, Method};
@@ -29,14 +30,34 @@ pub struct RetryPolicy {
     pub max_body_bytes: usize,
     /// How long an attempt may take until its response head; 0 is without limit.
     pub attempt_timeout_ms: u64,
-    /// Milliseconds without a response head after which a safe request without a body gets a second attempt; 0 is never.
-    pub hedge_after_ms: u64,
+    /// When a safe request without a body gets a second attempt beside a slow one; none is never.
+    pub hedge: Option<HedgePolicy>,
     /// The wait before a retry.
     pub backoff: Option<Backoff>,
     /// Whether `Retry-After` lengthens the wait.
     pub honors_retry_after: bool,
     /// The share of retries, over all workers.
     pub budget: Arc<RetryBudget>,
+}
+
+/// When an attempt is slow enough for a second one beside it.
+#[derive(Debug)]
+pub struct HedgePolicy {
+    /// Milliseconds without a response head before which no attempt is slow.
+    pub least_ms: u64,
+    /// The recent times to the response head, over all workers, of which the percentile counts as well; none: only
+    /// `least_ms` counts, and nothing is measured.
+    pub latency: Option<Arc<LatencyPercentile>>,
+}
+
+impl HedgePolicy {
+    /// Milliseconds without a response head after which an attempt is slow; none while too few responses were measured.
+    pub fn after_ms(&self, now_ms: u64) -> Option<u64> {
+        match &self.latency {
+            Some(latency) => latency.threshold_ms(now_ms).map(|threshold_ms| threshold_ms.max(self.least_ms)),
+            None => Some(self.least_ms),
+        }
+    }
 }
 
 /// The wait before a retry.
@@ -137,7 +158,7 @@ mod tests {
             idempotency_key_header: Some("idempotency-key".into()),
             max_body_bytes: 0,
             attempt_timeout_ms: 0,
-            hedge_after_ms: 0,
+            hedge: None,
             backoff: Some(Backoff { base_ms: 100, max_ms: 2_000, factor: 2.0 }),
             honors_retry_after: true,
             budget: Arc::new(RetryBudget::new(limits)),
@@ -155,6 +176,20 @@ mod tests {
         assert!(!policy.allows_repetition(Method::Post, &headers), "an empty key is none");
         headers.set("Idempotency-Key", b"k1").unwrap();
         assert!(policy.allows_repetition(Method::Post, &headers));
+    }
+
+    #[test]
+    fn hedge_begins_after_the_longer_time() {
+        let after_ms = |least_ms, times: u32| {
+            let latency = LatencyPercentile::new(95.0);
+            (0..times).for_each(|_| latency.record(0, 20_000));
+            HedgePolicy { least_ms, latency: Some(Arc::new(latency)) }.after_ms(0)
+        };
+        assert_eq!(after_ms(0, 100), Some(21));
+        assert_eq!(after_ms(10, 100), Some(21));
+        assert_eq!(after_ms(50, 100), Some(50));
+        assert_eq!(after_ms(50, 99), None, "too few times, whatever the least time");
+        assert_eq!(HedgePolicy { least_ms: 50, latency: None }.after_ms(0), Some(50));
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn repetition() -> Value {
             "response_header": {"name": "x-retry", "value": "1"}, "methods": ["GET"], "unsafe_methods": false,
             "idempotency_key_header": "idempotency-key", "max_body": 1, "attempt_timeout": 0.5,
             "backoff": {"base": 0.1, "max": 1, "factor": 2}, "honor_retry_after": true,
-            "hedge": {"after": 0.1}, "budget": {"percent": 20, "min_per_second": 1, "window": 10},
+            "hedge": {"after": 0.1, "percentile": 95}, "budget": {"percent": 20, "min_per_second": 1, "window": 10},
         },
         "deadline": {"total": 1, "header": "x-request-timeout-ms", "unit": "ms", "grpc_timeout": true},
     })

@@ -20,6 +20,7 @@ pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
         methods(retry, &at, findings);
         grpc(retry, &at, findings);
         waits(retry, &at, findings);
+        hedge(retry, &at, findings);
     }
     if let Some(deadline) = upstream.get("deadline").filter(|deadline| deadline.is_object()) {
         let has = |name: &str| deadline.get(name).is_some();
@@ -74,6 +75,17 @@ fn grpc(retry: &Value, pointer: &str, findings: &mut Findings) {
         let reason = "gRPC calls are POST requests and could do their work twice: write `methods: [\"POST\"]` with \
                       `unsafe_methods: true` if the calls of this upstream may be repeated, or `idempotency_key_header`";
         findings.add(Stage::Upstream, below(pointer, "grpc_statuses"), reason);
+    }
+}
+
+fn hedge(retry: &Value, pointer: &str, findings: &mut Findings) {
+    if let Some(hedge) = retry.get("hedge").and_then(Value::as_object)
+        && !hedge.contains_key("after")
+        && !hedge.contains_key("percentile")
+    {
+        let reason = "a hedge needs a time: write `after` (seconds, such as 0.2), `percentile` (such as 95, of the upstream's \
+                      recent response times), or both";
+        findings.add(Stage::Upstream, below(pointer, "hedge"), reason);
     }
 }
 

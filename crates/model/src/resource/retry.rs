@@ -115,13 +115,16 @@ impl Backoff {
     }
 }
 
-/// A second attempt beside a slow one, of safe requests without a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// A second attempt beside a slow one, of safe requests without a body. One of the fields is written, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hedge {
-    /// How long the first one may take until its response head.
-    #[serde(deserialize_with = "number::seconds")]
-    pub after: Duration,
+    /// How long the first one may take until its response head; the least time beside `percentile`.
+    #[serde(default, deserialize_with = "number::optional_seconds")]
+    pub after: Option<Duration>,
+    /// The percentile of the recent times to the response head after which the first one is slow; none: only `after`
+    /// counts.
+    pub percentile: Option<f64>,
 }
 
 /// How many retries an upstream gets: a share of its requests, and a few per second.

@@ -32,6 +32,7 @@ mod framing;
 mod grpc;
 mod hardening;
 mod health;
+mod hedging;
 mod http2;
 mod http3;
 mod instances;

@@ -24,7 +24,7 @@ fn with_retry(origin: &Origin, policy: &str) -> Weir {
 }
 
 /// The value of a line of the metrics without labels, or with those in `name`.
-fn metric(weir: &Weir, name: &str) -> u64 {
+pub(crate) fn metric(weir: &Weir, name: &str) -> u64 {
     let text = Client::connect(weir.address("metrics")).get("/apisix/prometheus/metrics").text();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("no {name}"));
     line.trim().parse().unwrap()
@@ -280,71 +280,4 @@ fn policy_holds_after_a_change_of_the_upstream() {
     );
     assert_eq!(status, 400, "{body}");
     assert!(body.to_string().contains("unsafe_methods"), "{body}");
-}
-
-/// An upstream with a node, another one of a lower priority, and a retry policy, as YAML flow.
-fn first_and_second(first: &Origin, second: &Origin, policy: &str) -> String {
-    let node = |origin: &Origin, priority: i32| {
-        format!("{{host: 127.0.0.1, port: {}, weight: 1, priority: {priority}}}", origin.port())
-    };
-    format!("{{nodes: [{}, {}], retry: {policy}}}", node(first, 0), node(second, -1))
-}
-
-/// An origin that answers `slow` once `go` is set.
-fn slow_origin(go: &Signal) -> Origin {
-    let go = go.clone();
-    Origin::start(move |_| Reply::new().wait(&go).send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow"))
-}
-
-#[test]
-fn slow_attempt_is_hedged_at_another_node() {
-    let go = Signal::new();
-    let (slow, quick) = (slow_origin(&go), Origin::answering("quick"));
-    let weir = gateway(&route("uri: /*", &first_and_second(&slow, &quick, "{hedge: {after: 0.05}}")));
-    let mut client = weir.client();
-    for _ in 0..3 {
-        assert_eq!(client.get("/").text(), "quick");
-    }
-    // A request with a body is sent once.
-    client.send(b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nb");
-    slow.wait_for_requests(4);
-    go.set();
-    assert_eq!(client.read_response(false).unwrap().text(), "slow");
-    // The cancelled attempts have ended their connections.
-    slow.wait_for_closed(3);
-    let counted = ["weir_upstream_hedges_total", "weir_upstream_hedges_won_total"];
-    assert_eq!(counted.map(|name| metric(&weir, name)), [3, 3]);
-    assert_eq!((slow.requests().len(), quick.requests().len()), (4, 3));
-}
-
-#[test]
-fn slow_attempt_goes_on_if_the_second_fails() {
-    let check = |second: Origin, policy: &str| {
-        let go = Signal::new();
-        let slow = slow_origin(&go);
-        let nodes = first_and_second(&slow, &second, policy);
-        let weir = gateway(&route("uri: /*", &nodes));
-        let mut client = weir.client();
-        client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        second.wait_for_requests(1);
-        go.set();
-        assert_eq!(client.read_response(false).unwrap().text(), "slow", "{policy}");
-    };
-    check(Origin::start(|_| Reply::new().reset()), "{hedge: {after: 0.05}}");
-    check(Origin::start(|_| Reply::status(503, "busy")), "{statuses: [503], hedge: {after: 0.05}}");
-}
-
-#[test]
-fn hedge_without_a_place_is_no_refused_request() {
-    let go = Signal::new();
-    let slow = slow_origin(&go);
-    let more = "retry: {hedge: {after: 0.02}}, limits: {max_requests_per_node: 1}";
-    let weir = gateway(&route("uri: /*", &upstream(&[slow.address()], more)));
-    let (mut client, began) = (weir.client(), Instant::now());
-    client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-    wait_until("the time for a hedge has come", || began.elapsed() > Duration::from_millis(150));
-    go.set();
-    assert_eq!(client.read_response(false).unwrap().text(), "slow");
-    let name = "weir_upstream_refused_total{upstream=\"routes/1\",reason=\"max_requests_per_node\"}";
-    assert_eq!(metric(&weir, name), 0);
 }

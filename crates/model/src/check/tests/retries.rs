@@ -17,6 +17,11 @@ fn policies_that_are_safe_are_accepted() {
     retry(json!({"idempotency_key_header": "Idempotency-Key", "grpc_statuses": ["unavailable"]}), "");
     retry(json!({"methods": ["POST"], "unsafe_methods": true, "grpc_statuses": [14]}), "");
     retry(json!({"backoff": {"base": 0.1}, "honor_retry_after": true}), "");
+    for hedge in
+        [json!({"after": 0.2}), json!({"percentile": 99.9}), json!({"after": 0.01, "percentile": 50})]
+    {
+        retry(json!({"hedge": hedge}), "");
+    }
     upstream(json!({"retry": {}, "retry_timeout": 2}), "");
 }
 
@@ -55,6 +60,11 @@ fn retry_fields_without_effect_are_refused() {
     upstream(
         json!({"deadline": {}}),
         "a deadline needs `total` (seconds), `header` (the request field with the client's time), or both",
+    );
+    retry(
+        json!({"hedge": {}}),
+        "a hedge needs a time: write `after` (seconds, such as 0.2), `percentile` (such as 95, of the upstream's recent \
+         response times), or both",
     );
     upstream(json!({"deadline": {"total": 0.5}}), "");
     upstream(json!({"deadline": {"header": "x-request-timeout-ms"}}), "");
