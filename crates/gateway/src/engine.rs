@@ -274,7 +274,7 @@ impl Engine {
     }
 
     /// The measurements of all workers at the nodes of `only`, or of all upstreams. A worker that does not answer within
-    /// [`LOADS_WAIT`] is left out.
+    /// `LOADS_WAIT` is left out.
     pub fn loads(&self, only: Option<&Upstream>) -> NodeLoads {
         let (answer, answers) = channel();
         let only = only.map(|upstream| &upstream.nodes);
