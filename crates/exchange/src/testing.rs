@@ -219,6 +219,7 @@ pub fn consumer(username: &str) -> Consumer {
         credential_id: None,
         labels: Vec::new(),
         auth_conf: Value::Null,
+        compiled: None,
         bulkhead: None,
         attached: None,
     }

@@ -2,6 +2,7 @@
 //! its JSON Schema, its configuration, its compiled form, its behaviour, its tests. `ALL` is the only list of them.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod basic_auth;
 mod cors;
 mod forward_auth;
 mod http_logger;
@@ -26,6 +27,7 @@ pub const ALL: &[&PluginKind] = &[
     &cors::KIND,
     &ip_restriction::KIND,
     &referer_restriction::KIND,
+    &basic_auth::KIND,
     &key_auth::KIND,
     &forward_auth::KIND,
     &proxy_rewrite::KIND,
@@ -74,7 +76,7 @@ mod tests {
         for kind in ALL {
             let mut uses = vec![(SchemaType::Plugin, (kind.schema)(), example(kind))];
             if let Some(schema) = kind.consumer_schema {
-                uses.push((SchemaType::Consumer, schema(), serde_json::json!({"key": "k"})));
+                uses.push((SchemaType::Consumer, schema(), nth_example(kind, 1)));
             }
             for (schema_type, schema, good) in uses {
                 assert_eq!(accepts(kind, schema_type, &good), Ok(()), "{}", kind.name);
@@ -142,9 +144,14 @@ mod tests {
 
     /// The first example of a plugin's documentation.
     fn example(kind: &exchange::plugin::PluginKind) -> Value {
+        nth_example(kind, 0)
+    }
+
+    /// An example of a plugin's documentation. The second one of an authentication plugin is for consumers.
+    fn nth_example(kind: &exchange::plugin::PluginKind, index: usize) -> Value {
         let documentation = kind.documentation.lines().map_while(|line| line.strip_prefix("//!"));
         let text: String = documentation.map(|line| format!("{}\n", line.trim_start())).collect();
-        let example = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
+        let example = text.split("```json\n").nth(1 + index).and_then(|rest| rest.split("```").next());
         serde_json::from_str(example.expect(kind.name)).unwrap()
     }
 

@@ -2,6 +2,7 @@
 //! signed tokens, the entries and queues of loggers. It is no plugin and knows none.
 
 pub(crate) mod attributes;
+pub(crate) mod authentication;
 pub(crate) mod batch;
 pub(crate) mod config;
 pub(crate) mod consumer;
