@@ -7,6 +7,7 @@ mod cors;
 mod forward_auth;
 mod http_logger;
 mod ip_restriction;
+mod jwt_auth;
 mod key_auth;
 mod limit_count;
 mod mocking;
@@ -28,6 +29,7 @@ pub const ALL: &[&PluginKind] = &[
     &ip_restriction::KIND,
     &referer_restriction::KIND,
     &basic_auth::KIND,
+    &jwt_auth::KIND,
     &key_auth::KIND,
     &forward_auth::KIND,
     &proxy_rewrite::KIND,
