@@ -5,6 +5,7 @@
 mod basic_auth;
 mod cors;
 mod forward_auth;
+mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
 mod jwt_auth;
@@ -28,6 +29,7 @@ pub const ALL: &[&PluginKind] = &[
     &cors::KIND,
     &ip_restriction::KIND,
     &referer_restriction::KIND,
+    &hmac_auth::KIND,
     &basic_auth::KIND,
     &jwt_auth::KIND,
     &key_auth::KIND,

@@ -201,7 +201,7 @@ fn token_is_hidden_from_the_upstream() {
         )
     };
     let field = format!("Authorization: {token}\r\nCookie: a=b; jwt=x\r\n");
-    assert_eq!(upstream(&json!({}), "/", &field, "jack").0, true);
+    assert!(upstream(&json!({}), "/", &field, "jack").0);
     assert_eq!(upstream(&hide, "/", &field, "jack"), (false, None, Some(b"a=b; jwt=x".to_vec())));
     let (_, query, _) = upstream(&hide, &format!("/?a=1&jwt={token}&b"), "", "jack");
     assert_eq!(query.as_deref(), Some("a=1&b"));
