@@ -1,6 +1,6 @@
 //! # multi-auth
 //!
-//! Tries several methods of authentication in turn; the first one that accepts the request decides who the consumer is.
+//! Tries several methods of authentication in turn; the first one that accepts the request names the consumer.
 //!
 //! ```json
 //! {
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Each entry names an authentication plugin and its configuration on a route, as the reference describes it there. Consumers
-//! and credentials are written with these plugins, not with `multi-auth`. A plugin of `auth_plugins` may have `_meta`: one whose
-//! `filter` does not hold, or that is disabled, is left out.
+//! and credentials are written with these plugins, not with `multi-auth`. A plugin of `auth_plugins` may have `_meta`: a
+//! disabled one, and one with a `filter` that does not hold, is left out.
 //!
 //! If no method accepts the request, it is answered with 401 and `{"message":"Authorization Failed"}`, with the
 //! `WWW-Authenticate` fields of all methods. A method with an `anonymous_consumer` accepts every request, so it belongs at

@@ -215,7 +215,7 @@ fn hmac_auth_admits_signed_requests() {
         "validate_request_body": true,
         "max_req_body_size": 10
     });
-    // Alone, and as one of several methods, whose bodies are compared as well.
+    // Alone, and as one of several methods: the body is compared in both cases.
     for plugins in [
         json!({"hmac-auth": strict}),
         json!({"multi-auth": {"auth_plugins": [{"key-auth": {}}, {"hmac-auth": strict}]}}),
