@@ -14,6 +14,7 @@ mod proxy_rewrite;
 mod redirect;
 mod referer_restriction;
 mod request_id;
+mod request_validation;
 mod response_rewrite;
 mod shared;
 
@@ -26,6 +27,7 @@ pub const ALL: &[&PluginKind] = &[
     &cors::KIND,
     &ip_restriction::KIND,
     &referer_restriction::KIND,
+    &request_validation::KIND,
     &key_auth::KIND,
     &forward_auth::KIND,
     &proxy_rewrite::KIND,

@@ -69,6 +69,12 @@ pub trait Plugin: Send + Sync + 'static {
         BodyNeed::None
     }
 
+    /// The reply to a request with a body that is longer than this instance asked for with [`BodyNeed::Buffer`]; without one
+    /// the gateway answers 413.
+    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<Reply> {
+        None
+    }
+
     /// Sees and edits the request body on its way, if [`Plugin::wants_request_body`] asked for [`BodyNeed::Stream`]: each
     /// piece, and the end. A body of which edited bytes were sent is not sent again, so that a plugin may keep state between
     /// the pieces in [`Exchange::state`].
