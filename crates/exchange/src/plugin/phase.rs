@@ -85,6 +85,11 @@ pub trait Plugin: Send + Sync + 'static {
         BodyNeed::None
     }
 
+    /// Answers a request to one of the kind's [`apis`](super::PluginKind::apis), for a route with `public-api`.
+    fn api<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
+        Flow::reply(Reply::status(404))
+    }
+
     /// The instance is in force from now on.
     fn start(&self) {}
 
