@@ -82,7 +82,7 @@ impl Plugin for PublicApi {
 }
 
 impl PublicApi {
-    /// The plugin whose endpoint the request is for. A request that a plugin made finds none, so that a batch cannot hold
+    /// The plugin with the endpoint that the request is for. A request that a plugin made finds none, so that a batch cannot hold
     /// batches.
     fn endpoint(&self, exchange: &Exchange) -> Option<&Instance> {
         let path = self.uri.as_ref().map_or(exchange.path(), |uri| uri.as_bytes());

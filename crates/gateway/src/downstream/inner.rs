@@ -1,5 +1,5 @@
-//! Serves the requests that plugins send through the data plane: a protocol without a connection, whose messages are held in
-//! memory. The pipeline does the work, as for every other protocol.
+//! Serves the requests that plugins send through the data plane: a protocol without a connection, with messages that are held
+//! in memory. The pipeline does the work, as for every other protocol.
 
 use std::io;
 use std::rc::{Rc, Weak};

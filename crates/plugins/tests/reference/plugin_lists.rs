@@ -5,29 +5,39 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use model::apisix_plugins::{self, ApisixPlugin};
-
-/// The plugins of this gateway that are not of APISIX.
-const OWN: [&str; 0] = [];
+use stdx::nearest::misspelt;
 
 #[test]
-fn every_plugin_is_of_apisix_or_listed_as_own() {
-    for kind in plugins::ALL {
-        let is_own = OWN.contains(&kind.name);
-        assert!(
-            apisix_plugins::find(kind.name).is_some() != is_own,
-            "add {} to OWN in crates/plugins/tests/reference/plugin_lists.rs, or correct its name",
-            kind.name
-        );
+fn no_plugin_has_a_misspelt_name_of_apisix() {
+    for kind in plugins::ALL.iter().filter(|kind| apisix_plugins::find(kind.name).is_none()) {
+        let near = misspelt(kind.name, apisix_plugins::ALL.iter().map(|plugin| plugin.name));
+        assert_eq!(near, None, "{} is nearly the name of a plugin of APISIX", kind.name);
     }
+}
+
+#[test]
+fn guide_to_writing_shows_the_example() {
+    let path = document("guide/writing-a-plugin.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let example = include_str!("../../guide/maintenance.rs");
+    compare(&path, &page, &between(&page, EXAMPLE, &format!("\n```rust\n{example}```\n")));
+}
+
+#[test]
+fn readme_counts_the_plugins() {
+    let path = document("../README.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let line = |line: &str| if line.starts_with(FEATURE) { readme_row() } else { line.to_owned() };
+    let expected: Vec<String> = page.lines().map(line).collect();
+    assert!(page.lines().any(|line| line.starts_with(FEATURE)));
+    compare(&path, &page, &format!("{}\n", expected.join("\n")));
 }
 
 #[test]
 fn migration_guide_lists_all_plugins() {
     let path = document("guide/migrating-from-apisix.md");
     let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once(BEGIN).expect("the guide has the mark of the list");
-    let (_, after) = rest.split_once(END).expect("the guide has the end of the list");
-    compare(&path, &page, &format!("{before}{BEGIN}\n{}\n{END}{after}", migration_table()));
+    compare(&path, &page, &between(&page, LIST, &migration_table()));
 }
 
 #[test]
@@ -38,6 +48,13 @@ fn features_name_the_plugins_that_work() {
     let expected: Vec<String> = page.lines().map(line).collect();
     assert!(page.lines().any(|line| line.starts_with(FEATURE)));
     compare(&path, &page, &format!("{}\n", expected.join("\n")));
+}
+
+/// The page with `text` between the mark `begin` and the next end.
+fn between(page: &str, begin: &str, text: &str) -> String {
+    let (before, rest) = page.split_once(begin).expect("the page has the mark");
+    let (_, after) = rest.split_once(END).expect("the page has the end");
+    format!("{before}{begin}\n{text}\n{END}{after}")
 }
 
 fn works(plugin: &ApisixPlugin) -> bool {
@@ -72,12 +89,31 @@ fn migration_table() -> String {
     text
 }
 
+fn missing() -> usize {
+    apisix_plugins::ALL.iter().filter(|plugin| !works(plugin) && !plugin.is_built_in).count()
+}
+
+fn readme_row() -> String {
+    format!(
+        "{FEATURE} [{}](docs/reference/plugins.md), with merging, order and `_meta` as in APISIX; [write one](docs/guide/writing-a-plugin.md) | [{} of \
+         APISIX](docs/guide/migrating-from-apisix.md#plugins-of-apisix) |",
+        plugins::ALL.len(),
+        missing()
+    )
+}
+
 fn feature_row() -> String {
     let names: Vec<&str> =
         apisix_plugins::ALL.iter().filter(|plugin| works(plugin)).map(|plugin| plugin.name).collect();
-    let missing = apisix_plugins::ALL.iter().filter(|plugin| !works(plugin) && !plugin.is_built_in).count();
+    let own: Vec<&str> = plugins::ALL
+        .iter()
+        .map(|kind| kind.name)
+        .filter(|name| apisix_plugins::find(name).is_none())
+        .collect();
+    let own = if own.is_empty() { String::new() } else { format!("; besides {}", own.join(", ")) };
+    let missing = missing();
     format!(
-        "{FEATURE} {} of the {} of APISIX 3.18 ([reference](plugins.md)): {}; merging, order, `_meta`, global rules | [the \
+        "{FEATURE} {} of the {} of APISIX 3.18 ([reference](plugins.md)): {}{own}; merging, order, `_meta`, global rules | [the \
          other {missing}](../guide/migrating-from-apisix.md#plugins-of-apisix), `_meta.pre_function` (refused) |",
         names.len(),
         apisix_plugins::ALL.len(),
@@ -101,8 +137,10 @@ fn compare(path: &PathBuf, committed: &str, expected: &str) {
     );
 }
 
-const BEGIN: &str = "<!-- plugins of APISIX: made by `UPDATE=1 cargo test -p plugins --test reference` from \
+const LIST: &str = "<!-- plugins of APISIX: made by `UPDATE=1 cargo test -p plugins --test reference` from \
                      crates/model/src/apisix_plugins.rs -->";
+const EXAMPLE: &str = "<!-- the example: made by `UPDATE=1 cargo test -p plugins --test reference` from \
+                       crates/plugins/guide/maintenance.rs -->";
 const END: &str = "<!-- end -->";
 /// The start of the row of the plugins.
 const FEATURE: &str = "| plugins |";
