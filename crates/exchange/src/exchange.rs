@@ -75,6 +75,8 @@ pub struct Exchange {
     pub target: Target,
     /// The client: the peer, or the one that a trusted peer named.
     pub client: ClientAddress,
+    /// The client of the request that this one was made for, if a plugin made it (see [`crate::inner`]).
+    pub inner_client: Option<ClientAddress>,
     /// The results of matching and authentication.
     pub decision: Decision,
     /// The request's body, as far as it was read before an endpoint was selected.
@@ -156,6 +158,7 @@ impl Exchange {
             grpc: None,
             target: Target::default(),
             client: ClientAddress::default(),
+            inner_client: None,
             decision: Decision::default(),
             body: ReadBody::default(),
             copies: Copies::default(),
@@ -184,6 +187,7 @@ impl Exchange {
             grpc,
             target,
             client,
+            inner_client,
             decision,
             body,
             copies,
@@ -205,6 +209,7 @@ impl Exchange {
         *grpc = None;
         target.clear();
         *client = ClientAddress::default();
+        *inner_client = None;
         *decision = Decision::default();
         body.reset();
         *copies = Copies::default();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::outbound::{Destination, OutboundPolicy, OutboundTls, StreamDestination};
+use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
 use crate::overload;
 use net::endpoint::KeepAlive;
@@ -24,6 +25,7 @@ pub struct Services {
     policy: Arc<OutboundPolicy>,
     tls: ClientIdentities,
     queues: Queues,
+    scrapes: Arc<Scrapes>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -36,6 +38,7 @@ impl Services {
             policy: Arc::new(policy),
             tls: ClientIdentities::default(),
             queues: Queues::default(),
+            scrapes: Arc::default(),
             thread: Mutex::default(),
         }
     }
@@ -50,6 +53,11 @@ impl Services {
     /// The TLS identities of connections to upstreams and destinations.
     pub fn tls(&self) -> &ClientIdentities {
         &self.tls
+    }
+
+    /// The metrics of the instance.
+    pub fn scrapes(&self) -> &Arc<Scrapes> {
+        &self.scrapes
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.

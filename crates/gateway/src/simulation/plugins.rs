@@ -156,6 +156,8 @@ const fn kind(
         check_metadata: |_| Ok(()),
         build,
         stream: None,
+        apis: &[],
+        parts: &[],
         documentation: "",
     }
 }

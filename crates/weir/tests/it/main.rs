@@ -8,6 +8,7 @@ mod admin_settings;
 mod apisix_config;
 mod authorization;
 mod auto_routes;
+mod batch_requests;
 mod binary_upgrade;
 mod bodies;
 mod body_variables;
