@@ -1,11 +1,13 @@
 //! The parts that several plugins share: substitution by regular expression, attributes, operations on fields, percent-encoding,
-//! the entries and queues of loggers. It is no plugin and knows none.
+//! signed tokens, the entries and queues of loggers. It is no plugin and knows none.
 
 pub(crate) mod attributes;
+pub(crate) mod authentication;
 pub(crate) mod batch;
 pub(crate) mod config;
 pub(crate) mod consumer;
 pub(crate) mod fields;
+pub(crate) mod jwt;
 pub(crate) mod log_entry;
 pub(crate) mod query;
 pub(crate) mod substitution;

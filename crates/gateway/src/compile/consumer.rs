@@ -69,6 +69,7 @@ impl Compiler {
             credential_id,
             labels: written.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             auth_conf: config.clone(),
+            compiled: None,
             bulkhead: bulkhead.clone(),
             attached: Some(attached.clone()),
         };
@@ -113,7 +114,16 @@ impl Compiler {
                 self.fault(owner, format!("plugin {}: its {fields} is that of consumer {other}", kind.name));
                 continue;
             }
-            self.current.consumers.insert(kind.name, secret, Arc::new(make(&resolved.config)));
+            let compiled = match kind.compile_credential.map(|compile| compile(&resolved.config)).transpose()
+            {
+                Ok(compiled) => compiled,
+                Err(reason) => {
+                    self.fault(owner, format!("plugin {}: {reason}", kind.name));
+                    continue;
+                }
+            };
+            let consumer = Consumer { compiled, ..make(&resolved.config) };
+            self.current.consumers.insert(kind.name, secret, Arc::new(consumer));
             entries.push((kind.name, secret.into()));
         }
     }
