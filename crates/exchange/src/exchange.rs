@@ -115,6 +115,8 @@ pub struct Decision {
     pub route: Option<u32>,
     /// The authenticated consumer.
     pub consumer: Option<Arc<Consumer>>,
+    /// The user that a login without a consumer found, with the attributes that the provider of the login gave.
+    pub external_user: Option<Arc<serde_json::Value>>,
     /// The upstream that a plugin selected in place of the route's.
     pub upstream: Option<UpstreamRef>,
     /// How often the attempts may begin anew once those of an upstream are used up.

@@ -2,6 +2,9 @@
 //! its JSON Schema, its configuration, its compiled form, its behaviour, its tests. `ALL` is the only list of them.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod acl;
+mod attach_consumer_label;
+mod consumer_restriction;
 mod cors;
 mod forward_auth;
 mod http_logger;
@@ -16,6 +19,8 @@ mod referer_restriction;
 mod request_id;
 mod response_rewrite;
 mod shared;
+mod ua_restriction;
+mod uri_blocker;
 
 use exchange::plugin::PluginKind;
 
@@ -25,8 +30,13 @@ pub const ALL: &[&PluginKind] = &[
     &mocking::KIND,
     &cors::KIND,
     &ip_restriction::KIND,
+    &ua_restriction::KIND,
     &referer_restriction::KIND,
+    &uri_blocker::KIND,
     &key_auth::KIND,
+    &acl::KIND,
+    &consumer_restriction::KIND,
+    &attach_consumer_label::KIND,
     &forward_auth::KIND,
     &proxy_rewrite::KIND,
     &limit_count::KIND,
