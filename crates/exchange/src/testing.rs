@@ -218,6 +218,7 @@ pub fn consumer(username: &str) -> Consumer {
         group_id: None,
         credential_id: None,
         labels: Vec::new(),
+        written: format!("{{\"username\":\"{username}\"}}").into(),
         auth_conf: Value::Null,
         bulkhead: None,
         attached: None,
@@ -232,6 +233,7 @@ pub fn route(id: &str) -> RouteInfo {
         name: None,
         service: None,
         rule: Arc::new(Rule::new(input).expect("/* is a path pattern")),
+        written: format!("{{\"id\":\"{id}\"}}").into(),
     }
 }
 

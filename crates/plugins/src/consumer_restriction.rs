@@ -178,7 +178,7 @@ mod tests {
     fn answer(config: &Value, method: &str, is_known: bool) -> Option<(u16, String)> {
         let mut scene = Scene::new();
         if is_known {
-            let service = Some(Arc::new(ServiceName { id: "s".into(), name: None }));
+            let service = Some(Arc::new(ServiceName { id: "s".into(), name: None, written: "{}".into() }));
             scene = scene.with_route(exchange::exchange::RouteInfo { service, ..route("r") });
         }
         let plugin = scene.build(&KIND, config);

@@ -12,6 +12,7 @@ mod ip_restriction;
 mod key_auth;
 mod limit_count;
 mod mocking;
+mod opa;
 mod prometheus;
 mod proxy_rewrite;
 mod redirect;
@@ -38,6 +39,7 @@ pub const ALL: &[&PluginKind] = &[
     &consumer_restriction::KIND,
     &attach_consumer_label::KIND,
     &forward_auth::KIND,
+    &opa::KIND,
     &proxy_rewrite::KIND,
     &limit_count::KIND,
     &redirect::KIND,
