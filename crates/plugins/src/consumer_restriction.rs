@@ -32,7 +32,7 @@ use exchange::Exchange;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::MethodSet;
 use router::methods::{METHODS, method_bit};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
@@ -152,6 +152,7 @@ mod tests {
     use exchange::exchange::ServiceName;
     use exchange::testing::{Scene, check_configuration, consumer, decide, route};
     use model::catalog::SchemaType;
+    use serde_json::json;
 
     use super::*;
 

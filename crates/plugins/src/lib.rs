@@ -10,6 +10,7 @@ mod forward_auth;
 mod http_logger;
 mod ip_restriction;
 mod key_auth;
+mod ldap_auth;
 mod limit_count;
 mod mocking;
 mod opa;
@@ -34,6 +35,7 @@ pub const ALL: &[&PluginKind] = &[
     &ua_restriction::KIND,
     &referer_restriction::KIND,
     &uri_blocker::KIND,
+    &ldap_auth::KIND,
     &key_auth::KIND,
     &acl::KIND,
     &consumer_restriction::KIND,
@@ -86,7 +88,7 @@ mod tests {
         for kind in ALL {
             let mut uses = vec![(SchemaType::Plugin, (kind.schema)(), example(kind))];
             if let Some(schema) = kind.consumer_schema {
-                uses.push((SchemaType::Consumer, schema(), serde_json::json!({"key": "k"})));
+                uses.push((SchemaType::Consumer, schema(), nth_example(kind, 1)));
             }
             for (schema_type, schema, good) in uses {
                 assert_eq!(accepts(kind, schema_type, &good), Ok(()), "{}", kind.name);
@@ -154,9 +156,14 @@ mod tests {
 
     /// The first example of a plugin's documentation.
     fn example(kind: &exchange::plugin::PluginKind) -> Value {
+        nth_example(kind, 0)
+    }
+
+    /// An example of a plugin's documentation. The second one of an authentication plugin is for consumers.
+    fn nth_example(kind: &exchange::plugin::PluginKind, index: usize) -> Value {
         let documentation = kind.documentation.lines().map_while(|line| line.strip_prefix("//!"));
         let text: String = documentation.map(|line| format!("{}\n", line.trim_start())).collect();
-        let example = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
+        let example = text.split("```json\n").nth(1 + index).and_then(|rest| rest.split("```").next());
         serde_json::from_str(example.expect(kind.name)).unwrap()
     }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::vars::{GaveUp, VariableSource};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
@@ -112,6 +112,7 @@ impl Plugin for UaRestriction {
 mod tests {
     use exchange::testing::{Scene, check_configuration, decide};
     use model::catalog::SchemaType;
+    use serde_json::json;
 
     use super::*;
 
