@@ -18,7 +18,7 @@
 //! A refused request is answered with `rejected_code` and `{"message": "…"}`. A request without consumer and without such a
 //! user is answered with 401.
 //!
-//! A plugin may log a user in who is no consumer. `external_user_label_field` is a JSON path that leads to the user's
+//! A plugin may log in a user without a consumer. `external_user_label_field` is a JSON path that leads to the user's
 //! labels, such as `groups` or `$.orgs..team`; the name under which they are looked for in the lists is
 //! `external_user_label_field_key`, or the path itself. `external_user_label_field_parser` says how each value is read:
 //! `segmented_text` splits a text at the regular expression `external_user_label_field_separator` and takes the white space
@@ -131,7 +131,7 @@ fn compile(config: &Value) -> Result<Acl, String> {
 }
 
 impl Acl {
-    /// Whether the request passes; none if nobody is authenticated.
+    /// Whether the request passes; none without an authenticated user.
     fn verdict(&self, exchange: &Exchange) -> Result<Option<bool>, GaveUp> {
         let is_listed = |labels: &Option<Labels>| match (labels, exchange.consumer()) {
             (None, _) => Ok(None),

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Each entry of `headers` is the name of a field and, behind a dollar sign, the name of a label. The field replaces those of
-//! the same name that the client sent. Without a consumer, or for a label that the consumer does not have or whose value
-//! cannot stand in a field, the fields of the client are removed and none is sent, so that the upstream may trust the field.
+//! the same name that the client sent. Without a consumer, without the label, or with a value that is not valid in a field, the
+//! fields of the client are removed and none is sent, so that the upstream may trust the field.
 
 use std::sync::Arc;
 

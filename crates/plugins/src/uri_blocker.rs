@@ -1,6 +1,6 @@
 //! # uri-blocker
 //!
-//! Refuses requests in whose path or query one of the listed patterns is found.
+//! Refuses requests with a path or query in which one of the listed patterns is found.
 //!
 //! ```json
 //! {

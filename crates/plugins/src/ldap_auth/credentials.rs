@@ -2,7 +2,7 @@
 
 use data_encoding::{BASE64, BASE64_NOPAD};
 
-/// What a client presents. It has no `Debug`, so that no log shows a password.
+/// The credentials of a client. The type has no `Debug`, so that no log shows a password.
 pub(super) struct Credentials {
     pub(super) user: String,
     /// Not empty: a bind without password is an anonymous one, which servers accept (RFC 4513 section 5.1.2).

@@ -43,8 +43,8 @@ fn ldap_server_decides_on_credentials() {
     assert!(seen.contains("X-Consumer-Username: foo\r\n") && seen.contains(&credentials), "{seen}");
     assert_eq!(answer(&stage, "comma,user", "pass:word").0, 200);
     assert_eq!(answer(&stage, "user01", "password2"), refused());
-    assert_eq!(answer(&stage, "nobody", "password1"), refused());
-    // The server knows this user, and no consumer is he.
+    assert_eq!(answer(&stage, "unknown", "password1"), refused());
+    // The server knows this user, and there is no consumer for it.
     assert_eq!(answer(&stage, "other", "password1"), refused());
     // A name that would be another one without escapes.
     assert_eq!(answer(&stage, "user01,ou=users,dc=example,dc=org", "password1"), refused());
@@ -99,7 +99,7 @@ fn restarted_ldap_server_is_used_again() {
 }
 
 #[test]
-fn ldap_server_that_answers_garbage_admits_nobody() {
+fn garbage_from_ldap_server_admits_no_user() {
     let stage = Stage::new();
     user(&stage, "foo", "cn=user01,ou=users,dc=example,dc=org");
     let check = |server: String| {
