@@ -120,6 +120,8 @@ pub struct Decision {
     pub consumer: Option<Arc<Consumer>>,
     /// The claims of the token that the request was authenticated by, where a plugin keeps them for others.
     pub claims: Option<Rc<Map<String, Json>>>,
+    /// The user that a login without a consumer found, with the attributes that the provider of the login gave.
+    pub external_user: Option<Arc<serde_json::Value>>,
     /// The upstream that a plugin selected in place of the route's.
     pub upstream: Option<UpstreamRef>,
     /// How often the attempts may begin anew once those of an upstream are used up.

@@ -257,6 +257,7 @@ pub fn consumer(username: &str) -> Consumer {
         group_id: None,
         credential_id: None,
         labels: Vec::new(),
+        written: format!("{{\"username\":\"{username}\"}}").into(),
         auth_conf: Value::Null,
         compiled: None,
         bulkhead: None,
@@ -272,6 +273,7 @@ pub fn route(id: &str) -> RouteInfo {
         name: None,
         service: None,
         rule: Arc::new(Rule::new(input).expect("/* is a path pattern")),
+        written: format!("{{\"id\":\"{id}\"}}").into(),
     }
 }
 

@@ -4,6 +4,9 @@
 
 mod batch_requests;
 mod basic_auth;
+mod acl;
+mod attach_consumer_label;
+mod consumer_restriction;
 mod cors;
 mod csrf;
 mod forward_auth;
@@ -13,6 +16,7 @@ mod ip_restriction;
 mod jwe_decrypt;
 mod jwt_auth;
 mod key_auth;
+mod ldap_auth;
 mod limit_count;
 /// The example of docs/guide/writing-a-plugin.md.
 #[cfg(test)]
@@ -20,6 +24,7 @@ mod limit_count;
 mod maintenance;
 mod mocking;
 mod multi_auth;
+mod opa;
 mod prometheus;
 mod proxy_rewrite;
 mod public_api;
@@ -29,6 +34,8 @@ mod request_id;
 mod request_validation;
 mod response_rewrite;
 mod shared;
+mod ua_restriction;
+mod uri_blocker;
 
 use exchange::plugin::PluginKind;
 
@@ -39,6 +46,7 @@ pub const ALL: &[&PluginKind] = &[
     &batch_requests::KIND,
     &cors::KIND,
     &ip_restriction::KIND,
+    &ua_restriction::KIND,
     &referer_restriction::KIND,
     &request_validation::KIND,
     &csrf::KIND,
@@ -47,8 +55,14 @@ pub const ALL: &[&PluginKind] = &[
     &basic_auth::KIND,
     &jwt_auth::KIND,
     &jwe_decrypt::KIND,
+    &uri_blocker::KIND,
+    &ldap_auth::KIND,
     &key_auth::KIND,
+    &acl::KIND,
+    &consumer_restriction::KIND,
+    &attach_consumer_label::KIND,
     &forward_auth::KIND,
+    &opa::KIND,
     &proxy_rewrite::KIND,
     &limit_count::KIND,
     &redirect::KIND,

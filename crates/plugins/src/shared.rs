@@ -9,6 +9,7 @@ pub(crate) mod consumer;
 pub(crate) mod fields;
 pub(crate) mod jwt;
 pub(crate) mod log_entry;
+pub(crate) mod patterns;
 pub(crate) mod query;
 pub(crate) mod substitution;
 pub(crate) mod uri;

@@ -1,5 +1,5 @@
 //! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, nginx,
-//! HAProxy, etcd and Pebble beside it.
+//! HAProxy, etcd, Pebble, OpenLDAP and Open Policy Agent beside it.
 //!
 //! The crate has threads, blocking sockets and an HTTP/1 reader of its own. It uses nothing of the gateway, because a
 //! peer with the same parser would have the same mistakes. Helpers panic with a message, because a test cannot handle
@@ -14,11 +14,13 @@ mod etcd;
 mod foreign;
 mod haproxy;
 mod nginx;
+mod opa;
 mod origin;
 mod pebble;
 mod process;
 mod relay;
 mod signal;
+mod slapd;
 mod tls;
 mod tls_front;
 mod unread;
@@ -33,10 +35,12 @@ pub use counted_task::CountedTask;
 pub use etcd::Etcd;
 pub use haproxy::Haproxy;
 pub use nginx::Nginx;
+pub use opa::Opa;
 pub use origin::{Origin, Reply, Request, Step};
 pub use pebble::{Pebble, PebbleSettings};
 pub use relay::Relay;
 pub use signal::Signal;
+pub use slapd::Slapd;
 pub use tls::{TlsAnswer, TlsClient};
 pub use tls_front::{Handshake, TlsBehaviour, TlsFront};
 pub use unread::wait_until_read;

@@ -46,7 +46,7 @@ macro_rules! attributes {
 
         impl $name {
             /// The names of the attributes.
-            $visibility const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
+            $visibility const NAMES: &'static [&'static str] = &[$($crate::shared::attributes::attribute_name(stringify!($field))),*];
 
             /// Takes the attributes out of `fields` and leaves the rest.
             ///
@@ -54,7 +54,10 @@ macro_rules! attributes {
             /// The misfit, as a sentence.
             $visibility fn take(fields: &mut $crate::shared::attributes::Fields) -> Result<Self, String> {
                 Ok($name {
-                    $($field: fields.take(stringify!($field), attributes!(@value $type $(, $default)?))?,)*
+                    $($field: fields.take(
+                        $crate::shared::attributes::attribute_name(stringify!($field)),
+                        attributes!(@value $type $(, $default)?),
+                    )?,)*
                 })
             }
         }
@@ -63,7 +66,7 @@ macro_rules! attributes {
             fn schema() -> serde_json::Value {
                 let mut object = $crate::shared::attributes::ObjectSchema::default();
                 $(object.add::<$type>(
-                    stringify!($field),
+                    $crate::shared::attributes::attribute_name(stringify!($field)),
                     concat!($($description),+),
                     attributes!(@default $type $(, $default)?),
                     serde_json::json!({ $($($keywords)*)? }),
@@ -80,7 +83,9 @@ macro_rules! attributes {
 
             fn write(&self) -> serde_json::Value {
                 use $crate::shared::attributes::Attribute;
-                serde_json::json!({ $(stringify!($field): Attribute::write(&self.$field)),* })
+                serde_json::json!({ $(
+                    ($crate::shared::attributes::attribute_name(stringify!($field))): Attribute::write(&self.$field)
+                ),* })
             }
         }
     };
@@ -90,6 +95,14 @@ macro_rules! attributes {
     (@default $type:ty, $default:expr) => { Some::<$type>($default) };
 }
 pub(crate) use attributes;
+
+/// The name that users write for a field: one that is a word of Rust, `r#type`, loses its prefix.
+pub(crate) const fn attribute_name(field: &'static str) -> &'static str {
+    match field.as_bytes() {
+        [b'r', b'#', ..] => field.split_at(2).1,
+        _ => field,
+    }
+}
 
 /// Defines an attribute that is one of a few words.
 macro_rules! words {

@@ -7,6 +7,7 @@ mod admin_https;
 mod admin_settings;
 mod apisix_config;
 mod authorization;
+mod authorization_plugins;
 mod auto_routes;
 mod batch_requests;
 mod binary_upgrade;
