@@ -7,7 +7,9 @@ mod forward_auth;
 mod http_logger;
 mod ip_restriction;
 mod key_auth;
+mod limit_conn;
 mod limit_count;
+mod limit_req;
 mod mocking;
 mod prometheus;
 mod proxy_rewrite;
@@ -29,7 +31,9 @@ pub const ALL: &[&PluginKind] = &[
     &key_auth::KIND,
     &forward_auth::KIND,
     &proxy_rewrite::KIND,
+    &limit_conn::KIND,
     &limit_count::KIND,
+    &limit_req::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
     &prometheus::KIND,

@@ -52,7 +52,8 @@ use serde_json::{Value, json};
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
 use crate::shared::fields::is_token;
-use rule::{Key, Rule, WrittenAmount, octets, rules_of};
+use crate::shared::limits::amount::WrittenAmount;
+use rule::{Rule, rules_of};
 use window::{Counters, Quota, Taken, WindowType};
 
 /// The plugin.
@@ -268,24 +269,22 @@ enum Stop {
 impl LimitCount {
     /// Counts the request under one rule; `None` if the rule does not apply to it.
     fn count(&self, index: usize, rule: &Rule, exchange: &Exchange) -> Result<Option<Shown>, Stop> {
-        let mut text = Vec::new();
-        let mut address = [0; 17];
-        let key: &[u8] = match &rule.key {
-            Key::Constant => b"",
-            Key::ClientAddress => octets(exchange.client_address(), &mut address),
-            Key::Rendered(template) => match template.render(exchange, &mut text) {
-                0 => octets(exchange.client_address(), &mut address),
-                _ => &text,
-            },
-            Key::RenderedOrSkip(template) => {
-                // Rules share a table, so each key begins with the number of its rule, with which no text begins.
-                text.extend_from_slice(&index.to_be_bytes());
-                match template.render(exchange, &mut text) {
-                    0 => return Ok(None),
-                    _ => &text,
-                }
-            }
-        };
+        let mut key = exchange.local().take_bytes();
+        let counted = self.count_under(&mut key, index, rule, exchange);
+        exchange.local().give_bytes(key);
+        counted
+    }
+
+    fn count_under(
+        &self,
+        key: &mut Vec<u8>,
+        index: usize,
+        rule: &Rule,
+        exchange: &Exchange,
+    ) -> Result<Option<Shown>, Stop> {
+        if !rule.key.write_local(index, exchange, key) {
+            return Ok(None);
+        }
         let (Some(limit), Some(seconds)) = (rule.count.of(exchange), rule.time_window.of(exchange)) else {
             return Err(Stop::Unknown);
         };

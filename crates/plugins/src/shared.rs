@@ -1,11 +1,12 @@
 //! The parts that several plugins share: substitution by regular expression, attributes, operations on fields, percent-encoding,
-//! the entries and queues of loggers. It is no plugin and knows none.
+//! the entries and queues of loggers, the keys and tables of limits. It is no plugin and knows none.
 
 pub(crate) mod attributes;
 pub(crate) mod batch;
 pub(crate) mod config;
 pub(crate) mod consumer;
 pub(crate) mod fields;
+pub(crate) mod limits;
 pub(crate) mod log_entry;
 pub(crate) mod query;
 pub(crate) mod substitution;

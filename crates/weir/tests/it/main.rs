@@ -37,6 +37,7 @@ mod http2;
 mod http3;
 mod instances;
 mod lab;
+mod limits_plugins;
 mod listeners;
 mod load;
 mod load_balancing;
