@@ -1,5 +1,5 @@
 //! The parts that several plugins share: substitution by regular expression, attributes, operations on fields, percent-encoding,
-//! the entries and queues of loggers, the keys and tables of limits. It is no plugin and knows none.
+//! the entries and queues of loggers, the keys and tables of limits, a client for Redis. It is no plugin and knows none.
 
 pub(crate) mod attributes;
 pub(crate) mod batch;
@@ -9,5 +9,6 @@ pub(crate) mod fields;
 pub(crate) mod limits;
 pub(crate) mod log_entry;
 pub(crate) mod query;
+pub(crate) mod redis;
 pub(crate) mod substitution;
 pub(crate) mod uri;

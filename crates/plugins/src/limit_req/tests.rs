@@ -29,6 +29,19 @@ fn configurations() {
     check(with(json!({ "key_type": "var_combination", "key": "${a" })), Err("the brace is not closed"));
     check(with(json!({ "rejected_msg": "" })), Err("rejected_msg"));
     check(with(json!({ "policy": "unknown" })), Err("policy"));
+    check(with(json!({ "policy": "redis", "redis_host": "127.0.0.1", "redis_port": 6380 })), Ok(()));
+    check(with(json!({ "policy": "redis" })), Err("then clause did not match"));
+    check(with(json!({ "policy": "redis", "redis_host": "" })), Err("redis_host"));
+    check(with(json!({ "policy": "redis", "redis_host": "h1", "redis_port": 0 })), Err("redis_port"));
+    check(with(json!({ "policy": "redis", "redis_host": "h1", "redis_timeout": 0 })), Err("redis_timeout"));
+    check(
+        with(json!({ "policy": "redis-cluster", "redis_cluster_nodes": ["h:1"] })),
+        Err("else clause did not match"),
+    );
+    let nodes = |nodes: Value| json!({ "policy": "redis-cluster", "redis_cluster_nodes": nodes, "redis_cluster_name": "c" });
+    check(with(nodes(json!(["127.0.0.1:7001", "127.0.0.1:7002"]))), Ok(()));
+    check(with(nodes(json!(["127.0.0.1"]))), Err("redis_cluster_nodes: 127.0.0.1 is not HOST:PORT"));
+    check(with(nodes(json!([]))), Err("redis_cluster_nodes"));
 }
 
 /// The status that a request is answered with; 0 for one that passed.

@@ -5,6 +5,10 @@ use std::net::IpAddr;
 
 use exchange::Exchange;
 use router::vars::{BuiltinVariable, Template};
+use serde_json::Value;
+use stdx::hash::crc32;
+
+use crate::shared::config;
 
 /// A compiled key; requests with the same value are counted together.
 pub(crate) enum LimitKey {
@@ -88,6 +92,17 @@ impl LimitKey {
     }
 }
 
+/// What keys in a shared store begin with: the object that the limit stands in and a checksum of its configuration, as in
+/// APISIX. Gateways with the same configuration have the same prefix; passwords, which may change, are not part of it.
+pub(crate) fn shared_prefix(owner: &str, config: &Value) -> String {
+    let mut counted = config.clone();
+    if let Value::Object(fields) = &mut counted {
+        fields.retain(|name, _| !name.ends_with("_password"));
+    }
+    let version = crc32(config::identity(&counted).as_bytes());
+    format!("/apisix/{}:{version}:", owner.trim_start_matches('/'))
+}
+
 fn template(text: &str) -> Result<Template, String> {
     Template::compile(text).map_err(|error| format!("key: {error}"))
 }
@@ -104,6 +119,20 @@ fn write_octets(address: IpAddr, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use exchange::testing::Scene;
+    use serde_json::json;
+
+    #[test]
+    fn prefix_follows_object_and_configuration() {
+        let prefix = |owner: &str, config: Value| shared_prefix(owner, &config);
+        let first = prefix("/routes/1", json!({ "rate": 1, "burst": 2, "redis_password": "a" }));
+        assert!(first.starts_with("/apisix/routes/1:") && first.ends_with(':'), "{first}");
+        assert_eq!(
+            first,
+            prefix("routes/1", json!({ "burst": 2, "rate": 1, "redis_password": "b", "_meta": {} }))
+        );
+        assert_ne!(first, prefix("routes/1", json!({ "burst": 3, "rate": 1 })));
+        assert_ne!(first, prefix("routes/2", json!({ "rate": 1, "burst": 2 })));
+    }
 
     #[test]
     fn shared_keys_are_texts_as_in_apisix() {
