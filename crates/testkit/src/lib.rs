@@ -1,5 +1,5 @@
 //! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, nginx,
-//! HAProxy, etcd and Pebble beside it.
+//! HAProxy, etcd, Redis and Pebble beside it.
 //!
 //! The crate has threads, blocking sockets and an HTTP/1 reader of its own. It uses nothing of the gateway, because a
 //! peer with the same parser would have the same mistakes. Helpers panic with a message, because a test cannot handle
@@ -17,6 +17,7 @@ mod nginx;
 mod origin;
 mod pebble;
 mod process;
+mod redis;
 mod relay;
 mod signal;
 mod tls;
@@ -35,6 +36,7 @@ pub use haproxy::Haproxy;
 pub use nginx::Nginx;
 pub use origin::{Origin, Reply, Request, Step};
 pub use pebble::{Pebble, PebbleSettings};
+pub use redis::{Redis, RedisCluster, RedisSentinels};
 pub use relay::Relay;
 pub use signal::Signal;
 pub use tls::{TlsAnswer, TlsClient};

@@ -36,6 +36,9 @@ fn configurations() {
     check(with(json!({ "key_type": "constant" })), Err("key_type"));
     check(with(json!({ "key": "" })), Err("key"));
     check(with(json!({ "policy": "redis-sentinel" })), Err("policy"));
+    check(with(json!({ "policy": "redis", "redis_host": "127.0.0.1", "key_ttl": 60 })), Ok(()));
+    check(with(json!({ "policy": "redis" })), Err("then clause did not match"));
+    check(with(json!({ "key_ttl": 0 })), Err("key_ttl"));
 }
 
 /// How a request goes on: `Ok` with whether it waits, or the status of its refusal.
@@ -92,9 +95,9 @@ fn delay_grows_with_the_number_in_progress() {
         rules: Box::default(),
         skips_rules: false,
         unit_delay_ms: conn_delay * 1_000.0,
-        counts: Arc::default(),
+        store: Store::Local(Arc::default()),
         rejected: Reply::default(),
-        allow_degradation: false,
+        failures: Arc::new(Failures::new("limit-conn", false, Reply::status(500))),
     };
     for (number, conn, delay_ms) in
         [(1, 1, 0), (2, 1, 100), (3, 1, 200), (5, 5, 0), (6, 5, 100), (11, 5, 200)]

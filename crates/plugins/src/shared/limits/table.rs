@@ -13,10 +13,10 @@ const SHARDS: usize = 64;
 /// Keys in all. Beyond that new keys replace the least important ones ([`Standing`]), so that clients that invent keys
 /// cannot take unlimited memory: with states of 32 bytes a full table takes 103 MB.
 const KEYS_MAX: usize = 1024 * 1024;
-const SHARD_KEYS_MAX: usize = KEYS_MAX / SHARDS;
-/// Keys that are removed at once from a full shard. Finding them takes some hundred microseconds under the shard's
-/// lock, which is less than one microsecond per new key.
-const GIVE_WAY: usize = SHARD_KEYS_MAX / 16;
+/// The part of a full shard that is removed at once. Finding them takes some hundred microseconds under the shard's
+/// lock, which is less than one
+/// microsecond per new key.
+const GIVE_WAY_PART: usize = 16;
 /// A shard smaller than this is not worth a sweep.
 const SWEEP_MIN: usize = 64;
 
@@ -57,6 +57,7 @@ impl Standing {
 pub(crate) struct KeyTable<V> {
     shards: [Mutex<Shard<V>>; SHARDS],
     seeds: [u64; 2],
+    shard_keys_max: usize,
 }
 
 /// A key as it is kept: its hash under two secret seeds, so that memory does not depend on what clients send.
@@ -75,11 +76,17 @@ impl<V> Default for Shard<V> {
 }
 
 impl<V: KeyState> KeyTable<V> {
-    /// An empty table.
+    /// An empty table for [`KEYS_MAX`] keys.
     pub(crate) fn new() -> KeyTable<V> {
+        KeyTable::holding(KEYS_MAX)
+    }
+
+    /// An empty table for `keys_max` keys, where states are larger.
+    pub(crate) fn holding(keys_max: usize) -> KeyTable<V> {
         KeyTable {
             shards: std::array::from_fn(|_| Mutex::default()),
             seeds: [fastrand::u64(..), fastrand::u64(..)],
+            shard_keys_max: keys_max / SHARDS,
         }
     }
 
@@ -94,9 +101,15 @@ impl<V: KeyState> KeyTable<V> {
         let hash = self.seeds.map(|seed| hash_bytes(seed, key));
         let mut shard = self.shards[hash[0] as usize % SHARDS].lock();
         if !shard.states.contains_key(&hash) {
-            shard.make_room(now_ms);
+            shard.make_room(now_ms, self.shard_keys_max);
         }
         change(shard.states.entry(hash).or_insert_with(fresh))
+    }
+
+    /// Applies `change` to the state of `key`, if there is one.
+    pub(crate) fn with_known<R>(&self, key: &[u8], change: impl FnOnce(&mut V) -> R) -> Option<R> {
+        let hash = self.seeds.map(|seed| hash_bytes(seed, key));
+        self.shards[hash[0] as usize % SHARDS].lock().states.get_mut(&hash).map(change)
     }
 
     #[cfg(test)]
@@ -114,17 +127,18 @@ impl<V: KeyState> KeyTable<V> {
 impl<V: KeyState> Shard<V> {
     /// Removes states that are over when the shard has doubled since the last time, so that the cost per new key is
     /// constant; a full shard also loses its least important keys.
-    fn make_room(&mut self, now_ms: u64) {
-        if self.states.len() >= self.sweep_at.clamp(SWEEP_MIN, SHARD_KEYS_MAX) {
+    fn make_room(&mut self, now_ms: u64, keys_max: usize) {
+        if self.states.len() >= self.sweep_at.clamp(SWEEP_MIN, keys_max) {
             self.states.retain(|_, state| !state.is_over(now_ms));
             self.sweep_at = self.states.len() * 2;
         }
-        if self.states.len() < SHARD_KEYS_MAX {
+        if self.states.len() < keys_max {
             return;
         }
         let mut order: Vec<_> = self.states.iter().map(|(hash, state)| (state.importance(), *hash)).collect();
-        order.select_nth_unstable(GIVE_WAY);
-        for (_, hash) in &order[..GIVE_WAY] {
+        let gone = (keys_max / GIVE_WAY_PART).min(order.len() - 1);
+        order.select_nth_unstable(gone);
+        for (_, hash) in &order[..gone] {
             self.states.remove(hash);
         }
     }
@@ -133,6 +147,8 @@ impl<V: KeyState> Shard<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SHARD_KEYS_MAX: usize = KEYS_MAX / SHARDS;
 
     /// A state of 32 bytes, as the largest that plugins have.
     struct State {
@@ -187,10 +203,11 @@ mod tests {
             State::new(number, u64::MAX, standing)
         };
         shard.states.extend((0..SHARD_KEYS_MAX as u64).map(|number| ([number, 0], state(number))));
-        shard.make_room(1);
+        shard.make_room(1, SHARD_KEYS_MAX);
         let gone: Vec<u64> =
             (0..SHARD_KEYS_MAX as u64).filter(|number| !shard.states.contains_key(&[*number, 0])).collect();
-        let oldest_open: Vec<u64> = (0..GIVE_WAY as u64).map(|number| number * 2).collect();
+        let oldest_open: Vec<u64> =
+            (0..(SHARD_KEYS_MAX / GIVE_WAY_PART) as u64).map(|number| number * 2).collect();
         assert_eq!(gone, oldest_open);
     }
 }
