@@ -20,8 +20,11 @@ use super::window::{Quota, Taken};
 use crate::shared::limits::failures::Failures;
 use crate::shared::limits::table::{KeyState, KeyTable, Standing};
 
-/// Keys in all: a state holds the text of its key, so that a full table takes some 30 MB.
+/// Keys in all: a state holds the text of its key, so that a full table takes some 30 MB, and 100 MB with the longest keys.
 const KEYS_MAX: usize = 128 * 1024;
+/// The longest text of a key; in place of a longer one its digest is counted, so that memory does not depend on what
+/// clients send.
+const KEY_BYTES_MAX: usize = 512;
 /// Keys that are synchronised at the same time.
 const SYNC_TOGETHER: usize = 256;
 
@@ -128,7 +131,10 @@ impl Delayed {
     /// Counts one request under `key`, which begins with [`SharedWindows::begin_key`].
     pub(super) fn take(self: &Arc<Self>, worker: &Rc<Local>, key: &[u8], quota: Quota) -> Taken {
         let now_ms = worker.now_ms();
-        let (taken, pending) = self.count(key, quota, now_ms);
+        let (taken, pending) = match key.len() {
+            ..=KEY_BYTES_MAX => self.count(key, quota, now_ms),
+            _ => self.count(&self.windows.shortened(key), quota, now_ms),
+        };
         if let Some((key, is_new)) = pending {
             self.remember(worker, key, is_new);
         }

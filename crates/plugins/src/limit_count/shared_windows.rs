@@ -4,6 +4,8 @@
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
+use aws_lc_rs::digest::{SHA256, digest};
+use data_encoding::HEXLOWER;
 use exchange::local::Local;
 
 use super::window::{Quota, Taken, WindowType};
@@ -61,6 +63,12 @@ impl SharedWindows {
     /// Writes what keys begin with.
     pub(super) fn begin_key(&self, key: &mut Vec<u8>) {
         key.extend_from_slice(self.prefix.as_bytes());
+    }
+
+    /// A short key in place of `key`: its digest behind what keys begin with.
+    pub(super) fn shortened(&self, key: &[u8]) -> Vec<u8> {
+        let digest = HEXLOWER.encode(digest(&SHA256, key).as_ref());
+        [self.prefix.as_bytes(), b"sha256:", digest.as_bytes()].concat()
     }
 
     /// Counts one request under `key`, which begins with [`SharedWindows::begin_key`].

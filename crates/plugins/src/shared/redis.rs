@@ -33,6 +33,9 @@ use self::topology::Topology;
 /// Servers that one command is sent to at most: redirections, and others in place of one that is gone.
 const HOPS_MAX: usize = 5;
 
+/// Servers that are gone, before a command fails: each may cost the timeout of a connection.
+const GONE_MAX: usize = 2;
+
 /// See the module.
 pub(crate) struct Redis {
     topology: Arc<Topology>,
@@ -96,6 +99,7 @@ impl Redis {
         let slot = if topology.is_cluster() { slot_of(key) } else { 0 };
         let mut redirected = None;
         let mut is_asking = false;
+        let mut gone = 0;
         let mut last = RedisError::NoServer("the cluster redirects a command too often");
         for _ in 0..HOPS_MAX {
             let node = match redirected.take() {
@@ -131,7 +135,8 @@ impl Redis {
             // A command that was refused by a replica was not carried out either.
             let may_ask_another = error.is_not_sent()
                 || matches!(error, RedisError::Refused { .. }) && error.is_of_wrong_server();
-            if !may_ask_another || !topology.has_others() {
+            gone += 1;
+            if !may_ask_another || !topology.has_others() || gone == GONE_MAX {
                 return Err(error);
             }
             last = error;

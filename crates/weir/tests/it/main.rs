@@ -54,6 +54,7 @@ mod plan;
 mod plugins_live;
 mod protection;
 mod proxy_protocol;
+mod redis_limits;
 mod registration;
 mod registries;
 mod request_limits;
