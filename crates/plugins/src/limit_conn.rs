@@ -154,7 +154,7 @@ struct Places {
 #[derive(Default)]
 struct Held(RefCell<Places>);
 
-/// What one rule asks of a request.
+/// The demand of one rule on a request.
 enum Asked {
     /// The rule does not apply to it.
     Nothing,

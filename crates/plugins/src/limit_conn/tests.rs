@@ -155,7 +155,7 @@ fn rules_count_each_for_itself() {
     // The first rule's place is given back when the second one refuses.
     check("A: 3\r\nB: 1\r\n", Err(503));
     check("A: 3\r\n", Ok(false));
-    // A rule whose limits are no numbers is left out.
+    // A rule without numbers is left out.
     check("B: 1\r\nConn: x\r\n", Err(500));
     check("", Err(500));
 }

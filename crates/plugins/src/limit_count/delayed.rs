@@ -38,6 +38,9 @@ pub(super) struct Delayed {
     wake: Notify,
 }
 
+/// A key to synchronise, and whether at once.
+type DueKey = (Arc<[u8]>, bool);
+
 /// The keys to synchronise.
 #[derive(Default)]
 struct Pending {
@@ -51,9 +54,9 @@ struct Pending {
 struct Window {
     key: Arc<[u8]>,
     quota: Quota,
-    /// What all gateways have used, as of the last synchronisation.
+    /// Requests that all gateways have used, as of the last synchronisation.
     used: u64,
-    /// What this one has let through since.
+    /// Requests that this one has let through since.
     since: u64,
     /// When the window ends, by the monotonic clock.
     ends_ms: u64,
@@ -142,7 +145,7 @@ impl Delayed {
     }
 
     /// Counts a request; gives the key as well if it has to be synchronised, and whether at once.
-    fn count(&self, key: &[u8], quota: Quota, now_ms: u64) -> (Taken, Option<(Arc<[u8]>, bool)>) {
+    fn count(&self, key: &[u8], quota: Quota, now_ms: u64) -> (Taken, Option<DueKey>) {
         self.table.with(
             key,
             now_ms,
@@ -229,7 +232,7 @@ impl Delayed {
             Ok(counted) => {
                 self.table.with_known(key, |window| window.take_over(counted, since, number, now_ms()));
             }
-            // What was let through is sent with the next request of the key.
+            // The count stays, and is sent with the next request of the key.
             Err(error) => self.failures.note(&error, now_ms()),
         }
     }

@@ -5,19 +5,19 @@
 
 use crate::shared::limits::table::{KeyState, KeyTable, Standing};
 
-/// What one request adds.
+/// The level that one request adds.
 const REQUEST: f64 = 1_000.0;
 
 /// The rules of the buckets of one limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
-    /// What leaks in a second, which is the same number as requests per 1,000 s.
+    /// The level that leaks in a second.
     pub(super) rate: f64,
     /// The level above which a request is refused.
     pub(super) burst: f64,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pour {
     /// It may pass after so many milliseconds.

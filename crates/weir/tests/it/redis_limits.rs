@@ -193,7 +193,7 @@ fn delayed_synchronisation_waits_for_nothing() {
         route(weir, &origin, "limit-count", &with(limit.clone(), &single(&redis)));
     }
     let count = |id: &str| redis.cli(&["GET", &format!("plugin-limit-count:v1:delayed:{id}")]);
-    // What one gateway has let through counts at the other.
+    // Requests that one gateway has let through count at the other.
     let left: Vec<String> =
         (0..3).map(|_| remaining(&get_as(&gateways[0], "a")).unwrap().to_owned()).collect();
     assert_eq!(left, ["4", "3", "2"]);

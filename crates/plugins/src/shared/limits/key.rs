@@ -92,7 +92,7 @@ impl LimitKey {
     }
 }
 
-/// What keys in a shared store begin with: the object that the limit stands in and a checksum of its configuration, as in
+/// The beginning of keys in a shared store: the object that the limit stands in and a checksum of its configuration, as in
 /// APISIX. Gateways with the same configuration have the same prefix; passwords, which may change, are not part of it.
 pub(crate) fn shared_prefix(owner: &str, config: &Value) -> String {
     let mut counted = config.clone();

@@ -22,7 +22,7 @@ pub(crate) enum RedisError {
     Malformed {
         /// `HOST:PORT`.
         place: Box<str>,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: &'static str,
     },
     /// More commands wait for the server than a worker keeps.

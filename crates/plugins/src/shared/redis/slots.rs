@@ -37,7 +37,7 @@ pub(super) enum Redirection {
 }
 
 impl Redirection {
-    /// Reads an error; `answered_by` is the place of the node, whose host counts where none is named.
+    /// Reads an error; `answered_by` is the place of the node; its host counts where none is named.
     pub(super) fn parse(error: &str, answered_by: &str) -> Option<Redirection> {
         let mut words = error.split(' ');
         let kind = words.next()?;
