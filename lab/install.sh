@@ -10,8 +10,8 @@ set -euo pipefail
 declare -A packages=(
   # gcc builds the allocator and links, curl and certificates try the gateway out.
   [run]="gcc libc6-dev make curl ca-certificates"
-  # nginx, haproxy, etcd, slapd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages.
-  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client slapd"
+  # nginx, haproxy, etcd, Redis, slapd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages.
+  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client redis-server redis-sentinel redis-tools python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client slapd"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils nghttp2-client util-linux"
   # The fuzzer's engine is C++.

@@ -22,6 +22,9 @@ mod limit_count;
 #[cfg(test)]
 #[path = "../guide/maintenance.rs"]
 mod maintenance;
+mod limit_conn;
+mod limit_count;
+mod limit_req;
 mod mocking;
 mod multi_auth;
 mod opa;
@@ -64,7 +67,9 @@ pub const ALL: &[&PluginKind] = &[
     &forward_auth::KIND,
     &opa::KIND,
     &proxy_rewrite::KIND,
+    &limit_conn::KIND,
     &limit_count::KIND,
+    &limit_req::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
     &public_api::KIND,

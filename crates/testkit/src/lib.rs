@@ -1,5 +1,6 @@
 //! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, nginx,
 //! HAProxy, etcd, Pebble, OpenLDAP and Open Policy Agent beside it.
+//! HAProxy, etcd, Redis and Pebble beside it.
 //!
 //! The crate has threads, blocking sockets and an HTTP/1 reader of its own. It uses nothing of the gateway, because a
 //! peer with the same parser would have the same mistakes. Helpers panic with a message, because a test cannot handle
@@ -18,6 +19,7 @@ mod opa;
 mod origin;
 mod pebble;
 mod process;
+mod redis;
 mod relay;
 mod signal;
 mod slapd;
@@ -38,6 +40,7 @@ pub use nginx::Nginx;
 pub use opa::Opa;
 pub use origin::{Origin, Reply, Request, Step};
 pub use pebble::{Pebble, PebbleSettings};
+pub use redis::{Redis, RedisCluster, RedisSentinels};
 pub use relay::Relay;
 pub use signal::Signal;
 pub use slapd::Slapd;

@@ -20,5 +20,5 @@ pub use client::HttpClient;
 pub use destination::{Destination, check_uri};
 pub use error::{OutboundCause, OutboundError};
 pub use request::{OutboundLimits, OutboundRequest, OutboundResponse};
-pub use stream::{OutboundStream, StreamDestination};
+pub use stream::{OutboundStream, StreamDestination, StreamDestinations, check_place};
 pub use tls::OutboundTls;
