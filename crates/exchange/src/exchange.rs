@@ -288,6 +288,12 @@ impl Exchange {
         self.decision.upstream = Some(upstream);
     }
 
+    /// Whether the configuration of this request has the upstream.
+    pub fn has_upstream(&self, upstream: &UpstreamRef) -> bool {
+        let directory = self.decision.directory.as_ref();
+        directory.is_some_and(|directory| directory.has_upstream(upstream.identity()))
+    }
+
     /// Lets the attempts begin anew up to `count` times (at most [`FALLBACKS_MAX`]) once those that an upstream allows are
     /// used up, for a plugin that selects another upstream in
     /// [`Plugin::before_attempt`](crate::plugin::Plugin::before_attempt) then. A request that could do its work twice is not
@@ -313,10 +319,9 @@ impl Exchange {
         self.client.address
     }
 
-    /// Corrects the client's address; only for plugins that know which peers to trust.
-    pub fn set_client_address(&mut self, address: IpAddr) {
-        self.client.address = address;
-        self.client.port = None;
+    /// Corrects the client; only for plugins that know which peers to trust.
+    pub fn set_client(&mut self, client: ClientAddress) {
+        self.client = client;
     }
 
     /// Says that the `X-Real-IP` among the request's fields is not the client's, but to be sent as it is.

@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod cors;
+mod fault_injection;
 mod forward_auth;
 mod http_logger;
 mod ip_restriction;
@@ -11,17 +12,21 @@ mod limit_count;
 mod mocking;
 mod prometheus;
 mod proxy_rewrite;
+mod real_ip;
 mod redirect;
 mod referer_restriction;
 mod request_id;
 mod response_rewrite;
 mod shared;
+mod traffic_split;
 
 use exchange::plugin::PluginKind;
 
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
+    &real_ip::KIND,
     &request_id::KIND,
+    &fault_injection::KIND,
     &mocking::KIND,
     &cors::KIND,
     &ip_restriction::KIND,
@@ -30,6 +35,7 @@ pub const ALL: &[&PluginKind] = &[
     &forward_auth::KIND,
     &proxy_rewrite::KIND,
     &limit_count::KIND,
+    &traffic_split::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
     &prometheus::KIND,
