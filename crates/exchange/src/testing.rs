@@ -178,7 +178,7 @@ pub fn services() -> Services {
     Services::new(resolver, OutboundPolicy::default())
 }
 
-/// The values to build an instance with where no configuration is compiled: no other plugin is found, any upstream is accepted.
+/// The values to build an instance with where no configuration is compiled: every other plugin is as if switched off, any upstream is accepted.
 pub fn build<'a>(
     owner: &'a str,
     metadata: Option<&'a Value>,
@@ -191,8 +191,8 @@ pub fn build<'a>(
 struct NoAssembly;
 
 impl Assembly for NoAssembly {
-    fn plugin(&self, _: &str, _: u8, name: &str, _: &Value) -> Result<Option<Arc<Instance>>, String> {
-        Err(format!("unknown plugin [{name}]"))
+    fn plugin(&self, _: &str, _: u8, _: &str, _: &Value) -> Result<Option<Arc<Instance>>, String> {
+        Ok(None)
     }
 
     fn upstream(&self, _: &Arc<str>, _: &Value) -> Result<(), String> {

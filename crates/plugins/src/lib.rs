@@ -2,6 +2,8 @@
 //! its JSON Schema, its configuration, its compiled form, its behaviour, its tests. `ALL` is the only list of them.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod api_breaker;
+mod client_control;
 mod cors;
 mod fault_injection;
 mod forward_auth;
@@ -11,6 +13,8 @@ mod key_auth;
 mod limit_count;
 mod mocking;
 mod prometheus;
+mod proxy_buffering;
+mod proxy_control;
 mod proxy_rewrite;
 mod real_ip;
 mod redirect;
@@ -18,13 +22,18 @@ mod referer_restriction;
 mod request_id;
 mod response_rewrite;
 mod shared;
+mod traffic_label;
 mod traffic_split;
+mod workflow;
 
 use exchange::plugin::PluginKind;
 
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
     &real_ip::KIND,
+    &client_control::KIND,
+    &proxy_buffering::KIND,
+    &proxy_control::KIND,
     &request_id::KIND,
     &fault_injection::KIND,
     &mocking::KIND,
@@ -34,7 +43,10 @@ pub const ALL: &[&PluginKind] = &[
     &key_auth::KIND,
     &forward_auth::KIND,
     &proxy_rewrite::KIND,
+    &workflow::KIND,
+    &api_breaker::KIND,
     &limit_count::KIND,
+    &traffic_label::KIND,
     &traffic_split::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,

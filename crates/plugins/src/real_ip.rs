@@ -1,7 +1,7 @@
 //! # real-ip
 //!
 //! Takes the client's address from a field, an argument or another variable, for a gateway behind a proxy that the
-//! [setting](../reference/settings.md) `real_ip_from` does not cover. Later plugins, the upstream and the logs then see
+//! setting `real_ip_from` does not cover. Later plugins, the upstream and the logs then see
 //! that address.
 //!
 //! ```json
