@@ -57,6 +57,10 @@ impl Directory for TestDirectory {
     fn consumer_named(&self, username: &str) -> Option<&Arc<Consumer>> {
         self.named.iter().find(|consumer| &*consumer.username == username)
     }
+
+    fn has_upstream(&self, _: &str) -> bool {
+        false
+    }
 }
 
 impl Default for Scene {

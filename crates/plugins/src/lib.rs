@@ -9,6 +9,10 @@ mod attach_consumer_label;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod api_breaker;
+mod client_control;
+mod cors;
+mod fault_injection;
 mod forward_auth;
 mod hmac_auth;
 mod http_logger;
@@ -29,8 +33,11 @@ mod mocking;
 mod multi_auth;
 mod opa;
 mod prometheus;
+mod proxy_buffering;
+mod proxy_control;
 mod proxy_rewrite;
 mod public_api;
+mod real_ip;
 mod redirect;
 mod referer_restriction;
 mod request_id;
@@ -39,12 +46,20 @@ mod response_rewrite;
 mod shared;
 mod ua_restriction;
 mod uri_blocker;
+mod traffic_label;
+mod traffic_split;
+mod workflow;
 
 use exchange::plugin::PluginKind;
 
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
+    &real_ip::KIND,
+    &client_control::KIND,
+    &proxy_buffering::KIND,
+    &proxy_control::KIND,
     &request_id::KIND,
+    &fault_injection::KIND,
     &mocking::KIND,
     &batch_requests::KIND,
     &cors::KIND,
@@ -70,6 +85,11 @@ pub const ALL: &[&PluginKind] = &[
     &limit_conn::KIND,
     &limit_count::KIND,
     &limit_req::KIND,
+    &workflow::KIND,
+    &api_breaker::KIND,
+    &limit_count::KIND,
+    &traffic_label::KIND,
+    &traffic_split::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
     &public_api::KIND,

@@ -17,6 +17,9 @@ pub trait Directory {
 
     /// The consumer of that name, without any credential: an anonymous request counts as this one.
     fn consumer_named(&self, username: &str) -> Option<&Arc<Consumer>>;
+
+    /// Whether there is an upstream of this identity.
+    fn has_upstream(&self, identity: &str) -> bool;
 }
 
 /// The part of a route that plugins, variables, metrics and logs show.

@@ -315,6 +315,8 @@ mod tests {
             mode: Mode = Mode::Fast;
             /// The parts.
             parts: Option<Vec<Inner>>;
+            /// A keyword.
+            r#match: Option<bool>;
         }
         {"title": "A test"}
     }
@@ -335,12 +337,14 @@ mod tests {
                     "type": "string", "enum": ["fast", "slow"], "description": "How it runs.", "default": "fast",
                 },
                 "parts": {"type": "array", "items": inner, "description": "The parts."},
+                "match": {"type": "boolean", "description": "A keyword."},
             },
         });
         assert_eq!(Config::schema(), expected);
-        let config = Config::read(json!({"_meta": {}, "mode": "slow", "parts": [{"amount": 3}]})).unwrap();
+        let config = json!({"_meta": {}, "mode": "slow", "parts": [{"amount": 3}], "match": true});
+        let config = Config::read(config).unwrap();
         assert_eq!((&*config.name, config.mode), ("x", Mode::Slow));
-        let written = json!({"name": "x", "mode": "slow", "parts": [{"amount": 3}]});
+        let written = json!({"name": "x", "mode": "slow", "parts": [{"amount": 3}], "match": true});
         assert_eq!(config.write(), written);
         assert!(Config::read(json!({"parts": null})).unwrap().parts.is_none());
     }
