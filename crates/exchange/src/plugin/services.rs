@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
-use super::outbound::{Destination, OutboundPolicy, OutboundTls, StreamDestination};
+use super::outbound::{Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination};
 use super::service_thread::ServiceThread;
 use crate::overload;
 use net::endpoint::KeepAlive;
@@ -20,9 +20,9 @@ const SETTLE_POLL: Duration = Duration::from_millis(5);
 
 /// See the module.
 pub struct Services {
-    resolver: Resolver,
+    resolver: Arc<Resolver>,
     policy: Arc<OutboundPolicy>,
-    tls: ClientIdentities,
+    tls: Arc<ClientIdentities>,
     queues: Queues,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
@@ -32,9 +32,9 @@ impl Services {
     /// Services that look names up through `resolver`.
     pub fn new(resolver: Resolver, policy: OutboundPolicy) -> Services {
         Services {
-            resolver,
+            resolver: Arc::new(resolver),
             policy: Arc::new(policy),
-            tls: ClientIdentities::default(),
+            tls: Arc::default(),
             queues: Queues::default(),
             thread: Mutex::default(),
         }
@@ -43,7 +43,7 @@ impl Services {
     /// Opens TLS connections with `tls`, which says what is trusted; without this, the system's authorities are.
     #[must_use]
     pub fn with_tls(mut self, tls: ClientIdentities) -> Services {
-        self.tls = tls;
+        self.tls = Arc::new(tls);
         self
     }
 
@@ -74,6 +74,11 @@ impl Services {
         tls: &OutboundTls,
     ) -> Result<Destination, String> {
         Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// An opener of destinations that are known only while requests run, such as the endpoints of a discovery document.
+    pub fn opener(&self) -> DestinationOpener {
+        DestinationOpener::new(self.resolver.clone(), self.tls.clone(), self.policy.clone())
     }
 
     /// A destination for byte streams, `HOST:PORT`, in cleartext without `tls`; see [`super::outbound::StreamDestination`].
