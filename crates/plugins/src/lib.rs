@@ -10,6 +10,7 @@ mod ip_restriction;
 mod key_auth;
 mod limit_count;
 mod mocking;
+mod openid_connect;
 mod prometheus;
 mod proxy_rewrite;
 mod redirect;
@@ -27,6 +28,7 @@ pub const ALL: &[&PluginKind] = &[
     &cors::KIND,
     &ip_restriction::KIND,
     &referer_restriction::KIND,
+    &openid_connect::KIND,
     &basic_auth::KIND,
     &key_auth::KIND,
     &forward_auth::KIND,

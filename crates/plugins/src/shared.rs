@@ -1,11 +1,13 @@
 //! The parts that several plugins share: substitution by regular expression, attributes, operations on fields, percent-encoding,
 //! signed tokens, the entries and queues of loggers. It is no plugin and knows none.
 
+pub(crate) mod api_call;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
 pub(crate) mod batch;
 pub(crate) mod config;
 pub(crate) mod consumer;
+pub(crate) mod fetched;
 pub(crate) mod fields;
 #[allow(dead_code, unused_imports, reason = "the plugins that use all of it follow")]
 pub(crate) mod jwt;

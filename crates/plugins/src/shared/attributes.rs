@@ -80,7 +80,9 @@ macro_rules! attributes {
 
             fn write(&self) -> serde_json::Value {
                 use $crate::shared::attributes::Attribute;
-                serde_json::json!({ $(stringify!($field): Attribute::write(&self.$field)),* })
+                let mut written = serde_json::Map::new();
+                $(written.insert(stringify!($field).to_owned(), Attribute::write(&self.$field));)*
+                written.into()
             }
         }
     };
