@@ -32,6 +32,7 @@ mod limit_req;
 mod mocking;
 mod multi_auth;
 mod opa;
+mod openid_connect;
 mod prometheus;
 mod proxy_buffering;
 mod proxy_control;
@@ -70,6 +71,7 @@ pub const ALL: &[&PluginKind] = &[
     &csrf::KIND,
     &multi_auth::KIND,
     &hmac_auth::KIND,
+    &openid_connect::KIND,
     &basic_auth::KIND,
     &jwt_auth::KIND,
     &jwe_decrypt::KIND,

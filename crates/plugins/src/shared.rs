@@ -2,12 +2,14 @@
 //! signed tokens, the entries and queues of loggers. It is no plugin and knows none.
 //! the entries and queues of loggers, the keys and tables of limits, a client for Redis. It is no plugin and knows none.
 
+pub(crate) mod api_call;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
 pub(crate) mod batch;
 pub(crate) mod config;
 pub(crate) mod consumer;
 pub(crate) mod expression;
+pub(crate) mod fetched;
 pub(crate) mod fields;
 pub(crate) mod jwt;
 pub(crate) mod limits;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
-use super::outbound::{Destination, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations};
+use super::outbound::{
+    Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
+};
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
 use crate::overload;
@@ -82,6 +84,11 @@ impl Services {
         tls: &OutboundTls,
     ) -> Result<Destination, String> {
         Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// An opener of destinations that are known only while requests run, such as the endpoints of a discovery document.
+    pub fn opener(&self) -> DestinationOpener {
+        DestinationOpener::new(self.resolver.clone(), self.tls.clone(), self.policy.clone())
     }
 
     /// A destination for byte streams, `HOST:PORT`, in cleartext without `tls`; see [`super::outbound::StreamDestination`].

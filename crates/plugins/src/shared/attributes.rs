@@ -83,9 +83,12 @@ macro_rules! attributes {
 
             fn write(&self) -> serde_json::Value {
                 use $crate::shared::attributes::Attribute;
-                serde_json::json!({ $(
-                    ($crate::shared::attributes::attribute_name(stringify!($field))): Attribute::write(&self.$field)
-                ),* })
+                let mut written = serde_json::Map::new();
+                $(written.insert(
+                    $crate::shared::attributes::attribute_name(stringify!($field)).to_owned(),
+                    Attribute::write(&self.$field),
+                );)*
+                written.into()
             }
         }
     };

@@ -49,6 +49,7 @@ mod man;
 mod names;
 mod observability;
 mod openapi;
+mod openid_connect;
 mod outliers;
 mod packaging;
 mod patterns;
