@@ -2,16 +2,15 @@
 //! its JSON Schema, its configuration, its compiled form, its behaviour, its tests. `ALL` is the only list of them.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod batch_requests;
-mod basic_auth;
 mod acl;
+mod api_breaker;
 mod attach_consumer_label;
+mod basic_auth;
+mod batch_requests;
+mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
-mod api_breaker;
-mod client_control;
-mod cors;
 mod fault_injection;
 mod forward_auth;
 mod hmac_auth;
@@ -21,14 +20,13 @@ mod jwe_decrypt;
 mod jwt_auth;
 mod key_auth;
 mod ldap_auth;
+mod limit_conn;
 mod limit_count;
+mod limit_req;
 /// The example of docs/guide/writing-a-plugin.md.
 #[cfg(test)]
 #[path = "../guide/maintenance.rs"]
 mod maintenance;
-mod limit_conn;
-mod limit_count;
-mod limit_req;
 mod mocking;
 mod multi_auth;
 mod opa;
@@ -45,10 +43,10 @@ mod request_id;
 mod request_validation;
 mod response_rewrite;
 mod shared;
-mod ua_restriction;
-mod uri_blocker;
 mod traffic_label;
 mod traffic_split;
+mod ua_restriction;
+mod uri_blocker;
 mod workflow;
 
 use exchange::plugin::PluginKind;
@@ -67,16 +65,16 @@ pub const ALL: &[&PluginKind] = &[
     &ip_restriction::KIND,
     &ua_restriction::KIND,
     &referer_restriction::KIND,
-    &request_validation::KIND,
     &csrf::KIND,
+    &uri_blocker::KIND,
+    &request_validation::KIND,
     &multi_auth::KIND,
-    &hmac_auth::KIND,
     &openid_connect::KIND,
+    &ldap_auth::KIND,
+    &hmac_auth::KIND,
     &basic_auth::KIND,
     &jwt_auth::KIND,
     &jwe_decrypt::KIND,
-    &uri_blocker::KIND,
-    &ldap_auth::KIND,
     &key_auth::KIND,
     &acl::KIND,
     &consumer_restriction::KIND,
@@ -84,12 +82,11 @@ pub const ALL: &[&PluginKind] = &[
     &forward_auth::KIND,
     &opa::KIND,
     &proxy_rewrite::KIND,
+    &workflow::KIND,
+    &api_breaker::KIND,
     &limit_conn::KIND,
     &limit_count::KIND,
     &limit_req::KIND,
-    &workflow::KIND,
-    &api_breaker::KIND,
-    &limit_count::KIND,
     &traffic_label::KIND,
     &traffic_split::KIND,
     &redirect::KIND,
