@@ -72,9 +72,9 @@ impl Bench {
         Bench { kind, plugin, scene, row, _held: (states, services) }
     }
 
-    fn exchanges(&mut self) -> Vec<Box<Exchange>> {
-        let mut exchanges: Vec<Box<Exchange>> =
-            (0..REQUESTS).map(|_| self.scene.exchange(self.row.request.as_bytes())).collect();
+    fn exchanges(&mut self) -> Vec<Exchange> {
+        let mut exchanges: Vec<Exchange> =
+            (0..REQUESTS).map(|_| *self.scene.exchange(self.row.request.as_bytes())).collect();
         for exchange in &mut exchanges {
             respond(exchange, 200, &[("Content-Type", "text/html"), ("Content-Length", "1024")]);
             exchange.instance = 1;
@@ -173,7 +173,7 @@ fn in_event_loop<T>(work: impl Future<Output = T>) -> T {
 }
 
 #[inline(never)]
-fn measured_window(bench: &Bench, exchanges: &mut [Box<Exchange>]) -> End {
+fn measured_window(bench: &Bench, exchanges: &mut [Exchange]) -> End {
     let mut end = End::Continues;
     for exchange in exchanges {
         end = once(bench, exchange);

@@ -87,7 +87,7 @@ fn batch_is_answered_with_all_responses() {
 }
 
 #[test]
-fn inner_requests_are_authenticated_and_limited() {
+fn check_38_batch_is_authenticated_and_limited() {
     let stage = Stage::new(&[]);
     stage.route("key", "/key", json!({"key-auth": {}}));
     let limit = json!({"limit-count": {"count": 3, "time_window": 3600, "rejected_code": 429}});
@@ -101,7 +101,7 @@ fn inner_requests_are_authenticated_and_limited() {
 }
 
 #[test]
-fn inner_requests_keep_the_address_of_the_client() {
+fn check_38_batch_keeps_the_address_of_its_client() {
     let stage = Stage::new(&["--real-ip-from", "127.0.0.0/8"]);
     stage.route("a", "/a", json!({"ip-restriction": {"whitelist": ["10.1.2.3"]}}));
     let from = [("X-Real-IP", "10.1.2.3")];
@@ -117,7 +117,7 @@ fn inner_requests_keep_the_address_of_the_client() {
 }
 
 #[test]
-fn endpoints_are_out_of_reach_of_batches_and_paths() {
+fn check_38_batch_reaches_no_endpoint_of_a_plugin() {
     let stage = Stage::new(&[]);
     stage.weir.put("routes/all", json!({"uri": "/apisix/*", "plugins": {"public-api": {}}}));
     assert_eq!(statuses(&stage.batch(&[], &["/batch", "/apisix/batch-requests"])), [404, 404]);
