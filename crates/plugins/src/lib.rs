@@ -2,6 +2,7 @@
 //! its JSON Schema, its configuration, its compiled form, its behaviour, its tests. `ALL` is the only list of them.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod authz_keycloak;
 mod basic_auth;
 mod cors;
 mod forward_auth;
@@ -32,6 +33,7 @@ pub const ALL: &[&PluginKind] = &[
     &basic_auth::KIND,
     &key_auth::KIND,
     &forward_auth::KIND,
+    &authz_keycloak::KIND,
     &proxy_rewrite::KIND,
     &limit_count::KIND,
     &redirect::KIND,

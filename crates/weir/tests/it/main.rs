@@ -7,6 +7,7 @@ mod admin_https;
 mod admin_settings;
 mod apisix_config;
 mod authorization;
+mod authz_keycloak;
 mod auto_routes;
 mod binary_upgrade;
 mod bodies;
