@@ -25,6 +25,7 @@ use std::sync::Arc;
 use message::{FieldError, RequestHead, ResponseHead};
 use router::Params;
 use router::vars::GaveUp;
+use serde_json::{Map, Value as Json};
 
 pub use address::Address;
 pub use attempt::{Attempt, Attempts};
@@ -115,6 +116,8 @@ pub struct Decision {
     pub route: Option<u32>,
     /// The authenticated consumer.
     pub consumer: Option<Arc<Consumer>>,
+    /// The claims of the token that the request was authenticated by, where a plugin keeps them for others.
+    pub claims: Option<Rc<Map<String, Json>>>,
     /// The upstream that a plugin selected in place of the route's.
     pub upstream: Option<UpstreamRef>,
     /// How often the attempts may begin anew once those of an upstream are used up.

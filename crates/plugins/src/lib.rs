@@ -5,13 +5,18 @@
 mod authz_keycloak;
 mod basic_auth;
 mod cors;
+mod csrf;
 mod forward_auth;
+mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
+mod jwe_decrypt;
+mod jwt_auth;
 mod key_auth;
 mod limit_count;
 mod mocking;
 mod openid_connect;
+mod multi_auth;
 mod prometheus;
 mod proxy_rewrite;
 mod redirect;
@@ -30,7 +35,12 @@ pub const ALL: &[&PluginKind] = &[
     &ip_restriction::KIND,
     &referer_restriction::KIND,
     &openid_connect::KIND,
+    &csrf::KIND,
+    &multi_auth::KIND,
+    &hmac_auth::KIND,
     &basic_auth::KIND,
+    &jwt_auth::KIND,
+    &jwe_decrypt::KIND,
     &key_auth::KIND,
     &forward_auth::KIND,
     &authz_keycloak::KIND,
@@ -46,7 +56,7 @@ pub const ALL: &[&PluginKind] = &[
 mod tests {
     use std::collections::BTreeSet;
 
-    use exchange::testing::accepts;
+    use exchange::testing::{accepts, know};
     use model::catalog::{Catalog, SchemaType};
     use serde_json::Value;
 
@@ -77,6 +87,7 @@ mod tests {
     /// Removes one letter of every attribute of every plugin; each is refused, and the message names the right one.
     #[test]
     fn misspelt_attribute_is_refused_with_nearest() {
+        know(ALL);
         for kind in ALL {
             let mut uses = vec![(SchemaType::Plugin, (kind.schema)(), example(kind))];
             if let Some(schema) = kind.consumer_schema {
@@ -103,6 +114,7 @@ mod tests {
     /// An unknown field in any object of a configuration is refused by the schema, or taken out before the plugin sees it.
     #[test]
     fn accepted_unknown_fields_reach_no_plugin() {
+        know(ALL);
         let catalog = Catalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
         let key = model::Key::new(model::Kind::Route, "r").unwrap();
         for kind in ALL {
@@ -196,6 +208,7 @@ mod tests {
 
     #[test]
     fn every_plugin_documents_a_valid_example() {
+        know(ALL);
         for kind in ALL {
             assert_eq!(kind.documentation.lines().next(), Some(format!("//! # {}", kind.name).as_str()));
             let example = example(kind);

@@ -9,7 +9,6 @@ pub(crate) mod config;
 pub(crate) mod consumer;
 pub(crate) mod fetched;
 pub(crate) mod fields;
-#[allow(dead_code, unused_imports, reason = "the plugins that use all of it follow")]
 pub(crate) mod jwt;
 pub(crate) mod log_entry;
 pub(crate) mod query;

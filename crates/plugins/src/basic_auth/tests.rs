@@ -106,7 +106,7 @@ fn anonymous_requests_count_as_their_consumer() {
     check(anonymous.clone(), "", Ok("guest"));
     check(anonymous.clone(), &basic("foo:wrong"), Ok("guest"));
     check(anonymous, &basic("foo:bar"), Ok("jack"));
-    check(json!({"anonymous_consumer": "nobody"}), "", Err("Invalid user authorization"));
+    check(json!({"anonymous_consumer": "missing"}), "", Err("Invalid user authorization"));
 }
 
 #[test]

@@ -45,6 +45,13 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// The message to the client.
+    pub(crate) const fn message(&self) -> &'static str {
+        self.message
+    }
+}
+
 impl Authentication {
     /// Refusals name `scheme` and `realm`; with `anonymous_consumer` requests without a good credential count as its requests.
     pub(crate) fn new(scheme: &str, realm: &str, anonymous_consumer: Option<Box<str>>) -> Authentication {

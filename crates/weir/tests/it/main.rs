@@ -6,6 +6,7 @@ mod admin;
 mod admin_https;
 mod admin_settings;
 mod apisix_config;
+mod authentication;
 mod authorization;
 mod authz_keycloak;
 mod auto_routes;

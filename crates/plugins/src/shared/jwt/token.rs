@@ -1,6 +1,7 @@
 //! A token in compact form, read within limits. Reading verifies nothing: see [`super::VerifiedTokens`].
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value};
@@ -17,9 +18,10 @@ pub(crate) struct Token {
     /// The algorithm that the header names; none for `none` and for unknown names, which no key verifies.
     pub(super) algorithm: Option<Algorithm>,
     /// The key id of the header.
+    #[allow(dead_code, reason = "for plugins with more than one key")]
     pub(crate) key_id: Option<Box<str>>,
     /// The claims, an object. Not to be trusted before the token is verified.
-    pub(crate) claims: Map<String, Value>,
+    pub(crate) claims: Rc<Map<String, Value>>,
     /// Bytes of the token that are signed.
     pub(super) signed_bytes: usize,
     pub(super) signature: Box<[u8]>,
@@ -117,7 +119,7 @@ impl Token {
         Ok(Token {
             algorithm: Algorithm::from_name(name),
             key_id: header.get("kid").and_then(Value::as_str).map(Into::into),
-            claims: object(&decode(claims)?).ok_or(TokenFault::Claims)?,
+            claims: Rc::new(object(&decode(claims)?).ok_or(TokenFault::Claims)?),
             signed_bytes,
             signature: decode(signature)?.into(),
             digest,
