@@ -61,8 +61,8 @@ impl<T> Fetched<T> {
     ) -> Result<Option<Arc<T>>, Arc<str>> {
         let _turn = self.turn.lock().await;
         match self.younger_than(u64::MAX) {
-            Some(kept) if !Arc::ptr_eq(&kept, known) => return Ok(Some(kept)),
-            _ if self.younger_than(min_age_ms).is_some() => return Ok(None),
+            Some(kept) if !Arc::ptr_eq(&kept, known) => Ok(Some(kept)),
+            _ if self.younger_than(min_age_ms).is_some() => Ok(None),
             _ => self.fetch(fetch).await.map(Some),
         }
     }
