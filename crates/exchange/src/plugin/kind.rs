@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use message::Method;
 use model::catalog::{CheckRunning, PluginInfo, RunPolicy, Subsystem};
 use serde_json::Value;
 
@@ -13,6 +14,15 @@ use super::stream;
 
 /// A check of a configuration against the state of running instances; the error is a sentence.
 pub type CheckAmong = fn(&StateRegistry, &Value) -> Result<(), String>;
+
+/// An endpoint of a plugin. It is reached only through a route with `public-api`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PluginApi {
+    /// The method.
+    pub method: Method,
+    /// The path.
+    pub path: &'static str,
+}
 
 /// Compiles a consumer's checked configuration once, for use at each request; the error is a sentence.
 pub type CompileCredential = fn(&Value) -> Result<Arc<dyn Any + Send + Sync>, String>;
@@ -52,6 +62,10 @@ pub struct PluginKind {
     pub build: BuildPlugin,
     /// Its part at layer 4; none if it is for HTTP alone.
     pub stream: Option<stream::StreamKind>,
+    /// Its endpoints, which a route with `public-api` serves.
+    pub apis: &'static [PluginApi],
+    /// Other plugins that its instances are built with, and so with their metadata: a change of it builds them anew.
+    pub parts: &'static [&'static str],
     /// The module documentation, for the reference page.
     pub documentation: &'static str,
 }
@@ -82,6 +96,8 @@ impl PluginKind {
             compile_credential: None,
             build,
             stream: None,
+            apis: &[],
+            parts: &[],
             documentation: "",
         }
     }
@@ -145,6 +161,18 @@ impl PluginKind {
     #[must_use]
     pub const fn on_streams(self, stream: stream::StreamKind) -> PluginKind {
         PluginKind { stream: Some(stream), ..self }
+    }
+
+    /// Has these endpoints; [`Plugin::api`](super::Plugin::api) serves them.
+    #[must_use]
+    pub const fn with_apis(self, apis: &'static [PluginApi]) -> PluginKind {
+        PluginKind { apis, ..self }
+    }
+
+    /// Is built with instances of these plugins.
+    #[must_use]
+    pub const fn with_parts(self, parts: &'static [&'static str]) -> PluginKind {
+        PluginKind { parts, ..self }
     }
 
     /// Has this source text; its module documentation is the plugin's reference page.

@@ -22,5 +22,5 @@ pub use destination::{Destination, check_uri};
 pub use error::{OutboundCause, OutboundError};
 pub use opener::DestinationOpener;
 pub use request::{OutboundLimits, OutboundRequest, OutboundResponse};
-pub use stream::{OutboundStream, StreamDestination};
+pub use stream::{OutboundStream, StreamDestination, StreamDestinations, check_place};
 pub use tls::OutboundTls;

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
-use super::outbound::{Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination};
+use super::outbound::{
+    Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
+};
+use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
 use crate::overload;
 use net::endpoint::KeepAlive;
@@ -24,6 +27,7 @@ pub struct Services {
     policy: Arc<OutboundPolicy>,
     tls: Arc<ClientIdentities>,
     queues: Queues,
+    scrapes: Arc<Scrapes>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -36,6 +40,7 @@ impl Services {
             policy: Arc::new(policy),
             tls: Arc::default(),
             queues: Queues::default(),
+            scrapes: Arc::default(),
             thread: Mutex::default(),
         }
     }
@@ -50,6 +55,11 @@ impl Services {
     /// The TLS identities of connections to upstreams and destinations.
     pub fn tls(&self) -> &ClientIdentities {
         &self.tls
+    }
+
+    /// The metrics of the instance.
+    pub fn scrapes(&self) -> &Arc<Scrapes> {
+        &self.scrapes
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.
@@ -91,6 +101,12 @@ impl Services {
         tls: Option<&OutboundTls>,
     ) -> Result<StreamDestination, String> {
         StreamDestination::new(place, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// Makes destinations for byte streams later on: for servers that are known only once another one names them, such as
+    /// the nodes of a cluster. They are in cleartext without `tls`.
+    pub fn stream_destinations(&self, tls: Option<OutboundTls>) -> StreamDestinations {
+        StreamDestinations::new(tls, self.tls.clone(), self.resolver.clone(), self.policy.clone())
     }
 
     /// A queue that sends its batches to `sink`, on the service thread. When the last holder lets it go, what it still holds

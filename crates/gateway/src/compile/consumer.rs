@@ -16,7 +16,7 @@ use crate::runtime::ConsumerPlugins;
 use exchange::exchange::Consumer;
 use exchange::failure::Cause;
 use exchange::failure::Unavailable;
-fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &Key) -> Option<&'s Arc<Object>> {
+pub(super) fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &Key) -> Option<&'s Arc<Object>> {
     snapshot.get(key).or_else(|| Some(snapshot.closed(key)?.0))
 }
 
@@ -68,6 +68,7 @@ impl Compiler {
             group_id: group.as_ref().map(|group| group.id.clone()),
             credential_id,
             labels: written.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            written: object.written.text.clone(),
             auth_conf: config.clone(),
             compiled: None,
             bulkhead: bulkhead.clone(),

@@ -239,6 +239,8 @@ const TRAILER_MARK: PluginKind = PluginKind {
     check_metadata: |_| Ok(()),
     build: |_, _| Ok(Arc::new(TrailerMark)),
     stream: None,
+    apis: &[],
+    parts: &[],
     documentation: "",
 };
 

@@ -157,6 +157,8 @@ const fn kind(
         check_metadata: |_| Ok(()),
         build,
         stream: None,
+        apis: &[],
+        parts: &[],
         documentation: "",
     }
 }

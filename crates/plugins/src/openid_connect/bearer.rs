@@ -105,7 +105,7 @@ impl OpenidConnect {
             ClaimRules { leeway_s: self.config.iat_slack, issuers: &issuers, ..ClaimRules::default() };
         let checked = rules.check(&token.claims, now_s);
         checked.map_err(|fault| Refusal::told(format!("jwt verification failed: {}", fault.reason())))?;
-        Ok((*token.claims).clone())
+        Ok(Map::clone(&token.claims))
     }
 
     /// The issuers whose tokens are accepted.

@@ -52,7 +52,7 @@ impl OpenidConnect {
             slack_s: self.config.iat_slack,
         };
         rules.check(&token.claims, now_s)?;
-        Ok((*token.claims).clone())
+        Ok(Map::clone(&token.claims))
     }
 }
 

@@ -44,6 +44,8 @@ static COUNTED: PluginKind = PluginKind {
         Ok(Arc::new(ConnectionGuard))
     },
     stream: None,
+    apis: &[],
+    parts: &[],
     documentation: "",
 };
 
