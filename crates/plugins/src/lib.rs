@@ -2,10 +2,10 @@
 //! its JSON Schema, its configuration, its compiled form, its behaviour, its tests. `ALL` is the only list of them.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod authz_keycloak;
 mod acl;
 mod api_breaker;
 mod attach_consumer_label;
+mod authz_keycloak;
 mod basic_auth;
 mod batch_requests;
 mod client_control;
@@ -81,8 +81,8 @@ pub const ALL: &[&PluginKind] = &[
     &consumer_restriction::KIND,
     &attach_consumer_label::KIND,
     &forward_auth::KIND,
-    &authz_keycloak::KIND,
     &opa::KIND,
+    &authz_keycloak::KIND,
     &proxy_rewrite::KIND,
     &workflow::KIND,
     &api_breaker::KIND,

@@ -40,7 +40,7 @@ pub(super) struct Server {
     found: Arc<Found>,
 }
 
-/// What was fetched; outlives configuration changes that do not concern it.
+/// The fetched endpoints and token; outlives configuration changes that do not concern it.
 #[derive(Default)]
 struct Found {
     endpoints: Fetched<Endpoints>,

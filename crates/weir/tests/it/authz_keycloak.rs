@@ -105,7 +105,7 @@ fn keycloak_policies_decide_by_path_and_method() {
 }
 
 #[test]
-fn keycloak_refuses_bad_tokens_and_hands_out_good_ones() {
+fn keycloak_refuses_bad_tokens_and_hands_out_good() {
     let (_, mut plugin) = realm("tokens");
     let stage = Stage::new();
     plugin["permissions"] = json!(["course#GET"]);
