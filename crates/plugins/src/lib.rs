@@ -5,6 +5,7 @@
 mod acl;
 mod api_breaker;
 mod attach_consumer_label;
+mod authz_keycloak;
 mod basic_auth;
 mod batch_requests;
 mod client_control;
@@ -81,6 +82,7 @@ pub const ALL: &[&PluginKind] = &[
     &attach_consumer_label::KIND,
     &forward_auth::KIND,
     &opa::KIND,
+    &authz_keycloak::KIND,
     &proxy_rewrite::KIND,
     &workflow::KIND,
     &api_breaker::KIND,

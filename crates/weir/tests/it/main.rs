@@ -9,6 +9,7 @@ mod apisix_config;
 mod authentication;
 mod authorization;
 mod authorization_plugins;
+mod authz_keycloak;
 mod auto_routes;
 mod batch_requests;
 mod binary_upgrade;
