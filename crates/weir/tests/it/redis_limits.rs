@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::{
-    Certificates, Origin, Redis, RedisCluster, RedisSentinels, Reply, Response, Signal, Step, Weir,
+    Certificates, Client, Origin, Redis, RedisCluster, RedisSentinels, Reply, Response, Signal, Step, Weir,
     wait_until,
 };
 
@@ -149,6 +149,12 @@ fn redis_that_is_gone_fails_closed_until_it_is_back() {
         wait_until("requests are counted again", || weir.get("/").status == 200);
     }
     wait_until_told(&weir, "requests cannot be counted in Redis");
+    let metrics = Client::connect(weir.address("metrics")).get("/apisix/prometheus/metrics").text();
+    for plugin in ["limit-count", "limit-req", "limit-conn"] {
+        let series = format!("weir_plugin_call_failures_total{{plugin=\"{plugin}\"}} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&series));
+        assert!(value.is_some_and(|value| value != "0"), "{plugin}: {value:?}");
+    }
 }
 
 #[test]
