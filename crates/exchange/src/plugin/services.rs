@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::call_failures::{AllCallFailures, CallFailures};
-use super::outbound::{Destination, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations};
+use super::outbound::{
+    Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
+};
+use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
 use crate::overload;
 use net::endpoint::KeepAlive;
@@ -26,6 +29,7 @@ pub struct Services {
     tls: Arc<ClientIdentities>,
     queues: Queues,
     failures: AllCallFailures,
+    scrapes: Arc<Scrapes>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -39,6 +43,7 @@ impl Services {
             tls: Arc::default(),
             queues: Queues::default(),
             failures: AllCallFailures::default(),
+            scrapes: Arc::default(),
             thread: Mutex::default(),
         }
     }
@@ -53,6 +58,11 @@ impl Services {
     /// The TLS identities of connections to upstreams and destinations.
     pub fn tls(&self) -> &ClientIdentities {
         &self.tls
+    }
+
+    /// The metrics of the instance.
+    pub fn scrapes(&self) -> &Arc<Scrapes> {
+        &self.scrapes
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.
@@ -77,6 +87,11 @@ impl Services {
         tls: &OutboundTls,
     ) -> Result<Destination, String> {
         Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// An opener of destinations that are known only while requests run, such as the endpoints of a discovery document.
+    pub fn opener(&self) -> DestinationOpener {
+        DestinationOpener::new(self.resolver.clone(), self.tls.clone(), self.policy.clone())
     }
 
     /// A destination for byte streams, `HOST:PORT`, in cleartext without `tls`; see [`super::outbound::StreamDestination`].

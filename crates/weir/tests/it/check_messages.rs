@@ -51,8 +51,8 @@ fn names_and_kinds() {
         "5: routes[0].plugins.limit-counts: unknown plugin [limit-counts]; did you mean `limit-count`?",
     );
     fault(
-        &route("plugins: {jwt-auth: {}}"),
-        "5: routes[0].plugins.jwt-auth: unknown plugin [jwt-auth]: APISIX has it, this version of Weir has not",
+        &route("plugins: {saml-auth: {}}"),
+        "5: routes[0].plugins.saml-auth: unknown plugin [saml-auth]: APISIX has it, this version of Weir has not",
     );
     fault("admn: 127.0.0.1:9180\n", "1: admn: no such setting; did you mean `admin`?");
     fault(
