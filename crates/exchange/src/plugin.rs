@@ -17,6 +17,7 @@
 
 pub mod batch;
 mod build;
+pub mod call_failures;
 pub mod chain;
 mod kind;
 pub mod ordered;
