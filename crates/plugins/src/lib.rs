@@ -15,6 +15,7 @@ mod mocking;
 mod prometheus;
 mod proxy_buffering;
 mod proxy_control;
+mod proxy_mirror;
 mod proxy_rewrite;
 mod real_ip;
 mod redirect;
@@ -42,6 +43,7 @@ pub const ALL: &[&PluginKind] = &[
     &referer_restriction::KIND,
     &key_auth::KIND,
     &forward_auth::KIND,
+    &proxy_mirror::KIND,
     &proxy_rewrite::KIND,
     &workflow::KIND,
     &api_breaker::KIND,

@@ -14,7 +14,7 @@ use super::connection::Connection;
 use super::destination::Destination;
 use super::error::{OutboundCause, OutboundError};
 use super::open::{Failed, open, within};
-use super::request::{OutboundLimits, OutboundRequest, OutboundResponse};
+use super::request::{CopiedLine, OutboundLimits, OutboundRequest, OutboundResponse};
 use net::endpoint::Endpoint;
 use net::env;
 use net::nodes::NodeSet;
@@ -49,7 +49,21 @@ impl HttpClient {
         request: &OutboundRequest,
         limits: &OutboundLimits,
     ) -> Result<OutboundResponse, OutboundError> {
-        let head = head(destination, request)?;
+        self.send_to(destination, destination.target(), request, limits).await
+    }
+
+    /// As [`HttpClient::send`], with `target` (path and query) in place of that of the destination's URI.
+    ///
+    /// # Errors
+    /// As [`HttpClient::send`]; a target that cannot stand in a request line is one.
+    pub async fn send_to(
+        &self,
+        destination: &Destination,
+        target: &str,
+        request: &OutboundRequest,
+        limits: &OutboundLimits,
+    ) -> Result<OutboundResponse, OutboundError> {
+        let head = head(destination, target, request)?;
         let nodes = destination.nodes()?;
         let call = self.to_any(&nodes, destination.host(), request, &head, limits);
         let failed = match within(limits.total_timeout_ms, call).await {
@@ -166,6 +180,35 @@ impl HttpClient {
         }
     }
 
+    /// Sends a copy of a client's request: as [`HttpClient::send_to`], with the client's method and Host.
+    ///
+    /// # Errors
+    /// As [`HttpClient::send_to`].
+    pub async fn send_copy(
+        &self,
+        destination: &Destination,
+        copy: &CopiedLine,
+        request: &OutboundRequest,
+        limits: &OutboundLimits,
+    ) -> Result<OutboundResponse, OutboundError> {
+        let cannot = |what: &dyn std::fmt::Display| {
+            destination.error(OutboundCause::BadRequest, format!("the request cannot be written: {what}"))
+        };
+        let mut head = head(destination, &copy.target, request)?;
+        *head.method_mut() = http::Method::from_bytes(&copy.method).map_err(|error| cannot(&error))?;
+        let host = HeaderValue::from_bytes(&copy.host).map_err(|error| cannot(&error))?;
+        head.headers_mut().insert(header::HOST, host);
+        let nodes = destination.nodes()?;
+        let call = self.to_any(&nodes, destination.host(), request, &head, limits);
+        match within(limits.total_timeout_ms, call).await {
+            Some(result) => result.map_err(|failed| destination.error(failed.0, failed.1)),
+            None => {
+                let detail = format!("no whole answer within {} ms", limits.total_timeout_ms);
+                Err(destination.error(OutboundCause::Timeout, detail))
+            }
+        }
+    }
+
     /// Closes what has been idle for too long or was closed by its peer.
     pub fn sweep(&self) {
         let now_ms = now_ms();
@@ -234,13 +277,17 @@ fn now_ms() -> u64 {
 }
 
 /// The request's head as the library wants it.
-fn head(destination: &Destination, request: &OutboundRequest) -> Result<http::Request<()>, OutboundError> {
+fn head(
+    destination: &Destination,
+    target: &str,
+    request: &OutboundRequest,
+) -> Result<http::Request<()>, OutboundError> {
     let cannot = |what: &dyn std::fmt::Display| {
         destination.error(OutboundCause::BadRequest, format!("the request cannot be written: {what}"))
     };
     let mut head = http::Request::builder()
         .method(request.method.as_str())
-        .uri(destination.target())
+        .uri(target)
         .body(())
         .map_err(|error| cannot(&error))?;
     let fields = head.headers_mut();
