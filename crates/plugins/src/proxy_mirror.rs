@@ -21,9 +21,9 @@
 //! request is forwarded. One with a body is sent after the response, because the body is kept while it passes by: up to 1
 //! MiB; a request with a longer body, or with one that did not arrive whole, is not copied.
 //!
-//! **Limits.** A copy may take 5 seconds to connect and 60 in all. A worker has at most 256 copies with 32 MiB of bodies
-//! under way; further ones are dropped. The error log reports copies that were dropped or failed, with their number, in
-//! one line a second at most for each instance.
+//! **Limits.** A copy may take 5 seconds to connect and 60 in all. At most 256 copies of an instance, and on a worker
+//! copies with 32 MiB of bodies, are under way; further ones are dropped. The error log reports copies that were dropped
+//! or failed, with their number, in one line a second at most for each instance.
 
 mod in_flight;
 
@@ -43,7 +43,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
-use in_flight::InFlight;
+use in_flight::{Bodies, Copies, Place};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -89,6 +89,7 @@ struct ProxyMirror {
 /// The server that receives copies, shared by the instance and the copies under way.
 struct Mirror {
     destination: Destination,
+    copies: Arc<Copies>,
     pace: Pace,
 }
 
@@ -119,7 +120,11 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         path: config.path.map(Into::into),
         path_mode: config.path_concat_mode,
         sample_ratio: config.sample_ratio,
-        mirror: Arc::new(Mirror { destination, pace: Pace::every_ms(LOG_INTERVAL_MS) }),
+        mirror: Arc::new(Mirror {
+            destination,
+            copies: Arc::default(),
+            pace: Pace::every_ms(LOG_INTERVAL_MS),
+        }),
     }))
 }
 
@@ -140,9 +145,9 @@ impl ProxyMirror {
 
     fn send(&self, exchange: &Exchange, target: String, body: Vec<u8>) {
         let local = exchange.local().clone();
-        let in_flight = local.resource(InFlight::default);
-        let Some(place) = in_flight.enter(body.len()) else {
-            return self.mirror.report(&local, &"too many copies are under way on this worker");
+        let bodies = local.resource(Bodies::default);
+        let Some(place) = Place::take(&self.mirror.copies, &bodies, body.len()) else {
+            return self.mirror.report(&local, &"too many copies are under way");
         };
         let request = &exchange.request;
         let line = CopiedLine {

@@ -16,9 +16,9 @@ mod tls;
 
 pub use model::outbound::OutboundPolicy;
 
-pub use client::HttpClient;
+pub use client::{CopiedLine, HttpClient};
 pub use destination::{Destination, check_uri};
 pub use error::{OutboundCause, OutboundError};
-pub use request::{CopiedLine, OutboundLimits, OutboundRequest, OutboundResponse};
+pub use request::{OutboundLimits, OutboundRequest, OutboundResponse};
 pub use stream::{OutboundStream, StreamDestination};
 pub use tls::OutboundTls;

@@ -1,43 +1,48 @@
-//! The copies that are under way on one worker, and their limits. It sends none.
+//! The limits of copies that are under way: their number at one mirror, so that a silent one does not keep others from
+//! getting copies, and the bytes that a worker holds for all of them. It sends none.
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Copies under way on a worker: a mirror that does not answer holds each for a minute.
+/// Copies under way to one mirror, of all workers: a mirror that does not answer holds each for a minute.
 const COPIES_MAX: usize = 256;
-/// Bytes of their bodies.
+/// Bytes of the bodies of all copies under way on one worker.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// The copies of one worker.
+/// The copies of one mirror.
 #[derive(Default)]
-pub(super) struct InFlight {
-    copies: Cell<usize>,
-    bytes: Cell<usize>,
-}
+pub(super) struct Copies(AtomicUsize);
+
+/// The bytes of one worker.
+#[derive(Default)]
+pub(super) struct Bodies(Cell<usize>);
 
 /// The place of one copy, until it is dropped.
 pub(super) struct Place {
-    in_flight: Rc<InFlight>,
+    copies: Arc<Copies>,
+    bodies: Rc<Bodies>,
     bytes: usize,
 }
 
-impl InFlight {
+impl Place {
     /// A place for a copy with a body of so many bytes; `None` if there is none left.
-    pub(super) fn enter(self: &Rc<Self>, bytes: usize) -> Option<Place> {
-        if self.copies.get() >= COPIES_MAX || self.bytes.get() + bytes > BYTES_MAX {
+    pub(super) fn take(copies: &Arc<Copies>, bodies: &Rc<Bodies>, bytes: usize) -> Option<Place> {
+        if bodies.0.get() + bytes > BYTES_MAX {
             return None;
         }
-        self.copies.set(self.copies.get() + 1);
-        self.bytes.set(self.bytes.get() + bytes);
-        Some(Place { in_flight: self.clone(), bytes })
+        let more = |count: usize| (count < COPIES_MAX).then_some(count + 1);
+        copies.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        bodies.0.set(bodies.0.get() + bytes);
+        Some(Place { copies: copies.clone(), bodies: bodies.clone(), bytes })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let InFlight { copies, bytes } = &*self.in_flight;
-        copies.set(copies.get() - 1);
-        bytes.set(bytes.get() - self.bytes);
+        self.copies.0.fetch_sub(1, Ordering::Relaxed);
+        self.bodies.0.set(self.bodies.0.get() - self.bytes);
     }
 }
 
@@ -47,14 +52,17 @@ mod tests {
 
     #[test]
     fn copies_and_their_bytes_are_limited() {
-        let in_flight = Rc::new(InFlight::default());
-        let places: Vec<Place> = (0..COPIES_MAX).map_while(|_| in_flight.enter(1)).collect();
+        let (copies, bodies) = (Arc::new(Copies::default()), Rc::new(Bodies::default()));
+        let take = |bytes: usize| Place::take(&copies, &bodies, bytes);
+        let places: Vec<Place> = (0..COPIES_MAX).map_while(|_| take(1)).collect();
         assert_eq!(places.len(), COPIES_MAX);
-        assert!(in_flight.enter(0).is_none());
+        assert!(take(0).is_none());
+        assert!(Place::take(&Arc::default(), &bodies, 1).is_some(), "another mirror has places of its own");
         drop(places);
-        let half = in_flight.enter(BYTES_MAX / 2);
-        assert!(half.is_some() && in_flight.enter(BYTES_MAX / 2 + 1).is_none());
+        let half = take(BYTES_MAX / 2);
+        assert!(half.is_some() && take(BYTES_MAX / 2 + 1).is_none());
+        assert!(Place::take(&Arc::default(), &bodies, BYTES_MAX / 2 + 1).is_none());
         drop(half);
-        assert!(in_flight.enter(BYTES_MAX).is_some());
+        assert!(take(BYTES_MAX).is_some());
     }
 }
