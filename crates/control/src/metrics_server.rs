@@ -16,6 +16,7 @@ use crate::verdict;
 use crate::view::SharedView;
 
 /// Answers `/metrics` and `/apisix/prometheus/metrics`.
+#[derive(Clone)]
 pub struct Metrics {
     metrics: Arc<dyn MetricsText>,
     view: SharedView,
@@ -26,6 +27,18 @@ impl Metrics {
     /// A metrics listener for `metrics`, for the configuration in `view` and for managed certificates.
     pub(crate) fn new(metrics: Arc<dyn MetricsText>, view: SharedView, acme: Option<Arc<Acme>>) -> Metrics {
         Metrics { metrics, view, acme }
+    }
+}
+
+impl MetricsText for Metrics {
+    fn write_metrics(&self, text: &mut String) {
+        self.metrics.write_metrics(text);
+        let view = self.view.load();
+        etcd::write_metrics(&view, text);
+        verdict::write_metrics(&view, text);
+        if let Some(acme) = &self.acme {
+            acme.write_metrics(text);
+        }
     }
 }
 
@@ -47,16 +60,11 @@ impl Handler for Metrics {
         if !METRICS_PATHS.contains(&request.uri().path()) {
             return Box::pin(std::future::ready(respond::empty(StatusCode::NOT_FOUND)));
         }
-        let (metrics, view, acme) = (Arc::clone(&self.metrics), self.view.load(), self.acme.clone());
+        let metrics = self.clone();
         Box::pin(async move {
             let text = respond::blocking(move || {
                 let mut text = String::new();
                 metrics.write_metrics(&mut text);
-                etcd::write_metrics(&view, &mut text);
-                verdict::write_metrics(&view, &mut text);
-                if let Some(acme) = acme {
-                    acme.write_metrics(&mut text);
-                }
                 text
             });
             match text.await {

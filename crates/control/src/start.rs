@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use model::report::MetricsText;
+
 use crate::acme::{Acme, AcmeParts, beside_file};
 use crate::reconcile::source::Source;
 use crate::reconcile::{HandOver, Parts, Reconcile, WriteGate};
@@ -41,6 +43,11 @@ pub struct Control {
 }
 
 impl Control {
+    /// All metrics of the instance.
+    pub fn metrics(&self) -> Arc<dyn MetricsText> {
+        self.handlers.scrape.clone()
+    }
+
     /// Loads the configuration and publishes it, both before this returns. Listeners open with [`Control::listen`].
     ///
     /// # Errors

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use message::{FieldError, RequestHead, ResponseHead};
 use router::Params;
 use router::vars::GaveUp;
+use serde_json::{Map, Value as Json};
 
 pub use address::Address;
 pub use attempt::{Attempt, Attempts};
@@ -75,6 +76,8 @@ pub struct Exchange {
     pub target: Target,
     /// The client: the peer, or the one that a trusted peer named.
     pub client: ClientAddress,
+    /// The client of the request that this one was made for, if a plugin made it (see [`crate::inner`]).
+    pub inner_client: Option<ClientAddress>,
     /// The results of matching and authentication.
     pub decision: Decision,
     /// The request's body, as far as it was read before an endpoint was selected.
@@ -116,6 +119,10 @@ pub struct Decision {
     pub route: Option<u32>,
     /// The authenticated consumer.
     pub consumer: Option<Arc<Consumer>>,
+    /// The claims of the token that the request was authenticated by, where a plugin keeps them for others.
+    pub claims: Option<Rc<Map<String, Json>>>,
+    /// The user that a login without a consumer found, with the attributes that the provider of the login gave.
+    pub external_user: Option<Arc<serde_json::Value>>,
     /// The upstream that a plugin selected in place of the route's.
     pub upstream: Option<UpstreamRef>,
     /// How often the attempts may begin anew once those of an upstream are used up.
@@ -178,6 +185,7 @@ impl Exchange {
             grpc: None,
             target: Target::default(),
             client: ClientAddress::default(),
+            inner_client: None,
             decision: Decision::default(),
             body: ReadBody::default(),
             copies: Copies::default(),
@@ -206,6 +214,7 @@ impl Exchange {
             grpc,
             target,
             client,
+            inner_client,
             decision,
             body,
             copies,
@@ -227,6 +236,7 @@ impl Exchange {
         *grpc = None;
         target.clear();
         *client = ClientAddress::default();
+        *inner_client = None;
         *decision = Decision::default();
         body.reset();
         *copies = Copies::default();

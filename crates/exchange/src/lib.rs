@@ -9,6 +9,7 @@ pub mod deadline;
 pub mod exchange;
 pub mod failure;
 pub mod grpc;
+pub mod inner;
 pub mod local;
 pub mod observe;
 pub mod options;

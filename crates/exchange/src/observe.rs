@@ -1,6 +1,7 @@
 //! Counters that exchanges and plugins write, and the pace of repeated log lines.
 
 pub mod histogram;
+pub mod labels;
 pub mod metrics;
 pub mod node_loads;
 pub mod pace;

@@ -23,6 +23,7 @@ pub mod ordered;
 pub mod outbound;
 mod phase;
 mod reply;
+pub mod scrapes;
 mod service_thread;
 pub mod services;
 pub mod state;
@@ -30,7 +31,7 @@ pub mod stream;
 pub mod upstream_ref;
 
 pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};
-pub use kind::{CheckAmong, PluginKind};
+pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,
     Portion, Step,

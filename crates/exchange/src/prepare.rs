@@ -13,7 +13,10 @@ use crate::options::Options;
 /// Fills the exchange's path, host and client address.
 pub fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exchange) -> Result<(), Failure> {
     // First, because a refused request is logged with its client's address as well.
-    exchange.client = options.real_ip.client(exchange.connection.peer, &exchange.request.headers);
+    exchange.client = match exchange.inner_client {
+        Some(client) => client,
+        None => options.real_ip.client(exchange.connection.peer, &exchange.request.headers),
+    };
     // Before a request is refused, because the refusal of a call has the form of gRPC.
     if exchange.request.version >= Version::Http2 {
         exchange.grpc = grpc::Call::of(&exchange.request.headers, exchange.times.started_ns);

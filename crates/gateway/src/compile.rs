@@ -113,7 +113,7 @@ impl Compiler {
     /// A compiler for these kinds of plugins, in this router mode; nothing is compiled yet. Names are looked up through
     /// the services' resolver.
     pub fn new(
-        kinds: &'static [&'static PluginKind],
+        kinds: &[&'static PluginKind],
         mode: Mode,
         default_timeouts: Timeouts,
         services: Arc<Services>,
@@ -178,7 +178,7 @@ impl Compiler {
     /// Compiles what `applied` changes. The generation is complete in any case; objects that could not be compiled, now
     /// or earlier, are in the faults, and their requests are answered 503 instead of being served unprotected.
     pub fn apply(&mut self, applied: &Applied) -> (Arc<Runtime>, Vec<CompileFault>) {
-        let dirty = dirty(applied);
+        let dirty = dirty(applied, &self.kinds);
         let snapshot = &applied.snapshot;
         self.faults.retain(|key, _| !dirty.contains(key));
         for owner in &dirty.upstream_owners.into_sorted() {
@@ -232,7 +232,7 @@ impl Compiler {
 const MAX_UNPLACED: usize = 100;
 
 /// The objects that the differences touch, directly or through a reference.
-fn dirty(applied: &Applied) -> Dirty {
+fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) -> Dirty {
     let mut dirty = Dirty::default();
     for difference in &applied.diff {
         let key = &difference.key;
@@ -254,7 +254,13 @@ fn dirty(applied: &Applied) -> Dirty {
                 }
             }
             Kind::GlobalRule => dirty.global = true,
-            Kind::PluginMetadata => dirty.all_with_plugins(&applied.snapshot, key.own_id()),
+            Kind::PluginMetadata => {
+                let plugin = key.own_id();
+                let made_of = kinds.values().filter(|kind| kind.parts.contains(&plugin));
+                for name in made_of.map(|kind| kind.name).chain([plugin]) {
+                    dirty.all_with_plugins(&applied.snapshot, name);
+                }
+            }
             Kind::StreamRoute => {
                 dirty.stream_routes.insert(key.clone());
             }

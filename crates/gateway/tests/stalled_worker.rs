@@ -50,10 +50,13 @@ static STANDS: PluginKind = PluginKind {
     check: |_| Ok(()),
     check_running: None,
     consumer_key: &[],
+    compile_credential: None,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
     build: |_, _| Ok(Arc::new(Stands)),
     stream: None,
+    apis: &[],
+    parts: &[],
     documentation: "",
 };
 const KINDS: &[&PluginKind] = &[&STANDS];

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod acme;
+pub mod apisix_plugins;
 pub mod catalog;
 pub mod check;
 pub mod discovery;

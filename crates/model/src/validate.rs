@@ -1,11 +1,14 @@
 //! JSON Schema validation: the one place that knows the schema library. Callers see validators and faults.
 
+mod user_schema;
 mod wording;
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 use serde_json::Value;
+
+pub use user_schema::UserSchema;
 
 /// A schema (draft 7). It is compiled at its first use and dropped when it was not used for a while: the compiled
 /// schemas take megabytes, and between two changes an instance has no use for them.

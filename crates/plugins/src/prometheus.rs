@@ -10,17 +10,33 @@
 //! ```
 //!
 //! The counters are read at the metrics listener, by default `http://127.0.0.1:9091/apisix/prometheus/metrics`; its
-//! connection counters and totals exist whether or not this plugin is in use. In a global rule it counts every request,
-//! also those that match no route; if a route has a copy of its own, only that one counts.
+//! connection counters and totals exist whether or not this plugin is in use. A route with `public-api` serves the same
+//! text at `GET /apisix/prometheus/metrics`. In a global rule this plugin counts every request, also those that match no
+//! route; if a route has a copy of its own, only that one counts.
 //!
 //! With `prefer_name` the labels `route` and `service` hold names if there are any, otherwise ids. Ids are unique and
 //! names need not be: requests of routes that share a name add up in one series.
+//!
+//! The label `response_source` of `apisix_http_status` is `upstream` for responses of nodes, `nginx` (the word of APISIX)
+//! for responses of the gateway because a node gave none, and `apisix` for all others. `request_type` is
+//! `traditional_http`, and the labels of models are empty.
+//!
+//! The metadata can leave labels empty, which lowers the number of series:
+//!
+//! ```json
+//! {
+//!   "disabled_labels": { "http_status": ["node", "consumer"], "http_latency": ["node"] }
+//! }
+//! ```
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::observe::metrics::{LabelBy, WorkerMetrics};
-use exchange::plugin::{Build, Phase, Plugin, PluginKind};
+use exchange::observe::labels::{DisabledLabels, Label, LabelBy, LabelPolicy, LabelSet};
+use exchange::observe::metrics::WorkerMetrics;
+use exchange::plugin::scrapes::{NoMetrics, Scrapes};
+use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginApi, PluginKind, Reply};
+use message::Method;
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -28,8 +44,8 @@ use crate::shared::config;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::Log], Config::schema, build)
-    .checked(|config| compile(config).map(drop))
     .with_metadata(metadata_schema)
+    .with_apis(&[PluginApi { method: Method::Get, path: "/apisix/prometheus/metrics" }])
     .prefers_route()
     .documented(include_str!("prometheus.rs"));
 
@@ -42,42 +58,107 @@ attributes! {
 }
 
 fn metadata_schema() -> Value {
+    let labels = |names: &[&str]| {
+        json!({
+            "type": "array",
+            "description": "The labels to leave empty.",
+            "items": { "type": "string", "enum": names }
+        })
+    };
+    let mut metrics = json!({
+        "http_status": labels(&Label::ALL.map(Label::name)),
+        "http_latency": labels(COMMON_LABELS),
+        "bandwidth": labels(COMMON_LABELS),
+    });
+    for name in METRICS_OF_MODELS {
+        metrics[*name] = json!({
+            "type": "array",
+            "description": "No effect, because there are no metrics of models.",
+            "items": { "type": "string" }
+        });
+    }
     json!({
         "type": "object",
-        "title": "Nothing yet",
+        "title": "Labels that are left empty",
         "properties": {
             "disabled_labels": {
                 "type": "object",
-                "description": "Labels to leave empty, by metric. Not supported yet: only an empty object is taken.",
-                "maxProperties": 0
+                "description": "Labels to leave empty, by metric.",
+                "properties": metrics,
+                "additionalProperties": false
             }
         },
         "additionalProperties": false
     })
 }
 
+/// The labels that latency and bandwidth have besides `type`, which cannot be left empty.
+const COMMON_LABELS: &[&str] =
+    &["route", "service", "consumer", "node", "request_type", "request_llm_model", "llm_model"];
+/// Metrics of APISIX that this gateway does not have. Metadata may name them.
+const METRICS_OF_MODELS: &[&str] = &[
+    "llm_latency",
+    "llm_prompt_tokens",
+    "llm_completion_tokens",
+    "llm_active_connections",
+    "llm_prompt_tokens_dist",
+    "llm_completion_tokens_dist",
+    "ai_cache_hits_total",
+    "ai_cache_misses_total",
+    "ai_cache_bypasses_total",
+    "ai_cache_embedding_latency",
+];
+
+/// The compiled plugin.
 struct Prometheus {
-    label_by: LabelBy,
+    policy: LabelPolicy,
+    scrapes: Arc<Scrapes>,
 }
 
-fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    Ok(Arc::new(compile(config)?))
-}
-
-fn compile(config: &Value) -> Result<Prometheus, String> {
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: Config = config::parse(config)?;
-    Ok(Prometheus { label_by: if config.prefer_name { LabelBy::Name } else { LabelBy::Id } })
+    let by = if config.prefer_name { LabelBy::Name } else { LabelBy::Id };
+    let policy = LabelPolicy { by, disabled: disabled_labels(build.metadata) };
+    Ok(Arc::new(Prometheus { policy, scrapes: build.services.scrapes().clone() }))
+}
+
+fn disabled_labels(metadata: Option<&Value>) -> DisabledLabels {
+    let set = |metric: &str| {
+        let names = metadata.and_then(|metadata| metadata["disabled_labels"][metric].as_array());
+        let labels = names.into_iter().flatten().filter_map(Value::as_str).filter_map(Label::named);
+        LabelSet::of(&labels.collect::<Vec<_>>())
+    };
+    DisabledLabels {
+        http_status: set("http_status"),
+        http_latency: set("http_latency"),
+        bandwidth: set("bandwidth"),
+    }
 }
 
 impl Plugin for Prometheus {
     fn log(&self, exchange: &Exchange) {
-        exchange.local().resource(WorkerMetrics::default).record(exchange, self.label_by);
+        exchange.local().resource(WorkerMetrics::default).record(exchange, self.policy);
+    }
+
+    fn api<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
+        Flow::Wait(Box::pin(async {
+            Decision::Reply(Box::new(match self.scrapes.text().await {
+                Ok(text) => Reply::status(200)
+                    .with_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                    .with_body(text.into_bytes()),
+                Err(NoMetrics::Busy) => Reply::message(503, "Too many scrapes run"),
+                Err(NoMetrics::Absent) => {
+                    Reply::message(500, "Failed to retrieve metrics: no data available")
+                }
+            }))
+        }))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, accepts, respond, route};
+    use exchange::observe::labels::ResponseSource;
+    use exchange::testing::{Scene, accepts, consumer, decide, respond, route};
     use model::catalog::SchemaType;
 
     use super::*;
@@ -94,8 +175,17 @@ mod tests {
         check(json!({"prefer_name": "yes"}), false);
         check(json!({"prefer_names": true}), false);
         let metadata = |config: Value| accepts(&KIND, SchemaType::Metadata, &config).is_ok();
-        assert!(metadata(json!({})) && metadata(json!({"disabled_labels": {}})));
-        assert!(!metadata(json!({"disabled_labels": {"http_status": ["node"]}})), "it would have no effect");
+        for (labels, good) in [
+            (json!({}), true),
+            (json!({"http_status": ["node", "response_source"], "bandwidth": ["route"]}), true),
+            (json!({"llm_latency": ["node"]}), true),
+            (json!({"http_status": ["code"]}), false),
+            (json!({"http_latency": ["matched_uri"]}), false),
+            (json!({"http_state": ["node"]}), false),
+        ] {
+            assert_eq!(metadata(json!({"disabled_labels": labels})), good, "{labels}");
+        }
+        assert!(metadata(json!({})));
     }
 
     /// The route and service labels, and the statuses, after these responses.
@@ -104,6 +194,7 @@ mod tests {
         matched.service = Some(Arc::new(exchange::exchange::ServiceName {
             id: "s1".into(),
             name: names.then(|| "billing".into()),
+            written: "{}".into(),
         }));
         matched.name = names.then(|| "invoices".into());
         let mut scene = Scene::new().with_route(matched);
@@ -120,7 +211,8 @@ mod tests {
             .shared();
         let series = shared.lock();
         let [series] = &series[..] else { panic!("one series, not {}", series.len()) };
-        let counted: Vec<(u64, u64)> = series.statuses().collect();
+        let counted: Vec<(u64, u64)> =
+            series.statuses().map(|(code, _, count)| (u64::from(code), count)).collect();
         assert_eq!((&*series.labels.route, &*series.labels.service, &counted[..]), expected);
     }
 
@@ -129,5 +221,40 @@ mod tests {
         check(json!({}), true, &[200, 200, 404], ("r1", "s1", &[(200, 2), (404, 1)]));
         check(json!({"prefer_name": true}), true, &[200], ("invoices", "billing", &[(200, 1)]));
         check(json!({"prefer_name": true}), false, &[503], ("r1", "s1", &[(503, 1)]));
+    }
+
+    #[test]
+    fn disabled_labels_leave_fewer_series() {
+        let mut scene = Scene::new().with_route(route("r1")).with_named_consumer(consumer("jack"));
+        let disabled = json!(["consumer"]);
+        let metadata = json!({"disabled_labels": {
+            "http_status": disabled, "http_latency": disabled, "bandwidth": disabled,
+        }});
+        let plugin = scene.build_with(&KIND, &json!({}), Some(&metadata));
+        for is_known in [true, false] {
+            let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            if is_known {
+                let jack = exchange.consumer_named("jack").unwrap();
+                exchange.authenticate(jack);
+            }
+            respond(&mut exchange, 200, &[]);
+            plugin.log(&exchange);
+        }
+        let exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let shared = exchange.local().resource(WorkerMetrics::default).shared();
+        let series = shared.lock();
+        let [series] = &series[..] else { panic!("one series, not {}", series.len()) };
+        let counted: Vec<_> = series.statuses().collect();
+        assert_eq!((&*series.labels.consumer, &counted[..]), ("", &[(200, ResponseSource::Gateway, 2)][..]));
+    }
+
+    #[test]
+    fn endpoint_without_metrics_is_answered_500() {
+        let mut scene = Scene::new();
+        let plugin = scene.build(&KIND, &json!({}));
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let reply = decide(plugin.api(&mut exchange)).unwrap();
+        assert_eq!(reply.status, 500);
+        assert!(String::from_utf8_lossy(&reply.body).contains("no data available"));
     }
 }

@@ -5,6 +5,9 @@
 #[path = "../../model/tests/reference/schema_table.rs"]
 mod schema_table;
 
+#[path = "reference/plugin_lists.rs"]
+mod plugin_lists;
+
 use std::fmt::Write;
 
 use exchange::plugin::stream::StreamPhase;

@@ -241,7 +241,8 @@ fn outbound_policy(settings: &Settings) -> OutboundPolicy {
 
 fn compiler(settings: &Settings, services: Arc<Services>, secrets: Arc<Secrets>) -> Compiler {
     let timeouts = options::engine(settings, &Arc::default()).upstream_timeouts;
-    let compiler = Compiler::new(plugins::ALL, settings.router_mode.into(), timeouts, services);
+    let usable = catalog::usable_kinds(settings);
+    let compiler = Compiler::new(&usable, settings.router_mode.into(), timeouts, services);
     compiler.with_secrets(secrets).with_zone(settings.zone.as_deref())
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::Catalog;
+use model::report::MetricsText;
 
 use super::config::AdminConfig;
 use crate::acme::Acme;
@@ -25,6 +26,7 @@ pub(super) struct Handlers {
     pub(super) control: Arc<dyn Handler>,
     pub(super) status: Arc<dyn Handler>,
     pub(super) metrics: Arc<dyn Handler>,
+    pub(super) scrape: Arc<dyn MetricsText>,
 }
 
 /// The parts of the handlers of all listeners.
@@ -53,7 +55,7 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         discovery,
         registration,
     });
-    let metrics = Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone());
+    let metrics = Arc::new(Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone()));
     let admin = Admin::new(AdminParts {
         gate: Gate::new(admin.keys, admin.key_required, admin.allow),
         headers: ApiHeaders::new(admin.emulated_version.as_deref(), admin.cors),
@@ -66,5 +68,11 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         acme,
         max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
     });
-    Handlers { admin: Arc::new(admin), control: Arc::new(control), status, metrics: Arc::new(metrics) }
+    Handlers {
+        admin: Arc::new(admin),
+        control: Arc::new(control),
+        status,
+        metrics: metrics.clone(),
+        scrape: metrics,
+    }
 }

@@ -11,40 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stdx::hash::FastMap;
 
 use super::histogram::{Histogram, bump};
+use super::labels::{LabelBy, LabelPolicy, Labels, ResponseSource};
 use crate::exchange::Exchange;
 
 /// Series a worker keeps; beyond it requests count in one series labelled `other`, so that invented consumers or
 /// nodes make neither memory nor a scrape grow.
 const SERIES_MAX: usize = 20_000;
-/// Distinct statuses a series keeps apart; the rest counts as the last of them, which standard codes never reach.
+/// Distinct statuses, by source of the response, a series keeps apart; the rest counts as the last of them, which standard codes never reach.
 const STATUSES_MAX: usize = 24;
-
-/// The labels of a series.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Labels {
-    /// The route's id or name.
-    pub route: Box<str>,
-    /// The path pattern that matched.
-    pub matched_uri: Box<str>,
-    /// The host the route asks for.
-    pub matched_host: Box<str>,
-    /// The service's id or name.
-    pub service: Box<str>,
-    /// The consumer.
-    pub consumer: Box<str>,
-    /// The node's address.
-    pub node: Box<str>,
-}
-
-/// Whether routes and services are labelled by id or by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum LabelBy {
-    /// By id.
-    #[default]
-    Id,
-    /// By name, where they have one.
-    Name,
-}
 
 /// The counters of one series in one worker.
 #[derive(Debug, Default)]
@@ -68,7 +42,7 @@ pub struct Series {
 
 impl Series {
     fn record(&self, exchange: &Exchange) {
-        let status = u64::from(exchange.status());
+        let status = packed(exchange.status(), source(exchange));
         let slot = self.statuses.iter().position(
             |(code, _)| matches!(code.load(Ordering::Relaxed), code if code == status || code == 0),
         );
@@ -87,14 +61,34 @@ impl Series {
         bump(&self.egress_bytes, exchange.stats.response_bytes);
     }
 
-    /// The statuses counted, with their counts.
-    pub fn statuses(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    /// The statuses counted by the source of the response, with their counts.
+    pub fn statuses(&self) -> impl Iterator<Item = (u16, ResponseSource, u64)> + '_ {
         let load = |(code, count): &(AtomicU64, AtomicU64)| {
             (code.load(Ordering::Relaxed), count.load(Ordering::Relaxed))
         };
-        self.statuses.iter().map(load).take_while(|(code, _)| *code != 0)
+        let slots = self.statuses.iter().map(load).take_while(|(code, _)| *code != 0);
+        slots.map(|(code, count)| (code as u16, SOURCES[(code >> SOURCE_SHIFT) as usize - 1], count))
     }
 }
+
+/// A status and the source of its response in one number, which is never 0.
+fn packed(status: u16, source: ResponseSource) -> u64 {
+    (source as u64 + 1) << SOURCE_SHIFT | u64::from(status)
+}
+
+fn source(exchange: &Exchange) -> ResponseSource {
+    match (exchange.stats.answered_locally, exchange.attempts.is_empty()) {
+        (false, false) => ResponseSource::Upstream,
+        (true, false) if exchange.failure.is_some() => ResponseSource::Proxy,
+        (true, false) => ResponseSource::Upstream,
+        (_, true) => ResponseSource::Gateway,
+    }
+}
+
+const SOURCE_SHIFT: u32 = 16;
+/// In the order of their numbers.
+const SOURCES: [ResponseSource; 3] =
+    [ResponseSource::Gateway, ResponseSource::Proxy, ResponseSource::Upstream];
 
 /// The series of one worker, as a scrape sees them.
 pub type SharedSeries = Arc<Mutex<Vec<Arc<Series>>>>;
@@ -115,7 +109,7 @@ struct Local {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
-    label_by: LabelBy,
+    policy: LabelPolicy,
     route: u32,
     consumer: usize,
     endpoint: u64,
@@ -128,10 +122,10 @@ impl WorkerMetrics {
     }
 
     /// Counts an ended exchange.
-    pub fn record(&self, exchange: &Exchange, label_by: LabelBy) {
+    pub fn record(&self, exchange: &Exchange, policy: LabelPolicy) {
         let last = exchange.attempts.last();
         let key = Key {
-            label_by,
+            policy,
             route: exchange.decision.route.unwrap_or(u32::MAX),
             consumer: exchange.consumer().map_or(0, |consumer| Arc::as_ptr(consumer) as usize),
             endpoint: last.map_or(u64::MAX, |attempt| attempt.endpoint_id),
@@ -142,7 +136,7 @@ impl WorkerMetrics {
         }
         let series = self.series(
             &mut local,
-            labels_of(exchange, label_by, last.map(|attempt| attempt.address)),
+            labels_of(exchange, policy, last.map(|attempt| attempt.address)),
             exchange.route().map_or("", |route| &route.id),
         );
         series.record(exchange);
@@ -157,7 +151,7 @@ impl WorkerMetrics {
         }
         let full = local.by_labels.len() >= SERIES_MAX;
         let (labels, route_id) = if full {
-            (Labels { route: "other".into(), ..Labels::default() }, "")
+            (Labels { route: "other".into(), disabled: labels.disabled, ..Labels::default() }, "")
         } else {
             (labels, route_id)
         };
@@ -189,10 +183,10 @@ impl WorkerMetrics {
     }
 }
 
-fn labels_of(exchange: &Exchange, label_by: LabelBy, node: Option<SocketAddr>) -> Labels {
-    let mut labels = Labels::default();
+fn labels_of(exchange: &Exchange, policy: LabelPolicy, node: Option<SocketAddr>) -> Labels {
+    let mut labels = Labels { disabled: policy.disabled, ..Labels::default() };
     let choose = |id: &Arc<str>, name: &Option<Arc<str>>| -> Box<str> {
-        let name = name.as_ref().filter(|_| label_by == LabelBy::Name);
+        let name = name.as_ref().filter(|_| policy.by == LabelBy::Name);
         (&**name.unwrap_or(id)).into()
     };
     if let Some(route) = exchange.route() {
@@ -204,5 +198,5 @@ fn labels_of(exchange: &Exchange, label_by: LabelBy, node: Option<SocketAddr>) -
     }
     labels.consumer = exchange.consumer().map_or("", |consumer| &consumer.username).into();
     labels.node = node.map(|node| node.ip().to_string()).unwrap_or_default().into();
-    labels
+    labels.without(policy.disabled.everywhere())
 }

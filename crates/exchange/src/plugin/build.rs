@@ -46,6 +46,11 @@ pub trait Assembly {
         config: &Value,
     ) -> Result<Option<Arc<Instance>>, String>;
 
+    /// Whether there is a plugin `name` that may be used here.
+    fn knows(&self, _name: &str) -> bool {
+        false
+    }
+
     /// Compiles an upstream under the name `identity`.
     ///
     /// # Errors

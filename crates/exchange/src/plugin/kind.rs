@@ -1,7 +1,9 @@
 //! The declaration of a plugin: data, and how to build an instance.
 
+use std::any::Any;
 use std::sync::Arc;
 
+use message::Method;
 use model::catalog::{CheckRunning, PluginInfo, RunPolicy, Subsystem};
 use serde_json::Value;
 
@@ -12,6 +14,18 @@ use super::stream;
 
 /// A check of a configuration against the state of running instances; the error is a sentence.
 pub type CheckAmong = fn(&StateRegistry, &Value) -> Result<(), String>;
+
+/// An endpoint of a plugin. It is reached only through a route with `public-api`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PluginApi {
+    /// The method.
+    pub method: Method,
+    /// The path.
+    pub path: &'static str,
+}
+
+/// Compiles a consumer's checked configuration once, for use at each request; the error is a sentence.
+pub type CompileCredential = fn(&Value) -> Result<Arc<dyn Any + Send + Sync>, String>;
 
 /// The declaration in a plugin's file: its name, order, phases, schemas, and how to build an instance.
 pub struct PluginKind {
@@ -42,10 +56,16 @@ pub struct PluginKind {
     /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for authentication plugins.
     /// Of more than one field, all values together are the key (see [`model::catalog::consumer_key`]).
     pub consumer_key: &'static [&'static str],
+    /// Compiles a consumer's configuration into [`Consumer::compiled`](crate::exchange::Consumer::compiled).
+    pub compile_credential: Option<CompileCredential>,
     /// Compiles a checked configuration.
     pub build: BuildPlugin,
     /// Its part at layer 4; none if it is for HTTP alone.
     pub stream: Option<stream::StreamKind>,
+    /// Its endpoints, which a route with `public-api` serves.
+    pub apis: &'static [PluginApi],
+    /// Other plugins that its instances are built with, and so with their metadata: a change of it builds them anew.
+    pub parts: &'static [&'static str],
     /// The module documentation, for the reference page.
     pub documentation: &'static str,
 }
@@ -73,8 +93,11 @@ impl PluginKind {
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
             consumer_key: &[],
+            compile_credential: None,
             build,
             stream: None,
+            apis: &[],
+            parts: &[],
             documentation: "",
         }
     }
@@ -115,6 +138,13 @@ impl PluginKind {
         PluginKind { auth: true, consumer_schema: Some(consumer_schema), consumer_key: key, ..self }
     }
 
+    /// Compiles consumers' configurations with `compile` when they come into force. A consumer with one that cannot be
+    /// compiled is not found by it, and the reason is a fault of the consumer.
+    #[must_use]
+    pub const fn compiling_credentials(self, compile: CompileCredential) -> PluginKind {
+        PluginKind { compile_credential: Some(compile), ..self }
+    }
+
     /// Has metadata of this schema.
     #[must_use]
     pub const fn with_metadata(self, schema: fn() -> Value) -> PluginKind {
@@ -131,6 +161,18 @@ impl PluginKind {
     #[must_use]
     pub const fn on_streams(self, stream: stream::StreamKind) -> PluginKind {
         PluginKind { stream: Some(stream), ..self }
+    }
+
+    /// Has these endpoints; [`Plugin::api`](super::Plugin::api) serves them.
+    #[must_use]
+    pub const fn with_apis(self, apis: &'static [PluginApi]) -> PluginKind {
+        PluginKind { apis, ..self }
+    }
+
+    /// Is built with instances of these plugins.
+    #[must_use]
+    pub const fn with_parts(self, parts: &'static [&'static str]) -> PluginKind {
+        PluginKind { parts, ..self }
     }
 
     /// Has this source text; its module documentation is the plugin's reference page.

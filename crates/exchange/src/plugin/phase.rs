@@ -69,6 +69,12 @@ pub trait Plugin: Send + Sync + 'static {
         BodyNeed::None
     }
 
+    /// The reply to a request with a body that is longer than this instance asked for with [`BodyNeed::Buffer`]; without one
+    /// the gateway answers 413.
+    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<Reply> {
+        None
+    }
+
     /// Sees and edits the request body on its way, if [`Plugin::wants_request_body`] asked for [`BodyNeed::Stream`]: each
     /// piece, and the end. A body of which edited bytes were sent is not sent again, so that a plugin may keep state between
     /// the pieces in [`Exchange::state`].
@@ -77,6 +83,11 @@ pub trait Plugin: Send + Sync + 'static {
     /// This instance's need of the response body; asked after the `response_head` phase.
     fn wants_response_body(&self, _exchange: &Exchange) -> BodyNeed {
         BodyNeed::None
+    }
+
+    /// Answers a request to one of the kind's [`apis`](super::PluginKind::apis), for a route with `public-api`.
+    fn api<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
+        Flow::reply(Reply::status(404))
     }
 
     /// The instance is in force from now on.

@@ -46,7 +46,10 @@ impl Compiler {
     ) -> Result<Option<Arc<Instance>>, String> {
         let kind = self.kinds.get(name).copied();
         let version = self.secrets_version(snapshot, name, config);
-        if let Some(shared) = kind.and_then(|kind| self.sharing.instance(snapshot, owner, kind.name, version))
+        // The table knows the metadata of the plugin itself only, so that one made of others is built at each change.
+        let whole = kind.filter(|kind| kind.parts.is_empty());
+        if let Some(shared) =
+            whole.and_then(|kind| self.sharing.instance(snapshot, owner, kind.name, version))
         {
             return Ok(Some(shared));
         }
@@ -183,6 +186,10 @@ impl Assembly for Parts<'_> {
         let kind = self.kinds.get(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
         (kind.check)(config)?;
         self.instance(owner, depth, name, config)
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.kinds.contains_key(name)
     }
 
     fn upstream(&self, identity: &Arc<str>, written: &Value) -> Result<(), String> {

@@ -297,7 +297,9 @@ pub(super) async fn request<S: DownstreamStream>(
             return Ok(Some(reply));
         }
     }
-    collect_request_body(run, exchange, server, chains).await?;
+    if let Some(reply) = collect_request_body(run, exchange, server, chains).await? {
+        return Ok(Some(reply));
+    }
     for phase in [Phase::Access, Phase::BeforeProxy] {
         // A request without a route ends with the access phase.
         if phase == Phase::BeforeProxy && chains.route.is_none() {
@@ -438,19 +440,22 @@ async fn join_consumer<S: DownstreamStream>(
 }
 
 /// Reads the body if plugins need it whole, or use variables in it. It runs after authentication, so that an
-/// unauthenticated client cannot make the gateway hold a body.
+/// unauthenticated client cannot make the gateway hold a body. The reply is that of the plugin with the lowest limit, to a
+/// body that is longer.
 async fn collect_request_body<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
     chains: &Chains<'_>,
-) -> Result<(), Failure> {
-    let mut limit: Option<usize> = None;
+) -> Result<Option<LocalReply>, Failure> {
+    let mut limit: Option<(usize, u32)> = None;
     let mut copied = 0;
     each(run.context, chains, Phase::RequestBody, exchange, |instance, exchange| {
         match instance.plugin.wants_request_body(exchange) {
             BodyNeed::Buffer { limit_bytes } => {
-                limit = Some(limit.map_or(limit_bytes, |limit| limit.min(limit_bytes)));
+                if limit.is_none_or(|(lowest_bytes, _)| limit_bytes < lowest_bytes) {
+                    limit = Some((limit_bytes, instance.number));
+                }
             }
             BodyNeed::Copy { limit_bytes } => copied = copied.max(limit_bytes),
             BodyNeed::Stream => run.edits_request_body.set(true),
@@ -460,10 +465,23 @@ async fn collect_request_body<S: DownstreamStream>(
     if copied > 0 {
         exchange.copies.request = Some(SharedCopy::new(copied, run.local().shared.clone()));
     }
-    if let Some(limit_bytes) = limit {
-        Box::pin(collect::whole(run, exchange, server, limit_bytes)).await?;
+    if let Some((limit_bytes, number)) = limit {
+        let Err(failure) = Box::pin(collect::whole(run, exchange, server, limit_bytes)).await else {
+            return Ok(None);
+        };
+        let mut instances = chains.both().flat_map(|chain| chain.of(Phase::RequestBody));
+        let instance = instances.find(|instance| instance.number == number);
+        return match instance
+            .and_then(|instance| Some((instance, instance.plugin.refuse_long_body(exchange)?)))
+        {
+            Some((instance, reply)) if failure.cause == Cause::BodyTooLarge => {
+                server.close_afterwards();
+                Ok(Some(LocalReply::Whole(instance.dress(Box::new(reply)))))
+            }
+            _ => Err(failure),
+        };
     } else if chains.both().any(Chain::reads_body) {
         Box::pin(collect::for_variables(run, exchange, server)).await?;
     }
-    Ok(())
+    Ok(None)
 }

@@ -152,10 +152,13 @@ const fn kind(
         check: |_| Ok(()),
         check_running: None,
         consumer_key: &[],
+        compile_credential: None,
         check_consumer: |_| Ok(()),
         check_metadata: |_| Ok(()),
         build,
         stream: None,
+        apis: &[],
+        parts: &[],
         documentation: "",
     }
 }

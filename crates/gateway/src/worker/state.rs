@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use stdx::published::{Published, Reader};
 
 use crate::context::{ContextParts, WorkerContext};
+use crate::downstream::inner;
 use crate::downstream::listener_state::OpenListener;
 use crate::observe::current_work::CurrentWork;
 use exchange::Local;
@@ -44,6 +45,7 @@ impl Worker {
     pub(crate) fn new(parts: Parts) -> Rc<Worker> {
         let local = Local::new(parts.index, parts.options, parts.shared);
         let context = WorkerContext::new(local, parts.context);
+        inner::install(&context);
         let status = &context.status;
         status.beat_ms.store(context.local.now_ms(), Ordering::Relaxed);
         status.current_work.set(CurrentWork::Nothing);

@@ -229,7 +229,8 @@ fn required(error: &ValidationError<'_>, schema: &Value, property: &Value) -> St
 /// The way from the root to the fault in the Lua validator's words; and where it ends early because that validator
 /// does not look into a conditional clause, the words it says there.
 fn way(error: &ValidationError<'_>, value: &Value) -> (String, Option<&'static str>) {
-    let schema_path = segments(error.schema_path());
+    // The evaluation path goes through `$ref`, so that it matches the way through the value.
+    let schema_path = segments(error.evaluation_path());
     let mut instance_path = segments(error.instance_path()).into_iter();
     let mut place = value;
     let mut way = String::new();

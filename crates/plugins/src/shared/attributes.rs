@@ -46,8 +46,7 @@ macro_rules! attributes {
 
         impl $name {
             /// The names of the attributes.
-            $visibility const NAMES: &'static [&'static str] =
-                &[$($crate::shared::attributes::written_name(stringify!($field))),*];
+            $visibility const NAMES: &'static [&'static str] = &[$($crate::shared::attributes::attribute_name(stringify!($field))),*];
 
             /// Takes the attributes out of `fields` and leaves the rest.
             ///
@@ -56,7 +55,7 @@ macro_rules! attributes {
             $visibility fn take(fields: &mut $crate::shared::attributes::Fields) -> Result<Self, String> {
                 Ok($name {
                     $($field: fields.take(
-                        $crate::shared::attributes::written_name(stringify!($field)),
+                        $crate::shared::attributes::attribute_name(stringify!($field)),
                         attributes!(@value $type $(, $default)?),
                     )?,)*
                 })
@@ -67,7 +66,7 @@ macro_rules! attributes {
             fn schema() -> serde_json::Value {
                 let mut object = $crate::shared::attributes::ObjectSchema::default();
                 $(object.add::<$type>(
-                    $crate::shared::attributes::written_name(stringify!($field)),
+                    $crate::shared::attributes::attribute_name(stringify!($field)),
                     concat!($($description),+),
                     attributes!(@default $type $(, $default)?),
                     serde_json::json!({ $($($keywords)*)? }),
@@ -84,12 +83,12 @@ macro_rules! attributes {
 
             fn write(&self) -> serde_json::Value {
                 use $crate::shared::attributes::Attribute;
-                let mut fields = serde_json::Map::new();
-                $(fields.insert(
-                    $crate::shared::attributes::written_name(stringify!($field)).to_owned(),
+                let mut written = serde_json::Map::new();
+                $(written.insert(
+                    $crate::shared::attributes::attribute_name(stringify!($field)).to_owned(),
                     Attribute::write(&self.$field),
                 );)*
-                fields.into()
+                written.into()
             }
         }
     };
@@ -100,13 +99,10 @@ macro_rules! attributes {
 }
 pub(crate) use attributes;
 
-/// The name of a field as users write it: a keyword of Rust such as `match` is the field `r#match`.
-pub(crate) const fn written_name(field: &'static str) -> &'static str {
+/// The name that users write for a field: one that is a word of Rust, `r#type`, loses its prefix.
+pub(crate) const fn attribute_name(field: &'static str) -> &'static str {
     match field.as_bytes() {
-        [b'r', b'#', name @ ..] => match std::str::from_utf8(name) {
-            Ok(name) => name,
-            Err(_) => field,
-        },
+        [b'r', b'#', ..] => field.split_at(2).1,
         _ => field,
     }
 }

@@ -43,14 +43,23 @@ fn catalog_of(
     options: CheckOptions,
     info: impl Fn(&PluginKind) -> PluginInfo,
 ) -> Catalog {
-    let is_usable = |kind: &PluginKind| usable.is_none_or(|names| names.iter().any(|name| name == kind.name));
-    let (usable, off): (Vec<&PluginKind>, Vec<&PluginKind>) =
-        plugins::ALL.iter().copied().partition(|kind| is_usable(kind));
+    let (usable, off) = partition(usable);
     let switched_off = off.into_iter().map(|kind| kind.name.into()).collect();
     let infos = usable.into_iter().map(info).collect();
     // A test of the crate `plugins` makes the same catalog, so that a faulty schema fails there.
     let catalog = Catalog::new(infos).expect("the plugins' schemas compile and their names are unique");
     catalog.with_options(CheckOptions { switched_off, ..options })
+}
+
+/// The kinds of plugins that these settings allow.
+pub(crate) fn usable_kinds(settings: &Settings) -> Vec<&'static PluginKind> {
+    partition(settings.plugins.as_deref()).0
+}
+
+/// The kinds with these names, or all, and the others.
+fn partition(usable: Option<&[String]>) -> (Vec<&'static PluginKind>, Vec<&'static PluginKind>) {
+    let is_usable = |kind: &PluginKind| usable.is_none_or(|names| names.iter().any(|name| name == kind.name));
+    plugins::ALL.iter().copied().partition(|kind| is_usable(kind))
 }
 
 #[cfg(test)]

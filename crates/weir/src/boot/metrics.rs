@@ -14,10 +14,11 @@ pub(super) fn write_node(
     text: &mut String,
 ) {
     let system = rustix::system::uname();
+    let (hostname, version) = (system.nodename().to_string_lossy(), env!("CARGO_PKG_VERSION"));
     header(text, "apisix_node_info", "gauge", "Info of this node.");
-    sample(text, "apisix_node_info", &[("hostname", &system.nodename().to_string_lossy())], 1);
+    sample(text, "apisix_node_info", &[("hostname", &hostname), ("version", &version)], 1);
     header(text, "weir_build_info", "gauge", "The version of this node.");
-    sample(text, "weir_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
+    sample(text, "weir_build_info", &[("version", &version)], 1);
     header(text, "weir_config_revision", "gauge", "The revision of the configuration that a worker runs.");
     for (worker, revision) in engine.revisions().into_iter().enumerate() {
         sample(text, "weir_config_revision", &[("worker", &worker)], revision);

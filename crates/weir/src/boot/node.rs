@@ -138,6 +138,7 @@ impl Node {
             registration: registration.clone(),
             ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),
         })?;
+        services.scrapes().serve(&control.metrics());
         let workers = settings.workers;
         let quic = match predecessor.and_then(Predecessor::take_quic) {
             Some(quic) => quic,

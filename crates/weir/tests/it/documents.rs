@@ -1,9 +1,9 @@
 //! The form of the documents, and names in them that the program has: tables that render, links that lead to files,
-//! metrics that exist, plugins that are counted right.
+//! metrics that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use testkit::{Client, Weir};
 
@@ -188,34 +188,4 @@ fn every_metric_is_documented_and_exists() {
     for name in shown {
         assert!(documented.contains(name), "{name} is shown and not documented");
     }
-}
-
-/// Checks the list of APISIX's plugins in the migration guide.
-#[test]
-fn plugins_of_apisix_are_counted_right() {
-    let page = read("docs/guide/migrating-from-apisix.md");
-    let section = page.split("\n## ").find(|section| section.starts_with("Plugins of APISIX")).unwrap();
-    let row = |mark: &str| -> BTreeSet<String> {
-        let line = section.lines().find(|line| line.starts_with(&format!("| {mark}"))).unwrap();
-        line.split('`').skip(1).step_by(2).map(str::to_owned).collect()
-    };
-    let here = row("works");
-    let known: BTreeSet<String> = section
-        .lines()
-        .filter(|line| line.starts_with("| "))
-        .flat_map(|line| line.split('`').skip(1).step_by(2))
-        .map(str::to_owned)
-        .collect();
-    assert!(
-        section.contains(&format!("Weir has {} of the {} plugins", here.len(), known.len())),
-        "{section}"
-    );
-    let reference = read("docs/reference/plugins.md");
-    let own: BTreeSet<String> = reference
-        .lines()
-        .filter_map(|line| line.strip_prefix("| [")?.split(']').next())
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(here, own, "the plugins of docs/reference/plugins.md");
-    assert!(Path::new(&repository()).exists());
 }

@@ -124,7 +124,7 @@ fn metrics_count_what_happened() {
     // A request is counted when it ends, which may be after its client has read the response.
     let counted = [
         format!(
-            "apisix_http_status{{code=\"200\",route=\"a\",matched_uri=\"/a\",matched_host=\"\",service=\"\",consumer=\"\",node=\"{node}\"}} 5"
+            "apisix_http_status{{code=\"200\",route=\"a\",matched_uri=\"/a\",matched_host=\"\",service=\"\",consumer=\"\",node=\"{node}\",request_type=\"traditional_http\",request_llm_model=\"\",llm_model=\"\",response_source=\"upstream\"}} 5"
         ),
         "apisix_http_status{code=\"404\",route=\"\",".to_owned(),
         "apisix_http_requests_total 6".to_owned(),

@@ -1,0 +1,215 @@
+//! The plugins of APISIX 3.18, of which this gateway has a growing part: the purpose of each, and its replacement while it is
+//! missing. Messages and documents are made from this list; it does not know which plugins exist here.
+
+/// A plugin of APISIX.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApisixPlugin {
+    /// Its name.
+    pub name: &'static str,
+    /// Its purpose.
+    pub family: Family,
+    /// The replacement while there is no such plugin, in Markdown for a page of `docs/guide`; empty: nothing replaces it.
+    pub instead: &'static str,
+    /// Whether the gateway does its work without a plugin; `instead` says how.
+    pub is_built_in: bool,
+}
+
+/// The purpose of a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// Finding the consumer or user of a request.
+    Authentication,
+    /// Refusing requests.
+    Access,
+    /// Limits, caches, splitting, faults.
+    Traffic,
+    /// Changing requests and responses.
+    Transformation,
+    /// Other protocols than HTTP.
+    Protocols,
+    /// Sending logs to servers.
+    Logs,
+    /// Metrics, traces, identifiers.
+    Metrics,
+    /// Models and agents.
+    Ai,
+    /// Code of users, and functions of clouds.
+    Code,
+}
+
+impl Family {
+    /// The family as a word of a page.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Family::Authentication => "authentication",
+            Family::Access => "access and security",
+            Family::Traffic => "traffic",
+            Family::Transformation => "transformation",
+            Family::Protocols => "protocols",
+            Family::Logs => "logs",
+            Family::Metrics => "metrics and tracing",
+            Family::Ai => "AI",
+            Family::Code => "code and functions",
+        }
+    }
+}
+
+/// The plugin of APISIX with this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static ApisixPlugin> {
+    let index = ALL.binary_search_by(|plugin| plugin.name.cmp(name)).ok()?;
+    ALL.get(index)
+}
+
+const fn plugin(name: &'static str, family: Family, instead: &'static str) -> ApisixPlugin {
+    ApisixPlugin { name, family, instead, is_built_in: false }
+}
+
+const fn built_in(name: &'static str, family: Family, instead: &'static str) -> ApisixPlugin {
+    ApisixPlugin { name, family, instead, is_built_in: true }
+}
+
+use Family::{Access, Ai, Authentication, Code, Logs, Metrics, Protocols, Traffic, Transformation};
+
+/// All of them, sorted by name: those that its sample configuration lists, and those of layer 4.
+pub const ALL: &[ApisixPlugin] = &[
+    plugin("acl", Access, ""),
+    plugin("ai", Ai, "an AI gateway behind Weir"),
+    plugin("ai-aliyun-content-moderation", Ai, "an AI gateway behind Weir"),
+    plugin("ai-aws-content-moderation", Ai, "an AI gateway behind Weir"),
+    plugin("ai-cache", Ai, "an AI gateway behind Weir"),
+    plugin("ai-lakera-guard", Ai, "an AI gateway behind Weir"),
+    plugin("ai-prompt-decorator", Ai, "an AI gateway behind Weir"),
+    plugin("ai-prompt-guard", Ai, "an AI gateway behind Weir"),
+    plugin("ai-prompt-template", Ai, "an AI gateway behind Weir"),
+    plugin("ai-proxy", Ai, "an AI gateway behind Weir"),
+    plugin("ai-proxy-multi", Ai, "an AI gateway behind Weir"),
+    plugin("ai-rag", Ai, "an AI gateway behind Weir"),
+    plugin("ai-rate-limiting", Ai, "an AI gateway behind Weir"),
+    plugin("ai-request-rewrite", Ai, "an AI gateway behind Weir"),
+    plugin("api-breaker", Traffic, ""),
+    plugin("attach-consumer-label", Authentication, ""),
+    plugin("authz-casbin", Authentication, ""),
+    plugin("authz-casdoor", Authentication, "`openid-connect` or `forward-auth` with Casdoor"),
+    plugin("authz-keycloak", Authentication, ""),
+    plugin("aws-lambda", Code, "the function's URL as an upstream"),
+    plugin("azure-functions", Code, "the function's URL as an upstream"),
+    plugin("basic-auth", Authentication, ""),
+    plugin("batch-requests", Traffic, ""),
+    plugin("body-transformer", Transformation, "a service in front of the upstream"),
+    plugin("brotli", Transformation, "compression at the upstream"),
+    plugin("cas-auth", Authentication, "`forward-auth` with a service that speaks CAS"),
+    plugin("chaitin-waf", Access, "the WAF as a proxy in front of Weir or as the upstream"),
+    plugin("clickhouse-logger", Logs, "`http-logger` with the HTTP interface of ClickHouse"),
+    plugin("client-control", Traffic, ""),
+    plugin("consumer-restriction", Access, ""),
+    plugin("cors", Access, ""),
+    plugin("csrf", Access, ""),
+    plugin("data-mask", Access, "a filter in the collector of the logs"),
+    plugin("datadog", Metrics, "the metrics listener, read by the agent"),
+    plugin("degraphql", Transformation, "a service in front of the upstream"),
+    plugin("dingtalk-auth", Authentication, "`forward-auth` with a service of your own"),
+    plugin("dubbo-proxy", Protocols, ""),
+    plugin("echo", Transformation, "`mocking` or `response-rewrite`"),
+    plugin("elasticsearch-logger", Logs, "`http-logger` with a collector such as Vector or Fluent Bit"),
+    plugin("error-log-logger", Logs, "a collector that reads the error log"),
+    plugin("error-page", Transformation, "`response-rewrite` with `vars` on `status`"),
+    plugin("example-plugin", Code, "nothing: it is an example"),
+    plugin("exit-transformer", Transformation, "`_meta.error_response` of each plugin"),
+    plugin("ext-plugin-post-req", Code, ""),
+    plugin("ext-plugin-post-resp", Code, ""),
+    plugin("ext-plugin-pre-req", Code, "`forward-auth`"),
+    plugin("fault-injection", Traffic, ""),
+    plugin("feishu-auth", Authentication, "`forward-auth` with a service of your own"),
+    plugin("file-logger", Logs, "the access log with a format of your own"),
+    plugin("forward-auth", Authentication, ""),
+    plugin("gm", Access, ""),
+    plugin("google-cloud-logging", Logs, "a collector that reads the access log"),
+    plugin("graphql-limit-count", Traffic, "`limit-count` on routes with `vars` on `graphql_operation`"),
+    plugin("graphql-proxy-cache", Traffic, "a cache in front of the upstream"),
+    plugin("grpc-transcode", Protocols, "a transcoder in front of the upstream"),
+    plugin("grpc-web", Protocols, "a translating proxy in front of the upstream"),
+    plugin("gzip", Transformation, "compression at the upstream"),
+    plugin("hmac-auth", Authentication, ""),
+    plugin("http-dubbo", Protocols, ""),
+    plugin("http-logger", Logs, ""),
+    plugin("inspect", Metrics, ""),
+    plugin("ip-restriction", Access, ""),
+    plugin("jwe-decrypt", Authentication, ""),
+    plugin("jwt-auth", Authentication, ""),
+    plugin("kafka-logger", Logs, "a collector that reads the access log"),
+    plugin("kafka-proxy", Protocols, ""),
+    plugin("key-auth", Authentication, ""),
+    plugin("lago", Metrics, "`http-logger` with a collector"),
+    plugin("ldap-auth", Authentication, ""),
+    plugin("ldap-auth-advanced", Authentication, "`forward-auth` with a service that asks the directory"),
+    plugin("limit-conn", Traffic, ""),
+    plugin("limit-count", Traffic, ""),
+    plugin("limit-req", Traffic, ""),
+    plugin("log-rotate", Logs, "`logrotate` and the signal USR1"),
+    plugin("loggly", Logs, "`http-logger`"),
+    plugin("loki-logger", Logs, "a collector that reads the access log"),
+    plugin("mcp-bridge", Protocols, ""),
+    plugin("mocking", Traffic, ""),
+    plugin("mqtt-proxy", Protocols, ""),
+    plugin("multi-auth", Authentication, ""),
+    plugin("node-status", Metrics, "the metrics listener"),
+    plugin("oas-validator", Access, "`request-validation` with the schemas of the document"),
+    built_in(
+        "ocsp-stapling",
+        Access,
+        "`ocsp_stapling` of an `ssl` object, see [OCSP stapling](tls.md#ocsp-stapling)",
+    ),
+    plugin("opa", Authentication, ""),
+    plugin("openfunction", Code, "the function's URL as an upstream"),
+    plugin("openid-connect", Authentication, ""),
+    plugin("opentelemetry", Metrics, "`request-id` and the access log"),
+    plugin("openwhisk", Code, "the function's URL as an upstream"),
+    plugin("prometheus", Metrics, ""),
+    plugin("proxy-buffering", Traffic, ""),
+    plugin("proxy-cache", Traffic, ""),
+    plugin("proxy-control", Traffic, ""),
+    plugin("proxy-mirror", Traffic, ""),
+    plugin("proxy-rewrite", Transformation, ""),
+    plugin("public-api", Code, ""),
+    plugin("real-ip", Traffic, ""),
+    plugin("redirect", Transformation, ""),
+    plugin("referer-restriction", Access, ""),
+    plugin("request-id", Metrics, ""),
+    plugin("request-validation", Access, ""),
+    plugin("response-rewrite", Transformation, ""),
+    plugin("rocketmq-logger", Logs, "a collector that reads the access log"),
+    plugin("saml-auth", Authentication, "`forward-auth` with a service that speaks SAML"),
+    plugin("server-info", Metrics, "`GET /apisix/admin/weir/status`"),
+    plugin("serverless-post-function", Code, ""),
+    plugin("serverless-pre-function", Code, ""),
+    plugin("skywalking", Metrics, "`request-id` and the access log"),
+    plugin("skywalking-logger", Logs, "a collector that reads the access log"),
+    plugin("sls-logger", Logs, "a collector that reads the access log"),
+    plugin("splunk-hec-logging", Logs, "a collector that reads the access log"),
+    plugin("syslog", Logs, "a collector that reads the access log"),
+    plugin("tcp-logger", Logs, "a collector that reads the access log"),
+    plugin("tencent-cloud-cls", Logs, "a collector that reads the access log"),
+    plugin("traffic-label", Traffic, ""),
+    plugin("traffic-split", Traffic, ""),
+    plugin("ua-restriction", Access, ""),
+    plugin("udp-logger", Logs, "a collector that reads the access log"),
+    plugin("uri-blocker", Access, ""),
+    plugin("wolf-rbac", Authentication, "`forward-auth` with the Wolf server"),
+    plugin("workflow", Traffic, ""),
+    plugin("zipkin", Metrics, "`request-id` and the access log"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_is_sorted_so_that_names_are_found() {
+        assert!(ALL.is_sorted_by(|left, right| left.name < right.name));
+        assert!(ALL.iter().all(|plugin| find(plugin.name) == Some(plugin)));
+        assert_eq!(find("limit-cont"), None);
+        assert!(ALL.iter().all(|plugin| !plugin.is_built_in || !plugin.instead.is_empty()));
+    }
+}

@@ -1,0 +1,186 @@
+//! # request-validation
+//!
+//! Checks the fields and the body of a request against JSON Schemas, and refuses a request that does not match.
+//!
+//! ```json
+//! {
+//!   "header_schema": {
+//!     "type": "object",
+//!     "required": ["X-Api-Version"],
+//!     "properties": { "X-Api-Version": { "type": "string", "enum": ["1", "2"] } }
+//!   },
+//!   "body_schema": {
+//!     "type": "object",
+//!     "required": ["name"],
+//!     "properties": { "name": { "type": "string", "maxLength": 64 } }
+//!   },
+//!   "rejected_code": 422
+//! }
+//! ```
+//!
+//! **Fields.** `header_schema` checks an object with a property for each field of the request. Values are strings, and
+//! an array of strings for a field that is sent more than once. Names in `properties`, `required` and dependencies are
+//! compared without regard to case, and `_` counts as `-`. In `patternProperties` names are in lower case.
+//!
+//! **Body.** `body_schema` checks the decoded body: a form where the `Content-Type` is
+//! `application/x-www-form-urlencoded` (values are strings, `true` for a name without a value, an array for a repeated
+//! name), JSON otherwise. A body of JSON is forwarded as it was checked, written anew, so that the upstream cannot read
+//! another value out of it, for example from a repeated name. A request without a body, with two `Content-Type` fields,
+//! with a body that cannot be decoded or of more than `max_req_body_size` bytes is refused. The body is checked after
+//! authentication, so that an unauthenticated client cannot make the gateway hold a body; fields are checked before.
+//!
+//! **Refusals** have the status `rejected_code` and the text `rejected_msg`; without `rejected_msg` the text says which
+//! rule is broken, for example `property "name" is required`.
+//!
+//! **Schemas** are of the draft that `$schema` names, from 4 to 2020-12, otherwise of draft 7. `format` is checked. A
+//! `$ref` may refer to the same schema only. A search of a pattern with look-around or back-references is given up
+//! after a limited number of steps, and the request is refused.
+
+mod decode;
+mod header_schema;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use exchange::Exchange;
+use exchange::observe::pace::Pace;
+use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Reply};
+use model::validate::UserSchema;
+use serde_json::Value;
+
+use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::config;
+use decode::{body_value, field_values};
+
+/// The plugin.
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "request-validation",
+    2800,
+    &[Phase::Rewrite, Phase::RequestBody, Phase::Access],
+    Config::schema,
+    build,
+)
+.checked(|config| compile(config).map(drop))
+.documented(include_str!("request_validation.rs"));
+
+attributes! {
+    struct Config {
+        /// The JSON Schema of the request's fields.
+        header_schema: Option<Value>, { "type": "object" };
+        /// The JSON Schema of the request's body.
+        body_schema: Option<Value>, { "type": "object" };
+        /// The longest body, in bytes, that is checked; a longer one is refused.
+        max_req_body_size: usize = MAX_BODY_BYTES_DEFAULT, { "minimum": 1 };
+        /// The status of a refusal.
+        rejected_code: u16 = 400, { "minimum": 200, "maximum": 599 };
+        /// The text of a refusal; without it the text names the broken rule.
+        rejected_msg: Option<String>, { "minLength": 1, "maxLength": 256 };
+    }
+    { "anyOf": [{ "required": ["header_schema"] }, { "required": ["body_schema"] }] }
+}
+
+/// The compiled plugin.
+struct RequestValidation {
+    header_schema: Option<UserSchema>,
+    body_schema: Option<UserSchema>,
+    max_body_bytes: usize,
+    rejected_code: u16,
+    rejected_msg: Option<String>,
+    pace: Pace,
+}
+
+fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(compile(config)?))
+}
+
+fn compile(config: &Value) -> Result<RequestValidation, String> {
+    let config: Config = config::parse(config)?;
+    let compile = |name: &str, schema: Value| {
+        UserSchema::compile(&schema).map_err(|reason| format!("{name}: {reason}"))
+    };
+    let header_schema = config.header_schema.map(header_schema::with_field_names);
+    Ok(RequestValidation {
+        header_schema: header_schema.map(|schema| compile("header_schema", schema)).transpose()?,
+        body_schema: config.body_schema.map(|schema| compile("body_schema", schema)).transpose()?,
+        max_body_bytes: config.max_req_body_size,
+        rejected_code: config.rejected_code,
+        rejected_msg: config.rejected_msg,
+        pace: Pace::every_ms(LOG_INTERVAL_MS),
+    })
+}
+
+impl Plugin for RequestValidation {
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let Some(schema) = &self.header_schema else { return Flow::Continue };
+        match schema.fault(&field_values(&exchange.request.headers)) {
+            None => Flow::Continue,
+            Some(fault) => self.refuse(exchange, "fields", &fault),
+        }
+    }
+
+    fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
+        match self.body_schema {
+            Some(_) => BodyNeed::Buffer { limit_bytes: self.max_body_bytes },
+            None => BodyNeed::None,
+        }
+    }
+
+    fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
+        self.body_schema.is_some().then(|| self.refusal(exchange, "body", "the body is too long", ""))
+    }
+
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let Some(schema) = &self.body_schema else { return Flow::Continue };
+        let body = exchange.request_body().unwrap_or_default();
+        if body.is_empty() {
+            return Flow::reply(self.refusal(exchange, "body", "the request has no body", ""));
+        }
+        if exchange.request.headers.get_all("content-type").nth(1).is_some() {
+            return Flow::reply(self.refusal(exchange, "body", "duplicated Content-Type header", ""));
+        }
+        let decoded = match body_value(exchange.request.headers.get("content-type"), body) {
+            Ok(decoded) => decoded,
+            Err(reason) => return self.refuse(exchange, "body", &reason),
+        };
+        if let Some(fault) = schema.fault(&decoded.value) {
+            return self.refuse(exchange, "body", &fault);
+        }
+        if decoded.is_json {
+            let checked = decoded.value.to_string().into_bytes();
+            if exchange.set_request_body(checked).is_err() {
+                return self.refuse(exchange, "body", "the body was not read whole");
+            }
+        }
+        Flow::Continue
+    }
+}
+
+impl RequestValidation {
+    /// Refuses with the configured text, otherwise with `reason`.
+    fn refuse(&self, exchange: &Exchange, part: &str, reason: &str) -> Flow<'static> {
+        Flow::reply(self.refusal(exchange, part, reason, reason))
+    }
+
+    /// A refusal; `text` is its body where no text is configured.
+    fn refusal(&self, exchange: &Exchange, part: &str, reason: &str, text: &str) -> Reply {
+        if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
+            tracing::info!(part, reason, requests, "request-validation refused a request");
+        }
+        let text = self.rejected_msg.as_deref().unwrap_or(text);
+        let reply = Reply::status(self.rejected_code);
+        match text {
+            "" => reply,
+            text => reply
+                .with_header("Content-Type", "text/plain; charset=utf-8")
+                .with_body(Cow::Owned(text.as_bytes().to_vec())),
+        }
+    }
+}
+
+/// As in APISIX. The bodies that a worker holds count against the memory limit of the process.
+const MAX_BODY_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+/// Milliseconds between two lines about refused requests of one instance.
+const LOG_INTERVAL_MS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;
