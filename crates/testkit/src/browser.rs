@@ -152,7 +152,7 @@ impl Browser {
         let (name, value) = parts.next().and_then(|pair| pair.split_once('=')).unwrap_or_default();
         let attribute = |wanted: &str| {
             let named = line.split(';').filter_map(|part| part.trim().split_once('='));
-            named.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value).last()
+            named.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value).next_back()
         };
         let path = attribute("path").unwrap_or("/");
         self.cookies.retain(|cookie| (&*cookie.host, &*cookie.path, &*cookie.name) != (host, path, name));
