@@ -445,6 +445,15 @@ impl Exchange {
         }
     }
 
+    /// Calls `read` with the request body, if it is known whole: it was read before an endpoint was selected, or was sent on
+    /// to its end and a plugin asked for a copy at least as long.
+    pub fn read_whole_request_body<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        match (self.body.whole(), &self.copies.request) {
+            (Some(body), _) => Some(read(body)),
+            (None, copy) => copy.as_ref()?.whole(read),
+        }
+    }
+
     /// The copy of the request body that a plugin asked for, where it was not read whole.
     fn copied_request_body(&self) -> Option<Vec<u8>> {
         self.copies.request.as_ref()?.read(<[u8]>::to_vec)

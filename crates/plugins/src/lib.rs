@@ -35,6 +35,7 @@ mod openid_connect;
 mod prometheus;
 mod proxy_buffering;
 mod proxy_control;
+mod proxy_mirror;
 mod proxy_rewrite;
 mod public_api;
 mod real_ip;
@@ -83,6 +84,7 @@ pub const ALL: &[&PluginKind] = &[
     &forward_auth::KIND,
     &opa::KIND,
     &authz_keycloak::KIND,
+    &proxy_mirror::KIND,
     &proxy_rewrite::KIND,
     &workflow::KIND,
     &api_breaker::KIND,

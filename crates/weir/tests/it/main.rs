@@ -73,6 +73,7 @@ mod start;
 mod store;
 mod support;
 mod tls;
+mod traffic_plugins;
 mod try_out;
 mod unknown_fields;
 mod upgrades;
