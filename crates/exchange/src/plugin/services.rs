@@ -11,6 +11,7 @@ use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::outbound::{Destination, OutboundPolicy, OutboundTls, StreamDestination};
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
+use super::side_thread::SideThread;
 use crate::overload;
 use net::endpoint::KeepAlive;
 use net::resolver::Resolver;
@@ -26,6 +27,7 @@ pub struct Services {
     tls: ClientIdentities,
     queues: Queues,
     scrapes: Arc<Scrapes>,
+    side: Arc<SideThread>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -39,6 +41,7 @@ impl Services {
             tls: ClientIdentities::default(),
             queues: Queues::default(),
             scrapes: Arc::default(),
+            side: Arc::default(),
             thread: Mutex::default(),
         }
     }
@@ -58,6 +61,11 @@ impl Services {
     /// The metrics of the instance.
     pub fn scrapes(&self) -> &Arc<Scrapes> {
         &self.scrapes
+    }
+
+    /// The thread for work that would keep a worker for too long.
+    pub fn side_thread(&self) -> &Arc<SideThread> {
+        &self.side
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.

@@ -220,4 +220,15 @@ fn request_validation_refuses_with_its_own_status() {
     assert_eq!(post(&good, "{ \"a\": \"x\", \"a\": 1 }").0, 200);
     assert_eq!(stage.origin.last_request().body, b"{\"a\":1}");
     assert_eq!(stage.origin.requests().len(), 1);
+    stage.route("large", "/large", json!({"request-validation": {"body_schema": schema}}));
+    let large = |value: &str| {
+        let body = format!("{{\"pad\":\"{}\",\"a\":{value}}}", "x".repeat(300_000));
+        let response = stage.weir.client().request("POST", "/large", &[], body.as_bytes());
+        (response.status, stage.origin.requests().len())
+    };
+    assert_eq!(
+        (large("\"no\""), large("1")),
+        ((400, 1), (200, 2)),
+        "large bodies are checked on another thread"
+    );
 }
