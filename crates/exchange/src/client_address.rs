@@ -57,6 +57,20 @@ impl From<Address> for ClientAddress {
     }
 }
 
+impl ClientAddress {
+    /// An address, with a port or without, an IPv6 one in brackets or not (RFC 3986 section 3.2.2); spaces around it are
+    /// ignored.
+    pub fn parse(entry: &[u8]) -> Option<ClientAddress> {
+        let text = str::from_utf8(entry.trim_ascii()).ok()?;
+        if let Ok(both) = text.parse::<SocketAddr>() {
+            return Some(Address::from(both).into());
+        }
+        let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        let address = address.parse::<IpAddr>().ok()?.to_canonical();
+        Some(ClientAddress { address, port: None })
+    }
+}
+
 impl RealIpOptions {
     /// The client of a request with these fields that came from `peer`.
     ///
@@ -69,7 +83,7 @@ impl RealIpOptions {
         // Several fields of a name are one list (RFC 9110 section 5.3).
         let lines: SmallVec<[&[u8]; 4]> = headers.get_all(&self.header).collect();
         for entry in lines.iter().rev().flat_map(|line| line.rsplit(|byte| *byte == b',')) {
-            let Some(named) = parse(entry) else { break };
+            let Some(named) = ClientAddress::parse(entry) else { break };
             client = named;
             if !self.recursive || !contains(&self.from, named.address) {
                 break;
@@ -82,17 +96,6 @@ impl RealIpOptions {
 /// Whether one of the networks holds the address.
 pub fn contains(networks: &[IpNet], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(&address))
-}
-
-/// An address, with a port or without, an IPv6 one in brackets or not (RFC 3986 section 3.2.2).
-fn parse(entry: &[u8]) -> Option<ClientAddress> {
-    let text = str::from_utf8(entry.trim_ascii()).ok()?;
-    if let Ok(both) = text.parse::<SocketAddr>() {
-        return Some(Address::from(both).into());
-    }
-    let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let address = address.parse::<IpAddr>().ok()?.to_canonical();
-    Some(ClientAddress { address, port: None })
 }
 
 #[cfg(test)]

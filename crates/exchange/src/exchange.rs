@@ -25,6 +25,7 @@ use std::sync::Arc;
 use message::{FieldError, RequestHead, ResponseHead};
 use router::Params;
 use router::vars::GaveUp;
+use serde_json::{Map, Value as Json};
 
 pub use address::Address;
 pub use attempt::{Attempt, Attempts};
@@ -87,8 +88,9 @@ pub struct Exchange {
     pub early_fields: Vec<(Box<str>, Box<str>)>,
     /// The plugins' states for this request.
     pub states: RequestStates,
-    /// The number of the plugin instance that runs.
-    pub instance: u32,
+    /// The number of the plugin instance that runs. A cell, because one that runs inside another one is entered in the log
+    /// phase too.
+    pub instance: Cell<u32>,
     /// A pattern search was given up, so that a rule is undecided, and the request is refused.
     pub gave_up: Cell<Option<GaveUp>>,
     /// A buffer for values that are needed for a moment.
@@ -117,13 +119,38 @@ pub struct Decision {
     pub route: Option<u32>,
     /// The authenticated consumer.
     pub consumer: Option<Arc<Consumer>>,
+    /// The claims of the token that the request was authenticated by, where a plugin keeps them for others.
+    pub claims: Option<Rc<Map<String, Json>>>,
+    /// The user that a login without a consumer found, with the attributes that the provider of the login gave.
+    pub external_user: Option<Arc<serde_json::Value>>,
     /// The upstream that a plugin selected in place of the route's.
     pub upstream: Option<UpstreamRef>,
     /// How often the attempts may begin anew once those of an upstream are used up.
     pub fallbacks: u8,
     /// The request is forwarded as a protocol upgrade.
     pub is_upgrade: bool,
+    /// The plugin of which no instance of a chain runs any more; see [`Exchange::skip_plugin`].
+    pub skipped_plugin: Option<&'static str>,
+    /// The longest body that a plugin allows, in bytes; 0 is without a limit.
+    pub max_body_bytes: u64,
+    /// How much of the body is awaited before an endpoint is selected.
+    pub body_arrival: BodyArrival,
 }
+
+/// How much of a request body is awaited before an endpoint is selected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BodyArrival {
+    /// The first bytes of a body with a declared length, as many as the limits of the engine say.
+    #[default]
+    Prefix,
+    /// The whole body, up to [`AWAITED_BODY_MAX_BYTES`].
+    Whole,
+    /// Nothing: the body is streamed from its first byte.
+    Nothing,
+}
+
+/// The longest body that is held in memory only because it is awaited whole; the rest of a longer one is streamed.
+pub const AWAITED_BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The most fallbacks of one request.
 pub const FALLBACKS_MAX: u8 = 8;
@@ -164,7 +191,7 @@ impl Exchange {
             copies: Copies::default(),
             early_fields: Vec::new(),
             states: RequestStates::default(),
-            instance: 0,
+            instance: Cell::new(0),
             gave_up: Cell::new(None),
             scratch: Vec::new(),
         }
@@ -215,7 +242,7 @@ impl Exchange {
         *copies = Copies::default();
         early_fields.clear();
         states.clear();
-        *instance = 0;
+        instance.set(0);
         gave_up.set(None);
         scratch.clear();
     }
@@ -293,6 +320,12 @@ impl Exchange {
         self.decision.upstream = Some(upstream);
     }
 
+    /// Whether the configuration of this request has the upstream.
+    pub fn has_upstream(&self, upstream: &UpstreamRef) -> bool {
+        let directory = self.decision.directory.as_ref();
+        directory.is_some_and(|directory| directory.has_upstream(upstream.identity()))
+    }
+
     /// Lets the attempts begin anew up to `count` times (at most [`FALLBACKS_MAX`]) once those that an upstream allows are
     /// used up, for a plugin that selects another upstream in
     /// [`Plugin::before_attempt`](crate::plugin::Plugin::before_attempt) then. A request that could do its work twice is not
@@ -308,6 +341,36 @@ impl Exchange {
         left.is_some()
     }
 
+    /// Keeps instances of the plugin `name` in the chains of this request from running in later phases; one that runs inside
+    /// another plugin is not concerned. Of two plugins that are named so the last one is skipped.
+    pub fn skip_plugin(&mut self, name: &'static str) {
+        self.decision.skipped_plugin = Some(name);
+    }
+
+    /// Whether instances of the plugin `name` are left out.
+    #[inline]
+    pub fn skips(&self, name: &str) -> bool {
+        self.decision.skipped_plugin.is_some_and(|skipped| skipped == name)
+    }
+
+    /// Refuses a request body of more than `bytes`; 0 is without a limit. The limit of the engine holds besides.
+    pub fn limit_request_body(&mut self, bytes: u64) {
+        self.decision.max_body_bytes = bytes;
+    }
+
+    /// The longest request body that is accepted, in bytes; 0 is without a limit.
+    pub fn max_request_body_bytes(&self) -> u64 {
+        match (self.decision.max_body_bytes, self.local.options.limits.max_body_bytes) {
+            (0, limit) | (limit, 0) => limit,
+            (own, general) => own.min(general),
+        }
+    }
+
+    /// Says how much of the request body is awaited before an endpoint is selected.
+    pub fn await_request_body(&mut self, arrival: BodyArrival) {
+        self.decision.body_arrival = arrival;
+    }
+
     /// The host the client asked for, in lower case and without port.
     pub fn host(&self) -> &[u8] {
         &self.target.host
@@ -318,10 +381,9 @@ impl Exchange {
         self.client.address
     }
 
-    /// Corrects the client's address; only for plugins that know which peers to trust.
-    pub fn set_client_address(&mut self, address: IpAddr) {
-        self.client.address = address;
-        self.client.port = None;
+    /// Corrects the client; only for plugins that know which peers to trust.
+    pub fn set_client(&mut self, client: ClientAddress) {
+        self.client = client;
     }
 
     /// Says that the `X-Real-IP` among the request's fields is not the client's, but to be sent as it is.
@@ -365,12 +427,12 @@ impl Exchange {
 
     /// The calling plugin instance's state for this request, made by `Default` on first use.
     pub fn state<T: std::any::Any + Default>(&mut self) -> &mut T {
-        self.states.of(self.instance)
+        self.states.of(self.instance.get())
     }
 
     /// The calling plugin instance's state for this request, if it made one.
     pub fn peek_state<T: std::any::Any>(&self) -> Option<&T> {
-        self.states.peek(self.instance)
+        self.states.peek(self.instance.get())
     }
 
     /// Calls `read` with the first bytes of the request body as far as they are known here: the whole body if a plugin asked

@@ -32,7 +32,7 @@ pub mod stream;
 pub mod upstream_ref;
 
 pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};
-pub use kind::{CheckAmong, PluginApi, PluginKind};
+pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,
     Portion, Step,

@@ -4,7 +4,8 @@
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::{Arc, LazyLock};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use message::{RequestHead, Version};
@@ -55,6 +56,10 @@ impl Directory for TestDirectory {
 
     fn consumer_named(&self, username: &str) -> Option<&Arc<Consumer>> {
         self.named.iter().find(|consumer| &*consumer.username == username)
+    }
+
+    fn has_upstream(&self, _: &str) -> bool {
+        false
     }
 }
 
@@ -174,21 +179,59 @@ pub fn services() -> Services {
     Services::new(resolver, OutboundPolicy::default())
 }
 
-/// The values to build an instance with where no configuration is compiled: no other plugin is found, any upstream is accepted.
+/// The kinds that plugins of tests may build inside them.
+static KNOWN: OnceLock<&'static [&'static PluginKind]> = OnceLock::new();
+
+/// Lets plugins build instances of `kinds` inside them, in all tests of this program; without it they find none.
+pub fn know(kinds: &'static [&'static PluginKind]) {
+    KNOWN.get_or_init(|| kinds);
+}
+
+/// The values to build an instance with where no configuration is compiled: of other plugins those of [`know`] are found,
+/// any upstream is accepted.
 pub fn build<'a>(
     owner: &'a str,
     metadata: Option<&'a Value>,
     states: &'a StateRegistry,
     services: &'a Services,
 ) -> Build<'a> {
-    Build { owner, metadata, states, services, assembly: &NoAssembly, depth: 0 }
+    Build { owner, metadata, states, services, assembly: &TestAssembly, depth: 0 }
 }
 
-struct NoAssembly;
+struct TestAssembly;
 
-impl Assembly for NoAssembly {
-    fn plugin(&self, _: &str, _: u8, name: &str, _: &Value) -> Result<Option<Arc<Instance>>, String> {
-        Err(format!("unknown plugin [{name}]"))
+/// The state of instances inside others.
+static INNER_STATES: LazyLock<StateRegistry> = LazyLock::new(StateRegistry::default);
+
+impl Assembly for TestAssembly {
+    /// Of `_meta`, only `disable` counts.
+    fn plugin(
+        &self,
+        owner: &str,
+        depth: u8,
+        name: &str,
+        config: &Value,
+    ) -> Result<Option<Arc<Instance>>, String> {
+        static NUMBER: AtomicU32 = AtomicU32::new(1_000);
+        let known = KNOWN.get().into_iter().copied().flatten();
+        let kind =
+            *known.into_iter().find(|kind| kind.name == name).ok_or(format!("unknown plugin [{name}]"))?;
+        if config.pointer("/_meta/disable") == Some(&Value::Bool(true)) {
+            return Ok(None);
+        }
+        (kind.check)(config)?;
+        let build = Build { depth, ..build(owner, None, &INNER_STATES, &SERVICES) };
+        Ok(Some(Arc::new(Instance {
+            name: kind.name,
+            priority: i64::from(kind.priority),
+            phases: kind.phases,
+            prefer_route: kind.prefer_route,
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            filter: None,
+            error_response: None,
+            reads_body: false,
+            plugin: (kind.build)(&build, config)?,
+        })))
     }
 
     fn upstream(&self, _: &Arc<str>, _: &Value) -> Result<(), String> {
@@ -218,7 +261,9 @@ pub fn consumer(username: &str) -> Consumer {
         group_id: None,
         credential_id: None,
         labels: Vec::new(),
+        written: format!("{{\"username\":\"{username}\"}}").into(),
         auth_conf: Value::Null,
+        compiled: None,
         bulkhead: None,
         attached: None,
     }
@@ -232,6 +277,7 @@ pub fn route(id: &str) -> RouteInfo {
         name: None,
         service: None,
         rule: Arc::new(Rule::new(input).expect("/* is a path pattern")),
+        written: format!("{{\"id\":\"{id}\"}}").into(),
     }
 }
 

@@ -117,6 +117,10 @@ impl Directory for Generation {
     fn consumer_named(&self, username: &str) -> Option<&Arc<Consumer>> {
         self.consumers.named(username)
     }
+
+    fn has_upstream(&self, identity: &str) -> bool {
+        self.upstream_slots.get(identity).is_some()
+    }
 }
 
 impl std::ops::Deref for Generation {

@@ -23,6 +23,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use expression::contract_reason;
 pub use options::{CheckOptions, UnknownFields};
 
 use crate::catalog::Catalog;

@@ -28,10 +28,10 @@ use exchange::Exchange;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use router::CidrSet;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
-use crate::shared::config;
+use crate::shared::{config, networks};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
@@ -47,23 +47,14 @@ attributes! {
         /// The status a refused client gets; 404 does not even admit that there is something.
         response_code: u16 = 403, {"minimum": 403, "maximum": 404};
         /// The only addresses and networks that pass.
-        whitelist: Option<Vec<String>>, {"minItems": 1, "items": address()};
+        whitelist: Option<Vec<String>>, {"minItems": 1, "items": networks::schema()};
         /// The addresses and networks that are refused.
-        blacklist: Option<Vec<String>>, {"minItems": 1, "items": address()};
+        blacklist: Option<Vec<String>>, {"minItems": 1, "items": networks::schema()};
     }
     {
         "title": "Pass or refuse by the client's address",
         "oneOf": [{"required": ["whitelist"]}, {"required": ["blacklist"]}],
     }
-}
-
-fn address() -> Value {
-    json!({"anyOf": [
-        {"title": "IPv4", "type": "string", "format": "ipv4"},
-        {"title": "IPv4/CIDR", "type": "string", "pattern": IPV4_NETWORK},
-        {"title": "IPv6", "type": "string", "format": "ipv6"},
-        {"title": "IPv6/CIDR", "type": "string", "pattern": IPV6_NETWORK},
-    ]})
 }
 
 struct IpRestriction {
@@ -120,16 +111,12 @@ impl StreamPlugin for IpRestriction {
     }
 }
 
-/// Four decimal bytes and a prefix of at most 32 bits.
-const IPV4_NETWORK: &str = r"^(25[0-5]|2[0-4]\d|1?\d?\d)(\.(25[0-5]|2[0-4]\d|1?\d?\d)){3}/(3[0-2]|[12]?\d)$";
-/// Roughly an IPv6 address and a prefix; the plugin's own check reads it exactly.
-const IPV6_NETWORK: &str = r"^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/\d{1,3}$";
-
 #[cfg(test)]
 mod tests {
     use exchange::testing::check_configuration;
     use gateway::testing::{Scene, stream_route};
     use model::catalog::SchemaType;
+    use serde_json::json;
 
     use super::*;
 

@@ -46,13 +46,13 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
-use crate::shared::config::{self, is_reference};
-use crate::shared::consumer::set_consumer_headers;
-use crate::shared::query::{arguments, decode};
+use crate::shared::authentication::places::{self, Doubled};
+use crate::shared::authentication::{Authentication, REALM_PATTERN, Refusal, find_consumer};
+use crate::shared::config;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[Phase::Rewrite], Config::schema, build)
@@ -98,9 +98,7 @@ struct KeyAuth {
     query: Box<str>,
     hide_credentials: bool,
     bearer_token: bool,
-    anonymous_consumer: Option<Box<str>>,
-    /// The value of `WWW-Authenticate`.
-    challenge: Box<str>,
+    authentication: Authentication,
 }
 
 /// Where a key was found.
@@ -110,24 +108,10 @@ enum Place {
     Query,
 }
 
-/// Why a request is not authenticated.
-enum Refusal {
-    Missing,
-    Doubled,
-    NotBearer,
-    Unknown,
-}
-
-impl Refusal {
-    fn message(&self) -> &'static str {
-        match self {
-            Refusal::Missing => "Missing API key in request",
-            Refusal::Doubled => "More than one API key in request",
-            Refusal::NotBearer => "Invalid Bearer token format",
-            Refusal::Unknown => "Invalid API key in request",
-        }
-    }
-}
+const MISSING: Refusal = Refusal::new("Missing API key in request");
+const DOUBLED: Refusal = Refusal::doubled("More than one API key in request");
+const NOT_BEARER: Refusal = Refusal::new("Invalid Bearer token format");
+const UNKNOWN: Refusal = Refusal::new("Invalid API key in request");
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(compile(config)?))
@@ -137,108 +121,60 @@ fn compile(config: &Value) -> Result<KeyAuth, String> {
     let config: Config = config::parse(config)?;
     let header = if config.bearer_token { "Authorization".into() } else { config.header };
     let scheme = if config.bearer_token { "Bearer" } else { "apikey" };
-    let realm = config.realm;
     Ok(KeyAuth {
         header,
         query: config.query,
         hide_credentials: config.hide_credentials,
         bearer_token: config.bearer_token,
-        anonymous_consumer: config.anonymous_consumer,
-        challenge: format!("{scheme} realm=\"{realm}\"").into(),
+        authentication: Authentication::new(scheme, &config.realm, config.anonymous_consumer),
     })
 }
 
 impl Plugin for KeyAuth {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        let consumer = match self.find(exchange) {
+        match self.find(exchange) {
             Ok((consumer, place)) => {
-                if self.hide_credentials {
-                    self.hide(exchange, place);
-                }
-                consumer
+                self.hide(exchange, place);
+                self.authentication.admit(exchange, consumer)
             }
-            Err(refusal) => match (&self.anonymous_consumer, &refusal) {
-                (None, _) | (_, Refusal::Doubled) => return self.refuse(refusal.message()),
-                (Some(name), _) => {
-                    // A key that is unknown here may be valid elsewhere, so the node must not receive it either.
-                    if self.hide_credentials {
-                        self.hide(exchange, Place::Header);
-                        self.hide(exchange, Place::Query);
-                    }
-                    match exchange.consumer_named(name) {
-                        Some(consumer) => consumer,
-                        None => return self.refuse("Invalid user authorization"),
-                    }
-                }
-            },
-        };
-        set_consumer_headers(exchange, &consumer);
-        exchange.authenticate(consumer);
-        Flow::Continue
+            // A key that is unknown here may be valid elsewhere, so the node must not receive it either.
+            Err(refusal) => self.authentication.refuse(exchange, refusal, |exchange| {
+                self.hide(exchange, Place::Header);
+                self.hide(exchange, Place::Query);
+            }),
+        }
     }
 }
 
 impl KeyAuth {
     /// The consumer of the request's key, and the place of the key.
     fn find(&self, exchange: &Exchange) -> Result<(Arc<Consumer>, Place), Refusal> {
-        let mut fields = exchange.request.headers.get_all(&self.header);
-        let (key, place) = match (fields.next(), fields.next()) {
-            (Some(_), Some(_)) => return Err(Refusal::Doubled),
-            (Some(value), None) if self.bearer_token => {
-                (Cow::from(value.strip_prefix(b"Bearer ").ok_or(Refusal::NotBearer)?), Place::Header)
+        let field = places::field(exchange, &self.header).map_err(|Doubled| DOUBLED)?;
+        let (key, place) = match field {
+            Some(value) if self.bearer_token => {
+                (Cow::from(value.strip_prefix(b"Bearer ").ok_or(NOT_BEARER)?), Place::Header)
             }
-            (Some(value), None) => (Cow::from(value), Place::Header),
-            (None, _) => (self.find_argument(exchange)?, Place::Query),
+            Some(value) => (Cow::from(value), Place::Header),
+            None => {
+                let argument = places::argument(exchange, &self.query).map_err(|Doubled| DOUBLED)?;
+                (argument.ok_or(MISSING)?, Place::Query)
+            }
         };
-        let key = std::str::from_utf8(&key).map_err(|_| Refusal::Unknown)?;
-        if is_reference(key) {
-            return Err(Refusal::Unknown);
-        }
-        Ok((exchange.find_consumer(NAME, key).ok_or(Refusal::Unknown)?, place))
+        let key = std::str::from_utf8(&key).map_err(|_| UNKNOWN)?;
+        Ok((find_consumer(exchange, NAME, key).ok_or(UNKNOWN)?, place))
     }
 
-    fn find_argument<'e>(&self, exchange: &'e Exchange) -> Result<Cow<'e, [u8]>, Refusal> {
-        let query = exchange.forward_query().ok_or(Refusal::Missing)?;
-        let mut values =
-            arguments(query).filter(|(_, name, _)| self.is_key_argument(name)).map(|(.., value)| value);
-        match (values.next(), values.next()) {
-            (None, _) => Err(Refusal::Missing),
-            (Some(value), None) => Ok(decode(value)),
-            (Some(_), Some(_)) => Err(Refusal::Doubled),
-        }
-    }
-
-    fn is_key_argument(&self, name: &[u8]) -> bool {
-        *decode(name) == *self.query.as_bytes()
-    }
-
-    /// Removes the key from the request; the rest of the query stays as it was sent.
+    /// Removes the key from the request, where the configuration says so.
     fn hide(&self, exchange: &mut Exchange, place: Place) {
         match place {
-            Place::Header => {
-                exchange.request.headers.remove(&self.header);
-            }
-            Place::Query => {
-                let Some(query) = exchange.forward_query() else { return };
-                if !arguments(query).any(|(_, name, _)| self.is_key_argument(name)) {
-                    return;
-                }
-                let kept = arguments(query).filter(|(_, name, _)| !self.is_key_argument(name));
-                let kept: Vec<&[u8]> = kept.map(|(whole, ..)| whole).collect();
-                let kept = kept.join(&b'&');
-                exchange.set_forward_query(&kept).expect("parts of a query can stand in a query");
-            }
+            _ if !self.hide_credentials => {}
+            Place::Header => places::hide_field(exchange, &self.header),
+            Place::Query => places::hide_argument(exchange, &self.query),
         }
-    }
-
-    fn refuse(&self, message: &str) -> Flow<'static> {
-        Flow::reply(Reply::message(401, message).with_header("WWW-Authenticate", &*self.challenge))
     }
 }
 
 const NAME: &str = "key-auth";
-/// Printable ASCII that needs no escape in a quoted string (RFC 9110 section 5.6.4).
-const REALM_PATTERN: &str = r"^[\x20-\x21\x23-\x5B\]-\x7E]+$";
 
 #[cfg(test)]
 mod tests;

@@ -2,43 +2,93 @@
 //! its JSON Schema, its configuration, its compiled form, its behaviour, its tests. `ALL` is the only list of them.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod acl;
+mod api_breaker;
+mod attach_consumer_label;
+mod basic_auth;
 mod batch_requests;
+mod client_control;
+mod consumer_restriction;
 mod cors;
+mod csrf;
+mod fault_injection;
 mod forward_auth;
+mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
+mod jwe_decrypt;
+mod jwt_auth;
 mod key_auth;
+mod ldap_auth;
+mod limit_conn;
 mod limit_count;
+mod limit_req;
 /// The example of docs/guide/writing-a-plugin.md.
 #[cfg(test)]
 #[path = "../guide/maintenance.rs"]
 mod maintenance;
 mod mocking;
+mod multi_auth;
+mod opa;
+mod openid_connect;
 mod prometheus;
+mod proxy_buffering;
+mod proxy_control;
 mod proxy_rewrite;
 mod public_api;
+mod real_ip;
 mod redirect;
 mod referer_restriction;
 mod request_id;
 mod request_validation;
 mod response_rewrite;
 mod shared;
+mod traffic_label;
+mod traffic_split;
+mod ua_restriction;
+mod uri_blocker;
+mod workflow;
 
 use exchange::plugin::PluginKind;
 
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
+    &real_ip::KIND,
+    &client_control::KIND,
+    &proxy_buffering::KIND,
+    &proxy_control::KIND,
     &request_id::KIND,
+    &fault_injection::KIND,
     &mocking::KIND,
     &batch_requests::KIND,
     &cors::KIND,
     &ip_restriction::KIND,
+    &ua_restriction::KIND,
     &referer_restriction::KIND,
+    &csrf::KIND,
+    &uri_blocker::KIND,
     &request_validation::KIND,
+    &multi_auth::KIND,
+    &openid_connect::KIND,
+    &ldap_auth::KIND,
+    &hmac_auth::KIND,
+    &basic_auth::KIND,
+    &jwt_auth::KIND,
+    &jwe_decrypt::KIND,
     &key_auth::KIND,
+    &acl::KIND,
+    &consumer_restriction::KIND,
+    &attach_consumer_label::KIND,
     &forward_auth::KIND,
+    &opa::KIND,
     &proxy_rewrite::KIND,
+    &workflow::KIND,
+    &api_breaker::KIND,
+    &limit_conn::KIND,
     &limit_count::KIND,
+    &limit_req::KIND,
+    &traffic_label::KIND,
+    &traffic_split::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
     &public_api::KIND,
@@ -50,7 +100,7 @@ pub const ALL: &[&PluginKind] = &[
 mod tests {
     use std::collections::BTreeSet;
 
-    use exchange::testing::accepts;
+    use exchange::testing::{accepts, know};
     use model::catalog::{Catalog, SchemaType};
     use serde_json::Value;
 
@@ -106,10 +156,11 @@ mod tests {
     /// Removes one letter of every attribute of every plugin; each is refused, and the message names the right one.
     #[test]
     fn misspelt_attribute_is_refused_with_nearest() {
+        know(ALL);
         for kind in ALL {
             let mut uses = vec![(SchemaType::Plugin, (kind.schema)(), example(kind))];
             if let Some(schema) = kind.consumer_schema {
-                uses.push((SchemaType::Consumer, schema(), serde_json::json!({"key": "k"})));
+                uses.push((SchemaType::Consumer, schema(), nth_example(kind, 1)));
             }
             for (schema_type, schema, good) in uses {
                 assert_eq!(accepts(kind, schema_type, &good), Ok(()), "{}", kind.name);
@@ -132,6 +183,7 @@ mod tests {
     /// An unknown field in any object of a configuration is refused by the schema, or taken out before the plugin sees it.
     #[test]
     fn accepted_unknown_fields_reach_no_plugin() {
+        know(ALL);
         let catalog = Catalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
         let key = model::Key::new(model::Kind::Route, "r").unwrap();
         for kind in ALL {
@@ -180,9 +232,14 @@ mod tests {
 
     /// The first example of a plugin's documentation.
     fn example(kind: &exchange::plugin::PluginKind) -> Value {
+        nth_example(kind, 0)
+    }
+
+    /// An example of a plugin's documentation. The second one of an authentication plugin is for consumers.
+    fn nth_example(kind: &exchange::plugin::PluginKind, index: usize) -> Value {
         let documentation = kind.documentation.lines().map_while(|line| line.strip_prefix("//!"));
         let text: String = documentation.map(|line| format!("{}\n", line.trim_start())).collect();
-        let example = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
+        let example = text.split("```json\n").nth(1 + index).and_then(|rest| rest.split("```").next());
         serde_json::from_str(example.expect(kind.name)).unwrap()
     }
 
@@ -223,6 +280,7 @@ mod tests {
 
     #[test]
     fn every_plugin_documents_a_valid_example() {
+        know(ALL);
         for kind in ALL {
             assert_eq!(kind.documentation.lines().next(), Some(format!("//! # {}", kind.name).as_str()));
             let example = example(kind);

@@ -36,28 +36,44 @@
 //! **Groups.** Routes that name the same `group` share their counters; their configurations must be the same. To change
 //! the configuration of a group, give it a new name.
 //!
-//! Counters are kept by this process (`policy` `local`). The policies `redis`, `redis-cluster` and `redis-sentinel` are
-//! refused, because this gateway counts in its own process only.
+//! **Counters.** With `policy` `local` they are kept by this process, for at most 1,048,576 keys. With `redis`,
+//! `redis-cluster` or `redis-sentinel` they are kept in Redis and shared by all gateways with this configuration, with the
+//! fields `redis_…` and `sentinel_…` that [the guide](../guide/redis.md) explains. A request that Redis cannot count is
+//! answered 500, or passes with `allow_degradation`.
+//!
+//! **Delayed synchronisation.** With a `sync_interval` of at least 0.1 seconds no request waits for Redis: each gateway
+//! counts in its memory and adds what it let through to the count in Redis, for a new key or window at once and then
+//! every interval. All gateways together may exceed a limit by what they let through in one interval. While Redis fails,
+//! each gateway counts alone. A window that is not longer than the interval is counted in Redis directly.
 
+mod delayed;
 mod rule;
+mod shared_windows;
 mod window;
 
 use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, Step};
+use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply, Step};
 use serde_json::{Value, json};
 
-use crate::shared::attributes::{Attribute, attributes, words};
+use crate::shared::attributes::{Attribute, Fields, attributes, words};
 use crate::shared::config;
 use crate::shared::fields::is_token;
-use rule::{Key, Rule, WrittenAmount, octets, rules_of};
+use crate::shared::limits::amount::WrittenAmount;
+use crate::shared::limits::failures::Failures;
+use crate::shared::limits::key::shared_prefix;
+use crate::shared::redis::Redis;
+use crate::shared::redis::settings::{RedisFields, RedisSettings, SentinelFields, add_to_schema};
+use delayed::Delayed;
+use rule::{Rule, rules_of};
+use shared_windows::SharedWindows;
 use window::{Counters, Quota, Taken, WindowType};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("limit-count", 1002, &[Phase::Access, Phase::ResponseHead], Config::schema, build)
+    PluginKind::new("limit-count", 1002, &[Phase::Access, Phase::ResponseHead], schema, build)
         .checked(check)
         .checked_with_running(check_group)
         .with_metadata(metadata_schema)
@@ -89,8 +105,8 @@ attributes! {
         allow_degradation: bool = false;
         /// Tells clients their quota in response fields.
         show_limit_quota_header: bool = true;
-        /// Concerns policies with a store; local counters need no synchronisation.
-        sync_interval: f64 = -1.0, { "default": -1 };
+        /// Seconds between two synchronisations with Redis; -1 asks Redis for every request.
+        sync_interval: f64 = SYNC_OFF, { "default": -1 };
     }
     { "oneOf": [{ "required": ["count", "time_window"] }, { "required": ["rules"] }] }
 }
@@ -137,24 +153,37 @@ fn metadata_schema() -> Value {
     })
 }
 
+/// The `sync_interval` that means none.
+const SYNC_OFF: f64 = -1.0;
+/// The least `sync_interval` otherwise.
+const SYNC_INTERVAL_MIN_S: f64 = 0.1;
+
 const DEFAULT_NAMES: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
 /// The compiled plugin.
 struct LimitCount {
     rules: Box<[Rule]>,
     window_type: WindowType,
-    counters: Arc<Counters>,
+    store: Store,
     rejected: Reply,
-    allow_degradation: bool,
+    failures: Arc<Failures>,
     show_quota: bool,
     /// Keeps the group known while one of its routes exists.
     _group: Option<Arc<Group>>,
 }
 
+/// Where requests are counted.
+#[derive(Clone)]
+enum Store {
+    Local(Arc<Counters>),
+    Redis(Arc<SharedWindows>),
+    Delayed(Arc<Delayed>),
+}
+
 /// Routes that share their counters.
 struct Group {
     identity: String,
-    counters: Arc<Counters>,
+    store: Store,
 }
 
 /// The values of the response fields of one rule, for the last request that it counted.
@@ -172,16 +201,38 @@ struct Quotas {
     more: Vec<Shown>,
 }
 
+fn schema() -> Value {
+    let mut schema = Config::schema();
+    add_to_schema(&mut schema, true);
+    schema
+}
+
+/// The configuration, and the Redis that counts.
+fn read(config: &Value) -> Result<(Config, Option<RedisSettings>), String> {
+    let mut fields = Fields::of(config.clone())?;
+    let own = Config::take(&mut fields)?;
+    let (redis, sentinel) = (RedisFields::take(&mut fields)?, SentinelFields::take(&mut fields)?);
+    fields.finish(&[Config::NAMES, RedisFields::NAMES, SentinelFields::NAMES])?;
+    let settings = match own.policy {
+        Policy::Local => None,
+        Policy::Redis => Some(redis.single()?),
+        Policy::RedisCluster => Some(redis.cluster()?),
+        Policy::RedisSentinel => Some(redis.sentinel(sentinel)?),
+    };
+    Ok((own, settings))
+}
+
 fn check(config: &Value) -> Result<(), String> {
-    let parsed: Config = config::parse(config)?;
-    if parsed.policy != Policy::Local {
-        let policy = parsed.policy.word();
-        return Err(format!(
-            "policy {policy} is not supported by this gateway yet; local counts in this process"
-        ));
+    let (parsed, settings) = read(config)?;
+    if settings.is_some() && interval_ms(&parsed).is_some() {
+        if parsed.sync_interval < SYNC_INTERVAL_MIN_S {
+            return Err("sync_interval should not be smaller than 0.1".to_owned());
+        }
+        let window = config.get("time_window").and_then(Value::as_f64);
+        if window.is_some_and(|window| parsed.sync_interval >= window) {
+            return Err("sync_interval should be smaller than time_window".to_owned());
+        }
     }
-    // Only counters in a store are synchronised.
-    let _ = parsed.sync_interval;
     if parsed.rules.is_some() && (parsed.count.is_some() || parsed.time_window.is_some()) {
         return Err("count/time_window and rules cannot be specified at the same time".to_owned());
     }
@@ -204,31 +255,76 @@ fn check_group(states: &StateRegistry, config: &Value) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let parsed: Config = config::parse(config)?;
-    let identity = config::identity(config);
-    let group = parsed.group.as_deref().map(|name| join_group(build.states, name, &identity)).transpose()?;
-    let counters = match &group {
-        Some(group) => group.counters.clone(),
-        None => build.states.keep(&format!("limit-count/{}/{identity}", build.owner), Counters::new),
-    };
-    let rejected = match &parsed.rejected_msg {
-        Some(message) => Reply::json(parsed.rejected_code, &json!({ "error_msg": message })),
-        None => Reply::status(parsed.rejected_code),
+    let (parsed, settings) = read(config)?;
+    let reply = Reply::json(500, &json!({ "error_msg": "failed to limit count" }));
+    let failures = Arc::new(Failures::new("limit-count", parsed.allow_degradation, reply));
+    let store = || store(build, config, &parsed, settings.as_ref(), &failures);
+    let group = match &parsed.group {
+        Some(name) => Some(join_group(build.states, name, &config::identity(config), store)?),
+        None => None,
     };
     Ok(Arc::new(LimitCount {
         rules: rules_of(&parsed, metadata_names(build.metadata))?,
         window_type: parsed.window_type,
-        counters,
-        rejected,
-        allow_degradation: parsed.allow_degradation,
+        store: match &group {
+            Some(group) => group.store.clone(),
+            None => store()?,
+        },
+        rejected: match &parsed.rejected_msg {
+            Some(message) => Reply::json(parsed.rejected_code, &json!({ "error_msg": message })),
+            None => Reply::status(parsed.rejected_code),
+        },
+        failures: failures.clone(),
         show_quota: parsed.show_limit_quota_header,
         _group: group,
     }))
 }
 
-fn join_group(states: &StateRegistry, name: &str, identity: &str) -> Result<Arc<Group>, String> {
-    let make = || Group { identity: identity.to_owned(), counters: Arc::new(Counters::new()) };
-    let group = states.keep(&group_key(name), make);
+/// The counters of an object, or of a group: the ones that are there already, if there are any.
+fn store(
+    build: &Build<'_>,
+    config: &Value,
+    parsed: &Config,
+    settings: Option<&RedisSettings>,
+    failures: &Arc<Failures>,
+) -> Result<Store, String> {
+    let identity = config::identity(config);
+    let Some(settings) = settings else {
+        let counters = build.states.keep(&format!("limit-count/{}/{identity}", build.owner), Counters::new);
+        return Ok(Store::Local(counters));
+    };
+    let prefix = match &parsed.group {
+        Some(group) => format!("{group}:"),
+        None => shared_prefix(build.owner, config),
+    };
+    let windows = SharedWindows::new(Redis::new(build, settings)?, prefix, parsed.window_type);
+    let Some(interval_ms) = interval_ms(parsed) else { return Ok(Store::Redis(Arc::new(windows))) };
+    let make = || Delayed::new(windows, interval_ms, failures.clone());
+    let key = format!("limit-count/{}/{identity}", build.owner);
+    Ok(Store::Delayed(build.states.keep(&key, make)))
+}
+
+/// The interval of synchronisation; none without a delayed one.
+fn interval_ms(config: &Config) -> Option<u64> {
+    // The number says so exactly, as in APISIX.
+    #[allow(clippy::float_cmp)]
+    let is_on = config.sync_interval != SYNC_OFF;
+    is_on.then_some((config.sync_interval * 1_000.0) as u64)
+}
+
+fn join_group(
+    states: &StateRegistry,
+    name: &str,
+    identity: &str,
+    store: impl FnOnce() -> Result<Store, String>,
+) -> Result<Arc<Group>, String> {
+    let group = match states.held::<Group>(&group_key(name)) {
+        Some(group) => group,
+        None => {
+            let store = store()?;
+            states.keep(&group_key(name), || Group { identity: identity.to_owned(), store })
+        }
+    };
     group.admits(identity)?;
     Ok(group)
 }
@@ -258,56 +354,120 @@ fn metadata_names(metadata: Option<&Value>) -> [String; 3] {
     ]
 }
 
-/// Why a request was not allowed.
-enum Stop {
-    Rejected,
-    /// The limit yielded no number.
-    Unknown,
-}
-
 impl LimitCount {
-    /// Counts the request under one rule; `None` if the rule does not apply to it.
-    fn count(&self, index: usize, rule: &Rule, exchange: &Exchange) -> Result<Option<Shown>, Stop> {
-        let mut text = Vec::new();
-        let mut address = [0; 17];
-        let key: &[u8] = match &rule.key {
-            Key::Constant => b"",
-            Key::ClientAddress => octets(exchange.client_address(), &mut address),
-            Key::Rendered(template) => match template.render(exchange, &mut text) {
-                0 => octets(exchange.client_address(), &mut address),
-                _ => &text,
-            },
-            Key::RenderedOrSkip(template) => {
-                // Rules share a table, so each key begins with the number of its rule, with which no text begins.
-                text.extend_from_slice(&index.to_be_bytes());
-                match template.render(exchange, &mut text) {
-                    0 => return Ok(None),
-                    _ => &text,
-                }
-            }
-        };
-        let (Some(limit), Some(seconds)) = (rule.count.of(exchange), rule.time_window.of(exchange)) else {
-            return Err(Stop::Unknown);
-        };
-        let quota = Quota { limit, window_ms: seconds.saturating_mul(1_000), window_type: self.window_type };
-        let taken = self.counters.take(key, quota, exchange.local().now_ms());
-        Ok(Some(Shown { rule: index, limit, taken }))
+    fn quota(&self, rule: &Rule, exchange: &Exchange) -> Option<Quota> {
+        let (limit, seconds) = (rule.count.of(exchange)?, rule.time_window.of(exchange)?);
+        Some(Quota { limit, window_ms: seconds.saturating_mul(1_000), window_type: self.window_type })
     }
 
-    fn all(&self, exchange: &mut Exchange) -> Result<(), Stop> {
+    /// Counts the request under the rules, as long as nothing has to be waited for.
+    fn all<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let mut applied = false;
         for (index, rule) in self.rules.iter().enumerate() {
-            let Some(shown) = self.count(index, rule, exchange)? else { continue };
-            applied = true;
-            if self.show_quota {
-                exchange.state::<Quotas>().push(shown);
-            }
-            if !shown.taken.allowed {
-                return Err(Stop::Rejected);
+            let mut key = exchange.local().take_bytes();
+            let outcome = self.count(index, rule, &mut key, exchange);
+            exchange.local().give_bytes(key);
+            match outcome {
+                Outcome::Skipped => {}
+                Outcome::Taken(limit, taken) => {
+                    applied = true;
+                    if !self.note(exchange, Shown { rule: index, limit, taken }) {
+                        return Flow::reply(self.rejected.clone());
+                    }
+                }
+                Outcome::Unknown => return flow(self.failures.without_number()),
+                Outcome::Waits => return Flow::Wait(Box::pin(self.rest(exchange, index, applied))),
             }
         }
-        if applied { Ok(()) } else { Err(Stop::Unknown) }
+        if applied { Flow::Continue } else { flow(self.failures.without_number()) }
     }
+
+    /// Counts the request under one rule, unless it has to wait for that.
+    fn count(&self, index: usize, rule: &Rule, key: &mut Vec<u8>, exchange: &Exchange) -> Outcome {
+        let worker = exchange.local();
+        let applies = match &self.store {
+            Store::Redis(_) => return Outcome::Waits,
+            Store::Local(_) => rule.key.write_local(index, exchange, key),
+            Store::Delayed(delayed) => {
+                delayed.windows().begin_key(key);
+                rule.key.write_shared(exchange, key)
+            }
+        };
+        if !applies {
+            return Outcome::Skipped;
+        }
+        let Some(quota) = self.quota(rule, exchange) else { return Outcome::Unknown };
+        let taken = match &self.store {
+            Store::Local(counters) => counters.take(key, quota, worker.now_ms()),
+            Store::Delayed(delayed) if delayed.takes(quota.window_ms) => delayed.take(worker, key, quota),
+            Store::Delayed(_) | Store::Redis(_) => return Outcome::Waits,
+        };
+        Outcome::Taken(quota.limit, taken)
+    }
+
+    /// Counts the request under the rules from number `first` on, in Redis.
+    async fn rest(&self, exchange: &mut Exchange, first: usize, mut applied: bool) -> Decision {
+        let worker = exchange.local().clone();
+        for (index, rule) in self.rules.iter().enumerate().skip(first) {
+            let windows = match &self.store {
+                Store::Redis(windows) => windows,
+                Store::Delayed(delayed) => delayed.windows(),
+                // Local counters are never waited for.
+                Store::Local(_) => return Decision::Continue,
+            };
+            let mut key = Vec::new();
+            windows.begin_key(&mut key);
+            if !rule.key.write_shared(exchange, &mut key) {
+                continue;
+            }
+            let Some(quota) = self.quota(rule, exchange) else {
+                return decision(self.failures.without_number());
+            };
+            let taken = match &self.store {
+                Store::Delayed(delayed) if delayed.takes(quota.window_ms) => {
+                    Ok(delayed.take(&worker, &key, quota))
+                }
+                _ => windows.take(&worker, &key, quota).await,
+            };
+            let taken = match taken {
+                Ok(taken) => taken,
+                Err(error) => return self.failures.decide(&error, worker.now_ms()),
+            };
+            applied = true;
+            if !self.note(exchange, Shown { rule: index, limit: quota.limit, taken }) {
+                return Decision::Reply(Box::new(self.rejected.clone()));
+            }
+        }
+        if applied { Decision::Continue } else { decision(self.failures.without_number()) }
+    }
+
+    /// Keeps the values for the response's fields; whether the request may pass.
+    fn note(&self, exchange: &mut Exchange, shown: Shown) -> bool {
+        if self.show_quota {
+            exchange.state::<Quotas>().push(shown);
+        }
+        shown.taken.allowed
+    }
+}
+
+/// The outcome of one rule.
+enum Outcome {
+    /// The rule does not apply.
+    Skipped,
+    /// The request was counted, under this limit.
+    Taken(u64, Taken),
+    /// The limit yielded no number.
+    Unknown,
+    /// It cannot be counted without waiting for Redis.
+    Waits,
+}
+
+fn flow<'a>(reply: Option<Reply>) -> Flow<'a> {
+    reply.map_or(Flow::Continue, Flow::reply)
+}
+
+fn decision(reply: Option<Reply>) -> Decision {
+    reply.map_or(Decision::Continue, |reply| Decision::Reply(Box::new(reply)))
 }
 
 impl Quotas {
@@ -321,12 +481,7 @@ impl Quotas {
 
 impl Plugin for LimitCount {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        match self.all(exchange) {
-            Ok(()) => Flow::Continue,
-            Err(Stop::Rejected) => Flow::reply(self.rejected.clone()),
-            Err(Stop::Unknown) if self.allow_degradation => Flow::Continue,
-            Err(Stop::Unknown) => Flow::reply(Reply::status(500)),
-        }
+        self.all(exchange)
     }
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {

@@ -278,6 +278,7 @@ mod tests {
         matched.service = Some(Arc::new(exchange::exchange::ServiceName {
             id: "s1".into(),
             name: names.then(|| "billing".into()),
+            written: "{}".into(),
         }));
         matched.name = names.then(|| "invoices".into());
         let mut scene = Scene::new().with_route(matched);

@@ -1,12 +1,23 @@
 //! The parts that several plugins share: substitution by regular expression, attributes, operations on fields, percent-encoding,
-//! the entries and queues of loggers. It is no plugin and knows none.
+//! signed tokens, the entries and queues of loggers. It is no plugin and knows none.
+//! the entries and queues of loggers, the keys and tables of limits, a client for Redis. It is no plugin and knows none.
 
+pub(crate) mod api_call;
 pub(crate) mod attributes;
+pub(crate) mod authentication;
 pub(crate) mod batch;
 pub(crate) mod config;
 pub(crate) mod consumer;
+pub(crate) mod expression;
+pub(crate) mod fetched;
 pub(crate) mod fields;
+pub(crate) mod jwt;
+pub(crate) mod limits;
 pub(crate) mod log_entry;
+pub(crate) mod networks;
+pub(crate) mod patterns;
 pub(crate) mod query;
+pub(crate) mod redis;
 pub(crate) mod substitution;
 pub(crate) mod uri;
+pub(crate) mod weighted_turns;

@@ -1,10 +1,11 @@
 //! Starting a server of another project: choosing a port, and waiting until the server listens on it.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::process::Process;
-use crate::wait::wait_for;
+use crate::wait::{wait_for, wait_until};
 
 /// Attempts to start a server, each on another port, if the port was taken in the meantime.
 pub(crate) const ATTEMPTS: usize = 5;
@@ -49,4 +50,21 @@ pub(crate) fn program_version(program: &str) -> Option<String> {
     let output = Command::new(program).arg("-v").output().ok().filter(|output| output.status.success())?;
     let text = [output.stdout, output.stderr].concat();
     Some(String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned())
+}
+
+/// Whether the process listens; false if it has ended, because another one took its port.
+pub(crate) fn listens(address: SocketAddr, process: &mut Process) -> bool {
+    let mut has_ended = false;
+    wait_until(&format!("{address} is listened on"), || {
+        has_ended = process.ended().is_some();
+        has_ended || TcpStream::connect(address).is_ok()
+    });
+    !has_ended
+}
+
+/// A program that `lab/install.sh test` builds from Go modules.
+pub(crate) fn go_program(name: &str) -> PathBuf {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-go/bin").join(name);
+    assert!(program.exists(), "{} is not there; run lab/install.sh test", program.display());
+    program
 }

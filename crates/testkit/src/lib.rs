@@ -1,5 +1,7 @@
 //! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, nginx,
-//! HAProxy, etcd and Pebble beside it.
+//! HAProxy, etcd, Pebble, OpenLDAP and Open Policy Agent beside it.
+//! HAProxy, etcd, Redis and Pebble beside it.
+//! HAProxy, etcd, Pebble and OpenID providers beside it.
 //!
 //! The crate has threads, blocking sockets and an HTTP/1 reader of its own. It uses nothing of the gateway, because a
 //! peer with the same parser would have the same mistakes. Helpers panic with a message, because a test cannot handle
@@ -7,18 +9,24 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod authority;
+mod browser;
 mod certificates;
 mod client;
 mod counted_task;
 mod etcd;
 mod foreign;
 mod haproxy;
+mod keycloak;
 mod nginx;
+mod opa;
+mod openid_provider;
 mod origin;
 mod pebble;
 mod process;
+mod redis;
 mod relay;
 mod signal;
+mod slapd;
 mod tls;
 mod tls_front;
 mod unread;
@@ -27,16 +35,22 @@ mod weir;
 mod wire;
 
 pub use authority::{Authority, KeyKind, Pair, self_signed};
+pub use browser::{Browser, Cookie, Page};
 pub use certificates::Certificates;
 pub use client::{Broken, Client, Response, raw_exchange};
 pub use counted_task::CountedTask;
 pub use etcd::Etcd;
 pub use haproxy::Haproxy;
+pub use keycloak::Keycloak;
 pub use nginx::Nginx;
+pub use opa::Opa;
+pub use openid_provider::OpenidProvider;
 pub use origin::{Origin, Reply, Request, Step};
 pub use pebble::{Pebble, PebbleSettings};
+pub use redis::{Redis, RedisCluster, RedisSentinels};
 pub use relay::Relay;
 pub use signal::Signal;
+pub use slapd::Slapd;
 pub use tls::{TlsAnswer, TlsClient};
 pub use tls_front::{Handshake, TlsBehaviour, TlsFront};
 pub use unread::wait_until_read;

@@ -2,17 +2,16 @@
 //! installs both.
 
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::certificates::Certificates;
-use crate::foreign::{ATTEMPTS, free_address};
+use crate::foreign::{ATTEMPTS, free_address, go_program, listens};
 use crate::process::Process;
-use crate::wait::wait_until;
 
 /// A running Pebble and its name server; killed when dropped.
 #[derive(Debug)]
@@ -73,7 +72,7 @@ impl Pebble {
 
     fn try_start(settings: PebbleSettings) -> Option<Pebble> {
         let [directory, management, names, names_management] = [(); 4].map(|()| free_address());
-        let mut command = Command::new(program("pebble-challtestsrv"));
+        let mut command = Command::new(go_program("pebble-challtestsrv"));
         command.args(["-management", &names_management.to_string(), "-dnsserver", &names.to_string()]);
         command.args(["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", ""]);
         command.args(["-defaultIPv4", "127.0.0.1", "-defaultIPv6", ""]);
@@ -116,7 +115,7 @@ impl Pebble {
     fn spawn(&mut self) -> bool {
         let config = self.folder.path().join("pebble.json");
         fs::write(&config, self.config().to_string()).expect("a writable temporary directory");
-        let mut command = Command::new(program("pebble"));
+        let mut command = Command::new(go_program("pebble"));
         command.arg("-config").arg(&config).args(["-dnsserver", &self.names.to_string()]);
         command.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_AUTHZREUSE", "0");
         command.env("PEBBLE_WFE_NONCEREJECT", self.settings.nonce_reject.to_string());
@@ -184,20 +183,4 @@ impl Pebble {
         assert!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
-}
-
-/// Whether the process listens; false if it has ended, because another one took its port.
-fn listens(address: SocketAddr, process: &mut Process) -> bool {
-    let mut has_ended = false;
-    wait_until(&format!("{address} is listened on"), || {
-        has_ended = process.ended().is_some();
-        has_ended || TcpStream::connect(address).is_ok()
-    });
-    !has_ended
-}
-
-fn program(name: &str) -> PathBuf {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-go/bin").join(name);
-    assert!(program.exists(), "{} is not there; run lab/install.sh test", program.display());
-    program
 }

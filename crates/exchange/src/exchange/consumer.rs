@@ -18,8 +18,12 @@ pub struct Consumer {
     pub credential_id: Option<Arc<str>>,
     /// Its labels, in written order.
     pub labels: Vec<(Box<str>, Box<str>)>,
+    /// The object as it was written, in JSON, with its secrets.
+    pub written: Arc<str>,
     /// The configuration of the credential, as written.
     pub auth_conf: Value,
+    /// The same as the authentication plugin compiled it; none for plugins that read it as it is written.
+    pub compiled: Option<Arc<dyn Any + Send + Sync>>,
     /// Why it must not pass, if so: its group does not exist.
     pub missing: Option<Unavailable>,
     /// The limit of its requests in flight, if it has one.

@@ -17,9 +17,12 @@ pub trait Directory {
 
     /// The consumer of that name, without any credential: an anonymous request counts as this one.
     fn consumer_named(&self, username: &str) -> Option<&Arc<Consumer>>;
+
+    /// Whether there is an upstream of this identity.
+    fn has_upstream(&self, identity: &str) -> bool;
 }
 
-/// The part of a route that variables, metrics and logs show.
+/// The part of a route that plugins, variables, metrics and logs show.
 #[derive(Clone)]
 pub struct RouteInfo {
     /// Its id.
@@ -30,13 +33,17 @@ pub struct RouteInfo {
     pub service: Option<Arc<ServiceName>>,
     /// The requests it matches.
     pub rule: Arc<Rule>,
+    /// The object as it was written, in JSON.
+    pub written: Arc<str>,
 }
 
-/// The part of a service that variables and metrics show.
+/// The part of a service that plugins, variables and metrics show.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ServiceName {
     /// Its id.
     pub id: Arc<str>,
     /// Its name, if it has one.
     pub name: Option<Arc<str>>,
+    /// The object as it was written, in JSON.
+    pub written: Arc<str>,
 }

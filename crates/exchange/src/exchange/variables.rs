@@ -56,7 +56,9 @@ impl VariableSource for Exchange {
             Variable::Header(name) => {
                 joined(&self.request.headers, name).or_else(|| forwarded::default_forwarded(self, name))
             }
-            Variable::Named(_) => None,
+            Variable::Named(name) => {
+                Value::from_json(self.decision.claims.as_ref()?.get(name.strip_prefix(CLAIM)?)?)
+            }
             Variable::PostArg(name) => body::form_argument(self, name),
             Variable::PostArgPath(path) => body::path_argument(self, path),
             Variable::ProxyProtocolTlv(tlv) => self.connection.proxy.as_ref()?.tlv(*tlv),
@@ -71,6 +73,9 @@ impl VariableSource for Exchange {
         self.gave_up.set(Some(reason));
     }
 }
+
+/// The prefix of variables with the claims of the token that the request was authenticated by.
+const CLAIM: &str = "jwt_claim_";
 
 /// A field's value; several fields of a name are one list (RFC 9110 section 5.3).
 fn joined<'a>(headers: &'a message::Headers, name: &str) -> Option<Value<'a>> {

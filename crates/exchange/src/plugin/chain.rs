@@ -7,7 +7,7 @@ use router::vars::{Expression, VariableSource};
 use serde_json::Value;
 
 use super::ordered::{ByPhase, Ordered};
-use super::phase::{Decision, Flow, Phase, Plugin};
+use super::phase::{Decision, Flow, Phase, Plugin, Step};
 use super::reply::Reply;
 use crate::exchange::Exchange;
 
@@ -51,7 +51,7 @@ impl Instance {
         if !self.phases.contains(&phase) || !self.applies(exchange) {
             return Decision::Continue;
         }
-        let outer = std::mem::replace(&mut exchange.instance, self.number);
+        let outer = exchange.instance.replace(self.number);
         let decision = {
             let flow = match phase {
                 Phase::Rewrite => self.plugin.rewrite(exchange),
@@ -66,10 +66,31 @@ impl Instance {
                 Flow::Wait(future) => future.await,
             }
         };
-        exchange.instance = outer;
+        exchange.instance.set(outer);
         match decision {
             Decision::Reply(reply) => Decision::Reply(self.dress(reply)),
             other => other,
+        }
+    }
+
+    /// Runs the phase of the response head on behalf of a plugin that was built with this one.
+    pub async fn run_response_head(&self, exchange: &mut Exchange) {
+        if !self.phases.contains(&Phase::ResponseHead) || !self.applies(exchange) {
+            return;
+        }
+        let outer = exchange.instance.replace(self.number);
+        if let Step::Wait(future) = self.plugin.response_head(exchange) {
+            future.await;
+        }
+        exchange.instance.set(outer);
+    }
+
+    /// Runs the log phase on behalf of a plugin that was built with this one. Tasks for afterwards are not started.
+    pub fn run_log(&self, exchange: &Exchange) {
+        if self.phases.contains(&Phase::Log) && self.applies(exchange) {
+            let outer = exchange.instance.replace(self.number);
+            self.plugin.log(exchange);
+            exchange.instance.set(outer);
         }
     }
 

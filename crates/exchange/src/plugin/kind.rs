@@ -1,5 +1,6 @@
 //! The declaration of a plugin: data, and how to build an instance.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use message::Method;
@@ -22,6 +23,9 @@ pub struct PluginApi {
     /// The path.
     pub path: &'static str,
 }
+
+/// Compiles a consumer's checked configuration once, for use at each request; the error is a sentence.
+pub type CompileCredential = fn(&Value) -> Result<Arc<dyn Any + Send + Sync>, String>;
 
 /// The declaration in a plugin's file: its name, order, phases, schemas, and how to build an instance.
 pub struct PluginKind {
@@ -52,6 +56,8 @@ pub struct PluginKind {
     /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for authentication plugins.
     /// Of more than one field, all values together are the key (see [`model::catalog::consumer_key`]).
     pub consumer_key: &'static [&'static str],
+    /// Compiles a consumer's configuration into [`Consumer::compiled`](crate::exchange::Consumer::compiled).
+    pub compile_credential: Option<CompileCredential>,
     /// Compiles a checked configuration.
     pub build: BuildPlugin,
     /// Its part at layer 4; none if it is for HTTP alone.
@@ -87,6 +93,7 @@ impl PluginKind {
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
             consumer_key: &[],
+            compile_credential: None,
             build,
             stream: None,
             apis: &[],
@@ -129,6 +136,13 @@ impl PluginKind {
         key: &'static [&'static str],
     ) -> PluginKind {
         PluginKind { auth: true, consumer_schema: Some(consumer_schema), consumer_key: key, ..self }
+    }
+
+    /// Compiles consumers' configurations with `compile` when they come into force. A consumer with one that cannot be
+    /// compiled is not found by it, and the reason is a fault of the consumer.
+    #[must_use]
+    pub const fn compiling_credentials(self, compile: CompileCredential) -> PluginKind {
+        PluginKind { compile_credential: Some(compile), ..self }
     }
 
     /// Has metadata of this schema.

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
-use super::outbound::{Destination, OutboundPolicy, OutboundTls, StreamDestination};
+use super::outbound::{
+    Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
+};
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
 use super::side_thread::SideThread;
@@ -22,9 +24,9 @@ const SETTLE_POLL: Duration = Duration::from_millis(5);
 
 /// See the module.
 pub struct Services {
-    resolver: Resolver,
+    resolver: Arc<Resolver>,
     policy: Arc<OutboundPolicy>,
-    tls: ClientIdentities,
+    tls: Arc<ClientIdentities>,
     queues: Queues,
     scrapes: Arc<Scrapes>,
     side: Arc<SideThread>,
@@ -36,9 +38,9 @@ impl Services {
     /// Services that look names up through `resolver`.
     pub fn new(resolver: Resolver, policy: OutboundPolicy) -> Services {
         Services {
-            resolver,
+            resolver: Arc::new(resolver),
             policy: Arc::new(policy),
-            tls: ClientIdentities::default(),
+            tls: Arc::default(),
             queues: Queues::default(),
             scrapes: Arc::default(),
             side: Arc::default(),
@@ -49,7 +51,7 @@ impl Services {
     /// Opens TLS connections with `tls`, which says what is trusted; without this, the system's authorities are.
     #[must_use]
     pub fn with_tls(mut self, tls: ClientIdentities) -> Services {
-        self.tls = tls;
+        self.tls = Arc::new(tls);
         self
     }
 
@@ -92,6 +94,11 @@ impl Services {
         Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
     }
 
+    /// An opener of destinations that are known only while requests run, such as the endpoints of a discovery document.
+    pub fn opener(&self) -> DestinationOpener {
+        DestinationOpener::new(self.resolver.clone(), self.tls.clone(), self.policy.clone())
+    }
+
     /// A destination for byte streams, `HOST:PORT`, in cleartext without `tls`; see [`super::outbound::StreamDestination`].
     ///
     /// # Errors
@@ -102,6 +109,12 @@ impl Services {
         tls: Option<&OutboundTls>,
     ) -> Result<StreamDestination, String> {
         StreamDestination::new(place, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// Makes destinations for byte streams later on: for servers that are known only once another one names them, such as
+    /// the nodes of a cluster. They are in cleartext without `tls`.
+    pub fn stream_destinations(&self, tls: Option<OutboundTls>) -> StreamDestinations {
+        StreamDestinations::new(tls, self.tls.clone(), self.resolver.clone(), self.policy.clone())
     }
 
     /// A queue that sends its batches to `sink`, on the service thread. When the last holder lets it go, what it still holds

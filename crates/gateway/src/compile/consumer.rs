@@ -16,7 +16,7 @@ use crate::runtime::ConsumerPlugins;
 use exchange::exchange::Consumer;
 use exchange::failure::Cause;
 use exchange::failure::Unavailable;
-fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &Key) -> Option<&'s Arc<Object>> {
+pub(super) fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &Key) -> Option<&'s Arc<Object>> {
     snapshot.get(key).or_else(|| Some(snapshot.closed(key)?.0))
 }
 
@@ -68,7 +68,9 @@ impl Compiler {
             group_id: group.as_ref().map(|group| group.id.clone()),
             credential_id,
             labels: written.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            written: object.written.text.clone(),
             auth_conf: config.clone(),
+            compiled: None,
             bulkhead: bulkhead.clone(),
             attached: Some(attached.clone()),
         };
@@ -113,7 +115,16 @@ impl Compiler {
                 self.fault(owner, format!("plugin {}: its {fields} is that of consumer {other}", kind.name));
                 continue;
             }
-            self.current.consumers.insert(kind.name, secret, Arc::new(make(&resolved.config)));
+            let compiled = match kind.compile_credential.map(|compile| compile(&resolved.config)).transpose()
+            {
+                Ok(compiled) => compiled,
+                Err(reason) => {
+                    self.fault(owner, format!("plugin {}: {reason}", kind.name));
+                    continue;
+                }
+            };
+            let consumer = Consumer { compiled, ..make(&resolved.config) };
+            self.current.consumers.insert(kind.name, secret, Arc::new(consumer));
             entries.push((kind.name, secret.into()));
         }
     }

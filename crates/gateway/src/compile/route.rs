@@ -10,6 +10,7 @@ use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
 
 use super::Compiler;
+use super::consumer::in_force_or_closed;
 use crate::runtime::Route;
 use exchange::exchange::{RouteInfo, ServiceName};
 use exchange::failure::Cause;
@@ -84,8 +85,9 @@ impl Compiler {
             info: RouteInfo {
                 id,
                 name: written.rare().name.as_deref().map(Arc::from),
-                service: service_name(service_key, service),
+                service: service_name(snapshot, service_key, service),
                 rule: Arc::new(rule),
+                written: object.written.text.clone(),
             },
             plugins: self.empty_chain.clone(),
             upstream: None,
@@ -118,8 +120,9 @@ impl Compiler {
         let info = RouteInfo {
             id: object.key().id.clone(),
             name: rare.name.as_deref().map(Arc::from),
-            service: service_name(service_key, service),
+            service: service_name(snapshot, service_key, service),
             rule,
+            written: object.written.text.clone(),
         };
         Ok(Route {
             info,
@@ -206,10 +209,8 @@ impl Compiler {
 
 /// The service that a route names: in force, or closed, for its hosts.
 fn service_of<'s>(snapshot: &'s Snapshot, written: &WrittenRoute) -> (Option<&'s Key>, Option<&'s Service>) {
-    let object = written.service_id.as_ref().and_then(|id| {
-        let key = Key::of(Kind::Service, id);
-        snapshot.get(&key).or_else(|| Some(snapshot.closed(&key)?.0))
-    });
+    let object =
+        written.service_id.as_ref().and_then(|id| in_force_or_closed(snapshot, &Key::of(Kind::Service, id)));
     let service = object.and_then(|object| match &object.resource {
         Resource::Service(service) => Some(&**service),
         _ => None,
@@ -217,9 +218,17 @@ fn service_of<'s>(snapshot: &'s Snapshot, written: &WrittenRoute) -> (Option<&'s
     (object.map(|object| object.key()), service)
 }
 
-fn service_name(key: Option<&Key>, service: Option<&Service>) -> Option<Arc<ServiceName>> {
-    let name = service.and_then(|service| service.name.as_deref());
-    key.map(|key| Arc::new(ServiceName { id: key.id.clone(), name: name.map(Arc::from) }))
+fn service_name(
+    snapshot: &Snapshot,
+    key: Option<&Key>,
+    service: Option<&Service>,
+) -> Option<Arc<ServiceName>> {
+    let object = in_force_or_closed(snapshot, key?)?;
+    Some(Arc::new(ServiceName {
+        id: object.key().id.clone(),
+        name: service.and_then(|service| service.name.as_deref()).map(Arc::from),
+        written: object.written.text.clone(),
+    }))
 }
 
 fn rule(object: &Object, written: &WrittenRoute, service: Option<&Service>) -> Result<Rule, String> {

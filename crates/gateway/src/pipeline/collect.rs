@@ -15,7 +15,7 @@ use super::turn::Turn;
 use super::wait::Wait;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream};
 use exchange::Exchange;
-use exchange::exchange::Times;
+use exchange::exchange::{AWAITED_BODY_MAX_BYTES, BodyArrival, Times};
 use exchange::failure::{Cause, Failure};
 
 /// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
@@ -28,6 +28,10 @@ pub(super) async fn whole<S: DownstreamStream>(
     if exchange.body.whole().is_some() {
         return Ok(());
     }
+    let limit_bytes = match exchange.max_request_body_bytes() {
+        0 => limit_bytes,
+        most => limit_bytes.min(usize::try_from(most).unwrap_or(usize::MAX)),
+    };
     // A prefix may have been read for variables already; the rest follows it.
     let mut bytes = exchange.body.prefix().map_or_else(Vec::new, |prefix| prefix.bytes.to_vec());
     let mut wait = wait_for_body(run);
@@ -63,16 +67,24 @@ pub(super) async fn for_variables<S: DownstreamStream>(
 }
 
 /// Waits for the prefix of a body with a declared length: a client that sends slowly holds no connection to an
-/// endpoint, and no permit of an upstream. A prefix that comes in one piece is not copied.
+/// endpoint, and no permit of an upstream. A prefix that comes in one piece is not copied. A plugin may have asked to wait
+/// for the whole body, or for nothing.
 #[inline]
 pub(super) async fn wait_for_prefix<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
 ) -> Result<(), Failure> {
-    let BodyLength::Known(length) = server.body_length() else { return Ok(()) };
-    let wanted_bytes =
-        usize::try_from(length).unwrap_or(usize::MAX).min(run.local().options.limits.wait_for_body_bytes);
+    let most = match exchange.decision.body_arrival {
+        BodyArrival::Prefix => run.local().options.limits.wait_for_body_bytes,
+        BodyArrival::Whole => AWAITED_BODY_MAX_BYTES,
+        BodyArrival::Nothing => return Ok(()),
+    };
+    let wanted_bytes = match server.body_length() {
+        BodyLength::Known(length) => usize::try_from(length).unwrap_or(usize::MAX).min(most),
+        BodyLength::Unknown if exchange.decision.body_arrival == BodyArrival::Whole => most,
+        BodyLength::Unknown | BodyLength::None => return Ok(()),
+    };
     if wanted_bytes == 0 || !exchange.body.is_unread() {
         return Ok(());
     }

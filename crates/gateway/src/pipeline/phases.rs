@@ -268,10 +268,10 @@ fn enter(
     instance: &Instance,
     exchange: &mut Exchange,
 ) -> bool {
-    if chains.gives_way(chain, instance) || !instance.applies(exchange) {
+    if chains.gives_way(chain, instance) || exchange.skips(instance.name) || !instance.applies(exchange) {
         return false;
     }
-    exchange.instance = instance.number;
+    exchange.instance.set(instance.number);
     context.current_work().set_route(exchange.decision.route);
     true
 }
@@ -337,11 +337,15 @@ async fn one<S: DownstreamStream>(
     concerns: impl Fn(&Instance) -> bool,
 ) -> Result<Option<LocalReply>, Failure> {
     for instance in chain.of(phase) {
-        if chains.gives_way(chain, instance) || !concerns(instance) || !instance.applies(exchange) {
+        if chains.gives_way(chain, instance)
+            || exchange.skips(instance.name)
+            || !concerns(instance)
+            || !instance.applies(exchange)
+        {
             continue;
         }
         refuse_undecided(exchange)?;
-        exchange.instance = instance.number;
+        exchange.instance.set(instance.number);
         run.context.current_work().set_route(exchange.decision.route);
         let (decision, waited) = {
             let flow = match phase {

@@ -228,7 +228,11 @@ pub(super) async fn respond_head<S: DownstreamStream>(
 ) -> Result<(), Failure> {
     if !exchange.early_fields.is_empty() {
         for (name, value) in std::mem::take(&mut exchange.early_fields) {
-            exchange.response.headers.set(&name, value.as_bytes()).expect("checked when it was added");
+            let headers = &mut exchange.response.headers;
+            // Each cookie has a line of its own (RFC 6265 section 3), beside those of the upstream.
+            let is_cookie = name.eq_ignore_ascii_case("set-cookie");
+            let write = if is_cookie { Headers::append } else { Headers::set };
+            write(headers, &name, value.as_bytes()).expect("checked when it was added");
         }
     }
     if chains.has(Phase::ResponseHead) {

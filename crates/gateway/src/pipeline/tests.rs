@@ -234,6 +234,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     check: |_| Ok(()),
     check_running: None,
     consumer_key: &[],
+    compile_credential: None,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
     build: |_, _| Ok(Arc::new(TrailerMark)),

@@ -76,7 +76,7 @@ impl<'r, 'w> Upload<'r, 'w> {
             edited: run.edits_request_body.get().then(Box::default),
             body: ReplayedBody::new(&mut exchange.body),
             stage: Stage::Done,
-            limit_bytes: run.local().options.limits.max_body_bytes,
+            limit_bytes: exchange.max_request_body_bytes(),
             taken_bytes: 0,
             copy: exchange.copies.request.clone(),
             kept: None,

@@ -73,3 +73,40 @@ impl Consumers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use exchange::testing::consumer;
+
+    use super::*;
+
+    fn with_consumers(count: usize) -> Consumers {
+        let mut consumers = Consumers::default();
+        for number in 0..count {
+            consumers.insert("key-auth", &format!("key-{number}"), Arc::new(consumer("jack")));
+        }
+        consumers
+    }
+
+    /// The shortest time of many runs of as many look-ups.
+    fn time(consumers: &Consumers, count: usize) -> Duration {
+        let keys: Vec<String> = (0..200).map(|number| format!("key-{}", number * 7 % count)).collect();
+        let run = || {
+            let began = Instant::now();
+            let found = keys.iter().filter(|key| consumers.find("key-auth", key).is_some()).count();
+            assert_eq!(found, keys.len());
+            assert!(consumers.find("key-auth", "none").is_none());
+            began.elapsed()
+        };
+        (0..100).map(|_| run()).min().expect("there are runs")
+    }
+
+    /// A search through all consumers would take thousands of times as long.
+    #[test]
+    fn look_up_is_as_fast_with_100_000_as_with_10() {
+        let (few, many) = (time(&with_consumers(10), 10), time(&with_consumers(100_000), 100_000));
+        assert!(many < few * 20, "{few:?} {many:?}");
+    }
+}

@@ -152,6 +152,7 @@ const fn kind(
         check: |_| Ok(()),
         check_running: None,
         consumer_key: &[],
+        compile_credential: None,
         check_consumer: |_| Ok(()),
         check_metadata: |_| Ok(()),
         build,

@@ -26,7 +26,8 @@ pub(super) fn check_filter(expression: &Value, plugin: &str, pointer: &str, find
 
 /// The reason in the words of APISIX's expression library, where it has words for it. The compiler says more: it
 /// begins with those words, or is found here by what it names.
-fn contract_reason(error: &ExpressionError) -> String {
+#[must_use]
+pub fn contract_reason(error: &ExpressionError) -> String {
     let reason = error.reason.as_str();
     if reason.contains("brackets of its own") {
         "rule should be wrapped inside brackets".to_owned()

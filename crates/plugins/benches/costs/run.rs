@@ -66,7 +66,8 @@ impl Bench {
         let plugin = parts.build("/routes/1", kind, &row.config, 0).unwrap();
         let mut scene = Scene::new().with_route(route("1"));
         if let Some((key, auth_conf)) = row.consumer.clone() {
-            let known = exchange::exchange::Consumer { auth_conf, ..consumer("jack") };
+            let compiled = kind.compile_credential.map(|compile| compile(&auth_conf).unwrap());
+            let known = exchange::exchange::Consumer { auth_conf, compiled, ..consumer("jack") };
             scene = scene.with_consumer(kind.name, &key, known);
         }
         Bench { kind, plugin, scene, row, _held: (states, services) }
@@ -77,7 +78,7 @@ impl Bench {
             (0..REQUESTS).map(|_| *self.scene.exchange(self.row.request.as_bytes())).collect();
         for exchange in &mut exchanges {
             respond(exchange, 200, &[("Content-Type", "text/html"), ("Content-Length", "1024")]);
-            exchange.instance = 1;
+            exchange.instance.set(1);
         }
         exchanges
     }

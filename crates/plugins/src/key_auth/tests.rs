@@ -111,7 +111,7 @@ fn anonymous_requests_count_as_their_consumer() {
     check(anonymous.clone(), "/", "", Ok("guest"));
     check(anonymous.clone(), "/", "apikey: wrong\r\n", Ok("guest"));
     check(anonymous, "/", "apikey: k-jack\r\n", Ok("jack"));
-    check(json!({"anonymous_consumer": "nobody"}), "/", "", Err("Invalid user authorization"));
+    check(json!({"anonymous_consumer": "missing"}), "/", "", Err("Invalid user authorization"));
 }
 
 #[test]

@@ -41,9 +41,33 @@ fn configurations() {
     check(with(json!({ "rejected_msg": "" })), Err("rejected_msg"));
     check(with(json!({ "key_type": "other" })), Err("key_type"));
     check(with(json!({ "policy": "redis", "redis_host": "h" })), Err("redis_host"));
-    for policy in ["redis", "redis-cluster", "redis-sentinel"] {
-        check(with(json!({ "policy": policy })), Err("is not supported"));
+    check(with(json!({ "policy": "redis" })), Err("then clause did not match"));
+    check(with(json!({ "policy": "redis", "redis_host": "h1", "redis_keepalive_pool": 5 })), Ok(()));
+    for policy in ["redis-cluster", "redis-sentinel"] {
+        check(with(json!({ "policy": policy })), Err("else clause did not match"));
     }
+    let sentinel = |more: Value| {
+        let mut config = json!({
+            "policy": "redis-sentinel", "redis_sentinels": [{"host": "127.0.0.1", "port": 26_379}],
+            "redis_master_name": "m", "redis_role": "master", "sentinel_password": "s", "redis_username": "u",
+        });
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        with(config)
+    };
+    check(sentinel(json!({ "redis_connect_timeout": 5, "redis_read_timeout": 5 })), Ok(()));
+    check(sentinel(json!({ "redis_role": "other" })), Err("redis_role"));
+    check(sentinel(json!({ "redis_sentinels": [] })), Err("redis_sentinels"));
+    check(sentinel(json!({ "redis_sentinels": [{"host": "h1"}] })), Err("port"));
+    let synchronised = |interval: f64, window: Value| {
+        with(
+            json!({ "policy": "redis", "redis_host": "h1", "sync_interval": interval, "time_window": window }),
+        )
+    };
+    check(synchronised(0.1, json!(1)), Ok(()));
+    check(synchronised(0.05, json!(1)), Err("sync_interval should not be smaller than 0.1"));
+    check(synchronised(1.0, json!(1)), Err("sync_interval should be smaller than time_window"));
+    check(synchronised(5.0, json!("${http_window}")), Ok(()));
+    check(with(json!({ "sync_interval": 0.01 })), Ok(()));
     check(with(json!({ "policy": "unknown" })), Err("policy"));
     check(with(json!({ "count": "${" })), Err("count"));
     check(with(json!({ "key_type": "var", "key": "" })), Err("key"));

@@ -1,25 +1,8 @@
-//! Counters of requests in windows of time, shared by all workers. Keys are hashes and times are passed in; the plugin
-//! decides which requests a key counts.
-//!
-//! The table is split into shards, each behind a lock of its own that is held for a look-up and an addition. Ended
-//! windows are removed as the table grows, and its size is limited.
-
-use parking_lot::Mutex;
-use stdx::hash::{FastMap, hash_bytes};
+//! Counters of requests in windows of time, shared by all workers. Times are passed in; the plugin decides which requests
+//! a key counts.
 
 use crate::shared::attributes::words;
-
-/// Locks of a table: workers rarely meet at one.
-const SHARDS: usize = 16;
-/// Keys in all: what APISIX's shared dictionary of 10 MiB holds, roughly. Beyond that new keys replace the least
-/// important ones (`Standing`), so that clients that invent keys cannot take unlimited memory.
-const KEYS_MAX: usize = 128 * 1024;
-const SHARD_KEYS_MAX: usize = KEYS_MAX / SHARDS;
-/// Keys that are removed at once from a full shard. Finding them takes some hundred microseconds under the shard's
-/// lock, which is less than one microsecond per new key.
-const GIVE_WAY: usize = SHARD_KEYS_MAX / 16;
-/// A shard smaller than this is not worth a sweep.
-const SWEEP_MIN: usize = 64;
+use crate::shared::limits::table::{KeyState, KeyTable, Standing};
 
 words! {
     /// How time is cut into windows.
@@ -54,34 +37,9 @@ pub(super) struct Taken {
 }
 
 /// The counters.
-pub(super) struct Counters {
-    shards: [Mutex<Shard>; SHARDS],
-    seeds: [u64; 2],
-}
+pub(super) struct Counters(KeyTable<Window>);
 
-/// A key as it is kept: its hash under two secret seeds, so that memory does not depend on what clients send.
-type KeyHash = [u64; 2];
-
-#[derive(Default)]
-struct Shard {
-    windows: FastMap<KeyHash, Window>,
-    /// The size at which ended windows are removed next.
-    sweep_at: usize,
-}
-
-/// How much is lost if a window is forgotten: windows are removed in this order, and the oldest first within a
-/// standing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
-    /// Requests are left in it.
-    #[default]
-    Open,
-    /// It is exhausted; no request was refused yet.
-    Exhausted,
-    /// It is exhausted, and its client sends more requests. Clients that invent keys use each key once.
-    Refusing,
-}
-
+/// The window of one key. 32 bytes, so that a million keys fit into 103 MB.
 #[derive(Clone, Copy)]
 struct Window {
     /// When it began, in milliseconds.
@@ -89,64 +47,43 @@ struct Window {
     /// When the window no longer affects a request.
     ends_ms: u64,
     used: u64,
-    /// Requests counted in the window before; for sliding windows.
-    used_before: u64,
+    /// Requests counted in the window before; for sliding windows. It stops at four thousand million, beyond which a
+    /// limit limits nothing.
+    used_before: u32,
     standing: Standing,
 }
 
 impl Counters {
     /// Counters at zero.
     pub(super) fn new() -> Counters {
-        Counters { shards: Default::default(), seeds: [fastrand::u64(..), fastrand::u64(..)] }
+        Counters(KeyTable::new())
     }
 
     /// Counts one request under `key`, if the quota allows it.
     pub(super) fn take(&self, key: &[u8], quota: Quota, now_ms: u64) -> Taken {
-        let hash = self.seeds.map(|seed| hash_bytes(seed, key));
-        let mut shard = self.shards[hash[0] as usize % SHARDS].lock();
-        let window = shard.window(hash, now_ms);
-        let taken = match quota.window_type {
-            WindowType::Fixed => fixed(window, quota, now_ms),
-            WindowType::Sliding => sliding(window, quota, now_ms),
-        };
-        window.standing = match taken {
-            Taken { allowed: false, .. } => Standing::Refusing,
-            Taken { remaining: 0, .. } => window.standing.max(Standing::Exhausted),
-            Taken { .. } => Standing::Open,
-        };
-        taken
-    }
-
-    #[cfg(test)]
-    fn keys(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().windows.len()).sum()
+        self.0.with(
+            key,
+            now_ms,
+            || Window::starting(now_ms, 0),
+            |window| {
+                let taken = match quota.window_type {
+                    WindowType::Fixed => fixed(window, quota, now_ms),
+                    WindowType::Sliding => sliding(window, quota, now_ms),
+                };
+                window.standing = window.standing.after(taken.allowed, taken.remaining == 0);
+                taken
+            },
+        )
     }
 }
 
-impl Shard {
-    fn window(&mut self, hash: KeyHash, now_ms: u64) -> &mut Window {
-        if !self.windows.contains_key(&hash) {
-            self.make_room(now_ms);
-        }
-        self.windows.entry(hash).or_insert(Window::starting(now_ms, 0))
+impl KeyState for Window {
+    fn is_over(&self, now_ms: u64) -> bool {
+        self.ends_ms <= now_ms
     }
 
-    /// Removes ended windows when the shard has doubled since the last time, so that the cost per new key is constant;
-    /// a full shard also loses its least important keys.
-    fn make_room(&mut self, now_ms: u64) {
-        if self.windows.len() >= self.sweep_at.clamp(SWEEP_MIN, SHARD_KEYS_MAX) {
-            self.windows.retain(|_, window| window.ends_ms > now_ms);
-            self.sweep_at = self.windows.len() * 2;
-        }
-        if self.windows.len() < SHARD_KEYS_MAX {
-            return;
-        }
-        let importance = |(hash, window): (&KeyHash, &Window)| (window.standing, window.began_ms, *hash);
-        let mut order: Vec<_> = self.windows.iter().map(importance).collect();
-        order.select_nth_unstable(GIVE_WAY);
-        for (_, _, hash) in &order[..GIVE_WAY] {
-            self.windows.remove(hash);
-        }
+    fn importance(&self) -> (Standing, u64) {
+        (self.standing, self.began_ms)
     }
 }
 
@@ -171,12 +108,12 @@ fn sliding(window: &mut Window, quota: Quota, now_ms: u64) -> Taken {
     let began_ms = now_ms - now_ms % length;
     if window.began_ms != began_ms || window.ends_ms == 0 {
         let follows = window.ends_ms != 0 && window.began_ms.saturating_add(length) == began_ms;
-        let used_before = if follows { window.used } else { 0 };
+        let used_before = if follows { u32::try_from(window.used).unwrap_or(u32::MAX) } else { 0 };
         let ends_ms = began_ms.saturating_add(length.saturating_mul(2));
         *window = Window { used_before, ..Window::starting(began_ms, ends_ms) };
     }
     let left_ms = began_ms.saturating_add(length) - now_ms;
-    let before = window.used_before.min(quota.limit);
+    let before = u64::from(window.used_before).min(quota.limit);
     // The share of the last window that the sliding one still covers, rounded up: a limit is not exceeded by a fraction.
     let weighs = (u128::from(before) * u128::from(left_ms)).div_ceil(u128::from(length)) as u64;
     if window.used >= quota.limit {
@@ -258,53 +195,24 @@ mod tests {
     }
 
     #[test]
-    fn ended_windows_are_removed_live_ones_limited() {
-        let counters = Counters::new();
-        let quota = quota(1, 10, WindowType::Fixed);
-        for number in 0..100_000_u64 {
-            counters.take(&number.to_be_bytes(), quota, number);
-        }
-        assert!(counters.keys() <= 2 * SHARDS * SWEEP_MIN, "{} keys kept", counters.keys());
-        for number in 0..3 * KEYS_MAX as u64 {
-            counters.take(&number.to_be_bytes(), quota, 1_000_000);
-        }
-        assert!(counters.keys() <= KEYS_MAX, "{} keys kept", counters.keys());
+    fn window_takes_32_bytes() {
+        assert_eq!(size_of::<Window>(), 32);
     }
 
     #[test]
     fn exhausted_key_outlives_a_flood_of_others() {
-        for (window_type, others_limit) in [
-            (WindowType::Fixed, 5),
-            (WindowType::Fixed, 1),
-            (WindowType::Sliding, 5),
-            (WindowType::Sliding, 1),
-        ] {
+        for (window_type, others_limit) in [(WindowType::Fixed, 1), (WindowType::Sliding, 5)] {
             let counters = Counters::new();
             let victim = quota(2, 3_600_000, window_type);
             assert!([(); 2].iter().all(|()| counters.take(b"victim", victim, 1).allowed));
             assert!(!counters.take(b"victim", victim, 2).allowed);
             // One request for each made-up key, whether that exhausts it or not.
             let others = quota(others_limit, 3_600_000, window_type);
-            for number in 0..4 * KEYS_MAX as u64 {
+            for number in 0..1_150_000_u64 {
                 counters.take(&number.to_be_bytes(), others, 3 + number / 1_000);
             }
             assert!(!counters.take(b"victim", victim, 10_000).allowed, "{window_type:?} {others_limit}");
-            assert!(counters.keys() <= KEYS_MAX);
+            assert!(counters.0.keys() <= 1024 * 1024);
         }
-    }
-
-    #[test]
-    fn oldest_open_windows_give_way_first() {
-        let mut shard = Shard::default();
-        let window = |number: u64| Window {
-            standing: if number.is_multiple_of(2) { Standing::Open } else { Standing::Exhausted },
-            ..Window::starting(number, u64::MAX)
-        };
-        shard.windows.extend((0..SHARD_KEYS_MAX as u64).map(|number| ([number, 0], window(number))));
-        shard.window([u64::MAX, 0], 1);
-        let gone: Vec<u64> =
-            (0..SHARD_KEYS_MAX as u64).filter(|number| !shard.windows.contains_key(&[*number, 0])).collect();
-        let oldest_open: Vec<u64> = (0..GIVE_WAY as u64).map(|number| number * 2).collect();
-        assert_eq!(gone, oldest_open);
     }
 }

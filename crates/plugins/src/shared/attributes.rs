@@ -46,7 +46,7 @@ macro_rules! attributes {
 
         impl $name {
             /// The names of the attributes.
-            $visibility const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
+            $visibility const NAMES: &'static [&'static str] = &[$($crate::shared::attributes::attribute_name(stringify!($field))),*];
 
             /// Takes the attributes out of `fields` and leaves the rest.
             ///
@@ -54,7 +54,10 @@ macro_rules! attributes {
             /// The misfit, as a sentence.
             $visibility fn take(fields: &mut $crate::shared::attributes::Fields) -> Result<Self, String> {
                 Ok($name {
-                    $($field: fields.take(stringify!($field), attributes!(@value $type $(, $default)?))?,)*
+                    $($field: fields.take(
+                        $crate::shared::attributes::attribute_name(stringify!($field)),
+                        attributes!(@value $type $(, $default)?),
+                    )?,)*
                 })
             }
         }
@@ -63,7 +66,7 @@ macro_rules! attributes {
             fn schema() -> serde_json::Value {
                 let mut object = $crate::shared::attributes::ObjectSchema::default();
                 $(object.add::<$type>(
-                    stringify!($field),
+                    $crate::shared::attributes::attribute_name(stringify!($field)),
                     concat!($($description),+),
                     attributes!(@default $type $(, $default)?),
                     serde_json::json!({ $($($keywords)*)? }),
@@ -80,7 +83,12 @@ macro_rules! attributes {
 
             fn write(&self) -> serde_json::Value {
                 use $crate::shared::attributes::Attribute;
-                serde_json::json!({ $(stringify!($field): Attribute::write(&self.$field)),* })
+                let mut written = serde_json::Map::new();
+                $(written.insert(
+                    $crate::shared::attributes::attribute_name(stringify!($field)).to_owned(),
+                    Attribute::write(&self.$field),
+                );)*
+                written.into()
             }
         }
     };
@@ -90,6 +98,14 @@ macro_rules! attributes {
     (@default $type:ty, $default:expr) => { Some::<$type>($default) };
 }
 pub(crate) use attributes;
+
+/// The name that users write for a field: one that is a word of Rust, `r#type`, loses its prefix.
+pub(crate) const fn attribute_name(field: &'static str) -> &'static str {
+    match field.as_bytes() {
+        [b'r', b'#', ..] => field.split_at(2).1,
+        _ => field,
+    }
+}
 
 /// Defines an attribute that is one of a few words.
 macro_rules! words {
@@ -302,6 +318,8 @@ mod tests {
             mode: Mode = Mode::Fast;
             /// The parts.
             parts: Option<Vec<Inner>>;
+            /// A keyword.
+            r#match: Option<bool>;
         }
         {"title": "A test"}
     }
@@ -322,12 +340,14 @@ mod tests {
                     "type": "string", "enum": ["fast", "slow"], "description": "How it runs.", "default": "fast",
                 },
                 "parts": {"type": "array", "items": inner, "description": "The parts."},
+                "match": {"type": "boolean", "description": "A keyword."},
             },
         });
         assert_eq!(Config::schema(), expected);
-        let config = Config::read(json!({"_meta": {}, "mode": "slow", "parts": [{"amount": 3}]})).unwrap();
+        let config = json!({"_meta": {}, "mode": "slow", "parts": [{"amount": 3}], "match": true});
+        let config = Config::read(config).unwrap();
         assert_eq!((&*config.name, config.mode), ("x", Mode::Slow));
-        let written = json!({"name": "x", "mode": "slow", "parts": [{"amount": 3}]});
+        let written = json!({"name": "x", "mode": "slow", "parts": [{"amount": 3}], "match": true});
         assert_eq!(config.write(), written);
         assert!(Config::read(json!({"parts": null})).unwrap().parts.is_none());
     }

@@ -110,7 +110,9 @@ impl Place {
     }
 
     fn operator<'j>(&self, json: &'j Json) -> Result<&'j str, ExpressionError> {
-        let text = json.as_str().ok_or_else(|| self.error("the operator must be a string"))?;
+        let text = json
+            .as_str()
+            .ok_or_else(|| self.error(format!("invalid operator '{json}'; the operator must be a string")))?;
         if is_operator(text) {
             return Ok(text);
         }

@@ -1,6 +1,7 @@
 //! Paths into a JSON body: `a.b`, `a[0].b`, `a[*].b`, `a.*`, `['odd key']`, optionally behind `$`.
 //!
-//! Filters, slices and recursive descent are refused, because their cost depends on the whole body.
+//! Filters and slices are refused, because their cost depends on the whole body; so is recursive descent (`a..b`), unless the
+//! caller says that the value is small.
 
 /// A path, parsed.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -11,6 +12,8 @@ pub struct JsonPath {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Step {
     All,
+    /// Any number of levels.
+    Descend,
     Index(usize),
     Key(Box<str>),
 }
@@ -31,11 +34,27 @@ impl JsonPath {
     /// # Errors
     /// The place and what is wrong there.
     pub fn parse(text: &str) -> Result<Self, JsonPathError> {
+        Self::parse_with(text, false)
+    }
+
+    /// Parses a path that may hold `..`, which leads through any number of levels; for values that no client chooses.
+    ///
+    /// # Errors
+    /// The place and what is wrong there.
+    pub fn parse_recursive(text: &str) -> Result<Self, JsonPathError> {
+        Self::parse_with(text, true)
+    }
+
+    fn parse_with(text: &str, may_descend: bool) -> Result<Self, JsonPathError> {
         let mut steps = Vec::new();
         let mut offset = usize::from(text.starts_with('$'));
         while offset < text.len() {
+            if may_descend && text[offset..].starts_with("..") {
+                steps.push(Step::Descend);
+                offset += if text[offset..].starts_with("..[") { 2 } else { 1 };
+            }
             let error = |reason| JsonPathError { offset, reason };
-            if steps.len() == STEPS_MAX {
+            if steps.len() >= STEPS_MAX {
                 return Err(error("the path has more than 32 steps"));
             }
             let rest = &text[offset..];
@@ -114,6 +133,15 @@ fn follow<'j>(
         return;
     };
     match (step, value) {
+        (Step::Descend, _) => {
+            follow(value, rest, found, budget);
+            let below = |item: &'j serde_json::Value| follow(item, steps, found, budget);
+            match value {
+                serde_json::Value::Array(items) => items.iter().for_each(below),
+                serde_json::Value::Object(fields) => fields.values().for_each(below),
+                _ => {}
+            }
+        }
         (Step::All, serde_json::Value::Array(items)) => {
             items.iter().for_each(|item| follow(item, rest, found, budget));
         }
@@ -162,6 +190,23 @@ mod tests {
         check("$[\"odd.key\"]", &[json!(true)]);
         check("list[*][0]", &[json!(1), json!(2)]);
         check("list.*[0]", &[json!(1), json!(2)]);
+    }
+
+    #[test]
+    fn descent_leads_through_all_levels() {
+        let value = json!({"a": {"t": 1, "b": [{"t": 2}, {"c": {"t": [3]}}]}, "t": 4});
+        let check = |path: &str, expected: &[serde_json::Value]| {
+            let path = JsonPath::parse_recursive(path).unwrap();
+            let got: Vec<_> = path.select(&value).into_iter().cloned().collect();
+            assert_eq!(got, expected, "{path:?}");
+        };
+        check("$..t", &[json!(4), json!(1), json!(2), json!([3])]);
+        check("a.b..t", &[json!(2), json!([3])]);
+        check("$..['t'][0]", &[json!(3)]);
+        check("a.t", &[json!(1)]);
+        for path in ["$..", "a...b", "..", ""] {
+            assert!(JsonPath::parse_recursive(path).is_err(), "{path}");
+        }
     }
 
     #[test]

@@ -47,12 +47,12 @@ fn names_and_kinds() {
     fault("route:\n- uri: /a\n", "2: route: `route` is no kind of object; did you mean `routes`?");
     fault("upstream: []\n", "1: upstream: `upstream` is no kind of object; did you mean `upstreams`?");
     fault(
-        &route("plugins: {limit-cont: {}}"),
-        "5: routes[0].plugins.limit-cont: unknown plugin [limit-cont]; did you mean `limit-count`?",
+        &route("plugins: {limit-counts: {}}"),
+        "5: routes[0].plugins.limit-counts: unknown plugin [limit-counts]; did you mean `limit-count`?",
     );
     fault(
-        &route("plugins: {jwt-auth: {}}"),
-        "5: routes[0].plugins.jwt-auth: unknown plugin [jwt-auth]: APISIX has it, this version of Weir has not",
+        &route("plugins: {saml-auth: {}}"),
+        "5: routes[0].plugins.saml-auth: unknown plugin [saml-auth]: APISIX has it, this version of Weir has not",
     );
     fault("admn: 127.0.0.1:9180\n", "1: admn: no such setting; did you mean `admin`?");
     fault(
@@ -87,7 +87,7 @@ fn values_of_plugins() {
     assert_eq!(both.stdout.lines().collect::<Vec<_>>(), expected);
     fault(
         &route("plugins: {limit-count: {count: 1, time_window: 1, policy: redis, redis_host: r}}"),
-        "5: routes[0].plugins.limit-count: policy redis is not supported by this gateway yet; local counts in this process",
+        "5: routes[0].plugins.limit-count.redis_host: string too short, expected at least 2, got 1",
     );
     fault(
         &route("plugins: {ip-restriction: {whitelist: [10.0.0.0/99]}}"),
@@ -208,8 +208,8 @@ fn warnings_for_what_has_no_effect() {
         warning(empty, "1: warning: the file is empty: it has neither settings nor objects");
     }
     warning(
-        &route("plugins: {limit-count: {count: 1, time_window: 1, redis_host: r}}"),
-        "5: routes[0].plugins.limit-count.redis_host: warning: unknown field `redis_host` is not read and has no effect",
+        &route("plugins: {limit-count: {count: 1, time_window: 1, valkey_host: r}}"),
+        "5: routes[0].plugins.limit-count.valkey_host: warning: unknown field `valkey_host` is not read and has no effect",
     );
     let with_parameters = "router_mode: radixtree_uri_with_parameter\nresources: f.yaml\n";
     let files =

@@ -125,12 +125,12 @@ fn consumer_of_a_faulty_group_is_answered_503() {
 #[test]
 fn faulty_global_rule_answers_503_to_all() {
     let origin = Origin::answering("open");
-    let rule = "global_rules:\n  - {id: guard, plugins: {ip-restriction: {whitelist: [10.0.0.0/8]}, jwt-auth: {}}}\n";
+    let rule = "global_rules:\n  - {id: guard, plugins: {ip-restriction: {whitelist: [10.0.0.0/8]}, saml-auth: {}}}\n";
     let text = beside_all(&origin, rule);
     let weir = gateway(&text);
     assert_eq!((weir.get("/a").status, ready(&weir).status), (503, 503));
     assert!(ready(&weir).text().contains("global rule guard is faulty"), "{}", ready(&weir).text());
-    weir.rewrite_resources(&text.replace(", jwt-auth: {}", ""));
+    weir.rewrite_resources(&text.replace(", saml-auth: {}", ""));
     wait_until("the rule is good", || weir.get("/a").status == 403);
     assert_eq!(ready(&weir).status, 200);
     // A rule that becomes faulty keeps its last good form, and the instance stays ready.
@@ -142,30 +142,30 @@ fn faulty_global_rule_answers_503_to_all() {
 #[test]
 fn ignored_plugin_is_skipped_and_reported() {
     let origin = Origin::answering("open");
-    let rule = "global_rules:\n  - {id: guard, plugins: {ip-restriction: {whitelist: [10.0.0.0/8]}, jwt-auth: {}}}\n";
+    let rule = "global_rules:\n  - {id: guard, plugins: {ip-restriction: {whitelist: [10.0.0.0/8]}, saml-auth: {}}}\n";
     let text = beside_all(&origin, rule);
-    let weir = builder(&text).arguments(&["--ignore-faulty-plugins", "jwt-auth"]).start();
+    let weir = builder(&text).arguments(&["--ignore-faulty-plugins", "saml-auth"]).start();
     assert_eq!((weir.get("/a").status, ready(&weir).status), (403, 200), "the other plugin runs");
     let (_, verdict) = weir.admin("GET", "weir/verdicts/global_rules/guard", Value::Null);
     assert_eq!(verdict["state"], "in_force");
     assert_eq!(
         verdict["skipped_plugins"],
         json!([{
-            "pointer": "/plugins/jwt-auth",
-            "reason": "unknown plugin [jwt-auth]: APISIX has it, this version of Weir has not"
+            "pointer": "/plugins/saml-auth",
+            "reason": "unknown plugin [saml-auth]: APISIX has it, this version of Weir has not"
         }])
     );
     assert!(metrics(&weir).contains("weir_config_skipped_plugins 1\n"));
     // A good form with the plugin is preferred to a form without it.
-    let guarded = builder(&text.replace(", jwt-auth: {}", ""))
+    let guarded = builder(&text.replace(", saml-auth: {}", ""))
         .arguments(&["--ignore-faulty-plugins", "ip-restriction"])
         .start();
     assert_eq!(guarded.get("/a").status, 403);
-    guarded.rewrite_resources(&text.replace(", jwt-auth: {}", "").replace("whitelist", "whitelst"));
+    guarded.rewrite_resources(&text.replace(", saml-auth: {}", "").replace("whitelist", "whitelst"));
     wait_until("the fault is seen", || state(&guarded, "global_rules/guard") == "last_good");
     assert_eq!(guarded.get("/a").status, 403);
     // The setting does not name this faulty plugin, so the good form stays.
-    weir.rewrite_resources(&text.replace("jwt-auth: {}", "jwt-auth: {}, nope: {}"));
+    weir.rewrite_resources(&text.replace("saml-auth: {}", "saml-auth: {}, nope: {}"));
     wait_until("the fault is seen", || state(&weir, "global_rules/guard") == "last_good");
     assert_eq!(weir.get("/a").status, 403);
 }
@@ -307,7 +307,7 @@ fn node(etcd: &Etcd) -> Weir {
 fn faulty_objects_of_etcd_answer_503() {
     let (etcd, origin) = (Etcd::start(1), Origin::answering("open"));
     etcd.put("/apisix/routes/all", &etcd_route("/*", &origin, json!({})));
-    etcd.put("/apisix/routes/admin", &etcd_route("/admin/*", &origin, json!({"jwt-auth": {}})));
+    etcd.put("/apisix/routes/admin", &etcd_route("/admin/*", &origin, json!({"saml-auth": {}})));
     // APISIX takes the id from the key.
     let renamed = etcd_route("/renamed", &origin, json!({})).replacen('{', "{\"id\": \"other\", ", 1);
     etcd.put("/apisix/routes/renamed", &renamed);
@@ -319,7 +319,7 @@ fn faulty_objects_of_etcd_answer_503() {
     wait_until("the route is good", || node.get("/admin/a").status == 401);
     wait_until("the instance is ready", || ready(&node).status == 200);
     // Faulty again, or no JSON: the last good form stays, also after a restart.
-    etcd.put("/apisix/routes/admin", &etcd_route("/admin/*", &origin, json!({"jwt-auth": {}})));
+    etcd.put("/apisix/routes/admin", &etcd_route("/admin/*", &origin, json!({"saml-auth": {}})));
     wait_until("the fault is seen", || state(&node, "routes/admin") == "last_good");
     let node = node.restart();
     assert_eq!((node.get("/admin/a").status, ready(&node).status), (401, 200));

@@ -81,6 +81,12 @@ impl Addresses {
         Ok(set)
     }
 
+    /// Whether the name was looked up, with an address or without.
+    pub(super) fn is_looked_up(&self) -> bool {
+        let set = self.nodes.load();
+        !set.nodes.is_empty() || set.note.is_some()
+    }
+
     /// A failure at this place.
     pub(super) fn error(&self, cause: OutboundCause, detail: impl Into<String>) -> OutboundError {
         OutboundError { cause, place: self.place.clone(), detail: detail.into() }

@@ -49,7 +49,21 @@ impl HttpClient {
         request: &OutboundRequest,
         limits: &OutboundLimits,
     ) -> Result<OutboundResponse, OutboundError> {
-        let head = head(destination, request)?;
+        self.send_to(destination, destination.target(), request, limits).await
+    }
+
+    /// As [`HttpClient::send`], with `target` (path and query) in place of that of the destination's URI.
+    ///
+    /// # Errors
+    /// As [`HttpClient::send`]; a target that cannot stand in a request line is one.
+    pub async fn send_to(
+        &self,
+        destination: &Destination,
+        target: &str,
+        request: &OutboundRequest,
+        limits: &OutboundLimits,
+    ) -> Result<OutboundResponse, OutboundError> {
+        let head = head(destination, target, request)?;
         let nodes = destination.nodes()?;
         let call = self.to_any(&nodes, destination.host(), request, &head, limits);
         let failed = match within(limits.total_timeout_ms, call).await {
@@ -234,13 +248,17 @@ fn now_ms() -> u64 {
 }
 
 /// The request's head as the library wants it.
-fn head(destination: &Destination, request: &OutboundRequest) -> Result<http::Request<()>, OutboundError> {
+fn head(
+    destination: &Destination,
+    target: &str,
+    request: &OutboundRequest,
+) -> Result<http::Request<()>, OutboundError> {
     let cannot = |what: &dyn std::fmt::Display| {
         destination.error(OutboundCause::BadRequest, format!("the request cannot be written: {what}"))
     };
     let mut head = http::Request::builder()
         .method(request.method.as_str())
-        .uri(destination.target())
+        .uri(target)
         .body(())
         .map_err(|error| cannot(&error))?;
     let fields = head.headers_mut();

@@ -129,6 +129,11 @@ impl Destination {
         self.addresses.nodes()
     }
 
+    /// Whether the name was looked up, with an address or without.
+    pub(super) fn is_looked_up(&self) -> bool {
+        self.addresses.is_looked_up()
+    }
+
     /// A failure at this place.
     pub(super) fn error(&self, cause: OutboundCause, detail: impl Into<String>) -> OutboundError {
         self.addresses.error(cause, detail)

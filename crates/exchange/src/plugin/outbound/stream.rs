@@ -79,6 +79,35 @@ impl StreamDestination {
     }
 }
 
+/// Makes destinations with the same TLS settings, while requests are served.
+pub struct StreamDestinations {
+    tls: Option<OutboundTls>,
+    identities: Arc<ClientIdentities>,
+    resolver: Arc<Resolver>,
+    policy: Arc<OutboundPolicy>,
+}
+
+impl StreamDestinations {
+    pub(crate) fn new(
+        tls: Option<OutboundTls>,
+        identities: Arc<ClientIdentities>,
+        resolver: Arc<Resolver>,
+        policy: Arc<OutboundPolicy>,
+    ) -> StreamDestinations {
+        StreamDestinations { tls, identities, resolver, policy }
+    }
+
+    /// A destination from `HOST:PORT`. A name is looked up from now on, so that the first streams to it may fail with
+    /// [`OutboundCause::NoAddress`].
+    ///
+    /// # Errors
+    /// Why streams cannot be opened to it, a sentence.
+    pub fn destination(&self, place: &str) -> Result<StreamDestination, String> {
+        let Self { tls, identities, resolver, policy } = self;
+        StreamDestination::new(place, tls.as_ref(), identities, resolver, policy.clone())
+    }
+}
+
 /// An open stream.
 #[derive(Debug)]
 pub struct OutboundStream {
@@ -122,6 +151,14 @@ impl OutboundStream {
     pub async fn shutdown(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.transport.poll_shutdown(cx)).await
     }
+}
+
+/// Checks that `place` is `HOST:PORT`.
+///
+/// # Errors
+/// The misfit, as a sentence.
+pub fn check_place(place: &str) -> Result<(), String> {
+    host_and_port(place).map(drop)
 }
 
 /// The parts of `HOST:PORT`; an IPv6 address stands in brackets.

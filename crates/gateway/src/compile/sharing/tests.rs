@@ -36,6 +36,7 @@ static COUNTED: PluginKind = PluginKind {
     check: |_| Ok(()),
     check_running: None,
     consumer_key: &[],
+    compile_credential: None,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
     build: |_, _| {

@@ -135,7 +135,7 @@ fn refusals_say_where() {
     refused(json!([["arg_k", null]]), "[0]: invalid expression");
     refused(json!([["", "==", 1]]), "[0]: a variable needs a name");
     refused(json!([[1, "==", 1]]), "[0]: the first element must be the name of a variable");
-    refused(json!([["arg_k", 1, 1]]), "[0]: the operator must be a string");
+    refused(json!([["arg_k", 1, 1]]), "[0]: invalid operator '1'; the operator must be a string");
     refused(json!(["OR", ["arg_k", "v"]]), "expression: a logical operator needs at least two operands");
     refused(
         json!(["OR", ["arg_k", "v"], ["AND", []]]),

@@ -1,6 +1,7 @@
 //! Transport parameters that are damaged in a client's hello: the handshake fails, and the endpoint serves on.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use testkit::{Origin, TlsClient};
 use super::scene;
 
 /// The number of the extension (RFC 9001 section 8.2).
-const EXTENSION: [u8; 2] = [0x00, 0x39];
+const EXTENSION: usize = 0x39;
 /// Ways of damage, each from a seed of its own.
 const ROUNDS: u64 = 96;
 /// A handshake that is neither refused nor completed by then was dropped in silence.
@@ -44,15 +45,33 @@ struct Damaged {
     is_done: bool,
 }
 
+/// The place of the transport parameters in a hello (RFC 8446 section 4.1.2). A search for the number alone would also
+/// find it among the random bytes of a key share.
+fn parameters_in(hello: &[u8]) -> Option<Range<usize>> {
+    let number = |at: usize| hello.get(at..at + 2).map(|two| usize::from(two[0]) << 8 | usize::from(two[1]));
+    let octet = |at: usize| hello.get(at).copied().map(usize::from);
+    // Type, length, version and random bytes; then the session id, the cipher suites and the compression methods.
+    let mut at = 4 + 2 + 32;
+    at += 1 + octet(at)?;
+    at += 2 + number(at)?;
+    at += 1 + octet(at)?;
+    // The length of all extensions.
+    at += 2;
+    loop {
+        let (found, content) = (number(at)?, at + 4..at + 4 + number(at + 2)?);
+        if found == EXTENSION {
+            return Some(content);
+        }
+        at = content.end;
+    }
+}
+
 /// Damages the transport parameters in a hello; false if there are none.
 fn damage(hello: &mut [u8], mut seed: u64) -> bool {
     let kind = seed % 4;
-    let Some(at) = hello.windows(2).rposition(|two| two == EXTENSION) else { return false };
-    let Some(&[high, low]) = hello.get(at + 2..at + 4).and_then(|bytes| bytes.first_chunk()) else {
-        return false;
-    };
-    let length = usize::from(u16::from_be_bytes([high, low]));
-    let Some(content) = hello.get_mut(at + 4..at + 4 + length) else { return false };
+    let Some(place) = parameters_in(hello) else { return false };
+    let length = place.len();
+    let Some(content) = hello.get_mut(place) else { return false };
     let mut random = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) as usize

@@ -1,0 +1,55 @@
+//! Destinations that are known only while requests run: the endpoints that a discovery document lists. It calls none.
+
+use std::sync::Arc;
+
+use model::outbound::OutboundPolicy;
+use net::endpoint::KeepAlive;
+use net::env;
+use net::resolver::Resolver;
+use net::tls::identity::ClientIdentities;
+
+use super::destination::Destination;
+use super::tls::OutboundTls;
+
+/// Opens destinations after the configuration was compiled. A plugin keeps one with its other services.
+#[derive(Clone)]
+pub struct DestinationOpener {
+    resolver: Arc<Resolver>,
+    tls: Arc<ClientIdentities>,
+    policy: Arc<OutboundPolicy>,
+}
+
+impl DestinationOpener {
+    pub(crate) fn new(
+        resolver: Arc<Resolver>,
+        tls: Arc<ClientIdentities>,
+        policy: Arc<OutboundPolicy>,
+    ) -> DestinationOpener {
+        DestinationOpener { resolver, tls, policy }
+    }
+
+    /// The destination `uri`, after its name was looked up once or `wait_ms` milliseconds have passed.
+    ///
+    /// # Errors
+    /// Why plugins cannot reach `uri`, a sentence (see [`super::check_uri`]). A name without an address is no error here: the
+    /// call to the destination fails with it.
+    pub async fn open(
+        &self,
+        uri: &str,
+        keep_alive: KeepAlive,
+        tls: &OutboundTls,
+        wait_ms: u64,
+    ) -> Result<Destination, String> {
+        let policy = self.policy.clone();
+        let destination = Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, policy)?;
+        let mut waited_ms = 0;
+        while !destination.is_looked_up() && waited_ms < wait_ms {
+            env::sleep_ms(LOOKUP_POLL_MS).await;
+            waited_ms += LOOKUP_POLL_MS;
+        }
+        Ok(destination)
+    }
+}
+
+/// Milliseconds between two looks whether the name has an address: shorter than a query on a local network is noticed.
+const LOOKUP_POLL_MS: u64 = 5;

@@ -1,0 +1,193 @@
+//! # api-breaker
+//!
+//! Answers in place of an upstream that fails, for a time that doubles while it goes on failing.
+//!
+//! ```json
+//! {
+//!   "break_response_code": 502,
+//!   "break_response_body": "{\"message\": \"try again later\"}",
+//!   "break_response_headers": [{ "key": "Content-Type", "value": "application/json" }],
+//!   "max_breaker_sec": 60,
+//!   "unhealthy": { "http_statuses": [500, 503], "failures": 3 },
+//!   "healthy": { "http_statuses": [200], "successes": 2 }
+//! }
+//! ```
+//!
+//! Responses of the upstream are counted for each host and path that clients ask for, so that one failing path does not
+//! break the others of its route. After `unhealthy.failures` responses with one of `unhealthy.http_statuses` (500 to 599)
+//! requests are answered with `break_response_code` for 2 seconds, after as many more for 4, then 8 and so on up to
+//! `max_breaker_sec`. When the time is over all requests pass. After `healthy.successes` responses with one of
+//! `healthy.http_statuses` (200 to 499), without a failure among them, everything is forgotten.
+//!
+//! An upstream that cannot be reached or does not answer in time counts as 502 or 504. Responses of the gateway itself
+//! and of plugins do not count. `break_response_headers` are sent only with a `break_response_body`, as in APISIX; their
+//! values may hold variables.
+//!
+//! The counters are shared by all workers and survive configuration changes. They are held for up to 16,384 hosts and
+//! paths that fail on each route; beyond that the one that failed longest ago is forgotten. The error log has a line
+//! when requests begin to be answered, at most one a second for each instance.
+//!
+//! To leave a whole upstream or a node alone, by more conditions and with a limited number of probes, use
+//! `circuit_breaker` and `outlier_ejection` of the [upstream](../guide/protecting-upstreams.md) instead.
+
+mod breakers;
+
+use std::sync::Arc;
+
+use exchange::Exchange;
+use exchange::failure::Cause;
+use exchange::observe::pace::Pace;
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use message::Headers;
+use router::vars::Template;
+use serde_json::Value;
+
+use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::{config, fields};
+use breakers::{Breakers, Rules};
+
+/// The plugin.
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("api-breaker", 1005, &[Phase::Access, Phase::Log], Config::schema, build)
+        .checked(|config| headers(&config::parse(config)?).map(drop))
+        .documented(include_str!("api_breaker.rs"));
+
+attributes! {
+    struct Config {
+        /// The status of the response in place of the upstream's.
+        break_response_code: u16, { "minimum": 200, "maximum": 599 };
+        /// The body of that response.
+        break_response_body: Option<String>;
+        /// Fields of that response; sent only with a body.
+        break_response_headers: Option<Vec<WrittenHeader>>;
+        /// The longest time, in seconds, for which requests are answered in place of the upstream.
+        max_breaker_sec: u64 = 300, { "minimum": 3 };
+        /// The responses that count as failures.
+        unhealthy: Unhealthy = Unhealthy { http_statuses: vec![500], failures: 3 };
+        /// The responses that count as successes.
+        healthy: Healthy = Healthy { http_statuses: vec![200], successes: 3 };
+    }
+}
+
+attributes! {
+    struct WrittenHeader {
+        /// The name of the field.
+        key: String, { "minLength": 1 };
+        /// Its value, with variables.
+        value: String, { "minLength": 1 };
+    }
+}
+
+attributes! {
+    struct Unhealthy {
+        /// The statuses.
+        http_statuses: Vec<u16> = vec![500], {
+            "minItems": 1,
+            "uniqueItems": true,
+            "items": { "type": "integer", "minimum": 500, "maximum": 599 },
+        };
+        /// How many failures break.
+        failures: u64 = 3, { "minimum": 1 };
+    }
+}
+
+attributes! {
+    struct Healthy {
+        /// The statuses.
+        http_statuses: Vec<u16> = vec![200], {
+            "minItems": 1,
+            "uniqueItems": true,
+            "items": { "type": "integer", "minimum": 200, "maximum": 499 },
+        };
+        /// How many successes in a row end the state of failure.
+        successes: u64 = 3, { "minimum": 1 };
+    }
+}
+
+/// The compiled plugin.
+struct ApiBreaker {
+    reply: Reply,
+    headers: Box<[(Box<str>, Template)]>,
+    unhealthy: Box<[u16]>,
+    healthy: Box<[u16]>,
+    rules: Rules,
+    breakers: Arc<Breakers>,
+    pace: Pace,
+}
+
+/// The fields of the response; none without a body.
+fn headers(config: &Config) -> Result<Box<[(Box<str>, Template)]>, String> {
+    let compile = |header: &WrittenHeader| {
+        let value = fields::text(&Value::from(header.value.as_str()))?;
+        let value = Template::compile(&value).map_err(|error| format!("break_response_headers: {error}"))?;
+        Ok((fields::name(&header.key)?, value))
+    };
+    let all = config.break_response_headers.iter().flatten().map(compile).collect::<Result<_, String>>()?;
+    Ok(if config.break_response_body.is_some() { all } else { Box::default() })
+}
+
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    let config: Config = config::parse(config)?;
+    let headers = headers(&config)?;
+    let body = config.break_response_body.unwrap_or_default().into_bytes();
+    Ok(Arc::new(ApiBreaker {
+        reply: Reply::status(config.break_response_code).with_body(body),
+        headers,
+        unhealthy: config.unhealthy.http_statuses.into(),
+        healthy: config.healthy.http_statuses.into(),
+        rules: Rules {
+            failures: config.unhealthy.failures,
+            successes: config.healthy.successes,
+            max_break_ms: config.max_breaker_sec.saturating_mul(1_000),
+        },
+        breakers: build.states.keep(&format!("api-breaker/{}", build.owner), Breakers::new),
+        pace: Pace::every_ms(LOG_INTERVAL_MS),
+    }))
+}
+
+impl ApiBreaker {
+    fn reply(&self, exchange: &Exchange) -> Reply {
+        let mut reply = self.reply.clone();
+        for (name, value) in &self.headers {
+            let mut text = Vec::new();
+            value.render(exchange, &mut text);
+            // A value that is not valid in a field leaves the field out.
+            if let (Ok(()), Ok(text)) = (Headers::new().append(name, &text), String::from_utf8(text)) {
+                reply = reply.with_header(String::from(&**name), text);
+            }
+        }
+        reply
+    }
+}
+
+impl Plugin for ApiBreaker {
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let now_ms = exchange.local().now_ms();
+        if self.breakers.is_open(exchange.host(), exchange.path(), &self.rules, now_ms) {
+            return Flow::reply(self.reply(exchange));
+        }
+        Flow::Continue
+    }
+
+    fn log(&self, exchange: &Exchange) {
+        let Some(attempt) = exchange.attempts.last() else { return };
+        let status = attempt.failed.map_or(attempt.status, Cause::status);
+        let (host, path) = (exchange.host(), exchange.path());
+        if self.unhealthy.contains(&status) {
+            let now_ms = exchange.local().now_ms();
+            let Some(break_ms) = self.breakers.note_failure(host, path, &self.rules, now_ms) else { return };
+            if let Some(breaks) = self.pace.add(1, now_ms) {
+                let path = String::from_utf8_lossy(path);
+                tracing::warn!(status, %path, break_ms, breaks, "api-breaker answers in place of the upstream");
+            }
+        } else if self.healthy.contains(&status) {
+            self.breakers.note_success(host, path, &self.rules);
+        }
+    }
+}
+
+/// Milliseconds between two lines about failing upstreams.
+const LOG_INTERVAL_MS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;

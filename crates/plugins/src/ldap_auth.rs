@@ -1,0 +1,205 @@
+//! # ldap-auth
+//!
+//! Authenticates requests with a user name and a password that an LDAP server checks, and names the consumer to the
+//! upstream.
+//!
+//! On a route, service, plugin config, consumer group or global rule:
+//!
+//! ```json
+//! {
+//!     "ldap_uri": "ldap.example.com:636",
+//!     "use_tls": true,
+//!     "tls_verify": true,
+//!     "base_dn": "ou=users,dc=example,dc=org",
+//!     "uid": "cn",
+//!     "hide_credentials": true
+//! }
+//! ```
+//!
+//! On a consumer or, better, on a credential of its own:
+//!
+//! ```json
+//! {
+//!     "user_dn": "cn=user01,ou=users,dc=example,dc=org"
+//! }
+//! ```
+//!
+//! **Check.** The client sends name and password in `Authorization` by the scheme `Basic`. The gateway makes the
+//! distinguished name `UID=NAME,BASE_DN`, with `uid` as the attribute, and binds to the server with it and the password. If
+//! the server accepts them, the request passes as the consumer with that name as its `user_dn`. In the name the characters
+//! `,` `+` `=` `<` `>` `;` `"` `\`, `#` at the beginning and a space at either end are escaped by a backslash (RFC 4514), and
+//! `user_dn` has to be written so: the user `doe,john` is `cn=doe\,john,ou=users,dc=example,dc=org`. An empty password is
+//! refused without asking the server, because LDAP takes a bind without password for an anonymous one that succeeds.
+//!
+//! **Server.** `ldap_uri` is `HOST`, `HOST:PORT`, or one of these behind `ldap://` or `ldaps://`; the port is 389 without
+//! one, or 636 behind `ldaps://`. `ldaps://` and `use_tls` encrypt the connection with TLS from its beginning; StartTLS is
+//! not spoken, as in APISIX. Without TLS, passwords cross the network in clear text. `tls_verify` verifies the server's
+//! certificate, which has to be valid for the host and signed by an authority that the setting `trusted_certificates` names;
+//! it is off by default, as in APISIX. Each worker keeps up to 32 connections, each for 60 s without use.
+//!
+//! **Refusals.** A request without good credentials is answered with 401, a `WWW-Authenticate` field that names `realm`, and
+//! the reason as `{"message": "…"}`; so is one that the server does not decide within 10 s. The error log names the server's
+//! fault at most once a second for each instance. A request with two `Authorization` fields is refused, because two readers
+//! could each use a different one.
+//!
+//! For a request that passes, the upstream receives `X-Consumer-Username`, `X-Credential-Identifier` and
+//! `X-Consumer-Custom-ID` as with `key-auth`. With `hide_credentials` it does not receive `Authorization`, which holds a
+//! password that is usually good elsewhere too.
+
+mod credentials;
+mod directory;
+mod message;
+
+use std::sync::Arc;
+
+use exchange::Exchange;
+use exchange::exchange::Consumer;
+use exchange::observe::pace::Pace;
+use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use serde_json::{Value, json};
+
+use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::config;
+use crate::shared::consumer::set_consumer_headers;
+use credentials::{Credentials, distinguished_name};
+use directory::{Directory, Server};
+
+/// The declaration of this plugin.
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2540, &[Phase::Rewrite], Config::schema, build)
+    .checked(check)
+    .authenticates(consumer_schema, &["user_dn"])
+    .documented(include_str!("ldap_auth.rs"));
+
+attributes! {
+    struct Config {
+        /// The distinguished name below which the users are.
+        base_dn: Box<str>;
+        /// The server: HOST or HOST:PORT.
+        ldap_uri: String;
+        /// Encrypts the connection with TLS from its beginning (LDAPS).
+        use_tls: bool = false;
+        /// Whether the server's certificate is verified.
+        tls_verify: bool = false;
+        /// The attribute that holds the user's name.
+        uid: Box<str> = "cn".into();
+        /// Whether the upstream is kept from seeing the credentials.
+        hide_credentials: bool = false;
+        /// The realm that WWW-Authenticate names.
+        realm: String = "ldap".into(), {"pattern": REALM_PATTERN, "minLength": 1, "maxLength": 128};
+    }
+    {"title": "Let in users that an LDAP server knows"}
+}
+
+fn consumer_schema() -> Value {
+    json!({
+        "type": "object",
+        "title": "The user of a consumer",
+        "properties": {
+            "user_dn": {
+                "type": "string",
+                "description": "The distinguished name of the user. No two consumers may have the same."
+            }
+        },
+        "required": ["user_dn"]
+    })
+}
+
+struct LdapAuth {
+    directory: Directory,
+    base_dn: Box<str>,
+    uid: Box<str>,
+    hide_credentials: bool,
+    /// The value of `WWW-Authenticate`.
+    challenge: Box<str>,
+    pace: Pace,
+}
+
+fn check(config: &Value) -> Result<(), String> {
+    let config: Config = config::parse(config)?;
+    match config::is_reference(&config.ldap_uri) {
+        true => Ok(()),
+        false => Server::read(&config.ldap_uri, config.use_tls).map(drop),
+    }
+}
+
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    let config: Config = config::parse(config)?;
+    let server = Server::read(&config.ldap_uri, config.use_tls)?;
+    Ok(Arc::new(LdapAuth {
+        directory: Directory::new(build.services, &server, config.tls_verify)?,
+        base_dn: config.base_dn,
+        uid: config.uid,
+        hide_credentials: config.hide_credentials,
+        challenge: format!("Basic realm=\"{}\"", config.realm).into(),
+        pace: Pace::every_ms(LOG_INTERVAL_MS),
+    }))
+}
+
+impl Plugin for LdapAuth {
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        match presented(exchange) {
+            Ok(credentials) => Flow::Wait(Box::pin(self.authenticate(exchange, credentials))),
+            Err(message) => Flow::reply(self.refusal(message)),
+        }
+    }
+}
+
+/// The credentials of a request, or the message of its refusal.
+fn presented(exchange: &Exchange) -> Result<Credentials, &'static str> {
+    const INVALID: &str = "Invalid authorization in request";
+    let mut fields = exchange.request.headers.get_all("authorization");
+    match (fields.next(), fields.next()) {
+        (None, _) => Err("Missing authorization in request"),
+        (Some(field), None) => Credentials::read(field).ok_or(INVALID),
+        (Some(_), Some(_)) => Err(INVALID),
+    }
+}
+
+impl LdapAuth {
+    async fn authenticate(&self, exchange: &mut Exchange, credentials: Credentials) -> Decision {
+        let user_dn = distinguished_name(&self.uid, &credentials.user, &self.base_dn);
+        match self.consumer(exchange, &user_dn, &credentials).await {
+            Some(consumer) => {
+                if self.hide_credentials {
+                    exchange.remove_request_field("authorization");
+                }
+                set_consumer_headers(exchange, &consumer);
+                exchange.authenticate(consumer);
+                Decision::Continue
+            }
+            None => Decision::Reply(Box::new(self.refusal("Invalid user authorization"))),
+        }
+    }
+
+    async fn consumer(
+        &self,
+        exchange: &Exchange,
+        user_dn: &str,
+        credentials: &Credentials,
+    ) -> Option<Arc<Consumer>> {
+        let worker = exchange.local();
+        match self.directory.bind(worker, user_dn, &credentials.password).await {
+            Ok(true) => exchange.find_consumer(NAME, user_dn),
+            Ok(false) => None,
+            Err(fault) => {
+                if let Some(requests) = self.pace.add(1, worker.now_ms()) {
+                    tracing::warn!(fault, requests, "ldap-auth got no decision");
+                }
+                None
+            }
+        }
+    }
+
+    fn refusal(&self, message: &str) -> Reply {
+        Reply::message(401, message).with_header("WWW-Authenticate", &*self.challenge)
+    }
+}
+
+const NAME: &str = "ldap-auth";
+/// Printable ASCII that needs no escape in a quoted string (RFC 9110 section 5.6.4).
+const REALM_PATTERN: &str = r"^[\x20-\x21\x23-\x5B\]-\x7E]+$";
+/// Milliseconds between two lines about a server that decides nothing.
+const LOG_INTERVAL_MS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;

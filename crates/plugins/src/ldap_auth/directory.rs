@@ -1,0 +1,233 @@
+//! The LDAP server: one bind after another on connections that a thread keeps. A bind replaces the identity of its
+//! connection, so that any user may use a connection after any other (RFC 4511 section 4.2.1).
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use exchange::local::Local;
+use exchange::plugin::outbound::{OutboundStream, OutboundTls, StreamDestination};
+use exchange::plugin::services::Services;
+
+use super::message::{MESSAGE_BYTES_MAX, bind_request, bind_result};
+
+/// The time of a bind with everything it needs, in milliseconds: that of APISIX.
+const BIND_MS: u64 = 10_000;
+/// Binds under way at one server, over all threads. A server that has so many to decide is not helped by more, and each
+/// holds a request of a client.
+const BINDS_MAX: usize = 4_096;
+/// Connections that a thread keeps, to all servers.
+const IDLE_MAX: usize = 32;
+/// Milliseconds that a connection is kept without use: as in APISIX.
+const IDLE_MS: u64 = 60_000;
+
+/// The result codes by which a server refuses credentials: no such attribute, no such object, invalid name, inappropriate
+/// authentication, invalid credentials, no rights (RFC 4511 appendix A). Others are faults of the server.
+const REFUSALS: [u32; 6] = [16, 32, 34, 48, 49, 50];
+
+/// The place of a server, as users write it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    /// `HOST:PORT`.
+    place: String,
+    uses_tls: bool,
+}
+
+/// A server that binds are sent to.
+pub(super) struct Directory {
+    destination: StreamDestination,
+    /// Tells its connections from those to other servers.
+    number: u64,
+    under_way: AtomicUsize,
+}
+
+struct Idle {
+    number: u64,
+    since_ms: u64,
+    stream: OutboundStream,
+}
+
+thread_local! {
+    /// The thread's idle connections, the oldest first. Those of a server that is no longer configured are closed by the
+    /// next use of any, and are few.
+    static IDLE: RefCell<Vec<Idle>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The number of the next directory.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+impl Server {
+    /// Reads `HOST`, `HOST:PORT`, or one of them behind `ldap://` or `ldaps://`.
+    ///
+    /// # Errors
+    /// It has another form, or the scheme and `use_tls` contradict each other.
+    pub(super) fn read(written: &str, use_tls: bool) -> Result<Server, String> {
+        let (rest, is_ldaps) = match (written.strip_prefix("ldap://"), written.strip_prefix("ldaps://")) {
+            (Some(rest), _) => (rest, false),
+            (_, Some(rest)) => (rest, true),
+            _ => (written, false),
+        };
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let host_end = if rest.starts_with('[') { rest.find(']').map_or(0, |at| at + 1) } else { 0 };
+        let (host, port) = match rest[host_end..].find(':') {
+            Some(colon) => rest.split_at(host_end + colon),
+            None => (rest, if is_ldaps { ":636" } else { ":389" }),
+        };
+        let is_port = port[1..].parse::<u16>().is_ok_and(|port| port > 0);
+        if host.is_empty() || host.contains(['/', '?', '@', ' ']) || !is_port {
+            return Err(format!("ldap_uri: `{written}` is not HOST or HOST:PORT"));
+        }
+        Ok(Server { place: format!("{host}{port}"), uses_tls: use_tls || is_ldaps })
+    }
+}
+
+impl Directory {
+    /// # Errors
+    /// Why the server cannot be reached, a sentence.
+    pub(super) fn new(services: &Services, server: &Server, verifies: bool) -> Result<Directory, String> {
+        let tls = server.uses_tls.then(|| OutboundTls::verifying(verifies));
+        Ok(Directory {
+            destination: services
+                .stream_destination(&server.place, tls.as_ref())
+                .map_err(|reason| format!("ldap_uri: {reason}"))?,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            under_way: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whether the server accepts `password` for `name`.
+    ///
+    /// # Errors
+    /// The server's fault, a sentence for the log.
+    pub(super) async fn bind(&self, worker: &Local, name: &str, password: &[u8]) -> Result<bool, String> {
+        let _under_way = UnderWay::begin(&self.under_way)?;
+        let deadline_ms = worker.now_ms() + BIND_MS;
+        let request = bind_request(name, password);
+        // A kept connection may be closed by the server at any time; a bind may be repeated.
+        while let Some(kept) = take(self.number, worker.now_ms()) {
+            if let Ok(code) = self.exchange(worker, kept, &request, deadline_ms).await {
+                return verdict(code);
+            }
+        }
+        let fresh = self.destination.connect(left(worker, deadline_ms)).await;
+        let fresh = fresh.map_err(|error| error.to_string())?;
+        verdict(self.exchange(worker, fresh, &request, deadline_ms).await?)
+    }
+
+    /// Sends a bind and gives the code of its result. The connection is kept if it is of further use.
+    async fn exchange(
+        &self,
+        worker: &Local,
+        mut stream: OutboundStream,
+        request: &[u8],
+        deadline_ms: u64,
+    ) -> Result<u32, String> {
+        let broken = |error| self.destination.broken(&error).to_string();
+        stream.write_all(request, left(worker, deadline_ms)).await.map_err(broken)?;
+        let (mut received, mut room) = (Vec::new(), [0; 1_024]);
+        loop {
+            let count = stream.read(&mut room, left(worker, deadline_ms)).await.map_err(broken)?;
+            if count == 0 {
+                return Err(broken(std::io::ErrorKind::UnexpectedEof.into()));
+            }
+            received.extend_from_slice(&room[..count]);
+            let fault = |fault: &str| broken(std::io::Error::other(fault));
+            match bind_result(&received).map_err(fault)? {
+                Some((code, length)) => {
+                    // Bytes after the response would be read as the next one.
+                    if length == received.len() {
+                        keep(Idle { number: self.number, since_ms: worker.now_ms(), stream });
+                    }
+                    return Ok(code);
+                }
+                None if received.len() > MESSAGE_BYTES_MAX => {
+                    return Err(fault("the answer is longer than 64 KiB"));
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+fn verdict(code: u32) -> Result<bool, String> {
+    match code {
+        0 => Ok(true),
+        code if REFUSALS.contains(&code) => Ok(false),
+        code => Err(format!("the LDAP server answers with result code {code}")),
+    }
+}
+
+/// Milliseconds until `deadline_ms`; 1 if it is over, so that the next step fails.
+fn left(worker: &Local, deadline_ms: u64) -> u64 {
+    deadline_ms.saturating_sub(worker.now_ms()).max(1)
+}
+
+/// The youngest idle connection to a server; connections that were idle for too long are closed.
+fn take(number: u64, now_ms: u64) -> Option<OutboundStream> {
+    let mut idle = IDLE.take();
+    idle.retain(|kept| now_ms.saturating_sub(kept.since_ms) < IDLE_MS);
+    let found = idle.iter().rposition(|kept| kept.number == number).map(|at| idle.remove(at).stream);
+    IDLE.set(idle);
+    found
+}
+
+fn keep(stream: Idle) {
+    let mut idle = IDLE.take();
+    idle.retain(|kept| stream.since_ms.saturating_sub(kept.since_ms) < IDLE_MS);
+    if idle.len() >= IDLE_MAX {
+        idle.remove(0);
+    }
+    idle.push(stream);
+    IDLE.set(idle);
+}
+
+/// A bind under way, counted until it ends or is dropped.
+struct UnderWay<'d>(&'d AtomicUsize);
+
+impl<'d> UnderWay<'d> {
+    fn begin(count: &'d AtomicUsize) -> Result<UnderWay<'d>, String> {
+        let counted = UnderWay(count);
+        match count.fetch_add(1, Ordering::Relaxed) {
+            ..BINDS_MAX => Ok(counted),
+            _ => Err(format!("{BINDS_MAX} binds to the LDAP server are under way")),
+        }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_read_or_refused() {
+        let check = |written: &str, use_tls: bool, expected: Option<(&str, bool)>| {
+            let expected = expected.map(|(place, uses_tls)| Server { place: place.to_owned(), uses_tls });
+            assert_eq!(Server::read(written, use_tls).ok(), expected, "{written}");
+        };
+        check("127.0.0.1:1389", false, Some(("127.0.0.1:1389", false)));
+        check("test.com:1636", true, Some(("test.com:1636", true)));
+        check("ldap.example", false, Some(("ldap.example:389", false)));
+        check("ldap.example", true, Some(("ldap.example:389", true)));
+        check("ldap://ldap.example/", false, Some(("ldap.example:389", false)));
+        check("ldaps://ldap.example", false, Some(("ldap.example:636", true)));
+        check("[::1]", false, Some(("[::1]:389", false)));
+        check("[::1]:1389", false, Some(("[::1]:1389", false)));
+        for bad in ["", ":389", "a:", "a:0", "a:b", "a:65536", "ldap://", "a/b", "ldap://u@a", "http://a"] {
+            check(bad, false, None);
+        }
+    }
+
+    #[test]
+    fn result_codes_decide() {
+        assert_eq!(verdict(0), Ok(true));
+        assert_eq!(verdict(49), Ok(false));
+        for fault in [1, 2, 14, 51, 52, 80] {
+            assert!(verdict(fault).is_err(), "{fault}");
+        }
+    }
+}

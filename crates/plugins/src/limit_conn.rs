@@ -1,0 +1,367 @@
+//! # limit-conn
+//!
+//! Limits how many requests are in progress at the same time. Requests above `conn` are delayed, and those above `conn`
+//! and `burst` together are refused. Requests are counted separately for each value of a key.
+//!
+//! ```json
+//! {
+//!   "conn": 100,
+//!   "burst": 50,
+//!   "default_conn_delay": 0.1,
+//!   "key_type": "var",
+//!   "key": "remote_addr",
+//!   "rejected_code": 429
+//! }
+//! ```
+//!
+//! **Limit.** `conn` and `burst` are numbers, or texts with variables that yield whole numbers (`"${http_x_quota}"`). A
+//! request for which they yield no number is answered 500, or passes with `allow_degradation`. A refusal has the status
+//! `rejected_code` and, with `rejected_msg`, the body `{"error_msg": "…"}`. A request counts from this plugin on until
+//! it ends, however it ends.
+//!
+//! **Delay.** A request that is the n-th in progress waits `default_conn_delay` seconds, times (n - 1) divided by `conn`
+//! and rounded down; at most 59 seconds. As in APISIX 3.18 the delay does not follow the latency of requests, whatever
+//! `only_use_default_delay` says.
+//!
+//! **Key.** With `key_type` `var`, `key` is a variable's name; with `var_combination` a text with variables
+//! (`$remote_addr $http_x_id`). If the variables have no value, the client's address is the key.
+//!
+//! **Rules.** `rules` holds several limits in place of one: each has a `conn`, a `burst` and a `key` with variables, and
+//! applies only if its key has a value and its limits are numbers. A request passes if all rules allow it; if none
+//! applies, it is answered 500, or passes with `allow_degradation`.
+//!
+//! **Counts.** With `policy` `local` requests are counted by this process, over all its workers. The counts survive
+//! configuration changes that do not concern them. With `redis` or `redis-cluster` they are counted in Redis by all
+//! gateways with this configuration, with the fields `redis_…` that [the guide](../guide/redis.md) explains. A request
+//! that Redis cannot count is answered 500, or passes with `allow_degradation`. A request that Redis does not hear the end
+//! of, because a gateway crashed, counts for `key_ttl` seconds; one that takes longer is forgotten then.
+
+mod counts;
+mod rule;
+mod shared_counts;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use exchange::Exchange;
+use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use net::env;
+use serde_json::{Value, json};
+
+use crate::shared::attributes::{Attribute, Fields, attributes, words};
+use crate::shared::config;
+use crate::shared::limits::amount::{WrittenAmount, WrittenAmountOrZero};
+use crate::shared::limits::delay;
+use crate::shared::limits::failures::Failures;
+use crate::shared::redis::settings::{RedisFields, RedisSettings, add_to_schema};
+use counts::{Counts, InProgress};
+use rule::{Rule, rules_of};
+use shared_counts::{SharedCounts, SharedPlace};
+
+/// The plugin.
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("limit-conn", 1003, &[Phase::Access, Phase::Log], schema, build)
+        .checked(check)
+        .documented(include_str!("limit_conn.rs"));
+
+attributes! {
+    struct Config {
+        /// How many requests may be in progress without delay: a number, or a text with variables.
+        conn: Option<WrittenAmount>;
+        /// How many requests above that are delayed instead of refused: a number, or a text with variables.
+        burst: Option<WrittenAmountOrZero>;
+        /// Seconds that a request above the limit is delayed by.
+        default_conn_delay: f64, { "exclusiveMinimum": 0 };
+        /// Concerns estimated delays; the delay is always computed from default_conn_delay.
+        only_use_default_delay: bool = false;
+        /// The key: a variable's name or a text with variables. Each of its values is counted separately.
+        key: Option<String>;
+        /// How the key is to be read.
+        key_type: KeyType = KeyType::Var;
+        /// Where the counts are kept.
+        policy: Policy = Policy::Local;
+        /// The status of a refusal.
+        rejected_code: u16 = 503, { "minimum": 200, "maximum": 599 };
+        /// The message of a refusal.
+        rejected_msg: Option<String>, { "minLength": 1 };
+        /// Lets requests pass that cannot be counted.
+        allow_degradation: bool = false;
+        /// Several limits in place of one; a request passes if all of them let it.
+        rules: Option<Vec<WrittenRule>>;
+        /// Seconds that a request is counted in Redis at most.
+        key_ttl: u64 = 3_600, { "minimum": 1 };
+    }
+    { "oneOf": [{ "required": ["conn", "burst", "key"] }, { "required": ["rules"] }] }
+}
+
+attributes! {
+    struct WrittenRule {
+        /// How many requests may be in progress without delay.
+        conn: WrittenAmount;
+        /// How many requests above that are delayed instead of refused.
+        burst: WrittenAmountOrZero;
+        /// The rule's key: a text with variables. Each value is counted separately; without one the rule is skipped.
+        key: String;
+    }
+}
+
+words! {
+    enum KeyType {
+        Var = "var",
+        VarCombination = "var_combination",
+    }
+}
+
+words! {
+    enum Policy {
+        Redis = "redis",
+        RedisCluster = "redis-cluster",
+        Local = "local",
+    }
+}
+
+/// The compiled plugin.
+struct LimitConn {
+    rules: Box<[Rule]>,
+    /// Whether a rule without numbers is left out instead of failing the request.
+    skips_rules: bool,
+    unit_delay_ms: f64,
+    store: Store,
+    rejected: Reply,
+    failures: Arc<Failures>,
+}
+
+/// Where requests are counted.
+enum Store {
+    Local(Arc<Counts>),
+    Redis(Arc<SharedCounts>),
+}
+
+/// A place that an exchange takes until it ends.
+enum Place {
+    Local(InProgress),
+    Redis(SharedPlace),
+}
+
+/// All places of an exchange; a single rule needs no allocation.
+#[derive(Default)]
+struct Places {
+    first: Option<Place>,
+    more: Vec<Place>,
+}
+
+/// The state of an exchange: a cell, because the log phase sees the exchange unchanged.
+#[derive(Default)]
+struct Held(RefCell<Places>);
+
+/// The demand of one rule on a request.
+enum Asked {
+    /// The rule does not apply to it.
+    Nothing,
+    /// The limit yielded no number.
+    Unknown,
+    /// At most so many requests in progress, without delay and in all; the key is written.
+    Limit { conn: u64, all: u64 },
+}
+
+/// Why a request was not allowed.
+enum Stop {
+    Rejected,
+    /// No limit applies, or one yielded no number.
+    Unknown,
+}
+
+fn schema() -> Value {
+    let mut schema = Config::schema();
+    add_to_schema(&mut schema, false);
+    schema
+}
+
+/// The configuration, and the Redis that counts.
+fn read(config: &Value) -> Result<(Config, Option<RedisSettings>), String> {
+    let mut fields = Fields::of(config.clone())?;
+    let (own, redis) = (Config::take(&mut fields)?, RedisFields::take(&mut fields)?);
+    fields.finish(&[Config::NAMES, RedisFields::NAMES])?;
+    let settings = match own.policy {
+        Policy::Local => None,
+        Policy::Redis => Some(redis.single()?),
+        Policy::RedisCluster => Some(redis.cluster()?),
+    };
+    Ok((own, settings))
+}
+
+fn check(config: &Value) -> Result<(), String> {
+    let (config, _) = read(config)?;
+    // Accepted without an effect, as the documentation says.
+    let _ = config.only_use_default_delay;
+    rules_of(&config).map(drop)
+}
+
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    let (parsed, settings) = read(config)?;
+    let failures = Arc::new(Failures::new("limit-conn", parsed.allow_degradation, Reply::status(500)));
+    let store = match settings {
+        Some(settings) => {
+            let counts = SharedCounts::new(build, &settings, config, parsed.key_ttl, failures.clone())?;
+            Store::Redis(Arc::new(counts))
+        }
+        None => {
+            let identity = config::identity(config);
+            Store::Local(
+                build.states.keep(&format!("limit-conn/{}/{identity}", build.owner), Counts::default),
+            )
+        }
+    };
+    Ok(Arc::new(LimitConn {
+        rules: rules_of(&parsed)?,
+        skips_rules: parsed.rules.is_some(),
+        unit_delay_ms: parsed.default_conn_delay * 1_000.0,
+        store,
+        rejected: match &parsed.rejected_msg {
+            Some(message) => Reply::json(parsed.rejected_code, &json!({ "error_msg": message })),
+            None => Reply::status(parsed.rejected_code),
+        },
+        failures,
+    }))
+}
+
+impl LimitConn {
+    /// Takes a place under each rule that applies; gives the wait in milliseconds.
+    fn enter(&self, counts: &Arc<Counts>, exchange: &mut Exchange) -> Result<u64, Stop> {
+        let mut delay_ms = 0_u64;
+        let mut applies = false;
+        let mut key = exchange.local().take_bytes();
+        let mut stop = None;
+        for (index, rule) in self.rules.iter().enumerate() {
+            key.clear();
+            let (conn, all) = match self.asked(rule, exchange) {
+                Asked::Limit { conn, all } if rule.key.write_local(index, exchange, &mut key) => (conn, all),
+                Asked::Limit { .. } | Asked::Nothing => continue,
+                Asked::Unknown => {
+                    stop = Some(Stop::Unknown);
+                    break;
+                }
+            };
+            applies = true;
+            let Some((place, number)) = counts.enter(&key, all) else {
+                stop = Some(Stop::Rejected);
+                break;
+            };
+            delay_ms = delay_ms.saturating_add(self.delay_ms(number, conn));
+            exchange.state::<Held>().push(Place::Local(place));
+        }
+        exchange.local().give_bytes(key);
+        match stop {
+            Some(stop) => Err(stop),
+            None if applies => Ok(delay_ms),
+            None => Err(Stop::Unknown),
+        }
+    }
+
+    /// As [`LimitConn::enter`], in Redis.
+    async fn enter_shared(&self, counts: &Arc<SharedCounts>, exchange: &mut Exchange) -> Decision {
+        let worker = exchange.local().clone();
+        let mut delay_ms = 0_u64;
+        let mut applies = false;
+        for rule in &self.rules {
+            let mut place = counts.place();
+            let (conn, all) = match self.asked(rule, exchange) {
+                Asked::Limit { conn, all } if rule.key.write_shared(exchange, place.key_mut()) => (conn, all),
+                Asked::Limit { .. } | Asked::Nothing => continue,
+                Asked::Unknown => return self.answer(Err(Stop::Unknown)),
+            };
+            applies = true;
+            // Held before Redis is asked, so that it is given back even if the client leaves meanwhile.
+            exchange.state::<Held>().push(Place::Redis(place.clone()));
+            match counts.enter(&worker, &place, all).await {
+                Ok(Some(number)) => delay_ms = delay_ms.saturating_add(self.delay_ms(number, conn)),
+                Ok(None) => {
+                    exchange.state::<Held>().pop();
+                    return self.answer(Err(Stop::Rejected));
+                }
+                Err(error) => return self.failures.decide(&error, worker.now_ms()),
+            }
+        }
+        if !applies {
+            return self.answer(Err(Stop::Unknown));
+        }
+        delay::wait(delay_ms).await;
+        Decision::Continue
+    }
+
+    fn asked(&self, rule: &Rule, exchange: &Exchange) -> Asked {
+        match (rule.conn.of(exchange), rule.burst.of(exchange)) {
+            (Some(conn), Some(burst)) => Asked::Limit { conn, all: conn.saturating_add(burst) },
+            _ if self.skips_rules => Asked::Nothing,
+            _ => Asked::Unknown,
+        }
+    }
+
+    fn answer(&self, outcome: Result<(), Stop>) -> Decision {
+        let reply = match outcome {
+            Ok(()) => None,
+            Err(Stop::Rejected) => Some(self.rejected.clone()),
+            Err(Stop::Unknown) => self.failures.without_number(),
+        };
+        reply.map_or(Decision::Continue, |reply| Decision::Reply(Box::new(reply)))
+    }
+
+    /// The wait of a request that is the `number`-th in progress.
+    fn delay_ms(&self, number: u64, conn: u64) -> u64 {
+        // A cast of a float stops at the largest number.
+        (self.unit_delay_ms * ((number - 1) / conn) as f64) as u64
+    }
+}
+
+impl Held {
+    fn push(&mut self, place: Place) {
+        let places = self.0.get_mut();
+        match places.first {
+            None => places.first = Some(place),
+            Some(_) => places.more.push(place),
+        }
+    }
+
+    /// Forgets the place that was pushed last.
+    fn pop(&mut self) {
+        let places = self.0.get_mut();
+        if places.more.pop().is_none() {
+            places.first = None;
+        }
+    }
+}
+
+impl Plugin for LimitConn {
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let counts = match &self.store {
+            Store::Local(counts) => counts,
+            Store::Redis(counts) => return Flow::Wait(Box::pin(self.enter_shared(counts, exchange))),
+        };
+        match self.enter(counts, exchange) {
+            Ok(delay_ms) => delay::continue_after(delay_ms),
+            Err(stop) => match self.answer(Err(stop)) {
+                Decision::Reply(reply) => Flow::Reply(reply),
+                _ => Flow::Continue,
+            },
+        }
+    }
+
+    fn log(&self, exchange: &Exchange) {
+        let Some(held) = exchange.peek_state::<Held>() else { return };
+        let Places { first, more } = held.0.take();
+        for place in first.into_iter().chain(more) {
+            match (place, &self.store) {
+                // An exchange that ends without a log phase drops its states, and the place with them.
+                (Place::Local(place), _) => drop(place),
+                (Place::Redis(place), Store::Redis(counts)) => {
+                    let (counts, worker) = (counts.clone(), exchange.local().clone());
+                    env::spawn(async move { counts.leave(&worker, &place).await });
+                }
+                (Place::Redis(_), Store::Local(_)) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! One compiled limit of a configuration: the numbers of requests and the key. It counts nothing itself.
+
+use super::{Config, KeyType, WrittenRule};
+use crate::shared::limits::amount::Amount;
+use crate::shared::limits::key::LimitKey;
+
+/// A limit.
+pub(super) struct Rule {
+    /// Requests in progress without delay.
+    pub(super) conn: Amount,
+    /// Requests above that which are delayed.
+    pub(super) burst: Amount,
+    /// The key; requests with the same value are counted together.
+    pub(super) key: LimitKey,
+}
+
+/// Compiles the limits of a configuration.
+///
+/// # Errors
+/// The fault of one of them.
+pub(super) fn rules_of(config: &Config) -> Result<Box<[Rule]>, String> {
+    let Some(rules) = &config.rules else {
+        let (Some(conn), Some(burst), Some(key)) = (&config.conn, &config.burst, &config.key) else {
+            return Err("conn, burst and key are needed".to_owned());
+        };
+        let key = match config.key_type {
+            KeyType::Var => LimitKey::variable(key)?,
+            KeyType::VarCombination => LimitKey::combination(key)?,
+        };
+        return Ok(Box::new([Rule { conn: conn.compile("conn")?, burst: burst.compile("burst")?, key }]));
+    };
+    let compile = |rule: &WrittenRule| {
+        Ok(Rule {
+            conn: rule.conn.compile("conn")?,
+            burst: rule.burst.compile("burst")?,
+            key: LimitKey::of_rule(&rule.key)?,
+        })
+    };
+    rules.iter().map(compile).collect()
+}

@@ -1,0 +1,104 @@
+//! Counts of requests in progress that are kept in Redis: for each key a sorted set of the requests with the second at which
+//! each is forgotten, as APISIX keeps them.
+
+use std::rc::Rc;
+use std::sync::{Arc, LazyLock};
+
+use exchange::local::Local;
+use exchange::plugin::Build;
+use serde_json::Value as Json;
+
+use crate::shared::limits::failures::Failures;
+use crate::shared::limits::key::shared_prefix;
+use crate::shared::redis::Redis;
+use crate::shared::redis::error::RedisError;
+use crate::shared::redis::script::Script;
+use crate::shared::redis::settings::RedisSettings;
+
+/// Takes the limit, the life of an entry in seconds, the second now and the name of the request; gives 1 and the number of
+/// requests in progress if the request may be one of them.
+static ENTER: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[3]) \
+         local taken = redis.call('ZCARD', KEYS[1]) \
+         if taken >= tonumber(ARGV[1]) then return {0, taken} end \
+         redis.call('ZADD', KEYS[1], ARGV[3] + ARGV[2], ARGV[4]) \
+         redis.call('EXPIRE', KEYS[1], ARGV[2]) \
+         return {1, taken + 1}",
+    )
+});
+
+/// See the module.
+pub(super) struct SharedCounts {
+    redis: Arc<Redis>,
+    prefix: String,
+    life_s: String,
+    failures: Arc<Failures>,
+}
+
+/// The place of one request in progress.
+#[derive(Clone)]
+pub(super) struct SharedPlace {
+    key: Vec<u8>,
+    request: String,
+}
+
+impl SharedPlace {
+    /// The key, to which the value that requests are counted by is appended.
+    pub(super) fn key_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.key
+    }
+}
+
+impl SharedCounts {
+    pub(super) fn new(
+        build: &Build<'_>,
+        settings: &RedisSettings,
+        config: &Json,
+        life_s: u64,
+        failures: Arc<Failures>,
+    ) -> Result<SharedCounts, String> {
+        Ok(SharedCounts {
+            redis: Redis::new(build, settings)?,
+            prefix: format!("limit_conn:{}", shared_prefix(build.owner, config)),
+            life_s: life_s.to_string(),
+            failures,
+        })
+    }
+
+    /// A place for a new request, of which the key is not complete.
+    pub(super) fn place(&self) -> SharedPlace {
+        let request = format!("{:032x}", fastrand::u128(..));
+        SharedPlace { key: self.prefix.clone().into_bytes(), request }
+    }
+
+    /// Takes a place, if fewer than `limit` are taken; gives its number, from 1.
+    pub(super) async fn enter(
+        &self,
+        worker: &Rc<Local>,
+        place: &SharedPlace,
+        limit: u64,
+    ) -> Result<Option<u64>, RedisError> {
+        let (now_s, _) = worker.wall_at(worker.clock_ns());
+        let (limit, now_s) = (limit.to_string(), now_s.to_string());
+        let arguments =
+            [limit.as_bytes(), self.life_s.as_bytes(), now_s.as_bytes(), place.request.as_bytes()];
+        let reply = self.redis.script(worker, &ENTER, &place.key, &arguments).await?;
+        let [allowed, number] = reply.as_array().unwrap_or_default() else {
+            return Err(RedisError::UNEXPECTED);
+        };
+        match (allowed.as_integer(), number.as_integer()) {
+            (Some(0), _) => Ok(None),
+            (Some(1), Some(number @ 1..)) => Ok(Some(number.unsigned_abs())),
+            _ => Err(RedisError::UNEXPECTED),
+        }
+    }
+
+    /// Gives a place back. One that Redis does not hear of is forgotten after its life.
+    pub(super) async fn leave(&self, worker: &Rc<Local>, place: &SharedPlace) {
+        let command: [&[u8]; 3] = [b"ZREM", &place.key, place.request.as_bytes()];
+        if let Err(error) = self.redis.command(worker, &place.key, &command).await {
+            self.failures.note(&error, worker.now_ms());
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Leaky buckets that are kept in Redis: a hash of `excess` and `last` for each key, as APISIX keeps them.
+
+use std::rc::Rc;
+use std::sync::{Arc, LazyLock};
+
+use exchange::local::Local;
+use exchange::plugin::Build;
+use serde_json::Value as Json;
+
+use super::bucket::{Bucket, Pour};
+use crate::shared::limits::key::shared_prefix;
+use crate::shared::redis::Redis;
+use crate::shared::redis::error::RedisError;
+use crate::shared::redis::script::Script;
+use crate::shared::redis::settings::RedisSettings;
+
+/// Takes the rate and the burst in thousandths, the time in milliseconds and the life of the key in seconds; gives 1 and
+/// the level if the request passes. The level is a text, because Redis cuts the fraction of a number off.
+static POUR: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local kept = redis.call('HMGET', KEYS[1], 'excess', 'last') \
+         local level = 0 \
+         if kept[1] and kept[2] then \
+           local leaked = math.abs(ARGV[3] - kept[2]) * ARGV[1] / 1000 \
+           level = math.max(0, kept[1] - leaked + 1000) \
+         end \
+         if kept[1] and kept[2] and level > tonumber(ARGV[2]) then return {0, tostring(level)} end \
+         redis.call('HSET', KEYS[1], 'excess', tostring(level), 'last', ARGV[3]) \
+         redis.call('EXPIRE', KEYS[1], ARGV[4]) \
+         return {1, tostring(level)}",
+    )
+});
+
+/// See the module.
+pub(super) struct SharedBuckets {
+    redis: Arc<Redis>,
+    prefix: String,
+    bucket: Bucket,
+    /// The rate, the burst and the life of a key, as arguments of the script.
+    arguments: [String; 3],
+}
+
+impl SharedBuckets {
+    pub(super) fn new(
+        build: &Build<'_>,
+        settings: &RedisSettings,
+        config: &Json,
+        bucket: Bucket,
+    ) -> Result<SharedBuckets, String> {
+        let life_s = (bucket.burst / bucket.rate).ceil() as u64 + 1;
+        Ok(SharedBuckets {
+            redis: Redis::new(build, settings)?,
+            prefix: format!("limit_req:{}", shared_prefix(build.owner, config)),
+            bucket,
+            arguments: [bucket.rate.to_string(), bucket.burst.to_string(), life_s.to_string()],
+        })
+    }
+
+    /// Writes what keys begin with.
+    pub(super) fn begin_key(&self, key: &mut Vec<u8>) {
+        key.extend_from_slice(self.prefix.as_bytes());
+    }
+
+    /// Pours one request into the bucket of `key`.
+    pub(super) async fn pour(&self, worker: &Rc<Local>, key: &[u8]) -> Result<Pour, RedisError> {
+        // The clock of the wall, because other gateways read the time as well.
+        let (seconds, nanoseconds) = worker.wall_at(worker.clock_ns());
+        let now_ms = (seconds * 1_000 + u64::from(nanoseconds / 1_000_000)).to_string();
+        let [rate, burst, life] = &self.arguments;
+        let arguments = [rate.as_bytes(), burst.as_bytes(), now_ms.as_bytes(), life.as_bytes()];
+        let reply = self.redis.script(worker, &POUR, key, &arguments).await?;
+        let [allowed, level] = reply.as_array().unwrap_or_default() else {
+            return Err(RedisError::UNEXPECTED);
+        };
+        match (allowed.as_integer(), level.as_number()) {
+            (Some(0), _) => Ok(Pour::Overflows),
+            (Some(1), Some(level)) => Ok(Pour::After { delay_ms: self.bucket.delay_ms(level) }),
+            _ => Err(RedisError::UNEXPECTED),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! # multi-auth
+//!
+//! Tries several methods of authentication in turn; the first one that accepts the request decides who the consumer is.
+//!
+//! ```json
+//! {
+//!     "auth_plugins": [
+//!         {"basic-auth": {"hide_credentials": true}},
+//!         {"key-auth": {"header": "X-API-Key"}},
+//!         {"jwt-auth": {}}
+//!     ]
+//! }
+//! ```
+//!
+//! Each entry names an authentication plugin and its configuration on a route, as the reference describes it there. Consumers
+//! and credentials are written with these plugins, not with `multi-auth`. A plugin of `auth_plugins` may have `_meta`: one whose
+//! `filter` does not hold, or that is disabled, is left out.
+//!
+//! If no method accepts the request, it is answered with 401 and `{"message":"Authorization Failed"}`, with the
+//! `WWW-Authenticate` fields of all methods. A method with an `anonymous_consumer` accepts every request, so it belongs at
+//! the end. A method that does not accept a request leaves it as it was. `jwe-decrypt` with `strict` off accepts requests
+//! without a token, as in APISIX.
+
+use std::sync::{Arc, LazyLock};
+
+use exchange::Exchange;
+use exchange::plugin::chain::Instance;
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use model::catalog::{Catalog, SchemaType};
+use model::check::UnknownFields;
+use serde_json::{Map, Value};
+
+use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::config;
+
+/// The declaration of this plugin.
+pub(crate) const KIND: PluginKind =
+    PluginKind::new(NAME, 2600, &[Phase::Rewrite, Phase::RequestBody, Phase::Access], Config::schema, build)
+        .checked(check)
+        .documented(include_str!("multi_auth.rs"));
+
+attributes! {
+    struct Config {
+        /// The methods in the order they are tried: an object with the name of a plugin and its configuration.
+        auth_plugins: Vec<Map<String, Value>>, {"minItems": 2, "maxItems": METHODS_MAX};
+    }
+    {"title": "Let in requests that one of several methods accepts"}
+}
+
+struct MultiAuth {
+    methods: Vec<Arc<Instance>>,
+}
+
+/// The method that accepted the request; the phases behind the first one belong to it.
+#[derive(Default)]
+struct Accepted(Option<usize>);
+
+/// Authentication plugins that have no consumers of their own.
+const WITHOUT_CONSUMERS: [&str; 1] = ["openid-connect"];
+
+/// The plugins that may be tried.
+static METHODS: LazyLock<Catalog> = LazyLock::new(|| {
+    let is_method = |kind: &&&PluginKind| kind.auth || WITHOUT_CONSUMERS.contains(&kind.name);
+    let kinds = crate::ALL.iter().filter(is_method);
+    Catalog::new(kinds.map(|kind| kind.info()).collect()).expect("the list of plugins names each once")
+});
+
+fn check(config: &Value) -> Result<(), String> {
+    let config: Config = config::parse(config)?;
+    for (name, config) in config.auth_plugins.iter().flatten() {
+        let Some(method) = METHODS.get(name) else {
+            let is_known = crate::ALL.iter().any(|kind| kind.name == name);
+            return Err(format!(
+                "{name} plugin {}",
+                if is_known { "is not supported" } else { "did not found" }
+            ));
+        };
+        let checked = method.check(SchemaType::Plugin, config, UnknownFields::Refuse);
+        if let Some(fault) = checked.faults.first() {
+            return Err(format!("plugin {name} check schema failed: {}", fault.plugin_message()));
+        }
+    }
+    Ok(())
+}
+
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    check(config)?;
+    let config: Config = config::parse(config)?;
+    let mut methods = Vec::new();
+    for (index, entry) in config.auth_plugins.iter().enumerate() {
+        for (name, config) in entry {
+            methods.extend(build.plugin(&format!("auth_plugins/{index}/{name}"), name, config)?);
+        }
+    }
+    Ok(Arc::new(MultiAuth { methods }))
+}
+
+impl Plugin for MultiAuth {
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        Flow::Wait(Box::pin(self.try_all(exchange)))
+    }
+
+    fn wants_request_body(&self, exchange: &Exchange) -> BodyNeed {
+        match self.accepted(exchange) {
+            Some(method) if method.phases.contains(&Phase::RequestBody) => {
+                method.plugin.wants_request_body(exchange)
+            }
+            _ => BodyNeed::None,
+        }
+    }
+
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        match self.accepted(exchange) {
+            Some(method) if method.phases.contains(&Phase::Access) => {
+                Flow::Wait(Box::pin(method.run(Phase::Access, exchange)))
+            }
+            _ => Flow::Continue,
+        }
+    }
+}
+
+impl MultiAuth {
+    async fn try_all(&self, exchange: &mut Exchange) -> Decision {
+        let mut refusal = Reply::message(401, "Authorization Failed");
+        for (index, method) in self.methods.iter().enumerate() {
+            // An instance that does not apply would let the request pass.
+            if !method.applies(exchange) {
+                continue;
+            }
+            match method.run(Phase::Rewrite, exchange).await {
+                Decision::Continue => {
+                    exchange.state::<Accepted>().0 = Some(index);
+                    return Decision::Continue;
+                }
+                Decision::Reply(reply) => {
+                    tracing::debug!(
+                        method = method.name,
+                        status = reply.status,
+                        "multi-auth tries the next method"
+                    );
+                    let is_challenge = |name: &str| name.eq_ignore_ascii_case("WWW-Authenticate");
+                    refusal.headers.extend(reply.headers.into_iter().filter(|(name, _)| is_challenge(name)));
+                }
+                Decision::Stream(_) => {}
+            }
+        }
+        Decision::Reply(Box::new(refusal))
+    }
+
+    fn accepted(&self, exchange: &Exchange) -> Option<&Instance> {
+        let Accepted(index) = exchange.peek_state()?;
+        self.methods.get((*index)?).map(|method| &**method)
+    }
+}
+
+const NAME: &str = "multi-auth";
+/// The most methods: each one costs a request that the others refused.
+const METHODS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests;

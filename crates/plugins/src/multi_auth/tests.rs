@@ -1,0 +1,84 @@
+//! Configurations of `multi-auth`, the order of methods, and requests that failed methods leave unchanged.
+
+use exchange::testing::{Scene, check_configuration, consumer, decide, know, lines};
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn configurations() {
+    know(crate::ALL);
+    let check = |config: Value, fault: Option<&str>| {
+        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+    };
+    let two = |first: Value| json!({"auth_plugins": [first, {"key-auth": {}}]});
+    check(two(json!({"basic-auth": {}})), None);
+    check(two(json!({"basic-auth": {"_meta": {"disable": true}}, "jwt-auth": {}})), None);
+    check(json!({}), Some("property \"auth_plugins\" is required"));
+    check(json!({"auth_plugins": [{"key-auth": {}}]}), Some("auth_plugins"));
+    check(json!({"auth_plugins": "key-auth"}), Some("auth_plugins"));
+    check(two(json!("basic-auth")), Some("auth_plugins"));
+    check(two(json!({"basic-oauth": {}})), Some("basic-oauth plugin did not found"));
+    check(two(json!({"limit-count": {}})), Some("limit-count plugin is not supported"));
+    check(two(json!({"multi-auth": {}})), Some("multi-auth plugin is not supported"));
+    check(
+        two(json!({"basic-auth": {"hide_credentials": "false"}})),
+        Some(
+            "plugin basic-auth check schema failed: property \"hide_credentials\" validation failed: wrong type: \
+             expected boolean, got string",
+        ),
+    );
+    check(
+        two(json!({"basic-auth": "blah"})),
+        Some("plugin basic-auth check schema failed: wrong type: expected object, got string"),
+    );
+    check(two(json!({"jwt-auth": {"headr": "x"}})), Some("headr"));
+}
+
+fn scene() -> Scene {
+    know(crate::ALL);
+    let mut jill = consumer("jill");
+    jill.auth_conf = json!({"username": "foo", "password": "bar"});
+    Scene::new()
+        .with_consumer("key-auth", "k-jack", consumer("jack"))
+        .with_consumer("basic-auth", "foo", jill)
+        .with_named_consumer(consumer("guest"))
+}
+
+/// The consumer of a request, or the challenges of its refusal.
+fn ask(config: Value, fields: &str) -> Result<String, Vec<String>> {
+    let mut scene = scene();
+    let plugin = scene.build(&KIND, &config);
+    let mut exchange =
+        scene.exchange(format!("GET /?apikey=other HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
+    let before = (lines(&exchange.request.headers), exchange.forward_query().map(<[u8]>::to_vec));
+    let reply = decide(plugin.rewrite(&mut exchange));
+    let Some(reply) = reply else { return Ok(exchange.consumer().unwrap().username.to_string()) };
+    assert_eq!((reply.status, &*reply.body), (401, &b"{\"message\":\"Authorization Failed\"}\n"[..]));
+    let after = (lines(&exchange.request.headers), exchange.forward_query().map(<[u8]>::to_vec));
+    assert_eq!(after, before, "failed methods change nothing");
+    assert!(exchange.consumer().is_none());
+    Err(reply
+        .headers
+        .into_iter()
+        .filter(|(name, _)| name == "WWW-Authenticate")
+        .map(|(_, value)| value)
+        .collect())
+}
+
+#[test]
+fn first_method_that_accepts_decides() {
+    let hide = json!({"hide_credentials": true});
+    let methods = json!({"auth_plugins": [{"basic-auth": hide}, {"key-auth": hide}, {"jwt-auth": hide}]});
+    let basic = "Authorization: Basic Zm9vOmJhcg==\r\n";
+    assert_eq!(ask(methods.clone(), basic), Ok("jill".to_owned()));
+    assert_eq!(ask(methods.clone(), "apikey: k-jack\r\n"), Ok("jack".to_owned()));
+    assert_eq!(ask(methods.clone(), &format!("{basic}apikey: k-jack\r\n")), Ok("jill".to_owned()));
+    let challenges = ["Basic realm=\"basic\"", "apikey realm=\"key\"", "Bearer realm=\"jwt\""];
+    assert_eq!(ask(methods.clone(), ""), Err(challenges.map(str::to_owned).into()));
+    assert!(ask(methods, "Authorization: Basic Zm9vOmJheg==\r\napikey: k-joe\r\nCookie: jwt=x\r\n").is_err());
+    let anonymous =
+        json!({"auth_plugins": [{"basic-auth": {}}, {"key-auth": {"anonymous_consumer": "guest"}}]});
+    assert_eq!(ask(anonymous.clone(), ""), Ok("guest".to_owned()));
+    assert_eq!(ask(anonymous, basic), Ok("jill".to_owned()));
+}

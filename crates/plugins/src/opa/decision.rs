@@ -1,0 +1,87 @@
+//! The server's answer: whether the request passes, and what the client is told. It asks no server.
+
+use exchange::plugin::Reply;
+use serde_json::{Map, Value};
+
+/// The decision on a request.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// The request passes; the fields are those that the policy gave.
+    Pass(Fields),
+    /// The client is answered with this.
+    Refuse(Reply),
+}
+
+/// Names and values of fields.
+pub(super) type Fields = Vec<(String, String)>;
+
+/// Reads an answer.
+///
+/// # Errors
+/// It holds no decision: the fault, in words that hold nothing of the answer.
+pub(super) fn read(answer: &[u8]) -> Result<Verdict, String> {
+    let answer: Value =
+        serde_json::from_slice(answer).map_err(|error| format!("the answer is no JSON: {error}"))?;
+    let result = match answer.get("result") {
+        Some(Value::Object(result)) => result,
+        Some(_) => {
+            return Err("`result` is no object; `policy` has to name a document with `allow`".to_owned());
+        }
+        None => return Err("there is no `result`: the policy does not exist or is undefined".to_owned()),
+    };
+    // Only the decision that was meant may let a request pass: a text such as "false" is a fault of the policy.
+    Ok(match result.get("allow") {
+        Some(Value::Bool(true)) => Verdict::Pass(fields(result)),
+        _ => Verdict::Refuse(refusal(result)),
+    })
+}
+
+fn refusal(result: &Map<String, Value>) -> Reply {
+    let status = result.get("status_code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+    let mut reply = Reply::status(status.filter(|code| (200..600).contains(code)).unwrap_or(403));
+    let mut has_type = false;
+    // The reply has a length of its own, and the connection is the gateway's.
+    for (name, value) in fields(result).into_iter().filter(|(name, _)| !is_the_gateways(name)) {
+        has_type |= name.eq_ignore_ascii_case("content-type");
+        reply = reply.with_header(name, value);
+    }
+    let reason = match result.get("reason") {
+        None | Some(Value::Null | Value::Bool(false)) => return reply,
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    if !has_type {
+        reply = reply.with_header("Content-Type", "text/plain; charset=utf-8");
+    }
+    reply.with_body(reason.into_bytes())
+}
+
+fn is_the_gateways(name: &str) -> bool {
+    const NAMES: [&str; 7] =
+        ["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+    NAMES.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+/// The fields that the policy gave; those that cannot be fields are left out.
+fn fields(result: &Map<String, Value>) -> Fields {
+    let mut fields = Fields::new();
+    let mut add = |name: &str, value: &Value| {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(_) | Value::Bool(_) => value.to_string(),
+            _ => return,
+        };
+        if crate::shared::fields::name(name).is_ok()
+            && crate::shared::fields::text(&Value::from(&*text)).is_ok()
+        {
+            fields.push((name.to_owned(), text));
+        }
+    };
+    for (name, value) in result.get("headers").and_then(Value::as_object).into_iter().flatten() {
+        match value {
+            Value::Array(values) => values.iter().for_each(|value| add(name, value)),
+            value => add(name, value),
+        }
+    }
+    fields
+}

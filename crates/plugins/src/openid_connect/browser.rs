@@ -1,0 +1,219 @@
+//! A request of a browser: its session is opened, its tokens are renewed in time, and what the login says goes to the
+//! upstream; without a session, `unauth_action` decides.
+
+use exchange::Exchange;
+use exchange::local::Local;
+use exchange::plugin::{Decision, Reply};
+use serde_json::{Map, Value, json};
+
+use super::OpenidConnect;
+use super::bearer::require_scopes;
+use super::cookie::Jar;
+use super::login::now_s;
+use super::session::{Login, Session};
+use super::settings::UnauthAction;
+use super::token_parts::claims_of;
+
+/// Why a login or a logout does not go on, and the answer to the browser.
+pub(super) struct Fault {
+    reason: String,
+    reply: Reply,
+}
+
+impl Fault {
+    /// The reason alone.
+    pub(super) fn into_reason(self) -> String {
+        self.reason
+    }
+
+    /// The same fault with another answer.
+    pub(super) fn with_reply(self, reply: Reply) -> Fault {
+        Fault { reply, ..self }
+    }
+}
+
+impl From<String> for Fault {
+    fn from(reason: String) -> Fault {
+        Fault { reason, reply: Reply::status(500) }
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(reason: &str) -> Fault {
+        Fault::from(reason.to_owned())
+    }
+}
+
+impl OpenidConnect {
+    /// Decides about a request without a bearer token.
+    pub(super) async fn browser(&self, exchange: &mut Exchange, jar: &Jar) -> Decision {
+        let local = exchange.local().clone();
+        let session = jar.open(&exchange.request.headers, now_s(&local));
+        let answered = if self.is_callback(exchange) {
+            self.callback(exchange, session).await
+        } else if exchange.path() == self.config.logout_path.as_bytes() {
+            self.logout(exchange, session).await
+        } else {
+            return self.with_login(exchange, &local, jar, session).await;
+        };
+        self.answer(&local, answered)
+    }
+
+    fn answer(&self, local: &Local, answered: Result<Reply, Fault>) -> Decision {
+        let reply = answered.unwrap_or_else(|fault| {
+            self.log(local, &format!("OIDC authentication failed: {}", fault.reason));
+            fault.reply
+        });
+        Decision::Reply(Box::new(reply))
+    }
+
+    async fn with_login(
+        &self,
+        exchange: &mut Exchange,
+        local: &Local,
+        jar: &Jar,
+        session: Option<Session>,
+    ) -> Decision {
+        let mut session = session;
+        let mut changed = false;
+        let login = session.as_mut().and_then(|session| session.login.as_mut());
+        let mut is_valid = login.is_some();
+        if let Some(login) = login
+            && self.stores.access_token
+            && login.expires_s <= now_s(local)
+        {
+            match self.renew(local, login).await {
+                Ok(()) => changed = true,
+                Err(fault) => {
+                    self.log(local, &format!("lost access token: {}", fault.reason));
+                    // Without renewal an expired token is no reason for a new login; the upstream does not receive it.
+                    is_valid = !self.config.renew_access_token_on_expiry;
+                    login.access_token = None;
+                }
+            }
+        }
+        if !is_valid || self.config.force_reauthorize {
+            return self.without_login(exchange, local, session).await;
+        }
+        let Some(mut session) = session else { return self.without_login(exchange, local, None).await };
+        let login = session.login.clone().unwrap_or_default();
+        if let Some(interval_s) = self.config.refresh_session_interval
+            && login.authenticated_s.saturating_add(interval_s) < now_s(local)
+        {
+            let begun = self.begin(exchange, Some(session), Some("none")).await;
+            return self.answer(local, begun);
+        }
+        if let Err((reply, reason)) = self.authorize_login(&login) {
+            self.log(local, &format!("OIDC authentication failed: {reason}"));
+            return Decision::Reply(Box::new(reply));
+        }
+        self.forward_login(exchange, &login);
+        if session.restarts > 0 {
+            (session.restarts, changed) = (0, true);
+        }
+        if jar.lifetimes.touch(&mut session, now_s(local)) || changed {
+            self.write_later(exchange, jar, &mut session);
+        }
+        Decision::Continue
+    }
+
+    async fn without_login(
+        &self,
+        exchange: &mut Exchange,
+        local: &Local,
+        session: Option<Session>,
+    ) -> Decision {
+        match self.config.unauth_action {
+            UnauthAction::Pass => Decision::Continue,
+            UnauthAction::Deny => Decision::Reply(Box::new(Reply::status(401))),
+            UnauthAction::Auth => {
+                let begun = self.begin(exchange, session, None).await;
+                self.answer(local, begun)
+            }
+        }
+    }
+
+    /// Checks the schema of claims and the scopes of a login.
+    fn authorize_login(&self, login: &Login) -> Result<(), (Reply, String)> {
+        if self.claim_schema.is_some() {
+            let mut parts = Map::new();
+            parts.extend(login.user.clone().map(|user| ("user".to_owned(), user)));
+            parts.extend(login.access_token.clone().map(|token| ("access_token".to_owned(), token.into())));
+            parts.extend(id_token_of(login).map(|claims| ("id_token".to_owned(), claims.into())));
+            self.check_claims(&Value::Object(parts))?;
+        }
+        let Some(required) = &self.config.required_scopes else { return Ok(()) };
+        let scope = |claims: Option<Map<String, Value>>| claims?.get("scope")?.as_str().map(str::to_owned);
+        let granted = scope(login.access_token.as_deref().and_then(claims_of));
+        match granted.or_else(|| scope(id_token_of(login))) {
+            Some(granted) => require_scopes(required, &granted),
+            None => {
+                let reply = Reply::json(403, &json!({ "error": "required scopes not present" }));
+                Err((reply, "the scopes granted to the session are unknown".to_owned()))
+            }
+        }
+    }
+
+    /// Tells the upstream about the login.
+    fn forward_login(&self, exchange: &mut Exchange, login: &Login) {
+        self.forward_token(exchange, login.access_token.as_deref());
+        let config = &self.config;
+        if config.set_id_token_header
+            && let Some(claims) = id_token_of(login)
+        {
+            self.forward_json(exchange, "X-ID-Token", &Value::Object(claims));
+        }
+        if config.set_userinfo_header
+            && let Some(user) = &login.user
+        {
+            self.forward_json(exchange, "X-Userinfo", user);
+        }
+        if config.set_refresh_token_header
+            && let Some(token) = &login.refresh_token
+        {
+            self.forward(exchange, "X-Refresh-Token", token);
+        }
+        if config.set_raw_id_token_header
+            && let Some(token) = &login.raw_id_token
+        {
+            self.forward(exchange, "X-Raw-ID-Token", token);
+        }
+    }
+
+    /// `reply`, with the session written to the browser.
+    ///
+    /// # Errors
+    /// The session cannot be written.
+    pub(super) fn with_session(
+        &self,
+        exchange: &Exchange,
+        mut reply: Reply,
+        session: &mut Session,
+    ) -> Result<Reply, Fault> {
+        let jar = self.jar.as_ref().ok_or("there is no session configured")?;
+        jar.lifetimes.renew(session, now_s(exchange.local()));
+        for line in jar.write(exchange, session)? {
+            reply = reply.with_header("Set-Cookie", line);
+        }
+        Ok(reply)
+    }
+
+    /// Writes the session to the browser with the response of the upstream.
+    fn write_later(&self, exchange: &mut Exchange, jar: &Jar, session: &mut Session) {
+        jar.lifetimes.renew(session, now_s(exchange.local()));
+        let written = jar.write(exchange, session).and_then(|lines| {
+            let mut lines = lines.into_iter();
+            lines.try_for_each(|line| {
+                exchange.add_response_field("Set-Cookie", &line).map_err(|error| error.to_string())
+            })
+        });
+        if let Err(reason) = written {
+            self.warn(exchange, &format!("failed to save session: {reason}"));
+        }
+    }
+}
+
+/// The claims of the ID token: those in the session, or those of the signed token there, which were checked when it came.
+fn id_token_of(login: &Login) -> Option<Map<String, Value>> {
+    login.id_token.clone().or_else(|| claims_of(login.raw_id_token.as_deref()?))
+}

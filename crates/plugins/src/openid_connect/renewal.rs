@@ -1,0 +1,117 @@
+//! Renewal of access tokens with refresh tokens (RFC 6749 section 6). A browser sends several requests at once when a token
+//! has expired: one of them asks the provider, and the others, which still bring the old refresh token, receive the same
+//! answer, because many providers accept a refresh token once only.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use exchange::local::Local;
+use exchange::plugin::Build;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::OpenidConnect;
+use super::browser::Fault;
+use super::client::Form;
+use super::login::now_s;
+use super::session::Login;
+use crate::shared::fetched::Fetched;
+
+/// Milliseconds that an answer is kept for further requests with the old refresh token.
+const ANSWER_KEPT_MS: u64 = 60_000;
+/// The most answers that are kept. Beyond, the oldest are forgotten, and their browsers may have to log in again.
+const ANSWERS_MAX: usize = 4_096;
+
+type Answer = Arc<Fetched<Value>>;
+
+/// The answers for recent refresh tokens, by the tokens' SHA-256. The table is shared by all workers.
+#[derive(Default)]
+pub(super) struct Renewals(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    answers: HashMap<[u8; 32], (Answer, u64)>,
+}
+
+impl Renewals {
+    /// The table of the process.
+    pub(super) fn keep(build: &Build<'_>) -> Arc<Renewals> {
+        build.states.keep("openid-connect/renewals", Renewals::default)
+    }
+
+    /// The answer for a refresh token, which the first request fetches.
+    fn of(&self, client_id: &str, token: &str, now_ms: u64) -> Answer {
+        let mut key = [0; 32];
+        key.copy_from_slice(digest(&SHA256, format!("{client_id}\0{token}").as_bytes()).as_ref());
+        let mut table = self.0.lock();
+        if table.answers.len() >= ANSWERS_MAX && !table.answers.contains_key(&key) {
+            table.answers.retain(|_, (_, since_ms)| now_ms.saturating_sub(*since_ms) < ANSWER_KEPT_MS);
+            if table.answers.len() >= ANSWERS_MAX {
+                table.answers.clear();
+            }
+        }
+        table.answers.entry(key).or_insert_with(|| (Arc::default(), now_ms)).0.clone()
+    }
+}
+
+impl OpenidConnect {
+    /// Renews the access token of a login.
+    ///
+    /// # Errors
+    /// It is not renewed; the login has no valid access token then.
+    pub(super) async fn renew(&self, local: &Local, login: &mut Login) -> Result<(), Fault> {
+        if !self.config.renew_access_token_on_expiry {
+            return Err(Fault::from("token expired"));
+        }
+        let refresh_token = login.refresh_token.clone();
+        let refresh_token = refresh_token.ok_or("token expired and no refresh token available")?;
+        let discovery = self.provider.discovery(local, &self.client.limits).await?;
+        let asked_s = now_s(local);
+        let answer = self.renewals.of(&self.client.id, &refresh_token, local.now_ms());
+        let fetch = async {
+            let form: Form = vec![
+                ("grant_type".into(), "refresh_token".to_owned()),
+                ("refresh_token".into(), refresh_token),
+                ("scope".into(), self.config.scope.clone()),
+            ];
+            let tokens = self.tokens(local, &discovery, form).await.map_err(Fault::into_reason)?;
+            // When the answer came counts, not when it is used by another request.
+            Ok(serde_json::json!({ "tokens": tokens, "asked_s": asked_s }))
+        };
+        let answer = answer.get(ANSWER_KEPT_MS, fetch).await.map_err(|reason| reason.to_string())?;
+        let (tokens, asked_s) = (&answer["tokens"], answer["asked_s"].as_u64().unwrap_or_default());
+        if !tokens["access_token"].is_string() {
+            return Err(Fault::from("the answer of the token endpoint has no access_token"));
+        }
+        let claims = match tokens["id_token"].as_str() {
+            Some(raw) => Some(self.id_token_claims(local, &discovery, raw, None).await?),
+            None => None,
+        };
+        // The token must not make another user out of the browser's.
+        if let (Some(new), Some(old)) = (&claims, login.subject())
+            && new.get("sub").and_then(Value::as_str) != Some(&*old)
+        {
+            return Err(Fault::from("the renewed id_token is of another user"));
+        }
+        self.store_tokens(login, tokens, claims, asked_s);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_shared_by_token_and_limited() {
+        let renewals = Renewals::default();
+        let first = renewals.of("gw", "a", 0);
+        assert!(Arc::ptr_eq(&first, &renewals.of("gw", "a", 1)));
+        assert!(!Arc::ptr_eq(&first, &renewals.of("other", "a", 1)));
+        for number in 0..ANSWERS_MAX {
+            renewals.of("gw", &number.to_string(), 2);
+        }
+        assert!(renewals.0.lock().answers.len() <= ANSWERS_MAX);
+    }
+}

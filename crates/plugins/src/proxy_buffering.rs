@@ -1,0 +1,60 @@
+//! # proxy-buffering
+//!
+//! Is accepted so that configurations of APISIX keep working; it changes nothing, because Weir never buffers a response.
+//!
+//! ```json
+//! { "disable_proxy_buffering": true }
+//! ```
+//!
+//! In APISIX `disable_proxy_buffering` sends each part of a response as soon as it arrives, and without it nginx may
+//! collect the response in memory and in files. Weir sends each part as soon as it arrives in any case: if the client does
+//! not read, the gateway does not read from the upstream either. Plugins that need a whole response, such as
+//! `response-rewrite` with a `filters` list, wait for it with both values, as in APISIX.
+
+use std::sync::Arc;
+
+use exchange::plugin::{Build, Plugin, PluginKind};
+use serde_json::Value;
+
+use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::config;
+
+/// The plugin.
+pub(crate) const KIND: PluginKind = PluginKind::new("proxy-buffering", 21991, &[], Config::schema, build)
+    .documented(include_str!("proxy_buffering.rs"));
+
+attributes! {
+    struct Config {
+        /// Whether the response is sent as it arrives; Weir always does that.
+        disable_proxy_buffering: bool = false;
+    }
+}
+
+/// The compiled plugin: it takes part in no phase.
+struct ProxyBuffering;
+
+impl Plugin for ProxyBuffering {}
+
+fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    let Config { disable_proxy_buffering: _ } = config::parse(config)?;
+    Ok(Arc::new(ProxyBuffering))
+}
+
+#[cfg(test)]
+mod tests {
+    use exchange::testing::check_configuration;
+    use model::catalog::SchemaType;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn configurations() {
+        let check = |config: Value, fault: Option<&str>| {
+            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+        };
+        check(json!({}), None);
+        check(json!({ "disable_proxy_buffering": true }), None);
+        check(json!({ "disable_proxy_buffering": "on" }), Some("wrong type: expected boolean, got string"));
+    }
+}

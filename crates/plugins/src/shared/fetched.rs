@@ -1,0 +1,181 @@
+//! A value that is fetched from a server once for all workers: it is kept for a time, one request fetches it while the others
+//! wait for the result, and a failure is not repeated at once. It knows no server.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use net::env;
+use parking_lot::Mutex;
+
+/// Milliseconds after a failure in which no new try is made: a server that is down is not asked by every request.
+const FAILURE_KEPT_MS: u64 = 1_000;
+
+/// See the module.
+pub(crate) struct Fetched<T> {
+    kept: Mutex<Kept<T>>,
+    /// Held by the request that fetches. A lock of tokio's, because the others wait without blocking their workers.
+    turn: tokio::sync::Mutex<()>,
+}
+
+struct Kept<T> {
+    value: Option<(Arc<T>, u64)>,
+    failure: Option<(Arc<str>, u64)>,
+}
+
+impl<T> Default for Fetched<T> {
+    fn default() -> Fetched<T> {
+        Fetched { kept: Mutex::new(Kept { value: None, failure: None }), turn: tokio::sync::Mutex::new(()) }
+    }
+}
+
+impl<T> Fetched<T> {
+    /// The value, if it is younger than `max_age_ms`; otherwise the one that `fetch` gets.
+    ///
+    /// # Errors
+    /// The error of `fetch`, or of another request that has just failed.
+    pub(crate) async fn get(
+        &self,
+        max_age_ms: u64,
+        fetch: impl Future<Output = Result<T, String>>,
+    ) -> Result<Arc<T>, Arc<str>> {
+        if let Some(kept) = self.younger_than(max_age_ms) {
+            return Ok(kept);
+        }
+        let _turn = self.turn.lock().await;
+        if let Some(kept) = self.younger_than(max_age_ms) {
+            return Ok(kept);
+        }
+        self.fetch(fetch).await
+    }
+
+    /// A newer value than `known`: one that another request has fetched, or else the one that `fetch` gets. Nothing while
+    /// `known` is younger than `min_age_ms`, so that requests cannot make the gateway call the server all the time.
+    ///
+    /// # Errors
+    /// As [`Fetched::get`].
+    pub(crate) async fn renew(
+        &self,
+        known: &Arc<T>,
+        min_age_ms: u64,
+        fetch: impl Future<Output = Result<T, String>>,
+    ) -> Result<Option<Arc<T>>, Arc<str>> {
+        let _turn = self.turn.lock().await;
+        if let Some(kept) = self.younger_than(min_age_ms) {
+            return Ok((!Arc::ptr_eq(&kept, known)).then_some(kept));
+        }
+        self.fetch(fetch).await.map(Some)
+    }
+
+    fn younger_than(&self, age_ms: u64) -> Option<Arc<T>> {
+        let kept = self.kept.lock();
+        let (value, since_ms) = kept.value.as_ref()?;
+        (now_ms().saturating_sub(*since_ms) < age_ms).then(|| value.clone())
+    }
+
+    async fn fetch(&self, fetch: impl Future<Output = Result<T, String>>) -> Result<Arc<T>, Arc<str>> {
+        if let Some((reason, since_ms)) = &self.kept.lock().failure
+            && now_ms().saturating_sub(*since_ms) < FAILURE_KEPT_MS
+        {
+            return Err(reason.clone());
+        }
+        let fetched = fetch.await;
+        let mut kept = self.kept.lock();
+        match fetched {
+            Ok(value) => {
+                let value = Arc::new(value);
+                *kept = Kept { value: Some((value.clone(), now_ms())), failure: None };
+                Ok(value)
+            }
+            Err(reason) => {
+                let reason: Arc<str> = reason.into();
+                kept.failure = Some((reason.clone(), now_ms()));
+                Err(reason)
+            }
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    env::monotonic_ns() / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// The output of a future that has nothing to wait for.
+    fn ready<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    #[test]
+    fn value_is_fetched_once_until_it_is_old() {
+        let (fetched, calls) = (Fetched::default(), Cell::new(0));
+        let get = |age_ms| {
+            let fetch = async {
+                calls.set(calls.get() + 1);
+                Ok(calls.get())
+            };
+            *ready(fetched.get(age_ms, fetch)).unwrap()
+        };
+        assert_eq!((get(60_000), get(60_000), calls.get()), (1, 1, 1));
+        assert_eq!((get(0), calls.get()), (2, 2));
+    }
+
+    #[test]
+    fn failure_is_shared_for_a_moment() {
+        let (fetched, calls) = (Fetched::<u8>::default(), Cell::new(0));
+        let get = || {
+            let fetch = async {
+                calls.set(calls.get() + 1);
+                Err(format!("failure {}", calls.get()))
+            };
+            ready(fetched.get(60_000, fetch)).unwrap_err()
+        };
+        assert_eq!((&*get(), &*get(), calls.get()), ("failure 1", "failure 1", 1));
+    }
+
+    #[test]
+    fn renewal_waits_for_the_least_age() {
+        let fetched = Fetched::default();
+        let first = ready(fetched.get(60_000, async { Ok(1) })).unwrap();
+        let renew =
+            |known: &Arc<i32>, min_age_ms| ready(fetched.renew(known, min_age_ms, async { Ok(2) })).unwrap();
+        assert_eq!(renew(&first, 60_000), None);
+        let second = renew(&first, 0).unwrap();
+        assert_eq!(*second, 2);
+        // Another request that still has the first value receives the second one without a call.
+        assert_eq!(renew(&first, 60_000), Some(second));
+    }
+
+    #[test]
+    fn waiting_requests_share_one_fetch() {
+        let fetched = Fetched::default();
+        let (mut go, gate) = (None, Cell::new(false));
+        let slow = async {
+            std::future::poll_fn(|_| if gate.get() { Poll::Ready(()) } else { Poll::Pending }).await;
+            Ok(1)
+        };
+        let mut first = pin!(fetched.get(60_000, slow));
+        let mut second = pin!(fetched.get(60_000, async { Err("a second fetch".to_owned()) }));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut context).is_pending());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        gate.set(true);
+        if let Poll::Ready(value) = first.as_mut().poll(&mut context) {
+            go = Some(value);
+        }
+        assert_eq!(go.map(|value| *value.unwrap()), Some(1));
+        match second.as_mut().poll(&mut context) {
+            Poll::Ready(value) => assert_eq!(*value.unwrap(), 1),
+            Poll::Pending => panic!("the second request still waits"),
+        }
+    }
+}

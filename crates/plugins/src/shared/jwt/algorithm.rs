@@ -1,0 +1,108 @@
+//! The algorithms of signatures (RFC 7518 section 3.1, RFC 8037), and the parameters of the library for each.
+
+use aws_lc_rs::hmac;
+use aws_lc_rs::signature::{self, EcdsaVerificationAlgorithm, RsaParameters};
+
+use crate::shared::attributes::words;
+
+words! {
+    /// An algorithm by its name in the header of a token.
+    pub(crate) enum Algorithm {
+        Hs256 = "HS256",
+        Hs384 = "HS384",
+        Hs512 = "HS512",
+        Rs256 = "RS256",
+        Rs384 = "RS384",
+        Rs512 = "RS512",
+        Es256 = "ES256",
+        Es384 = "ES384",
+        Es512 = "ES512",
+        Ps256 = "PS256",
+        Ps384 = "PS384",
+        Ps512 = "PS512",
+        EdDsa = "EdDSA",
+    }
+}
+
+/// How an algorithm verifies, with the library's parameters.
+pub(super) enum Scheme {
+    Hmac(hmac::Algorithm),
+    Rsa(&'static RsaParameters),
+    Ecdsa(Curve, &'static EcdsaVerificationAlgorithm),
+    Ed25519,
+}
+
+/// A curve of ECDSA keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Curve {
+    P256,
+    P384,
+    P521,
+}
+
+impl Curve {
+    /// The name in JWKs (RFC 7518 section 6.2.1.1).
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Curve::P256 => "P-256",
+            Curve::P384 => "P-384",
+            Curve::P521 => "P-521",
+        }
+    }
+
+    /// Bytes of one coordinate.
+    pub(super) fn coordinate_bytes(self) -> usize {
+        match self {
+            Curve::P256 => 32,
+            Curve::P384 => 48,
+            Curve::P521 => 66,
+        }
+    }
+}
+
+impl Algorithm {
+    /// Every algorithm.
+    pub(crate) const ALL: [Algorithm; 13] = [
+        Algorithm::Hs256,
+        Algorithm::Hs384,
+        Algorithm::Hs512,
+        Algorithm::Rs256,
+        Algorithm::Rs384,
+        Algorithm::Rs512,
+        Algorithm::Es256,
+        Algorithm::Es384,
+        Algorithm::Es512,
+        Algorithm::Ps256,
+        Algorithm::Ps384,
+        Algorithm::Ps512,
+        Algorithm::EdDsa,
+    ];
+
+    /// The algorithm of that name; none for `none` and for unknown names.
+    pub(crate) fn from_name(name: &str) -> Option<Algorithm> {
+        Algorithm::ALL.into_iter().find(|algorithm| algorithm.word() == name)
+    }
+
+    /// Whether one secret both signs and verifies.
+    pub(crate) fn is_symmetric(self) -> bool {
+        matches!(self, Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512)
+    }
+
+    pub(super) fn scheme(self) -> Scheme {
+        match self {
+            Algorithm::Hs256 => Scheme::Hmac(hmac::HMAC_SHA256),
+            Algorithm::Hs384 => Scheme::Hmac(hmac::HMAC_SHA384),
+            Algorithm::Hs512 => Scheme::Hmac(hmac::HMAC_SHA512),
+            Algorithm::Rs256 => Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),
+            Algorithm::Rs384 => Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384),
+            Algorithm::Rs512 => Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512),
+            Algorithm::Es256 => Scheme::Ecdsa(Curve::P256, &signature::ECDSA_P256_SHA256_FIXED),
+            Algorithm::Es384 => Scheme::Ecdsa(Curve::P384, &signature::ECDSA_P384_SHA384_FIXED),
+            Algorithm::Es512 => Scheme::Ecdsa(Curve::P521, &signature::ECDSA_P521_SHA512_FIXED),
+            Algorithm::Ps256 => Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA256),
+            Algorithm::Ps384 => Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA384),
+            Algorithm::Ps512 => Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA512),
+            Algorithm::EdDsa => Scheme::Ed25519,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Requests that a limit cannot count because its store fails: what becomes of them, and a line in the log. It counts nothing.
+
+use exchange::observe::pace::Pace;
+use exchange::plugin::{Decision, Reply};
+
+use crate::shared::redis::error::RedisError;
+
+/// Milliseconds between two lines about a store that fails, for each instance.
+const LOG_INTERVAL_MS: u64 = 1_000;
+
+/// See the module.
+pub(crate) struct Failures {
+    plugin: &'static str,
+    /// The reply to a request that cannot be counted; none: it passes.
+    reply: Option<Reply>,
+    pace: Pace,
+}
+
+impl Failures {
+    /// Answers with `reply`, unless requests pass that cannot be counted.
+    pub(crate) fn new(plugin: &'static str, allow_degradation: bool, reply: Reply) -> Failures {
+        let reply = (!allow_degradation).then_some(reply);
+        Failures { plugin, reply, pace: Pace::every_ms(LOG_INTERVAL_MS) }
+    }
+
+    /// The decision on a request that a limit with variables has no number for.
+    pub(crate) fn without_number(&self) -> Option<Reply> {
+        // The fault is the client's or the configuration's; a store has nothing to do with it.
+        self.reply.as_ref().map(|reply| Reply::status(reply.status))
+    }
+
+    /// The decision on a request that cannot be counted because of `error`.
+    pub(crate) fn decide(&self, error: &RedisError, now_ms: u64) -> Decision {
+        self.note(error, now_ms);
+        match &self.reply {
+            Some(reply) => Decision::Reply(Box::new(reply.clone())),
+            None => Decision::Continue,
+        }
+    }
+
+    /// Writes a line in the log, if it is time.
+    pub(crate) fn note(&self, error: &RedisError, now_ms: u64) {
+        if let Some(requests) = self.pace.add(1, now_ms) {
+            let (plugin, passes) = (self.plugin, self.reply.is_none());
+            tracing::warn!(%error, plugin, requests, passes, "requests cannot be counted in Redis");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Which server a command goes to: the only one, the node of a cluster that has the key's slot, or the master that the
+//! sentinels name. It keeps what it was told, and asks again when a server turns out to be the wrong one.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use exchange::local::Local;
+use exchange::plugin::outbound::StreamDestinations;
+use net::env;
+use parking_lot::Mutex;
+
+use super::error::RedisError;
+use super::lane::{self, LANES_MAX};
+use super::node::{Login, Node, Timing};
+use super::resp::{Value, write_command};
+use super::settings::{RedisSettings, RedisTopology, place};
+use super::slots::{SLOTS, SlotRange, ranges};
+
+/// The servers of one Redis that a client knows: a cluster has at most a thousand nodes.
+const NODES_MAX: usize = 1_024;
+/// Milliseconds between two times that the slots of a cluster are asked for.
+const REFRESH_PAUSE_MS: u64 = 1_000;
+
+/// See the module.
+pub(super) struct Topology {
+    kind: Kind,
+    nodes: Nodes,
+}
+
+enum Kind {
+    Single(Arc<Node>),
+    Cluster(Cluster),
+    Sentinel(Sentinel),
+}
+
+struct Cluster {
+    seeds: Vec<Arc<Node>>,
+    /// Where the next command for an unknown slot goes.
+    next_seed: AtomicUsize,
+    /// The node of each slot, as far as it is known.
+    slots: Mutex<Vec<Option<Arc<Node>>>>,
+    refresh_after_ms: AtomicU64,
+}
+
+struct Sentinel {
+    sentinels: Vec<Arc<Node>>,
+    master: Box<str>,
+    uses_replica: bool,
+    /// The server that the sentinels named last.
+    known: Mutex<Option<Arc<Node>>>,
+}
+
+/// The servers that others have named, by place.
+struct Nodes {
+    destinations: StreamDestinations,
+    login: Arc<Login>,
+    timing: Timing,
+    known: Mutex<HashMap<String, Arc<Node>>>,
+}
+
+impl Topology {
+    /// The servers that are configured.
+    ///
+    /// # Errors
+    /// A place that cannot be reached, as a sentence.
+    pub(super) fn new(
+        settings: &RedisSettings,
+        destinations: StreamDestinations,
+    ) -> Result<Topology, String> {
+        let is_master = matches!(settings.topology, RedisTopology::Sentinel { uses_replica: false, .. });
+        let nodes = Nodes {
+            destinations,
+            login: Arc::new(Login {
+                username: settings.username.clone(),
+                password: settings.password.clone(),
+                database: settings.database,
+                requires_master: is_master,
+            }),
+            timing: Timing {
+                connect_timeout_ms: settings.connect_timeout_ms,
+                reply_timeout_ms: settings.reply_timeout_ms,
+                idle_timeout_ms: settings.idle_timeout_ms,
+                lanes: (settings.pool as usize).min(LANES_MAX),
+            },
+            known: Mutex::default(),
+        };
+        let kind = match &settings.topology {
+            RedisTopology::Single(place) => Kind::Single(nodes.get(place)?),
+            RedisTopology::Cluster(places) => Kind::Cluster(Cluster {
+                seeds: places.iter().map(|place| nodes.get(place)).collect::<Result<_, _>>()?,
+                next_seed: AtomicUsize::new(0),
+                slots: Mutex::new(vec![None; SLOTS]),
+                refresh_after_ms: AtomicU64::new(0),
+            }),
+            RedisTopology::Sentinel { sentinels, master, uses_replica, username, password } => {
+                let login = Arc::new(Login {
+                    username: username.clone(),
+                    password: password.clone(),
+                    ..Login::default()
+                });
+                let timing = Timing { lanes: 1, ..nodes.timing };
+                let sentinel = |place: &String| {
+                    Ok::<_, String>(Node::new(
+                        place,
+                        nodes.destinations.destination(place)?,
+                        login.clone(),
+                        timing,
+                    ))
+                };
+                Kind::Sentinel(Sentinel {
+                    sentinels: sentinels.iter().map(sentinel).collect::<Result<_, _>>()?,
+                    master: master.clone(),
+                    uses_replica: *uses_replica,
+                    known: Mutex::default(),
+                })
+            }
+        };
+        Ok(Topology { kind, nodes })
+    }
+
+    /// The server for a command on a key in `slot`.
+    pub(super) async fn node(&self, worker: &Local, slot: u16) -> Result<Arc<Node>, RedisError> {
+        match &self.kind {
+            Kind::Single(node) => Ok(node.clone()),
+            Kind::Cluster(cluster) => Ok(cluster.node(slot)),
+            Kind::Sentinel(sentinel) => sentinel.node(worker, &self.nodes).await,
+        }
+    }
+
+    /// Whether another server may be asked if one fails.
+    pub(super) fn has_others(&self) -> bool {
+        !matches!(self.kind, Kind::Single(_))
+    }
+
+    /// Whether keys are spread over servers by slot.
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.kind, Kind::Cluster(_))
+    }
+
+    /// Notes that `node` is no longer the server for `slot`, so that another one is looked for.
+    pub(super) fn forget(self: &Arc<Self>, worker: &Rc<Local>, slot: u16, node: &Arc<Node>) {
+        match &self.kind {
+            Kind::Single(_) => {}
+            Kind::Cluster(cluster) => {
+                for entry in cluster.slots.lock().iter_mut() {
+                    if entry.as_ref().is_some_and(|known| Arc::ptr_eq(known, node)) {
+                        *entry = None;
+                    }
+                }
+                let _ = slot;
+                self.refresh(worker);
+            }
+            Kind::Sentinel(sentinel) => {
+                let mut known = sentinel.known.lock();
+                if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, node)) {
+                    *known = None;
+                }
+            }
+        }
+    }
+
+    /// The node that a redirection names; from now on, if `moved` is the slot, which moved there.
+    pub(super) fn redirected(
+        self: &Arc<Self>,
+        worker: &Rc<Local>,
+        place: &str,
+        moved: Option<u16>,
+    ) -> Result<Arc<Node>, RedisError> {
+        let node = self
+            .nodes
+            .get(place)
+            .map_err(|_| RedisError::NoServer("a node of the cluster names a place that is none"))?;
+        if let (Kind::Cluster(cluster), Some(slot)) = (&self.kind, moved) {
+            cluster.slots.lock()[usize::from(slot)] = Some(node.clone());
+            self.refresh(worker);
+        }
+        Ok(node)
+    }
+
+    /// Asks for the slots of the cluster in the background, at most once in a while over all workers.
+    fn refresh(self: &Arc<Self>, worker: &Rc<Local>) {
+        let Kind::Cluster(cluster) = &self.kind else { return };
+        let now_ms = env::monotonic_ns() / 1_000_000;
+        let due_ms = cluster.refresh_after_ms.load(Ordering::Relaxed);
+        let next_ms = now_ms + REFRESH_PAUSE_MS;
+        let is_due = now_ms >= due_ms
+            && cluster
+                .refresh_after_ms
+                .compare_exchange(due_ms, next_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_due {
+            let (topology, worker) = (self.clone(), worker.clone());
+            env::spawn(async move { topology.read_slots(&worker).await });
+        }
+    }
+
+    async fn read_slots(&self, worker: &Local) {
+        let Kind::Cluster(cluster) = &self.kind else { return };
+        let mut command = Vec::new();
+        write_command(&[b"CLUSTER", b"SLOTS"], &mut command);
+        for turn in 0..cluster.seeds.len() {
+            let seed = cluster.seed(turn);
+            let Ok(reply) = lane::call(worker, &seed, command.clone(), 1).await else { continue };
+            let ranges = ranges(&reply, &seed.place);
+            if !ranges.is_empty() {
+                cluster.take_in(&ranges, &self.nodes);
+                return;
+            }
+        }
+    }
+}
+
+impl Cluster {
+    fn node(&self, slot: u16) -> Arc<Node> {
+        let known = self.slots.lock()[usize::from(slot)].clone();
+        known.unwrap_or_else(|| self.seed(self.next_seed.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn seed(&self, turn: usize) -> Arc<Node> {
+        self.seeds[turn % self.seeds.len()].clone()
+    }
+
+    fn take_in(&self, ranges: &[SlotRange], nodes: &Nodes) {
+        let mut slots = vec![None; SLOTS];
+        for range in ranges {
+            // A place that is none leaves its slots unknown; the seeds redirect their commands.
+            let node = nodes.get(&range.place).ok();
+            for slot in range.first..=range.last {
+                slots[usize::from(slot)].clone_from(&node);
+            }
+        }
+        *self.slots.lock() = slots;
+    }
+}
+
+impl Sentinel {
+    async fn node(&self, worker: &Local, nodes: &Nodes) -> Result<Arc<Node>, RedisError> {
+        if let Some(known) = self.known.lock().clone() {
+            return Ok(known);
+        }
+        let mut last = RedisError::NoServer("no sentinel knows the master");
+        for sentinel in &self.sentinels {
+            match self.ask(worker, sentinel).await {
+                Ok(Some(place)) => {
+                    let node = nodes
+                        .get(&place)
+                        .map_err(|_| RedisError::NoServer("a sentinel names a place that is none"))?;
+                    *self.known.lock() = Some(node.clone());
+                    return Ok(node);
+                }
+                Ok(None) => {}
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// The place of the server that this sentinel names.
+    async fn ask(&self, worker: &Local, sentinel: &Arc<Node>) -> Result<Option<String>, RedisError> {
+        let question: &[u8] = if self.uses_replica { b"REPLICAS" } else { b"GET-MASTER-ADDR-BY-NAME" };
+        let mut command = Vec::new();
+        write_command(&[b"SENTINEL", question, self.master.as_bytes()], &mut command);
+        let reply = lane::call(worker, sentinel, command, 1).await?;
+        if let Value::Error(reason) = &reply {
+            return Err(RedisError::refused(&sentinel.place, reason));
+        }
+        let named = if self.uses_replica {
+            replica(&reply)
+        } else {
+            host_and_port(reply.as_array().unwrap_or_default())
+        };
+        Ok(named.map(|(host, port)| place(&host, port)))
+    }
+}
+
+fn host_and_port(values: &[Value]) -> Option<(String, u16)> {
+    let [host, port] = values else { return None };
+    Some((host.as_text()?.to_owned(), u16::try_from(port.as_integer()?).ok()?))
+}
+
+/// A replica that is up, a random one, of the reply to SENTINEL REPLICAS.
+fn replica(reply: &Value) -> Option<(String, u16)> {
+    let field = |fields: &[Value], name: &str| {
+        let pair = fields.chunks_exact(2).find(|pair| pair[0].as_text() == Some(name))?;
+        pair[1].as_text().map(str::to_owned)
+    };
+    let up = |entry: &Value| {
+        let fields = entry.as_array()?;
+        let flags = field(fields, "flags")?;
+        let is_up = !["s_down", "o_down", "disconnected"].iter().any(|flag| flags.contains(flag));
+        is_up.then_some((field(fields, "ip")?, field(fields, "port")?.parse().ok()?))
+    };
+    let replicas: Vec<_> = reply.as_array()?.iter().filter_map(up).collect();
+    (!replicas.is_empty()).then(|| replicas[fastrand::usize(..replicas.len())].clone())
+}
+
+impl Nodes {
+    fn get(&self, place: &str) -> Result<Arc<Node>, String> {
+        let mut known = self.known.lock();
+        if let Some(node) = known.get(place) {
+            return Ok(node.clone());
+        }
+        // Servers that no slot and no configuration refers to are those that only this table holds.
+        if known.len() >= NODES_MAX {
+            known.retain(|_, node| Arc::strong_count(node) > 1);
+        }
+        if known.len() >= NODES_MAX {
+            return Err(format!("{place}: more than {NODES_MAX} servers"));
+        }
+        let node = Node::new(place, self.destinations.destination(place)?, self.login.clone(), self.timing);
+        known.insert(place.to_owned(), node.clone());
+        Ok(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_that_are_down_are_left_out() {
+        let bytes = |text: &str| Value::Bytes(text.as_bytes().to_vec());
+        let entry = |ip: &str, flags: &str| {
+            Value::Array(["name", "x", "ip", ip, "port", "7", "flags", flags].map(bytes).to_vec())
+        };
+        let reply =
+            Value::Array(vec![entry("10.0.0.1", "s_down,slave"), entry("10.0.0.2", "slave"), Value::Nil]);
+        assert_eq!(replica(&reply), Some(("10.0.0.2".to_owned(), 7)));
+        assert_eq!(replica(&Value::Array(vec![entry("10.0.0.1", "slave,disconnected")])), None);
+    }
+}
