@@ -27,6 +27,7 @@ mod reply;
 pub mod scrapes;
 mod service_thread;
 pub mod services;
+pub mod side_thread;
 pub mod state;
 pub mod stream;
 pub mod upstream_ref;
