@@ -9,5 +9,7 @@ pub(crate) mod fields;
 pub(crate) mod log_entry;
 pub(crate) mod patterns;
 pub(crate) mod query;
+#[cfg(feature = "casbin")]
+pub(crate) mod side_thread;
 pub(crate) mod substitution;
 pub(crate) mod uri;
