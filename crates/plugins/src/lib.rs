@@ -10,6 +10,7 @@ mod key_auth;
 mod limit_count;
 mod mocking;
 mod prometheus;
+mod proxy_cache;
 mod proxy_rewrite;
 mod redirect;
 mod referer_restriction;
@@ -18,6 +19,8 @@ mod response_rewrite;
 mod shared;
 
 use exchange::plugin::PluginKind;
+
+pub use proxy_cache::{CacheSettings, Zones};
 
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
@@ -28,6 +31,7 @@ pub const ALL: &[&PluginKind] = &[
     &referer_restriction::KIND,
     &key_auth::KIND,
     &forward_auth::KIND,
+    &proxy_cache::KIND,
     &proxy_rewrite::KIND,
     &limit_count::KIND,
     &redirect::KIND,
