@@ -280,6 +280,3 @@ impl Plugin for ProxyCache {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -233,6 +233,3 @@ fn variant_key(variants: &Variants, signature: &[u8]) -> Vec<u8> {
     variants.write_key(signature, &mut key);
     key
 }
-
-#[cfg(test)]
-mod tests;

@@ -52,6 +52,7 @@ mod patterns;
 mod plan;
 mod plugins_live;
 mod protection;
+mod proxy_cache;
 mod proxy_protocol;
 mod registration;
 mod registries;
