@@ -45,8 +45,8 @@ use crate::client_address::ClientAddress;
 use crate::failure::Failure;
 use crate::grpc;
 use crate::local::Local;
-use crate::plugin::BodyTap;
 use crate::plugin::state::RequestStates;
+use crate::plugin::stored::BodyTap;
 use crate::plugin::upstream_ref::UpstreamRef;
 
 /// One request and its response.

@@ -27,7 +27,7 @@ mod reply;
 mod service_thread;
 pub mod services;
 pub mod state;
-mod stored;
+pub mod stored;
 pub mod stream;
 pub mod upstream_ref;
 

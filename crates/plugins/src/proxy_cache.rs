@@ -1,7 +1,7 @@
 //! # proxy-cache
 //!
 //! Stores responses of the upstream, in memory or on disk, and answers later requests with them. The header
-//! `Apisix-Cache-Status` of a response tells what the cache did.
+//! `Apisix-Cache-Status` of a response tells the part of the cache in it.
 //!
 //! ```json
 //! {
@@ -111,7 +111,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 .checked_with_running(check_zone)
 .documented(include_str!("proxy_cache.rs"));
 
-/// The field that tells what the cache did.
+/// The field that tells the part of the cache in a response.
 const STATUS_FIELD: &str = "Apisix-Cache-Status";
 /// The zone where none is named.
 const DEFAULT_ZONE: &str = "disk_cache_one";
@@ -124,7 +124,7 @@ attributes! {
         cache_strategy: Strategy = Strategy::Disk;
         /// The zone of the setting `proxy_cache` that holds them.
         cache_zone: String = DEFAULT_ZONE.into(), { "minLength": 1, "maxLength": 100 };
-        /// Variables and texts whose values tell requests apart.
+        /// Variables and texts that tell requests apart by their values.
         cache_key: Vec<String> = vec!["$host".into(), "$request_uri".into()],
             { "minItems": 1, "items": { "type": "string", "pattern": PART_PATTERN, "description": "A variable or a text." } };
         /// Statuses of responses that are stored.
@@ -273,7 +273,7 @@ impl Plugin for ProxyCache {
 
     fn log(&self, exchange: &Exchange) {
         let Some(visit) = exchange.peek_state::<Visit>() else { return };
-        // Whoever waits for this request must not wait for a client that reads slowly.
+        // Requests that wait for this one go on; it has ended without an entry.
         drop(visit.leader.take());
         if let Some(status) = visit.status {
             self.zone.counters.count(exchange.local().index, status);

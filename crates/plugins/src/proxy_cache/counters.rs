@@ -1,4 +1,4 @@
-//! What became of the requests of a zone, counted by each worker for itself so that a hit writes no memory that another
+//! The cache statuses of the requests of a zone, counted by each worker for itself so that a hit writes no memory that another
 //! worker reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
 //! Bodies on disk: one file for each entry, in folders as nginx names them. The index is in memory and made anew at a start.
-//! Workers never wait for a disk: they read what the kernel has in memory, and everything else is done by threads of the zone.
+//! Workers never wait for a disk: they read pages that the kernel has in memory, and everything else is done by threads of the zone.
 
 mod file;
 mod format;
@@ -27,7 +27,7 @@ pub(super) use file::DiskFile;
 pub(super) use read::{DiskBody, PIECE_BYTES};
 pub(super) use write::{Destination, DiskFill, rewrite_head};
 
-/// Bytes of responses on their way to the disk; what is beyond is not stored, because the disk is too slow for it.
+/// Bytes of responses on their way to the disk; more are not stored, because the disk is too slow for it.
 const QUEUED_BYTES_MAX: u64 = 32 << 20;
 /// Files that are kept open for hits. Beyond it the one that was not used for longest is closed.
 const OPEN_FILES_MAX: usize = 512;

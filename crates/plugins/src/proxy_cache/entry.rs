@@ -93,7 +93,7 @@ impl Entry {
         (self.headers.get_known(FieldId::Etag), self.headers.get_known(FieldId::LastModified))
     }
 
-    /// What it takes of the zone in memory: its head and, where it is in memory, its body.
+    /// The bytes that it takes of the zone in memory: its head and, where it is in memory, its body.
     pub(super) fn memory_bytes(&self) -> u64 {
         let body = match &self.body {
             Body::Memory(bytes) => bytes.len(),

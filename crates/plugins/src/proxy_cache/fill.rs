@@ -34,7 +34,7 @@ struct MemoryFill {
     bytes: Vec<u8>,
     shared: Arc<Shared>,
     zone: Arc<Zone>,
-    /// What the zone knows of it.
+    /// The bytes that were taken of the zone's limit.
     taken: u64,
 }
 
@@ -71,7 +71,7 @@ impl BodyTap for Fill {
         self.length += piece.len() as u64;
         let keeps = self.length <= self.limit_bytes && self.body.add(piece, self.limit_bytes);
         if !keeps && let Some(leader) = self.leader.take() {
-            // It is too long for all who wait.
+            // It is too long for waiting requests as well.
             leader.pass();
         }
         keeps

@@ -19,7 +19,7 @@ pub(super) struct Flights(Mutex<FastMap<Arc<[u8]>, Arc<Flight>>>);
 pub(super) struct Flight {
     /// It has ended, whether or not there is an entry now.
     ended: AtomicBool,
-    /// The response cannot be stored: those who wait need not wait for each other.
+    /// The response cannot be stored: waiting requests need not wait for each other.
     passes: AtomicBool,
     /// The key was purged meanwhile, so that the response must not be stored.
     purged: AtomicBool,
@@ -33,7 +33,7 @@ pub(super) struct Leader {
     flight: Arc<Flight>,
 }
 
-/// What a request that misses may do.
+/// The way on for a request that misses.
 pub(super) enum Turn {
     /// It asks the upstream, and others wait for it.
     Lead(Leader),

@@ -1,5 +1,5 @@
-//! The key of a stored response: method, scheme, host, the user where there is one, then what the configuration lists. Every
-//! part has its length in front, so that no request can be written whose key is that of another.
+//! The key of a stored response: method, scheme, host, the user where there is one, then the values that the configuration lists. Every
+//! part has its length in front, so that no request can be written that has the key of another one.
 
 use aws_lc_rs::digest;
 use exchange::Exchange;
@@ -20,7 +20,7 @@ enum Part {
     Variable(Variable),
 }
 
-/// Texts and variables whose values, one behind the other, say yes or no: yes unless the result is empty or `0`.
+/// Texts and variables. Their values, one behind the other, say yes or no: yes unless the result is empty or `0`.
 pub(super) struct Flag(Box<[Part]>);
 
 impl KeyTemplate {
@@ -124,7 +124,7 @@ fn is_authorization(part: &Part) -> bool {
     matches!(part, Part::Variable(Variable::Header(name)) if name.eq_ignore_ascii_case("authorization"))
 }
 
-/// Appends what `write` appends behind its length.
+/// Appends the bytes that `write` appends, with their length in front.
 pub(super) fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);

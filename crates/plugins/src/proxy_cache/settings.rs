@@ -56,7 +56,7 @@ impl CacheSettings {
     /// Reads `{"cache_ttl": …, "zones": […]}`; a relative path is one below `folder`.
     ///
     /// # Errors
-    /// The field with the fault, and what to write.
+    /// The field with the fault, and the form of a good value.
     pub fn parse(written: &Value, folder: &Path) -> Result<CacheSettings, String> {
         let fields = written.as_object().ok_or("is a map with `zones` and `cache_ttl`")?;
         known(fields, &["cache_ttl", "zones"], "")?;

@@ -1,4 +1,4 @@
-//! Secondary keys (RFC 9111 section 4.1): the fields that `Vary` names, and what a request has for them.
+//! Secondary keys (RFC 9111 section 4.1): the fields that `Vary` names, and the values of a request for them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) fn fields_of(headers: &Headers) -> Box<[Box<str>]> {
     names.into()
 }
 
-/// What a request has for these fields.
+/// Appends the values of a request for these fields.
 pub(super) fn write_signature(fields: &[Box<str>], request: &Headers, out: &mut Vec<u8>) {
     for name in fields {
         let start = out.len();

@@ -22,10 +22,10 @@ use super::serve;
 use super::vary::fields_of;
 use super::zone::{Found, signature};
 
-/// What the plugin knows of a request.
+/// The state of a request.
 #[derive(Default)]
 pub(super) struct Visit {
-    /// What the cache did; none if it has no part in the response.
+    /// The part of the cache in the response; none if it has no part in the response.
     pub(super) status: Option<Status>,
     /// Others wait for this request.
     pub(super) leader: Cell<Option<Leader>>,
@@ -39,7 +39,7 @@ pub(super) struct Visit {
     revalidates: bool,
     /// The client's conditions, taken out of the request.
     conditions: Option<Conditions>,
-    /// A method that may change what the key stands for.
+    /// A method that may change the resource of the key.
     is_unsafe: bool,
 }
 
@@ -299,7 +299,7 @@ impl ProxyCache {
         exchange: &mut Exchange,
         failure: &Failure,
     ) -> Option<Box<StoredReply>> {
-        // A client that went away, or whose request is faulty, gets no response of another one.
+        // A client that went away, or sent a faulty request, gets no stored response.
         if failure.cause.blame() == Blame::Client || exchange.attempts.is_empty() && !is_balance(failure) {
             return None;
         }
@@ -392,7 +392,7 @@ impl ProxyCache {
         let freshness = match judged {
             Ok(freshness) if !is_refused && !is_too_long => freshness,
             judged => {
-                // What the response says of itself counts for the next requests too.
+                // A refusal by the response itself counts for the next requests too.
                 if judged.is_ok() || judged.is_err_and(|refusal| refusal != Refusal::Status) {
                     self.zone.pass(&key, now_s);
                 }

@@ -15,9 +15,9 @@ use super::flight::Flights;
 use super::settings::ZoneSettings;
 use super::vary::{Variants, write_signature};
 
-/// Seconds for which requests of a key whose response cannot be stored do not wait for each other.
+/// Seconds for which requests of a key with a response that cannot be stored do not wait for each other.
 const PASS_S: u64 = 10;
-/// What an entry takes besides its key, head and body: its place in the table and the allocations' own bytes.
+/// Bytes of an entry besides its key, head and body: its place in the table and the allocations' own bytes.
 const OVERHEAD_BYTES: u64 = 256;
 /// Bytes of a part of a zone in memory, which has a lock of its own. An entry fits into one part.
 const MEMORY_PART_BYTES: u64 = 16 << 20;
@@ -50,7 +50,7 @@ struct Slot {
 enum Kind {
     Entry(Arc<Entry>),
     Variants(Arc<Variants>),
-    /// The response cannot be stored; until then, in Unix seconds, nobody waits for another one.
+    /// The response cannot be stored; until then, in Unix seconds, no request waits for another one.
     Passes(u64),
 }
 
@@ -63,7 +63,7 @@ impl Weighter<Arc<[u8]>, Slot> for Weights {
     }
 }
 
-/// What a zone has for a request.
+/// The entry of a zone for a request, or the lack of one.
 pub(super) enum Found {
     Entry(Arc<Entry>),
     Passes,
@@ -96,7 +96,7 @@ impl Zone {
         }
     }
 
-    /// What there is for `key` and a request with these fields.
+    /// The entry for `key` and a request with these fields.
     pub(super) fn find(&self, key: &[u8], request: &Headers, now_s: u64) -> Found {
         let Some(slot) = self.store.get(key) else { return Found::Nothing };
         match slot.kind {
@@ -155,7 +155,7 @@ impl Zone {
         self.put(key.clone(), Kind::Passes(now_s + PASS_S));
     }
 
-    /// Removes everything of `key`, and what is under way for it; false if there was nothing.
+    /// Removes everything of `key`, and keeps a response under way for it from being stored; false if there was nothing.
     pub(super) fn purge(&self, key: &[u8]) -> bool {
         self.flights.purge(key);
         self.forget_variants(key);
@@ -221,7 +221,7 @@ impl Drop for Zone {
     }
 }
 
-/// What a request has for `fields`.
+/// The values of a request for `fields`.
 pub(super) fn signature(fields: &[Box<str>], request: &Headers) -> Vec<u8> {
     let mut signature = Vec::new();
     write_signature(fields, request, &mut signature);

@@ -34,7 +34,7 @@ impl Zones {
         Zones { zones, disk_ttl_s: settings.disk_ttl_s, serves }
     }
 
-    /// Makes the zones of `settings` those of the plugins whose state is `states`, as long as the result is held. One on disk
+    /// Makes the zones of `settings` those of the plugins that have their state in `states`, as long as the result is held. One on disk
     /// starts when a plugin uses it first.
     pub fn start(settings: &CacheSettings, states: &StateRegistry) -> Arc<Zones> {
         states.keep(KEY, || Zones::new(settings, true))

@@ -1,4 +1,4 @@
-//! The response cache in front of real origins: what is stored, for whom, and what is sent instead of a response.
+//! The response cache in front of real origins: stored responses, and the users that they are stored for.
 
 mod disk;
 mod stale;

@@ -1,5 +1,5 @@
-//! The form of a file: a preamble of fixed length, the head with room to grow, the body. A file whose head does not have its
-//! checksum, or that has another length, is not used.
+//! The form of a file: a preamble of fixed length, the head with room to grow, the body. A file that has
+//! another length, or a head without its checksum, is not used.
 
 use message::Headers;
 use stdx::hash::{crc32, crc32_continue};
@@ -16,7 +16,7 @@ const HEAD_STEP_BYTES: usize = 512;
 /// A head longer than any that a response may have.
 pub(super) const HEAD_BYTES_MAX: usize = 4 << 20;
 
-/// What a file says of its entry besides the body.
+/// The facts of an entry besides its body.
 #[derive(Clone, Debug)]
 pub(super) struct FileHead {
     pub(super) key: Vec<u8>,
@@ -38,7 +38,7 @@ pub(super) struct Preamble {
 }
 
 impl Preamble {
-    /// The preamble for a head whose room is known, or is made with some to spare.
+    /// The preamble for a head, with its body at `body_offset`; without one, the head gets some room to grow.
     pub(super) fn new(head: &[u8], body_offset: Option<u32>, body_bytes: u64) -> Preamble {
         let room = (PREAMBLE_BYTES + head.len() + HEAD_STEP_BYTES / 2).next_multiple_of(HEAD_STEP_BYTES);
         let (head_bytes, body_offset) = (head.len() as u32, body_offset.unwrap_or(room as u32));

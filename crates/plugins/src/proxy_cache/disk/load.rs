@@ -1,5 +1,5 @@
 //! The index of a zone on disk, made anew at a start: every file that is whole becomes an entry, every other one is removed.
-//! Requests are served meanwhile; those whose entry was not found yet miss.
+//! Requests are served meanwhile, and miss if their entry was not found yet.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

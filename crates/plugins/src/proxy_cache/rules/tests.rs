@@ -1,4 +1,4 @@
-//! What is stored and for how long, as tables.
+//! Tables of responses: which are stored, and for how long.
 
 use super::*;
 

@@ -9,7 +9,7 @@ use testkit::{Client, Origin, Reply, Signal, Step, wait_until};
 
 use super::{ask, cached, check, told};
 
-/// An origin whose first response is fresh for a second only, and whose later ones are made by `later`.
+/// An origin with a first response that is fresh for a second only, and later ones that `later` makes.
 fn short_lived(
     first: &'static [(&'static str, &'static str)],
     later: impl Fn(&testkit::Request) -> Reply + Send + Sync + 'static,
