@@ -203,15 +203,14 @@ fn check(config: &Value) -> Result<(), String> {
 fn check_zone(states: &StateRegistry, config: &Value) -> Result<(), String> {
     let config: Config = config::parse(config)?;
     let Some(zones) = Zones::running(states) else { return Ok(()) };
-    zones.named(&config.cache_zone, config.cache_strategy == Strategy::Disk).map(|_| ())
+    zones.check(&config.cache_zone, config.cache_strategy == Strategy::Disk)
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: Config = config::parse(config)?;
     let in_memory = config.cache_strategy == Strategy::Memory;
     let zones = Zones::of(build.states);
-    let zone = zones.named(&config.cache_zone, !in_memory)?.clone();
-    zones.use_zone(&zone);
+    let zone = zones.open(&config.cache_zone, !in_memory)?;
     let lifetime = match (in_memory, config.cache_control) {
         (false, _) => Lifetime::ResponseOr(zones.disk_ttl_s),
         (true, true) => Lifetime::Response,
