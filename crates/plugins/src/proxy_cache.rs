@@ -75,6 +75,7 @@ mod key;
 mod rules;
 mod serve;
 mod settings;
+mod upstream;
 mod vary;
 mod visit;
 mod zone;
@@ -189,6 +190,8 @@ struct ProxyCache {
     in_memory: bool,
     body_bytes_max: u64,
     coalesce_ms: u64,
+    /// Keeps the zones outside of an instance, where no other part of the program holds them.
+    _zones: Arc<Zones>,
 }
 
 fn check(config: &Value) -> Result<(), String> {
@@ -237,6 +240,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         body_bytes_max: limit_bytes.min(zone.body_bytes_max()),
         coalesce_ms: config.coalesce_timeout * 1_000,
         zone,
+        _zones: zones,
     }))
 }
 
@@ -279,3 +283,6 @@ impl Plugin for ProxyCache {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,6 +137,8 @@ pub(super) fn upstream_response(
     exchange: &mut Exchange,
     failure: Option<&Failure>,
 ) -> Option<Box<StoredReply>> {
+    // An earlier attempt may have brought a part of another body.
+    exchange.copies.tap = None;
     let mut stored = None;
     each(context, chains, Phase::UpstreamResponse, exchange, |instance, exchange| {
         if stored.is_none() {

@@ -15,8 +15,9 @@ const FLIGHTS_MAX: usize = 65_536;
 pub(super) struct Flights(Mutex<FastMap<Arc<[u8]>, Arc<Flight>>>);
 
 /// A fill in progress.
-#[derive(Default)]
 pub(super) struct Flight {
+    /// The key without its variant.
+    primary: Arc<[u8]>,
     /// It has ended, whether or not there is an entry now.
     ended: AtomicBool,
     /// The response cannot be stored: waiting requests need not wait for each other.
@@ -45,7 +46,8 @@ pub(super) enum Turn {
 
 impl Flights {
     /// Takes part in the fill of `key`.
-    pub(super) fn join(self: &Arc<Self>, key: &Arc<[u8]>) -> Turn {
+    /// `primary` is the key without its variant.
+    pub(super) fn join(self: &Arc<Self>, key: &Arc<[u8]>, primary: &Arc<[u8]>) -> Turn {
         let mut all = self.0.lock();
         if let Some(flight) = all.get(key) {
             return Turn::Wait(flight.clone());
@@ -53,14 +55,21 @@ impl Flights {
         if all.len() >= FLIGHTS_MAX {
             return Turn::Alone;
         }
-        let flight = Arc::<Flight>::default();
+        let flight = Arc::new(Flight {
+            primary: primary.clone(),
+            ended: AtomicBool::new(false),
+            passes: AtomicBool::new(false),
+            purged: AtomicBool::new(false),
+            notify: Notify::new(),
+        });
         all.insert(key.clone(), flight.clone());
         Turn::Lead(Leader { flights: self.clone(), key: key.clone(), flight })
     }
 
-    /// Notes that `key` was purged: a response that is under way for it is older than that.
-    pub(super) fn purge(&self, key: &[u8]) {
-        if let Some(flight) = self.0.lock().get(key) {
+    /// Notes that a key was purged: a response that is under way for one of its variants is older than that. A purge is
+    /// rare, and looks at all fills.
+    pub(super) fn purge(&self, primary: &[u8]) {
+        for flight in self.0.lock().values().filter(|flight| *flight.primary == *primary) {
             flight.purged.store(true, Ordering::Relaxed);
         }
     }
@@ -106,14 +115,14 @@ mod tests {
     fn one_leads_until_it_ends() {
         let flights = Arc::<Flights>::default();
         let key: Arc<[u8]> = b"k"[..].into();
-        let Turn::Lead(leader) = flights.join(&key) else { panic!("nobody else fills") };
-        let Turn::Wait(flight) = flights.join(&key) else { panic!("one fills already") };
+        let Turn::Lead(leader) = flights.join(&key, &key) else { panic!("no other request fills") };
+        let Turn::Wait(flight) = flights.join(&key, &key) else { panic!("one fills already") };
         flights.purge(b"k");
         assert!(leader.is_purged());
         leader.pass();
         let mut ended = std::pin::pin!(flight.ended());
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         assert_eq!(ended.as_mut().poll(&mut cx), std::task::Poll::Ready(true));
-        assert!(matches!(flights.join(&key), Turn::Lead(_)));
+        assert!(matches!(flights.join(&key, &key), Turn::Lead(_)));
     }
 }

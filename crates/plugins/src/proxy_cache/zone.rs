@@ -11,7 +11,7 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use super::counters::Counters;
 use super::disk::DiskStore;
 use super::entry::{Body, Entry};
-use super::flight::Flights;
+use super::flight::{Flights, Turn};
 use super::settings::ZoneSettings;
 use super::vary::{Variants, write_signature};
 
@@ -29,7 +29,7 @@ const PARTS_MAX: u64 = 64;
 pub(crate) struct Zone {
     pub(super) name: Box<str>,
     store: Cache<Arc<[u8]>, Slot, Weights>,
-    pub(super) flights: Arc<Flights>,
+    flights: Arc<Flights>,
     pub(super) counters: Counters,
     /// Where the bodies are; none: in memory.
     pub(super) disk: Option<Arc<DiskStore>>,
@@ -186,6 +186,17 @@ impl Zone {
         self.store.insert(key, Slot { kind, weight });
     }
 
+    /// Takes part in the fill of `key`: of the variant of this request, where the key is known to have some.
+    pub(super) fn join(&self, key: &Arc<[u8]>, request: &Headers) -> Turn {
+        match self.store.peek(key) {
+            Some(Slot { kind: Kind::Variants(variants), .. }) => {
+                let variant = variant_key(&variants, &signature(&variants.fields, request)).into();
+                self.flights.join(&variant, key)
+            }
+            _ => self.flights.join(key, key),
+        }
+    }
+
     /// The longest body that can be stored.
     pub(super) fn body_bytes_max(&self) -> u64 {
         self.store.shard_capacity() / 2
@@ -233,3 +244,6 @@ fn variant_key(variants: &Variants, signature: &[u8]) -> Vec<u8> {
     variants.write_key(signature, &mut key);
     key
 }
+
+#[cfg(test)]
+mod tests;
