@@ -5,12 +5,11 @@
 mod acl;
 mod api_breaker;
 mod attach_consumer_label;
+mod authz_casbin;
 mod authz_keycloak;
 mod basic_auth;
 mod batch_requests;
 mod client_control;
-#[cfg(feature = "casbin")]
-mod authz_casbin;
 mod consumer_restriction;
 mod cors;
 mod csrf;
@@ -36,6 +35,7 @@ mod opa;
 mod openid_connect;
 mod prometheus;
 mod proxy_buffering;
+mod proxy_cache;
 mod proxy_control;
 mod proxy_mirror;
 mod proxy_rewrite;
@@ -54,6 +54,8 @@ mod uri_blocker;
 mod workflow;
 
 use exchange::plugin::PluginKind;
+
+pub use proxy_cache::{CacheSettings, Zones};
 
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
@@ -74,7 +76,6 @@ pub const ALL: &[&PluginKind] = &[
     &request_validation::KIND,
     &multi_auth::KIND,
     &openid_connect::KIND,
-    #[cfg(feature = "casbin")]
     &authz_casbin::KIND,
     &ldap_auth::KIND,
     &hmac_auth::KIND,
@@ -88,6 +89,7 @@ pub const ALL: &[&PluginKind] = &[
     &forward_auth::KIND,
     &opa::KIND,
     &authz_keycloak::KIND,
+    &proxy_cache::KIND,
     &proxy_mirror::KIND,
     &proxy_rewrite::KIND,
     &workflow::KIND,

@@ -58,6 +58,7 @@ mod patterns;
 mod plan;
 mod plugins_live;
 mod protection;
+mod proxy_cache;
 mod proxy_protocol;
 mod redis_limits;
 mod registration;
