@@ -37,6 +37,7 @@ use crate::shared::config;
 pub(crate) const KIND: PluginKind =
     PluginKind::new(NAME, 2600, &[Phase::Rewrite, Phase::RequestBody, Phase::Access], Config::schema, build)
         .checked(check)
+        .authenticates_without_consumers()
         .documented(include_str!("multi_auth.rs"));
 
 attributes! {
@@ -55,12 +56,9 @@ struct MultiAuth {
 #[derive(Default)]
 struct Accepted(Option<usize>);
 
-/// Authentication plugins that have no consumers of their own.
-const WITHOUT_CONSUMERS: [&str; 1] = ["openid-connect"];
-
-/// The plugins that may be tried.
+/// The plugins that may be tried: all that authenticate, but for this one.
 static METHODS: LazyLock<Catalog> = LazyLock::new(|| {
-    let is_method = |kind: &&&PluginKind| kind.auth || WITHOUT_CONSUMERS.contains(&kind.name);
+    let is_method = |kind: &&&PluginKind| kind.auth && kind.name != NAME;
     let kinds = crate::ALL.iter().filter(is_method);
     Catalog::new(kinds.map(|kind| kind.info()).collect()).expect("the list of plugins names each once")
 });
@@ -141,7 +139,7 @@ impl MultiAuth {
                     let is_challenge = |name: &str| name.eq_ignore_ascii_case("WWW-Authenticate");
                     refusal.headers.extend(reply.headers.into_iter().filter(|(name, _)| is_challenge(name)));
                 }
-                Decision::Stream(_) => {}
+                Decision::Stream(_) | Decision::Stored(_) => {}
             }
         }
         Decision::Reply(Box::new(refusal))

@@ -223,7 +223,7 @@ fn missing_plugins_are_named() {
         &[
             "3: plugin_attr.log-rotate: warning: no plugin here reads it",
             "4: plugin_attr.prometheus.export_uri: warning: metrics are at",
-            "4: plugin_attr.prometheus.default_buckets: warning: metrics have",
+            "4: plugin_attr.prometheus.default_buckets: warning: buckets are",
         ],
     );
 }
