@@ -29,6 +29,7 @@ mod service_thread;
 pub mod services;
 pub mod state;
 pub mod stream;
+pub mod unfinished;
 pub mod upstream_ref;
 
 pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};
