@@ -14,6 +14,7 @@ use super::outbound::{
 };
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
+use super::side_thread::SideThread;
 use super::unfinished::UnfinishedWork;
 use crate::overload;
 use net::endpoint::KeepAlive;
@@ -32,6 +33,7 @@ pub struct Services {
     failures: AllCallFailures,
     unfinished: UnfinishedWork,
     scrapes: Arc<Scrapes>,
+    side: Arc<SideThread>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -47,6 +49,7 @@ impl Services {
             failures: AllCallFailures::default(),
             unfinished: UnfinishedWork::default(),
             scrapes: Arc::default(),
+            side: Arc::default(),
             thread: Mutex::default(),
         }
     }
@@ -66,6 +69,11 @@ impl Services {
     /// The metrics of the instance.
     pub fn scrapes(&self) -> &Arc<Scrapes> {
         &self.scrapes
+    }
+
+    /// The thread for work that would keep a worker for too long.
+    pub fn side_thread(&self) -> &Arc<SideThread> {
+        &self.side
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.
