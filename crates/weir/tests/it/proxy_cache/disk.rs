@@ -73,6 +73,9 @@ fn purged_entry_leaves_no_file() {
     let weir = cached(&origin);
     check(ask(&weir, "/", &[]), "MISS", "response 0");
     wait_for_hit(&weir, "/", "response 0");
+    let part = weir.client().request("GET", "/", &[("Range", "bytes=0-3")], b"");
+    assert_eq!((part.status, &*part.text()), (206, "resp"), "from the short body beside its open file");
+    check(ask(&weir, "/", &[]), "HIT", "response 0");
     assert_eq!(weir.client().request("PURGE", "/", &[], b"").status, 200);
     wait_until("the file is removed", || files(&folder(&weir)).is_empty());
     assert_eq!(weir.client().request("PURGE", "/", &[], b"").status, 404);
