@@ -161,8 +161,13 @@ pub(super) fn start(zone: &Arc<Zone>) {
             return;
         }
     }
+    // On a thread of its own, because a request must not wait behind it for a file.
     let loaded = Arc::downgrade(zone);
-    disk.read(move || load::load(&loaded));
+    let loading =
+        std::thread::Builder::new().name("cache-load".to_owned()).spawn(move || load::load(&loaded));
+    if let Err(error) = loading {
+        disk.failed("read its index", &error);
+    }
 }
 
 /// Makes the folder. One that others can write to is refused, because they could put responses there.

@@ -176,6 +176,23 @@ mod tests {
     }
 
     #[test]
+    fn schemes_never_share_a_key() {
+        let template = KeyTemplate::compile(&["$uri".to_owned()], true).unwrap();
+        let mut scene = Scene::new();
+        let mut exchange = scene.exchange(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        let key = |exchange: &Exchange, method| {
+            let mut key = Vec::new();
+            template.write(exchange, method, &mut key);
+            key
+        };
+        let plain = key(&exchange, Method::Get);
+        assert_eq!(plain, key(&exchange, Method::Head));
+        assert_ne!(plain, key(&exchange, Method::Post));
+        exchange.connection.scheme = exchange::exchange::Scheme::Https;
+        assert_ne!(plain, key(&exchange, Method::Get));
+    }
+
+    #[test]
     fn named_identity_replaces_isolation() {
         let group = |name: &str| key(&["$consumer_group_id", "$uri"], true, Some(name), "a", "/a", "");
         assert_eq!(group("anne"), group("bob"));

@@ -63,16 +63,24 @@ fn body_of(entry: &Entry, part: Range<u64>, opens_late: bool) -> Option<StoredBo
     if open.is_none() && !opens_late {
         return None;
     }
+    if let Some(body) = open.as_ref().and_then(|open| open.body.as_ref()) {
+        return Some(StoredBody::Whole(body.slice(part.start as usize..part.end as usize)));
+    }
     if let Some(open) = &open
         && length <= PIECE_BYTES as u64
     {
         let mut bytes = vec![0; length as usize];
-        if let Some(Ok(count)) = file.read_cached(open, part.start, &mut bytes)
+        if let Some(Ok(count)) = file.read_cached(&open.file, part.start, &mut bytes)
             && count == bytes.len()
         {
-            return Some(StoredBody::Whole(bytes.into()));
+            let bytes = Bytes::from(bytes);
+            if length == file.length() {
+                file.keep_body(&bytes);
+            }
+            return Some(StoredBody::Whole(bytes));
         }
     }
+    let open = open.map(|open| open.file);
     Some(StoredBody::Stream(Box::new(DiskBody::new(file.clone(), open, part))))
 }
 

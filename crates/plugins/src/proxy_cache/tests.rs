@@ -116,6 +116,27 @@ fn purge_outruns_a_response_under_way() {
 }
 
 #[test]
+fn refused_status_ends_the_wait_for_each_other() {
+    let mut scene = Scene::new();
+    let plugin = plugin(&scene, json!({}));
+    let answered = |scene: &mut Scene, status: u16| {
+        let mut exchange = scene.exchange(REQUEST);
+        assert_eq!(hit(&plugin, &mut exchange), None);
+        respond(&mut exchange, status, &[("Content-Length", "0")]);
+        assert!(plugin.upstream_response(&mut exchange, None).is_none());
+    };
+    let waits = |scene: &mut Scene| {
+        let (mut first, mut second) = (scene.exchange(REQUEST), scene.exchange(REQUEST));
+        assert!(matches!(plugin.access(&mut first), Flow::Continue));
+        matches!(plugin.access(&mut second), Flow::Wait(_))
+    };
+    answered(&mut scene, 503);
+    assert!(waits(&mut scene), "the next response may be another one");
+    answered(&mut scene, 302);
+    assert!(!waits(&mut scene));
+}
+
+#[test]
 fn conditions_do_not_reach_the_upstream() {
     let mut scene = Scene::new();
     let plugin = plugin(&scene, json!({}));

@@ -109,6 +109,7 @@ impl ProxyCache {
     fn store(&self, exchange: &mut Exchange, key: Arc<[u8]>) {
         let visit = exchange.state::<Visit>();
         let (leader, is_bypassed) = (visit.leader.take(), visit.status == Some(Status::Bypass));
+        let has_stale = visit.stale.is_some();
         let response = &exchange.response;
         let now_s = now_s(exchange);
         let has_end = has_end(response.status, response.version, &response.headers);
@@ -122,7 +123,12 @@ impl ProxyCache {
                 // A refusal by the response itself counts for the next requests too, unless this one was told to go past
                 // the cache: it may be that of a user, and the entry of all others stays.
                 let is_of_all = !is_bypassed && !is_refused;
-                if is_of_all && (is_too_long || judged.is_err_and(|refusal| refusal != Refusal::Status)) {
+                let marks = match judged {
+                    Ok(_) => is_too_long,
+                    Err(Refusal::Status) => !has_stale && is_lasting(response.status),
+                    Err(_) => true,
+                };
+                if is_of_all && marks {
                     self.zone.pass(&key, now_s);
                 }
                 if let Some(leader) = leader {
@@ -144,6 +150,12 @@ impl ProxyCache {
         let fill = Fill::new(destination, entry, self.body_bytes_max, expected, &shared, leader);
         exchange.tap_response(Box::new(fill));
     }
+}
+
+/// Whether the next response to the same request probably has this status as well. It has not if the status is about a
+/// range or a condition of one request, or about a moment.
+fn is_lasting(status: u16) -> bool {
+    status < 500 && !matches!(status, 206 | 304 | 408 | 412 | 416 | 425 | 429)
 }
 
 /// Whether the upstream could not be asked at all.

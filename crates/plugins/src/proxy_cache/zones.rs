@@ -103,17 +103,18 @@ impl Zones {
                 sample(text, name, &labels, zone.counters.total(status));
             }
         }
-        let sizes = |text: &mut String, name: &str, help: &str, value: fn((usize, u64, u64)) -> u64| {
-            header(text, name, "gauge", help);
-            for zone in self.used() {
-                sample(text, name, &[("zone", &zone.name)], value(zone.size()));
-            }
-        };
-        sizes(text, "weir_cache_entries", "Keys in a cache zone.", |(entries, ..)| entries as u64);
-        sizes(text, "weir_cache_bytes", "Bytes that the entries of a cache zone take.", |(_, bytes, _)| {
-            bytes
-        });
-        sizes(text, "weir_cache_capacity_bytes", "Most bytes of a cache zone.", |(.., most)| most);
+        header(text, "weir_cache_entries", "gauge", "Keys in a cache zone.");
+        self.sizes(text, "weir_cache_entries", |(entries, ..)| entries as u64);
+        header(text, "weir_cache_bytes", "gauge", "Bytes that the entries of a cache zone take.");
+        self.sizes(text, "weir_cache_bytes", |(_, bytes, _)| bytes);
+        header(text, "weir_cache_capacity_bytes", "gauge", "Most bytes of a cache zone.");
+        self.sizes(text, "weir_cache_capacity_bytes", |(.., most)| most);
         disk::write_metrics(self.used().filter_map(|zone| zone.disk.as_deref()), text);
+    }
+
+    fn sizes(&self, text: &mut String, name: &str, value: fn((usize, u64, u64)) -> u64) {
+        for zone in self.used() {
+            sample(text, name, &[("zone", &zone.name)], value(zone.size()));
+        }
     }
 }

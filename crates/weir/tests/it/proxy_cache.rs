@@ -306,6 +306,8 @@ fn configuration_is_checked_against_zones() {
         "cache_key variable $request_method unsupported",
     );
     assert_eq!(put(json!({"cache_strategy": "memory", "cache_zone": "small"})).0, 201);
+    assert_eq!(put(json!({"cache_zone": "to_come", "_meta": {"disable": true}})).0, 200);
+    refused(json!({"cache_zone": "to_come", "_meta": {"disable": false}}), "cache_zone to_come not found");
     let faulty =
         Weir::builder(BINARY).settings("proxy_cache: {zones: [{name: a, memory_size: 1x}]}\n").try_start();
     let faulty = faulty.err().map(|exited| exited.to_string()).unwrap_or_default();

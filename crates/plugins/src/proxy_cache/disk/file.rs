@@ -6,10 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::DiskStore;
+
+/// The longest body that is kept beside its open file: with [`super::OPEN_FILES_MAX`], 16 MiB for a zone.
+const KEPT_BODY_BYTES_MAX: usize = 32 * 1024;
 
 /// See the module.
 pub(in super::super) struct DiskFile {
@@ -18,9 +22,17 @@ pub(in super::super) struct DiskFile {
     /// Where the body begins.
     pub(super) body_offset: u64,
     pub(super) length: u64,
-    open: Mutex<Option<Arc<File>>>,
+    open: Mutex<Option<Opened>>,
     /// Whether it was read since the last look.
     was_used: AtomicBool,
+}
+
+/// An open file, and its body where that is short and was asked for: a hit then reads no file. Files that are open at the same
+/// time have a limit, and so have these bodies.
+#[derive(Clone)]
+pub(in super::super) struct Opened {
+    pub(in super::super) file: Arc<File>,
+    pub(in super::super) body: Option<Bytes>,
 }
 
 impl DiskFile {
@@ -40,7 +52,7 @@ impl DiskFile {
     }
 
     /// The open file; none if it has to be opened first.
-    pub(in super::super) fn opened(&self) -> Option<Arc<File>> {
+    pub(in super::super) fn opened(&self) -> Option<Opened> {
         let open = self.open.lock().clone();
         if open.is_some() && !self.was_used.load(Ordering::Relaxed) {
             self.was_used.store(true, Ordering::Relaxed);
@@ -50,8 +62,17 @@ impl DiskFile {
 
     /// Keeps `file` open.
     pub(super) fn keep_open(self: &Arc<Self>, file: Arc<File>) {
-        *self.open.lock() = Some(file);
+        *self.open.lock() = Some(Opened { file, body: None });
         self.store.note_open(self);
+    }
+
+    /// Keeps the whole `body` as long as the file is open, if it is short.
+    pub(in super::super) fn keep_body(&self, body: &Bytes) {
+        if body.len() <= KEPT_BODY_BYTES_MAX
+            && let Some(open) = &mut *self.open.lock()
+        {
+            open.body = Some(body.clone());
+        }
     }
 
     /// Whether it was read since the last call.
@@ -67,7 +88,7 @@ impl DiskFile {
     /// Opens the file. It waits for the disk.
     pub(super) fn open(self: &Arc<Self>) -> io::Result<Arc<File>> {
         if let Some(open) = self.opened() {
-            return Ok(open);
+            return Ok(open.file);
         }
         let file = File::open(&self.path)?;
         if file.metadata()?.len() != self.body_offset + self.length {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use testkit::{Origin, Reply, Weir, wait_until};
 
-use super::{ask, check, numbered, route};
+use super::{ask, check, metric, numbered, route};
 use crate::support::BINARY;
 
 const ON_DISK: &str = "disk";
@@ -46,15 +46,16 @@ fn entries_on_disk_survive_a_restart() {
         let body = request.path().repeat(40_000);
         Reply::with(200, &[("Cache-Control", "max-age=600"), ("Vary", "X-Kind")], body.as_bytes())
     });
-    let weir = cached(&origin);
+    let mut weir = cached(&origin);
     let body = "/long".repeat(40_000);
     check(ask(&weir, "/long", &[("X-Kind", "a")]), "MISS", &body);
     wait_until("the variant is on disk", || ask(&weir, "/long", &[("X-Kind", "a")]).0 == "HIT");
     check(ask(&weir, "/a", &[]), "MISS", &"/a".repeat(40_000));
     wait_for_hit(&weir, "/a", &"/a".repeat(40_000));
     let before = origin.requests().len();
+    weir.terminate();
+    weir.wait_for_exit();
     let weir = weir.restart();
-    // Without the route until the index is read, so that no request makes an entry anew.
     wait_until("the index is read", || {
         weir.stderr().iter().any(|line| line.contains("the index of the cache on disk was read"))
     });
@@ -72,6 +73,9 @@ fn purged_entry_leaves_no_file() {
     let weir = cached(&origin);
     check(ask(&weir, "/", &[]), "MISS", "response 0");
     wait_for_hit(&weir, "/", "response 0");
+    let part = weir.client().request("GET", "/", &[("Range", "bytes=0-3")], b"");
+    assert_eq!((part.status, &*part.text()), (206, "resp"), "from the short body beside its open file");
+    check(ask(&weir, "/", &[]), "HIT", "response 0");
     assert_eq!(weir.client().request("PURGE", "/", &[], b"").status, 200);
     wait_until("the file is removed", || files(&folder(&weir)).is_empty());
     assert_eq!(weir.client().request("PURGE", "/", &[], b"").status, 404);
@@ -111,6 +115,31 @@ fn vanished_file_is_a_miss() {
     }
     check(ask(&weir, "/", &[]), "MISS", "response 1");
     wait_for_hit(&weir, "/", "response 1");
+}
+
+#[test]
+fn failing_disk_lets_requests_pass() {
+    let long = "x".repeat(300_000);
+    let sent = long.clone();
+    let origin =
+        Origin::start(move |_| Reply::with(200, &[("Cache-Control", "max-age=600")], sent.as_bytes()));
+    let weir = cached(&origin);
+    check(ask(&weir, "/", &[]), "MISS", &long);
+    wait_for_hit(&weir, "/", &long);
+    let temporary = folder(&weir).join("tmp");
+    fs::remove_dir(&temporary).unwrap();
+    fs::write(&temporary, "no folder").unwrap();
+    for _ in 0..3 {
+        check(ask(&weir, "/other", &[]), "MISS", &long);
+    }
+    wait_until("the failures are counted", || {
+        metric(&weir, "weir_cache_disk_failures_total{zone=\"disk_cache_one\"}") >= 3
+    });
+    check(ask(&weir, "/", &[]), "HIT", &long);
+    fs::remove_file(&temporary).unwrap();
+    fs::create_dir(&temporary).unwrap();
+    check(ask(&weir, "/other", &[]), "MISS", &long);
+    wait_for_hit(&weir, "/other", &long);
 }
 
 #[test]

@@ -134,3 +134,18 @@ fn log_paths_follow_apisix() {
         ],
     );
 }
+
+#[test]
+fn zones_of_the_cache_are_taken_over() {
+    let text = "apisix:\n  proxy_cache:\n    cache_ttl: 5m\n    zones:\n      \
+                - {name: d, memory_size: 50m, disk_size: 1G, disk_path: cache/d, cache_levels: 1:2}\n      \
+                - {name: m, memory_size: 1m}\n";
+    let (settings, remarks, faults) = super::read("conf/config.yaml", text);
+    assert_eq!((remarks, faults), (Vec::<String>::new(), Vec::<String>::new()));
+    let [zones] = &settings[..] else { panic!("{settings:?}") };
+    assert!(zones.starts_with("proxy_cache") && zones.contains("../cache/d"), "{zones}");
+    super::refused(
+        "apisix:\n  proxy_cache:\n    zones: [{name: d, memory_size: 1}]\n",
+        &["2: apisix.proxy_cache: zones[0]: memory_size: is a size such as `50m`"],
+    );
+}
