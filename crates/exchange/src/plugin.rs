@@ -18,6 +18,7 @@
 pub mod batch;
 mod build;
 pub mod chain;
+pub mod events;
 mod kind;
 pub mod ordered;
 pub mod outbound;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
+use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
     Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
 };
@@ -27,6 +28,7 @@ pub struct Services {
     policy: Arc<OutboundPolicy>,
     tls: Arc<ClientIdentities>,
     queues: Queues,
+    events: PluginEvents,
     scrapes: Arc<Scrapes>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
@@ -40,6 +42,7 @@ impl Services {
             policy: Arc::new(policy),
             tls: Arc::default(),
             queues: Queues::default(),
+            events: PluginEvents::default(),
             scrapes: Arc::default(),
             thread: Mutex::default(),
         }
@@ -141,13 +144,19 @@ impl Services {
         }
     }
 
+    /// The counter of `event` in the plugin `plugin`, for the metrics.
+    pub fn event_counter(&self, plugin: &'static str, event: &'static str) -> EventCounter {
+        self.events.counter(plugin, event)
+    }
+
     /// Entries of all queues that are not yet delivered or given up.
     pub fn queued_entries(&self) -> usize {
         self.queues.held_entries()
     }
 
-    /// Appends the queues' counters in the Prometheus text format.
+    /// Appends the counters of the queues and of plugins in the Prometheus text format.
     pub fn write_metrics(&self, text: &mut String) {
         self.queues.write_metrics(text);
+        self.events.write_metrics(text);
     }
 }
