@@ -47,6 +47,7 @@ use crate::failure::Failure;
 use crate::grpc;
 use crate::local::Local;
 use crate::plugin::state::RequestStates;
+use crate::plugin::stored::BodyTap;
 use crate::plugin::upstream_ref::UpstreamRef;
 
 /// One request and its response.
@@ -166,6 +167,8 @@ pub struct Copies {
     pub request: Option<SharedCopy>,
     /// The response body as the client received it.
     pub response: Option<BodyCopy>,
+    /// Gets the bytes of the upstream's response body before plugins edit them.
+    pub tap: Option<Box<dyn BodyTap>>,
 }
 
 impl Exchange {
@@ -476,6 +479,29 @@ impl Exchange {
     pub fn note_response(&mut self, piece: &[u8]) {
         if let Some(copy) = &mut self.copies.response {
             copy.add(piece);
+        }
+    }
+
+    /// Gives the bytes of the upstream's response body to `tap`, from [`Plugin::upstream_response`](crate::plugin::Plugin::upstream_response).
+    pub fn tap_response(&mut self, tap: Box<dyn BodyTap>) {
+        self.copies.tap = Some(tap);
+    }
+
+    /// Notes a piece of the response body as it came from the upstream.
+    #[inline]
+    pub fn note_upstream_body(&mut self, piece: &[u8]) {
+        if let Some(tap) = &mut self.copies.tap
+            && !tap.piece(piece)
+        {
+            self.copies.tap = None;
+        }
+    }
+
+    /// Notes that the response body of the upstream is complete.
+    #[inline]
+    pub fn note_upstream_end(&mut self) {
+        if let Some(tap) = self.copies.tap.take() {
+            tap.end();
         }
     }
 

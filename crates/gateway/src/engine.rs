@@ -19,8 +19,8 @@ use watch::Watch;
 
 use crate::command::{self, CLOSE_GRACE_MS, Closing, Command, Handle, Queue};
 use crate::observe::access_log::AccessLog;
-use crate::observe::exposition;
 use crate::observe::log_writer::LogWriter;
+use crate::observe::{exposition, series_text};
 use crate::runtime::Runtime;
 use crate::upstream::{Upstream, protection};
 use exchange::observe::metrics::SharedSeries;
@@ -292,7 +292,7 @@ impl Engine {
     pub fn write_metrics(&self, text: &mut String) {
         exposition::write_status(self.workers.iter().map(|worker| &*worker.status), text);
         let series = self.series.lock().clone();
-        exposition::write_series(&series, text);
+        series_text::write_series(&series, text);
         let current = self.current();
         exposition::write_certificates(&current.sites, text);
         protection::metrics::write(current.upstreams.iter().map(|(_, upstream)| &**upstream), text);

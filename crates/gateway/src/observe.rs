@@ -9,4 +9,5 @@ pub mod grpc_counts;
 pub mod idle_counts;
 pub mod log_writer;
 pub mod retry_counts;
+pub mod series_text;
 pub mod status;

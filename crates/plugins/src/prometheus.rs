@@ -21,22 +21,30 @@
 //! for responses of the gateway because a node gave none, and `apisix` for all others. `request_type` is
 //! `traditional_http`, and the labels of models are empty.
 //!
-//! The metadata can leave labels empty, which lowers the number of series:
+//! The metadata can leave labels empty, which lowers the number of series, and add labels with variables, which raises
+//! it:
 //!
 //! ```json
 //! {
-//!   "disabled_labels": { "http_status": ["node", "consumer"], "http_latency": ["node"] }
+//!   "disabled_labels": { "http_status": ["node", "consumer"], "http_latency": ["node"] },
+//!   "extra_labels": { "http_status": [{ "tenant": "$http_x_tenant" }] }
 //! }
 //! ```
+//!
+//! The value of an added label is cut at 128 bytes. A variable that clients choose, as in this example, lets them make
+//! series until the limit of 20,000 for each worker is reached; further ones count under the route `other`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use exchange::Exchange;
+use exchange::observe::extra_labels::ExtraLabels;
 use exchange::observe::labels::{DisabledLabels, Label, LabelBy, LabelPolicy, LabelSet};
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::plugin::scrapes::{NoMetrics, Scrapes};
 use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginApi, PluginKind, Reply};
 use message::Method;
+use router::vars::Template;
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -45,6 +53,7 @@ use crate::shared::config;
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::Log], Config::schema, build)
     .with_metadata(metadata_schema)
+    .checked_metadata(|metadata| extra_labels(metadata).map(drop))
     .with_apis(&[PluginApi { method: Method::Get, path: "/apisix/prometheus/metrics" }])
     .prefers_route()
     .documented(include_str!("prometheus.rs"));
@@ -77,10 +86,29 @@ fn metadata_schema() -> Value {
             "items": { "type": "string" }
         });
     }
+    let added = || {
+        json!({
+            "type": "array",
+            "description": "The labels to add: each an object of one name and its value, such as `$upstream_addr`.",
+            "maxItems": EXTRA_LABELS_MAX,
+            "items": {
+                "type": "object",
+                "minProperties": 1,
+                "maxProperties": 1,
+                "additionalProperties": { "type": "string" }
+            }
+        })
+    };
     json!({
         "type": "object",
-        "title": "Labels that are left empty",
+        "title": "Labels that are left empty or added",
         "properties": {
+            "extra_labels": {
+                "type": "object",
+                "description": "Labels to add, by metric. APISIX has them in its `config.yaml`.",
+                "properties": { "http_status": added(), "http_latency": added(), "bandwidth": added() },
+                "additionalProperties": false
+            },
             "disabled_labels": {
                 "type": "object",
                 "description": "Labels to leave empty, by metric.",
@@ -92,6 +120,8 @@ fn metadata_schema() -> Value {
     })
 }
 
+/// Labels added to one metric; each multiplies the number of series.
+const EXTRA_LABELS_MAX: usize = 8;
 /// The labels that latency and bandwidth have besides `type`, which cannot be left empty.
 const COMMON_LABELS: &[&str] =
     &["route", "service", "consumer", "node", "request_type", "request_llm_model", "llm_model"];
@@ -112,6 +142,7 @@ const METRICS_OF_MODELS: &[&str] = &[
 /// The compiled plugin.
 struct Prometheus {
     policy: LabelPolicy,
+    extra: Option<ExtraLabels>,
     scrapes: Arc<Scrapes>,
 }
 
@@ -119,7 +150,45 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: Config = config::parse(config)?;
     let by = if config.prefer_name { LabelBy::Name } else { LabelBy::Id };
     let policy = LabelPolicy { by, disabled: disabled_labels(build.metadata) };
-    Ok(Arc::new(Prometheus { policy, scrapes: build.services.scrapes().clone() }))
+    let extra = build.metadata.map(extra_labels).transpose()?.filter(|extra| !extra.is_empty());
+    Ok(Arc::new(Prometheus { policy, extra, scrapes: build.services.scrapes().clone() }))
+}
+
+fn extra_labels(metadata: &Value) -> Result<ExtraLabels, String> {
+    let of = |metric: &str| -> Result<Vec<(Box<str>, Template)>, String> {
+        let written = metadata["extra_labels"][metric].as_array();
+        let labels = written.into_iter().flatten().filter_map(Value::as_object).flatten();
+        let compile = |(name, value): (&String, &Value)| {
+            let fault = |reason: &str| format!("extra_labels.{metric}: {name}: {reason}");
+            if !is_label_name(name) {
+                return Err(fault("a label has letters, digits and _, and no digit first"));
+            }
+            if ["code", "type", "le"].contains(&&**name) || Label::named(name).is_some() {
+                return Err(fault("the metric has a label of this name"));
+            }
+            let template = Template::compile(value.as_str().unwrap_or_default());
+            Ok((name.as_str().into(), template.map_err(|error| fault(&error.to_string()))?))
+        };
+        let labels: Vec<(Box<str>, Template)> = labels.map(compile).collect::<Result<_, String>>()?;
+        let names: BTreeSet<&str> = labels.iter().map(|(name, _)| &**name).collect();
+        if names.len() < labels.len() {
+            return Err(format!("extra_labels.{metric}: a label is written twice"));
+        }
+        Ok(labels)
+    };
+    Ok(ExtraLabels {
+        http_status: of("http_status")?,
+        http_latency: of("http_latency")?,
+        bandwidth: of("bandwidth")?,
+    })
+}
+
+/// As the text format allows, without the names that begin with two underscores, which Prometheus has for itself.
+fn is_label_name(name: &str) -> bool {
+    let is_first = |first: char| first == '_' || first.is_ascii_alphabetic();
+    name.starts_with(is_first)
+        && !name.starts_with("__")
+        && name.chars().all(|letter| letter == '_' || letter.is_ascii_alphanumeric())
 }
 
 fn disabled_labels(metadata: Option<&Value>) -> DisabledLabels {
@@ -137,7 +206,7 @@ fn disabled_labels(metadata: Option<&Value>) -> DisabledLabels {
 
 impl Plugin for Prometheus {
     fn log(&self, exchange: &Exchange) {
-        exchange.local().resource(WorkerMetrics::default).record(exchange, self.policy);
+        exchange.local().resource(WorkerMetrics::default).record(exchange, self.policy, self.extra.as_ref());
     }
 
     fn api<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
@@ -186,6 +255,21 @@ mod tests {
             assert_eq!(metadata(json!({"disabled_labels": labels})), good, "{labels}");
         }
         assert!(metadata(json!({})));
+        for (labels, good) in [
+            (json!([{"tenant": "$http_x_tenant"}, {"zone": "a"}]), true),
+            (json!([{"tenant": "$http_x_tenant", "zone": "a"}]), false),
+            (json!([{"te-nant": "a"}]), false),
+            (json!([{"__name": "a"}]), false),
+            (json!([{"route": "a"}]), false),
+            (json!([{"code": "a"}]), false),
+            (json!([{"a": "${b"}]), false),
+            (json!([{"a": "1"}, {"a": "2"}]), false),
+            (json!([{"a": 1}]), false),
+        ] {
+            let checked =
+                accepts(&KIND, SchemaType::Metadata, &json!({"extra_labels": {"http_status": labels}}));
+            assert_eq!(checked.is_ok(), good, "{labels}: {checked:?}");
+        }
     }
 
     /// The route and service labels, and the statuses, after these responses.
@@ -246,6 +330,32 @@ mod tests {
         let [series] = &series[..] else { panic!("one series, not {}", series.len()) };
         let counted: Vec<_> = series.statuses().collect();
         assert_eq!((&*series.labels.consumer, &counted[..]), ("", &[(200, ResponseSource::Gateway, 2)][..]));
+    }
+
+    #[test]
+    fn added_labels_keep_series_apart() {
+        let mut scene = Scene::new().with_route(route("r1"));
+        let metadata = json!({"extra_labels": {"http_status": [{"tenant": "$http_x_tenant"}], "bandwidth": [{"z": "1"}]}});
+        let plugin = scene.build_with(&KIND, &json!({}), Some(&metadata));
+        let long = "x".repeat(200);
+        for tenant in ["a", "b", "a", &long] {
+            let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Tenant: {tenant}\r\n\r\n");
+            let mut exchange = scene.exchange(head.as_bytes());
+            respond(&mut exchange, 200, &[]);
+            plugin.log(&exchange);
+        }
+        let exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let shared = exchange.local().resource(WorkerMetrics::default).shared();
+        let series = shared.lock();
+        let tenants: Vec<(&str, usize, u64)> = series
+            .iter()
+            .map(|one| {
+                let (name, value) = &one.labels.extra.http_status[0];
+                assert_eq!((&**name, &*one.labels.extra.bandwidth[0].1), ("tenant", "1"));
+                (&value[..1], value.len(), one.statuses().map(|(.., count)| count).sum())
+            })
+            .collect();
+        assert_eq!(tenants, [("a", 1, 2), ("b", 1, 1), ("x", 128, 1)]);
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Browser {
         self.ask("POST", &resolve(&page.url, &form.action), &fields, &body)
     }
 
-    /// Logs in at the provider whose page this is, and agrees to what it asks for; follows redirects up to the one to a URL
+    /// Logs in at the provider with this page, and agrees to what it asks for; follows redirects up to the one to a URL
     /// that begins with `back`, which is not asked for.
     pub fn log_in(&mut self, mut page: Page, user: &str, password: &str, back: &str) -> String {
         for _ in 0..FORMS_MAX {

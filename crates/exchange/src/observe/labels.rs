@@ -1,5 +1,7 @@
 //! The labels of the request metrics: their values for one series, how they are chosen, and which of them are left empty.
 
+use super::extra_labels::ExtraLabelValues;
+
 /// The labels of a series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Labels {
@@ -17,6 +19,8 @@ pub struct Labels {
     pub node: Box<str>,
     /// The labels that each metric leaves empty.
     pub disabled: DisabledLabels,
+    /// The labels that a user added, by metric.
+    pub extra: ExtraLabelValues,
 }
 
 impl Labels {

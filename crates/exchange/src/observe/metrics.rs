@@ -4,12 +4,14 @@
 
 use parking_lot::Mutex;
 use std::cell::RefCell;
+use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use stdx::hash::FastMap;
 
+use super::extra_labels::ExtraLabels;
 use super::histogram::{Histogram, bump};
 use super::labels::{LabelBy, LabelPolicy, Labels, ResponseSource};
 use crate::exchange::Exchange;
@@ -105,6 +107,16 @@ struct Local {
     /// By numbers that are valid within one generation.
     by_key: FastMap<Key, Arc<Series>>,
     by_labels: FastMap<Labels, Arc<Series>>,
+    /// For values of added labels.
+    buffer: Vec<u8>,
+}
+
+impl Local {
+    /// A number for the values of added labels. Its seed is secret, so that a client cannot choose values that collide.
+    fn key_of(&mut self, extra: &ExtraLabels, exchange: &Exchange) -> u64 {
+        extra.render(exchange, &mut self.buffer);
+        self.by_key.hasher().hash_one(&*self.buffer)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -113,6 +125,8 @@ struct Key {
     route: u32,
     consumer: usize,
     endpoint: u64,
+    /// The number of the values of added labels; 0 without any.
+    extra: u64,
 }
 
 impl WorkerMetrics {
@@ -121,24 +135,25 @@ impl WorkerMetrics {
         self.shared.clone()
     }
 
-    /// Counts an ended exchange.
-    pub fn record(&self, exchange: &Exchange, policy: LabelPolicy) {
+    /// Counts an ended exchange; `extra` are labels that a user added.
+    pub fn record(&self, exchange: &Exchange, policy: LabelPolicy, extra: Option<&ExtraLabels>) {
+        let mut local = self.local.borrow_mut();
         let last = exchange.attempts.last();
         let key = Key {
             policy,
             route: exchange.decision.route.unwrap_or(u32::MAX),
             consumer: exchange.consumer().map_or(0, |consumer| Arc::as_ptr(consumer) as usize),
             endpoint: last.map_or(u64::MAX, |attempt| attempt.endpoint_id),
+            extra: extra.map_or(0, |extra| local.key_of(extra, exchange)),
         };
-        let mut local = self.local.borrow_mut();
         if let Some(series) = local.by_key.get(&key) {
             return series.record(exchange);
         }
-        let series = self.series(
-            &mut local,
-            labels_of(exchange, policy, last.map(|attempt| attempt.address)),
-            exchange.route().map_or("", |route| &route.id),
-        );
+        let mut labels = labels_of(exchange, policy, last.map(|attempt| attempt.address));
+        if let Some(extra) = extra {
+            labels.extra = extra.values(exchange);
+        }
+        let series = self.series(&mut local, labels, exchange.route().map_or("", |route| &route.id));
         series.record(exchange);
         if local.by_key.len() < SERIES_MAX {
             local.by_key.insert(key, series);

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
+use super::call_failures::{AllCallFailures, CallFailures};
 use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
     Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
 };
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
+use super::side_thread::SideThread;
 use crate::overload;
 use net::endpoint::KeepAlive;
 use net::resolver::Resolver;
@@ -28,8 +30,10 @@ pub struct Services {
     policy: Arc<OutboundPolicy>,
     tls: Arc<ClientIdentities>,
     queues: Queues,
+    failures: AllCallFailures,
     events: PluginEvents,
     scrapes: Arc<Scrapes>,
+    side: Arc<SideThread>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -42,8 +46,10 @@ impl Services {
             policy: Arc::new(policy),
             tls: Arc::default(),
             queues: Queues::default(),
+            failures: AllCallFailures::default(),
             events: PluginEvents::default(),
             scrapes: Arc::default(),
+            side: Arc::default(),
             thread: Mutex::default(),
         }
     }
@@ -63,6 +69,11 @@ impl Services {
     /// The metrics of the instance.
     pub fn scrapes(&self) -> &Arc<Scrapes> {
         &self.scrapes
+    }
+
+    /// The thread for work that would keep a worker for too long.
+    pub fn side_thread(&self) -> &Arc<SideThread> {
+        &self.side
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.
@@ -127,6 +138,11 @@ impl Services {
         Ok(self.queues.add(settings, Box::new(sink), thread))
     }
 
+    /// The counter of requests for which a server that `plugin` asks has failed.
+    pub fn call_failures(&self, plugin: &'static str) -> CallFailures {
+        self.failures.of(plugin)
+    }
+
     /// Tells the queues that the end is near: from now on they hold nothing back.
     pub fn flush_now(&self) {
         self.queues.flush_now();
@@ -154,9 +170,10 @@ impl Services {
         self.queues.held_entries()
     }
 
-    /// Appends the counters of the queues and of plugins in the Prometheus text format.
+    /// Appends the counters of queues, failures and events in the Prometheus text format.
     pub fn write_metrics(&self, text: &mut String) {
         self.queues.write_metrics(text);
+        self.failures.write_metrics(text);
         self.events.write_metrics(text);
     }
 }

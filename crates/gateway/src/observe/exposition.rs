@@ -1,154 +1,17 @@
 //! Writes the counters in the Prometheus text format (0.0.4), under the contract's names (section 2.6). It runs on the
 //! scraper's thread, sums the workers' series and never stops a worker.
 
-use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::failures::Refusal;
 use super::status::Status;
 use crate::observe::idle_counts::IdleState;
 use exchange::failure::Cause;
-use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
-use exchange::observe::labels::{DisabledLabels, Label, LabelSet, Labels, ResponseSource};
-use exchange::observe::metrics::{Series, SharedSeries};
 use exchange::observe::upstream_tls;
 use exchange::overload::capacity::Shortage;
 use exchange::overload::retry_reason::RetryReason;
 use net::tls::server::SiteTable;
 use stdx::prometheus_text::{header, sample, scalar};
-
-#[derive(Default)]
-struct Totals {
-    statuses: BTreeMap<(u16, ResponseSource), u64>,
-    request: HistogramTotals,
-    upstream: HistogramTotals,
-    gateway: HistogramTotals,
-    ingress_bytes: u64,
-    egress_bytes: u64,
-}
-
-impl Totals {
-    fn add(&mut self, series: &Series) {
-        for (status, source, count) in series.statuses() {
-            *self.statuses.entry((status, source)).or_default() += count;
-        }
-        let add = |from: &Histogram, to: &mut HistogramTotals| from.add_to(to);
-        add(&series.request, &mut self.request);
-        add(&series.upstream, &mut self.upstream);
-        add(&series.gateway, &mut self.gateway);
-        self.ingress_bytes += series.ingress_bytes.load(Ordering::Relaxed);
-        self.egress_bytes += series.egress_bytes.load(Ordering::Relaxed);
-    }
-}
-
-/// Appends the request counters of all workers.
-pub fn write_series(workers: &[SharedSeries], text: &mut String) {
-    let mut series: Vec<Arc<Series>> = Vec::new();
-    for worker in workers {
-        // Locked while the pointers are copied; the worker takes the lock only for a series that it has not seen
-        // before.
-        series.extend(worker.lock().iter().cloned());
-    }
-    write_statuses(&merged(&series, |labels| labels.disabled.http_status), text);
-    write_bandwidth(&merged(&series, |labels| labels.disabled.bandwidth), text);
-    write_latency(&merged(&series, |labels| labels.disabled.http_latency), text);
-}
-
-/// The series of a metric, summed up where its disabled labels leave no difference.
-fn merged(
-    series: &[Arc<Series>],
-    disabled: impl Fn(&Labels) -> LabelSet,
-) -> BTreeMap<(Labels, LabelSet), Totals> {
-    let mut totals: BTreeMap<(Labels, LabelSet), Totals> = BTreeMap::new();
-    for one in series {
-        let set = disabled(&one.labels);
-        // The sets of other metrics are no difference here.
-        let labels = Labels { disabled: DisabledLabels::default(), ..one.labels.without(set) };
-        totals.entry((labels, set)).or_default().add(one);
-    }
-    totals
-}
-
-fn write_statuses(totals: &BTreeMap<(Labels, LabelSet), Totals>, text: &mut String) {
-    header(text, "apisix_http_status", "counter", "Requests by status, route, service, consumer and node.");
-    for ((labels, disabled), totals) in totals {
-        let hides_source = disabled.has(Label::ResponseSource);
-        let mut by_source: BTreeMap<(u16, &str), u64> = BTreeMap::new();
-        for ((status, source), count) in &totals.statuses {
-            let source = if hides_source { "" } else { source.name() };
-            *by_source.entry((*status, source)).or_default() += count;
-        }
-        for ((status, source), count) in by_source {
-            let request_type = request_type(*disabled);
-            let labels: [(&str, &dyn Display); 11] = [
-                ("code", &status),
-                ("route", &labels.route),
-                ("matched_uri", &labels.matched_uri),
-                ("matched_host", &labels.matched_host),
-                ("service", &labels.service),
-                ("consumer", &labels.consumer),
-                ("node", &labels.node),
-                ("request_type", &request_type),
-                ("request_llm_model", &""),
-                ("llm_model", &""),
-                ("response_source", &source),
-            ];
-            sample(text, "apisix_http_status", &labels, count);
-        }
-    }
-}
-
-fn write_bandwidth(totals: &BTreeMap<(Labels, LabelSet), Totals>, text: &mut String) {
-    header(text, "apisix_bandwidth", "counter", "Bytes received from and sent to clients.");
-    for ((labels, disabled), totals) in totals {
-        for (kind, bytes) in [("ingress", totals.ingress_bytes), ("egress", totals.egress_bytes)] {
-            sample(text, "apisix_bandwidth", &common(&kind, labels, &request_type(*disabled)), bytes);
-        }
-    }
-}
-
-fn write_latency(totals: &BTreeMap<(Labels, LabelSet), Totals>, text: &mut String) {
-    header(
-        text,
-        "apisix_http_latency",
-        "histogram",
-        "Milliseconds of a request in all, at nodes, and in the gateway.",
-    );
-    for ((labels, disabled), totals) in totals {
-        for (kind, histogram) in
-            [("request", &totals.request), ("upstream", &totals.upstream), ("apisix", &totals.gateway)]
-        {
-            write_histogram(text, &common(&kind, labels, &request_type(*disabled)), histogram);
-        }
-    }
-}
-
-/// The kind of all requests that pass here: there are no calls of models.
-fn request_type(disabled: LabelSet) -> &'static str {
-    if disabled.has(Label::RequestType) { "" } else { "traditional_http" }
-}
-
-fn write_histogram(text: &mut String, common: &CommonLabels<'_>, totals: &HistogramTotals) {
-    let count: u64 = totals.counts.iter().sum();
-    if count == 0 {
-        return;
-    }
-    let mut bucket = |bound: &dyn Display, below: u64| {
-        let [kind, route, service, consumer, node, request_type, asked, model] = *common;
-        let labels = [kind, route, service, consumer, node, request_type, asked, model, ("le", bound)];
-        sample(text, "apisix_http_latency_bucket", &labels, below);
-    };
-    let mut below = 0;
-    for (bound, samples) in BOUNDS_MS.iter().zip(&totals.counts) {
-        below += samples;
-        bucket(bound, below);
-    }
-    bucket(&"+Inf", count);
-    sample(text, "apisix_http_latency_sum", common, totals.sum_us as f64 / 1_000.0);
-    sample(text, "apisix_http_latency_count", common, count);
-}
 
 /// Appends the counters that every worker keeps, whether or not the `prometheus` plugin is used.
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
@@ -355,21 +218,4 @@ fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
             sample(text, name, &[("limit", &limit), ("state", &state)], count);
         }
     }
-}
-
-/// The labels of the metrics with a `type`.
-type CommonLabels<'a> = [(&'static str, &'a dyn Display); 8];
-
-/// The labels that every metric of a series has after `type`.
-fn common<'a>(kind: &'a dyn Display, labels: &'a Labels, request_type: &'a &'static str) -> CommonLabels<'a> {
-    [
-        ("type", kind),
-        ("route", &labels.route),
-        ("service", &labels.service),
-        ("consumer", &labels.consumer),
-        ("node", &labels.node),
-        ("request_type", request_type),
-        ("request_llm_model", &""),
-        ("llm_model", &""),
-    ]
 }

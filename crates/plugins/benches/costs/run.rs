@@ -198,13 +198,14 @@ fn once(bench: &Bench, exchange: &mut Exchange) -> End {
         let decision = match flow {
             Flow::Continue => continue,
             Flow::Reply(reply) => return End::Replies(reply.status),
-            Flow::Stream(reply) => return End::Replies(reply.head.status),
             Flow::Wait(future) => pin!(future).poll(&mut Context::from_waker(Waker::noop())),
+            // Replies with a body that comes from elsewhere.
+            _ => return End::Replies(200),
         };
         match decision {
             Poll::Ready(Decision::Continue) => {}
             Poll::Ready(Decision::Reply(reply)) => return End::Replies(reply.status),
-            Poll::Ready(Decision::Stream(reply)) => return End::Replies(reply.head.status),
+            Poll::Ready(_) => return End::Replies(200),
             Poll::Pending => return End::Waits,
         }
     }

@@ -172,13 +172,17 @@ fn limits_of_batches_follow_the_metadata() {
 fn protected_metrics_are_served_by_a_route() {
     let stage = Stage::new(&[]);
     stage.route("a", "/a", json!({"prometheus": {}}));
+    let metadata = json!({
+        "disabled_labels": {"http_status": ["matched_uri"]}, "extra_labels": {"http_status": [{"at": "$uri"}]}
+    });
+    stage.weir.put("plugin_metadata/prometheus", metadata);
     let plugins = json!({"public-api": {"uri": "/apisix/prometheus/metrics"}, "key-auth": {}});
     stage.weir.put("routes/metrics", json!({"uri": "/m", "plugins": plugins}));
     stage.weir.put("consumers", json!({"username": "jack"}));
     stage.weir.put("consumers/jack/credentials/k", json!({"plugins": {"key-auth": {"key": "jack-key"}}}));
     assert_eq!(stage.weir.get("/a").status, 200);
     assert_eq!(stage.weir.get("/m").status, 401);
-    let line = "apisix_http_status{code=\"200\",route=\"a\",matched_uri=\"/a\"";
+    let line = "apisix_http_status{code=\"200\",route=\"a\",matched_uri=\"\"";
     wait_until("the request is counted", || {
         let response = stage.weir.client().request("GET", "/m", &[("apikey", "jack-key")], b"");
         assert_eq!(response.status, 200, "{}", response.text());
@@ -186,7 +190,7 @@ fn protected_metrics_are_served_by_a_route() {
         response
             .text()
             .lines()
-            .any(|found| found.starts_with(line) && found.contains("response_source=\"upstream\""))
+            .any(|found| found.starts_with(line) && found.contains("response_source=\"upstream\",at=\"/a\"}"))
     });
 }
 
@@ -216,4 +220,15 @@ fn request_validation_refuses_with_its_own_status() {
     assert_eq!(post(&good, "{ \"a\": \"x\", \"a\": 1 }").0, 200);
     assert_eq!(stage.origin.last_request().body, b"{\"a\":1}");
     assert_eq!(stage.origin.requests().len(), 1);
+    stage.route("large", "/large", json!({"request-validation": {"body_schema": schema}}));
+    let large = |value: &str| {
+        let body = format!("{{\"pad\":\"{}\",\"a\":{value}}}", "x".repeat(300_000));
+        let response = stage.weir.client().request("POST", "/large", &[], body.as_bytes());
+        (response.status, stage.origin.requests().len())
+    };
+    assert_eq!(
+        (large("\"no\""), large("1")),
+        ((400, 1), (200, 2)),
+        "large bodies are checked on another thread"
+    );
 }

@@ -2,7 +2,7 @@
 //! it. Reads no file.
 
 use super::draft::{Draft, Spot};
-use super::{admin, deployment, discovery, health_checks, listeners, logs, plugins, proxy_protocol};
+use super::{admin, cache, deployment, discovery, health_checks, listeners, logs, plugins, proxy_protocol};
 
 /// A key and its effect.
 pub(super) struct Key {
@@ -70,7 +70,7 @@ pub(super) const KEYS: &[Key] = &[
     key("apisix.resolver_timeout", Time("dns_timeout_ms"), ""),
     key("apisix.enable_resolv_search_opt", Setting("dns_search"), ""),
     key("apisix.data_encryption", Honour(deployment::data_encryption), "`encryption_keyring`; with etcd and nothing written, APISIX's published keys, told"),
-    key("apisix.proxy_cache", Ignore, "no plugin keeps a cache yet"),
+    key("apisix.proxy_cache", Honour(cache::zones), "`proxy_cache`"),
     key("apisix.disable_upstream_healthcheck", Honour(health_checks::disable), "`upstream_health_checks: false`"),
     key("apisix.extra_lua_path", Same(""), "there is no Lua"),
     key("apisix.extra_lua_cpath", Same(""), "there is no Lua"),
@@ -143,12 +143,13 @@ pub(super) const KEYS: &[Key] = &[
 
     key("plugins", Honour(plugins::list), "`plugins`, those that are built in"),
     key("stream_plugins", Ignore, "layer 4 is not served yet"),
+    key("plugin_attr.batch-requests.uri", Same("/apisix/batch-requests"), "the endpoint is at /apisix/batch-requests"),
     key("plugin_attr.prometheus.export_addr", Honour(listeners::metrics), "`metrics`"),
     key("plugin_attr.prometheus.enable_export_server", Honour(listeners::enable_export_server), "`false`: `metrics: off`"),
     key("plugin_attr.prometheus.export_uri", Same("/apisix/prometheus/metrics"), "metrics are at /apisix/prometheus/metrics and /metrics"),
     key("plugin_attr.prometheus.metric_prefix", Same("apisix_"), "names begin with apisix_"),
     key("plugin_attr.prometheus.refresh_interval", Moot, "figures are those of the moment they are asked for"),
-    key("plugin_attr.prometheus.*", Ignore, "metrics have the labels and buckets they have"),
+    key("plugin_attr.prometheus.*", Ignore, "buckets are those of APISIX; labels are added by `extra_labels` of the metadata `prometheus`"),
     key("plugin_attr.*", Ignore, "no plugin here reads it"),
     key("discovery", Honour(discovery::blocks), "`discovery`; registries that are not there yet are skipped"),
     key("graphql.max_size", Honour(plugins::body_limit), "`max_matched_body_bytes`, the larger of this and `apisix.max_post_args_readable_size`"),
