@@ -344,8 +344,9 @@ impl Exchange {
         left.is_some()
     }
 
-    /// Keeps instances of the plugin `name` in the chains of this request from running in later phases; one that runs inside
-    /// another plugin is not concerned. Of two plugins that are named so the last one is skipped.
+    /// Keeps instances of the plugin `name` in the chains of this request from running in phases of the request from here
+    /// on. Their response and log phases run, because an instance may have run before. One that runs inside another plugin
+    /// is not concerned. Of two plugins that are named so the last one is skipped.
     pub fn skip_plugin(&mut self, name: &'static str) {
         self.decision.skipped_plugin = Some(name);
     }

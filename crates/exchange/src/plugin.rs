@@ -20,6 +20,7 @@ pub mod batch;
 mod build;
 pub mod call_failures;
 pub mod chain;
+pub mod events;
 mod kind;
 pub mod ordered;
 pub mod outbound;

@@ -25,7 +25,8 @@
 //!
 //! The counters are shared by all workers and survive configuration changes. They are held for up to 16,384 hosts and
 //! paths that fail on each route; beyond that the one that failed longest ago is forgotten. The error log has a line
-//! when requests begin to be answered, at most one a second for each instance.
+//! when requests begin to be answered, at most one a second for each instance; the metric `weir_plugin_events_total`
+//! counts these times (`opened`) and the requests (`answered`).
 //!
 //! To leave a whole upstream or a node alone, by more conditions and with a limited number of probes, use
 //! `circuit_breaker` and `outlier_ejection` of the [upstream](../guide/protecting-upstreams.md) instead.
@@ -33,10 +34,12 @@
 mod breakers;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use exchange::Exchange;
 use exchange::failure::Cause;
 use exchange::observe::pace::Pace;
+use exchange::plugin::events::EventCounter;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use message::Headers;
 use router::vars::Template;
@@ -115,6 +118,8 @@ struct ApiBreaker {
     healthy: Box<[u16]>,
     rules: Rules,
     breakers: Arc<Breakers>,
+    opened: EventCounter,
+    answered: EventCounter,
     pace: Pace,
 }
 
@@ -144,6 +149,8 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
             max_break_ms: config.max_breaker_sec.saturating_mul(1_000),
         },
         breakers: build.states.keep(&format!("api-breaker/{}", build.owner), Breakers::new),
+        opened: build.services.event_counter(KIND.name, "opened"),
+        answered: build.services.event_counter(KIND.name, "answered"),
         pace: Pace::every_ms(LOG_INTERVAL_MS),
     }))
 }
@@ -167,6 +174,7 @@ impl Plugin for ApiBreaker {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let now_ms = exchange.local().now_ms();
         if self.breakers.is_open(exchange.host(), exchange.path(), &self.rules, now_ms) {
+            self.answered.fetch_add(1, Ordering::Relaxed);
             return Flow::reply(self.reply(exchange));
         }
         Flow::Continue
@@ -179,6 +187,7 @@ impl Plugin for ApiBreaker {
         if self.unhealthy.contains(&status) {
             let now_ms = exchange.local().now_ms();
             let Some(break_ms) = self.breakers.note_failure(host, path, &self.rules, now_ms) else { return };
+            self.opened.fetch_add(1, Ordering::Relaxed);
             if let Some(breaks) = self.pace.add(1, now_ms) {
                 let path = String::from_utf8_lossy(path);
                 tracing::warn!(status, %path, break_ms, breaks, "api-breaker answers in place of the upstream");

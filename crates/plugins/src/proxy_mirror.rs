@@ -23,15 +23,18 @@
 //!
 //! **Limits.** A copy may take 5 seconds to connect and 60 in all. At most 256 copies of an instance, and on a worker
 //! copies with 32 MiB of bodies, are under way; further ones are dropped. The error log reports copies that were dropped
-//! or failed, with their number, in one line a second at most for each instance.
+//! or failed, with their number, in one line a second at most for each instance; the metric `weir_plugin_events_total`
+//! counts them (`lost`) and those that were sent (`copied`).
 
 mod in_flight;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use exchange::Exchange;
 use exchange::Local;
 use exchange::observe::pace::Pace;
+use exchange::plugin::events::EventCounter;
 use exchange::plugin::outbound::{
     CopiedLine, Destination, OutboundCause, OutboundLimits, OutboundRequest, OutboundTls, check_uri,
 };
@@ -90,6 +93,8 @@ struct ProxyMirror {
 struct Mirror {
     destination: Destination,
     copies: Arc<Copies>,
+    copied: EventCounter,
+    lost: EventCounter,
     pace: Pace,
 }
 
@@ -123,6 +128,8 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         mirror: Arc::new(Mirror {
             destination,
             copies: Arc::default(),
+            copied: build.services.event_counter(KIND.name, "copied"),
+            lost: build.services.event_counter(KIND.name, "lost"),
             pace: Pace::every_ms(LOG_INTERVAL_MS),
         }),
     }))
@@ -167,7 +174,9 @@ impl ProxyMirror {
                 Ok(_)
                 | Err(exchange::plugin::outbound::OutboundError {
                     cause: OutboundCause::BodyTooLarge, ..
-                }) => {}
+                }) => {
+                    mirror.copied.fetch_add(1, Ordering::Relaxed);
+                }
                 Err(error) => mirror.report(&local, &error),
             }
         });
@@ -176,6 +185,7 @@ impl ProxyMirror {
 
 impl Mirror {
     fn report(&self, local: &Local, reason: &dyn std::fmt::Display) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
         if let Some(requests) = self.pace.add(1, local.now_ms()) {
             tracing::warn!(%reason, requests, host = self.destination.uri(), "proxy-mirror lost copies of requests");
         }

@@ -36,9 +36,11 @@
 //! upstream, at most once a second for each instance.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
+use exchange::plugin::events::EventCounter;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, UpstreamRef};
 use model::check;
 use model::{Catalog, Id, Kind, schema};
@@ -140,6 +142,7 @@ impl Attribute for OwnUpstream {
 /// The compiled plugin.
 struct TrafficSplit {
     rules: Box<[Rule]>,
+    missing: EventCounter,
     pace: Pace,
 }
 
@@ -213,6 +216,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     });
     Ok(Arc::new(TrafficSplit {
         rules: rules.collect::<Result<_, String>>()?,
+        missing: build.services.event_counter(KIND.name, "missing_upstream"),
         pace: Pace::every_ms(LOG_INTERVAL_MS),
     }))
 }
@@ -228,6 +232,7 @@ impl Plugin for TrafficSplit {
         for rule in &self.rules {
             // As in APISIX, a rule that cannot be carried out is a fault for each request that comes to it.
             if let Some(missing) = rule.named.iter().find(|upstream| !exchange.has_upstream(upstream)) {
+                self.missing.fetch_add(1, Ordering::Relaxed);
                 if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
                     tracing::error!(upstream = ?missing, requests, "traffic-split: failed to find upstream by id");
                 }

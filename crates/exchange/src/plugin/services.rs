@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::call_failures::{AllCallFailures, CallFailures};
+use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
     Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
 };
@@ -32,6 +33,7 @@ pub struct Services {
     queues: Queues,
     failures: AllCallFailures,
     unfinished: UnfinishedWork,
+    events: PluginEvents,
     scrapes: Arc<Scrapes>,
     side: Arc<SideThread>,
     /// Started with the first queue: a gateway without one has no such thread.
@@ -48,6 +50,7 @@ impl Services {
             queues: Queues::default(),
             failures: AllCallFailures::default(),
             unfinished: UnfinishedWork::default(),
+            events: PluginEvents::default(),
             scrapes: Arc::default(),
             side: Arc::default(),
             thread: Mutex::default(),
@@ -171,14 +174,20 @@ impl Services {
         }
     }
 
+    /// The counter of `event` in the plugin `plugin`, for the metrics.
+    pub fn event_counter(&self, plugin: &'static str, event: &'static str) -> EventCounter {
+        self.events.counter(plugin, event)
+    }
+
     /// Entries of all queues that are not yet delivered or given up.
     pub fn queued_entries(&self) -> usize {
         self.queues.held_entries()
     }
 
-    /// Appends the counters of queues and failures in the Prometheus text format.
+    /// Appends the counters of queues, failures and events in the Prometheus text format.
     pub fn write_metrics(&self, text: &mut String) {
         self.queues.write_metrics(text);
         self.failures.write_metrics(text);
+        self.events.write_metrics(text);
     }
 }

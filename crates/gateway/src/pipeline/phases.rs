@@ -289,7 +289,7 @@ fn enter(
     instance: &Instance,
     exchange: &mut Exchange,
 ) -> bool {
-    if chains.gives_way(chain, instance) || exchange.skips(instance.name) || !instance.applies(exchange) {
+    if chains.gives_way(chain, instance) || !instance.applies(exchange) {
         return false;
     }
     exchange.instance.set(instance.number);

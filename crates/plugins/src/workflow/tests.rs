@@ -12,7 +12,7 @@ fn limit(count: u64) -> Value {
     json!({ "count": count, "time_window": 3_600, "rejected_code": 429 })
 }
 
-/// What the check of the Admin API says of these rules.
+/// The refusal of these rules by the check of the Admin API; none if they are accepted.
 fn refusal(rules: Value) -> Option<String> {
     let catalog = Catalog::new(vec![KIND.info()]).unwrap();
     let checked = catalog.get("workflow").unwrap().check(

@@ -238,6 +238,11 @@ fn dead_mirror_neither_delays_nor_fails_requests() {
     };
     wait_until("the log tells of copies over the limit", || has_line("too many copies are under way"));
     wait_until("the log tells of the dead mirror", || has_line("outbound_connect_failed"));
+    // 300 requests less the 256 that may be under way, and three to the dead one.
+    wait_until("the metrics count 47 lost copies", || {
+        let page = Client::connect(weir.address("metrics")).get("/apisix/prometheus/metrics").text();
+        page.contains("weir_plugin_events_total{plugin=\"proxy-mirror\",event=\"lost\"} 47\n")
+    });
     assert!(silent.connections() <= 256, "{}", silent.connections());
     done.set();
 }
