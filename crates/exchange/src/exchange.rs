@@ -47,6 +47,7 @@ use crate::failure::Failure;
 use crate::grpc;
 use crate::local::Local;
 use crate::plugin::state::RequestStates;
+use crate::plugin::stored::BodyTap;
 use crate::plugin::upstream_ref::UpstreamRef;
 
 /// One request and its response.
@@ -166,6 +167,8 @@ pub struct Copies {
     pub request: Option<SharedCopy>,
     /// The response body as the client received it.
     pub response: Option<BodyCopy>,
+    /// Gets the bytes of the upstream's response body before plugins edit them.
+    pub tap: Option<Box<dyn BodyTap>>,
 }
 
 impl Exchange {
@@ -445,6 +448,15 @@ impl Exchange {
         }
     }
 
+    /// Calls `read` with the request body, if it is known whole: it was read before an endpoint was selected, or was sent on
+    /// to its end and a plugin asked for a copy at least as long.
+    pub fn read_whole_request_body<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        match (self.body.whole(), &self.copies.request) {
+            (Some(body), _) => Some(read(body)),
+            (None, copy) => copy.as_ref()?.whole(read),
+        }
+    }
+
     /// The copy of the request body that a plugin asked for, where it was not read whole.
     fn copied_request_body(&self) -> Option<Vec<u8>> {
         self.copies.request.as_ref()?.read(<[u8]>::to_vec)
@@ -466,6 +478,29 @@ impl Exchange {
     pub fn note_response(&mut self, piece: &[u8]) {
         if let Some(copy) = &mut self.copies.response {
             copy.add(piece);
+        }
+    }
+
+    /// Gives the bytes of the upstream's response body to `tap`, from [`Plugin::upstream_response`](crate::plugin::Plugin::upstream_response).
+    pub fn tap_response(&mut self, tap: Box<dyn BodyTap>) {
+        self.copies.tap = Some(tap);
+    }
+
+    /// Notes a piece of the response body as it came from the upstream.
+    #[inline]
+    pub fn note_upstream_body(&mut self, piece: &[u8]) {
+        if let Some(tap) = &mut self.copies.tap
+            && !tap.piece(piece)
+        {
+            self.copies.tap = None;
+        }
+    }
+
+    /// Notes that the response body of the upstream is complete.
+    #[inline]
+    pub fn note_upstream_end(&mut self) {
+        if let Some(tap) = self.copies.tap.take() {
+            tap.end();
         }
     }
 

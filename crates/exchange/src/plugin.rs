@@ -8,6 +8,7 @@
 //!   before_proxy just before an endpoint is selected
 //!   before_attempt each time
 //!   … the endpoint answers, or a plugin did, or the gateway failed …
+//!   upstream_response, where an endpoint answered or could not
 //!   response_head, response_body, response_trailers
 //!   log          after the last byte
 //! ```
@@ -17,6 +18,7 @@
 
 pub mod batch;
 mod build;
+pub mod call_failures;
 pub mod chain;
 mod kind;
 pub mod ordered;
@@ -28,6 +30,7 @@ mod service_thread;
 pub mod services;
 pub mod side_thread;
 pub mod state;
+pub mod stored;
 pub mod stream;
 pub mod upstream_ref;
 
@@ -38,4 +41,5 @@ pub use phase::{
     Portion, Step,
 };
 pub use reply::{Reply, ReplyStream, StreamedReply};
+pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;

@@ -314,6 +314,7 @@ pub fn decide(flow: Flow<'_>) -> Option<Reply> {
         Flow::Continue => Decision::Continue,
         Flow::Reply(reply) => Decision::Reply(reply),
         Flow::Stream(reply) => Decision::Stream(reply),
+        Flow::Stored(reply) => Decision::Stored(reply),
         Flow::Wait(future) => match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(decision) => decision,
             Poll::Pending => panic!("the plugin waits for something this test does not provide"),
@@ -323,6 +324,7 @@ pub fn decide(flow: Flow<'_>) -> Option<Reply> {
         Decision::Continue => None,
         Decision::Reply(reply) => Some(*reply),
         Decision::Stream(reply) => Some(reply.head),
+        Decision::Stored(_) => panic!("a stored response is no local reply"),
     }
 }
 

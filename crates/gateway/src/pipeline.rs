@@ -29,6 +29,7 @@ mod respond;
 mod retries;
 mod retry;
 mod run;
+mod stored_reply;
 mod stream_reply;
 mod target;
 mod turn;
@@ -49,6 +50,7 @@ use exchange::Exchange;
 use exchange::client_address::ClientAddress;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
+use exchange::plugin::Phase;
 use exchange::plugin::chain::Chain;
 
 use phases::{Chains, LocalReply};
@@ -85,11 +87,33 @@ pub(crate) fn run<'a, S: DownstreamStream>(
         let outcome = match serve(&run, exchange, server, &mut chains).await {
             Ok(outcome) => outcome,
             // In a pooled box, because few requests need this state and it would enlarge the state of all others.
-            Err(failure) => PooledBox::pin(respond::fail(&run, exchange, server, &chains, failure)).await,
+            Err(failure) => PooledBox::pin(failed(&run, exchange, server, &chains, failure)).await,
         };
         let merged = chains.into_merged();
         Served { outcome, log: LogChains { generation, merged } }
     }
+}
+
+/// Answers a request that failed: with a stored response if a plugin has one for this failure, otherwise with the failure.
+async fn failed<S: DownstreamStream>(
+    run: &Run<'_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    failure: Failure,
+) -> Outcome {
+    // Bytes that a cut response has brought are of no use to a plugin that wants all of them.
+    exchange.copies.tap = None;
+    if chains.has(Phase::UpstreamResponse)
+        && !server.progress().has_started
+        && let Some(stored) = phases::upstream_response(run.context, chains, exchange, Some(&failure))
+    {
+        return match stored_reply::send(run, exchange, server, chains, *stored).await {
+            Ok(()) => Outcome::Done,
+            Err(failure) => respond::fail(run, exchange, server, chains, failure).await,
+        };
+    }
+    respond::fail(run, exchange, server, chains, failure).await
 }
 
 /// Serves the request; an error has not been answered yet, and its response passes through `chains`.
@@ -132,6 +156,10 @@ fn serve<'a, 'r, S: DownstreamStream>(
                 }
                 Some(LocalReply::Stream(reply)) => {
                     PooledBox::pin(stream_reply::send(run, exchange, server, chains, *reply)).await?;
+                    return Ok(Outcome::Done);
+                }
+                Some(LocalReply::Stored(reply)) => {
+                    PooledBox::pin(stored_reply::send(run, exchange, server, chains, *reply)).await?;
                     return Ok(Outcome::Done);
                 }
             }

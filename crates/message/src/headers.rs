@@ -49,6 +49,13 @@ impl Headers {
         self.tail = 0;
     }
 
+    /// Makes this list the same as `other` and keeps its memory.
+    pub fn copy_from(&mut self, other: &Headers) {
+        self.bytes.clone_from(&other.bytes);
+        self.fields.clone_from(&other.fields);
+        (self.seen, self.live, self.tail) = (other.seen, other.live, other.tail);
+    }
+
     /// Bytes of heap memory.
     pub fn memory(&self) -> usize {
         self.bytes.capacity() + self.fields.capacity() * size_of::<Field>()

@@ -104,10 +104,13 @@ attributes! {
     }
 }
 
+/// Fields of the response in place of the upstream's: names, and values with variables.
+type ReplyFields = Box<[(Box<str>, Template)]>;
+
 /// The compiled plugin.
 struct ApiBreaker {
     reply: Reply,
-    headers: Box<[(Box<str>, Template)]>,
+    headers: ReplyFields,
     unhealthy: Box<[u16]>,
     healthy: Box<[u16]>,
     rules: Rules,
@@ -116,7 +119,7 @@ struct ApiBreaker {
 }
 
 /// The fields of the response; none without a body.
-fn headers(config: &Config) -> Result<Box<[(Box<str>, Template)]>, String> {
+fn headers(config: &Config) -> Result<ReplyFields, String> {
     let compile = |header: &WrittenHeader| {
         let value = fields::text(&Value::from(header.value.as_str()))?;
         let value = Template::compile(&value).map_err(|error| format!("break_response_headers: {error}"))?;

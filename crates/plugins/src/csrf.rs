@@ -15,10 +15,12 @@
 //! have the token in the cookie and, with the same text, in the field `name`, `expires` seconds after it was made at most; 0 or
 //! less means without end. Otherwise it is answered with 401 and the reason as `{"error_msg": "…"}`. A request with two such
 //! cookies or fields is refused.
+//! Without an end the cookie lasts as long as the browser runs.
 //!
 //! The token is base64 of a JSON object with `random`, `expires` (the time it was made, in seconds) and `sign`, the SHA-256 of
 //! both with `key`. It has the form that APISIX makes, so that both accept each other's tokens.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -96,10 +98,12 @@ impl Plugin for Csrf {
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         let now_s = now_s(exchange);
-        let until = now_s.saturating_add_signed(self.expires_s);
-        let mut date = HttpDate::new();
-        let until = String::from_utf8_lossy(date.at(until));
-        let cookie = format!("{}={};path=/;SameSite=Lax;Expires={until}", self.name, self.token(now_s));
+        let mut cookie = format!("{}={};path=/;SameSite=Lax", self.name, self.token(now_s));
+        if let Ok(expires_s @ 1..) = u64::try_from(self.expires_s) {
+            let mut date = HttpDate::new();
+            let until = String::from_utf8_lossy(date.at(now_s.saturating_add(expires_s).min(DATE_MAX_S)));
+            let _ = write!(cookie, ";Expires={until}");
+        }
         // Fails only if the response has as many fields as are allowed; then the client keeps its last token.
         let _ = exchange.response.headers.append("Set-Cookie", cookie.as_bytes());
         Step::Done
@@ -162,6 +166,8 @@ fn now_s(exchange: &Exchange) -> u64 {
 }
 
 const NAME: &str = "csrf";
+/// The last second of the year 9999: the form of dates in fields has four digits for the year.
+const DATE_MAX_S: u64 = 253_402_300_799;
 
 #[cfg(test)]
 mod tests;

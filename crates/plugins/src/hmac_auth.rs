@@ -118,7 +118,7 @@ struct HmacAuth {
     algorithms: Vec<Algorithm>,
     clock_skew: Duration,
     signed_headers: Vec<Box<str>>,
-    /// The longest body whose digest is compared; none: bodies are not looked at.
+    /// The longest body that is compared with its digest; none: bodies are not looked at.
     body_bytes_max: Option<usize>,
     hide_credentials: bool,
     authentication: Authentication,
@@ -130,7 +130,7 @@ const OTHER_SCHEME: Refusal =
 const INVALID: Refusal = Refusal::new("client request can't be validated");
 const DOUBLED: Refusal = Refusal::doubled("More than one Authorization header in request");
 
-/// The instances that verified the signature of a request whose body they have yet to compare, by their addresses: a
+/// The instances that verified the signature of a request and have yet to compare its body, by their addresses: a
 /// plugin that runs another one has a different number in the phase that reads the body.
 #[derive(Default)]
 struct AwaitsBody(Vec<usize>);
@@ -195,7 +195,7 @@ impl Plugin for HmacAuth {
 }
 
 impl HmacAuth {
-    /// The consumer whose secret signed the request.
+    /// The consumer of the secret that signed the request.
     fn find(&self, exchange: &Exchange) -> Result<Arc<Consumer>, Refusal> {
         let field = places::field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
         let parameters = Parameters::read(field.strip_prefix(b"Signature").ok_or(OTHER_SCHEME)?);

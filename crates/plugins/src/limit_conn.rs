@@ -199,7 +199,7 @@ fn check(config: &Value) -> Result<(), String> {
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let (parsed, settings) = read(config)?;
-    let failures = Arc::new(Failures::new("limit-conn", parsed.allow_degradation, Reply::status(500)));
+    let failures = Arc::new(Failures::new(build, "limit-conn", parsed.allow_degradation, Reply::status(500)));
     let store = match settings {
         Some(settings) => {
             let counts = SharedCounts::new(build, &settings, config, parsed.key_ttl, failures.clone())?;

@@ -257,7 +257,7 @@ fn check_group(states: &StateRegistry, config: &Value) -> Result<(), String> {
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let (parsed, settings) = read(config)?;
     let reply = Reply::json(500, &json!({ "error_msg": "failed to limit count" }));
-    let failures = Arc::new(Failures::new("limit-count", parsed.allow_degradation, reply));
+    let failures = Arc::new(Failures::new(build, "limit-count", parsed.allow_degradation, reply));
     let store = || store(build, config, &parsed, settings.as_ref(), &failures);
     let group = match &parsed.group {
         Some(name) => Some(join_group(build.states, name, &config::identity(config), store)?),

@@ -157,7 +157,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
             Some(message) => Reply::json(parsed.rejected_code, &json!({ "error_msg": message })),
             None => Reply::status(parsed.rejected_code),
         },
-        failures: Failures::new("limit-req", parsed.allow_degradation, Reply::status(500)),
+        failures: Failures::new(build, "limit-req", parsed.allow_degradation, Reply::status(500)),
     }))
 }
 

@@ -1,6 +1,6 @@
 //! # multi-auth
 //!
-//! Tries several methods of authentication in turn; the first one that accepts the request decides who the consumer is.
+//! Tries several methods of authentication in turn; the first one that accepts the request names the consumer.
 //!
 //! ```json
 //! {
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Each entry names an authentication plugin and its configuration on a route, as the reference describes it there. Consumers
-//! and credentials are written with these plugins, not with `multi-auth`. A plugin of `auth_plugins` may have `_meta`: one whose
-//! `filter` does not hold, or that is disabled, is left out.
+//! and credentials are written with these plugins, not with `multi-auth`. A plugin of `auth_plugins` may have `_meta`: a
+//! disabled one, and one with a `filter` that does not hold, is left out.
 //!
 //! If no method accepts the request, it is answered with 401 and `{"message":"Authorization Failed"}`, with the
 //! `WWW-Authenticate` fields of all methods. A method with an `anonymous_consumer` accepts every request, so it belongs at
@@ -37,6 +37,7 @@ use crate::shared::config;
 pub(crate) const KIND: PluginKind =
     PluginKind::new(NAME, 2600, &[Phase::Rewrite, Phase::RequestBody, Phase::Access], Config::schema, build)
         .checked(check)
+        .authenticates_without_consumers()
         .documented(include_str!("multi_auth.rs"));
 
 attributes! {
@@ -55,12 +56,9 @@ struct MultiAuth {
 #[derive(Default)]
 struct Accepted(Option<usize>);
 
-/// Authentication plugins that have no consumers of their own.
-const WITHOUT_CONSUMERS: [&str; 1] = ["openid-connect"];
-
-/// The plugins that may be tried.
+/// The plugins that may be tried: all that authenticate, but for this one.
 static METHODS: LazyLock<Catalog> = LazyLock::new(|| {
-    let is_method = |kind: &&&PluginKind| kind.auth || WITHOUT_CONSUMERS.contains(&kind.name);
+    let is_method = |kind: &&&PluginKind| kind.auth && kind.name != NAME;
     let kinds = crate::ALL.iter().filter(is_method);
     Catalog::new(kinds.map(|kind| kind.info()).collect()).expect("the list of plugins names each once")
 });

@@ -27,8 +27,8 @@
 //! route; without it, the path of the request with `/.apisix/redirect` behind it, which the route has to match. The gateway
 //! then fetches the tokens, checks signature and claims of the ID token, asks for the user's data, and sends the browser to
 //! the URL that it first asked for. `use_pkce` and `use_nonce` protect the code further, `par` sends the parameters to the
-//! provider ahead of the browser, and `authorization_params` adds parameters. A callback whose state is unknown or used up,
-//! or that reports `temporarily_unavailable`, begins the login anew, at most three times in a row; other faults of a login
+//! provider ahead of the browser, and `authorization_params` adds parameters. A callback with an unknown or used state, or
+//! one that reports `temporarily_unavailable`, begins the login anew, at most three times in a row; other faults of a login
 //! are answered with 500.
 //!
 //! **Session.** The session is a cookie, encrypted with AES-256-GCM under a key that is derived from `session.secret`, and

@@ -22,7 +22,7 @@
 //! |---|---|
 //! | `["return", {"code": 403}]` | answers with the status `code` (200 to 599) and `{"error_msg":"rejected by workflow"}` |
 //! | `["limit-count", {…}]` | runs [limit-count](#limit-count) with this configuration, without `group` |
-//! | `["limit-conn", {…}]` | runs `limit-conn` with this configuration, where this gateway has that plugin |
+//! | `["limit-conn", {…}]` | runs [limit-conn](#limit-conn) with this configuration |
 //!
 //! Limits of different rules count apart. An instance of the same plugin on the route, the service, the consumer or in a
 //! global rule does not run for a request for which an action ran it, so that no request counts twice.
@@ -50,6 +50,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     build,
 )
 .checked(check)
+.with_parts(&PLUGINS)
 .documented(include_str!("workflow.rs"));
 
 /// The plugins that an action may run.

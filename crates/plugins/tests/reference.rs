@@ -67,6 +67,7 @@ fn phase(phase: Phase) -> &'static str {
         Phase::Access => "access",
         Phase::Attempt => "attempt",
         Phase::BeforeProxy => "before_proxy",
+        Phase::UpstreamResponse => "upstream_response",
         Phase::ResponseHead => "response_head",
         Phase::ResponseBody => "response_body",
         Phase::Informational => "informational",

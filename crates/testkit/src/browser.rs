@@ -102,7 +102,7 @@ impl Browser {
         self.ask("POST", &resolve(&page.url, &form.action), &fields, &body)
     }
 
-    /// Logs in at the provider whose page this is, and agrees to what it asks for; follows redirects up to the one to a URL
+    /// Logs in at the provider with this page, and agrees to what it asks for; follows redirects up to the one to a URL
     /// that begins with `back`, which is not asked for.
     pub fn log_in(&mut self, mut page: Page, user: &str, password: &str, back: &str) -> String {
         for _ in 0..FORMS_MAX {
@@ -152,7 +152,7 @@ impl Browser {
         let (name, value) = parts.next().and_then(|pair| pair.split_once('=')).unwrap_or_default();
         let attribute = |wanted: &str| {
             let named = line.split(';').filter_map(|part| part.trim().split_once('='));
-            named.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value).last()
+            named.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value).next_back()
         };
         let path = attribute("path").unwrap_or("/");
         self.cookies.retain(|cookie| (&*cookie.host, &*cookie.path, &*cookie.name) != (host, path, name));

@@ -148,11 +148,22 @@ impl RedisCluster {
 
     /// Moves an empty or occupied slot to another node.
     pub fn move_slot(&self, slot: u16, from: usize, to: usize) {
+        self.begin_move(slot, from, to);
+        self.finish_move(slot, from, to);
+    }
+
+    /// Begins to move a slot: from now on its node answers ASK for keys that it does not have.
+    pub fn begin_move(&self, slot: u16, from: usize, to: usize) {
         let slot = slot.to_string();
         let id = |index: usize| self.nodes[index].cli(&["CLUSTER", "MYID"]);
-        let (source, target) = (id(from), id(to));
-        self.nodes[to].cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source]);
-        self.nodes[from].cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target]);
+        assert_eq!(self.nodes[to].cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]), "OK");
+        assert_eq!(self.nodes[from].cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]), "OK");
+    }
+
+    /// Moves the keys of the slot, and the slot.
+    pub fn finish_move(&self, slot: u16, from: usize, to: usize) {
+        let slot = slot.to_string();
+        let target = self.nodes[to].cli(&["CLUSTER", "MYID"]);
         let keys = self.nodes[from].cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "1000"]);
         let port = self.nodes[to].address.port().to_string();
         for key in keys.lines().filter(|key| !key.is_empty()) {

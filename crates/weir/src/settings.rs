@@ -5,6 +5,7 @@
 
 mod apisix;
 mod arguments;
+mod cache;
 mod discovery;
 mod fault;
 mod file;
@@ -35,6 +36,7 @@ use model::settings::RouterMode;
 use net::tls::server::Versions;
 
 pub(crate) use arguments::SettingsArguments;
+pub(crate) use cache::CacheZones;
 pub(crate) use discovery::Registries;
 pub(crate) use fault::{Fault, Faults, Place};
 pub(crate) use file::{FileKind, kind_of};
@@ -440,6 +442,13 @@ settings! {
         /// those of the `discovery` block of the same name unless the block has its own. On the command line and in the
         /// environment it is JSON.
         registration: Registries = registration::parse("REGISTRIES", ""),
+        /// Zones of the plugin `proxy-cache`, in the form of APISIX's `apisix.proxy_cache`: `zones`, each with `name`,
+        /// `memory_size` and, on disk, `disk_size`, `disk_path` and `cache_levels`; and `cache_ttl`, the time for which a response
+        /// on disk is fresh that says nothing of it, 10 seconds by default. Without it there are two zones of 50 MiB of memory:
+        /// `memory_cache`, and `disk_cache_one` with 1 GiB in `cache` of the data folder. A folder belongs to the user of this
+        /// process, others may not write to it, and no two zones share one. On the command line and in the environment it is
+        /// JSON.
+        proxy_cache: CacheZones = cache::parse("ZONES", ""),
         /// Authorities that certificates of nodes and of servers that plugins call are verified against: files with
         /// certificates (PEM), and `system` for those of the system. Read at the start, and again at HUP: new connections are
         /// judged by what they hold then.

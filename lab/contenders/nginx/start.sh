@@ -61,6 +61,23 @@ next_upstream() {
 END
 }
 
+# The paths of the scenarios `cached` and `cached-disk`. Files stay open, as Weir keeps them.
+cached_paths() {
+  local path
+  grpc || for path in /bytes/16000 /bytes/16001; do
+    cat <<END
+    location = $path {
+      proxy_cache lab;
+      proxy_cache_key \$scheme\$host\$request_uri;
+      proxy_cache_valid 200 1h;
+      open_file_cache max=512 inactive=1h;
+      open_file_cache_valid 1h;
+      $1;
+    }
+END
+  done
+}
+
 contender_configure() {
   local change='' pass='proxy_pass http://origin' fields
   ! grpc || pass='grpc_pass grpc://origin'
@@ -83,6 +100,7 @@ http {
   access_log off;
   server_tokens off;
   sendfile on;
+  proxy_cache_path $DIRECTORY/cache levels=1:2 keys_zone=lab:10m max_size=100m inactive=1h use_temp_path=off;
   tcp_nodelay on;
   keepalive_requests 1000000000;
   keepalive_timeout 600s;
@@ -111,6 +129,7 @@ http {
     proxy_buffers 8 16k;
     $(next_upstream)
     location / { $pass; }
+    $(cached_paths "$pass")
     location /sodik/ { proxy_pass http://origin/; }
     $change
     include $DIRECTORY/routes.conf;

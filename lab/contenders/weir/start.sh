@@ -43,6 +43,13 @@ upstream_protection() {
 END
 }
 
+# The paths of the scenarios `cached` and `cached-disk`.
+cached_routes() {
+  echo '{ "id": "cached", "uri": "/bytes/16000", "upstream_id": "origin", "plugins": { "proxy-cache":
+    { "cache_strategy": "memory", "cache_zone": "memory_cache", "cache_ttl": 3600 } } },
+    { "id": "cached-disk", "uri": "/bytes/16001", "upstream_id": "origin", "plugins": { "proxy-cache": {} } },'
+}
+
 # All objects; one route a line, since there may be a hundred thousand of them.
 contender_configure() {
   needs WEIR
@@ -76,6 +83,7 @@ END
     routes '@' '@*' | awk '{ printf "{ \"id\": \"r%d\", \"uri\": \"%s\", \"upstream_id\": \"origin\" },\n", NR, $0 }'
     cat <<END
 $change
+$(cached_routes)
 { "id": "stripped", "uri": "/sodik/*", "upstream_id": "origin",
   "plugins": { "proxy-rewrite": { "regex_uri": ["^/sodik/(.*)", "/\$1"] } } },
 { "id": "all", "uri": "/*", "upstream_id": "origin", "enable_websocket": $websocket }
@@ -87,7 +95,8 @@ END
 
 # weir_run OPTION… : the command of an instance on this run's data.
 weir_run() {
-  NODE=("$WEIR" run --workers "$WORKERS" --data "$DIRECTORY/data" --admin 127.0.0.1:0 --control off --status off "$@")
+  NODE=("$WEIR" run --workers "$WORKERS" --data "$DIRECTORY/data" --admin 127.0.0.1:0 --control off --status off
+    --proxy-cache '{"cache_ttl": "1h"}' "$@")
 }
 
 # The address of the Admin API of the instance with its output in this file.

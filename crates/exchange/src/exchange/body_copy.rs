@@ -13,6 +13,10 @@ pub struct BodyCopy {
     limit_bytes: usize,
     bytes: Vec<u8>,
     shared: Arc<Shared>,
+    /// Bytes were left out.
+    is_cut: bool,
+    /// The body has ended.
+    has_ended: bool,
 }
 
 impl BodyCopy {
@@ -23,7 +27,7 @@ impl BodyCopy {
 
     /// A copy that keeps nothing yet.
     pub fn new(shared: Arc<Shared>) -> BodyCopy {
-        BodyCopy { limit_bytes: 0, bytes: Vec::new(), shared }
+        BodyCopy { limit_bytes: 0, bytes: Vec::new(), shared, is_cut: false, has_ended: false }
     }
 
     /// Keeps at least so many bytes.
@@ -34,8 +38,10 @@ impl BodyCopy {
     /// Takes what still fits of a piece. When memory is short the copy ends where it is.
     pub fn add(&mut self, piece: &[u8]) {
         let room = self.limit_bytes.saturating_sub(self.bytes.len());
+        self.is_cut |= piece.len() > room;
         let piece = &piece[..piece.len().min(room)];
         if self.shared.append_limited(&mut self.bytes, piece, self.limit_bytes).is_err() {
+            self.is_cut = true;
             self.limit_bytes = self.bytes.len();
         }
     }
@@ -54,7 +60,20 @@ impl SharedCopy {
 
     /// Forgets what was kept: the body starts again.
     pub fn restart(&self) {
-        self.0.borrow_mut().bytes.clear();
+        let mut copy = self.0.borrow_mut();
+        copy.bytes.clear();
+        (copy.is_cut, copy.has_ended) = (false, false);
+    }
+
+    /// Says that the body has ended.
+    pub fn end(&self) {
+        self.0.borrow_mut().has_ended = true;
+    }
+
+    /// The body, if it has ended and nothing of it was left out.
+    pub fn whole<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let copy = self.0.borrow();
+        (copy.has_ended && !copy.is_cut).then(|| read(&copy.bytes))
     }
 
     /// Adds the next bytes of the body.
@@ -99,6 +118,23 @@ mod tests {
         shared.memory.update(10, 100);
         copy.add(b"ghi");
         assert_eq!(copy.bytes(), b"abc", "and has no hole");
+    }
+
+    #[test]
+    fn whole_body_has_ended_and_misses_nothing() {
+        let copy = SharedCopy::new(4, Arc::default());
+        let whole = || copy.whole(<[u8]>::to_vec);
+        copy.add(b"abcd");
+        assert_eq!(whole(), None);
+        copy.end();
+        assert_eq!(whole(), Some(b"abcd".to_vec()));
+        copy.restart();
+        copy.add(b"abcde");
+        copy.end();
+        assert_eq!(whole(), None);
+        copy.restart();
+        copy.end();
+        assert_eq!(whole(), Some(Vec::new()));
     }
 
     #[test]

@@ -63,6 +63,7 @@ impl Instance {
                 Flow::Continue => Decision::Continue,
                 Flow::Reply(reply) => Decision::Reply(reply),
                 Flow::Stream(reply) => Decision::Stream(reply),
+                Flow::Stored(reply) => Decision::Stored(reply),
                 Flow::Wait(future) => future.await,
             }
         };

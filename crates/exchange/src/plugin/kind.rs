@@ -138,6 +138,12 @@ impl PluginKind {
         PluginKind { auth: true, consumer_schema: Some(consumer_schema), consumer_key: key, ..self }
     }
 
+    /// Is an authentication plugin without configurations of consumers, because it asks other plugins or a server.
+    #[must_use]
+    pub const fn authenticates_without_consumers(self) -> PluginKind {
+        PluginKind { auth: true, ..self }
+    }
+
     /// Compiles consumers' configurations with `compile` when they come into force. A consumer with one that cannot be
     /// compiled is not found by it, and the reason is a fault of the consumer.
     #[must_use]

@@ -17,7 +17,7 @@ mod tls;
 
 pub use model::outbound::OutboundPolicy;
 
-pub use client::HttpClient;
+pub use client::{CopiedLine, HttpClient};
 pub use destination::{Destination, check_uri};
 pub use error::{OutboundCause, OutboundError};
 pub use opener::DestinationOpener;

@@ -6,8 +6,9 @@ use std::pin::Pin;
 use message::{Headers, ResponseHead};
 
 use super::reply::{Reply, StreamedReply};
+use super::stored::StoredReply;
 use crate::exchange::Exchange;
-use crate::failure::Cause;
+use crate::failure::{Cause, Failure};
 
 /// A compiled plugin. Each method runs in the phase of its name, only if the kind lists that phase in
 /// [`PluginKind::phases`](super::PluginKind::phases); a phase that is not listed costs nothing.
@@ -30,6 +31,17 @@ pub trait Plugin: Send + Sync + 'static {
     /// Runs before each attempt at an endpoint, the first one included. It may change the request's path and fields, and
     /// select another upstream with [`Exchange::set_upstream`].
     fn before_attempt(&self, _exchange: &mut Exchange, _attempt: NextAttempt) {}
+
+    /// Sees the head of an upstream's final response before [`Plugin::response_head`] of any plugin runs, or the failure in
+    /// place of a response, of which nothing was sent. It may give a stored response that is sent instead, and ask for a
+    /// copy of the body with [`Exchange::tap_response`].
+    fn upstream_response(
+        &self,
+        _exchange: &mut Exchange,
+        _failure: Option<&Failure>,
+    ) -> Option<Box<StoredReply>> {
+        None
+    }
 
     /// May change [`Exchange::response`] before it is sent; runs for upstream responses and local ones alike. The response is
     /// held back while it waits.
@@ -133,6 +145,8 @@ pub enum Flow<'a> {
     Reply(Box<Reply>),
     /// As [`Flow::Reply`], with a body that comes piece by piece.
     Stream(Box<StreamedReply>),
+    /// As [`Flow::Reply`], with a stored response.
+    Stored(Box<StoredReply>),
     /// The plugin has to wait for something.
     Wait(Pin<Box<dyn Future<Output = Decision> + 'a>>),
 }
@@ -172,6 +186,8 @@ pub enum Decision {
     Reply(Box<Reply>),
     /// The exchange is answered here, with a body that comes piece by piece.
     Stream(Box<StreamedReply>),
+    /// The exchange is answered here, with a stored response.
+    Stored(Box<StoredReply>),
 }
 
 impl Flow<'_> {
@@ -194,6 +210,8 @@ pub enum Phase {
     BeforeProxy,
     /// [`Plugin::before_attempt`]
     Attempt,
+    /// [`Plugin::upstream_response`]
+    UpstreamResponse,
     /// [`Plugin::response_head`]
     ResponseHead,
     /// [`Plugin::response_body`] and [`Plugin::response_trailers`]
@@ -215,6 +233,7 @@ impl Phase {
             Phase::RequestBody => return None,
             Phase::Access => "access",
             Phase::BeforeProxy | Phase::Attempt => "before_proxy",
+            Phase::UpstreamResponse => return None,
             Phase::ResponseHead | Phase::Informational => "header_filter",
             Phase::ResponseBody => "body_filter",
             Phase::Log => "log",

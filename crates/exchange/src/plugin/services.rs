@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
+use super::call_failures::{AllCallFailures, CallFailures};
 use super::outbound::{
     Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
 };
@@ -28,6 +29,7 @@ pub struct Services {
     policy: Arc<OutboundPolicy>,
     tls: Arc<ClientIdentities>,
     queues: Queues,
+    failures: AllCallFailures,
     scrapes: Arc<Scrapes>,
     side: Arc<SideThread>,
     /// Started with the first queue: a gateway without one has no such thread.
@@ -42,6 +44,7 @@ impl Services {
             policy: Arc::new(policy),
             tls: Arc::default(),
             queues: Queues::default(),
+            failures: AllCallFailures::default(),
             scrapes: Arc::default(),
             side: Arc::default(),
             thread: Mutex::default(),
@@ -132,6 +135,11 @@ impl Services {
         Ok(self.queues.add(settings, Box::new(sink), thread))
     }
 
+    /// The counter of requests for which a server that `plugin` asks has failed.
+    pub fn call_failures(&self, plugin: &'static str) -> CallFailures {
+        self.failures.of(plugin)
+    }
+
     /// Tells the queues that the end is near: from now on they hold nothing back.
     pub fn flush_now(&self) {
         self.queues.flush_now();
@@ -154,8 +162,9 @@ impl Services {
         self.queues.held_entries()
     }
 
-    /// Appends the queues' counters in the Prometheus text format.
+    /// Appends the counters of queues and failures in the Prometheus text format.
     pub fn write_metrics(&self, text: &mut String) {
         self.queues.write_metrics(text);
+        self.failures.write_metrics(text);
     }
 }

@@ -19,7 +19,7 @@ use super::grpc;
 use super::head_wait;
 use super::hedge::{self, Hedging};
 use super::hedge_times;
-use super::phases::Chains;
+use super::phases::{self, Chains};
 use super::protection::HeldNode;
 use super::respond;
 use super::retries::Retries;
@@ -34,6 +34,7 @@ use crate::upstream::service::{CheckedOutNode, Checkout};
 use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
+use exchange::plugin::{Phase, StoredReply};
 
 /// The end of an attempt that did not fail.
 pub(super) enum AttemptEnd {
@@ -41,6 +42,8 @@ pub(super) enum AttemptEnd {
     Answered(Outcome),
     /// The response was discarded, because the retry policy asks for another attempt.
     Discarded,
+    /// The response was discarded, because a plugin has a stored one that is sent instead.
+    Replaced(Box<StoredReply>),
 }
 
 /// An attempt that has begun.
@@ -156,6 +159,12 @@ fn finish(
             }
             Ok(AttemptEnd::Discarded)
         }
+        Ok(Ended::Replaced { request_done, stored }) => {
+            let is_drained = request_done && discard::drain(&mut origin);
+            run.context.upstreams.checkin(origin, is_drained);
+            finish_attempt(exchange, in_flight, None, false);
+            Ok(AttemptEnd::Replaced(stored))
+        }
         Ok(Ended::Tunnel) => {
             let node = finish_attempt(exchange, in_flight, None, false);
             let Some((endpoint, bytes)) = origin.into_tunnel() else {
@@ -192,6 +201,13 @@ enum Ended {
     Discarded {
         /// Whether the request was sent whole.
         request_done: bool,
+    },
+    /// The response gives way to a stored one; its body was not read.
+    Replaced {
+        /// Whether the request was sent whole.
+        request_done: bool,
+        /// The response to send.
+        stored: Box<StoredReply>,
     },
     /// The endpoint switched protocols.
     Tunnel,
@@ -276,6 +292,11 @@ fn exchange_with<'a, 'r, S: DownstreamStream>(
         }
         if exchange.response.status == 101 {
             return PooledBox::pin(switch_protocols(run, exchange, server, chains)).await;
+        }
+        if chains.has(Phase::UpstreamResponse)
+            && let Some(stored) = phases::upstream_response(run.context, chains, exchange, None)
+        {
+            return Ok(Ended::Replaced { request_done: upload.is_done(), stored });
         }
         let mut download = Download::new(forward);
         download::pass_on(&mut download, exchange, server, &mut attempt.origin, upload).await?;

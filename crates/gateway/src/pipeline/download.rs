@@ -266,6 +266,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                 Poll::Ready(BodyEvent::Data(data)) => {
                     let count = match editors {
                         Some(chains) => {
+                            exchange.note_upstream_body(data);
                             edited.clear();
                             edited_sent = 0;
                             edited.extend_from_slice(data);
@@ -282,6 +283,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                         None => match server.poll_write(cx, data) {
                             Poll::Ready(Ok(count)) => {
                                 exchange.stats.response_body_bytes += count as u64;
+                                exchange.note_upstream_body(&data[..count]);
                                 exchange.note_response(&data[..count]);
                                 count
                             }
@@ -317,6 +319,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                         exchange.note_response(&edited);
                         continue;
                     }
+                    exchange.note_upstream_end();
                     if let Some(trailers) = trailers {
                         grpc::note_status(exchange, Some(trailers));
                     }
@@ -372,10 +375,12 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
                         return Poll::Ready(Err(Failure::new(Cause::BufferLimit, detail)));
                     }
                     download.run.local().shared.append_limited(&mut body, data, limit_bytes)?;
+                    exchange.note_upstream_body(data);
                     data.len()
                 }
                 Poll::Ready(BodyEvent::End(found)) => {
                     trailers = found.cloned();
+                    exchange.note_upstream_end();
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),

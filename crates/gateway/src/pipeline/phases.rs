@@ -21,7 +21,7 @@ use exchange::overload::Priority;
 use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, PHASE_WAIT_MS, Phase, Portion, Reply,
-    Step, StreamedReply,
+    Step, StoredReply, StreamedReply,
 };
 use net::env;
 
@@ -31,6 +31,8 @@ pub(super) enum LocalReply {
     Whole(Box<Reply>),
     /// A reply with a body that comes in pieces.
     Stream(Box<StreamedReply>),
+    /// A stored response.
+    Stored(Box<StoredReply>),
 }
 
 /// The chains of one exchange.
@@ -125,6 +127,25 @@ pub(super) fn each(
             }
         }
     }
+}
+
+/// Shows the response of the upstream to the plugins, or the `failure` in place of it; a stored response of the first plugin
+/// that has one is to be sent instead.
+pub(super) fn upstream_response(
+    context: &WorkerContext,
+    chains: &Chains<'_>,
+    exchange: &mut Exchange,
+    failure: Option<&Failure>,
+) -> Option<Box<StoredReply>> {
+    // An earlier attempt may have brought a part of another body.
+    exchange.copies.tap = None;
+    let mut stored = None;
+    each(context, chains, Phase::UpstreamResponse, exchange, |instance, exchange| {
+        if stored.is_none() {
+            stored = instance.plugin.upstream_response(exchange, failure);
+        }
+    });
+    stored
 }
 
 /// Runs the phase of the response head.
@@ -357,6 +378,7 @@ async fn one<S: DownstreamStream>(
                 Flow::Continue => continue,
                 Flow::Reply(reply) => (Decision::Reply(reply), false),
                 Flow::Stream(reply) => (Decision::Stream(reply), false),
+                Flow::Stored(reply) => (Decision::Stored(reply), false),
                 Flow::Wait(future) => (wait_for_plugin(run, server, future, instance.name).await?, true),
             }
         };
@@ -368,6 +390,7 @@ async fn one<S: DownstreamStream>(
             Decision::Continue => {}
             Decision::Reply(reply) => return Ok(Some(LocalReply::Whole(instance.dress(reply)))),
             Decision::Stream(reply) => return Ok(Some(LocalReply::Stream(reply))),
+            Decision::Stored(reply) => return Ok(Some(LocalReply::Stored(reply))),
         }
     }
     refuse_undecided(exchange)?;

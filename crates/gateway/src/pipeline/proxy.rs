@@ -12,6 +12,7 @@ use super::phases::{self, Chains};
 use super::protection::{self, HeldNode};
 use super::retries::Retries;
 use super::run::{Outcome, Run, refuse_undecided};
+use super::stored_reply;
 use super::target::Forward;
 use super::upload::Upload;
 use crate::body::{BodyLength, DownstreamStream};
@@ -116,6 +117,10 @@ pub(super) fn proxy<'a, S: DownstreamStream>(
             match ended {
                 Ok(AttemptEnd::Answered(outcome)) => return Ok(outcome),
                 Ok(AttemptEnd::Discarded) => {}
+                Ok(AttemptEnd::Replaced(stored)) => {
+                    PooledBox::pin(stored_reply::send(run, exchange, server, chains, *stored)).await?;
+                    return Ok(Outcome::Done);
+                }
                 // Another request took the last connection between the choice of the node and the connect, so that nothing
                 // was sent: another node is chosen, or the request waits in the queue.
                 Err(attempt)

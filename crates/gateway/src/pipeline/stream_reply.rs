@@ -40,18 +40,31 @@ pub(super) async fn send<S: DownstreamStream>(
     }
     let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
     if let BodyNeed::Buffer { limit_bytes } = body_need(run, exchange, chains) {
-        let mut body = collect(run, &mut wait, &mut *reply.body, limit_bytes).await?;
-        phases::whole_response_body(run, exchange, server, chains, &mut body).await?;
-        refuse_undecided(exchange)?;
-        exchange.note_response(&body);
-        server.start_response(exchange, BodyLength::Known(body.len() as u64));
-        respond::send(run, exchange, server, &body).await;
-        return Ok(());
+        return send_whole(run, &mut wait, exchange, server, chains, &mut *reply.body, limit_bytes).await;
     }
     server.start_response(exchange, BodyLength::Unknown);
     let sent = pass_on(run, &mut wait, exchange, server, chains, &mut *reply.body).await;
     exchange.stats.response_bytes = server.progress().sent_bytes;
     sent
+}
+
+/// Reads all of `stream`, lets plugins edit it whole, and sends the result.
+pub(super) async fn send_whole<S: DownstreamStream>(
+    run: &Run<'_>,
+    wait: &mut Wait<'_, '_>,
+    exchange: &mut Exchange,
+    server: &mut S,
+    chains: &Chains<'_>,
+    stream: &mut dyn ReplyStream,
+    limit_bytes: usize,
+) -> Result<(), Failure> {
+    let mut body = collect(run, wait, stream, limit_bytes).await?;
+    phases::whole_response_body(run, exchange, server, chains, &mut body).await?;
+    refuse_undecided(exchange)?;
+    exchange.note_response(&body);
+    server.start_response(exchange, BodyLength::Known(body.len() as u64));
+    respond::send(run, exchange, server, &body).await;
+    Ok(())
 }
 
 /// Reads all of a body that a plugin has to edit whole.
@@ -84,7 +97,8 @@ async fn collect(
     Ok(body)
 }
 
-async fn pass_on<S: DownstreamStream>(
+/// Sends the pieces of `stream`, behind a head that was started.
+pub(super) async fn pass_on<S: DownstreamStream>(
     run: &Run<'_>,
     wait: &mut Wait<'_, '_>,
     exchange: &mut Exchange,

@@ -5,6 +5,7 @@ mod control;
 mod deadlines;
 mod node;
 mod plugins;
+mod stored;
 mod tls;
 mod turns;
 
@@ -376,6 +377,8 @@ const KINDS: &[&PluginKind] = &[
     &plugins::CHOOSER,
     &plugins::OUTER,
     &plugins::SPEAKER,
+    &stored::TAPPER,
+    &stored::KEEPER,
     &plugins::NUMBERER,
     &tls::PINGER,
 ];

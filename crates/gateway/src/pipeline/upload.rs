@@ -114,6 +114,9 @@ impl<'r, 'w> Upload<'r, 'w> {
         (self.taken_bytes, self.has_moved) = (0, false);
         self.stage = match self.length(server) {
             BodyLength::None | BodyLength::Known(0) => {
+                if let Some(copy) = &self.copy {
+                    copy.end();
+                }
                 origin.finish(None);
                 Stage::Flushing
             }
@@ -257,6 +260,9 @@ impl<'r, 'w> Upload<'r, 'w> {
         refuse_undecided(exchange)?;
         if let Some(copy) = &self.copy {
             copy.add(&piece.bytes);
+            if portion == Portion::Last {
+                copy.end();
+            }
         }
         Ok(None)
     }
@@ -293,6 +299,9 @@ impl<'r, 'w> Upload<'r, 'w> {
                 Poll::Pending => return Ok(Some(Progress::AwaitsEndpoint)),
             },
             Poll::Ready(BodyEvent::End(trailers)) => {
+                if let Some(copy) = &self.copy {
+                    copy.end();
+                }
                 origin.finish(trailers);
                 self.stage = Stage::Flushing;
             }

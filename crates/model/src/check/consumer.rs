@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::plugins;
 use crate::Kind;
-use crate::catalog::{Catalog, SchemaType};
+use crate::catalog::{Catalog, PluginInfo, SchemaType};
 use crate::fault::{Findings, Stage, below};
 
 /// Checks a consumer or a credential.
@@ -16,7 +16,9 @@ pub(super) fn check(catalog: &Catalog, kind: Kind, object: &Value, findings: &mu
     for name in
         object.get("plugins").and_then(Value::as_object).into_iter().flat_map(|plugins| plugins.keys())
     {
-        if catalog.get(name).is_some_and(|plugin| !plugin.info().is_auth) {
+        // An authentication plugin that finds no consumer by a key has no use for a credential.
+        let is_useless = |info: &PluginInfo| !info.is_auth || info.consumer_key.is_empty();
+        if catalog.get(name).is_some_and(|plugin| is_useless(plugin.info())) {
             let reason = "only supports auth type plugins in consumer credential";
             findings.add(Stage::Plugins, below("/plugins", name), reason);
         }

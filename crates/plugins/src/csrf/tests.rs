@@ -82,6 +82,23 @@ fn token_must_be_signed_and_not_expired() {
 }
 
 #[test]
+fn cookie_without_end_has_no_date() {
+    let check = |expires: i64, is_dated: bool| {
+        let mut scene = Scene::new();
+        let plugin = scene.build(&KIND, &json!({"key": "k", "expires": expires}));
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        respond(&mut exchange, 200, &[]);
+        finish(plugin.response_head(&mut exchange));
+        let cookie =
+            String::from_utf8(exchange.response.headers.get("Set-Cookie").unwrap().to_vec()).unwrap();
+        assert_eq!(cookie.contains("Expires="), is_dated, "{expires}: {cookie}");
+    };
+    for (expires, is_dated) in [(1, true), (i64::MAX, true), (0, false), (-1, false), (i64::MIN, false)] {
+        check(expires, is_dated);
+    }
+}
+
+#[test]
 fn response_sets_a_token_that_is_accepted() {
     let mut scene = Scene::new();
     let plugin = scene.build(&KIND, &serde_json::from_str(CONFIG).unwrap());

@@ -10,7 +10,7 @@ const SECRET: &str = "12345678901234567890123456789012";
 const STANDARD: &str = "eyJhbGciOiAiZGlyIiwgImVuYyI6ICJBMjU2R0NNIiwgImtpZCI6ICJ1c2VyLWtleSJ9..vG4DfsJa5K5IHMxx.HKJ2M0SvcrDBHQ.9fPkumF1kNlNz3M6KONYkg";
 /// Made with jwcrypto: a content with a line break.
 const TWO_LINES: &str = "eyJhbGciOiAiZGlyIiwgImVuYyI6ICJBMjU2R0NNIiwgImtpZCI6ICJ1c2VyLWtleSJ9..nc1PrvABDasNU7MJ.iziaLIAneA.qt6R87Iz-ZIDRfiQF3QGpg";
-/// In the form of APISIX, whose header is not authenticated: the content `hello`.
+/// In the form of APISIX, without an authenticated header: the content `hello`.
 const UNBOUND: &str = "eyJraWQiOiJ1c2VyLWtleSIsImFsZyI6ImRpciIsImVuYyI6IkEyNTZHQ00ifQ..MTIzNDU2Nzg5MDEy.6JeRgm0.rNt131nG5wMvUD1KXbwLGA";
 
 #[test]

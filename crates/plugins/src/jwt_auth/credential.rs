@@ -10,7 +10,7 @@ use crate::shared::attributes::Attribute;
 use crate::shared::config::is_reference;
 use crate::shared::jwt::{Algorithm, VerifyingKey};
 
-/// What a consumer's tokens are verified with.
+/// The key that verifies a consumer's tokens.
 pub(super) struct Credential {
     pub(super) key: VerifyingKey,
     /// `lifetime_grace_period`, in seconds.

@@ -91,13 +91,16 @@ fn refused_request_gives_nothing_back_twice() {
 
 #[test]
 fn delay_grows_with_the_number_in_progress() {
+    let (states, services) =
+        (exchange::plugin::state::StateRegistry::default(), exchange::testing::services());
+    let build = exchange::testing::build("/routes/1", None, &states, &services);
     let plugin = |conn_delay: f64| LimitConn {
         rules: Box::default(),
         skips_rules: false,
         unit_delay_ms: conn_delay * 1_000.0,
         store: Store::Local(Arc::default()),
         rejected: Reply::default(),
-        failures: Arc::new(Failures::new("limit-conn", false, Reply::status(500))),
+        failures: Arc::new(Failures::new(&build, "limit-conn", false, Reply::status(500))),
     };
     for (number, conn, delay_ms) in
         [(1, 1, 0), (2, 1, 100), (3, 1, 200), (5, 5, 0), (6, 5, 100), (11, 5, 200)]

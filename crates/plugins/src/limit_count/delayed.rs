@@ -290,7 +290,7 @@ mod tests {
         };
         let redis = Redis::new(&build, &settings).unwrap();
         let windows = SharedWindows::new(redis, "g:".to_owned(), WindowType::Fixed);
-        let failures = Arc::new(Failures::new("limit-count", false, Reply::status(500)));
+        let failures = Arc::new(Failures::new(&build, "limit-count", false, Reply::status(500)));
         Delayed::new(windows, 1_000, failures)
     }
 

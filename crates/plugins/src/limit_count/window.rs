@@ -201,18 +201,24 @@ mod tests {
 
     #[test]
     fn exhausted_key_outlives_a_flood_of_others() {
-        for (window_type, others_limit) in [(WindowType::Fixed, 1), (WindowType::Sliding, 5)] {
-            let counters = Counters::new();
+        const KEYS_MAX: usize = 64 * 1024;
+        for (window_type, others_limit) in [
+            (WindowType::Fixed, 5),
+            (WindowType::Fixed, 1),
+            (WindowType::Sliding, 5),
+            (WindowType::Sliding, 1),
+        ] {
+            let counters = Counters(KeyTable::holding(KEYS_MAX));
             let victim = quota(2, 3_600_000, window_type);
             assert!([(); 2].iter().all(|()| counters.take(b"victim", victim, 1).allowed));
             assert!(!counters.take(b"victim", victim, 2).allowed);
             // One request for each made-up key, whether that exhausts it or not.
             let others = quota(others_limit, 3_600_000, window_type);
-            for number in 0..1_150_000_u64 {
+            for number in 0..4 * KEYS_MAX as u64 {
                 counters.take(&number.to_be_bytes(), others, 3 + number / 1_000);
             }
             assert!(!counters.take(b"victim", victim, 10_000).allowed, "{window_type:?} {others_limit}");
-            assert!(counters.0.keys() <= 1024 * 1024);
+            assert!(counters.0.keys() <= KEYS_MAX);
         }
     }
 }

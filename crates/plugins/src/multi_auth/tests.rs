@@ -33,6 +33,7 @@ fn configurations() {
         Some("plugin basic-auth check schema failed: wrong type: expected object, got string"),
     );
     check(two(json!({"jwt-auth": {"headr": "x"}})), Some("headr"));
+    check(two(json!({"openid-connect": {}})), Some("openid-connect plugin is not supported"));
 }
 
 fn scene() -> Scene {

@@ -16,7 +16,7 @@ use super::settings::AssertionAlgorithm;
 
 /// The key that signs assertions.
 pub(super) enum SigningKey {
-    Hmac(AssertionAlgorithm, hmac::Key),
+    Hmac(AssertionAlgorithm, Box<hmac::Key>),
     Rsa(AssertionAlgorithm, Box<RsaKeyPair>, &'static dyn RsaEncoding),
     Ecdsa(AssertionAlgorithm, Box<EcdsaKeyPair>),
 }
@@ -29,7 +29,7 @@ impl SigningKey {
             AssertionAlgorithm::Hs512 => hmac::HMAC_SHA512,
             _ => return None,
         };
-        Some(SigningKey::Hmac(algorithm, hmac::Key::new(hash, secret.as_bytes())))
+        Some(SigningKey::Hmac(algorithm, Box::new(hmac::Key::new(hash, secret.as_bytes()))))
     }
 
     /// A private key in PEM: PKCS#8, PKCS#1 or SEC 1.

@@ -14,7 +14,7 @@ use super::id_token::unverified;
 use super::keys::algorithm_of;
 use crate::shared::jwt::{Algorithm, ClaimRules, Token, VerifiedTokens};
 
-/// What a request presents.
+/// The credential of a request.
 pub(super) enum Presented {
     Token(String),
     Nothing,
@@ -108,7 +108,7 @@ impl OpenidConnect {
         Ok(Map::clone(&token.claims))
     }
 
-    /// The issuers whose tokens are accepted.
+    /// The issuers that are trusted.
     async fn issuers(&self, local: &Local) -> Result<Vec<String>, Refusal> {
         let validator = self.config.claim_validator.as_ref();
         let listed = validator.and_then(|validator| validator.issuer.as_ref()?.valid_issuers.clone());
@@ -220,7 +220,7 @@ pub(super) fn require_scopes(required: &[String], granted: &str) -> Result<(), (
     Err((Reply::json(403, &json!({ "error": error })), "required scopes not present".to_owned()))
 }
 
-/// What a client that has sent no token is told.
+/// The answer to a client that has sent no token.
 pub(super) fn no_token(realm: &str) -> Reply {
     Reply::status(401).with_header("WWW-Authenticate", format!("Bearer realm=\"{realm}\""))
 }

@@ -19,7 +19,7 @@ const COOKIES_MAX: usize = 9;
 const CHUNK_BYTES: usize = 3_800;
 /// Bytes of the salt from which the key of one cookie is derived.
 const SALT_BYTES: usize = 16;
-/// What the keys are derived for; another form of the cookie has another label.
+/// The purpose of the derived keys; another form of the cookie has another label.
 const LABEL: &[u8] = b"openid-connect session 1";
 
 /// See the module.

@@ -60,7 +60,7 @@ pub(super) fn unverified(reason: &str) -> String {
     format!("jwt signature verification failed: {reason}")
 }
 
-/// What the claims of an ID token have to fulfil.
+/// The rules for the claims of an ID token.
 struct IdTokenRules<'r> {
     issuer: &'r str,
     client_id: &'r str,

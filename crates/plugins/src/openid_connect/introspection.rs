@@ -69,7 +69,7 @@ impl Introspections {
 }
 
 impl OpenidConnect {
-    /// What the provider says of a bearer token that is active.
+    /// The provider's claims about a bearer token that is active.
     ///
     /// # Errors
     /// The token is not active, or the provider cannot be asked.
@@ -129,7 +129,7 @@ impl OpenidConnect {
         found.collect()
     }
 
-    /// What an answer depends on: the token, the endpoint, the client, and the fields that were sent along.
+    /// The hash of all that an answer depends on: token, endpoint, client, and the fields that were sent along.
     fn introspection_key(&self, token: &str, fields: &[(String, String)]) -> [u8; 32] {
         let mut context = Context::new(&SHA256);
         let endpoint = self.introspection_endpoint.as_ref().map_or(&*self.config.discovery, Endpoint::url);

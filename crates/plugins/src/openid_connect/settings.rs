@@ -42,7 +42,7 @@ attributes! {
         redirect_uri: Option<String>;
         /// Where the provider sends browsers to after the logout.
         post_logout_redirect_uri: Option<String>;
-        /// What happens to a request without a token or session: auth sends the browser to the provider, deny answers 401,
+        /// The treatment of a request without a token or session: auth sends the browser to the provider, deny answers 401,
         /// pass forwards the request.
         unauth_action: UnauthAction = UnauthAction::Auth;
         /// The key, in PEM, that verifies bearer tokens.

@@ -1,4 +1,4 @@
-//! What a login keeps of the tokens of the provider, and what a token says without a check of its signature.
+//! The parts of the provider's tokens that a login keeps, and the claims of a token without a check of its signature.
 
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value};

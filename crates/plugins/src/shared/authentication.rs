@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
+use exchange::observe::pace::Pace;
 use exchange::plugin::{Flow, Reply};
 
 use super::config::is_reference;
@@ -17,11 +18,16 @@ use super::consumer::set_consumer_headers;
 /// Printable ASCII that needs no escape in a quoted string (RFC 9110 section 5.6.4).
 pub(crate) const REALM_PATTERN: &str = r"^[\x20-\x21\x23-\x5B\]-\x7E]+$";
 
+/// Milliseconds between two lines about one fault.
+const LOG_INTERVAL_MS: u64 = 10_000;
+
 /// The treatment of requests by one instance of an authentication plugin.
 pub(crate) struct Authentication {
     anonymous_consumer: Option<Box<str>>,
     /// The value of `WWW-Authenticate`.
     challenge: Box<str>,
+    /// Of the lines about a missing anonymous consumer.
+    pace: Pace,
 }
 
 /// Why a request is not authenticated.
@@ -55,7 +61,8 @@ impl Refusal {
 impl Authentication {
     /// Refusals name `scheme` and `realm`; with `anonymous_consumer` requests without a good credential count as its requests.
     pub(crate) fn new(scheme: &str, realm: &str, anonymous_consumer: Option<Box<str>>) -> Authentication {
-        Authentication { anonymous_consumer, challenge: format!("{scheme} realm=\"{realm}\"").into() }
+        let challenge = format!("{scheme} realm=\"{realm}\"").into();
+        Authentication { anonymous_consumer, challenge, pace: Pace::every_ms(LOG_INTERVAL_MS) }
     }
 
     /// Lets the request pass as `consumer`.
@@ -80,7 +87,12 @@ impl Authentication {
                 hide(exchange);
                 self.admit(exchange, consumer)
             }
-            None => self.refuse_with("Invalid user authorization"),
+            None => {
+                if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
+                    tracing::warn!(consumer = &**name, requests, "the anonymous_consumer does not exist");
+                }
+                self.refuse_with("Invalid user authorization")
+            }
         }
     }
 

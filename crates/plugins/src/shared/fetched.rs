@@ -60,10 +60,11 @@ impl<T> Fetched<T> {
         fetch: impl Future<Output = Result<T, String>>,
     ) -> Result<Option<Arc<T>>, Arc<str>> {
         let _turn = self.turn.lock().await;
-        if let Some(kept) = self.younger_than(min_age_ms) {
-            return Ok((!Arc::ptr_eq(&kept, known)).then_some(kept));
+        match self.younger_than(u64::MAX) {
+            Some(kept) if !Arc::ptr_eq(&kept, known) => Ok(Some(kept)),
+            _ if self.younger_than(min_age_ms).is_some() => Ok(None),
+            _ => self.fetch(fetch).await.map(Some),
         }
-        self.fetch(fetch).await.map(Some)
     }
 
     fn younger_than(&self, age_ms: u64) -> Option<Arc<T>> {

@@ -4,9 +4,9 @@ use exchange::testing::check_configuration;
 use gateway::testing::Scene;
 
 use super::*;
-use crate::limit_count;
+use crate::{limit_conn, limit_count};
 
-const KINDS: &[&PluginKind] = &[&KIND, &limit_count::KIND];
+const KINDS: &[&PluginKind] = &[&KIND, &limit_conn::KIND, &limit_count::KIND];
 
 fn limit(count: u64) -> Value {
     json!({ "count": count, "time_window": 3_600, "rejected_code": 429 })
@@ -137,4 +137,12 @@ fn refusals_have_the_body_of_meta() {
     ask(&scene, "/");
     let refused = scene.run("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!((refused.status, &*refused.body), (429, "{\"text\":\"no\"}\n"));
+}
+
+#[test]
+fn place_of_limit_conn_is_given_back() {
+    let conn = json!({ "conn": 1, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr", "rejected_code": 429 });
+    let plugins = json!({ "workflow": { "rules": [{ "actions": [["limit-conn", conn]] }] } });
+    let scene = Scene::with_plugins(KINDS, &plugins);
+    assert_eq!(["/", "/", "/"].map(|path| ask(&scene, path)), [502, 502, 502]);
 }

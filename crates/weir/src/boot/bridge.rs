@@ -26,6 +26,7 @@ use model::report::{
 use model::tickets::{SharedTicketKeys, TicketKey};
 use model::{Applied, Fault};
 use net::tls::server::{ChallengeIdentity, Orders, ServerTls, TicketSecret};
+use plugins::Zones;
 use serde_json::Value;
 
 use super::{certificates, metrics};
@@ -184,6 +185,7 @@ pub(super) struct Report {
     pub(super) ocsp: Arc<Ocsp>,
     pub(super) discovery: Option<Arc<Discovery>>,
     pub(super) registration: Option<Arc<Registration>>,
+    pub(super) cache: Arc<Zones>,
     pub(super) health: Arc<HealthMonitor>,
     /// The listeners of the control side; those of the proxy come from the engine.
     pub(super) listeners: Vec<ListenerReport>,
@@ -207,6 +209,7 @@ impl MetricsText for Report {
             metrics::write_node(engine, &self.log, self.access_log.as_ref(), text);
             self.secrets.write_metrics(text);
             self.ocsp.write_metrics(text);
+            self.cache.write_metrics(text);
             report::write_status(engine.current().upstreams.iter().map(|(_, upstream)| upstream), text);
             self.health.write_metrics(text);
             if let Some(discovery) = &self.discovery {

@@ -17,6 +17,7 @@ use gateway::upstream::health::monitor::HealthMonitor;
 use model::acme::Challenges;
 use net::quic::QuicProcess;
 use net::tls::server::ServerTls;
+use plugins::Zones;
 
 use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
@@ -107,6 +108,8 @@ impl Node {
             Some(inherited) => Some(inherited),
             None => data::lock(&settings)?,
         };
+        let cache = settings.cache().map_err(|reason| anyhow::anyhow!("proxy_cache: {reason}"))?;
+        let cache = Zones::start(&cache, compiler.states());
         let catalog = Arc::new(running_catalog(&settings, compiler.states()));
         let sealer = sealer(&settings, &catalog)?;
         let control = Control::start(ControlConfig {
@@ -122,6 +125,7 @@ impl Node {
                 ocsp: ocsp.clone(),
                 discovery: discovery.clone(),
                 registration: registration.clone(),
+                cache,
                 health,
                 listeners: sockets.reports,
             }),

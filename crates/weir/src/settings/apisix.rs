@@ -2,6 +2,7 @@
 //! of each key, and the parsers of the settings check the values.
 
 mod admin;
+mod cache;
 mod deployment;
 mod discovery;
 mod draft;

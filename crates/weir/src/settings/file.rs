@@ -148,6 +148,7 @@ type CheckBlocks = fn(&Map<String, Value>) -> Vec<BlockFault>;
 fn check_of_blocks(name: &str) -> Option<CheckBlocks> {
     match name {
         "discovery" => Some(control::discovery::check),
+        "proxy_cache" => Some(super::cache::check),
         "registration" => Some(control::discovery::registration::check),
         _ => None,
     }

@@ -215,7 +215,7 @@ fn hmac_auth_admits_signed_requests() {
         "validate_request_body": true,
         "max_req_body_size": 10
     });
-    // Alone, and as one of several methods, whose bodies are compared as well.
+    // Alone, and as one of several methods: the body is compared in both cases.
     for plugins in [
         json!({"hmac-auth": strict}),
         json!({"multi-auth": {"auth_plugins": [{"key-auth": {}}, {"hmac-auth": strict}]}}),
@@ -270,6 +270,12 @@ fn multi_auth_tries_methods_in_turn() {
         status == 400 && answer.to_string().contains("cors plugin is not supported"),
         "{status} {answer}"
     );
+    let useless = json!({"multi-auth": {"auth_plugins": [{"basic-auth": {}}, {"key-auth": {}}]}});
+    let (status, answer) =
+        stage.weir.admin("PUT", "consumers/jack/credentials/two", json!({"plugins": useless}));
+    assert!(status == 400 && answer.to_string().contains("only supports auth type"), "{status} {answer}");
+    let (_, listed) = stage.weir.admin("GET", "plugins?all=true", Value::Null);
+    assert_eq!(listed["multi-auth"]["type"], "auth");
 }
 
 #[test]

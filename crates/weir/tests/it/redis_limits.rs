@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::{
-    Certificates, Origin, Redis, RedisCluster, RedisSentinels, Reply, Response, Signal, Step, Weir,
+    Certificates, Client, Origin, Redis, RedisCluster, RedisSentinels, Reply, Response, Signal, Step, Weir,
     wait_until,
 };
 
@@ -33,6 +33,12 @@ fn get_as(weir: &Weir, id: &str) -> Response {
 
 fn remaining(response: &Response) -> Option<&str> {
     response.header("x-ratelimit-remaining")
+}
+
+fn wait_until_told(weir: &Weir, words: &str) {
+    wait_until(&format!("the error log says {words}"), || {
+        weir.stderr().iter().any(|line| line.contains(words))
+    });
 }
 
 #[test]
@@ -142,8 +148,13 @@ fn redis_that_is_gone_fails_closed_until_it_is_back() {
         redis.restart();
         wait_until("requests are counted again", || weir.get("/").status == 200);
     }
-    let told = weir.stderr().join("\n");
-    assert!(told.contains("requests cannot be counted in Redis"), "{told}");
+    wait_until_told(&weir, "requests cannot be counted in Redis");
+    let metrics = Client::connect(weir.address("metrics")).get("/apisix/prometheus/metrics").text();
+    for plugin in ["limit-count", "limit-req", "limit-conn"] {
+        let series = format!("weir_plugin_call_failures_total{{plugin=\"{plugin}\"}} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&series));
+        assert!(value.is_some_and(|value| value != "0"), "{plugin}: {value:?}");
+    }
 }
 
 #[test]
@@ -171,8 +182,9 @@ fn login_and_certificate_are_checked() {
     check(&trusting, tls(true, "gw", "wrong-secret"), 500);
     check(&trusting, json!({"redis_password": "top-secret"}), 200);
     check(&trusting, json!({}), 500);
+    wait_until_told(&trusting, "WRONGPASS");
+    wait_until_told(&trusting, "NOAUTH");
     let told = trusting.stderr().join("\n");
-    assert!(told.contains("WRONGPASS") && told.contains("NOAUTH"), "{told}");
     assert!(!told.contains("-secret"), "{told}");
     let keys = |arguments: &[&str]| {
         let login = ["--user", "default", "--pass", "top-secret", "--no-auth-warning"];
@@ -219,6 +231,53 @@ fn delayed_synchronisation_waits_for_nothing() {
 }
 
 #[test]
+fn requests_share_a_few_connections() {
+    let (redis, origin) = (Redis::start(), Origin::answering("passed"));
+    let weir = Weir::start(BINARY);
+    let limit = json!({"count": 100, "time_window": 3600, "key_type": "constant"});
+    route(&weir, &origin, "limit-count", &with(limit, &single(&redis)));
+    let passed: usize = std::thread::scope(|scope| {
+        let ask = || {
+            let mut client = weir.client();
+            (0..10).filter(|_| client.get("/").status == 200).count()
+        };
+        let threads: Vec<_> = (0..20).map(|_| scope.spawn(ask)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(passed, 100);
+    let own_and_cli = redis.cli(&["CLIENT", "LIST"]).lines().count();
+    assert!(own_and_cli <= 4 + 1, "{own_and_cli} connections");
+}
+
+#[test]
+fn closed_connection_and_lost_script_are_not_noticed() {
+    let (redis, origin) = (Redis::start(), Origin::answering("passed"));
+    let weir = Weir::start(BINARY);
+    let limit = json!({"count": 1000, "time_window": 3600, "show_limit_quota_header": false});
+    route(&weir, &origin, "limit-count", &with(limit, &single(&redis)));
+    assert_eq!(weir.get("/").status, 200);
+    redis.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    assert_eq!(weir.get("/").status, 200);
+    redis.cli(&["SCRIPT", "FLUSH"]);
+    let response = weir.get("/");
+    assert_eq!((response.status, remaining(&response)), (200, None));
+}
+
+#[test]
+fn server_that_is_no_redis_fails_closed() {
+    let origin = Origin::answering("passed");
+    let other = Origin::on_accept(|_| {
+        Reply::new().then(Step::ReadBytes(20)).send("HTTP/1.1 400 Bad Request\r\n\r\n").then(Step::AwaitClose)
+    });
+    let weir = Weir::start(BINARY);
+    let policy = json!({"policy": "redis", "redis_host": "127.0.0.1", "redis_port": other.port()});
+    route(&weir, &origin, "limit-count", &with(json!({"count": 1, "time_window": 1}), &policy));
+    let refused = weir.get("/");
+    assert_eq!((refused.status, refused.json()), (500, json!({"error_msg": "failed to limit count"})));
+    wait_until_told(&weir, "does not speak the protocol of Redis");
+}
+
+#[test]
 fn frozen_redis_costs_its_timeout() {
     let (redis, origin) = (Redis::start(), Origin::answering("passed"));
     let weir = Weir::start(BINARY);
@@ -256,10 +315,21 @@ fn cluster_is_followed_when_slots_move() {
         let served = |node: &Redis| node.cli(&["DBSIZE"]).parse::<usize>().unwrap_or_default() > 0;
         assert!(cluster.nodes().iter().all(served), "{plugin} uses all nodes");
     }
-    let slot = cluster.nodes()[0].cli(&["CLUSTER", "KEYSLOT", "plugin-limit-count:v1:moving:7"]);
-    let slot: u16 = slot.parse().unwrap();
-    let from = usize::from(slot / 5_461).min(2);
-    cluster.move_slot(slot, from, (from + 1) % 3);
+    let slot_of = |id: &str| {
+        let key = format!("plugin-limit-count:v1:moving:{id}");
+        let slot: u16 = cluster.nodes()[0].cli(&["CLUSTER", "KEYSLOT", &key]).parse().unwrap();
+        let from = usize::from(slot / 5_461).min(2);
+        (slot, from, (from + 1) % 3)
+    };
+    // A new key of a slot that is moving belongs to the next node already.
+    let (slot, from, to) = slot_of("new");
+    cluster.begin_move(slot, from, to);
+    assert_eq!(remaining(&get_as(&weir, "new")), Some("1"));
+    assert_eq!(cluster.nodes()[from].cli(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]), "0");
+    cluster.finish_move(slot, from, to);
+    assert_eq!(remaining(&get_as(&weir, "new")), Some("0"));
+    let (slot, from, to) = slot_of("7");
+    cluster.move_slot(slot, from, to);
     let second = get_as(&weir, "7");
     assert_eq!((second.status, remaining(&second)), (200, Some("0")));
     assert_eq!(get_as(&weir, "7").status, 503);

@@ -129,6 +129,44 @@ fn vault_key_rotation_applies_without_write() {
 }
 
 #[test]
+fn vault_holds_passwords_and_token_secrets() {
+    let (vault, origin) = (Vault::start(), Origin::answering("ok"));
+    // The secret of a token from https://www.rfc-editor.org/rfc/rfc7515#appendix-A.1 is binary, so it is base64.
+    let secret = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ+EstJQLr/T+1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow==";
+    let token = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6\
+        Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+    vault.holds(PATH, json!({"password": "from-vault", "secret": secret}));
+    let weir = builder("60000").start();
+    weir.put("secrets/vault/1", vault.manager("kv/apisix"));
+    let reference = |field: &str| format!("$secret://vault/1/jack/auth/{field}");
+    let plugins = json!({
+        "basic-auth": {"username": "jack", "password": reference("password")},
+        "jwt-auth": {
+            "key": "joe", "secret": reference("secret"), "base64_secret": true, "lifetime_grace_period": 3_000_000_000_u64
+        }
+    });
+    weir.put("consumers", json!({"username": "jack", "plugins": plugins}));
+    let nodes = json!({origin.address().to_string(): 1});
+    for (id, plugin) in
+        [("basic", json!({"basic-auth": {}})), ("jwt", json!({"jwt-auth": {"key_claim_name": "iss"}}))]
+    {
+        weir.put(
+            &format!("routes/{id}"),
+            json!({"uri": format!("/{id}"), "plugins": plugin, "upstream": {"nodes": nodes}}),
+        );
+    }
+    let status = |path: &str, authorization: &str| {
+        weir.client().request("GET", path, &[("Authorization", authorization)], b"").status
+    };
+    // jack:from-vault
+    wait_until("the password is known", || status("/basic", "Basic amFjazpmcm9tLXZhdWx0") == 200);
+    assert_eq!(status("/jwt", &format!("Bearer {token}")), 200);
+    vault.answers(|_| Reply::status(404, ""));
+    wait_until("the password is gone", || status("/basic", "Basic amFjazpmcm9tLXZhdWx0") == 401);
+    wait_until("the secret is gone", || status("/jwt", &format!("Bearer {token}")) == 401);
+}
+
+#[test]
 fn a_start_waits_for_the_vault_and_goes_on_without_it() {
     let (vault, origin) = (Vault::start(), Origin::answering("ok"));
     vault.holds(PATH, json!({"key": "first-key"}));

@@ -112,7 +112,7 @@ fn add_plugins(catalog: &Catalog, all: &mut Map<String, Value>) {
         if info.serves(Subsystem::Http) {
             sets[0].1.extend([use_as(SchemaType::Plugin)]);
             sets[1].1.extend([use_as(on_consumers)]);
-            if info.is_auth {
+            if info.is_auth && !info.consumer_key.is_empty() {
                 sets[2].1.extend([use_as(on_consumers)]);
             }
         }

@@ -14,6 +14,7 @@ use super::connection::Connection;
 use super::destination::Destination;
 use super::error::{OutboundCause, OutboundError};
 use super::open::{Failed, open, within};
+pub use super::request::CopiedLine;
 use super::request::{OutboundLimits, OutboundRequest, OutboundResponse};
 use net::endpoint::Endpoint;
 use net::env;
@@ -177,6 +178,35 @@ impl HttpClient {
         if idle.len() < keep_alive.size as usize {
             connection.idle_since_ms = now_ms();
             idle.push(connection);
+        }
+    }
+
+    /// Sends a copy of a client's request: as [`HttpClient::send_to`], with the client's method and Host.
+    ///
+    /// # Errors
+    /// As [`HttpClient::send_to`].
+    pub async fn send_copy(
+        &self,
+        destination: &Destination,
+        copy: &CopiedLine,
+        request: &OutboundRequest,
+        limits: &OutboundLimits,
+    ) -> Result<OutboundResponse, OutboundError> {
+        let cannot = |what: &dyn std::fmt::Display| {
+            destination.error(OutboundCause::BadRequest, format!("the request cannot be written: {what}"))
+        };
+        let mut head = head(destination, &copy.target, request)?;
+        *head.method_mut() = http::Method::from_bytes(&copy.method).map_err(|error| cannot(&error))?;
+        let host = HeaderValue::from_bytes(&copy.host).map_err(|error| cannot(&error))?;
+        head.headers_mut().insert(header::HOST, host);
+        let nodes = destination.nodes()?;
+        let call = self.to_any(&nodes, destination.host(), request, &head, limits);
+        match within(limits.total_timeout_ms, call).await {
+            Some(result) => result.map_err(|failed| destination.error(failed.0, failed.1)),
+            None => {
+                let detail = format!("no whole answer within {} ms", limits.total_timeout_ms);
+                Err(destination.error(OutboundCause::Timeout, detail))
+            }
         }
     }
 

@@ -120,7 +120,7 @@ impl Destination {
     }
 
     /// Path and query.
-    pub(super) fn target(&self) -> &str {
+    pub fn target(&self) -> &str {
         &self.target
     }
 

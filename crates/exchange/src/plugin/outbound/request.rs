@@ -14,6 +14,17 @@ pub struct OutboundRequest {
     pub body: Bytes,
 }
 
+/// The parts of a client's request that a copy of it keeps besides its fields and its body.
+#[derive(Debug)]
+pub struct CopiedLine {
+    /// The method, which replaces that of the request; it may be one that has no name here.
+    pub method: Box<[u8]>,
+    /// Path and query, in place of those of the destination's URI.
+    pub target: String,
+    /// The Host field, in place of the authority of the destination's URI.
+    pub host: Box<[u8]>,
+}
+
 /// How much a call may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutboundLimits {

@@ -63,7 +63,7 @@ fn check_urls(config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// What this gateway does not do.
+/// Refuses features that this gateway does not have.
 fn check_supported(config: &Config) -> Result<(), String> {
     if config.dpop.as_ref().is_some_and(|dpop| dpop.enabled) {
         return Err("dpop.enabled: proofs of possession are not supported; set it to false".to_owned());

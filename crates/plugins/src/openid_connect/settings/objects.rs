@@ -71,7 +71,7 @@ attributes! {
         password: Option<String>, { "minLength": 0 };
         /// The number of the database.
         database: u32 = 0, { "minimum": 0 };
-        /// What the keys begin with.
+        /// The beginning of the keys.
         prefix: String = "sessions".to_owned();
         /// Whether connections use TLS.
         ssl: bool = false;

@@ -1,7 +1,8 @@
 //! Requests that a limit cannot count because its store fails: what becomes of them, and a line in the log. It counts nothing.
 
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Decision, Reply};
+use exchange::plugin::call_failures::CallFailures;
+use exchange::plugin::{Build, Decision, Reply};
 
 use crate::shared::redis::error::RedisError;
 
@@ -14,13 +15,20 @@ pub(crate) struct Failures {
     /// The reply to a request that cannot be counted; none: it passes.
     reply: Option<Reply>,
     pace: Pace,
+    counter: CallFailures,
 }
 
 impl Failures {
     /// Answers with `reply`, unless requests pass that cannot be counted.
-    pub(crate) fn new(plugin: &'static str, allow_degradation: bool, reply: Reply) -> Failures {
+    pub(crate) fn new(
+        build: &Build<'_>,
+        plugin: &'static str,
+        allow_degradation: bool,
+        reply: Reply,
+    ) -> Failures {
         let reply = (!allow_degradation).then_some(reply);
-        Failures { plugin, reply, pace: Pace::every_ms(LOG_INTERVAL_MS) }
+        let counter = build.services.call_failures(plugin);
+        Failures { plugin, reply, pace: Pace::every_ms(LOG_INTERVAL_MS), counter }
     }
 
     /// The decision on a request that a limit with variables has no number for.
@@ -38,8 +46,9 @@ impl Failures {
         }
     }
 
-    /// Writes a line in the log, if it is time.
+    /// Counts a failure, and writes a line in the log if it is time.
     pub(crate) fn note(&self, error: &RedisError, now_ms: u64) {
+        self.counter.add();
         if let Some(requests) = self.pace.add(1, now_ms) {
             let (plugin, passes) = (self.plugin, self.reply.is_none());
             tracing::warn!(%error, plugin, requests, passes, "requests cannot be counted in Redis");

@@ -36,7 +36,8 @@ pub(super) fn blocks(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.set_one(&spot.at(), "discovery", Value::Object(blocks).to_string());
 }
 
-fn json_of(node: &Node) -> Value {
+/// A value as JSON.
+pub(super) fn json_of(node: &Node) -> Value {
     match &node.content {
         Content::Null => Value::Null,
         Content::Scalar { text, is_text: false } => {

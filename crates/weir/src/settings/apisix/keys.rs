@@ -2,7 +2,7 @@
 //! it. Reads no file.
 
 use super::draft::{Draft, Spot};
-use super::{admin, deployment, discovery, health_checks, listeners, logs, plugins, proxy_protocol};
+use super::{admin, cache, deployment, discovery, health_checks, listeners, logs, plugins, proxy_protocol};
 
 /// A key and its effect.
 pub(super) struct Key {
@@ -70,7 +70,7 @@ pub(super) const KEYS: &[Key] = &[
     key("apisix.resolver_timeout", Time("dns_timeout_ms"), ""),
     key("apisix.enable_resolv_search_opt", Setting("dns_search"), ""),
     key("apisix.data_encryption", Honour(deployment::data_encryption), "`encryption_keyring`; with etcd and nothing written, APISIX's published keys, told"),
-    key("apisix.proxy_cache", Ignore, "no plugin keeps a cache yet"),
+    key("apisix.proxy_cache", Honour(cache::zones), "`proxy_cache`"),
     key("apisix.disable_upstream_healthcheck", Honour(health_checks::disable), "`upstream_health_checks: false`"),
     key("apisix.extra_lua_path", Same(""), "there is no Lua"),
     key("apisix.extra_lua_cpath", Same(""), "there is no Lua"),

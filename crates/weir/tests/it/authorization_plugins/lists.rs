@@ -89,3 +89,52 @@ fn patterns_of_agents_and_paths_decide() {
     );
     assert!(status == 400 && answer.to_string().contains("block_rules[1]"), "{answer}");
 }
+
+/// Casbin's model of access lists and roles.
+#[cfg(feature = "casbin")]
+const MODEL: &str = "[request_definition]\nr = sub, obj, act\n[policy_definition]\np = sub, obj, act\n\
+    [role_definition]\ng = _, _\n[policy_effect]\ne = some(where (p.eft == allow))\n[matchers]\n\
+    m = (g(r.sub, p.sub) || keyMatch(r.sub, p.sub)) && keyMatch(r.obj, p.obj) && keyMatch(r.act, p.act)\n";
+
+#[cfg(feature = "casbin")]
+#[test]
+fn casbin_policy_decides() {
+    let stage = Stage::new();
+    let check = |user: &str, path: &str, expected: u16| {
+        let answer = stage.answer("GET", path, &[("user", user)]);
+        let message = if expected == 403 { "Access Denied" } else { "" };
+        assert_eq!(answer, (expected, message.to_owned()), "{user} {path}");
+    };
+    stage.route(json!({"authz-casbin": {"username": "user"}}), json!({}));
+    check("admin", "/", 503);
+    let policy = "p, *, /, GET\np, admin, *, *\ng, alice, admin";
+    let metadata = |policy: &str| {
+        stage.weir.put("plugin_metadata/authz-casbin", json!({"model": MODEL, "policy": policy}));
+    };
+    metadata(policy);
+    check("bob", "/", 200);
+    check("bob", "/hello", 403);
+    check("alice", "/hello", 200);
+    metadata(&format!("{policy}\np, bob, /hello, GET"));
+    check("bob", "/hello", 200);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (model, policy) = (path("model.conf", MODEL), path("policy.csv", "p, jack, /files, GET"));
+    let files = json!({"model_path": model, "policy_path": policy, "username": "user"});
+    stage.route(json!({"authz-casbin": files}), json!({}));
+    check("jack", "/files", 200);
+    check("bob", "/hello", 403);
+    let slow = MODEL.replace("keyMatch(r.obj, p.obj)", "regexMatch(r.obj, p.obj)");
+    let config = json!({"model": slow, "policy": "p, jack, ^/[0-9]+$, GET", "username": "user"});
+    stage.route(json!({"authz-casbin": config}), json!({}));
+    check("jack", "/17", 200);
+    check("jack", "/a", 403);
+    let config = json!({"model": MODEL, "policy": "p, jack, /17", "username": "user"});
+    let plugins = json!({"authz-casbin": config});
+    let (status, answer) = stage.weir.admin("PUT", "routes/2", json!({"uri": "/b", "plugins": plugins}));
+    assert!(status == 400 && answer.to_string().contains("policy: line 1"), "{answer}");
+}

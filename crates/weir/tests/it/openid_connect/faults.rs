@@ -7,7 +7,7 @@ use testkit::{Reply, Signal, wait_until};
 
 use super::*;
 
-/// A provider that is not there, and whose discovery document answers what `script` says.
+/// A provider with a discovery document that `script` answers for, and its URL.
 fn faulty(script: impl Fn(&testkit::Request) -> Reply + Send + Sync + 'static) -> (Origin, String) {
     let origin = Origin::start(script);
     let url = format!("http://{}/.well-known/openid-configuration", origin.address());

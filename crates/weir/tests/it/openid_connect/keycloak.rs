@@ -5,7 +5,7 @@ use testkit::Keycloak;
 
 use super::*;
 
-/// A realm of this name with the client `gw`, the client `cli` whose tokens are for `gw`, and the user alice.
+/// A realm of this name with the client `gw`, the client `cli` with tokens for `gw`, and the user alice.
 fn realm(name: &str) -> (&'static Keycloak, String) {
     let keycloak = Keycloak::shared();
     let mut cli = Keycloak::client("cli", SECRET);

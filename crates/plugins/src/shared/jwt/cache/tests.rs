@@ -33,6 +33,26 @@ fn token_is_verified_once_by_each_key() {
     assert_eq!(tokens.len(), 1);
 }
 
+/// No two texts are one token: base64 with other spare bits is refused as well.
+#[test]
+fn token_with_any_other_byte_is_refused() {
+    let key = key("a");
+    let raw = hs256(&json!({"sub": "jack", "list": [1, {"a": "b"}]}), "a");
+    let tokens = VerifiedTokens::default();
+    assert!(!is_known(&tokens, &raw, &key));
+    for at in 0..raw.len() {
+        for byte in *b"AB_-.=+ \0\xff" {
+            let mut other = raw.clone().into_bytes();
+            if std::mem::replace(&mut other[at], byte) != byte {
+                let verified = tokens.read(&other).and_then(|token| tokens.verify(&token, &other, &key));
+                assert!(verified.is_err(), "{at} {byte}");
+            }
+        }
+        let cut = &raw.as_bytes()[..at];
+        assert!(tokens.read(cut).and_then(|token| tokens.verify(&token, cut, &key)).is_err(), "{at}");
+    }
+}
+
 #[test]
 fn unverified_tokens_are_not_kept() {
     let tokens = VerifiedTokens::default();

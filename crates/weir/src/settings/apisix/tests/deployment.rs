@@ -212,9 +212,9 @@ fn secrets_are_encrypted_with_the_keyring() {
 #[test]
 fn missing_plugins_are_named() {
     check(
-        "apisix: {}\nplugins:\n  - key-auth\n  - openid-connect\n  - cors\n  - my-own\n",
+        "apisix: {}\nplugins:\n  - key-auth\n  - wolf-rbac\n  - cors\n  - my-own\n",
         &["plugins Some([\"key-auth\", \"cors\"])"],
-        &["2: plugins: warning: unknown here, objects with one of them are faulty: openid-connect, my-own"],
+        &["2: plugins: warning: unknown here, objects with one of them are faulty: wolf-rbac, my-own"],
         &[],
     );
     gives("apisix: {}\nplugins: []\n", &["plugins Some([])"]);

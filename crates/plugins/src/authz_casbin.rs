@@ -1,0 +1,220 @@
+//! # authz-casbin
+//!
+//! Admits or refuses requests by a model and a policy of [Casbin](https://casbin.org): access lists, roles, or rules on
+//! attributes.
+//!
+//! ```json
+//! {
+//!     "model": "[request_definition]\nr = sub, obj, act\n[policy_definition]\np = sub, obj, act\n[role_definition]\ng = _, _\n[policy_effect]\ne = some(where (p.eft == allow))\n[matchers]\nm = (g(r.sub, p.sub) || keyMatch(r.sub, p.sub)) && keyMatch(r.obj, p.obj) && keyMatch(r.act, p.act)",
+//!     "policy": "p, *, /, GET\np, admin, *, *\ng, alice, admin",
+//!     "username": "user"
+//! }
+//! ```
+//!
+//! The policy decides on three values: the subject is the request field that `username` names, or `anonymous` if the request
+//! has none; the object is the path, canonical and decoded as it is matched; the action is the method. A client can send any
+//! value in the field: let an authentication plugin set it, or another gateway in front.
+//!
+//! Model and policy are texts in `model` and `policy`, or files on the gateway's machine in `model_path` and `policy_path`,
+//! which are read when the object is compiled, each of at most 4 MiB. With `username` alone, `model` and `policy` of the
+//! plugin's metadata count:
+//!
+//! ```json
+//! {
+//!     "model": "[request_definition]\nr = sub, obj, act\n[policy_definition]\np = sub, obj, act\n[policy_effect]\ne = some(where (p.eft == allow))\n[matchers]\nm = r.sub == p.sub && keyMatch(r.obj, p.obj) && r.act == p.act",
+//!     "policy": "p, jack, /hello, GET"
+//! }
+//! ```
+//!
+//! A model has the request `r` with three values, policies `p`, an effect that Casbin knows, and a matcher. A line of a policy
+//! has a name that the model defines and as many values as the definition; any other text is refused when it is written,
+//! because a line that is left out could be one that denies.
+//!
+//! A refused request is answered with 403 and `{"message": "Access Denied"}`, also one with several such fields or with bytes
+//! that are no UTF-8. If there is no model, or the policy cannot be evaluated (a matcher that fails with the values of a
+//! request), the request is answered with 503, and the error log says why, at most once a second for each instance.
+//!
+//! Each request evaluates the matcher for one line of the policy after the other. A policy of more than 64 lines, or with a
+//! matcher that compiles patterns (`regexMatch`, `keyMatch2` and later, `eval`), is evaluated on a side thread, so that it does not
+//! hold up other requests.
+
+mod policy;
+
+use std::sync::Arc;
+
+use exchange::Exchange;
+use exchange::observe::pace::Pace;
+use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use serde_json::{Value, json};
+
+use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::config;
+use crate::shared::fields;
+use crate::shared::side_thread;
+use policy::{Policy, Question};
+
+/// The declaration of this plugin.
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("authz-casbin", 2560, &[Phase::Rewrite], config_schema, build)
+        .checked(check)
+        .with_metadata(Metadata::schema)
+        .checked_metadata(check_metadata)
+        .documented(include_str!("authz_casbin.rs"));
+
+attributes! {
+    struct Config {
+        /// The file with the model.
+        model_path: Option<Box<str>>;
+        /// The file with the policy.
+        policy_path: Option<Box<str>>;
+        /// The model.
+        model: Option<String>;
+        /// The policy.
+        policy: Option<String>;
+        /// The request field that holds the subject.
+        username: Box<str>;
+    }
+    {"title": "Pass or refuse by a policy of Casbin"}
+}
+
+attributes! {
+    struct Metadata {
+        /// The model of instances without one.
+        model: String;
+        /// The policy of instances without one.
+        policy: String;
+    }
+    {"title": "Model and policy of instances without their own"}
+}
+
+fn config_schema() -> Value {
+    let mut schema = Config::schema();
+    let any = ["model_path", "policy_path", "model", "policy"].map(|name| json!({"required": [name]}));
+    schema["oneOf"] = json!([
+        {"required": ["model_path", "policy_path"]},
+        {"required": ["model", "policy"]},
+        {"not": {"anyOf": any}},
+    ]);
+    schema
+}
+
+struct AuthzCasbin {
+    field: Box<str>,
+    /// None: neither the configuration nor the metadata has one.
+    policy: Option<Arc<Policy>>,
+    pace: Pace,
+}
+
+fn check(config: &Value) -> Result<(), String> {
+    let config: Config = config::parse(config)?;
+    fields::name(&config.username).map_err(|reason| format!("username: {reason}"))?;
+    match (&config.model, &config.policy) {
+        (Some(model), Some(policy)) => check_texts(model, policy),
+        _ => Ok(()),
+    }
+}
+
+fn check_metadata(metadata: &Value) -> Result<(), String> {
+    let metadata: Metadata = config::parse(metadata)?;
+    check_texts(&metadata.model, &metadata.policy)
+}
+
+fn check_texts(model: &str, policy: &str) -> Result<(), String> {
+    match config::is_reference(model) || config::is_reference(policy) {
+        true => Ok(()),
+        false => Policy::compile(model, policy).map(drop),
+    }
+}
+
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    let config: Config = config::parse(config)?;
+    let texts = match (config.model_path, config.policy_path, config.model, config.policy) {
+        (Some(model), Some(policy), ..) => {
+            Some((policy::read("model_path", &model)?, policy::read("policy_path", &policy)?))
+        }
+        (_, _, Some(model), Some(policy)) => Some((model, policy)),
+        _ => match build.metadata {
+            Some(metadata) => {
+                let metadata: Metadata = config::parse(metadata)?;
+                Some((metadata.model, metadata.policy))
+            }
+            None => None,
+        },
+    };
+    let policy = match texts {
+        // Instances with the same texts, those of the metadata first of all, share what is compiled.
+        Some((model, policy)) => {
+            let key = format!("authz-casbin\0{model}\0{policy}");
+            let kept = build.states.keep(&key, || Policy::compile(&model, &policy).map(Arc::new));
+            Some(kept.as_ref().clone()?)
+        }
+        None => None,
+    };
+    Ok(Arc::new(AuthzCasbin { field: config.username, policy, pace: Pace::every_ms(LOG_INTERVAL_MS) }))
+}
+
+impl Plugin for AuthzCasbin {
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let Some(policy) = &self.policy else {
+            return Flow::reply(self.without_decision(exchange, "there is no model and no policy"));
+        };
+        let Some(question) = self.question(exchange) else { return Flow::reply(denial()) };
+        if policy.is_quick() {
+            return match self.answer(exchange, policy.allows(&question)) {
+                None => Flow::Continue,
+                Some(reply) => Flow::reply(reply),
+            };
+        }
+        let policy = policy.clone();
+        Flow::Wait(Box::pin(async move {
+            let decided = side_thread::run(move || policy.allows(&question)).await;
+            match self.answer(exchange, decided.unwrap_or_else(|fault| Err(fault.to_owned()))) {
+                None => Decision::Continue,
+                Some(reply) => Decision::Reply(Box::new(reply)),
+            }
+        }))
+    }
+}
+
+impl AuthzCasbin {
+    /// The values that are decided on; none if they cannot be told.
+    fn question(&self, exchange: &Exchange) -> Option<Question> {
+        let mut subjects = exchange.request.headers.get_all(&self.field);
+        let subject = match (subjects.next(), subjects.next()) {
+            (None, _) => "anonymous",
+            (Some(subject), None) => std::str::from_utf8(subject).ok()?,
+            (Some(_), Some(_)) => return None,
+        };
+        Some(Question {
+            subject: subject.to_owned(),
+            object: std::str::from_utf8(exchange.path()).ok()?.to_owned(),
+            action: std::str::from_utf8(exchange.request.method_text()).ok()?.to_owned(),
+        })
+    }
+
+    /// The refusal of a request, if it does not pass.
+    fn answer(&self, exchange: &Exchange, decided: Result<bool, String>) -> Option<Reply> {
+        match decided {
+            Ok(true) => None,
+            Ok(false) => Some(denial()),
+            Err(fault) => Some(self.without_decision(exchange, &fault)),
+        }
+    }
+
+    fn without_decision(&self, exchange: &Exchange, fault: &str) -> Reply {
+        if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
+            tracing::warn!(fault, requests, "authz-casbin made no decision");
+        }
+        Reply::status(503)
+    }
+}
+
+fn denial() -> Reply {
+    Reply::message(403, "Access Denied")
+}
+
+/// Milliseconds between two lines about requests that are not decided.
+const LOG_INTERVAL_MS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! A compiled model with its policy. It knows no request.
+
+use std::fs::File;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use casbin::{CoreApi, DefaultModel, Enforcer, Model, StringAdapter};
+
+/// The longest file that is read.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Lines of a policy that are evaluated on the worker: one takes a few microseconds.
+const QUICK_LINES_MAX: usize = 64;
+/// Functions of matchers that compile a pattern for each line.
+const SLOW_FUNCTIONS: [&str; 8] =
+    ["regexMatch", "keyMatch2", "keyMatch3", "keyMatch4", "keyMatch5", "keyGet2", "keyGet3", "globMatch"];
+/// The effects that Casbin knows, as it writes them.
+const EFFECTS: [&str; 4] = [
+    "some(where (p_eft == allow))",
+    "!some(where (p_eft == deny))",
+    "some(where (p_eft == allow)) && !some(where (p_eft == deny))",
+    "priority(p_eft) || deny",
+];
+
+/// See the module.
+pub(super) struct Policy {
+    enforcer: Enforcer,
+    is_quick: bool,
+}
+
+/// The values that are decided on.
+pub(super) struct Question {
+    pub(super) subject: String,
+    pub(super) object: String,
+    pub(super) action: String,
+}
+
+impl Policy {
+    /// Compiles the texts of a model and a policy.
+    ///
+    /// # Errors
+    /// What is wrong with one of them; the sentence holds none of their contents, which may lie in files.
+    pub(super) fn compile(model: &str, policy: &str) -> Result<Policy, String> {
+        let model = ready(DefaultModel::from_str(model))?
+            .map_err(|_| "model: it is no model of Casbin".to_owned())?;
+        check_model(&model)?;
+        let mut lines = 0;
+        for (index, line) in policy.lines().enumerate() {
+            let line = line.trim();
+            if !line.is_empty() && !line.starts_with('#') {
+                check_line(&model, line).map_err(|fault| format!("policy: line {}: {fault}", index + 1))?;
+                lines += 1;
+            }
+        }
+        let matcher = assertion(&model, "m").map(|matcher| matcher.value.clone()).unwrap_or_default();
+        let is_slow = SLOW_FUNCTIONS.iter().any(|function| matcher.contains(function));
+        let enforcer = guarded(|| {
+            ready(Enforcer::new(model, StringAdapter::new(policy)))?.map_err(|error| error.to_string())
+        });
+        let policy = Policy {
+            enforcer: enforcer.map_err(|_| "model: it cannot be compiled, perhaps its matcher".to_owned())?,
+            is_quick: !is_slow && lines <= QUICK_LINES_MAX,
+        };
+        let question = Question { subject: "a".to_owned(), object: "/".to_owned(), action: "GET".to_owned() };
+        policy.allows(&question).map_err(|_| {
+            "model: its matcher cannot be evaluated; it may name r.*, p.* and functions of Casbin".to_owned()
+        })?;
+        Ok(policy)
+    }
+
+    /// Whether it may be evaluated on a worker.
+    pub(super) fn is_quick(&self) -> bool {
+        self.is_quick
+    }
+
+    /// Whether the policy lets a request pass.
+    ///
+    /// # Errors
+    /// The policy cannot be evaluated, in words.
+    pub(super) fn allows(&self, question: &Question) -> Result<bool, String> {
+        let values = (&*question.subject, &*question.object, &*question.action);
+        guarded(|| self.enforcer.enforce(values).map_err(|error| error.to_string()))
+    }
+}
+
+fn assertion<'m>(model: &'m DefaultModel, name: &str) -> Option<&'m casbin::Assertion> {
+    let section = name.get(..1)?;
+    model.get_model().get(section)?.get(name)
+}
+
+/// The parts that evaluation relies on, and panics without.
+fn check_model(model: &DefaultModel) -> Result<(), String> {
+    match assertion(model, "r") {
+        Some(request) if request.tokens.len() == 3 => {}
+        _ => {
+            return Err(
+                "model: [request_definition] has to be `r` with three values: r = sub, obj, act".to_owned()
+            );
+        }
+    }
+    let has = |name: &str, section: &str| {
+        assertion(model, name).map(drop).ok_or_else(|| format!("model: there is no `{name}` in [{section}]"))
+    };
+    has("p", "policy_definition")?;
+    has("m", "matchers")?;
+    has("e", "policy_effect")?;
+    let effect = assertion(model, "e").map(|effect| &*effect.value).unwrap_or_default();
+    if !EFFECTS.contains(&effect) {
+        let known = EFFECTS.map(|effect| effect.replace('_', ".")).join("; ");
+        return Err(format!("model: [policy_effect] is none of {known}"));
+    }
+    Ok(())
+}
+
+/// A line that the model does not define would be left out, and could be one that denies.
+fn check_line(model: &DefaultModel, line: &str) -> Result<(), String> {
+    let values = line.split(',').count() - 1;
+    let name = line.split(',').next().unwrap_or_default().trim();
+    let known = ["p", "g"].into_iter().any(|section| name.starts_with(section));
+    let Some(definition) = assertion(model, name).filter(|_| known) else {
+        return Err("the model does not define its first word".to_owned());
+    };
+    let wanted = definition.tokens.len();
+    // A value in quotes may hold commas.
+    if name.starts_with('p') && values != wanted && !line.contains('"') {
+        return Err(format!("it has {values} values, and the model defines {wanted}"));
+    }
+    Ok(())
+}
+
+/// Reads the file that the attribute `name` names.
+///
+/// # Errors
+/// Why it cannot be read, without anything of its contents.
+pub(super) fn read(name: &str, path: &str) -> Result<String, String> {
+    let fault = |reason: &dyn std::fmt::Display| format!("{name}: {path}: {reason}");
+    // Opening a pipe would wait for its writer.
+    let about = std::fs::metadata(path).map_err(|error| fault(&error))?;
+    if !about.is_file() {
+        return Err(fault(&"it is no file"));
+    }
+    let file = File::open(path).map_err(|error| fault(&error))?;
+    let mut text = String::new();
+    let count = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| fault(&error))?;
+    if count as u64 > FILE_BYTES_MAX {
+        return Err(fault(&"it is longer than 4 MiB"));
+    }
+    Ok(text)
+}
+
+/// The library panics where a pattern of a policy is malformed.
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let caught = catch_unwind(AssertUnwindSafe(work));
+    caught.unwrap_or_else(|_| {
+        Err("the evaluation panicked; a pattern of the policy may be malformed".to_owned())
+    })
+}
+
+/// The result of a future that waits for nothing: the library has asynchronous readers, and these read memory.
+fn ready<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let mut work = pin!(work);
+    for _ in 0..POLLS_MAX {
+        if let Poll::Ready(result) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return Ok(result);
+        }
+    }
+    Err("the text cannot be read at once".to_owned())
+}
+
+/// A runtime around it may make a future yield now and then.
+const POLLS_MAX: usize = 10_000;

@@ -1,0 +1,79 @@
+//! The cache statuses of the requests of a zone, counted by each worker for itself so that a hit writes no memory that another
+//! worker reads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Workers beyond these share a row with others.
+const ROWS: usize = 64;
+
+/// The status of a request, as `Apisix-Cache-Status` tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// There was no entry.
+    Miss,
+    /// Answered by a fresh entry.
+    Hit,
+    /// The entry was stale, and the upstream has sent another one.
+    Expired,
+    /// Answered by a stale entry because the upstream failed or the client allows it, or not answered by an entry that is
+    /// not fresh enough for the client.
+    Stale,
+    /// Answered by a stale entry while another request asks for a fresh one.
+    Updating,
+    /// The upstream has confirmed the stale entry.
+    Revalidated,
+    /// The cache was not asked.
+    Bypass,
+}
+
+impl Status {
+    pub(super) const ALL: [Status; 7] = [
+        Status::Miss,
+        Status::Hit,
+        Status::Expired,
+        Status::Stale,
+        Status::Updating,
+        Status::Revalidated,
+        Status::Bypass,
+    ];
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Status::Miss => "MISS",
+            Status::Hit => "HIT",
+            Status::Expired => "EXPIRED",
+            Status::Stale => "STALE",
+            Status::Updating => "UPDATING",
+            Status::Revalidated => "REVALIDATED",
+            Status::Bypass => "BYPASS",
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct Counters {
+    rows: Box<[Row]>,
+}
+
+/// Of one worker; as long as two cache lines, which some processors fetch in pairs.
+#[derive(Default)]
+#[repr(align(128))]
+struct Row([AtomicU64; Status::ALL.len()]);
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters { rows: (0..ROWS).map(|_| Row::default()).collect() }
+    }
+}
+
+impl Counters {
+    /// Counts a request of the worker with this number.
+    pub(super) fn count(&self, worker: usize, status: Status) {
+        self.rows[worker % ROWS].0[status as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The requests with this status.
+    pub(super) fn total(&self, status: Status) -> u64 {
+        self.rows.iter().map(|row| row.0[status as usize].load(Ordering::Relaxed)).sum()
+    }
+}

@@ -1,0 +1,217 @@
+//! The key of a stored response: method, scheme, host, the user where there is one, then the values that the configuration lists. Every
+//! part has its length in front, so that no request can be written that has the key of another one.
+
+use aws_lc_rs::digest;
+use exchange::Exchange;
+use message::{FieldId, Method};
+use router::vars::{BuiltinVariable as Builtin, Variable, VariableSource};
+
+/// A key, made when the configuration is compiled.
+pub(super) struct KeyTemplate {
+    parts: Box<[Part]>,
+    /// Consumers have entries of their own.
+    isolates_consumers: bool,
+    /// The parts hold the Authorization field itself.
+    names_authorization: bool,
+}
+
+enum Part {
+    Text(Box<str>),
+    Variable(Variable),
+}
+
+/// Texts and variables. Their values, one behind the other, say yes or no: yes unless the result is empty or `0`.
+pub(super) struct Flag(Box<[Part]>);
+
+impl KeyTemplate {
+    /// Compiles the entries of `cache_key`.
+    ///
+    /// # Errors
+    /// An entry that is not supported.
+    pub(super) fn compile(entries: &[String], consumer_isolation: bool) -> Result<KeyTemplate, String> {
+        if entries.iter().any(|entry| entry == "$request_method") {
+            return Err("cache_key variable $request_method unsupported".to_owned());
+        }
+        let parts = parts(entries)?;
+        let is_identity = |part: &Part| match part {
+            Part::Variable(Variable::Builtin(builtin)) => {
+                matches!(builtin, Builtin::ConsumerName | Builtin::ConsumerGroupId | Builtin::RemoteUser)
+            }
+            other => is_authorization(other),
+        };
+        Ok(KeyTemplate {
+            isolates_consumers: consumer_isolation && !parts.iter().any(is_identity),
+            names_authorization: parts.iter().any(is_authorization),
+            parts,
+        })
+    }
+
+    /// Appends the key of a request; GET and HEAD have the same.
+    pub(super) fn write(&self, exchange: &Exchange, method: Method, key: &mut Vec<u8>) {
+        key.push(if method == Method::Post { b'p' } else { b'g' });
+        framed(key, |key| key.extend_from_slice(exchange.connection.scheme.as_str().as_bytes()));
+        framed(key, |key| key.extend_from_slice(exchange.host()));
+        match exchange.consumer() {
+            Some(consumer) if self.isolates_consumers => {
+                key.push(b'c');
+                framed(key, |key| key.extend_from_slice(consumer.username.as_bytes()));
+            }
+            Some(_) => key.push(b'-'),
+            // Credentials that the gateway has not checked: the upstream does, for each of them.
+            None => self.write_authorization(exchange, key),
+        }
+        for part in &self.parts {
+            framed(key, |key| part.write(exchange, key));
+        }
+    }
+
+    fn write_authorization(&self, exchange: &Exchange, key: &mut Vec<u8>) {
+        let headers = &exchange.request.headers;
+        if self.names_authorization || !headers.contains_known(FieldId::Authorization) {
+            return key.push(b'-');
+        }
+        key.push(b'a');
+        let mut context = digest::Context::new(&digest::SHA256);
+        for value in headers.get_all_known(FieldId::Authorization) {
+            context.update(&(value.len() as u64).to_be_bytes());
+            context.update(value);
+        }
+        key.extend_from_slice(context.finish().as_ref());
+    }
+}
+
+impl Flag {
+    /// Compiles the entries of `cache_bypass` or `no_cache`.
+    ///
+    /// # Errors
+    /// An entry that is not supported.
+    pub(super) fn compile(entries: &[String]) -> Result<Flag, String> {
+        parts(entries).map(Flag)
+    }
+
+    /// Whether it is set for this request.
+    pub(super) fn is_set(&self, exchange: &Exchange) -> bool {
+        let mut text = Vec::new();
+        self.0.iter().for_each(|part| part.write(exchange, &mut text));
+        !text.is_empty() && text != b"0"
+    }
+}
+
+impl Part {
+    fn write(&self, exchange: &Exchange, out: &mut Vec<u8>) {
+        match self {
+            Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Part::Variable(variable) => {
+                if let Some(value) = exchange.variable(variable) {
+                    value.write_to(out);
+                }
+            }
+        }
+    }
+}
+
+fn parts(entries: &[String]) -> Result<Box<[Part]>, String> {
+    let part = |entry: &String| match entry.strip_prefix('$') {
+        Some(name) => {
+            Variable::parse(name).map(Part::Variable).map_err(|reason| format!("{entry}: {reason}"))
+        }
+        None => Ok(Part::Text(entry.as_str().into())),
+    };
+    entries.iter().map(part).collect()
+}
+
+fn is_authorization(part: &Part) -> bool {
+    matches!(part, Part::Variable(Variable::Header(name)) if name.eq_ignore_ascii_case("authorization"))
+}
+
+/// Appends the bytes that `write` appends, with their length in front.
+pub(super) fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    write(out);
+    let length = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use exchange::testing::{Scene, consumer};
+
+    use super::*;
+
+    /// The key of a request with this host, target and fields.
+    fn key(
+        entries: &[&str],
+        isolation: bool,
+        user: Option<&str>,
+        host: &str,
+        target: &str,
+        more: &str,
+    ) -> Vec<u8> {
+        let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
+        let template = KeyTemplate::compile(&entries, isolation).unwrap();
+        let mut scene = Scene::new();
+        let mut exchange =
+            scene.exchange(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n").as_bytes());
+        if let Some(user) = user {
+            exchange.authenticate(std::sync::Arc::new(consumer(user)));
+        }
+        let mut key = Vec::new();
+        template.write(&exchange, Method::Get, &mut key);
+        key
+    }
+
+    #[test]
+    fn hosts_and_users_never_share_a_key() {
+        let plain = |host: &str, more: &str| key(&["$uri"], true, None, host, "/a", more);
+        assert_eq!(plain("a", ""), plain("a", "X-Other: b\r\n"));
+        assert_ne!(plain("a", ""), plain("b", ""));
+        let anne = plain("a", "Authorization: Basic YW5uZTph\r\n");
+        assert_ne!(anne, plain("a", ""));
+        assert_ne!(anne, plain("a", "Authorization: Basic YW5uZTpi\r\n"));
+        let user = |isolation: bool, name: &str| key(&["$uri"], isolation, Some(name), "a", "/a", "");
+        assert_ne!(user(true, "anne"), user(true, "bob"));
+        assert_eq!(user(false, "anne"), user(false, "bob"));
+        assert_ne!(user(true, "anne"), plain("a", ""));
+    }
+
+    #[test]
+    fn named_identity_replaces_isolation() {
+        let group = |name: &str| key(&["$consumer_group_id", "$uri"], true, Some(name), "a", "/a", "");
+        assert_eq!(group("anne"), group("bob"));
+        let named = |name: &str| key(&["$consumer_name", "$uri"], true, Some(name), "a", "/a", "");
+        assert_ne!(named("anne"), named("bob"));
+    }
+
+    #[test]
+    fn parts_cannot_run_into_each_other() {
+        let check = |target: &str| key(&["$arg_x", "$arg_y"], true, None, "a", target, "");
+        assert_ne!(check("/?x=ab&y=c"), check("/?x=a&y=bc"));
+        assert_ne!(
+            key(&["$uri"], true, None, "a", "/a", ""),
+            key(&["$request_uri"], true, None, "a", "/a?", "")
+        );
+    }
+
+    #[test]
+    fn method_is_no_part_of_a_key() {
+        let refused = KeyTemplate::compile(&["$request_method".to_owned()], true).err();
+        assert_eq!(refused.as_deref(), Some("cache_key variable $request_method unsupported"));
+    }
+
+    #[test]
+    fn flag_is_set_unless_empty_or_zero() {
+        let check = |entries: &[&str], query: &str, expected: bool| {
+            let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
+            let flag = Flag::compile(&entries).unwrap();
+            let mut scene = Scene::new();
+            let exchange = scene.exchange(format!("GET /?{query} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+            assert_eq!(flag.is_set(&exchange), expected, "{entries:?} {query}");
+        };
+        check(&["$arg_a"], "", false);
+        check(&["$arg_a"], "a=0", false);
+        check(&["$arg_a"], "a=1", true);
+        check(&["$arg_a", "$arg_b"], "b=0", false);
+        check(&["$arg_a", "$arg_b"], "a=0&b=0", true);
+    }
+}

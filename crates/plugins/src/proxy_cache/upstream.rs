@@ -1,0 +1,152 @@
+//! The response of the upstream, seen by the cache: stored, replaced by an entry that it confirms, or by a stale one.
+
+use std::sync::Arc;
+
+use exchange::Exchange;
+use exchange::failure::{Blame, Failure, FailurePhase};
+use exchange::plugin::StoredReply;
+use message::FieldId;
+
+use super::ProxyCache;
+use super::counters::Status;
+use super::disk::{Destination, rewrite_head};
+use super::entry::{Body, Entry, Times, stored_fields};
+use super::fill::Fill;
+use super::rules::{Refusal, has_end};
+use super::serve;
+use super::vary::fields_of;
+use super::visit::{Visit, now_s};
+use super::zone::signature;
+
+impl ProxyCache {
+    /// The stale entry, where the upstream cannot be reached.
+    pub(super) fn instead_of_failure(
+        &self,
+        exchange: &mut Exchange,
+        failure: &Failure,
+    ) -> Option<Box<StoredReply>> {
+        // A client that went away, or sent a faulty request, gets no stored response.
+        if failure.cause.blame() == Blame::Client || exchange.attempts.is_empty() && !is_balance(failure) {
+            return None;
+        }
+        self.stale_if_error(exchange)
+    }
+
+    fn stale_if_error(&self, exchange: &mut Exchange) -> Option<Box<StoredReply>> {
+        let now_s = now_s(exchange);
+        let visit = exchange.state::<Visit>();
+        let entry = visit.stale.clone()?;
+        if !entry.times.may_be_stale(now_s, entry.times.if_error_s) {
+            return None;
+        }
+        visit.status = Some(Status::Stale);
+        let conditions = visit.conditions.take();
+        drop(visit.leader.take());
+        serve::reply(exchange, &entry, conditions.as_ref(), true, now_s)
+    }
+
+    /// Looks at a response of the upstream: stores it, or sends an entry that it confirms or cannot replace.
+    pub(super) fn instead_of_response(&self, exchange: &mut Exchange) -> Option<Box<StoredReply>> {
+        let status = exchange.response.status;
+        let (key, stores, revalidates, is_unsafe) = {
+            let visit = exchange.peek_state::<Visit>()?;
+            (visit.key.clone()?, visit.stores, visit.revalidates, visit.is_unsafe)
+        };
+        if is_unsafe {
+            if (200..400).contains(&status) {
+                self.zone.purge(&key);
+            }
+            return None;
+        }
+        if status == 304 && revalidates {
+            return self.confirmed(exchange, &key);
+        }
+        if matches!(status, 500 | 502 | 503 | 504)
+            && let Some(reply) = self.stale_if_error(exchange)
+        {
+            return Some(reply);
+        }
+        if stores {
+            self.store(exchange, key);
+        }
+        None
+    }
+
+    /// The upstream has confirmed the stale entry.
+    fn confirmed(&self, exchange: &mut Exchange, key: &Arc<[u8]>) -> Option<Box<StoredReply>> {
+        let now_s = now_s(exchange);
+        let visit = exchange.state::<Visit>();
+        let entry = visit.stale.take()?;
+        visit.status = Some(Status::Revalidated);
+        let conditions = visit.conditions.take();
+        let leader = visit.leader.take();
+        let refreshed = entry.refreshed(&exchange.response.headers, entry.times);
+        let judged = self.rules.judge(entry.status, &refreshed.headers, true, now_s);
+        let refreshed = match judged {
+            Ok(freshness) => {
+                let entry = Arc::new(Entry { times: Times::new(&freshness, now_s), ..refreshed });
+                let fields = fields_of(&entry.headers);
+                let signature = signature(&fields, &exchange.request.headers);
+                let destination =
+                    Destination { zone: self.zone.clone(), key: key.clone(), fields, signature };
+                if leader.as_ref().is_none_or(|leader| !leader.is_purged()) {
+                    self.zone.insert(key, &destination.fields, &destination.signature, entry.clone());
+                    rewrite_head(&destination, &entry);
+                }
+                entry
+            }
+            // It is good for this request, and not to be kept.
+            Err(_) => {
+                self.zone.purge(key);
+                Arc::new(refreshed)
+            }
+        };
+        drop(leader);
+        serve::reply(exchange, &refreshed, conditions.as_ref(), true, now_s)
+    }
+
+    /// Begins to store a response.
+    fn store(&self, exchange: &mut Exchange, key: Arc<[u8]>) {
+        let visit = exchange.state::<Visit>();
+        let (leader, is_bypassed) = (visit.leader.take(), visit.status == Some(Status::Bypass));
+        let response = &exchange.response;
+        let now_s = now_s(exchange);
+        let has_end = has_end(response.status, response.version, &response.headers);
+        let is_refused = self.no_cache.as_ref().is_some_and(|no_cache| no_cache.is_set(exchange));
+        let judged = self.rules.judge(response.status, &response.headers, has_end, now_s);
+        let expected = response.headers.get_known(FieldId::ContentLength).and_then(message::syntax::decimal);
+        let is_too_long = expected.is_some_and(|bytes| bytes > self.body_bytes_max);
+        let freshness = match judged {
+            Ok(freshness) if !is_refused && !is_too_long => freshness,
+            judged => {
+                // A refusal by the response itself counts for the next requests too, unless this one was told to go past
+                // the cache: it may be that of a user, and the entry of all others stays.
+                let is_of_all = !is_bypassed && !is_refused;
+                if is_of_all && (is_too_long || judged.is_err_and(|refusal| refusal != Refusal::Status)) {
+                    self.zone.pass(&key, now_s);
+                }
+                if let Some(leader) = leader {
+                    leader.pass();
+                }
+                return;
+            }
+        };
+        if self.zone.disk.as_ref().is_some_and(|disk| !disk.is_started()) {
+            return;
+        }
+        let fields = fields_of(&response.headers);
+        let signature = signature(&fields, &exchange.request.headers);
+        let headers = stored_fields(&response.headers, &exchange.local().http_date());
+        let body = Body::Memory(bytes::Bytes::new());
+        let entry = Entry { status: response.status, headers, body, times: Times::new(&freshness, now_s) };
+        let destination = Destination { zone: self.zone.clone(), key, fields, signature };
+        let shared = exchange.local().shared.clone();
+        let fill = Fill::new(destination, entry, self.body_bytes_max, expected, &shared, leader);
+        exchange.tap_response(Box::new(fill));
+    }
+}
+
+/// Whether the upstream could not be asked at all.
+fn is_balance(failure: &Failure) -> bool {
+    matches!(failure.cause.phase(), FailurePhase::Balance)
+}

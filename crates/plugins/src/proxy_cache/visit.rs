@@ -1,0 +1,310 @@
+//! The way of one request through the cache before the upstream is asked: found, bypassed, or waiting for another one.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use exchange::Exchange;
+use exchange::plugin::{Decision, Flow, Reply, StoredReply};
+use message::{FieldId, Method};
+use net::env;
+
+use super::ProxyCache;
+use super::conditions::{Conditions, has_precondition};
+use super::counters::Status;
+use super::directives::Directives;
+use super::entry::{Body, Entry};
+use super::flight::{Leader, Turn};
+use super::serve;
+use super::zone::Found;
+
+/// The state of a request.
+#[derive(Default)]
+pub(super) struct Visit {
+    /// The part of the cache in the response; none if it has no part in the response.
+    pub(super) status: Option<Status>,
+    /// Others wait for this request.
+    pub(super) leader: Cell<Option<Leader>>,
+    /// Its key, where the response may be stored or an entry be used.
+    pub(super) key: Option<Arc<[u8]>>,
+    /// The response may be stored.
+    pub(super) stores: bool,
+    /// The entry that is stale, or not fresh enough for this client.
+    pub(super) stale: Option<Arc<Entry>>,
+    /// The upstream is asked whether the stale entry is still good.
+    pub(super) revalidates: bool,
+    /// The client's conditions, taken out of the request.
+    pub(super) conditions: Option<Conditions>,
+    /// A method that may change the resource of the key.
+    pub(super) is_unsafe: bool,
+}
+
+/// How an entry answers a request.
+enum Verdict {
+    Fresh,
+    /// It may be sent although it is stale, because the client says so.
+    Allowed,
+    /// The client wants a fresher one.
+    TooOld,
+    Stale,
+}
+
+impl ProxyCache {
+    /// The access phase.
+    pub(super) fn begin<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let method = exchange.request.method;
+        if method == Method::Purge {
+            return self.purge(exchange);
+        }
+        if exchange.grpc.is_some() || exchange.request.upgrade_text().is_some() {
+            return Flow::Continue;
+        }
+        if !self.methods.contains(&method) {
+            let is_safe = matches!(method, Method::Get | Method::Head | Method::Options);
+            let key = (!is_safe).then(|| self.key_of(exchange, Method::Get));
+            let status = if self.in_memory { Status::Miss } else { Status::Bypass };
+            let visit = exchange.state::<Visit>();
+            (visit.status, visit.is_unsafe, visit.key) = (Some(status), !is_safe, key);
+            return Flow::Continue;
+        }
+        let request = match self.heeds_requests {
+            true => Directives::of(&exchange.request.headers),
+            false => Directives::default(),
+        };
+        let is_bypassed = self.bypass.as_ref().is_some_and(|bypass| bypass.is_set(exchange));
+        if is_bypassed || request.no_store || request.no_cache || has_precondition(&exchange.request.headers)
+        {
+            return self.bypass(exchange, is_bypassed);
+        }
+        self.look(exchange, &request)
+    }
+
+    /// Goes past the cache. As nginx does, a zone on disk stores the response of a request that `cache_bypass` sends past it.
+    fn bypass<'a>(&self, exchange: &mut Exchange, is_configured: bool) -> Flow<'a> {
+        let stores = !self.in_memory && is_configured && exchange.request.method != Method::Head;
+        let key = stores.then(|| self.key_of(exchange, exchange.request.method));
+        let visit = exchange.state::<Visit>();
+        (visit.status, visit.stores, visit.key) = (Some(Status::Bypass), stores, key);
+        Flow::Continue
+    }
+
+    fn purge<'a>(&self, exchange: &mut Exchange) -> Flow<'a> {
+        let mut found = false;
+        for method in [Method::Get, Method::Post] {
+            found |= self.zone.purge(&self.key_of(exchange, method));
+        }
+        Flow::reply(Reply::status(if found { 200 } else { 404 }))
+    }
+
+    fn key_of(&self, exchange: &Exchange, method: Method) -> Arc<[u8]> {
+        let mut key = Vec::with_capacity(128);
+        self.key.write(exchange, method, &mut key);
+        key.into()
+    }
+
+    /// Looks for an entry; a hit ends here.
+    fn look<'a>(&'a self, exchange: &'a mut Exchange, request: &Directives) -> Flow<'a> {
+        let now_s = now_s(exchange);
+        let mut key = std::mem::take(&mut exchange.scratch);
+        key.clear();
+        self.key.write(exchange, exchange.request.method, &mut key);
+        let found = self.zone.find(&key, &exchange.request.headers, now_s);
+        if let Found::Entry(entry) = &found {
+            let status = match verdict(entry, request, now_s) {
+                Verdict::Fresh => Some(Status::Hit),
+                Verdict::Allowed => Some(Status::Stale),
+                Verdict::TooOld | Verdict::Stale => None,
+            };
+            if let Some(status) = status {
+                exchange.scratch = key;
+                return self.hit(exchange, entry.clone(), status, now_s);
+            }
+        }
+        let shared: Arc<[u8]> = key.as_slice().into();
+        exchange.scratch = key;
+        self.missed(exchange, shared, found, request, now_s)
+    }
+
+    fn hit<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        entry: Arc<Entry>,
+        status: Status,
+        now_s: u64,
+    ) -> Flow<'a> {
+        exchange.state::<Visit>().status = Some(status);
+        match serve::reply(exchange, &entry, None, false, now_s) {
+            Some(reply) => Flow::Stored(reply),
+            None => Flow::Wait(Box::pin(async move {
+                let method = exchange.request.method;
+                match self.open(exchange, &entry).await {
+                    Some(reply) => Decision::Stored(reply),
+                    None => {
+                        let key = self.key_of(exchange, method);
+                        self.zone.purge(&key);
+                        self.go_on(exchange, key, None, Status::Miss);
+                        Decision::Continue
+                    }
+                }
+            })),
+        }
+    }
+
+    /// The response of an entry on disk, once its file is open; none if it cannot be opened.
+    async fn open(&self, exchange: &mut Exchange, entry: &Arc<Entry>) -> Option<Box<StoredReply>> {
+        if let Body::Disk(file) = &entry.body {
+            file.open_aside().await.ok()?;
+        }
+        serve::reply(exchange, entry, None, true, now_s(exchange))
+    }
+
+    /// Goes on without a fresh entry: leads, or waits for the request that does.
+    fn missed<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        key: Arc<[u8]>,
+        found: Found,
+        request: &Directives,
+        now_s: u64,
+    ) -> Flow<'a> {
+        let (stale, status, passes) = match found {
+            Found::Entry(entry) => match verdict(&entry, request, now_s) {
+                Verdict::TooOld => (Some(entry), Status::Stale, false),
+                _ => (Some(entry), Status::Expired, false),
+            },
+            Found::Passes => (None, Status::Miss, true),
+            Found::Nothing => (None, Status::Miss, false),
+        };
+        if request.only_if_cached {
+            exchange.state::<Visit>().status = Some(status);
+            return Flow::reply(Reply::status(504));
+        }
+        let fills = exchange.request.method != Method::Head
+            && !exchange.request.headers.contains_known(FieldId::Range);
+        if !fills || passes || self.coalesce_ms == 0 {
+            self.go_on(exchange, key, stale, status);
+            return Flow::Continue;
+        }
+        match self.zone.join(&key, &exchange.request.headers) {
+            Turn::Lead(leader) => {
+                exchange.state::<Visit>().leader.set(Some(leader));
+                self.go_on(exchange, key, stale, status);
+                Flow::Continue
+            }
+            Turn::Alone => {
+                self.go_on(exchange, key, stale, status);
+                Flow::Continue
+            }
+            Turn::Wait(_) => {
+                if let Some(entry) = &stale
+                    && entry.times.may_be_stale(now_s, entry.times.while_revalidate_s)
+                    && status == Status::Expired
+                {
+                    return self.hit(exchange, entry.clone(), Status::Updating, now_s);
+                }
+                let request = *request;
+                Flow::Wait(Box::pin(self.wait(exchange, key, request)))
+            }
+        }
+    }
+
+    /// Waits for the request that fills `key`, for a limited time.
+    async fn wait(&self, exchange: &mut Exchange, key: Arc<[u8]>, request: Directives) -> Decision {
+        let ends_ms = exchange.local().now_ms() + self.coalesce_ms;
+        loop {
+            // The clock of the worker was read when the task was woken.
+            let left_ms = ends_ms.saturating_sub(exchange.local().clock_ns() / 1_000_000);
+            let (mut leader, mut passes) = (None, left_ms == 0);
+            match self.zone.join(&key, &exchange.request.headers) {
+                _ if passes => {}
+                Turn::Lead(led) => leader = Some(led),
+                Turn::Alone => passes = true,
+                Turn::Wait(flight) => tokio::select! {
+                    cannot_be_stored = flight.ended() => passes = cannot_be_stored,
+                    () = env::sleep_ms(left_ms) => passes = true,
+                },
+            }
+            let now_s = now_s(exchange);
+            let (stale, status) = match self.zone.find(&key, &exchange.request.headers, now_s) {
+                Found::Entry(entry) => match verdict(&entry, &request, now_s) {
+                    Verdict::Fresh | Verdict::Allowed => {
+                        exchange.state::<Visit>().status = Some(Status::Hit);
+                        match self.open_or_reply(exchange, &entry, now_s).await {
+                            Some(reply) => return Decision::Stored(reply),
+                            None => (None, Status::Miss),
+                        }
+                    }
+                    Verdict::TooOld => (Some(entry), Status::Stale),
+                    Verdict::Stale => (Some(entry), Status::Expired),
+                },
+                Found::Passes => {
+                    passes = true;
+                    (None, Status::Miss)
+                }
+                Found::Nothing => (None, Status::Miss),
+            };
+            if leader.is_some() || passes {
+                exchange.state::<Visit>().leader.set(leader);
+                self.go_on(exchange, key, stale, status);
+                return Decision::Continue;
+            }
+        }
+    }
+
+    async fn open_or_reply(
+        &self,
+        exchange: &mut Exchange,
+        entry: &Arc<Entry>,
+        now_s: u64,
+    ) -> Option<Box<StoredReply>> {
+        match serve::reply(exchange, entry, None, false, now_s) {
+            Some(reply) => Some(reply),
+            None => self.open(exchange, entry).await,
+        }
+    }
+
+    /// Sends the request on, so that its response can be stored: without conditions of the client, and with one of its own
+    /// where there is a stale entry.
+    fn go_on(&self, exchange: &mut Exchange, key: Arc<[u8]>, stale: Option<Arc<Entry>>, status: Status) {
+        let method = exchange.request.method;
+        let is_whole = !exchange.request.headers.contains_known(FieldId::Range);
+        let mut conditions = None;
+        let mut revalidates = false;
+        if method == Method::Get && is_whole {
+            let headers = &mut exchange.request.headers;
+            conditions = Some(Conditions::take(headers));
+            if let Some(entry) = &stale {
+                let (tag, changed) = entry.validators();
+                let validators = [(FieldId::IfNoneMatch, tag), (FieldId::IfModifiedSince, changed)];
+                for (id, value) in validators {
+                    // A received value is valid, so this fails only if the request is full.
+                    revalidates |= value.is_some_and(|value| headers.set_known(id, value).is_ok());
+                }
+            }
+        }
+        let visit = exchange.state::<Visit>();
+        visit.status = Some(status);
+        visit.stores = method != Method::Head;
+        (visit.key, visit.stale, visit.conditions) = (Some(key), stale, conditions);
+        visit.revalidates = revalidates;
+    }
+}
+
+fn verdict(entry: &Entry, request: &Directives, now_s: u64) -> Verdict {
+    let times = &entry.times;
+    if !times.is_fresh(now_s) {
+        let allowed = request.max_stale.is_some_and(|limit_s| times.may_be_stale(now_s, limit_s));
+        return if allowed { Verdict::Allowed } else { Verdict::Stale };
+    }
+    let fresh_for_s = times.fresh_s - times.resident_s(now_s);
+    let is_too_old = request.max_age.is_some_and(|limit_s| times.age_s(now_s) > limit_s);
+    if is_too_old || request.min_fresh.is_some_and(|least_s| fresh_for_s < least_s) {
+        return Verdict::TooOld;
+    }
+    Verdict::Fresh
+}
+
+/// Unix seconds now.
+pub(super) fn now_s(exchange: &Exchange) -> u64 {
+    let local = exchange.local();
+    local.wall_at(local.recent_ns()).0
+}
