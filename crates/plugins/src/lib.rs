@@ -5,6 +5,7 @@
 mod acl;
 mod api_breaker;
 mod attach_consumer_label;
+#[cfg(feature = "casbin")]
 mod authz_casbin;
 mod authz_keycloak;
 mod basic_auth;
@@ -76,6 +77,7 @@ pub const ALL: &[&PluginKind] = &[
     &request_validation::KIND,
     &multi_auth::KIND,
     &openid_connect::KIND,
+    #[cfg(feature = "casbin")]
     &authz_casbin::KIND,
     &ldap_auth::KIND,
     &hmac_auth::KIND,

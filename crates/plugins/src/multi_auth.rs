@@ -139,7 +139,7 @@ impl MultiAuth {
                     let is_challenge = |name: &str| name.eq_ignore_ascii_case("WWW-Authenticate");
                     refusal.headers.extend(reply.headers.into_iter().filter(|(name, _)| is_challenge(name)));
                 }
-                Decision::Stream(_) => {}
+                Decision::Stream(_) | Decision::Stored(_) => {}
             }
         }
         Decision::Reply(Box::new(refusal))

@@ -47,7 +47,7 @@ fn enter(plugin: &dyn Plugin, exchange: &mut Exchange) -> Result<bool, u16> {
         Flow::Continue => Ok(false),
         Flow::Wait(_) => Ok(true),
         Flow::Reply(reply) => Err(reply.status),
-        Flow::Stream(_) => panic!("the plugin streams nothing"),
+        Flow::Stream(_) | Flow::Stored(_) => panic!("the plugin has no body to send"),
     }
 }
 
