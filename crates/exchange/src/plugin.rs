@@ -32,6 +32,7 @@ pub mod side_thread;
 pub mod state;
 pub mod stored;
 pub mod stream;
+pub mod unfinished;
 pub mod upstream_ref;
 
 pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};

@@ -247,8 +247,8 @@ impl Engine {
         let began = Instant::now();
         let deadline = began + grace;
         // A queue that is still served counts as connections, and is checked first because its entries become
-        // connections.
-        let is_done = || self.accepting() == 0 && self.connections() == 0;
+        // connections; these leave work of plugins behind.
+        let is_done = || self.accepting() == 0 && self.connections() == 0 && self.services.work_is_done();
         while !is_done() && Instant::now() < deadline && !abandon() {
             std::thread::sleep(if began.elapsed() < DRAIN_IS_LONG { DRAIN_POLL } else { LONG_DRAIN_POLL });
         }

@@ -37,6 +37,8 @@
 //! Each request evaluates the matcher for one line of the policy after the other. A policy of more than 64 lines, or with a
 //! matcher that compiles patterns (`regexMatch`, `keyMatch2` and later, `eval`), is evaluated on a side thread, so that it does not
 //! hold up other requests.
+//!
+//! A gateway that is built without the cargo feature `casbin` does not have this plugin.
 
 mod policy;
 
@@ -102,8 +104,12 @@ struct AuthzCasbin {
     field: Box<str>,
     /// None: neither the configuration nor the metadata has one.
     policy: Option<Arc<Policy>>,
+    /// Keeps it for other instances with the same texts.
+    _shared: Option<Arc<Compiled>>,
     pace: Pace,
 }
+
+type Compiled = Result<Arc<Policy>, String>;
 
 fn check(config: &Value) -> Result<(), String> {
     let config: Config = config::parse(config)?;
@@ -141,16 +147,23 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
             None => None,
         },
     };
-    let policy = match texts {
-        // Instances with the same texts, those of the metadata first of all, share what is compiled.
-        Some((model, policy)) => {
-            let key = format!("authz-casbin\0{model}\0{policy}");
-            let kept = build.states.keep(&key, || Policy::compile(&model, &policy).map(Arc::new));
-            Some(kept.as_ref().clone()?)
-        }
+    let shared = texts.map(|(model, policy)| shared(build, &model, &policy));
+    let policy = match &shared {
+        Some(shared) => Some(shared.as_ref().clone()?),
         None => None,
     };
-    Ok(Arc::new(AuthzCasbin { field: config.username, policy, pace: Pace::every_ms(LOG_INTERVAL_MS) }))
+    let pace = Pace::every_ms(LOG_INTERVAL_MS);
+    Ok(Arc::new(AuthzCasbin { field: config.username, policy, _shared: shared, pace }))
+}
+
+/// Instances with the same texts, those of the metadata first of all, share what is compiled.
+fn shared(build: &Build<'_>, model: &str, policy: &str) -> Arc<Compiled> {
+    let key = format!("authz-casbin\0{model}\0{policy}");
+    build.states.held(&key).unwrap_or_else(|| {
+        // Compiled before the registry is locked.
+        let compiled = Policy::compile(model, policy).map(Arc::new);
+        build.states.keep(&key, || compiled)
+    })
 }
 
 impl Plugin for AuthzCasbin {

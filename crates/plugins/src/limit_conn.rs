@@ -45,7 +45,6 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
-use net::env;
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, Fields, attributes, words};
@@ -353,10 +352,7 @@ impl Plugin for LimitConn {
             match (place, &self.store) {
                 // An exchange that ends without a log phase drops its states, and the place with them.
                 (Place::Local(place), _) => drop(place),
-                (Place::Redis(place), Store::Redis(counts)) => {
-                    let (counts, worker) = (counts.clone(), exchange.local().clone());
-                    env::spawn(async move { counts.leave(&worker, &place).await });
-                }
+                (Place::Redis(place), Store::Redis(counts)) => counts.leave(exchange.local(), place),
                 (Place::Redis(_), Store::Local(_)) => {}
             }
         }

@@ -299,7 +299,8 @@ fn store(
     };
     let windows = SharedWindows::new(Redis::new(build, settings)?, prefix, parsed.window_type);
     let Some(interval_ms) = interval_ms(parsed) else { return Ok(Store::Redis(Arc::new(windows))) };
-    let make = || Delayed::new(windows, interval_ms, failures.clone());
+    let unfinished = build.services.unfinished_work().clone();
+    let make = || Delayed::new(windows, interval_ms, failures.clone(), unfinished);
     let key = format!("limit-count/{}/{identity}", build.owner);
     Ok(Store::Delayed(build.states.keep(&key, make)))
 }

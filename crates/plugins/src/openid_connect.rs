@@ -36,8 +36,10 @@
 //! `rolling_timeout` (3600 s) without being written anew, and after `absolute_timeout` (86400 s). Instances and routes with
 //! the same secret, `client_id` and `discovery` share sessions; a session of another client does not count. The cookie has
 //! `HttpOnly`, `SameSite=Lax`, and `Secure` where the request came over TLS, unless the settings say otherwise.
-//! `session_contents` leaves parts of the login out of the cookie. The logout path removes the cookie but cannot recall a
-//! copy of it, because there is no table of sessions; the lifetimes bound such a copy.
+//! `session_contents` leaves parts of the login out of the session. The logout removes the cookie but cannot recall a copy of
+//! it, because there is no table of sessions; the lifetimes bound such a copy. With `storage` `redis` the cookie holds a random
+//! identifier, the encrypted session is in Redis under `prefix` and a hash of the identifier, and a logout ends every copy.
+//! While Redis does not answer, requests with a session are answered with 500.
 //!
 //! **Tokens.** An expired access token is renewed with the refresh token, unless `renew_access_token_on_expiry` is `false`; if
 //! that fails, the browser is sent to the provider. `refresh_session_interval` sends it there from time to time with
@@ -57,7 +59,7 @@
 //! bearer token says, in `X-Userinfo`, both as JSON in Base64; and, where it is configured, `X-Refresh-Token` and
 //! `X-Raw-ID-Token`. Fields of these names that the client sends are removed.
 //!
-//! **Not supported**, and refused by the check: `dpop.enabled`, `proxy_opts` with a proxy, and `session.storage` `redis`.
+//! **Not supported**, and refused by the check: `dpop.enabled`, `proxy_opts` with a proxy, and `session.redis.server_name`.
 //! Encrypted tokens (JWE) are not accepted.
 //!
 //! Faults are written to the error log, at most one line a second for each instance; lines and answers hold no token.
@@ -75,6 +77,7 @@ mod logout;
 mod provider;
 mod renewal;
 mod session;
+mod sessions;
 mod settings;
 mod token_parts;
 
@@ -99,6 +102,7 @@ use introspection::Introspections;
 use keys::KeySet;
 use provider::{Endpoint, Provider, keep_alive};
 use renewal::Renewals;
+use sessions::Sessions;
 use settings::Config;
 use settings::check::check;
 use token_parts::Stores;
@@ -117,7 +121,7 @@ struct OpenidConnect {
     provider: Arc<Provider>,
     client: Client,
     /// None with `bearer_only`, which looks at no session.
-    jar: Option<Jar>,
+    sessions: Option<Sessions>,
     stores: Stores,
     /// The path of the redirect URI, decoded; none: that of the request and a suffix.
     redirect_path: Option<String>,
@@ -143,7 +147,8 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         };
         url.map(open).transpose()
     };
-    let jar = |session| Jar::new(session, &config.client_id, &config.discovery);
+    let open =
+        |session| Sessions::new(build, session, Jar::new(session, &config.client_id, &config.discovery));
     let sessions = config.session.as_ref().filter(|_| !config.bearer_only);
     let hmac = [Algorithm::Hs256, Algorithm::Hs384, Algorithm::Hs512].map(|algorithm| {
         let secret = config.client_secret.as_deref()?;
@@ -152,7 +157,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(OpenidConnect {
         provider: Provider::keep(build, &config.discovery, config.ssl_verify)?,
         client: Client::new(&config)?,
-        jar: sessions.map(jar),
+        sessions: sessions.map(open).transpose()?,
         stores: Stores::of(&config),
         redirect_path: config.redirect_uri.as_deref().map(path_of),
         par_endpoint: endpoint(config.par.as_ref().and_then(|par| par.endpoint.as_deref()))?,
@@ -194,8 +199,8 @@ impl OpenidConnect {
                 Presented::Nothing => {}
             }
         }
-        match &self.jar {
-            Some(jar) => self.browser(exchange, jar).await,
+        match &self.sessions {
+            Some(sessions) => self.browser(exchange, sessions).await,
             None => refuse(no_token(&self.config.realm)),
         }
     }

@@ -42,7 +42,13 @@ impl Keycloak {
         let mut command = Command::new("bash");
         command.args(["-c", SHELL, "keycloak"]).arg(installed().join("bin/kc.sh"));
         // The database in memory and the health endpoints are part of the build that the installation has made.
-        command.args(["start", "--optimized", "--cache=local", "--http-enabled=true", "--hostname-strict=false"]);
+        command.args([
+            "start",
+            "--optimized",
+            "--cache=local",
+            "--http-enabled=true",
+            "--hostname-strict=false",
+        ]);
         command.arg("--http-host=127.0.0.1").arg(format!("--http-port={}", address.port()));
         command.arg(format!("--http-management-port={}", management.port()));
         command.env("KC_BOOTSTRAP_ADMIN_USERNAME", ADMIN).env("KC_BOOTSTRAP_ADMIN_PASSWORD", ADMIN);

@@ -15,6 +15,7 @@ use super::outbound::{
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
 use super::side_thread::SideThread;
+use super::unfinished::UnfinishedWork;
 use crate::overload;
 use net::endpoint::KeepAlive;
 use net::resolver::Resolver;
@@ -30,6 +31,7 @@ pub struct Services {
     tls: Arc<ClientIdentities>,
     queues: Queues,
     failures: AllCallFailures,
+    unfinished: UnfinishedWork,
     scrapes: Arc<Scrapes>,
     side: Arc<SideThread>,
     /// Started with the first queue: a gateway without one has no such thread.
@@ -45,6 +47,7 @@ impl Services {
             tls: Arc::default(),
             queues: Queues::default(),
             failures: AllCallFailures::default(),
+            unfinished: UnfinishedWork::default(),
             scrapes: Arc::default(),
             side: Arc::default(),
             thread: Mutex::default(),
@@ -140,8 +143,19 @@ impl Services {
         self.failures.of(plugin)
     }
 
-    /// Tells the queues that the end is near: from now on they hold nothing back.
+    /// Work on workers that the end of the process waits for.
+    pub fn unfinished_work(&self) -> &UnfinishedWork {
+        &self.unfinished
+    }
+
+    /// Whether no plugin has unfinished work on a worker.
+    pub fn work_is_done(&self) -> bool {
+        self.unfinished.is_done()
+    }
+
+    /// Tells queues and unfinished work that the end is near: from now on they hold nothing back.
     pub fn flush_now(&self) {
+        self.unfinished.end_soon();
         self.queues.flush_now();
     }
 

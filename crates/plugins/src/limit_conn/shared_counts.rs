@@ -6,6 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use exchange::local::Local;
 use exchange::plugin::Build;
+use exchange::plugin::unfinished::UnfinishedWork;
+use net::env;
 use serde_json::Value as Json;
 
 use crate::shared::limits::failures::Failures;
@@ -34,6 +36,7 @@ pub(super) struct SharedCounts {
     prefix: String,
     life_s: String,
     failures: Arc<Failures>,
+    unfinished: UnfinishedWork,
 }
 
 /// The place of one request in progress.
@@ -63,6 +66,7 @@ impl SharedCounts {
             prefix: format!("limit_conn:{}", shared_prefix(build.owner, config)),
             life_s: life_s.to_string(),
             failures,
+            unfinished: build.services.unfinished_work().clone(),
         })
     }
 
@@ -94,11 +98,16 @@ impl SharedCounts {
         }
     }
 
-    /// Gives a place back. One that Redis does not hear of is forgotten after its life.
-    pub(super) async fn leave(&self, worker: &Rc<Local>, place: &SharedPlace) {
-        let command: [&[u8]; 3] = [b"ZREM", &place.key, place.request.as_bytes()];
-        if let Err(error) = self.redis.command(worker, &place.key, &command).await {
-            self.failures.note(&error, worker.now_ms());
-        }
+    /// Gives a place back in the background; the end of the process waits for it. A place that Redis does not hear of is
+    /// forgotten after its life.
+    pub(super) fn leave(self: &Arc<Self>, worker: &Rc<Local>, place: SharedPlace) {
+        let (counts, worker, piece) = (self.clone(), worker.clone(), self.unfinished.begin());
+        env::spawn(async move {
+            let command: [&[u8]; 3] = [b"ZREM", &place.key, place.request.as_bytes()];
+            if let Err(error) = counts.redis.command(&worker, &place.key, &command).await {
+                counts.failures.note(&error, worker.now_ms());
+            }
+            drop(piece);
+        });
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use exchange::local::Local;
+use exchange::plugin::unfinished::UnfinishedWork;
 use net::env;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -25,6 +26,8 @@ const KEYS_MAX: usize = 128 * 1024;
 /// The longest text of a key; in place of a longer one its digest is counted, so that memory does not depend on what
 /// clients send.
 const KEY_BYTES_MAX: usize = 512;
+/// Milliseconds between two looks whether the process ends, so that nothing is lost that was let through.
+const ENDING_LOOK_MS: u64 = 200;
 /// Keys that are synchronised at the same time.
 const SYNC_TOGETHER: usize = 256;
 
@@ -33,6 +36,7 @@ pub(super) struct Delayed {
     windows: SharedWindows,
     interval_ms: u64,
     failures: Arc<Failures>,
+    unfinished: UnfinishedWork,
     table: KeyTable<Window>,
     pending: Mutex<Pending>,
     wake: Notify,
@@ -116,9 +120,21 @@ impl KeyState for Window {
 }
 
 impl Delayed {
-    pub(super) fn new(windows: SharedWindows, interval_ms: u64, failures: Arc<Failures>) -> Delayed {
-        let table = KeyTable::holding(KEYS_MAX);
-        Delayed { windows, interval_ms, failures, table, pending: Mutex::default(), wake: Notify::new() }
+    pub(super) fn new(
+        windows: SharedWindows,
+        interval_ms: u64,
+        failures: Arc<Failures>,
+        unfinished: UnfinishedWork,
+    ) -> Delayed {
+        Delayed {
+            windows,
+            interval_ms,
+            failures,
+            unfinished,
+            table: KeyTable::holding(KEYS_MAX),
+            pending: Mutex::default(),
+            wake: Notify::new(),
+        }
     }
 
     /// The windows in Redis.
@@ -182,6 +198,7 @@ impl Delayed {
 
     /// Synchronises until nothing is left to do.
     async fn synchronise(self: Arc<Self>, worker: Rc<Local>) {
+        let _piece = self.unfinished.begin();
         let mut running = Running { of: self, is_marked: true };
         let this = running.of.clone();
         let mut due_ms = now_ms() + this.interval_ms;
@@ -189,17 +206,17 @@ impl Delayed {
             let at_once = std::mem::take(&mut this.pending.lock().at_once);
             this.send_all(&worker, at_once).await;
             let left_ms = due_ms.saturating_sub(now_ms());
-            if left_ms > 0 {
+            if left_ms > 0 && !this.unfinished.is_ending() {
                 tokio::select! {
                     biased;
                     () = this.wake.notified() => {}
-                    () = env::sleep_ms(left_ms) => {}
+                    () = env::sleep_ms(left_ms.min(ENDING_LOOK_MS)) => {}
                 }
                 continue;
             }
             due_ms = now_ms() + this.interval_ms;
             let later = std::mem::take(&mut this.pending.lock().later);
-            let was_idle = later.is_empty();
+            let was_idle = later.is_empty() || this.unfinished.is_ending();
             this.send_all(&worker, later).await;
             if was_idle {
                 let mut pending = this.pending.lock();
@@ -291,7 +308,7 @@ mod tests {
         let redis = Redis::new(&build, &settings).unwrap();
         let windows = SharedWindows::new(redis, "g:".to_owned(), WindowType::Fixed);
         let failures = Arc::new(Failures::new(&build, "limit-count", false, Reply::status(500)));
-        Delayed::new(windows, 1_000, failures)
+        Delayed::new(windows, 1_000, failures, UnfinishedWork::default())
     }
 
     const QUOTA: Quota = Quota { limit: 5, window_ms: 10_000, window_type: WindowType::Fixed };

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::OpenidConnect;
 use super::bearer::require_scopes;
-use super::cookie::Jar;
 use super::login::now_s;
 use super::session::{Login, Session};
+use super::sessions::Sessions;
 use super::settings::UnauthAction;
 use super::token_parts::claims_of;
 
@@ -46,15 +46,18 @@ impl From<&str> for Fault {
 
 impl OpenidConnect {
     /// Decides about a request without a bearer token.
-    pub(super) async fn browser(&self, exchange: &mut Exchange, jar: &Jar) -> Decision {
+    pub(super) async fn browser(&self, exchange: &mut Exchange, sessions: &Sessions) -> Decision {
         let local = exchange.local().clone();
-        let session = jar.open(&exchange.request.headers, now_s(&local));
+        let session = match sessions.open(exchange, now_s(&local)).await {
+            Ok(session) => session,
+            Err(reason) => return self.answer(&local, Err(Fault::from(reason))),
+        };
         let answered = if self.is_callback(exchange) {
             self.callback(exchange, session).await
         } else if exchange.path() == self.config.logout_path.as_bytes() {
             self.logout(exchange, session).await
         } else {
-            return self.with_login(exchange, &local, jar, session).await;
+            return self.with_login(exchange, &local, sessions, session).await;
         };
         self.answer(&local, answered)
     }
@@ -71,7 +74,7 @@ impl OpenidConnect {
         &self,
         exchange: &mut Exchange,
         local: &Local,
-        jar: &Jar,
+        sessions: &Sessions,
         session: Option<Session>,
     ) -> Decision {
         let mut session = session;
@@ -111,8 +114,8 @@ impl OpenidConnect {
         if session.restarts > 0 {
             (session.restarts, changed) = (0, true);
         }
-        if jar.lifetimes.touch(&mut session, now_s(local)) || changed {
-            self.write_later(exchange, jar, &mut session);
+        if sessions.jar.lifetimes.touch(&mut session, now_s(local)) || changed {
+            self.write_later(exchange, sessions, &mut session).await;
         }
         Decision::Continue
     }
@@ -184,24 +187,24 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// The session cannot be written.
-    pub(super) fn with_session(
+    pub(super) async fn with_session(
         &self,
         exchange: &Exchange,
         mut reply: Reply,
         session: &mut Session,
     ) -> Result<Reply, Fault> {
-        let jar = self.jar.as_ref().ok_or("there is no session configured")?;
-        jar.lifetimes.renew(session, now_s(exchange.local()));
-        for line in jar.write(exchange, session)? {
+        let sessions = self.sessions.as_ref().ok_or("there is no session configured")?;
+        sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
+        for line in sessions.write(exchange, session).await? {
             reply = reply.with_header("Set-Cookie", line);
         }
         Ok(reply)
     }
 
     /// Writes the session to the browser with the response of the upstream.
-    fn write_later(&self, exchange: &mut Exchange, jar: &Jar, session: &mut Session) {
-        jar.lifetimes.renew(session, now_s(exchange.local()));
-        let written = jar.write(exchange, session).and_then(|lines| {
+    async fn write_later(&self, exchange: &mut Exchange, sessions: &Sessions, session: &mut Session) {
+        sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
+        let written = sessions.write(exchange, session).await.and_then(|lines| {
             let mut lines = lines.into_iter();
             lines.try_for_each(|line| {
                 exchange.add_response_field("Set-Cookie", &line).map_err(|error| error.to_string())

@@ -79,7 +79,14 @@ impl Jar {
     /// # Errors
     /// The session does not fit into the cookies that a browser keeps, a sentence for the log.
     pub(super) fn write(&self, exchange: &Exchange, session: &Session) -> Result<Vec<String>, String> {
-        let text = self.encrypt(session).ok_or("the session cannot be encrypted")?;
+        self.lines(exchange, &self.encrypt(session).ok_or("the session cannot be encrypted")?)
+    }
+
+    /// The values of `Set-Cookie` that bring this text to the request's browser.
+    ///
+    /// # Errors
+    /// As [`Jar::write`].
+    pub(super) fn lines(&self, exchange: &Exchange, text: &str) -> Result<Vec<String>, String> {
         let count = text.len().div_ceil(CHUNK_BYTES);
         if count > COOKIES_MAX {
             return Err(format!(
@@ -122,7 +129,7 @@ impl Jar {
     }
 
     /// The cookies of a session, joined.
-    fn collect(&self, headers: &Headers) -> Option<Vec<u8>> {
+    pub(super) fn collect(&self, headers: &Headers) -> Option<Vec<u8>> {
         let first = self.chunk(headers, 0)?;
         let dot = first.iter().position(|byte| *byte == b'.')?;
         let count: usize = str::from_utf8(&first[..dot]).ok()?.parse().ok()?;
@@ -152,7 +159,7 @@ impl Jar {
 
     /// Salt, nonce, ciphertext and tag, in base64url. Each cookie has a key of its own, so that the number of cookies under
     /// one secret is not limited by the random nonces of AES-GCM (NIST SP 800-38D section 8.3).
-    fn encrypt(&self, session: &Session) -> Option<String> {
+    pub(super) fn encrypt(&self, session: &Session) -> Option<String> {
         let mut salt = [0; SALT_BYTES];
         rand::fill(&mut salt).ok()?;
         let mut text = serde_json::to_vec(session).ok()?;
@@ -163,7 +170,8 @@ impl Jar {
         Some(BASE64URL_NOPAD.encode(&all))
     }
 
-    fn decrypt(&self, text: &[u8]) -> Option<Session> {
+    /// The session in such a text; none if it was changed or is of another client.
+    pub(super) fn decrypt(&self, text: &[u8]) -> Option<Session> {
         let mut all = BASE64URL_NOPAD.decode(text).ok()?;
         let (salt, rest) = all.split_at_mut_checked(SALT_BYTES)?;
         let (nonce, text) = rest.split_at_mut_checked(NONCE_LEN)?;

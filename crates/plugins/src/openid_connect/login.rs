@@ -93,7 +93,7 @@ impl OpenidConnect {
         let mut session = session.unwrap_or_else(|| Session::new(now_s(&local)));
         session.begin(pending);
         let reply = redirect(&url).with_header("Cache-Control", "no-cache, no-store, max-age=0");
-        self.with_session(exchange, reply, &mut session)
+        self.with_session(exchange, reply, &mut session).await
     }
 
     fn new_login(&self, exchange: &Exchange, now_s: u64) -> Result<Pending, Fault> {
@@ -183,33 +183,36 @@ impl OpenidConnect {
                 None => "unhandled request to the redirect_uri: no code or no state",
             };
             return match pending {
-                Some(pending) => self.restart(exchange, session, Some(pending.original), fault),
+                Some(pending) => self.restart(exchange, session, Some(pending.original), fault).await,
                 None => Err(Fault::from(fault)),
             };
         };
         let Some(pending) = session.take_pending(state, now_s(&local)) else {
             let original = session.original.clone();
             let fault = "state from argument does not match state restored from session";
-            return self.restart(exchange, session, original, fault);
+            return self.restart(exchange, session, original, fault).await;
         };
         match self.exchange_code(exchange, &local, &arguments, code, &pending).await {
             Ok(login) => {
-                // A new session, so that nothing of the one before the login lives on in it.
+                // A new session, so that nothing of the one before the login lives on in it, nor its identifier.
+                if let (Some(sessions), Some(id)) = (&self.sessions, session.id) {
+                    sessions.forget(&local, id).await?;
+                }
                 let mut fresh = Session::new(now_s(&local));
                 fresh.pending = session.pending;
                 fresh.original = Some(pending.original.clone());
                 fresh.login = Some(login);
-                self.with_session(exchange, redirect(&pending.original), &mut fresh)
+                self.with_session(exchange, redirect(&pending.original), &mut fresh).await
             }
             // The state is used up, also where the login has failed.
             Err(fault) => {
-                Err(fault.with_reply(self.with_session(exchange, Reply::status(500), &mut session)?))
+                Err(fault.with_reply(self.with_session(exchange, Reply::status(500), &mut session).await?))
             }
         }
     }
 
     /// Sends the browser back to where it began, so that it logs in anew; only a few times in a row.
-    fn restart(
+    async fn restart(
         &self,
         exchange: &mut Exchange,
         mut session: Session,
@@ -226,7 +229,7 @@ impl OpenidConnect {
         }
         session.restarts += 1;
         self.warn(exchange, &format!("{reason}, restarting the authentication flow"));
-        self.with_session(exchange, redirect(&original), &mut session)
+        self.with_session(exchange, redirect(&original), &mut session).await
     }
 
     /// The login that the provider confirms for a code.

@@ -30,8 +30,8 @@ impl OpenidConnect {
             self.revoke_all(&local, &discovery, &login).await;
         }
         let mut reply = self.after_logout(&discovery, &login);
-        let jar = self.jar.as_ref().ok_or("there is no session configured")?;
-        for line in jar.remove(exchange) {
+        let sessions = self.sessions.as_ref().ok_or("there is no session configured")?;
+        for line in sessions.remove(exchange).await? {
             reply = reply.with_header("Set-Cookie", line);
         }
         Ok(reply)

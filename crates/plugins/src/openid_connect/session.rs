@@ -4,6 +4,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::sessions::SessionId;
 use super::settings::SessionSettings;
 use super::token_parts::claims_of;
 
@@ -18,6 +19,9 @@ const ORIGINAL_BYTES_MAX: usize = 2_048;
 /// See the module. The names are short, because they are in every cookie.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Session {
+    /// Its identifier, where it is kept in Redis; none before it was kept.
+    #[serde(skip)]
+    pub(super) id: Option<SessionId>,
     /// Seconds since the epoch when it began, when it was last renewed, and when it was last used.
     #[serde(rename = "c")]
     pub(super) created_s: u64,
@@ -150,6 +154,14 @@ impl Lifetimes {
             && within(session.used_s, self.idling_s)
     }
 
+    /// The longest time, in seconds, that a session which is written now can still hold; none: without end.
+    pub(super) fn kept_seconds(&self, session: &Session) -> Option<u64> {
+        let age_s = session.used_s.saturating_sub(session.created_s);
+        let absolute_s = (self.absolute_s > 0).then(|| self.absolute_s.saturating_sub(age_s));
+        let others = [self.idling_s, self.rolling_s].into_iter().filter(|limit_s| *limit_s > 0);
+        others.chain(absolute_s).min().map(|limit_s| limit_s.max(1))
+    }
+
     /// Notes the use of a session; true if the browser needs a new cookie for it, so that not every response has one.
     pub(super) fn touch(&self, session: &mut Session, now_s: u64) -> bool {
         let rolls = self.rolling_s > 0
@@ -229,6 +241,20 @@ mod tests {
         check(0, 95, 99, 100, false);
         let endless = Lifetimes { idling_s: 0, rolling_s: 0, absolute_s: 0 };
         assert!(endless.admit(&Session::new(0), u64::MAX));
+    }
+
+    #[test]
+    fn session_is_kept_as_long_as_it_can_hold() {
+        let check = |idling_s, rolling_s, absolute_s, expected| {
+            let session = Session { created_s: 100, rolled_s: 150, used_s: 150, ..Session::default() };
+            let lifetimes = Lifetimes { idling_s, rolling_s, absolute_s };
+            assert_eq!(lifetimes.kept_seconds(&session), expected, "{idling_s} {rolling_s} {absolute_s}");
+        };
+        check(10, 20, 1_000, Some(10));
+        check(0, 20, 1_000, Some(20));
+        check(0, 0, 1_000, Some(950));
+        check(0, 0, 50, Some(1));
+        check(0, 0, 0, None);
     }
 
     #[test]

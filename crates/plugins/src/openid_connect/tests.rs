@@ -40,9 +40,12 @@ fn configurations() {
         json!({"session": {"secret": "0123456789abcdef", "cookie_same_site": "lax"}}),
         Some("cookie_same_site"),
     );
-    check(json!({"session": {"secret": "0123456789abcdef", "storage": "redis"}}), Some("session.storage"));
-    let redis = json!({"session": {"secret": "0123456789abcdef", "storage": "redis", "redis": {}}});
-    check(redis, Some("session.storage"));
+    check(json!({"session": {"secret": "0123456789abcdef", "storage": "redis"}}), Some("session.redis"));
+    let redis = |fields: Value| json!({"session": {"secret": "0123456789abcdef", "storage": "redis", "redis": fields}});
+    check(redis(json!({})), None);
+    check(redis(json!({"host": "redis.example", "ssl": true, "database": 3, "password": ""})), None);
+    check(redis(json!({"port": 0})), Some("port"));
+    check(redis(json!({"server_name": "r.example"})), Some("session.redis.server_name"));
     check(json!({"session": {"secret": "0123456789abcdef", "cookie": {"lifetime": 10}}}), None);
     check(json!({"client_secret": null}), Some("property \"client_secret\" is required"));
     check(json!({"client_secret": null, "use_pkce": true}), None);

@@ -5,6 +5,7 @@ mod browser;
 mod faults;
 mod keycloak;
 mod methods;
+mod redis;
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use serde_json::{Value, json};

@@ -358,3 +358,40 @@ fn sentinels_name_the_new_master_after_failover() {
     let counted = servers.replica().cli(&["GET", key]);
     assert!(counted.parse::<u32>().unwrap() >= 2, "{counted}");
 }
+
+#[test]
+fn stopping_gateway_tells_redis_first() {
+    let (redis, go) = (Redis::start(), Signal::new());
+    let origin = Origin::start({
+        let go = go.clone();
+        move |_| {
+            Reply::new().then(Step::Wait(go.clone())).send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        }
+    });
+    let mut weir = Weir::start(BINARY);
+    let count = json!({"count": 9, "time_window": 3600, "group": "ending", "sync_interval": 600});
+    let conn = json!({"conn": 9, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr"});
+    let plugins =
+        json!({"limit-count": with(count, &single(&redis)), "limit-conn": with(conn, &single(&redis))});
+    let nodes = json!({origin.address().to_string(): 1});
+    weir.put("routes/1", json!({"uri": "/*", "upstream": {"nodes": nodes}, "plugins": plugins}));
+    let counted = || redis.cli(&["GET", "plugin-limit-count:v1:ending:127.0.0.1"]);
+    let mut clients = Vec::new();
+    for number in 1..=3 {
+        let mut client = weir.client();
+        client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        origin.wait_for_requests(number);
+        clients.push(client);
+        // The first request of a key is synchronised at once, the others after the interval.
+        wait_until("Redis knows the key", || counted() == "1");
+    }
+    assert!(redis.cli(&["KEYS", "limit_conn:*"]).contains("routes/1"));
+    weir.terminate();
+    go.set();
+    for mut client in clients {
+        assert_eq!(client.read_response(false).unwrap().status, 200);
+    }
+    assert!(weir.wait_for_exit().success());
+    assert_eq!(redis.cli(&["KEYS", "limit_conn:*"]), "");
+    assert_eq!(counted(), "3");
+}

@@ -74,12 +74,18 @@ fn check_supported(config: &Config) -> Result<(), String> {
                     reachable directly"
             .to_owned());
     }
-    if config.session.as_ref().is_some_and(|session| session.storage == Storage::Redis) {
-        return Err("session.storage: sessions in Redis are not supported; write cookie, which needs \
-                    no server"
-            .to_owned());
+    let session = config.session.as_ref().filter(|session| session.storage == Storage::Redis);
+    match session.map(|session| session.redis.as_ref()) {
+        Some(None) => {
+            Err("session.redis: the storage redis needs a server; write an object with its host".to_owned())
+        }
+        Some(Some(redis)) if redis.server_name.is_some() => Err(
+            "session.redis.server_name: another name than that of the host is not supported; write it as \
+             session.redis.host"
+                .to_owned(),
+        ),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// The ways in which a client authenticates, with the field of the credential that each needs.
