@@ -12,13 +12,39 @@ pub(crate) struct Row {
     pub(crate) request: String,
     /// The key and the configuration of a consumer.
     pub(crate) consumer: Option<(String, Value)>,
+    /// The request has the consumer `jack`, as an authentication plugin before would find it.
+    pub(crate) is_authenticated: bool,
 }
 
 /// The row of `kind`.
 pub(crate) fn of(kind: &PluginKind) -> Row {
-    let plain = Row { config: example(kind), request: request("GET", "", ""), consumer: None };
+    let plain = Row {
+        config: example(kind),
+        request: request("GET", "", ""),
+        consumer: None,
+        is_authenticated: false,
+    };
     match kind.name {
+        "acl" | "attach-consumer-label" | "consumer-restriction" => Row { is_authenticated: true, ..plain },
+        "basic-auth" => Row {
+            request: request("GET", "Authorization: Basic Zm9vOmEtbG9uZy1yYW5kb20tdGV4dA==\r\n", ""),
+            consumer: Some(("foo".to_owned(), json!({"username": "foo", "password": "a-long-random-text"}))),
+            ..plain
+        },
+        "fault-injection" => Row {
+            config: json!({"abort": {"http_status": 503, "vars": [[["arg_name", "==", "jack"]]]}}),
+            ..plain
+        },
         "ip-restriction" => Row { config: json!({"whitelist": ["127.0.0.0/8", "10.0.0.0/8"]}), ..plain },
+        "jwt-auth" => Row {
+            config: json!({}),
+            request: request("GET", &format!("Authorization: Bearer {TOKEN}\r\n"), ""),
+            consumer: Some((
+                "issuer-of-jack".to_owned(),
+                json!({"key": "issuer-of-jack", "secret": "at-least-32-bytes-that-are-random"}),
+            )),
+            ..plain
+        },
         "key-auth" => Row {
             request: request("GET", "apikey: k\r\n", ""),
             consumer: Some(("k".to_owned(), json!({"key": "k"}))),
@@ -26,6 +52,18 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
         },
         "limit-count" => Row {
             config: json!({"count": 1_000_000_000, "time_window": 3_600, "key": "remote_addr"}),
+            ..plain
+        },
+        "limit-req" => Row {
+            config: json!({"rate": 1_000_000_000, "burst": 1_000_000_000, "key": "remote_addr"}),
+            ..plain
+        },
+        "openid-connect" => Row {
+            config: json!({
+                "discovery": "http://127.0.0.1:9/.well-known/openid-configuration",
+                "client_id": "gateway", "client_secret": "a-long-random-text",
+                "session": {"secret": "0123456789abcdef0123456789abcdef"},
+            }),
             ..plain
         },
         "referer-restriction" => Row {
@@ -41,9 +79,19 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             ),
             ..plain
         },
+        "traffic-split" => Row {
+            config: json!({"rules": [
+                {"match": [{"vars": [["http_x_release", "==", "new"]]}], "weighted_upstreams": [{"upstream_id": "new"}]},
+                {"weighted_upstreams": [{"weight": 9}]},
+            ]}),
+            ..plain
+        },
         _ => plain,
     }
 }
+
+/// A token of the consumer of `jwt-auth`, signed with HS256, valid until 2100.
+const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJrZXkiOiJpc3N1ZXItb2YtamFjayIsImV4cCI6NDEwMjQ0NDgwMH0.zkv5kA-bLyZRkvKs4lLlyC3rXa_JCY-smKRSfBwlBYU";
 
 /// A request as browsers send it.
 fn request(method: &str, fields: &str, body: &str) -> String {

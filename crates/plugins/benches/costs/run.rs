@@ -79,6 +79,10 @@ impl Bench {
         for exchange in &mut exchanges {
             respond(exchange, 200, &[("Content-Type", "text/html"), ("Content-Length", "1024")]);
             exchange.instance.set(1);
+            if self.row.is_authenticated {
+                let labels = vec![("team".into(), "cloud".into()), ("department".into(), "sales".into())];
+                exchange.authenticate(Arc::new(exchange::exchange::Consumer { labels, ..consumer("jack") }));
+            }
         }
         exchanges
     }

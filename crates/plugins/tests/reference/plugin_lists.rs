@@ -24,6 +24,19 @@ fn guide_to_writing_shows_the_example() {
 }
 
 #[test]
+fn page_of_costs_has_a_row_for_every_plugin() {
+    // The page is measured, not made by a test: a checkout without it lacks nothing else.
+    let Ok(page) = std::fs::read_to_string(document("reference/plugin-costs.md")) else { return };
+    for kind in plugins::ALL {
+        assert!(
+            page.contains(&format!("| [`{0}`](plugins.md#{0}) |", kind.name)),
+            "docs/reference/plugin-costs.md lacks {}: `cargo bench -p plugins --bench costs -- --write` writes it",
+            kind.name
+        );
+    }
+}
+
+#[test]
 fn readme_counts_the_plugins() {
     let path = document("../README.md");
     let page = std::fs::read_to_string(&path).unwrap();
