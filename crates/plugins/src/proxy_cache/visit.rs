@@ -141,6 +141,9 @@ impl ProxyCache {
                     None => {
                         let key = self.key_of(exchange, method);
                         self.zone.purge(&key);
+                        if fills(exchange) {
+                            return self.wait(exchange, key, Directives::default()).await;
+                        }
                         self.go_on(exchange, key, None, Status::Miss);
                         Decision::Continue
                     }
@@ -178,9 +181,7 @@ impl ProxyCache {
             exchange.state::<Visit>().status = Some(status);
             return Flow::reply(Reply::status(504));
         }
-        let fills = exchange.request.method != Method::Head
-            && !exchange.request.headers.contains_known(FieldId::Range);
-        if !fills || passes || self.coalesce_ms == 0 {
+        if !fills(exchange) || passes || self.coalesce_ms == 0 {
             self.go_on(exchange, key, stale, status);
             return Flow::Continue;
         }
@@ -287,6 +288,11 @@ impl ProxyCache {
         (visit.key, visit.stale, visit.conditions) = (Some(key), stale, conditions);
         visit.revalidates = revalidates;
     }
+}
+
+/// Whether the response to a request can become an entry that others may wait for.
+fn fills(exchange: &Exchange) -> bool {
+    exchange.request.method != Method::Head && !exchange.request.headers.contains_known(FieldId::Range)
 }
 
 fn verdict(entry: &Entry, request: &Directives, now_s: u64) -> Verdict {
