@@ -65,6 +65,7 @@
 //! Faults are written to the error log, at most one line a second for each instance; lines and answers hold no token.
 
 mod assertion;
+mod authorization;
 mod bearer;
 mod browser;
 mod client;

@@ -7,8 +7,8 @@ use exchange::plugin::{Decision, Reply};
 use serde_json::{Map, Value, json};
 
 use super::OpenidConnect;
+use super::authorization::now_s;
 use super::bearer::require_scopes;
-use super::login::now_s;
 use super::session::{Login, Session};
 use super::sessions::Sessions;
 use super::settings::UnauthAction;

@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::OpenidConnect;
+use super::authorization::now_s;
 use super::browser::Fault;
 use super::client::Form;
-use super::login::now_s;
 use super::session::Login;
 use crate::shared::fetched::Fetched;
 
