@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a bench prints its figures")]
 
 use std::hint::black_box;
+use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use exchange::Exchange;
@@ -20,10 +21,8 @@ const KEYS_IN_MEMORY: u64 = 1_000_000;
 /// Nanoseconds of one request with the given number of keys; without a plugin, those of the loop itself.
 fn request_ns(exchange: &mut Exchange, plugin: Option<&dyn Plugin>, keys: u64) -> f64 {
     let began = Instant::now();
-    let mut number = itoa::Buffer::new();
     for request in 0..REQUESTS {
-        let id = number.format(request % keys);
-        exchange.request.headers.set("x-id", id.as_bytes()).expect("digits are a value");
+        exchange.set_client_address(Ipv4Addr::from((request % keys) as u32).into());
         if let Some(plugin) = plugin {
             let flow = plugin.access(black_box(exchange));
             assert!(matches!(flow, Flow::Continue), "the limit is never reached");
@@ -42,7 +41,7 @@ fn resident_bytes() -> usize {
 
 fn configurations() -> Vec<(&'static str, &'static str, Value)> {
     let count = json!({
-        "count": 9_000_000_000_u64, "time_window": 3600, "key": "http_x_id", "show_limit_quota_header": false,
+        "count": 9_000_000_000_u64, "time_window": 3600, "key": "remote_addr", "show_limit_quota_header": false,
     });
     let with = |more: Value| {
         let mut config = count.clone();
@@ -50,7 +49,7 @@ fn configurations() -> Vec<(&'static str, &'static str, Value)> {
         config
     };
     let delayed = json!({"policy": "redis", "redis_host": "127.0.0.1", "redis_port": 1, "sync_interval": 1});
-    let rate = json!({"rate": 1e12, "burst": 1e12, "nodelay": true, "key": "http_x_id"});
+    let rate = json!({"rate": 1e12, "burst": 1e12, "nodelay": true, "key": "remote_addr"});
     vec![
         ("limit-count", "fixed", count.clone()),
         ("limit-count", "sliding", with(json!({"window_type": "sliding"}))),
@@ -62,7 +61,7 @@ fn configurations() -> Vec<(&'static str, &'static str, Value)> {
 fn main() {
     let measure = async {
         let mut scene = Scene::new();
-        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\nX-Id: 0\r\n\r\n");
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         let empty = request_ns(&mut exchange, None, KEYS);
         println!("{:<14} {:<10} {:>14} {:>22}", "plugin", "counts", "ns a request", "MB for a million keys");
         for (name, counts, config) in configurations() {

@@ -28,6 +28,9 @@ const KEYS_MAX: usize = 128 * 1024;
 const KEY_BYTES_MAX: usize = 512;
 /// Milliseconds between two looks whether the process ends, so that nothing is lost that was let through.
 const ENDING_LOOK_MS: u64 = 200;
+/// Keys that wait for their synchronisation, in each list, while Redis is slower than new keys come. A further one is
+/// remembered with a later request of it.
+const PENDING_MAX: usize = 16 * 1024;
 /// Keys that are synchronised at the same time.
 const SYNC_TOGETHER: usize = 256;
 
@@ -186,6 +189,11 @@ impl Delayed {
     fn remember(self: &Arc<Self>, worker: &Rc<Local>, key: Arc<[u8]>, is_new: bool) {
         let mut pending = self.pending.lock();
         let list = if is_new { &mut pending.at_once } else { &mut pending.later };
+        if list.len() >= PENDING_MAX {
+            drop(pending);
+            self.table.with_known(&key, |window| window.is_pending = false);
+            return;
+        }
         list.push(key);
         let was_running = std::mem::replace(&mut pending.is_running, true);
         drop(pending);
@@ -353,6 +361,22 @@ mod tests {
         let late = Counted { used: 5, reset_ms: 1 };
         delayed.table.with_known(b"k", |window| window.take_over(late, 5, 1, 10_000));
         assert_eq!(delayed.count(b"k", QUOTA, 10_001).0, taken(true, 3, 9_999));
+    }
+
+    #[test]
+    fn keys_that_wait_are_limited() {
+        let delayed = Arc::new(delayed());
+        let worker =
+            exchange::testing::Scene::new().exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").local().clone();
+        let flood = async {
+            for number in 0..2 * PENDING_MAX as u64 {
+                delayed.take(&worker, &number.to_be_bytes(), QUOTA);
+            }
+        };
+        env::block_on(flood).unwrap();
+        assert_eq!(delayed.pending.lock().at_once.len(), PENDING_MAX);
+        let last = (2 * PENDING_MAX as u64 - 1).to_be_bytes();
+        assert_eq!(delayed.table.with_known(&last, |window| window.is_pending), Some(false));
     }
 
     #[test]
