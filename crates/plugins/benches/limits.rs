@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use exchange::Exchange;
+use exchange::client_address::ClientAddress;
 use exchange::plugin::{Flow, Plugin};
 use exchange::testing::Scene;
 use serde_json::{Value, json};
@@ -22,7 +23,8 @@ const KEYS_IN_MEMORY: u64 = 1_000_000;
 fn request_ns(exchange: &mut Exchange, plugin: Option<&dyn Plugin>, keys: u64) -> f64 {
     let began = Instant::now();
     for request in 0..REQUESTS {
-        exchange.set_client_address(Ipv4Addr::from((request % keys) as u32).into());
+        let address = Ipv4Addr::from((request % keys) as u32).into();
+        exchange.set_client(ClientAddress { address, port: None });
         if let Some(plugin) = plugin {
             let flow = plugin.access(black_box(exchange));
             assert!(matches!(flow, Flow::Continue), "the limit is never reached");
