@@ -135,7 +135,7 @@ nginx_config:
 plugin_attr:
   prometheus:
     export_addr: {{ip: 127.0.0.1, port: 0}}
-plugins: [request-id, cors, mocking, prometheus, openid-connect]
+plugins: [request-id, cors, mocking, prometheus, wolf-rbac]
 deployment:
   admin:
     admin_listen: {{ip: 127.0.0.1, port: 0}}
@@ -188,7 +188,7 @@ fn a_node_starts_from_a_realistic_file() {
     assert_eq!(node.ask("metrics", "GET", "/apisix/prometheus/metrics", "", &Value::Null).0, 200);
     let warning = node.warning();
     for told in [
-        "unknown here, objects with one of them are faulty: openid-connect",
+        "unknown here, objects with one of them are faulty: wolf-rbac",
         "config_provider (line 48: no apisix.yaml lies beside it",
     ] {
         assert!(warning.contains(told), "{told} is not in {warning}");
