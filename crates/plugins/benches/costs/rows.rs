@@ -81,7 +81,7 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
         },
         "traffic-split" => Row {
             config: json!({"rules": [
-                {"match": [{"vars": [["http_x_release", "==", "new"]]}], "weighted_upstreams": [{"upstream_id": "new"}]},
+                {"match": [{"vars": [["http_x_release", "==", "new"]]}], "weighted_upstreams": [{"upstream": {"nodes": {"127.0.0.1:9": 1}}}]},
                 {"weighted_upstreams": [{"weight": 9}]},
             ]}),
             ..plain
