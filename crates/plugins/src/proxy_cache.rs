@@ -53,6 +53,10 @@
 //! `coalesce_timeout` seconds, and are answered by its response. If that is not stored they go to the upstream themselves. 0
 //! switches this extension off.
 //!
+//! **Place.** With `disk`, and in a global rule, the cache is asked after all plugins of the access phase, so that a hit counts
+//! for limits and a route's authorization holds for it. With `memory` in a route or a service it is asked at the priority of
+//! this plugin, as in APISIX: `limit-conn`, `limit-count` and `limit-req` do not see hits, and authentication does.
+//!
 //! **Purge.** `PURGE` of a URL removes its entry with all variants: 200, or 404 without one. The route has to take the method,
 //! and a client that may send it may purge: protect it by a plugin such as `ip-restriction`.
 //!
@@ -104,7 +108,7 @@ pub use zones::Zones;
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "proxy-cache",
     1085,
-    &[Phase::Access, Phase::UpstreamResponse, Phase::ResponseHead, Phase::Log],
+    &[Phase::Access, Phase::BeforeProxy, Phase::UpstreamResponse, Phase::ResponseHead, Phase::Log],
     Config::schema,
     build,
 )
@@ -188,6 +192,8 @@ struct ProxyCache {
     /// Cache-Control of requests counts.
     heeds_requests: bool,
     in_memory: bool,
+    /// The cache is asked after the access phase. A hit of a global rule would otherwise go past the plugins of the route.
+    looks_late: bool,
     body_bytes_max: u64,
     coalesce_ms: u64,
     /// Keeps the zones outside of an instance, where no other part of the program holds them.
@@ -241,6 +247,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         hides_headers: config.hide_cache_headers,
         heeds_requests: config.cache_control && in_memory,
         in_memory,
+        looks_late: !in_memory || build.owner.trim_start_matches('/').starts_with("global_rules/"),
         body_bytes_max: limit_bytes.min(zone.body_bytes_max()),
         coalesce_ms: config.coalesce_timeout * 1_000,
         zone,
@@ -250,7 +257,15 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for ProxyCache {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        self.begin(exchange)
+        match exchange.request.method {
+            Method::Purge => self.purge(exchange),
+            _ if self.looks_late => Flow::Continue,
+            _ => self.begin(exchange),
+        }
+    }
+
+    fn before_proxy<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        if self.looks_late { self.begin(exchange) } else { Flow::Continue }
     }
 
     fn upstream_response(

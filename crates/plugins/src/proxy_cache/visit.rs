@@ -49,12 +49,9 @@ enum Verdict {
 }
 
 impl ProxyCache {
-    /// The access phase.
+    /// Asks the cache, in the access phase or after it.
     pub(super) fn begin<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let method = exchange.request.method;
-        if method == Method::Purge {
-            return self.purge(exchange);
-        }
         if exchange.grpc.is_some() || exchange.request.upgrade_text().is_some() {
             return Flow::Continue;
         }
@@ -87,7 +84,8 @@ impl ProxyCache {
         Flow::Continue
     }
 
-    fn purge<'a>(&self, exchange: &mut Exchange) -> Flow<'a> {
+    /// Removes what is stored for the URL of the request.
+    pub(super) fn purge<'a>(&self, exchange: &mut Exchange) -> Flow<'a> {
         let mut found = false;
         for method in [Method::Get, Method::Post] {
             found |= self.zone.purge(&self.key_of(exchange, method));

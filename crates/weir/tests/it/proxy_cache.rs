@@ -1,6 +1,7 @@
 //! The response cache in front of real origins: stored responses, and the users that they are stored for.
 
 mod disk;
+mod place;
 mod stale;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
