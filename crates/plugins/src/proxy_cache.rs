@@ -23,8 +23,10 @@
 //! **Key.** Requests with the same values of `cache_key` get the same response. Scheme, host and whether the method is POST
 //! are always part of the key, so that two hosts never share an entry. With `consumer_isolation` each consumer has entries
 //! of its own, unless `cache_key` names `$consumer_name`, `$consumer_group_id`, `$remote_user` or `$http_authorization`. A
-//! request with an `Authorization` field and without a consumer has entries for that very field. `Vary` of a response
-//! divides a key further, into at most 64 variants. HEAD is answered by the entry of GET and does not make one.
+//! request that goes to the upstream with an `Authorization` field has entries for that very value, with a consumer and
+//! without `consumer_isolation` too; `hide_credentials` of an authentication plugin removes it. The same holds for fields that
+//! `openid-connect`, `forward-auth` and `opa` set for the upstream. `Vary` of a response divides a key further, into at most 64
+//! variants. HEAD is answered by the entry of GET and does not make one.
 //!
 //! **Stored** are responses with one of `cache_http_status` to one of `cache_method`, unless a value of `no_cache` is neither
 //! empty nor `0`, or the response has `Cache-Control: private`, `no-store` or `no-cache`, `Vary: *`, or `Set-Cookie` (the
