@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use super::super::entry::{Body, Entry};
 use super::super::zone::{Found, Zone};
 use super::format::{FileHead, PREAMBLE_BYTES, Preamble};
-use super::{DiskFile, DiskStore};
+use super::{DiskFile, DiskStore, is_hex};
 
 /// Reads the folder of a zone, as long as the zone is there.
 pub(super) fn load(zone: &Weak<Zone>) {
@@ -48,8 +48,6 @@ fn folder(
 /// Whether a file has the form of a name that this gateway gives, so that no other file is ever removed.
 fn is_own(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split_once('-'));
-    let is_hex =
-        |text: &str, length: usize| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     name.is_some_and(|(digest, number)| is_hex(digest, 32) && is_hex(number, 16))
 }
 
