@@ -260,6 +260,7 @@ impl LimitConn {
     /// As [`LimitConn::enter`], in Redis.
     async fn enter_shared(&self, counts: &Arc<SharedCounts>, exchange: &mut Exchange) -> Decision {
         let worker = exchange.local().clone();
+        let began_ms = worker.now_ms();
         let mut delay_ms = 0_u64;
         let mut applies = false;
         for rule in &self.rules {
@@ -284,7 +285,7 @@ impl LimitConn {
         if !applies {
             return self.answer(Err(Stop::Unknown));
         }
-        delay::wait(delay_ms).await;
+        delay::wait_in_phase(&worker, began_ms, delay_ms).await;
         Decision::Continue
     }
 
