@@ -33,8 +33,8 @@
 //! **Counts.** With `policy` `local` requests are counted by this process, over all its workers. The counts survive
 //! configuration changes that do not concern them. With `redis` or `redis-cluster` they are counted in Redis by all
 //! gateways with this configuration, with the fields `redis_…` that [the guide](../guide/redis.md) explains. A request
-//! that Redis cannot count is answered 500, or passes with `allow_degradation`. A request that Redis does not hear the end
-//! of, because a gateway crashed, counts for `key_ttl` seconds; one that takes longer is forgotten then.
+//! that Redis cannot count is answered 500, or passes with `allow_degradation`. The end of a request is told to Redis up to
+//! four times. One that Redis does not hear of, because it or a gateway crashed, counts for `key_ttl` seconds; one that takes longer is forgotten then.
 
 mod counts;
 mod rule;
