@@ -44,7 +44,8 @@
 //! fresh again. Conditional requests (`If-None-Match`, `If-Modified-Since`) and single ranges (`Range`, `If-Range`) of clients
 //! are answered from whole entries. A range that is not in the cache goes to the upstream and is not stored. Requests with
 //! `If-Match` or `If-Unmodified-Since` bypass the cache. A successful request with another method than GET, HEAD, OPTIONS
-//! and those of `cache_method` removes the entry of its key (RFC 9111 section 4.4).
+//! and those of `cache_method` removes the entry of its key (RFC 9111 section 4.4). Without an entry the conditions of a client
+//! are taken out of the request, so that the whole response comes; where the last one could not be stored, they stay.
 //!
 //! **Stale entries.** `stale_while_revalidate` and `stale_if_error` are seconds for which a stale entry is sent while one
 //! request asks the upstream for a new one, or because the upstream cannot be reached or answers 500, 502, 503 or 504.
@@ -52,8 +53,9 @@
 //! `must-revalidate`, `proxy-revalidate` and `s-maxage` forbid both. They are extensions of this gateway, 0 by default.
 //!
 //! **One request to the upstream.** Requests that miss the same key at the same time wait for the first of them, for at most
-//! `coalesce_timeout` seconds, and are answered by its response. If that is not stored they go to the upstream themselves. 0
-//! switches this extension off.
+//! `coalesce_timeout` seconds, and are answered by its response. If that is not stored they go to the upstream themselves, and so
+//! they do at once for an event stream, and after a second for a response that does not tell its length. 0 switches this
+//! extension off.
 //!
 //! **Place.** With `disk`, and in a global rule, the cache is asked after all plugins of the access phase, so that a hit counts
 //! for limits and a route's authorization holds for it. With `memory` in a route or a service it is asked at the priority of
