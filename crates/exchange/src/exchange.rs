@@ -124,6 +124,8 @@ pub struct Decision {
     pub claims: Option<Rc<Map<String, Json>>>,
     /// The user that a login without a consumer found, with the attributes that the provider of the login gave.
     pub external_user: Option<Arc<serde_json::Value>>,
+    /// Fields of the request that plugins set to what an authentication told of the user: responses may depend on them.
+    pub user_fields: Vec<Box<str>>,
     /// The upstream that a plugin selected in place of the route's.
     pub upstream: Option<UpstreamRef>,
     /// How often the attempts may begin anew once those of an upstream are used up.

@@ -224,6 +224,7 @@ impl ForwardAuth {
         }
         for name in &self.upstream_headers {
             exchange.remove_request_field(name);
+            exchange.decision.user_fields.push(name.clone());
             let headers = &mut exchange.request.headers;
             answer.headers.get_all(name).for_each(|value| append(headers, name, value));
         }

@@ -33,8 +33,8 @@
 //! **Counts.** With `policy` `local` requests are counted by this process, over all its workers. The counts survive
 //! configuration changes that do not concern them. With `redis` or `redis-cluster` they are counted in Redis by all
 //! gateways with this configuration, with the fields `redis_…` that [the guide](../guide/redis.md) explains. A request
-//! that Redis cannot count is answered 500, or passes with `allow_degradation`. A request that Redis does not hear the end
-//! of, because a gateway crashed, counts for `key_ttl` seconds; one that takes longer is forgotten then.
+//! that Redis cannot count is answered 500, or passes with `allow_degradation`. The end of a request is told to Redis up to
+//! four times. One that Redis does not hear of, because it or a gateway crashed, counts for `key_ttl` seconds; one that takes longer is forgotten then.
 
 mod counts;
 mod rule;
@@ -136,9 +136,9 @@ enum Store {
     Redis(Arc<SharedCounts>),
 }
 
-/// A place that an exchange takes until it ends.
+/// A place that an exchange takes until it ends; dropping it gives it back.
 enum Place {
-    Local(InProgress),
+    Local { _place: InProgress },
     Redis(SharedPlace),
 }
 
@@ -247,7 +247,7 @@ impl LimitConn {
                 break;
             };
             delay_ms = delay_ms.saturating_add(self.delay_ms(number, conn));
-            exchange.state::<Held>().push(Place::Local(place));
+            exchange.state::<Held>().push(Place::Local { _place: place });
         }
         exchange.local().give_bytes(key);
         match stop {
@@ -260,22 +260,23 @@ impl LimitConn {
     /// As [`LimitConn::enter`], in Redis.
     async fn enter_shared(&self, counts: &Arc<SharedCounts>, exchange: &mut Exchange) -> Decision {
         let worker = exchange.local().clone();
+        let began_ms = worker.now_ms();
         let mut delay_ms = 0_u64;
         let mut applies = false;
         for rule in &self.rules {
-            let mut place = counts.place();
+            let mut name = counts.name();
             let (conn, all) = match self.asked(rule, exchange) {
-                Asked::Limit { conn, all } if rule.key.write_shared(exchange, place.key_mut()) => (conn, all),
+                Asked::Limit { conn, all } if rule.key.write_shared(exchange, name.key_mut()) => (conn, all),
                 Asked::Limit { .. } | Asked::Nothing => continue,
                 Asked::Unknown => return self.answer(Err(Stop::Unknown)),
             };
             applies = true;
             // Held before Redis is asked, so that it is given back even if the client leaves meanwhile.
-            exchange.state::<Held>().push(Place::Redis(place.clone()));
-            match counts.enter(&worker, &place, all).await {
+            exchange.state::<Held>().push(Place::Redis(counts.hold(&worker, name.clone())));
+            match counts.enter(&worker, &name, all).await {
                 Ok(Some(number)) => delay_ms = delay_ms.saturating_add(self.delay_ms(number, conn)),
                 Ok(None) => {
-                    exchange.state::<Held>().pop();
+                    exchange.state::<Held>().forget_last();
                     return self.answer(Err(Stop::Rejected));
                 }
                 Err(error) => return self.failures.decide(&error, worker.now_ms()),
@@ -284,7 +285,7 @@ impl LimitConn {
         if !applies {
             return self.answer(Err(Stop::Unknown));
         }
-        delay::wait(delay_ms).await;
+        delay::wait_in_phase(&worker, began_ms, delay_ms).await;
         Decision::Continue
     }
 
@@ -321,11 +322,11 @@ impl Held {
         }
     }
 
-    /// Forgets the place that was pushed last.
-    fn pop(&mut self) {
+    /// Forgets the place that was pushed last: it was not taken.
+    fn forget_last(&mut self) {
         let places = self.0.get_mut();
-        if places.more.pop().is_none() {
-            places.first = None;
+        if let Some(Place::Redis(place)) = places.more.pop().or_else(|| places.first.take()) {
+            place.forget();
         }
     }
 }
@@ -346,15 +347,9 @@ impl Plugin for LimitConn {
     }
 
     fn log(&self, exchange: &Exchange) {
-        let Some(held) = exchange.peek_state::<Held>() else { return };
-        let Places { first, more } = held.0.take();
-        for place in first.into_iter().chain(more) {
-            match (place, &self.store) {
-                // An exchange that ends without a log phase drops its states, and the place with them.
-                (Place::Local(place), _) => drop(place),
-                (Place::Redis(place), Store::Redis(counts)) => counts.leave(exchange.local(), place),
-                (Place::Redis(_), Store::Local(_)) => {}
-            }
+        // An exchange that ends without a log phase drops its states, and the places with them.
+        if let Some(held) = exchange.peek_state::<Held>() {
+            drop(held.0.take());
         }
     }
 }

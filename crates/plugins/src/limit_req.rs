@@ -173,6 +173,7 @@ impl LimitReq {
 
     async fn pour_shared(&self, buckets: &SharedBuckets, exchange: &Exchange) -> Decision {
         let worker = exchange.local().clone();
+        let began_ms = worker.now_ms();
         let mut key = Vec::new();
         buckets.begin_key(&mut key);
         self.key.write_shared(exchange, &mut key);
@@ -180,7 +181,7 @@ impl LimitReq {
             Ok(Pour::Overflows) => Decision::Reply(Box::new(self.rejected.clone())),
             Ok(Pour::After { delay_ms }) => {
                 if self.is_delaying {
-                    delay::wait(delay_ms).await;
+                    delay::wait_in_phase(&worker, began_ms, delay_ms).await;
                 }
                 Decision::Continue
             }

@@ -175,6 +175,7 @@ impl Opa {
     fn let_pass(&self, exchange: &mut Exchange, fields: &decision::Fields) {
         for name in &self.upstream_fields {
             exchange.remove_request_field(name);
+            exchange.decision.user_fields.push(name.clone());
             for (_, value) in fields.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name)) {
                 // A value that cannot stand in a field leaves it out.
                 let _ = exchange.request.headers.append(name, value.as_bytes());

@@ -248,6 +248,7 @@ impl OpenidConnect {
 
     /// Sets a field for the upstream. Tokens of a provider that are not valid in a field leave it out.
     fn forward(&self, exchange: &mut Exchange, name: &str, value: &str) {
+        exchange.decision.user_fields.push(name.into());
         if exchange.request.headers.set(name, value.as_bytes()).is_err() {
             exchange.request.headers.remove(name);
             self.warn(exchange, &format!("the value of {name} is not valid in a field and was left out"));

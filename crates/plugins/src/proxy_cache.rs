@@ -23,8 +23,10 @@
 //! **Key.** Requests with the same values of `cache_key` get the same response. Scheme, host and whether the method is POST
 //! are always part of the key, so that two hosts never share an entry. With `consumer_isolation` each consumer has entries
 //! of its own, unless `cache_key` names `$consumer_name`, `$consumer_group_id`, `$remote_user` or `$http_authorization`. A
-//! request with an `Authorization` field and without a consumer has entries for that very field. `Vary` of a response
-//! divides a key further, into at most 64 variants. HEAD is answered by the entry of GET and does not make one.
+//! request that goes to the upstream with an `Authorization` field has entries for that very value, with a consumer and
+//! without `consumer_isolation` too; `hide_credentials` of an authentication plugin removes it. The same holds for fields that
+//! `openid-connect`, `forward-auth` and `opa` set for the upstream. `Vary` of a response divides a key further, into at most 64
+//! variants. HEAD is answered by the entry of GET and does not make one.
 //!
 //! **Stored** are responses with one of `cache_http_status` to one of `cache_method`, unless a value of `no_cache` is neither
 //! empty nor `0`, or the response has `Cache-Control: private`, `no-store` or `no-cache`, `Vary: *`, or `Set-Cookie` (the
@@ -42,7 +44,8 @@
 //! fresh again. Conditional requests (`If-None-Match`, `If-Modified-Since`) and single ranges (`Range`, `If-Range`) of clients
 //! are answered from whole entries. A range that is not in the cache goes to the upstream and is not stored. Requests with
 //! `If-Match` or `If-Unmodified-Since` bypass the cache. A successful request with another method than GET, HEAD, OPTIONS
-//! and those of `cache_method` removes the entry of its key (RFC 9111 section 4.4).
+//! and those of `cache_method` removes the entry of its key (RFC 9111 section 4.4). Without an entry the conditions of a client
+//! are taken out of the request, so that the whole response comes; where the last one could not be stored, they stay.
 //!
 //! **Stale entries.** `stale_while_revalidate` and `stale_if_error` are seconds for which a stale entry is sent while one
 //! request asks the upstream for a new one, or because the upstream cannot be reached or answers 500, 502, 503 or 504.
@@ -50,8 +53,13 @@
 //! `must-revalidate`, `proxy-revalidate` and `s-maxage` forbid both. They are extensions of this gateway, 0 by default.
 //!
 //! **One request to the upstream.** Requests that miss the same key at the same time wait for the first of them, for at most
-//! `coalesce_timeout` seconds, and are answered by its response. If that is not stored they go to the upstream themselves. 0
-//! switches this extension off.
+//! `coalesce_timeout` seconds, and are answered by its response. If that is not stored they go to the upstream themselves, and so
+//! they do at once for an event stream, and after a second for a response that does not tell its length. 0 switches this
+//! extension off.
+//!
+//! **Place.** With `disk`, and in a global rule, the cache is asked after all plugins of the access phase, so that a hit counts
+//! for limits and a route's authorization holds for it. With `memory` in a route or a service it is asked at the priority of
+//! this plugin, as in APISIX: `limit-conn`, `limit-count` and `limit-req` do not see hits, and authentication does.
 //!
 //! **Purge.** `PURGE` of a URL removes its entry with all variants: 200, or 404 without one. The route has to take the method,
 //! and a client that may send it may purge: protect it by a plugin such as `ip-restriction`.
@@ -104,7 +112,7 @@ pub use zones::Zones;
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "proxy-cache",
     1085,
-    &[Phase::Access, Phase::UpstreamResponse, Phase::ResponseHead, Phase::Log],
+    &[Phase::Access, Phase::BeforeProxy, Phase::UpstreamResponse, Phase::ResponseHead, Phase::Log],
     Config::schema,
     build,
 )
@@ -188,6 +196,8 @@ struct ProxyCache {
     /// Cache-Control of requests counts.
     heeds_requests: bool,
     in_memory: bool,
+    /// The cache is asked after the access phase. A hit of a global rule would otherwise go past the plugins of the route.
+    looks_late: bool,
     body_bytes_max: u64,
     coalesce_ms: u64,
     /// Keeps the zones outside of an instance, where no other part of the program holds them.
@@ -241,6 +251,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         hides_headers: config.hide_cache_headers,
         heeds_requests: config.cache_control && in_memory,
         in_memory,
+        looks_late: !in_memory || build.owner.trim_start_matches('/').starts_with("global_rules/"),
         body_bytes_max: limit_bytes.min(zone.body_bytes_max()),
         coalesce_ms: config.coalesce_timeout * 1_000,
         zone,
@@ -250,7 +261,15 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for ProxyCache {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        self.begin(exchange)
+        match exchange.request.method {
+            Method::Purge => self.purge(exchange),
+            _ if self.looks_late => Flow::Continue,
+            _ => self.begin(exchange),
+        }
+    }
+
+    fn before_proxy<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        if self.looks_late { self.begin(exchange) } else { Flow::Continue }
     }
 
     fn upstream_response(

@@ -30,6 +30,9 @@ static ENTER: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
+/// The waits before a place is given back again that Redis has not heard of: a slot that is lost counts for its whole life.
+const RETRIES_MS: [u64; 3] = [200, 1_000, 5_000];
+
 /// See the module.
 pub(super) struct SharedCounts {
     redis: Arc<Redis>,
@@ -39,17 +42,40 @@ pub(super) struct SharedCounts {
     unfinished: UnfinishedWork,
 }
 
-/// The place of one request in progress.
+/// How Redis knows a request in progress.
 #[derive(Clone)]
-pub(super) struct SharedPlace {
+pub(super) struct PlaceName {
     key: Vec<u8>,
     request: String,
 }
 
-impl SharedPlace {
+/// The place of one request in progress. Dropping it gives the place back, however the request ends.
+pub(super) struct SharedPlace {
+    counts: Arc<SharedCounts>,
+    worker: Rc<Local>,
+    /// None once it is not to be given back.
+    name: Option<PlaceName>,
+}
+
+impl PlaceName {
     /// The key, to which the value that requests are counted by is appended.
     pub(super) fn key_mut(&mut self) -> &mut Vec<u8> {
         &mut self.key
+    }
+}
+
+impl SharedPlace {
+    /// Redis has refused the place, so that there is nothing to give back.
+    pub(super) fn forget(mut self) {
+        self.name = None;
+    }
+}
+
+impl Drop for SharedPlace {
+    fn drop(&mut self) {
+        if let Some(name) = self.name.take() {
+            self.counts.leave(&self.worker, name);
+        }
     }
 }
 
@@ -70,17 +96,22 @@ impl SharedCounts {
         })
     }
 
-    /// A place for a new request, of which the key is not complete.
-    pub(super) fn place(&self) -> SharedPlace {
+    /// The name of a new request, of which the key is not complete.
+    pub(super) fn name(&self) -> PlaceName {
         let request = format!("{:032x}", fastrand::u128(..));
-        SharedPlace { key: self.prefix.clone().into_bytes(), request }
+        PlaceName { key: self.prefix.clone().into_bytes(), request }
+    }
+
+    /// A place that is about to be taken.
+    pub(super) fn hold(self: &Arc<Self>, worker: &Rc<Local>, name: PlaceName) -> SharedPlace {
+        SharedPlace { counts: self.clone(), worker: worker.clone(), name: Some(name) }
     }
 
     /// Takes a place, if fewer than `limit` are taken; gives its number, from 1.
     pub(super) async fn enter(
         &self,
         worker: &Rc<Local>,
-        place: &SharedPlace,
+        place: &PlaceName,
         limit: u64,
     ) -> Result<Option<u64>, RedisError> {
         let (now_s, _) = worker.wall_at(worker.clock_ns());
@@ -100,12 +131,18 @@ impl SharedCounts {
 
     /// Gives a place back in the background; the end of the process waits for it. A place that Redis does not hear of is
     /// forgotten after its life.
-    pub(super) fn leave(self: &Arc<Self>, worker: &Rc<Local>, place: SharedPlace) {
+    fn leave(self: &Arc<Self>, worker: &Rc<Local>, place: PlaceName) {
         let (counts, worker, piece) = (self.clone(), worker.clone(), self.unfinished.begin());
         env::spawn(async move {
             let command: [&[u8]; 3] = [b"ZREM", &place.key, place.request.as_bytes()];
-            if let Err(error) = counts.redis.command(&worker, &place.key, &command).await {
+            let mut waits_ms = RETRIES_MS.iter();
+            // Sent twice, the command does no harm.
+            while let Err(error) = counts.redis.command(&worker, &place.key, &command).await {
                 counts.failures.note(&error, worker.now_ms());
+                match waits_ms.next() {
+                    Some(wait_ms) if !counts.unfinished.is_ending() => env::sleep_ms(*wait_ms).await,
+                    _ => break,
+                }
             }
             drop(piece);
         });

@@ -6,7 +6,7 @@
 use crate::shared::limits::table::{KeyState, KeyTable, Standing};
 
 /// The level that one request adds.
-const REQUEST: f64 = 1_000.0;
+pub(super) const REQUEST: f64 = 1_000.0;
 
 /// The rules of the buckets of one limit.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use exchange::local::Local;
 use exchange::plugin::Build;
 use serde_json::Value as Json;
 
-use super::bucket::{Bucket, Pour};
+use super::bucket::{Bucket, Pour, REQUEST};
 use crate::shared::limits::key::shared_prefix;
 use crate::shared::redis::Redis;
 use crate::shared::redis::error::RedisError;
@@ -31,6 +31,9 @@ static POUR: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
+/// The longest life of a key: a hundred years.
+const LIFE_MAX_S: u64 = 3_155_760_000;
+
 /// See the module.
 pub(super) struct SharedBuckets {
     redis: Arc<Redis>,
@@ -47,7 +50,7 @@ impl SharedBuckets {
         config: &Json,
         bucket: Bucket,
     ) -> Result<SharedBuckets, String> {
-        let life_s = (bucket.burst / bucket.rate).ceil() as u64 + 1;
+        let life_s = life_s(&bucket);
         Ok(SharedBuckets {
             redis: Redis::new(build, settings)?,
             prefix: format!("limit_req:{}", shared_prefix(build.owner, config)),
@@ -77,5 +80,29 @@ impl SharedBuckets {
             (Some(1), Some(level)) => Ok(Pour::After { delay_ms: self.bucket.delay_ms(level) }),
             _ => Err(RedisError::UNEXPECTED),
         }
+    }
+}
+
+/// How long a key is kept: until a bucket that was full before its last request is empty. APISIX leaves the last request out
+/// and forgets a bucket of less than a request per second before it has leaked.
+fn life_s(bucket: &Bucket) -> u64 {
+    // A cast of a float stops at the largest number, which Redis refuses.
+    (((bucket.burst + REQUEST) / bucket.rate).ceil() as u64).saturating_add(1).min(LIFE_MAX_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_lives_until_its_bucket_is_empty() {
+        let check = |rate: f64, burst: f64, expected: u64| {
+            assert_eq!(life_s(&Bucket::new(rate, burst)), expected, "{rate} {burst}");
+        };
+        check(1.0, 0.0, 2);
+        check(0.1, 0.0, 11);
+        check(0.1, 2.0, 31);
+        check(10.0, 5.0, 2);
+        check(1e-300, 1.0, LIFE_MAX_S);
     }
 }

@@ -9,8 +9,9 @@ mod write;
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock, Weak};
@@ -33,6 +34,8 @@ const QUEUED_BYTES_MAX: u64 = 32 << 20;
 const OPEN_FILES_MAX: usize = 512;
 /// Threads that open and read files which the kernel does not have in memory.
 const READERS: usize = 2;
+/// The folder of files that are not complete, in the folder of the zone. nginx has no such name there.
+const TEMPORARY: &str = "weir-incomplete";
 /// Milliseconds between two lines about a disk that fails.
 const LOG_INTERVAL_MS: u64 = 10_000;
 
@@ -122,7 +125,7 @@ impl DiskStore {
     }
 
     fn temporary(&self) -> PathBuf {
-        self.settings.path.join("tmp")
+        self.settings.path.join(TEMPORARY)
     }
 
     /// Notes that `file` is open, and closes another one where too many are.
@@ -173,15 +176,7 @@ pub(super) fn start(zone: &Arc<Zone>) {
 /// Makes the folder. One that others can write to is refused, because they could put responses there.
 fn prepare(disk: &DiskStore) -> Result<(), String> {
     let path = &disk.settings.path;
-    let temporary = disk.temporary();
-    // Parts of files that an earlier process did not finish.
-    if let Err(error) = fs::remove_dir_all(&temporary)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(format!("{}: {error}", temporary.display()));
-    }
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&temporary);
-    made.map_err(|error| format!("{}: {error}", temporary.display()))?;
+    make_folder(path)?;
     let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err("its folder belongs to another user".to_owned());
@@ -189,7 +184,30 @@ fn prepare(disk: &DiskStore) -> Result<(), String> {
     if metadata.mode() & 0o022 != 0 {
         return Err("other users may write to its folder; `chmod go-w` it".to_owned());
     }
+    let temporary = disk.temporary();
+    make_folder(&temporary)?;
+    remove_parts(&temporary).map_err(|error| format!("{}: {error}", temporary.display()))
+}
+
+fn make_folder(path: &Path) -> Result<(), String> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Removes parts of files that an earlier process did not finish, and nothing else: a folder may hold files of others.
+fn remove_parts(temporary: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(temporary)? {
+        let entry = entry?;
+        let is_part = entry.file_name().to_str().is_some_and(|name| is_hex(name, 16));
+        if is_part && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
     Ok(())
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 impl Threads {

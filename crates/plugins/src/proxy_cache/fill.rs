@@ -2,10 +2,13 @@
 //! stored.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use exchange::overload::Shared;
 use exchange::plugin::BodyTap;
+use message::{FieldId, Headers};
+use net::env;
 
 use super::disk::{Destination, DiskFill};
 use super::entry::{Body, Entry};
@@ -21,6 +24,8 @@ pub(super) struct Fill {
     limit_bytes: u64,
     length: u64,
     leader: Option<Leader>,
+    /// When the requests that wait for the response go on by themselves, in nanoseconds.
+    released_ns: u64,
 }
 
 /// Where the body goes.
@@ -33,9 +38,13 @@ enum Store {
 struct MemoryFill {
     bytes: Vec<u8>,
     shared: Arc<Shared>,
+    filling: Filling,
+}
+
+/// Bytes of a response that is not in the zone yet: together they have a limit, in memory and on disk.
+pub(super) struct Filling {
     zone: Arc<Zone>,
-    /// The bytes that were taken of the zone's limit.
-    taken: u64,
+    taken: AtomicU64,
 }
 
 impl Fill {
@@ -55,24 +64,50 @@ impl Fill {
             None => Store::Memory(MemoryFill {
                 bytes: Vec::with_capacity(expected.map_or(0, |bytes| bytes.min(RESERVED_BYTES_MAX) as usize)),
                 shared: shared.clone(),
-                zone: destination.zone.clone(),
-                taken: 0,
+                filling: Filling::new(&destination.zone),
             }),
         };
-        Fill { destination, entry, body, limit_bytes, length: 0, leader }
+        // How long a response without a length takes cannot be told, and an event stream may never end.
+        let patience_ns = match expected {
+            _ if is_event_stream(&entry.headers) => 0,
+            None => PATIENCE_NS,
+            Some(_) => u64::MAX,
+        };
+        if let (0, Some(leader)) = (patience_ns, &leader) {
+            leader.release();
+        }
+        let released_ns = env::monotonic_ns().saturating_add(patience_ns);
+        Fill { destination, entry, body, limit_bytes, length: 0, leader, released_ns }
     }
 }
 
 /// A length that a head tells is not believed beyond this: memory is taken as bytes come.
 const RESERVED_BYTES_MAX: u64 = 1 << 20;
 
+/// How long other requests wait for the end of a response that does not tell its length.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+fn is_event_stream(headers: &Headers) -> bool {
+    let kind = headers.get_known(FieldId::ContentType).unwrap_or_default();
+    kind.get(..EVENT_STREAM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM))
+}
+
+const EVENT_STREAM: &[u8] = b"text/event-stream";
+
 impl BodyTap for Fill {
     fn piece(&mut self, piece: &[u8]) -> bool {
         self.length += piece.len() as u64;
         let keeps = self.length <= self.limit_bytes && self.body.add(piece, self.limit_bytes);
-        if !keeps && let Some(leader) = self.leader.take() {
-            // It is too long for waiting requests as well.
-            leader.pass();
+        if let Some(leader) = &self.leader
+            && self.released_ns != u64::MAX
+            && env::monotonic_ns() >= self.released_ns
+        {
+            self.released_ns = u64::MAX;
+            leader.release();
+        }
+        if !keeps {
+            // It cannot be stored for waiting requests either.
+            self.destination.fail(self.leader.take());
         }
         keeps
     }
@@ -105,17 +140,31 @@ impl Store {
 
 impl MemoryFill {
     fn add(&mut self, piece: &[u8], limit_bytes: u64) -> bool {
-        if !self.zone.take_filling(piece.len() as u64) {
+        if !self.filling.take(piece.len() as u64) {
             return false;
         }
-        self.taken += piece.len() as u64;
         let limit_bytes = usize::try_from(limit_bytes).unwrap_or(usize::MAX);
         self.shared.append_limited(&mut self.bytes, piece, limit_bytes).is_ok()
     }
 }
 
-impl Drop for MemoryFill {
+impl Filling {
+    pub(super) fn new(zone: &Arc<Zone>) -> Filling {
+        Filling { zone: zone.clone(), taken: AtomicU64::new(0) }
+    }
+
+    /// Takes `bytes` more; false if as much is taken as the zone may have.
+    pub(super) fn take(&self, bytes: u64) -> bool {
+        let fits = self.zone.take_filling(bytes);
+        if fits {
+            self.taken.fetch_add(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+}
+
+impl Drop for Filling {
     fn drop(&mut self) {
-        self.zone.give_filling(self.taken);
+        self.zone.give_filling(*self.taken.get_mut());
     }
 }

@@ -50,7 +50,7 @@ impl Flights {
     pub(super) fn join(self: &Arc<Self>, key: &Arc<[u8]>, primary: &Arc<[u8]>) -> Turn {
         let mut all = self.0.lock();
         if let Some(flight) = all.get(key) {
-            return Turn::Wait(flight.clone());
+            return if flight.is_released() { Turn::Alone } else { Turn::Wait(flight.clone()) };
         }
         if all.len() >= FLIGHTS_MAX {
             return Turn::Alone;
@@ -76,6 +76,11 @@ impl Flights {
 }
 
 impl Flight {
+    /// Whether it goes on and others do not wait for it.
+    fn is_released(&self) -> bool {
+        self.passes.load(Ordering::Relaxed)
+    }
+
     /// Waits until the fill has ended. Gives whether the response cannot be stored.
     pub(super) async fn ended(&self) -> bool {
         // Made before the look, so that an end in between is not missed.
@@ -91,6 +96,13 @@ impl Leader {
     /// Says that the response cannot be stored.
     pub(super) fn pass(self) {
         self.flight.passes.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets the others go on by themselves, while the response may be stored still.
+    pub(super) fn release(&self) {
+        self.flight.passes.store(true, Ordering::Relaxed);
+        self.flight.ended.store(true, Ordering::Release);
+        self.flight.notify.notify_waiters();
     }
 
     /// Whether the key was purged since the fill began.
@@ -124,5 +136,20 @@ mod tests {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         assert_eq!(ended.as_mut().poll(&mut cx), std::task::Poll::Ready(true));
         assert!(matches!(flights.join(&key, &key), Turn::Lead(_)));
+    }
+
+    #[test]
+    fn released_fill_is_waited_for_by_nobody() {
+        let flights = Arc::<Flights>::default();
+        let key: Arc<[u8]> = b"k"[..].into();
+        let Turn::Lead(leader) = flights.join(&key, &key) else { panic!("no other request fills") };
+        let Turn::Wait(flight) = flights.join(&key, &key) else { panic!("one fills already") };
+        leader.release();
+        let mut ended = std::pin::pin!(flight.ended());
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert_eq!(ended.as_mut().poll(&mut cx), std::task::Poll::Ready(true));
+        assert!(matches!(flights.join(&key, &key), Turn::Alone));
+        flights.purge(b"k");
+        assert!(leader.is_purged(), "a response that is stored later is still known");
     }
 }

@@ -56,10 +56,12 @@ impl KeyTemplate {
                 key.push(b'c');
                 framed(key, |key| key.extend_from_slice(consumer.username.as_bytes()));
             }
-            Some(_) => key.push(b'-'),
-            // Credentials that the gateway has not checked: the upstream does, for each of them.
-            None => self.write_authorization(exchange, key),
+            _ => key.push(b'-'),
         }
+        // Beside the consumer too: the credentials may be those of an end user, which the upstream checks (RFC 9111
+        // section 3.5).
+        self.write_authorization(exchange, key);
+        write_user_fields(exchange, key);
         for part in &self.parts {
             framed(key, |key| part.write(exchange, key));
         }
@@ -71,13 +73,28 @@ impl KeyTemplate {
             return key.push(b'-');
         }
         key.push(b'a');
-        let mut context = digest::Context::new(&digest::SHA256);
-        for value in headers.get_all_known(FieldId::Authorization) {
-            context.update(&(value.len() as u64).to_be_bytes());
-            context.update(value);
-        }
-        key.extend_from_slice(context.finish().as_ref());
+        write_digest(headers.get_all_known(FieldId::Authorization), key);
     }
+}
+
+/// Appends what the gateway tells the upstream of the user beside `Authorization`.
+fn write_user_fields(exchange: &Exchange, key: &mut Vec<u8>) {
+    for name in &exchange.decision.user_fields {
+        key.push(b'u');
+        framed(key, |key| key.extend(name.bytes().map(|byte| byte.to_ascii_lowercase())));
+        write_digest(exchange.request.headers.get_all(name), key);
+    }
+    key.push(b'-');
+}
+
+/// Appends a digest, so that no secret lies in the index of a zone or in its files.
+fn write_digest<'a>(values: impl Iterator<Item = &'a [u8]>, key: &mut Vec<u8>) {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for value in values {
+        context.update(&(value.len() as u64).to_be_bytes());
+        context.update(value);
+    }
+    key.extend_from_slice(context.finish().as_ref());
 }
 
 impl Flag {
@@ -173,6 +190,27 @@ mod tests {
         assert_ne!(user(true, "anne"), user(true, "bob"));
         assert_eq!(user(false, "anne"), user(false, "bob"));
         assert_ne!(user(true, "anne"), plain("a", ""));
+        for isolation in [true, false] {
+            let of = |more: &str| key(&["$uri"], isolation, Some("app"), "a", "/a", more);
+            assert_ne!(of("Authorization: Bearer anne\r\n"), of("Authorization: Bearer bob\r\n"));
+        }
+    }
+
+    #[test]
+    fn fields_that_tell_the_user_divide_a_key() {
+        let template = KeyTemplate::compile(&["$uri".to_owned()], true).unwrap();
+        let mut scene = Scene::new();
+        let mut of = |user: &str, is_set: bool| {
+            let request = format!("GET /a HTTP/1.1\r\nHost: a\r\nX-Userinfo: {user}\r\n\r\n");
+            let mut exchange = scene.exchange(request.as_bytes());
+            exchange.decision.user_fields.extend(is_set.then(|| "X-Userinfo".into()));
+            let mut key = Vec::new();
+            template.write(&exchange, Method::Get, &mut key);
+            key
+        };
+        assert_ne!(of("anne", true), of("bob", true));
+        assert_eq!(of("anne", true), of("anne", true));
+        assert_eq!(of("anne", false), of("bob", false), "a client may send what it likes");
     }
 
     #[test]

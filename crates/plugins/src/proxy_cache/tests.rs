@@ -137,6 +137,80 @@ fn refused_status_ends_the_wait_for_each_other() {
 }
 
 #[test]
+fn event_stream_is_not_waited_for() {
+    let mut scene = Scene::new();
+    let plugin = plugin(&scene, json!({}));
+    let mut first = scene.exchange(REQUEST);
+    assert_eq!(hit(&plugin, &mut first), None);
+    respond(
+        &mut first,
+        200,
+        &[("Transfer-Encoding", "chunked"), ("Content-Type", "text/event-stream;charset=utf-8")],
+    );
+    assert!(plugin.upstream_response(&mut first, None).is_none());
+    first.note_upstream_body(b"data: x\n\n");
+    assert_eq!(hit(&plugin, &mut scene.exchange(REQUEST)), None, "it does not wait");
+}
+
+#[test]
+fn zone_that_is_refused_is_not_waited_for() {
+    let mut scene = Scene::new();
+    let plugin = scene.build(&KIND, &json!({}));
+    let (mut first, mut second) = (scene.exchange(REQUEST), scene.exchange(REQUEST));
+    for exchange in [&mut first, &mut second] {
+        assert!(matches!(plugin.access(exchange), Flow::Continue));
+        assert!(matches!(plugin.before_proxy(exchange), Flow::Continue));
+    }
+}
+
+#[test]
+fn conditions_stay_where_nothing_is_stored() {
+    let mut scene = Scene::new();
+    let plugin = plugin(&scene, json!({}));
+    let conditional = b"GET /a HTTP/1.1\r\nHost: h\r\nIf-None-Match: \"x\"\r\n\r\n";
+    let fields = [("Cache-Control", "no-store"), ("ETag", "\"x\""), ("Content-Length", "3")];
+    let mut first = scene.exchange(conditional);
+    assert_eq!(hit(&plugin, &mut first), None);
+    respond(&mut first, 200, &fields);
+    assert!(plugin.upstream_response(&mut first, None).is_some_and(|reply| reply.length == 0));
+    assert_eq!(first.response.status, 304);
+    let mut second = scene.exchange(conditional);
+    assert_eq!(hit(&plugin, &mut second), None);
+    assert!(second.request.headers.contains("If-None-Match"));
+}
+
+#[test]
+fn confirmation_without_date_refreshes() {
+    let mut scene = Scene::new();
+    let plugin = plugin(&scene, json!({"cache_control": true}));
+    let old = [("Date", "Mon, 01 Jan 2024 00:00:00 GMT"), ("ETag", "\"x\""), ("Content-Length", "0")];
+    let mut first = scene.exchange(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(hit(&plugin, &mut first), None);
+    respond(&mut first, 200, &[&old[..], &[("Cache-Control", "max-age=999999999")]].concat());
+    assert!(plugin.upstream_response(&mut first, None).is_none());
+    first.note_upstream_end();
+    let mut second = scene.exchange(b"GET /a HTTP/1.1\r\nHost: h\r\nCache-Control: max-age=60\r\n\r\n");
+    assert_eq!(hit(&plugin, &mut second), None, "it is too old for this client");
+    assert!(second.request.headers.contains("If-None-Match"));
+    respond(&mut second, 304, &[("Cache-Control", "max-age=60")]);
+    assert!(plugin.upstream_response(&mut second, None).is_some());
+    assert!(hit(&plugin, &mut scene.exchange(REQUEST)).is_some(), "it is fresh again");
+}
+
+#[test]
+fn variant_is_that_of_the_look_up() {
+    let mut scene = Scene::new();
+    let plugin = plugin(&scene, json!({}));
+    let mut first = scene.exchange(REQUEST);
+    assert_eq!(hit(&plugin, &mut first), None);
+    first.request.headers.set("X-Kind", b"of the gateway").unwrap();
+    respond(&mut first, 200, &[("Vary", "X-Kind"), ("Content-Length", "0")]);
+    assert!(plugin.upstream_response(&mut first, None).is_none());
+    first.note_upstream_end();
+    assert!(hit(&plugin, &mut scene.exchange(REQUEST)).is_some());
+}
+
+#[test]
 fn conditions_do_not_reach_the_upstream() {
     let mut scene = Scene::new();
     let plugin = plugin(&scene, json!({}));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::failure::{Blame, Failure, FailurePhase};
-use exchange::plugin::StoredReply;
+use exchange::plugin::{StoredBody, StoredReply};
 use message::FieldId;
 
 use super::ProxyCache;
@@ -66,8 +66,8 @@ impl ProxyCache {
         {
             return Some(reply);
         }
-        if stores {
-            self.store(exchange, key);
+        if stores && !self.store(exchange, key) {
+            return not_modified(exchange);
         }
         None
     }
@@ -80,13 +80,18 @@ impl ProxyCache {
         visit.status = Some(Status::Revalidated);
         let conditions = visit.conditions.take();
         let leader = visit.leader.take();
-        let refreshed = entry.refreshed(&exchange.response.headers, entry.times);
+        let mut refreshed = entry.refreshed(&exchange.response.headers, entry.times);
+        if !exchange.response.headers.contains_known(FieldId::Date) {
+            // It was made now, not when the entry was (RFC 9110 section 6.6.1). The entry has the field already, so that there
+            // is room for it.
+            let _ = refreshed.headers.set_known(FieldId::Date, &exchange.local().http_date());
+        }
         let judged = self.rules.judge(entry.status, &refreshed.headers, true, now_s);
         let refreshed = match judged {
             Ok(freshness) => {
                 let entry = Arc::new(Entry { times: Times::new(&freshness, now_s), ..refreshed });
                 let fields = fields_of(&entry.headers);
-                let signature = signature(&fields, &exchange.request.headers);
+                let signature = asked_signature(exchange, &fields);
                 let destination =
                     Destination { zone: self.zone.clone(), key: key.clone(), fields, signature };
                 if leader.as_ref().is_none_or(|leader| !leader.is_purged()) {
@@ -105,8 +110,8 @@ impl ProxyCache {
         serve::reply(exchange, &refreshed, conditions.as_ref(), true, now_s)
     }
 
-    /// Begins to store a response.
-    fn store(&self, exchange: &mut Exchange, key: Arc<[u8]>) {
+    /// Begins to store a response; false if it is not stored.
+    fn store(&self, exchange: &mut Exchange, key: Arc<[u8]>) -> bool {
         let visit = exchange.state::<Visit>();
         let (leader, is_bypassed) = (visit.leader.take(), visit.status == Some(Status::Bypass));
         let has_stale = visit.stale.is_some();
@@ -134,14 +139,17 @@ impl ProxyCache {
                 if let Some(leader) = leader {
                     leader.pass();
                 }
-                return;
+                return false;
             }
         };
-        if self.zone.disk.as_ref().is_some_and(|disk| !disk.is_started()) {
-            return;
+        if !self.zone.can_store() {
+            if let Some(leader) = leader {
+                leader.pass();
+            }
+            return false;
         }
         let fields = fields_of(&response.headers);
-        let signature = signature(&fields, &exchange.request.headers);
+        let signature = asked_signature(exchange, &fields);
         let headers = stored_fields(&response.headers, &exchange.local().http_date());
         let body = Body::Memory(bytes::Bytes::new());
         let entry = Entry { status: response.status, headers, body, times: Times::new(&freshness, now_s) };
@@ -149,7 +157,27 @@ impl ProxyCache {
         let shared = exchange.local().shared.clone();
         let fill = Fill::new(destination, entry, self.body_bytes_max, expected, &shared, leader);
         exchange.tap_response(Box::new(fill));
+        true
     }
+}
+
+/// The values of `fields` that the entry was looked for with.
+fn asked_signature(exchange: &Exchange, fields: &[Box<str>]) -> Vec<u8> {
+    let asked = exchange.peek_state::<Visit>().and_then(|visit| visit.asked.as_deref());
+    signature(fields, asked.unwrap_or(&exchange.request.headers))
+}
+
+/// The answer to a client with conditions, which were taken out of its request for a response that is not stored after all.
+fn not_modified(exchange: &mut Exchange) -> Option<Box<StoredReply>> {
+    let conditions = exchange.state::<Visit>().conditions.take()?;
+    let response = &mut exchange.response;
+    if response.status != 200 || !conditions.hold(&response.headers) {
+        return None;
+    }
+    response.status = 304;
+    response.headers.remove_known(FieldId::ContentLength);
+    response.headers.remove_known(FieldId::TransferEncoding);
+    Some(Box::new(StoredReply { length: 0, body: StoredBody::Whole(bytes::Bytes::new()) }))
 }
 
 /// Whether the next response to the same request probably has this status as well. It has not if the status is about a

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::{Decision, Flow, Reply, StoredReply};
-use message::{FieldId, Method};
+use message::{FieldId, Headers, Method};
 use net::env;
 
 use super::ProxyCache;
@@ -32,6 +32,9 @@ pub(super) struct Visit {
     pub(super) stale: Option<Arc<Entry>>,
     /// The upstream is asked whether the stale entry is still good.
     pub(super) revalidates: bool,
+    /// The fields of the request when its entry was looked for: plugins and attempts change them afterwards, and the next
+    /// request is looked for by what it has then.
+    pub(super) asked: Option<Box<Headers>>,
     /// The client's conditions, taken out of the request.
     pub(super) conditions: Option<Conditions>,
     /// A method that may change the resource of the key.
@@ -49,12 +52,9 @@ enum Verdict {
 }
 
 impl ProxyCache {
-    /// The access phase.
+    /// Asks the cache, in the access phase or after it.
     pub(super) fn begin<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let method = exchange.request.method;
-        if method == Method::Purge {
-            return self.purge(exchange);
-        }
         if exchange.grpc.is_some() || exchange.request.upgrade_text().is_some() {
             return Flow::Continue;
         }
@@ -87,7 +87,8 @@ impl ProxyCache {
         Flow::Continue
     }
 
-    fn purge<'a>(&self, exchange: &mut Exchange) -> Flow<'a> {
+    /// Removes what is stored for the URL of the request.
+    pub(super) fn purge<'a>(&self, exchange: &mut Exchange) -> Flow<'a> {
         let mut found = false;
         for method in [Method::Get, Method::Post] {
             found |= self.zone.purge(&self.key_of(exchange, method));
@@ -144,7 +145,7 @@ impl ProxyCache {
                         if fills(exchange) {
                             return self.wait(exchange, key, Directives::default()).await;
                         }
-                        self.go_on(exchange, key, None, Status::Miss);
+                        self.go_on(exchange, key, None, Status::Miss, false);
                         Decision::Continue
                     }
                 }
@@ -181,18 +182,18 @@ impl ProxyCache {
             exchange.state::<Visit>().status = Some(status);
             return Flow::reply(Reply::status(504));
         }
-        if !fills(exchange) || passes || self.coalesce_ms == 0 {
-            self.go_on(exchange, key, stale, status);
+        if !fills(exchange) || passes || self.coalesce_ms == 0 || !self.zone.can_store() {
+            self.go_on(exchange, key, stale, status, passes);
             return Flow::Continue;
         }
         match self.zone.join(&key, &exchange.request.headers) {
             Turn::Lead(leader) => {
                 exchange.state::<Visit>().leader.set(Some(leader));
-                self.go_on(exchange, key, stale, status);
+                self.go_on(exchange, key, stale, status, false);
                 Flow::Continue
             }
             Turn::Alone => {
-                self.go_on(exchange, key, stale, status);
+                self.go_on(exchange, key, stale, status, false);
                 Flow::Continue
             }
             Turn::Wait(_) => {
@@ -225,6 +226,7 @@ impl ProxyCache {
                 },
             }
             let now_s = now_s(exchange);
+            let mut keeps_conditions = false;
             let (stale, status) = match self.zone.find(&key, &exchange.request.headers, now_s) {
                 Found::Entry(entry) => match verdict(&entry, &request, now_s) {
                     Verdict::Fresh | Verdict::Allowed => {
@@ -238,14 +240,14 @@ impl ProxyCache {
                     Verdict::Stale => (Some(entry), Status::Expired),
                 },
                 Found::Passes => {
-                    passes = true;
+                    (passes, keeps_conditions) = (true, true);
                     (None, Status::Miss)
                 }
                 Found::Nothing => (None, Status::Miss),
             };
             if leader.is_some() || passes {
                 exchange.state::<Visit>().leader.set(leader);
-                self.go_on(exchange, key, stale, status);
+                self.go_on(exchange, key, stale, status, keeps_conditions);
                 return Decision::Continue;
             }
         }
@@ -264,13 +266,22 @@ impl ProxyCache {
     }
 
     /// Sends the request on, so that its response can be stored: without conditions of the client, and with one of its own
-    /// where there is a stale entry.
-    fn go_on(&self, exchange: &mut Exchange, key: Arc<[u8]>, stale: Option<Arc<Entry>>, status: Status) {
+    /// where there is a stale entry. Where the last response could not be stored, the client `keeps_conditions`: the whole
+    /// response would be of no further use.
+    fn go_on(
+        &self,
+        exchange: &mut Exchange,
+        key: Arc<[u8]>,
+        stale: Option<Arc<Entry>>,
+        status: Status,
+        keeps_conditions: bool,
+    ) {
         let method = exchange.request.method;
         let is_whole = !exchange.request.headers.contains_known(FieldId::Range);
         let mut conditions = None;
         let mut revalidates = false;
-        if method == Method::Get && is_whole {
+        let asked = (method != Method::Head).then(|| Box::new(exchange.request.headers.clone()));
+        if method == Method::Get && is_whole && !keeps_conditions {
             let headers = &mut exchange.request.headers;
             conditions = Some(Conditions::take(headers));
             if let Some(entry) = &stale {
@@ -286,6 +297,7 @@ impl ProxyCache {
         visit.status = Some(status);
         visit.stores = method != Method::Head;
         (visit.key, visit.stale, visit.conditions) = (Some(key), stale, conditions);
+        visit.asked = asked;
         visit.revalidates = revalidates;
     }
 }

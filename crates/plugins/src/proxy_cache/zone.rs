@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use message::Headers;
+use net::env;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
@@ -153,6 +154,18 @@ impl Zone {
     pub(super) fn pass(&self, key: &Arc<[u8]>, now_s: u64) {
         self.forget_variants(key);
         self.put(key.clone(), Kind::Passes(now_s + PASS_S));
+    }
+
+    /// Notes that the response for `key` could not be stored this time: what there is of the key stays.
+    pub(super) fn pass_unless_stored(&self, key: &Arc<[u8]>) {
+        if !matches!(self.store.peek(key), Some(Slot { kind: Kind::Entry(_) | Kind::Variants(_), .. })) {
+            self.put(key.clone(), Kind::Passes(env::wall_clock().as_secs() + PASS_S));
+        }
+    }
+
+    /// Whether entries can be stored: a disk may be refused at the start.
+    pub(super) fn can_store(&self) -> bool {
+        self.disk.as_ref().is_none_or(|disk| disk.is_started())
     }
 
     /// Removes everything of `key`, and keeps a response under way for it from being stored; false if there was nothing.

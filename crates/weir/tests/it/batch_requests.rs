@@ -2,7 +2,7 @@
 //! plane, and metrics.
 
 use serde_json::{Value, json};
-use testkit::{Origin, Reply, Response, Signal, Weir, wait_for, wait_until};
+use testkit::{Origin, Redis, Reply, Response, Signal, Weir, wait_for, wait_until};
 
 use crate::support::BINARY;
 
@@ -145,6 +145,26 @@ fn inner_request_over_its_time_is_answered_504() {
     let list = stage.send(&[], &batch).json();
     assert_eq!(list[0], json!({"status": 504, "reason": "upstream timeout"}));
     assert_eq!(list[1]["status"], 200);
+    go.set();
+}
+
+#[test]
+fn inner_request_over_its_time_frees_its_place() {
+    let (go, stage, redis) = (Signal::new(), Stage::new(&[]), Redis::start());
+    let held = go.clone();
+    let slow = Origin::start(move |_| Reply::new().wait(&held).close());
+    let limit = json!({
+        "conn": 1, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr", "policy": "redis",
+        "redis_host": "127.0.0.1", "redis_port": redis.address().port()
+    });
+    let upstream = json!({"nodes": {slow.address().to_string(): 1}});
+    stage
+        .weir
+        .put("routes/slow", json!({"uri": "/slow", "upstream": upstream, "plugins": {"limit-conn": limit}}));
+    let list = stage.send(&[], &json!({"timeout": 500, "pipeline": [{"path": "/slow"}]})).json();
+    assert_eq!(list[0]["status"], 504);
+    assert_eq!(slow.requests().len(), 1, "Redis has counted it");
+    wait_until("no request is in progress", || redis.cli(&["KEYS", "limit_conn:*"]).is_empty());
     go.set();
 }
 

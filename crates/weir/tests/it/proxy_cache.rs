@@ -1,6 +1,7 @@
 //! The response cache in front of real origins: stored responses, and the users that they are stored for.
 
 mod disk;
+mod place;
 mod stale;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -199,6 +200,24 @@ fn ranges_and_conditions_are_answered_from_entry() {
     let same = get(&[("If-None-Match", "W/\"a\"")]);
     assert_eq!((same.status, &*same.text(), same.header("ETag")), (304, "", Some("\"a\"")));
     assert_eq!(origin.requests().len(), 2);
+}
+
+#[test]
+fn client_that_has_an_unstored_response_gets_304() {
+    let origin = Origin::start(|_| {
+        Reply::new().send(
+            "HTTP/1.1 200 OK\r\nETag: \"a\"\r\nCache-Control: no-store\r\nTransfer-Encoding: chunked\r\n\r\n\
+             3\r\nabc\r\n0\r\n\r\n",
+        )
+    });
+    let weir = cached(&origin, json!({}));
+    let mut client = weir.client();
+    let same = client.request("GET", "/", &[("If-None-Match", "\"a\"")], b"");
+    assert_eq!((same.status, same.header("ETag")), (304, Some("\"a\"")));
+    assert_eq!(same.header("Transfer-Encoding"), None);
+    let whole = client.request("GET", "/", &[("If-None-Match", "\"b\"")], b"");
+    assert_eq!((whole.status, &*whole.text()), (200, "abc"));
+    assert_eq!(origin.requests()[1].header("If-None-Match"), Some("\"b\""), "the origin decides now");
 }
 
 #[test]

@@ -9,20 +9,21 @@ use std::sync::{Arc, Weak};
 use super::super::entry::{Body, Entry};
 use super::super::zone::{Found, Zone};
 use super::format::{FileHead, PREAMBLE_BYTES, Preamble};
-use super::{DiskFile, DiskStore};
+use super::{DiskFile, DiskStore, is_hex};
 
 /// Reads the folder of a zone, as long as the zone is there.
 pub(super) fn load(zone: &Weak<Zone>) {
     let Some(disk) = zone.upgrade().and_then(|zone| zone.disk.clone()) else { return };
     let mut count = 0_usize;
-    if let Err(error) =
-        folder(zone, &disk, &disk.settings.path.clone(), disk.settings.levels.len(), &mut count)
-    {
+    if let Err(error) = folder(zone, &disk, &disk.settings.path.clone(), LEVELS_MAX, &mut count) {
         disk.failed("read its folder", &error);
     }
     let zone = &*disk.zone;
     tracing::info!(zone, entries = count, "the index of the cache on disk was read");
 }
+
+/// The most folders above a file. All are looked into, because files of other `cache_levels` take room on the disk as well.
+const LEVELS_MAX: usize = 3;
 
 fn folder(
     zone: &Weak<Zone>,
@@ -36,9 +37,10 @@ fn folder(
         let entry = entry?;
         let kind = entry.file_type()?;
         let path = entry.path();
-        if kind.is_dir() && levels > 0 && path != disk.temporary() {
+        let is_level = entry.file_name().to_str().is_some_and(|name| is_hex(name, 1) || is_hex(name, 2));
+        if kind.is_dir() && levels > 0 && is_level {
             folder(zone, disk, &path, levels - 1, count)?;
-        } else if kind.is_file() && levels == 0 && is_own(&path) {
+        } else if kind.is_file() && is_own(&path) {
             *count += usize::from(file(&zone_now, disk, &path));
         }
     }
@@ -48,8 +50,6 @@ fn folder(
 /// Whether a file has the form of a name that this gateway gives, so that no other file is ever removed.
 fn is_own(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split_once('-'));
-    let is_hex =
-        |text: &str, length: usize| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     name.is_some_and(|(digest, number)| is_hex(digest, 32) && is_hex(number, 16))
 }
 
@@ -88,4 +88,29 @@ fn read(path: &Path) -> io::Result<Option<(FileHead, Preamble)>> {
         return Ok(None);
     }
     Ok(FileHead::read(&head).map(|head| (head, preamble)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::settings::{DiskSettings, ZoneSettings};
+    use super::*;
+
+    #[test]
+    fn files_of_other_levels_are_looked_at() {
+        let path = std::env::temp_dir().join(format!("weir-cache-levels-{}", std::process::id()));
+        let name = format!("{:032x}-{:016x}", 1, 2);
+        let files = [path.join(&name), path.join("a").join(&name), path.join("a/bc/d").join(&name)];
+        let foreign = [path.join("a/x"), path.join("other").join(&name)];
+        for file in files.iter().chain(&foreign) {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "damaged").unwrap();
+        }
+        let disk = DiskSettings { path: path.clone(), size_bytes: 1 << 20, levels: [1, 2].into() };
+        let settings = ZoneSettings { name: "z".into(), memory_bytes: 1 << 20, disk: Some(disk) };
+        let zone = Arc::new(Zone::new(&settings));
+        load(&Arc::downgrade(&zone));
+        assert_eq!(files.map(|file| file.exists()), [false; 3]);
+        assert_eq!(foreign.map(|file| file.exists()), [true; 2]);
+        fs::remove_dir_all(path).unwrap();
+    }
 }

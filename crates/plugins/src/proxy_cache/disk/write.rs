@@ -12,6 +12,7 @@ use message::Headers;
 use parking_lot::Mutex;
 
 use super::super::entry::{Body, Entry, Times};
+use super::super::fill::Filling;
 use super::super::flight::Leader;
 use super::super::zone::Zone;
 use super::format::{FileHead, Preamble};
@@ -33,6 +34,7 @@ pub(in super::super) struct DiskFill {
     /// Bytes that the thread does not have yet.
     held: Vec<u8>,
     length: u64,
+    filling: Arc<Filling>,
     /// Of the thread; none while everything fits in `held`.
     part: Option<Arc<Mutex<Part>>>,
 }
@@ -43,9 +45,19 @@ struct Part {
     body_offset: u32,
     /// None after a failure.
     file: Option<File>,
+    /// Counts until the file is complete or removed.
+    _filling: Arc<Filling>,
 }
 
 impl Destination {
+    /// The response cannot be stored: requests that wait for it go on side by side, and so do the next ones.
+    pub(in super::super) fn fail(&self, leader: Option<Leader>) {
+        self.zone.pass_unless_stored(&self.key);
+        if let Some(leader) = leader {
+            leader.pass();
+        }
+    }
+
     fn head(&self, entry: &Entry) -> FileHead {
         FileHead {
             key: self.key.to_vec(),
@@ -90,13 +102,20 @@ impl DiskFill {
             times,
             headers: headers.clone(),
         };
-        DiskFill { store: store.clone(), head: head.bytes(), held: Vec::new(), length: 0, part: None }
+        DiskFill {
+            store: store.clone(),
+            head: head.bytes(),
+            held: Vec::new(),
+            length: 0,
+            filling: Arc::new(Filling::new(&destination.zone)),
+            part: None,
+        }
     }
 
     /// Takes bytes of the body; false if it cannot be stored.
     pub(in super::super) fn piece(&mut self, bytes: &[u8]) -> bool {
         let is_full = !self.held.is_empty() && self.held.len() + bytes.len() > PIECE_BYTES;
-        if is_full && !self.hand_over() {
+        if is_full && !self.hand_over() || !self.filling.take(bytes.len() as u64) {
             return false;
         }
         self.length += bytes.len() as u64;
@@ -113,7 +132,7 @@ impl DiskFill {
         let part = self.part.get_or_insert_with(|| {
             let body_offset = Preamble::new(&self.head, None, 0).body_offset;
             let path = self.store.temporary().join(format!("{:016x}", fastrand::u64(..)));
-            Arc::new(Mutex::new(Part { path, body_offset, file: None }))
+            Arc::new(Mutex::new(Part { path, body_offset, file: None, _filling: self.filling.clone() }))
         });
         let (part, store, piece) = (part.clone(), self.store.clone(), std::mem::take(&mut self.held));
         self.store.write(move || {
@@ -130,7 +149,7 @@ impl DiskFill {
     /// Completes the entry; `leader` lets those go on that wait for it.
     pub(in super::super) fn finish(mut self, destination: Destination, entry: Entry, leader: Option<Leader>) {
         if !self.hand_over() {
-            return;
+            return destination.fail(leader);
         }
         let Some(part) = self.part.take() else { return };
         let (store, length) = (self.store.clone(), self.length);
@@ -146,10 +165,11 @@ impl DiskFill {
                     let Destination { zone, key, fields, signature } = &destination;
                     zone.insert(key, fields, signature, Arc::new(entry));
                 }
-                Ok(None) => {}
+                Ok(None) => return destination.fail(leader),
                 Err(error) => {
                     store.failed("complete a file", &error);
                     part.lock().give_up();
+                    return destination.fail(leader);
                 }
             }
             drop(leader);

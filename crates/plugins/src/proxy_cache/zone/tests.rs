@@ -102,6 +102,16 @@ fn mark_of_a_refusal_ends() {
 }
 
 #[test]
+fn failure_to_store_leaves_an_entry() {
+    let zone = zone(1 << 20);
+    zone.insert(&key(1), &[], &[], entry(b"old"));
+    zone.pass_unless_stored(&key(1));
+    assert!(body(&zone, &key(1), &[]).is_some());
+    zone.pass_unless_stored(&key(2));
+    assert!(matches!(zone.find(&key(2), &Headers::new(), 0), Found::Passes));
+}
+
+#[test]
 fn responses_under_way_are_limited() {
     let zone = zone(1 << 20);
     assert!(zone.take_filling(1 << 20) && !zone.take_filling(1));

@@ -183,6 +183,8 @@ async fn serve(node: &Node, connection: &mut Option<Connection>, mut batch: VecD
     // once: at worst, a server that restarts at this moment counts a request twice.
     if was_kept && batch.len() == whole && matches!(&outcome, Err(error) if !error.is_timeout()) {
         *connection = None;
+        // A request that has ended meanwhile must not be counted after its end was told.
+        batch.retain(|job| !job.done.is_closed());
         outcome = attempt(node, connection, &mut batch).await;
     }
     if let Err(error) = outcome {

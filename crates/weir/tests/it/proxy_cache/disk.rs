@@ -126,7 +126,7 @@ fn failing_disk_lets_requests_pass() {
     let weir = cached(&origin);
     check(ask(&weir, "/", &[]), "MISS", &long);
     wait_for_hit(&weir, "/", &long);
-    let temporary = folder(&weir).join("tmp");
+    let temporary = folder(&weir).join("weir-incomplete");
     fs::remove_dir(&temporary).unwrap();
     fs::write(&temporary, "no folder").unwrap();
     for _ in 0..3 {
@@ -148,11 +148,16 @@ fn folder_that_others_can_write_to_is_not_used() {
     let origin = numbered(&[("Cache-Control", "max-age=600")]);
     let weir = Weir::start(BINARY);
     let folder = folder(&weir);
-    fs::create_dir_all(&folder).unwrap();
+    let foreign = ["tmp", "weir-incomplete"].map(|name| folder.join(name).join("not-of-the-cache"));
+    for file in &foreign {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "x").unwrap();
+    }
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     route(&weir, &origin, json!({"cache_strategy": ON_DISK}));
     check(ask(&weir, "/", &[]), "MISS", "response 0");
     check(ask(&weir, "/", &[]), "MISS", "response 1");
     let told = "other users may write to its folder";
     assert!(weir.stderr().iter().any(|line| line.contains(told)), "{:?}", weir.stderr());
+    assert!(foreign.iter().all(|file| file.exists()), "files of others stay");
 }
