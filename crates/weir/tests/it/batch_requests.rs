@@ -114,6 +114,11 @@ fn check_38_batch_keeps_the_address_of_its_client() {
         let response = stage.send(&[("X-Real-IP", "10.9.9.9")], &forged).json();
         assert_eq!(response[0]["status"], 403, "{name}: {response}");
     }
+    let plugins =
+        json!({"ip-restriction": {"whitelist": ["10.1.2.3"]}, "real-ip": {"source": "arg_realip"}});
+    stage.route("b", "/b", plugins);
+    assert_eq!(stage.weir.get("/b?realip=10.1.2.3").status, 200);
+    assert_eq!(statuses(&stage.batch(&[], &["/b?realip=10.1.2.3"])), [403]);
 }
 
 #[test]
