@@ -317,6 +317,8 @@ pub(super) async fn request<S: DownstreamStream>(
         if let Some(reply) = join_consumer(run, server, exchange, chains).await? {
             return Ok(Some(reply));
         }
+        // It may have been read for a variable before a plugin limited it.
+        collect::refuse_long(exchange)?;
     }
     if let Some(reply) = collect_request_body(run, exchange, server, chains).await? {
         return Ok(Some(reply));
