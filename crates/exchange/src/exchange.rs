@@ -132,8 +132,8 @@ pub struct Decision {
     pub fallbacks: u8,
     /// The request is forwarded as a protocol upgrade.
     pub is_upgrade: bool,
-    /// The plugin of which no instance of a chain runs any more; see [`Exchange::skip_plugin`].
-    pub skipped_plugin: Option<&'static str>,
+    /// The plugins of which no instance of a chain runs any more; see [`Exchange::skip_plugin`].
+    pub skipped_plugins: Vec<&'static str>,
     /// The longest body that a plugin allows, in bytes; 0 is without a limit.
     pub max_body_bytes: u64,
     /// How much of the body is awaited before an endpoint is selected.
@@ -348,15 +348,17 @@ impl Exchange {
 
     /// Keeps instances of the plugin `name` in the chains of this request from running in phases of the request from here
     /// on. Their response and log phases run, because an instance may have run before. One that runs inside another plugin
-    /// is not concerned. Of two plugins that are named so the last one is skipped.
+    /// is not concerned.
     pub fn skip_plugin(&mut self, name: &'static str) {
-        self.decision.skipped_plugin = Some(name);
+        if !self.skips(name) {
+            self.decision.skipped_plugins.push(name);
+        }
     }
 
     /// Whether instances of the plugin `name` are left out.
     #[inline]
     pub fn skips(&self, name: &str) -> bool {
-        self.decision.skipped_plugin.is_some_and(|skipped| skipped == name)
+        self.decision.skipped_plugins.contains(&name)
     }
 
     /// Refuses a request body of more than `bytes`; 0 is without a limit. The limit of the engine holds besides.

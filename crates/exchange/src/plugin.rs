@@ -29,7 +29,6 @@ mod reply;
 pub mod scrapes;
 mod service_thread;
 pub mod services;
-pub mod side_thread;
 pub mod state;
 pub mod stored;
 pub mod stream;

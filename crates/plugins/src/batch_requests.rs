@@ -22,13 +22,15 @@
 //! ```
 //!
 //! `headers` and `query` are for all requests of the `pipeline`, unless a request has a field or an argument of the same
-//! name. Fields of the outer request are for all of them as well, the last choice, except those that begin with
-//! `Content-`. The requests are served one after the other, on the worker that has the outer request and without a
+//! name. Fields of the outer request are for all of them as well, the last choice, except those about the outer message
+//! and its response: those that begin with `Content-` or `If-`, `Accept-Encoding` and `Range`. The requests are served one after the other, on the worker that has the outer request and without a
 //! connection: each is routed, authenticated, limited, counted and logged like a request of the same client. The response
 //! is a list in the order of the requests, each with `status`, `reason`, `headers` and `body` (as text; bytes that are not
 //! UTF-8 are replaced). A request that takes more than `timeout` milliseconds (30,000 by default), or has its turn when 50
 //! seconds have passed, is answered `{"status": 504, "reason": "upstream timeout"}`. A request with a response of more than
-//! 16 MiB together with those before it is answered `{"status": 502, "reason": "response too long"}`.
+//! 16 MiB together with those before it, as they are written in the list, is answered
+//! `{"status": 502, "reason": "response too long"}`. If the client goes away, the request in progress ends and is logged as
+//! one of a client that has gone, and no other one is sent.
 //!
 //! Each request has the client address of the outer one, whatever its fields say. Fields that name a client (the one of
 //! the setting `real_ip_header`, `Forwarded`, `X-Forwarded-…`, `X-Real-IP`) and fields about the connection are taken from
@@ -36,7 +38,7 @@
 //! batch.
 //!
 //! A body of more than `max_body_size` bytes is refused with 413, one with more than `max_pipeline_items` requests, or
-//! with a fault, with 400 and the reason as `{"error_msg": "…"}`.
+//! with a fault, with 400 and the reason as `{"error_msg": "…"}`. No request of a refused batch is sent.
 
 mod input;
 mod output;
@@ -47,6 +49,7 @@ use exchange::Exchange;
 use exchange::inner::{InnerOutcome, InnerRequests};
 use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginApi, PluginKind, Reply};
 use message::Method;
+use net::env;
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -122,6 +125,9 @@ async fn serve(batch: Batch, exchange: &Exchange) -> Decision {
     let requests = InnerRequests::of(&local);
     let ends_ms = local.now_ms().saturating_add(BATCH_MAX_MS);
     let mut responses = Responses::default();
+    if let Err(reason) = check(&batch, exchange).await {
+        return Decision::Reply(Box::new(refusal(400, &reason)));
+    }
     for index in 0..batch.len() {
         let left_ms = ends_ms.saturating_sub(local.now_ms());
         let outcome = if left_ms == 0 {
@@ -137,6 +143,18 @@ async fn serve(batch: Batch, exchange: &Exchange) -> Decision {
     Decision::Reply(Box::new(responses.into_reply()))
 }
 
+/// Checks all requests before the first one is sent, so that a refused batch has done nothing. They are made again when
+/// they are sent, because a thousand heads with the fields of the outer request would take too much memory.
+async fn check(batch: &Batch, exchange: &Exchange) -> Result<(), String> {
+    for index in 0..batch.len() {
+        batch.request(index, exchange, 0, 0)?;
+        if index % CHECKED_PER_TURN == CHECKED_PER_TURN - 1 {
+            env::yield_to_events().await;
+        }
+    }
+    Ok(())
+}
+
 fn refusal(status: u16, reason: &str) -> Reply {
     Reply::json(status, &json!({ "error_msg": reason }))
 }
@@ -145,6 +163,8 @@ fn refusal(status: u16, reason: &str) -> Reply {
 const MAX_BODY_BYTES_DEFAULT: usize = 1024 * 1024;
 /// As in APISIX.
 const MAX_REQUESTS_DEFAULT: usize = 1_000;
+/// How many requests are checked before other requests of the worker have their turn: about a millisecond of work.
+const CHECKED_PER_TURN: usize = 32;
 /// The longest time of a whole batch, in milliseconds: less than a plugin may wait in one phase, which is 60 s, so that
 /// the responses that there are can be sent.
 const BATCH_MAX_MS: u64 = 50_000;

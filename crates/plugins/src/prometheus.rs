@@ -32,7 +32,7 @@
 //! ```
 //!
 //! The value of an added label is cut at 128 bytes. A variable that clients choose, as in this example, lets them make
-//! series until the limit of 20,000 for each worker is reached; further ones count under the route `other`.
+//! 10,000 series of each worker; from then on the values of requests that would make another one are left empty.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

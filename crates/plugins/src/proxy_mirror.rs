@@ -150,8 +150,12 @@ impl ProxyMirror {
         String::from_utf8_lossy(&parts.concat()).into_owned()
     }
 
-    fn send(&self, exchange: &Exchange, target: String, body: Vec<u8>) {
+    fn send(&self, exchange: &Exchange, target: String, body: &[u8]) {
         let local = exchange.local().clone();
+        // Another plugin may have had a longer body read whole.
+        if body.len() > BODY_MAX_BYTES {
+            return self.mirror.report(&local, &too_long());
+        }
         let bodies = local.resource(Bodies::default);
         let Some(place) = Place::take(&self.mirror.copies, &bodies, body.len()) else {
             return self.mirror.report(&local, &"too many copies are under way");
@@ -165,7 +169,7 @@ impl ProxyMirror {
         let mut headers = request.headers.clone();
         headers.remove_known(FieldId::Host);
         let method = if request.method == Method::Other { Method::Post } else { request.method };
-        let copy = OutboundRequest { method, headers, body: body.into() };
+        let copy = OutboundRequest { method, headers, body: body.to_vec().into() };
         let mirror = self.mirror.clone();
         env::spawn(async move {
             let _place = place;
@@ -215,8 +219,7 @@ impl Plugin for ProxyMirror {
         let pending = exchange.state::<Pending>();
         pending.waits_for_body = waits;
         if !waits && let Some(target) = pending.target.take() {
-            let body = exchange.body.whole().unwrap_or_default().to_vec();
-            self.send(exchange, target, body);
+            self.send(exchange, target, exchange.body.whole().unwrap_or_default());
         }
         Flow::Continue
     }
@@ -227,15 +230,15 @@ impl Plugin for ProxyMirror {
         else {
             return;
         };
-        match exchange.read_whole_request_body(<[u8]>::to_vec) {
-            Some(body) => self.send(exchange, target.clone(), body),
-            None => {
-                let reason =
-                    format!("the body did not arrive whole or is longer than {BODY_MAX_BYTES} bytes");
-                self.mirror.report(exchange.local(), &reason);
-            }
+        let sent = exchange.read_whole_request_body(|body| self.send(exchange, target.clone(), body));
+        if sent.is_none() {
+            self.mirror.report(exchange.local(), &too_long());
         }
     }
+}
+
+fn too_long() -> String {
+    format!("the body did not arrive whole or is longer than {BODY_MAX_BYTES} bytes")
 }
 
 /// Whether the request announces a body.

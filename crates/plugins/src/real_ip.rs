@@ -23,7 +23,8 @@
 //! `$remote_addr` and `$remote_port` change, and with them `X-Real-IP` and the last entry of `X-Forwarded-For` that the
 //! upstream gets, and every plugin with a lower priority; `$realip_remote_addr` is still the address of the connection.
 //! The route has been found before: its `remote_addrs` see the address of the connection. A value that is missing or no
-//! address leaves the client unchanged.
+//! address leaves the client unchanged. A request of a batch (`batch-requests`) keeps the client of the batch, because the
+//! client wrote its fields and arguments.
 
 use std::sync::Arc;
 
@@ -117,6 +118,10 @@ impl RealIp {
 
 impl Plugin for RealIp {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        if exchange.inner_client.is_some() {
+            // The client of the outer request wrote the source, and no trusted proxy has seen it.
+            return Flow::Continue;
+        }
         if self.trusts(&exchange.client)
             && let Some(client) = self.client(exchange)
             && client.port != Some(0)
@@ -180,6 +185,16 @@ mod tests {
         {
             check(header(), "/", bad, "127.0.0.1 40000");
         }
+    }
+
+    #[test]
+    fn request_of_a_batch_keeps_its_client() {
+        let mut scene = testing::Scene::new();
+        let plugin = scene.build(&KIND, &json!({ "source": "arg_ip" }));
+        let mut exchange = scene.exchange(b"GET /?ip=1.1.1.1 HTTP/1.1\r\nHost: h\r\n\r\n");
+        exchange.inner_client = Some(exchange.client);
+        assert!(testing::decide(plugin.rewrite(&mut exchange)).is_none());
+        assert_eq!(exchange.client_address().to_string(), "127.0.0.1");
     }
 
     #[test]

@@ -28,6 +28,8 @@
 //! another value out of it, for example from a repeated name. A request without a body, with two `Content-Type` fields,
 //! with a body that cannot be decoded or of more than `max_req_body_size` bytes is refused. The body is checked after
 //! authentication, so that an unauthenticated client cannot make the gateway hold a body; fields are checked before.
+//! A body of more than 64 KiB is checked on a thread beside the workers. It is refused if 1,024 bodies, or bodies of 128
+//! MiB, wait for that thread already.
 //!
 //! **Refusals** have the status `rejected_code` and the text `rejected_msg`; without `rejected_msg` the text says which
 //! rule is broken, for example `property "name" is required`.
@@ -44,13 +46,13 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::side_thread::SideThread;
 use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use model::validate::UserSchema;
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
+use crate::shared::side_thread;
 use decode::{body_value, field_values};
 
 /// The plugin.
@@ -61,7 +63,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     Config::schema,
     build,
 )
-.checked(|config| compile(config, Arc::default()).map(drop))
+.checked(|config| compile(config).map(drop))
 .documented(include_str!("request_validation.rs"));
 
 attributes! {
@@ -84,18 +86,17 @@ attributes! {
 struct RequestValidation {
     header_schema: Option<UserSchema>,
     body_schema: Option<Arc<UserSchema>>,
-    side: Arc<SideThread>,
     max_body_bytes: usize,
     rejected_code: u16,
     rejected_msg: Option<String>,
     pace: Pace,
 }
 
-fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    Ok(Arc::new(compile(config, build.services.side_thread().clone())?))
+fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(compile(config)?))
 }
 
-fn compile(config: &Value, side: Arc<SideThread>) -> Result<RequestValidation, String> {
+fn compile(config: &Value) -> Result<RequestValidation, String> {
     let config: Config = config::parse(config)?;
     let compile = |name: &str, schema: Value| {
         UserSchema::compile(&schema).map_err(|reason| format!("{name}: {reason}"))
@@ -108,7 +109,6 @@ fn compile(config: &Value, side: Arc<SideThread>) -> Result<RequestValidation, S
             .map(|schema| compile("body_schema", schema))
             .transpose()?
             .map(Arc::new),
-        side,
         max_body_bytes: config.max_req_body_size,
         rejected_code: config.rejected_code,
         rejected_msg: config.rejected_msg,
@@ -151,11 +151,20 @@ impl Plugin for RequestValidation {
             let checked = examine(schema, content_type, body);
             return self.conclude(exchange, checked).map_or(Flow::Continue, Flow::reply);
         }
+        // Before the body is copied, because the thread may be behind with many copies.
+        let Some(held) = side_thread::hold(body.len()) else {
+            let reason = "the body could not be checked: too many bodies wait for it";
+            return self.refuse(exchange, "body", reason);
+        };
         let (schema, content_type, body) = (schema.clone(), content_type.map(<[u8]>::to_vec), body.to_vec());
         Flow::Wait(Box::pin(async move {
-            let check = move || examine(&schema, content_type.as_deref(), &body);
-            let checked = self.side.run(check).await;
-            let checked = checked.unwrap_or_else(|| Err("the body could not be checked".to_owned()));
+            let check = move || {
+                let _held = held;
+                examine(&schema, content_type.as_deref(), &body)
+            };
+            let checked = side_thread::run(check).await;
+            let checked =
+                checked.unwrap_or_else(|fault| Err(format!("the body could not be checked: {fault}")));
             match self.conclude(exchange, checked) {
                 None => Decision::Continue,
                 Some(reply) => Decision::Reply(Box::new(reply)),

@@ -242,9 +242,8 @@ impl Plugin for TrafficSplit {
                 ));
             }
             if rule.matches(exchange) {
-                if let Some(upstream) = &rule.choices[rule.turns.next()] {
-                    exchange.set_upstream(upstream.clone());
-                }
+                // Without one it is the route's own upstream, even if another plugin chose a different one before.
+                exchange.decision.upstream.clone_from(&rule.choices[rule.turns.next()]);
                 break;
             }
         }

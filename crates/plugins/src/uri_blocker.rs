@@ -11,9 +11,10 @@
 //! }
 //! ```
 //!
-//! A rule is a regular expression. The text that is searched is the canonical path, decoded, and the query as it was sent,
-//! behind a question mark: `/./internal/%61?x=%20` is searched as `/internal/a?x=%20`, so that another way to write a path
-//! does not bypass a rule. The rules of a request are those of the request that came in, whatever other plugins make of its
+//! A rule is a regular expression. It is searched in two texts. One is the canonical path, decoded, and the query as it was
+//! sent, behind a question mark: `/./internal/%61?x=%20` is searched as `/internal/a?x=%20`, so that another way to write a
+//! path does not bypass a rule. The other is the path and the query as they were sent, where that differs, so that a rule
+//! for an escape such as `%2e` or `%00` finds it, as in APISIX. The rules of a request are those of the request that came in, whatever other plugins make of its
 //! path.
 //!
 //! A refused request is answered with `rejected_code`, without a body; with `rejected_msg` the body is
@@ -84,15 +85,20 @@ fn compile(config: &Value) -> Result<UriBlocker, String> {
 impl UriBlocker {
     fn blocks(&self, exchange: &mut Exchange) -> Result<bool, GaveUp> {
         let Some(rules) = &self.rules else { return Ok(true) };
-        if exchange.request.query().is_none() {
-            return rules.is_match(exchange.path());
-        }
         let mut text = std::mem::take(&mut exchange.scratch);
-        text.clear();
-        text.extend_from_slice(exchange.path());
-        text.push(b'?');
-        text.extend_from_slice(exchange.request.query().unwrap_or_default());
-        let found = rules.is_match(&text);
+        let (path, sent) = (exchange.path(), exchange.request.path());
+        let mut finds = |path: &[u8]| {
+            let Some(query) = exchange.request.query() else { return rules.is_match(path) };
+            text.clear();
+            text.extend_from_slice(path);
+            text.push(b'?');
+            text.extend_from_slice(query);
+            rules.is_match(&text)
+        };
+        let found = match finds(path) {
+            Ok(false) if sent != path => finds(sent),
+            found => found,
+        };
         exchange.scratch = text;
         found
     }
@@ -163,6 +169,11 @@ mod tests {
             check(inside.clone(), target, bare);
         }
         check(inside, "/x/internal/", pass);
+        let escapes = json!({"block_rules": ["%2e", r"\.\./", "^/%61"]});
+        for target in ["/a%2eb", "/a%2eb?x", "/a/../b", "/%61"] {
+            check(escapes.clone(), target, bare);
+        }
+        check(escapes, "/a.b/%62?a", pass);
         check(json!({"block_rules": []}), "/", bare);
     }
 

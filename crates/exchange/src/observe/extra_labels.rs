@@ -33,6 +33,24 @@ pub struct ExtraLabelValues {
     pub bandwidth: ExtraValues,
 }
 
+impl ExtraLabelValues {
+    /// Whether no label has a value.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        let all = [&self.http_status, &self.http_latency, &self.bandwidth];
+        all.into_iter().flatten().all(|(_, value)| value.is_empty())
+    }
+
+    /// Takes the values away and leaves the names.
+    pub fn blank(&mut self) {
+        for (_, value) in
+            [&mut self.http_status, &mut self.http_latency, &mut self.bandwidth].into_iter().flatten()
+        {
+            *value = Box::default();
+        }
+    }
+}
+
 impl ExtraLabels {
     /// Whether there are none.
     #[must_use]

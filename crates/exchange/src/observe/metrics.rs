@@ -19,6 +19,9 @@ use crate::exchange::Exchange;
 /// Series a worker keeps; beyond it requests count in one series labelled `other`, so that invented consumers or
 /// nodes make neither memory nor a scrape grow.
 const SERIES_MAX: usize = 20_000;
+/// Series a worker keeps with values of added labels; beyond it these values are left out, so that clients that invent
+/// values do not take the series of routes and consumers.
+const EXTRA_SERIES_MAX: usize = SERIES_MAX / 2;
 /// Distinct statuses, by source of the response, a series keeps apart; the rest counts as the last of them, which standard codes never reach.
 const STATUSES_MAX: usize = 24;
 
@@ -107,6 +110,8 @@ struct Local {
     /// By numbers that are valid within one generation.
     by_key: FastMap<Key, Arc<Series>>,
     by_labels: FastMap<Labels, Arc<Series>>,
+    /// How many of them have values of added labels.
+    extra_series: usize,
     /// For values of added labels.
     buffer: Vec<u8>,
 }
@@ -155,14 +160,20 @@ impl WorkerMetrics {
         }
         let series = self.series(&mut local, labels, exchange.route().map_or("", |route| &route.id));
         series.record(exchange);
-        if local.by_key.len() < SERIES_MAX {
+        // Values that were left out may be invented, and must not take all numbers either.
+        let is_left_out = key.extra != 0 && series.labels.extra.is_blank();
+        if local.by_key.len() < if is_left_out { EXTRA_SERIES_MAX } else { SERIES_MAX } {
             local.by_key.insert(key, series);
         }
     }
 
-    fn series(&self, local: &mut Local, labels: Labels, route_id: &str) -> Arc<Series> {
+    fn series(&self, local: &mut Local, mut labels: Labels, route_id: &str) -> Arc<Series> {
         if let Some(series) = local.by_labels.get(&labels) {
             return series.clone();
+        }
+        if local.extra_series >= EXTRA_SERIES_MAX && !labels.extra.is_blank() {
+            labels.extra.blank();
+            return self.series(local, labels, route_id);
         }
         let full = local.by_labels.len() >= SERIES_MAX;
         let (labels, route_id) = if full {
@@ -171,7 +182,9 @@ impl WorkerMetrics {
             (labels, route_id)
         };
         let shared = &self.shared;
+        let extra_series = &mut local.extra_series;
         let make = || {
+            *extra_series += usize::from(!labels.extra.is_blank());
             let series =
                 Arc::new(Series { labels: labels.clone(), route_id: route_id.into(), ..Series::default() });
             shared.lock().push(series.clone());
@@ -192,6 +205,7 @@ impl WorkerMetrics {
         let before = local.by_labels.len();
         local.by_labels.retain(|_, series| !gone(series));
         if local.by_labels.len() != before {
+            local.extra_series = local.by_labels.keys().filter(|labels| !labels.extra.is_blank()).count();
             local.by_key.clear();
             self.shared.lock().retain(|series| !gone(series));
         }
@@ -214,4 +228,34 @@ fn labels_of(exchange: &Exchange, policy: LabelPolicy, node: Option<SocketAddr>)
     labels.consumer = exchange.consumer().map_or("", |consumer| &consumer.username).into();
     labels.node = node.map(|node| node.ip().to_string()).unwrap_or_default().into();
     labels.without(policy.disabled.everywhere())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invented_label_values_keep_routes_apart() {
+        let metrics = WorkerMetrics::default();
+        let mut local = Local::default();
+        let mut series = |route: &str, value: usize| {
+            let mut labels = Labels { route: route.into(), ..Labels::default() };
+            labels.extra.http_status = [("tenant".into(), value.to_string().into())].into();
+            metrics.series(&mut local, labels, route)
+        };
+        for value in 0..EXTRA_SERIES_MAX {
+            assert_eq!(*series("a", value).labels.extra.http_status[0].1, *value.to_string());
+        }
+        for route in ["a", "b"] {
+            let found = series(route, EXTRA_SERIES_MAX);
+            assert_eq!((&*found.labels.route, &*found.labels.extra.http_status[0].1), (route, ""));
+        }
+        assert_eq!(metrics.shared().lock().len(), EXTRA_SERIES_MAX + 2);
+        metrics.local.replace(local);
+        metrics.retain_routes(|route| route == "b");
+        let mut local = metrics.local.borrow_mut();
+        assert_eq!(local.extra_series, 0);
+        let labels = local.by_labels.keys().next().unwrap().clone();
+        assert_eq!(&*metrics.series(&mut local, labels, "b").labels.route, "b");
+    }
 }

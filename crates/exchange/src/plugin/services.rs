@@ -15,7 +15,6 @@ use super::outbound::{
 };
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
-use super::side_thread::SideThread;
 use super::unfinished::UnfinishedWork;
 use crate::overload;
 use net::endpoint::KeepAlive;
@@ -35,7 +34,6 @@ pub struct Services {
     unfinished: UnfinishedWork,
     events: PluginEvents,
     scrapes: Arc<Scrapes>,
-    side: Arc<SideThread>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -52,7 +50,6 @@ impl Services {
             unfinished: UnfinishedWork::default(),
             events: PluginEvents::default(),
             scrapes: Arc::default(),
-            side: Arc::default(),
             thread: Mutex::default(),
         }
     }
@@ -72,11 +69,6 @@ impl Services {
     /// The metrics of the instance.
     pub fn scrapes(&self) -> &Arc<Scrapes> {
         &self.scrapes
-    }
-
-    /// The thread for work that would keep a worker for too long.
-    pub fn side_thread(&self) -> &Arc<SideThread> {
-        &self.side
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.

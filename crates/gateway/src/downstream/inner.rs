@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use message::{Headers, ResponseHead};
+use tokio::sync::oneshot;
 
 use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
 use crate::context::WorkerContext;
@@ -16,6 +17,7 @@ use exchange::deadline::Deadline;
 use exchange::failure::{Blame, Cause};
 use exchange::inner::{InnerFuture, InnerOutcome, InnerRequest, InnerRequests, InnerResponse, InnerService};
 use exchange::overload::Shared;
+use net::env;
 
 /// How much of a response body is asked for at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -29,11 +31,16 @@ pub(crate) fn install(context: &Rc<WorkerContext>) {
 
 impl InnerService for WorkerContext {
     fn serve(self: Rc<Self>, request: InnerRequest) -> InnerFuture<'static> {
-        Box::pin(serve(self, request))
+        let (asker, outcome) = oneshot::channel();
+        // In a task of its own, because the plugin drops its future when its client goes away. A request that was begun
+        // must nevertheless give its places back and be logged.
+        env::spawn(serve(self, request, asker));
+        Box::pin(async move { outcome.await.unwrap_or(InnerOutcome::Cut) })
     }
 }
 
-async fn serve(context: Rc<WorkerContext>, request: InnerRequest) -> InnerOutcome {
+/// Serves a request to its log phase. If the plugin no longer waits, it ends like one of a client that has gone away.
+async fn serve(context: Rc<WorkerContext>, request: InnerRequest, asker: oneshot::Sender<InnerOutcome>) {
     let local = context.local.clone();
     let mut exchange = context.exchanges.checkout();
     let exchange = &mut *exchange;
@@ -42,7 +49,7 @@ async fn serve(context: Rc<WorkerContext>, request: InnerRequest) -> InnerOutcom
     exchange.inner_client = Some(request.client);
     exchange.stats.request_bytes = request.body.len() as u64;
     exchange.request = request.head;
-    let mut stream = InnerStream::new(request.body, request.max_body_bytes, local.shared.clone());
+    let mut stream = InnerStream::new(request.body, request.max_body_bytes, local.shared.clone(), asker);
     let deadline = Deadline::new(&local);
     let limit_ms = match local.options.limits.request_timeout_ms {
         0 => request.timeout_ms,
@@ -51,10 +58,8 @@ async fn serve(context: Rc<WorkerContext>, request: InnerRequest) -> InnerOutcom
     deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(limit_ms));
     let served = Box::pin(pipeline::run(&context, exchange, &mut stream, &deadline)).await;
     pipeline::log(&context, exchange, served.log);
-    if exchange.failure.as_ref().is_some_and(|failure| failure.cause == Cause::RequestTimeout) {
-        return InnerOutcome::TimedOut;
-    }
-    stream.into_outcome()
+    let is_late = exchange.failure.as_ref().is_some_and(|failure| failure.cause == Cause::RequestTimeout);
+    stream.answer(is_late);
 }
 
 /// Both messages of an inner request.
@@ -64,29 +69,45 @@ struct InnerStream {
     response: Option<InnerResponse>,
     max_body_bytes: usize,
     shared: Arc<Shared>,
+    /// The plugin that waits for the outcome; closed once it no longer does.
+    asker: oneshot::Sender<InnerOutcome>,
     is_too_long: bool,
     is_finished: bool,
 }
 
 impl InnerStream {
-    fn new(request_body: Vec<u8>, max_body_bytes: usize, shared: Arc<Shared>) -> InnerStream {
+    fn new(
+        request_body: Vec<u8>,
+        max_body_bytes: usize,
+        shared: Arc<Shared>,
+        asker: oneshot::Sender<InnerOutcome>,
+    ) -> InnerStream {
         InnerStream {
             request_body,
             taken_bytes: 0,
             response: None,
             max_body_bytes,
             shared,
+            asker,
             is_too_long: false,
             is_finished: false,
         }
     }
 
-    fn into_outcome(self) -> InnerOutcome {
-        match self.response {
+    /// Tells the plugin the outcome; `is_late` says that the time of the request was over.
+    fn answer(self, is_late: bool) {
+        let outcome = match self.response {
+            _ if is_late => InnerOutcome::TimedOut,
             _ if self.is_too_long => InnerOutcome::TooLong,
             Some(response) if self.is_finished => InnerOutcome::Response(response),
             _ => InnerOutcome::Cut,
-        }
+        };
+        // A plugin that no longer waits needs no outcome.
+        let _ = self.asker.send(outcome);
+    }
+
+    fn gone() -> io::Error {
+        io::Error::new(io::ErrorKind::BrokenPipe, "the plugin no longer waits for the response")
     }
 }
 
@@ -134,6 +155,9 @@ impl ResponseSink for InnerStream {
     }
 
     fn poll_write(&mut self, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        if self.asker.is_closed() {
+            return Poll::Ready(Err(InnerStream::gone()));
+        }
         let Some(response) = &mut self.response else { return Poll::Ready(Ok(data.len())) };
         let body = response.body.get_or_insert_default();
         self.is_too_long |= body.len() + data.len() > self.max_body_bytes;
@@ -147,13 +171,20 @@ impl ResponseSink for InnerStream {
         self.is_finished = true;
     }
 
-    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.asker.poll_closed(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(InnerStream::gone())),
+            Poll::Pending => Poll::Ready(Ok(())),
+        }
     }
 
-    fn poll_closed(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        // The plugin that waits drops the future if its own client goes away.
-        Poll::Pending
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // The plugin that waits drops its future if its own client goes away.
+        self.asker.poll_closed(cx)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.asker.is_closed()
     }
 
     fn abort(&mut self, _: Blame) {

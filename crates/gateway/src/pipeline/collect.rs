@@ -25,13 +25,11 @@ pub(super) async fn whole<S: DownstreamStream>(
     server: &mut S,
     limit_bytes: usize,
 ) -> Result<(), Failure> {
-    if exchange.body.whole().is_some() {
-        return Ok(());
+    let limit_bytes = accepted_bytes(exchange).min(limit_bytes);
+    if let Some(body) = exchange.body.whole() {
+        // It was read for a variable, with another limit.
+        return if body.len() > limit_bytes { Err(too_large(limit_bytes)) } else { Ok(()) };
     }
-    let limit_bytes = match exchange.max_request_body_bytes() {
-        0 => limit_bytes,
-        most => limit_bytes.min(usize::try_from(most).unwrap_or(usize::MAX)),
-    };
     // A prefix may have been read for variables already; the rest follows it.
     let mut bytes = exchange.body.prefix().map_or_else(Vec::new, |prefix| prefix.bytes.to_vec());
     let mut wait = wait_for_body(run);
@@ -42,6 +40,24 @@ pub(super) async fn whole<S: DownstreamStream>(
     Ok(())
 }
 
+/// The longest body that is accepted, in bytes.
+fn accepted_bytes(exchange: &Exchange) -> usize {
+    match exchange.max_request_body_bytes() {
+        0 => usize::MAX,
+        most => usize::try_from(most).unwrap_or(usize::MAX),
+    }
+}
+
+/// Refuses a body of which more was read than is accepted: a plugin may have set the limit after the body was read, and the
+/// upstream must not get a body whole that is refused.
+pub(super) fn refuse_long(exchange: &Exchange) -> Result<(), Failure> {
+    let limit_bytes = accepted_bytes(exchange);
+    match exchange.body.prefix() {
+        Some(read) if read.bytes.len() > limit_bytes => Err(too_large(limit_bytes)),
+        _ => Ok(()),
+    }
+}
+
 /// Reads the body so that variables can be taken from it, if it is short enough. A longer body is streamed, and its
 /// variables are unset. Returns whether anything was read.
 pub(super) async fn for_variables<S: DownstreamStream>(
@@ -49,7 +65,7 @@ pub(super) async fn for_variables<S: DownstreamStream>(
     exchange: &mut Exchange,
     server: &mut S,
 ) -> Result<bool, Failure> {
-    let limit_bytes = run.local().options.limits.max_matched_body_bytes;
+    let limit_bytes = run.local().options.limits.max_matched_body_bytes.min(accepted_bytes(exchange));
     let is_readable = match server.body_length() {
         BodyLength::None => false,
         BodyLength::Known(bytes) => bytes <= limit_bytes as u64,
@@ -80,6 +96,8 @@ pub(super) async fn wait_for_prefix<S: DownstreamStream>(
         BodyArrival::Whole => AWAITED_BODY_MAX_BYTES,
         BodyArrival::Nothing => return Ok(()),
     };
+    // One byte more, which tells that the body is too long.
+    let most = most.min(accepted_bytes(exchange).saturating_add(1));
     let wanted_bytes = match server.body_length() {
         BodyLength::Known(length) => usize::try_from(length).unwrap_or(usize::MAX).min(most),
         BodyLength::Unknown if exchange.decision.body_arrival == BodyArrival::Whole => most,
@@ -115,6 +133,8 @@ async fn piece_by_piece<S: DownstreamStream>(
             exchange.body.keep_whole(bytes, trailers);
             return Ok(());
         }
+        // `limit_bytes` is what is accepted if that is less than what is awaited.
+        Ok(Read::TooLong) if limit_bytes >= accepted_bytes(exchange) => return Err(too_large(limit_bytes)),
         Ok(Read::TooLong) => {}
         // No plugin asked for the prefix. If memory is too short to hold it, the request is served with a shorter
         // prefix.

@@ -317,6 +317,8 @@ pub(super) async fn request<S: DownstreamStream>(
         if let Some(reply) = join_consumer(run, server, exchange, chains).await? {
             return Ok(Some(reply));
         }
+        // It may have been read for a variable before a plugin limited it.
+        collect::refuse_long(exchange)?;
     }
     if let Some(reply) = collect_request_body(run, exchange, server, chains).await? {
         return Ok(Some(reply));
@@ -463,8 +465,8 @@ async fn join_consumer<S: DownstreamStream>(
 }
 
 /// Reads the body if plugins need it whole, or use variables in it. It runs after authentication, so that an
-/// unauthenticated client cannot make the gateway hold a body. The reply is that of the plugin with the lowest limit, to a
-/// body that is longer.
+/// unauthenticated client cannot make the gateway hold a body. The reply to a longer body is that of the plugin with the
+/// lowest limit, unless the limit for all bodies of the request is lower.
 async fn collect_request_body<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
@@ -492,6 +494,10 @@ async fn collect_request_body<S: DownstreamStream>(
         let Err(failure) = Box::pin(collect::whole(run, exchange, server, limit_bytes)).await else {
             return Ok(None);
         };
+        let accepted_bytes = exchange.max_request_body_bytes();
+        if accepted_bytes != 0 && accepted_bytes < limit_bytes as u64 {
+            return Err(failure);
+        }
         let mut instances = chains.both().flat_map(|chain| chain.of(Phase::RequestBody));
         let instance = instances.find(|instance| instance.number == number);
         return match instance

@@ -42,6 +42,7 @@ pub(super) fn proxy<'a, S: DownstreamStream>(
             deadline::begin(run, exchange, policy)?;
         }
         collect::wait_for_prefix(run, exchange, server).await?;
+        collect::refuse_long(exchange)?;
         let mut forward = forward_to(run, chains, upstream);
         // Read when the request began to arrive, or by a plugin that waited; matching takes about a microsecond.
         let started_ns = run.local().recent_ns();

@@ -208,6 +208,7 @@ impl<'r, 'w> Upload<'r, 'w> {
         moved: &mut bool,
         turn: &mut Turn,
     ) -> Result<Option<Progress>, Failure> {
+        let left_bytes = self.left_bytes();
         let Some(piece) = &mut self.edited else { return Ok(None) };
         if piece.sent < piece.bytes.len() {
             match origin.poll_write(cx, &piece.bytes[piece.sent..]) {
@@ -249,13 +250,13 @@ impl<'r, 'w> Upload<'r, 'w> {
                 return Ok(Some(Progress::AwaitsClient));
             }
         };
+        if count > left_bytes {
+            return Err(too_large(self.limit_bytes));
+        }
         if count > 0 {
             self.body.consume(count, server);
         }
         self.taken_bytes += count as u64;
-        if self.limit_bytes != 0 && self.taken_bytes > self.limit_bytes {
-            return Err(too_large(self.limit_bytes));
-        }
         phases::piece_of_request_body(self.run, exchange, self.chains, &mut piece.bytes, portion);
         refuse_undecided(exchange)?;
         if let Some(copy) = &self.copy {
@@ -267,6 +268,14 @@ impl<'r, 'w> Upload<'r, 'w> {
         Ok(None)
     }
 
+    /// How much more body is accepted, in bytes.
+    fn left_bytes(&self) -> usize {
+        match self.limit_bytes {
+            0 => usize::MAX,
+            limit => usize::try_from(limit.saturating_sub(self.taken_bytes)).unwrap_or(usize::MAX),
+        }
+    }
+
     fn poll_piece<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
         cx: &mut Context<'_>,
@@ -275,7 +284,12 @@ impl<'r, 'w> Upload<'r, 'w> {
         moved: &mut bool,
         turn: &mut Turn,
     ) -> Result<Option<Progress>, Failure> {
+        let left_bytes = self.left_bytes();
         match self.body.poll(cx, server) {
+            // Before anything of it is written, so that the endpoint never gets a body whole that is refused.
+            Poll::Ready(BodyEvent::Data(data)) if data.len() > left_bytes => {
+                return Err(too_large(self.limit_bytes));
+            }
             Poll::Ready(BodyEvent::Data(data)) => match origin.poll_write(cx, data) {
                 Poll::Ready(Ok(count)) => {
                     if let Some(copy) = &self.copy {
@@ -287,9 +301,6 @@ impl<'r, 'w> Upload<'r, 'w> {
                     self.body.consume(count, server);
                     *moved = true;
                     self.taken_bytes += count as u64;
-                    if self.limit_bytes != 0 && self.taken_bytes > self.limit_bytes {
-                        return Err(too_large(self.limit_bytes));
-                    }
                     if turn.is_over(cx, count) {
                         self.has_moved = true;
                         return Ok(Some(Progress::NextTurn));

@@ -80,6 +80,7 @@ impl Scene {
         let refused: Vec<String> =
             applied.snapshot.faulty().map(|faulty| faulty.refusal.to_string()).collect();
         assert!(refused.is_empty(), "{refused:#?}");
+        assert!(applied.faults.is_empty(), "{:#?}", applied.faults);
         let mut compiler =
             Compiler::new(kinds, router::Mode::default(), Timeouts::default(), SERVICES.clone());
         let (runtime, faults) = compiler.apply(&applied);

@@ -103,7 +103,7 @@ impl Batch {
         for field in outer.request.headers.iter() {
             let name = String::from_utf8_lossy(field.name).to_ascii_lowercase();
             let is_written = fields[..written].iter().any(|(other, _)| *other == name);
-            if !is_written && !name.starts_with("content-") && !is_of_connection(&name) {
+            if !is_written && !is_of_message(&name) && !is_of_connection(&name) {
                 fields.push((name, field.value.to_vec()));
             }
         }
@@ -168,6 +168,12 @@ fn arguments(name: &str, value: &Value) -> Vec<String> {
 /// Whether a field tells of a client or of the way of a request; a proxy in front would replace one that a client sends.
 fn names_client(name: &str) -> bool {
     name.starts_with("x-forwarded-") || ["forwarded", "x-real-ip"].contains(&name)
+}
+
+/// Whether a field of the outer request concerns its own body or response only. A compressed body or a range of one is of
+/// no use in the list of responses, and a condition is about one resource.
+fn is_of_message(name: &str) -> bool {
+    name.starts_with("content-") || name.starts_with("if-") || ["accept-encoding", "range"].contains(&name)
 }
 
 /// Whether a field is about the connection or the framing of a message, which an inner request does not have.

@@ -63,6 +63,8 @@ fn faulty_batch_is_refused_with_reason() {
         ),
         (r#"{"pipeline":[{"path":"/a b"}]}"#, "request failed: pipeline 1: "),
         (r#"{"pipeline":[{"path":"/a","headers":{"a":"b\r\nc"}}]}"#, "request failed: pipeline 1: "),
+        // A later fault refuses the batch before the first request is sent.
+        (r#"{"pipeline":[{"path":"/a"},{"path":"/a b"}]}"#, "request failed: pipeline 2: "),
     ];
     for (body, part) in rows {
         let (status, text) = refusal(body);
@@ -78,7 +80,8 @@ fn request_has_fields_and_query_by_precedence() {
     let mut scene = Scene::new();
     let outer = scene.exchange(
         b"POST / HTTP/1.1\r\nHost: outer\r\nAuthorization: secret\r\nX-Forwarded-For: 9.9.9.9\r\nX-Real-IP: 9.9.9.9\r\n\
-          Content-Type: application/json\r\nX-Both: outer\r\nConnection: close\r\n\r\n",
+          Content-Type: application/json\r\nX-Both: outer\r\nConnection: close\r\nAccept-Encoding: gzip\r\n\
+          Range: bytes=0-1\r\nIf-None-Match: \"a\"\r\n\r\n",
     );
     let batch = json!({
         "query": {"lang": "en", "a": "common"},

@@ -67,3 +67,15 @@ fn sample_ratio_is_drawn_for_each_request() {
     let copied = (0..400).filter(|_| target(json!({ "sample_ratio": 0.25 }), "/").is_some()).count();
     assert!((60..140).contains(&copied), "{copied}");
 }
+
+/// A copy that is sent needs an event loop, which this test does not have.
+#[test]
+fn whole_body_over_the_limit_is_not_copied() {
+    let mut scene = Scene::new();
+    let plugin = scene.build(&KIND, &json!({ "host": "http://127.0.0.1:1" }));
+    let mut exchange = scene.exchange(b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1048577\r\n\r\n");
+    assert!(decide(plugin.rewrite(&mut exchange)).is_none());
+    exchange.body.keep_whole(vec![0; BODY_MAX_BYTES + 1], None);
+    assert!(decide(plugin.before_proxy(&mut exchange)).is_none());
+    assert!(exchange.peek_state::<Pending>().unwrap().target.is_none());
+}

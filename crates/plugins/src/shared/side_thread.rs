@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, LazyLock};
 use std::task::{Poll, Waker};
@@ -10,6 +11,8 @@ use parking_lot::Mutex;
 
 /// Jobs that wait for the thread. Each holds a request of a client; one more is refused, because the thread is behind.
 const JOBS_MAX: usize = 1_024;
+/// Copies of bodies that jobs hold, all together, in bytes: two of the longest that a plugin checks by default.
+const BYTES_MAX: usize = 128 * 1024 * 1024;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -25,6 +28,38 @@ fn work(jobs: &Receiver<Job>) {
         // A job that panics ends with its result missing; the thread serves others.
         let _ = catch_unwind(AssertUnwindSafe(job));
     }
+}
+
+/// The bytes that jobs hold.
+#[derive(Default)]
+struct Bytes(AtomicUsize);
+
+static BYTES: Bytes = Bytes(AtomicUsize::new(0));
+
+/// Bytes of a job, counted until the job is over.
+pub(crate) struct HeldBytes {
+    count: usize,
+    all: &'static Bytes,
+}
+
+impl Bytes {
+    fn hold(&'static self, count: usize) -> Option<HeldBytes> {
+        // A single job may be longer, because nothing else would be held with it.
+        let more = |held: usize| (held == 0 || held + count <= BYTES_MAX).then_some(held + count);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(HeldBytes { count, all: self })
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.all.0.fetch_sub(self.count, Ordering::Relaxed);
+    }
+}
+
+/// Counts `count` bytes for a job that is yet to be made; none if the jobs hold too many.
+pub(crate) fn hold(count: usize) -> Option<HeldBytes> {
+    BYTES.hold(count)
 }
 
 /// The result on its way back to the worker.
@@ -47,8 +82,8 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// Runs `job` on the thread and waits for its result without blocking the worker. A job of a request that has ended runs
-/// nevertheless.
+/// Runs `job` on the thread and waits for its result without blocking the worker. A job of a request that has ended is
+/// dropped when it is its turn.
 ///
 /// # Errors
 /// The thread is behind or could not be started, or the job panicked.
@@ -59,6 +94,10 @@ pub(crate) async fn run<T: Send + 'static>(
     let sender = Sender(answer.clone());
     let thread = THREAD.as_ref().ok_or("the side thread could not be started")?;
     let job = Box::new(move || {
+        // The future that waits has the other reference; without it the request has ended.
+        if Arc::strong_count(&sender.0) == 1 {
+            return;
+        }
         let result = job();
         sender.0.lock().result = Some(result);
     });
@@ -88,6 +127,38 @@ mod tests {
         let here = std::thread::current().id();
         let job = run(move || (std::thread::current().id() != here, 7));
         assert_eq!(env::block_on(job).unwrap(), Ok((true, 7)));
+    }
+
+    #[test]
+    fn job_of_an_ended_request_does_not_run() {
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let (report, ran) = std::sync::mpsc::channel();
+        let last = async {
+            let mut first = Box::pin(run(move || wait.recv()));
+            let mut ended = Box::pin(run(move || report.send(())));
+            poll_fn(|cx| {
+                assert!(first.as_mut().poll(cx).is_pending() && ended.as_mut().poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            drop(ended);
+            go.send(()).unwrap();
+            run(|| 1).await
+        };
+        assert_eq!(env::block_on(last).unwrap(), Ok(1));
+        assert!(ran.try_recv().is_err());
+    }
+
+    #[test]
+    fn bytes_of_jobs_are_limited() {
+        static ALL: Bytes = Bytes(AtomicUsize::new(0));
+        let long = ALL.hold(BYTES_MAX + 1).unwrap();
+        assert!(ALL.hold(1).is_none());
+        drop(long);
+        let all: Vec<_> = (0..2).map(|_| ALL.hold(BYTES_MAX / 2).unwrap()).collect();
+        assert!(ALL.hold(1).is_none());
+        drop(all);
+        assert!(ALL.hold(1).is_some());
     }
 
     #[test]

@@ -97,6 +97,16 @@ fn upstreams_take_turns_by_weight() {
 }
 
 #[test]
+fn upstream_of_route_replaces_an_earlier_choice() {
+    let mut scene = testing::Scene::new();
+    let plugin = scene.build(&KIND, &json!({ "rules": [{ "weighted_upstreams": [{}] }] }));
+    let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    exchange.set_upstream(UpstreamRef::by_id("earlier"));
+    assert!(testing::decide(plugin.access(&mut exchange)).is_none());
+    assert!(exchange.decision.upstream.is_none());
+}
+
+#[test]
 fn missing_upstream_is_answered_500() {
     const ASK: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
     let route = |id: &str| {

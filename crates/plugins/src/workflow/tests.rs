@@ -128,6 +128,20 @@ fn plugin_of_an_action_does_not_run_twice() {
 }
 
 #[test]
+fn plugins_of_two_workflows_do_not_run_twice() {
+    let action = |name: &str, config: Value| json!({ "rules": [{ "actions": [[name, config]] }] });
+    let conn = json!({ "conn": 9, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr", "rejected_code": 503 });
+    let global = json!({ "id": "1", "plugins": { "workflow": action("limit-count", limit(9)) } });
+    let route = json!({
+        "uri": "/*",
+        "upstream": { "nodes": { "127.0.0.1:1": 1 } },
+        "plugins": { "workflow": action("limit-conn", conn), "limit-count": limit(1) },
+    });
+    let scene = Scene::new(KINDS, &[("routes/1", route), ("global_rules/1", global)]);
+    assert_eq!(["/", "/", "/"].map(|path| ask(&scene, path)), [502; 3]);
+}
+
+#[test]
 fn refusals_have_the_body_of_meta() {
     let plugins = json!({ "workflow": {
         "_meta": { "error_response": { "text": "no" } },

@@ -2,7 +2,7 @@
 //! plane, and metrics.
 
 use serde_json::{Value, json};
-use testkit::{Origin, Redis, Reply, Response, Signal, Weir, wait_for, wait_until};
+use testkit::{Client, Origin, Redis, Reply, Response, Signal, Weir, wait_for, wait_until};
 
 use crate::support::BINARY;
 
@@ -114,6 +114,10 @@ fn check_38_batch_keeps_the_address_of_its_client() {
         let response = stage.send(&[("X-Real-IP", "10.9.9.9")], &forged).json();
         assert_eq!(response[0]["status"], 403, "{name}: {response}");
     }
+    let plugins = json!({"ip-restriction": {"whitelist": ["10.1.2.3"]}, "real-ip": {"source": "arg_realip"}});
+    stage.route("b", "/b", plugins);
+    assert_eq!(stage.weir.get("/b?realip=10.1.2.3").status, 200);
+    assert_eq!(statuses(&stage.batch(&[], &["/b?realip=10.1.2.3"])), [403]);
 }
 
 #[test]
@@ -166,6 +170,41 @@ fn inner_request_over_its_time_frees_its_place() {
     assert_eq!(slow.requests().len(), 1, "Redis has counted it");
     wait_until("no request is in progress", || redis.cli(&["KEYS", "limit_conn:*"]).is_empty());
     go.set();
+}
+
+#[test]
+fn client_that_leaves_ends_the_inner_request() {
+    let (asked, go, stage) = (Signal::new(), Signal::new(), Stage::new(&[]));
+    let (seen, held) = (asked.clone(), go.clone());
+    let slow = Origin::start(move |_| {
+        seen.set();
+        Reply::new().wait(&held).close()
+    });
+    let nodes = json!({slow.address().to_string(): 1});
+    let route = json!({"uri": "/slow", "upstream": {"nodes": nodes}, "plugins": {"prometheus": {}}});
+    stage.weir.put("routes/slow", route);
+    stage.route("a", "/a", json!({}));
+    let body = json!({"pipeline": [{"path": "/slow"}, {"path": "/a"}]}).to_string();
+    let head = format!("POST /batch HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", body.len());
+    let mut client = stage.weir.client();
+    client.send(format!("{head}{body}").as_bytes());
+    assert!(asked.wait());
+    drop(client);
+    wait_until("the inner request is counted without a status", || {
+        let page = Client::connect(stage.weir.address("metrics")).get("/apisix/prometheus/metrics").text();
+        page.contains("apisix_http_status{code=\"0\",route=\"slow\"")
+    });
+    assert!(stage.origin.requests().is_empty(), "no other request of the batch is sent");
+    go.set();
+}
+
+#[test]
+fn faulty_batch_sends_no_request() {
+    let stage = Stage::new(&[]);
+    stage.route("a", "/a", json!({}));
+    let batch = json!({"pipeline": [{"path": "/a", "method": "POST"}, {"path": "/a b"}]});
+    assert_eq!(stage.send(&[], &batch).status, 400);
+    assert!(stage.origin.requests().is_empty());
 }
 
 #[test]
