@@ -15,6 +15,9 @@
 //! }
 //! ```
 //!
+//! While the reference of a secret cannot be resolved, or gives a session secret of less than 16 bytes, requests to the object
+//! are answered with 503, because the text of a reference is no secret.
+//!
 //! The guide [Login with OpenID Connect](../guide/openid-connect.md) sets it up with Keycloak.
 //!
 //! **Provider.** The document at `discovery` and the keys at its `jwks_uri` are fetched once for all workers and routes; the
@@ -114,6 +117,8 @@ pub(crate) const KIND: PluginKind =
         .checked(check)
         .documented(include_str!("openid_connect.rs"));
 
+/// The shortest `session.secret`; the schema has seen a reference in its place.
+const SECRET_BYTES_MIN: usize = 16;
 /// Milliseconds between two lines about faults.
 const LOG_INTERVAL_MS: u64 = 1_000;
 
@@ -141,6 +146,9 @@ struct OpenidConnect {
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: Config = config::parse(config)?;
+    if config.session.as_ref().is_some_and(|session| session.secret.len() < SECRET_BYTES_MIN) {
+        return Err("session.secret: what its reference names is shorter than 16 bytes".to_owned());
+    }
     let tls = OutboundTls::verifying(config.ssl_verify);
     let endpoint = |url: Option<&str>| {
         let open = |url| {
