@@ -7,13 +7,18 @@
 //! {
 //!     "model": "[request_definition]\nr = sub, obj, act\n[policy_definition]\np = sub, obj, act\n[role_definition]\ng = _, _\n[policy_effect]\ne = some(where (p.eft == allow))\n[matchers]\nm = (g(r.sub, p.sub) || keyMatch(r.sub, p.sub)) && keyMatch(r.obj, p.obj) && keyMatch(r.act, p.act)",
 //!     "policy": "p, *, /, GET\np, admin, *, *\ng, alice, admin",
-//!     "username": "user"
+//!     "username": "X-Consumer-Username",
+//!     "_meta": {"priority": 2400}
 //! }
 //! ```
 //!
 //! The policy decides on three values: the subject is the request field that `username` names, or `anonymous` if the request
-//! has none; the object is the path, canonical and decoded as it is matched; the action is the method. A client can send any
-//! value in the field: let an authentication plugin set it, or another gateway in front.
+//! has none; the object is the path, canonical and decoded as it is matched; the action is the method.
+//!
+//! With `X-Consumer-Username`, the subject is the authenticated consumer, or `anonymous` where there is none, and never what
+//! the client has sent. The plugin runs before most authentication plugins of its phase (`ldap-auth`, `hmac-auth`,
+//! `basic-auth`, `jwt-auth`, `key-auth`): give it a `_meta.priority` below theirs, such as 2400; otherwise every subject is
+//! `anonymous`. A client can send any value in another field, so that a gateway in front has to set such a field.
 //!
 //! Model and policy are texts in `model` and `policy`, or files on the gateway's machine in `model_path` and `policy_path`,
 //! which are read when the object is compiled, each of at most 4 MiB. With `username` alone, `model` and `policy` of the
@@ -102,6 +107,8 @@ fn config_schema() -> Value {
 
 struct AuthzCasbin {
     field: Box<str>,
+    /// The field is that of the authenticated consumer, which a client may have sent before it is authenticated.
+    is_consumer: bool,
     /// None: neither the configuration nor the metadata has one.
     policy: Option<Arc<Policy>>,
     /// Keeps it for other instances with the same texts.
@@ -153,7 +160,8 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         None => None,
     };
     let pace = Pace::every_ms(LOG_INTERVAL_MS);
-    Ok(Arc::new(AuthzCasbin { field: config.username, policy, _shared: shared, pace }))
+    let is_consumer = config.username.eq_ignore_ascii_case(CONSUMER_FIELD);
+    Ok(Arc::new(AuthzCasbin { field: config.username, is_consumer, policy, _shared: shared, pace }))
 }
 
 /// Instances with the same texts, those of the metadata first of all, share what is compiled.
@@ -192,17 +200,24 @@ impl Plugin for AuthzCasbin {
 impl AuthzCasbin {
     /// The values that are decided on; none if they cannot be told.
     fn question(&self, exchange: &Exchange) -> Option<Question> {
-        let mut subjects = exchange.request.headers.get_all(&self.field);
-        let subject = match (subjects.next(), subjects.next()) {
-            (None, _) => "anonymous",
-            (Some(subject), None) => std::str::from_utf8(subject).ok()?,
-            (Some(_), Some(_)) => return None,
-        };
         Some(Question {
-            subject: subject.to_owned(),
+            subject: self.subject(exchange)?.to_owned(),
             object: std::str::from_utf8(exchange.path()).ok()?.to_owned(),
             action: std::str::from_utf8(exchange.request.method_text()).ok()?.to_owned(),
         })
+    }
+
+    /// The subject; none if the field is there twice or holds no text.
+    fn subject<'e>(&self, exchange: &'e Exchange) -> Option<&'e str> {
+        if self.is_consumer {
+            return Some(exchange.consumer().map_or(ANONYMOUS, |consumer| &*consumer.username));
+        }
+        let mut subjects = exchange.request.headers.get_all(&self.field);
+        match (subjects.next(), subjects.next()) {
+            (None, _) => Some(ANONYMOUS),
+            (Some(subject), None) => std::str::from_utf8(subject).ok(),
+            (Some(_), Some(_)) => None,
+        }
     }
 
     /// The refusal of a request, if it does not pass.
@@ -226,6 +241,10 @@ fn denial() -> Reply {
     Reply::message(403, "Access Denied")
 }
 
+/// The field in which authentication plugins name the consumer to the upstream.
+const CONSUMER_FIELD: &str = "X-Consumer-Username";
+/// The subject of a request without one.
+const ANONYMOUS: &str = "anonymous";
 /// Milliseconds between two lines about requests that are not decided.
 const LOG_INTERVAL_MS: u64 = 1_000;
 
