@@ -125,7 +125,7 @@ const LOG_INTERVAL_MS: u64 = 1_000;
 /// The compiled plugin.
 struct OpenidConnect {
     provider: Arc<Provider>,
-    client: Client,
+    client: Arc<Client>,
     /// None with `bearer_only`, which looks at no session.
     sessions: Option<Sessions>,
     stores: Stores,
@@ -165,7 +165,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     });
     Ok(Arc::new(OpenidConnect {
         provider: Provider::keep(build, &config.discovery, config.ssl_verify)?,
-        client: Client::new(&config)?,
+        client: Arc::new(Client::new(&config)?),
         sessions: sessions.map(open).transpose()?,
         stores: Stores::of(&config),
         redirect_path: config.redirect_uri.as_deref().map(path_of),

@@ -1,6 +1,8 @@
 //! A request of a browser: its session is opened, its tokens are renewed in time, and what the login says goes to the
 //! upstream; without a session, `unauth_action` decides.
 
+use std::rc::Rc;
+
 use exchange::Exchange;
 use exchange::local::Local;
 use exchange::plugin::{Decision, Reply};
@@ -21,11 +23,6 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// The reason alone.
-    pub(super) fn into_reason(self) -> String {
-        self.reason
-    }
-
     /// The same fault with another answer.
     pub(super) fn with_reply(self, reply: Reply) -> Fault {
         Fault { reply, ..self }
@@ -73,7 +70,7 @@ impl OpenidConnect {
     async fn with_login(
         &self,
         exchange: &mut Exchange,
-        local: &Local,
+        local: &Rc<Local>,
         sessions: &Sessions,
         session: Option<Session>,
     ) -> Decision {

@@ -1,21 +1,27 @@
 //! Renewal of access tokens with refresh tokens (RFC 6749 section 6). A browser sends several requests at once when a token
 //! has expired: one of them asks the provider, and the others, which still bring the old refresh token, receive the same
-//! answer, because many providers accept a refresh token once only.
+//! answer, because many providers accept a refresh token once only. The call runs apart from the requests, so that its answer is
+//! not lost if the client of the request leaves.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use exchange::local::Local;
 use exchange::plugin::Build;
+use net::env;
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::OpenidConnect;
 use super::authorization::now_s;
 use super::browser::Fault;
-use super::client::Form;
+use super::client::{Client, Form};
+use super::provider::Discovery;
 use super::session::Login;
+use crate::shared::api_call;
 use crate::shared::fetched::Fetched;
 
 /// Milliseconds that an answer is kept for further requests with the old refresh token.
@@ -60,26 +66,14 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// It is not renewed; the login has no valid access token then.
-    pub(super) async fn renew(&self, local: &Local, login: &mut Login) -> Result<(), Fault> {
+    pub(super) async fn renew(&self, local: &Rc<Local>, login: &mut Login) -> Result<(), Fault> {
         if !self.config.renew_access_token_on_expiry {
             return Err(Fault::from("token expired"));
         }
         let refresh_token = login.refresh_token.clone();
         let refresh_token = refresh_token.ok_or("token expired and no refresh token available")?;
         let discovery = self.provider.discovery(local, &self.client.limits).await?;
-        let asked_s = now_s(local);
-        let answer = self.renewals.of(&self.client.id, &refresh_token, local.now_ms());
-        let fetch = async {
-            let form: Form = vec![
-                ("grant_type".into(), "refresh_token".to_owned()),
-                ("refresh_token".into(), refresh_token),
-                ("scope".into(), self.config.scope.clone()),
-            ];
-            let tokens = self.tokens(local, &discovery, form).await.map_err(Fault::into_reason)?;
-            // When the answer came counts, not when it is used by another request.
-            Ok(serde_json::json!({ "tokens": tokens, "asked_s": asked_s }))
-        };
-        let answer = answer.get(ANSWER_KEPT_MS, fetch).await.map_err(|reason| reason.to_string())?;
+        let answer = self.answer_for(local, &discovery, refresh_token).await?;
         let (tokens, asked_s) = (&answer["tokens"], answer["asked_s"].as_u64().unwrap_or_default());
         if !tokens["access_token"].is_string() {
             return Err(Fault::from("the answer of the token endpoint has no access_token"));
@@ -97,6 +91,40 @@ impl OpenidConnect {
         self.store_tokens(login, tokens, claims, asked_s);
         Ok(())
     }
+
+    /// The answer for a refresh token, from a task of its own, which the limits of the call bound: the provider uses the token
+    /// up, so that a request which ends meanwhile must not end the call.
+    async fn answer_for(
+        &self,
+        local: &Rc<Local>,
+        discovery: &Arc<Discovery>,
+        token: String,
+    ) -> Result<Arc<Value>, Fault> {
+        let answer = self.renewals.of(&self.client.id, &token, local.now_ms());
+        let (client, local, discovery) = (self.client.clone(), local.clone(), discovery.clone());
+        let form: Form = vec![
+            ("grant_type".into(), "refresh_token".to_owned()),
+            ("refresh_token".into(), token),
+            ("scope".into(), self.config.scope.clone()),
+        ];
+        let (sender, receiver) = oneshot::channel();
+        env::spawn(async move {
+            let fetched = answer.get(ANSWER_KEPT_MS, fetch(&client, &local, &discovery, form)).await;
+            // Fails if the request has ended; the table keeps the answer for the next one.
+            let _ = sender.send(fetched);
+        });
+        let fetched = receiver.await.map_err(|_| "the renewal was broken off")?;
+        Ok(fetched.map_err(|reason| reason.to_string())?)
+    }
+}
+
+/// Asks the token endpoint; gives its answer with the time of the call, because an answer may be used by a later request.
+async fn fetch(client: &Client, local: &Local, discovery: &Discovery, form: Form) -> Result<Value, String> {
+    let endpoint = discovery.token.as_ref().ok_or("no endpoint URI for token")?;
+    let asked_s = now_s(local);
+    let answer = client.post(local, endpoint, client.token_method(discovery), form, &[]).await?;
+    let tokens = api_call::json(&answer, &endpoint.destination)?;
+    Ok(json!({ "tokens": tokens, "asked_s": asked_s }))
 }
 
 #[cfg(test)]
