@@ -192,17 +192,23 @@ impl OpenidConnect {
     ) -> Result<Reply, Fault> {
         let sessions = self.sessions.as_ref().ok_or("there is no session configured")?;
         sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
-        for line in sessions.write(exchange, session).await? {
+        let mut lines = sessions.write(exchange, session).await?;
+        if lines.is_none() {
+            // The session has ended; a login under way goes on in a new one.
+            (session.id, session.login) = (None, None);
+            lines = sessions.write(exchange, session).await?;
+        }
+        for line in lines.into_iter().flatten() {
             reply = reply.with_header("Set-Cookie", line);
         }
         Ok(reply)
     }
 
-    /// Writes the session to the browser with the response of the upstream.
+    /// Writes the session to the browser with the response of the upstream. One that a logout has ended meanwhile is left.
     async fn write_later(&self, exchange: &mut Exchange, sessions: &Sessions, session: &mut Session) {
         sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
         let written = sessions.write(exchange, session).await.and_then(|lines| {
-            let mut lines = lines.into_iter();
+            let mut lines = lines.into_iter().flatten();
             lines.try_for_each(|line| {
                 exchange.add_response_field("Set-Cookie", &line).map_err(|error| error.to_string())
             })
