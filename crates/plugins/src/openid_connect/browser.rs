@@ -82,6 +82,7 @@ impl OpenidConnect {
             && self.stores.access_token
             && login.expires_s <= now_s(local)
         {
+            let had_refresh_token = login.refresh_token.is_some();
             match self.renew(local, login).await {
                 Ok(()) => changed = true,
                 Err(fault) => {
@@ -89,13 +90,16 @@ impl OpenidConnect {
                     // Without renewal an expired token is no reason for a new login; the upstream does not receive it.
                     is_valid = !self.config.renew_access_token_on_expiry;
                     login.access_token = None;
+                    changed = had_refresh_token && login.refresh_token.is_none();
                 }
             }
         }
         if !is_valid || self.config.force_reauthorize {
-            return self.without_login(exchange, local, session).await;
+            return self.without_login(exchange, local, session, changed).await;
         }
-        let Some(mut session) = session else { return self.without_login(exchange, local, None).await };
+        let Some(mut session) = session else {
+            return self.without_login(exchange, local, None, false).await;
+        };
         let login = session.login.clone().unwrap_or_default();
         if let Some(interval_s) = self.config.refresh_session_interval
             && login.authenticated_s.saturating_add(interval_s) < now_s(local)
@@ -117,15 +121,29 @@ impl OpenidConnect {
         Decision::Continue
     }
 
+    /// Decides about a request without a valid login; its session is written if it has changed.
     async fn without_login(
         &self,
         exchange: &mut Exchange,
         local: &Local,
         session: Option<Session>,
+        has_changed: bool,
     ) -> Decision {
+        let mut changed = session.clone().filter(|_| has_changed);
         match self.config.unauth_action {
-            UnauthAction::Pass => Decision::Continue,
-            UnauthAction::Deny => Decision::Reply(Box::new(Reply::status(401))),
+            UnauthAction::Pass => {
+                if let (Some(sessions), Some(session)) = (&self.sessions, &mut changed) {
+                    self.write_later(exchange, sessions, session).await;
+                }
+                Decision::Continue
+            }
+            UnauthAction::Deny => {
+                let denied = match &mut changed {
+                    Some(session) => self.with_session(exchange, Reply::status(401), session).await,
+                    None => Ok(Reply::status(401)),
+                };
+                self.answer(local, denied)
+            }
             UnauthAction::Auth => {
                 let begun = self.begin(exchange, session, None).await;
                 self.answer(local, begun)

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use exchange::local::Local;
 use exchange::plugin::Build;
+use exchange::plugin::outbound::OutboundResponse;
 use net::env;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -62,7 +63,8 @@ impl Renewals {
 }
 
 impl OpenidConnect {
-    /// Renews the access token of a login.
+    /// Renews the access token of a login. A refresh token that the provider refuses is removed from the login, so that it is not
+    /// sent again.
     ///
     /// # Errors
     /// It is not renewed; the login has no valid access token then.
@@ -74,6 +76,10 @@ impl OpenidConnect {
         let refresh_token = refresh_token.ok_or("token expired and no refresh token available")?;
         let discovery = self.provider.discovery(local, &self.client.limits).await?;
         let answer = self.answer_for(local, &discovery, refresh_token).await?;
+        if answer["is_refused"] == true {
+            login.refresh_token = None;
+            return Err(Fault::from("token expired and the provider refuses the refresh token"));
+        }
         let (tokens, asked_s) = (&answer["tokens"], answer["asked_s"].as_u64().unwrap_or_default());
         if !tokens["access_token"].is_string() {
             return Err(Fault::from("the answer of the token endpoint has no access_token"));
@@ -123,13 +129,35 @@ async fn fetch(client: &Client, local: &Local, discovery: &Discovery, form: Form
     let endpoint = discovery.token.as_ref().ok_or("no endpoint URI for token")?;
     let asked_s = now_s(local);
     let answer = client.post(local, endpoint, client.token_method(discovery), form, &[]).await?;
+    if is_refusal(&answer) {
+        return Ok(json!({ "is_refused": true }));
+    }
     let tokens = api_call::json(&answer, &endpoint.destination)?;
     Ok(json!({ "tokens": tokens, "asked_s": asked_s }))
+}
+
+/// Whether the provider says that the refresh token is not valid any more (RFC 6749 section 5.2). Other errors are of the
+/// client or of the provider, and may pass.
+fn is_refusal(answer: &OutboundResponse) -> bool {
+    let body = || serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+    answer.status == 400 && body()["error"] == "invalid_grant"
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_invalid_grant_is_a_refusal() {
+        let check = |status: u16, body: &str, expected: bool| {
+            let answer = OutboundResponse { status, headers: message::Headers::new(), body: body.into() };
+            assert_eq!(is_refusal(&answer), expected, "{status} {body}");
+        };
+        check(400, r#"{"error": "invalid_grant", "error_description": "Token is not active"}"#, true);
+        check(400, r#"{"error": "invalid_client"}"#, false);
+        check(503, r#"{"error": "invalid_grant"}"#, false);
+        check(400, "<html>", false);
+    }
 
     #[test]
     fn answers_are_shared_by_token_and_limited() {
