@@ -38,8 +38,8 @@
 //! split where it is longer than a cookie may be. It ends after `idling_timeout` (900 s) without a request, after
 //! `rolling_timeout` (3600 s) without being written anew, and after `absolute_timeout` (86400 s). Instances and routes with
 //! the same secret, `client_id` and `discovery` share sessions; a session of another client does not count. The cookie has
-//! `HttpOnly`, `SameSite=Lax`, and `Secure` where the request came over TLS, unless the settings say otherwise.
-//! `session_contents` leaves parts of the login out of the session. The logout removes the cookie but cannot recall a copy of
+//! `HttpOnly`, `SameSite=Lax`, and, where the request came over TLS to the gateway or to a trusted proxy in front, `Secure`,
+//! unless the settings say otherwise. `session_contents` leaves parts of the login out of the session. The logout removes the cookie but cannot recall a copy of
 //! it, because there is no table of sessions; the lifetimes bound such a copy. With `storage` `redis` the cookie holds a random
 //! identifier, the encrypted session is in Redis under `prefix` and a hash of the identifier, and a logout ends every copy.
 //! While Redis does not answer, requests with a session are answered with 500.
