@@ -41,13 +41,14 @@
 //!
 //! Each request evaluates the matcher for one line of the policy after the other. A policy of more than 64 lines, or with a
 //! matcher that compiles patterns (`regexMatch`, `keyMatch2` and later, `eval`), is evaluated on a side thread, so that it does not
-//! hold up other requests.
+//! hold up other requests. Of one instance at most 128 requests wait for it; one more is answered with 503.
 //!
 //! A gateway that is built without the cargo feature `casbin` does not have this plugin.
 
 mod policy;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
@@ -113,7 +114,27 @@ struct AuthzCasbin {
     policy: Option<Arc<Policy>>,
     /// Keeps it for other instances with the same texts.
     _shared: Option<Arc<Compiled>>,
+    /// Requests that wait for the side thread.
+    waiting: AtomicUsize,
     pace: Pace,
+}
+
+/// A place among the waiting requests of an instance, so that one slow policy does not take the queue of all.
+struct Place<'a>(&'a AtomicUsize);
+
+impl<'a> Place<'a> {
+    fn take(waiting: &'a AtomicUsize) -> Option<Place<'a>> {
+        // Taken before the comparison, so that it is given back by the drop if there are too many.
+        let before = waiting.fetch_add(1, Ordering::Relaxed);
+        let place = Place(waiting);
+        (before < WAITING_MAX).then_some(place)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 type Compiled = Result<Arc<Policy>, String>;
@@ -161,7 +182,14 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     };
     let pace = Pace::every_ms(LOG_INTERVAL_MS);
     let is_consumer = config.username.eq_ignore_ascii_case(CONSUMER_FIELD);
-    Ok(Arc::new(AuthzCasbin { field: config.username, is_consumer, policy, _shared: shared, pace }))
+    Ok(Arc::new(AuthzCasbin {
+        field: config.username,
+        is_consumer,
+        policy,
+        _shared: shared,
+        waiting: AtomicUsize::new(0),
+        pace,
+    }))
 }
 
 /// Instances with the same texts, those of the metadata first of all, share what is compiled.
@@ -186,8 +214,12 @@ impl Plugin for AuthzCasbin {
                 Some(reply) => Flow::reply(reply),
             };
         }
+        let Some(place) = Place::take(&self.waiting) else {
+            return Flow::reply(self.without_decision(exchange, "too many requests wait for the policy"));
+        };
         let policy = policy.clone();
         Flow::Wait(Box::pin(async move {
+            let _place = place;
             let decided = side_thread::run(move || policy.allows(&question)).await;
             match self.answer(exchange, decided.unwrap_or_else(|fault| Err(fault.to_owned()))) {
                 None => Decision::Continue,
@@ -241,6 +273,8 @@ fn denial() -> Reply {
     Reply::message(403, "Access Denied")
 }
 
+/// The most requests of an instance that wait for the side thread.
+const WAITING_MAX: usize = 128;
 /// The field in which authentication plugins name the consumer to the upstream.
 const CONSUMER_FIELD: &str = "X-Consumer-Username";
 /// The subject of a request without one.

@@ -187,3 +187,12 @@ fn slow_policy_is_evaluated_on_the_side_thread() {
     assert!(!Policy::compile(MODEL, &many.join("\n")).unwrap().is_quick());
     assert!(Policy::compile(MODEL, &many[1..].join("\n")).unwrap().is_quick());
 }
+
+#[test]
+fn waiting_requests_are_bounded() {
+    let waiting = AtomicUsize::new(0);
+    let mut places: Vec<Place<'_>> = (0..WAITING_MAX).map_while(|_| Place::take(&waiting)).collect();
+    assert!(places.len() == WAITING_MAX && Place::take(&waiting).is_none());
+    places.pop();
+    assert!(Place::take(&waiting).is_some());
+}

@@ -47,8 +47,8 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// Runs `job` on the thread and waits for its result without blocking the worker. A job of a request that has ended runs
-/// nevertheless.
+/// Runs `job` on the thread and waits for its result without blocking the worker. If the request ends while its job
+/// waits for the thread, the job does not run.
 ///
 /// # Errors
 /// The thread is behind or could not be started, or the job panicked.
@@ -59,6 +59,10 @@ pub(crate) async fn run<T: Send + 'static>(
     let sender = Sender(answer.clone());
     let thread = THREAD.as_ref().ok_or("the side thread could not be started")?;
     let job = Box::new(move || {
+        // The other holder is the future that waits.
+        if Arc::strong_count(&sender.0) == 1 {
+            return;
+        }
         let result = job();
         sender.0.lock().result = Some(result);
     });
@@ -88,6 +92,23 @@ mod tests {
         let here = std::thread::current().id();
         let job = run(move || (std::thread::current().id() != here, 7));
         assert_eq!(env::block_on(job).unwrap(), Ok((true, 7)));
+    }
+
+    #[test]
+    fn job_of_an_ended_request_does_not_run() {
+        let (open, gate) = sync_channel::<()>(0);
+        let mut first = Box::pin(run(move || gate.recv().is_ok()));
+        let ran = Arc::new(Mutex::new(false));
+        let flag = ran.clone();
+        let mut second = Box::pin(run(move || *flag.lock() = true));
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut context).is_pending());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        drop(second);
+        open.send(()).unwrap();
+        assert_eq!(env::block_on(first).unwrap(), Ok(true));
+        assert_eq!(env::block_on(run(|| 1)).unwrap(), Ok(1), "it comes after the second");
+        assert!(!*ran.lock());
     }
 
     #[test]
