@@ -7,13 +7,18 @@
 //! {
 //!     "model": "[request_definition]\nr = sub, obj, act\n[policy_definition]\np = sub, obj, act\n[role_definition]\ng = _, _\n[policy_effect]\ne = some(where (p.eft == allow))\n[matchers]\nm = (g(r.sub, p.sub) || keyMatch(r.sub, p.sub)) && keyMatch(r.obj, p.obj) && keyMatch(r.act, p.act)",
 //!     "policy": "p, *, /, GET\np, admin, *, *\ng, alice, admin",
-//!     "username": "user"
+//!     "username": "X-Consumer-Username",
+//!     "_meta": {"priority": 2400}
 //! }
 //! ```
 //!
 //! The policy decides on three values: the subject is the request field that `username` names, or `anonymous` if the request
-//! has none; the object is the path, canonical and decoded as it is matched; the action is the method. A client can send any
-//! value in the field: let an authentication plugin set it, or another gateway in front.
+//! has none; the object is the path, canonical and decoded as it is matched; the action is the method.
+//!
+//! With `X-Consumer-Username`, the subject is the authenticated consumer, or `anonymous` where there is none, and never what
+//! the client has sent. The plugin runs before most authentication plugins of its phase (`ldap-auth`, `hmac-auth`,
+//! `basic-auth`, `jwt-auth`, `key-auth`): give it a `_meta.priority` below theirs, such as 2400; otherwise every subject is
+//! `anonymous`. A client can send any value in another field, so that a gateway in front has to set such a field.
 //!
 //! Model and policy are texts in `model` and `policy`, or files on the gateway's machine in `model_path` and `policy_path`,
 //! which are read when the object is compiled, each of at most 4 MiB. With `username` alone, `model` and `policy` of the
@@ -36,13 +41,14 @@
 //!
 //! Each request evaluates the matcher for one line of the policy after the other. A policy of more than 64 lines, or with a
 //! matcher that compiles patterns (`regexMatch`, `keyMatch2` and later, `eval`), is evaluated on a side thread, so that it does not
-//! hold up other requests.
+//! hold up other requests. Of one instance at most 128 requests wait for it; one more is answered with 503.
 //!
 //! A gateway that is built without the cargo feature `casbin` does not have this plugin.
 
 mod policy;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
@@ -102,11 +108,33 @@ fn config_schema() -> Value {
 
 struct AuthzCasbin {
     field: Box<str>,
+    /// The field is that of the authenticated consumer, which a client may have sent before it is authenticated.
+    is_consumer: bool,
     /// None: neither the configuration nor the metadata has one.
     policy: Option<Arc<Policy>>,
     /// Keeps it for other instances with the same texts.
     _shared: Option<Arc<Compiled>>,
+    /// Requests that wait for the side thread.
+    waiting: AtomicUsize,
     pace: Pace,
+}
+
+/// A place among the waiting requests of an instance, so that one slow policy does not take the queue of all.
+struct Place<'a>(&'a AtomicUsize);
+
+impl<'a> Place<'a> {
+    fn take(waiting: &'a AtomicUsize) -> Option<Place<'a>> {
+        // Taken before the comparison, so that it is given back by the drop if there are too many.
+        let before = waiting.fetch_add(1, Ordering::Relaxed);
+        let place = Place(waiting);
+        (before < WAITING_MAX).then_some(place)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 type Compiled = Result<Arc<Policy>, String>;
@@ -153,7 +181,15 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         None => None,
     };
     let pace = Pace::every_ms(LOG_INTERVAL_MS);
-    Ok(Arc::new(AuthzCasbin { field: config.username, policy, _shared: shared, pace }))
+    let is_consumer = config.username.eq_ignore_ascii_case(CONSUMER_FIELD);
+    Ok(Arc::new(AuthzCasbin {
+        field: config.username,
+        is_consumer,
+        policy,
+        _shared: shared,
+        waiting: AtomicUsize::new(0),
+        pace,
+    }))
 }
 
 /// Instances with the same texts, those of the metadata first of all, share what is compiled.
@@ -178,8 +214,12 @@ impl Plugin for AuthzCasbin {
                 Some(reply) => Flow::reply(reply),
             };
         }
+        let Some(place) = Place::take(&self.waiting) else {
+            return Flow::reply(self.without_decision(exchange, "too many requests wait for the policy"));
+        };
         let policy = policy.clone();
         Flow::Wait(Box::pin(async move {
+            let _place = place;
             let decided = side_thread::run(move || policy.allows(&question)).await;
             match self.answer(exchange, decided.unwrap_or_else(|fault| Err(fault.to_owned()))) {
                 None => Decision::Continue,
@@ -192,17 +232,24 @@ impl Plugin for AuthzCasbin {
 impl AuthzCasbin {
     /// The values that are decided on; none if they cannot be told.
     fn question(&self, exchange: &Exchange) -> Option<Question> {
-        let mut subjects = exchange.request.headers.get_all(&self.field);
-        let subject = match (subjects.next(), subjects.next()) {
-            (None, _) => "anonymous",
-            (Some(subject), None) => std::str::from_utf8(subject).ok()?,
-            (Some(_), Some(_)) => return None,
-        };
         Some(Question {
-            subject: subject.to_owned(),
+            subject: self.subject(exchange)?.to_owned(),
             object: std::str::from_utf8(exchange.path()).ok()?.to_owned(),
             action: std::str::from_utf8(exchange.request.method_text()).ok()?.to_owned(),
         })
+    }
+
+    /// The subject; none if the field is there twice or holds no text.
+    fn subject<'e>(&self, exchange: &'e Exchange) -> Option<&'e str> {
+        if self.is_consumer {
+            return Some(exchange.consumer().map_or(ANONYMOUS, |consumer| &*consumer.username));
+        }
+        let mut subjects = exchange.request.headers.get_all(&self.field);
+        match (subjects.next(), subjects.next()) {
+            (None, _) => Some(ANONYMOUS),
+            (Some(subject), None) => std::str::from_utf8(subject).ok(),
+            (Some(_), Some(_)) => None,
+        }
     }
 
     /// The refusal of a request, if it does not pass.
@@ -226,6 +273,12 @@ fn denial() -> Reply {
     Reply::message(403, "Access Denied")
 }
 
+/// The most requests of an instance that wait for the side thread.
+const WAITING_MAX: usize = 128;
+/// The field in which authentication plugins name the consumer to the upstream.
+const CONSUMER_FIELD: &str = "X-Consumer-Username";
+/// The subject of a request without one.
+const ANONYMOUS: &str = "anonymous";
 /// Milliseconds between two lines about requests that are not decided.
 const LOG_INTERVAL_MS: u64 = 1_000;
 

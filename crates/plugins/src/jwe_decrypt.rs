@@ -27,7 +27,8 @@
 //!
 //! Tokens as RFC 7516 wants them authenticate their header; tokens as APISIX documents them do not. Both are accepted.
 //!
-//! A request without a token is answered with 403, or passes with `strict` off. A malformed token, an unknown `kid`, a wrong
+//! A request without a token is answered with 403, or passes with `strict` off, without the field
+//! `forward_header`. A malformed token, an unknown `kid`, a wrong
 //! key, a content that is not valid in a field, and two tokens are answered with 400. The plugin names no consumer: it
 //! protects a route only together with another plugin, or if the upstream knows what to make of the content.
 
@@ -134,7 +135,11 @@ impl Plugin for JweDecrypt {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let content = match places::field(exchange, &self.header) {
             Ok(None) if self.strict => return refuse(403, "missing JWE token in request"),
-            Ok(None) => return Flow::Continue,
+            Ok(None) => {
+                // The upstream takes the field for the content of a token, and the client may have sent it.
+                exchange.request.headers.remove(&self.forward_header);
+                return Flow::Continue;
+            }
             Ok(Some(value)) => decrypt(exchange, value),
             Err(Doubled) => Err("JWE token invalid"),
         };

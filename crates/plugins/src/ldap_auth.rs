@@ -29,7 +29,9 @@
 //! the server accepts them, the request passes as the consumer with that name as its `user_dn`. In the name the characters
 //! `,` `+` `=` `<` `>` `;` `"` `\`, `#` at the beginning and a space at either end are escaped by a backslash (RFC 4514), and
 //! `user_dn` has to be written so: the user `doe,john` is `cn=doe\,john,ou=users,dc=example,dc=org`. An empty password is
-//! refused without asking the server, because LDAP takes a bind without password for an anonymous one that succeeds.
+//! refused without asking the server, because LDAP takes a bind without password for an anonymous one that succeeds. If the
+//! server refuses a name or password with white space, such as a line end, the gateway asks once more without it, because
+//! APISIX leaves white space out.
 //!
 //! **Server.** `ldap_uri` is `HOST`, `HOST:PORT`, or one of these behind `ldap://` or `ldaps://`; the port is 389 without
 //! one, or 636 behind `ldaps://`. `ldaps://` and `use_tls` encrypt the connection with TLS from its beginning; StartTLS is
@@ -157,8 +159,11 @@ fn presented(exchange: &Exchange) -> Result<Credentials, &'static str> {
 
 impl LdapAuth {
     async fn authenticate(&self, exchange: &mut Exchange, credentials: Credentials) -> Decision {
-        let user_dn = distinguished_name(&self.uid, &credentials.user, &self.base_dn);
-        match self.consumer(exchange, &user_dn, &credentials).await {
+        let mut found = self.consumer(exchange, &credentials).await;
+        if let (Ok(None), Some(compact)) = (&found, credentials.compact()) {
+            found = self.consumer(exchange, &compact).await;
+        }
+        match found.ok().flatten() {
             Some(consumer) => {
                 if self.hide_credentials {
                     exchange.remove_request_field("authorization");
@@ -171,21 +176,25 @@ impl LdapAuth {
         }
     }
 
+    /// The consumer of these credentials, if the server accepts them.
+    ///
+    /// # Errors
+    /// The server does not say; the log has the reason.
     async fn consumer(
         &self,
         exchange: &Exchange,
-        user_dn: &str,
         credentials: &Credentials,
-    ) -> Option<Arc<Consumer>> {
+    ) -> Result<Option<Arc<Consumer>>, ()> {
         let worker = exchange.local();
-        match self.directory.bind(worker, user_dn, &credentials.password).await {
-            Ok(true) => exchange.find_consumer(NAME, user_dn),
-            Ok(false) => None,
+        let user_dn = distinguished_name(&self.uid, &credentials.user, &self.base_dn);
+        match self.directory.bind(worker, &user_dn, &credentials.password).await {
+            Ok(true) => Ok(exchange.find_consumer(NAME, &user_dn)),
+            Ok(false) => Ok(None),
             Err(fault) => {
                 if let Some(requests) = self.pace.add(1, worker.now_ms()) {
                     tracing::warn!(fault, requests, "ldap-auth got no decision");
                 }
-                None
+                Err(())
             }
         }
     }

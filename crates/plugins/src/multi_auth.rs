@@ -122,7 +122,7 @@ impl MultiAuth {
         let mut refusal = Reply::message(401, "Authorization Failed");
         for (index, method) in self.methods.iter().enumerate() {
             // An instance that does not apply would let the request pass.
-            if !method.applies(exchange) {
+            if !method.decides(exchange) {
                 continue;
             }
             match method.run(Phase::Rewrite, exchange).await {

@@ -15,6 +15,9 @@
 //! }
 //! ```
 //!
+//! While the reference of a secret cannot be resolved, or gives a session secret of less than 16 bytes, requests to the object
+//! are answered with 503, because the text of a reference is no secret.
+//!
 //! The guide [Login with OpenID Connect](../guide/openid-connect.md) sets it up with Keycloak.
 //!
 //! **Provider.** The document at `discovery` and the keys at its `jwks_uri` are fetched once for all workers and routes; the
@@ -35,8 +38,8 @@
 //! split where it is longer than a cookie may be. It ends after `idling_timeout` (900 s) without a request, after
 //! `rolling_timeout` (3600 s) without being written anew, and after `absolute_timeout` (86400 s). Instances and routes with
 //! the same secret, `client_id` and `discovery` share sessions; a session of another client does not count. The cookie has
-//! `HttpOnly`, `SameSite=Lax`, and `Secure` where the request came over TLS, unless the settings say otherwise.
-//! `session_contents` leaves parts of the login out of the session. The logout removes the cookie but cannot recall a copy of
+//! `HttpOnly`, `SameSite=Lax`, and, where the request came over TLS to the gateway or to a trusted proxy in front, `Secure`,
+//! unless the settings say otherwise. `session_contents` leaves parts of the login out of the session. The logout removes the cookie but cannot recall a copy of
 //! it, because there is no table of sessions; the lifetimes bound such a copy. With `storage` `redis` the cookie holds a random
 //! identifier, the encrypted session is in Redis under `prefix` and a hash of the identifier, and a logout ends every copy.
 //! While Redis does not answer, requests with a session are answered with 500.
@@ -114,13 +117,15 @@ pub(crate) const KIND: PluginKind =
         .checked(check)
         .documented(include_str!("openid_connect.rs"));
 
+/// The shortest `session.secret`; the schema has seen a reference in its place.
+const SECRET_BYTES_MIN: usize = 16;
 /// Milliseconds between two lines about faults.
 const LOG_INTERVAL_MS: u64 = 1_000;
 
 /// The compiled plugin.
 struct OpenidConnect {
     provider: Arc<Provider>,
-    client: Client,
+    client: Arc<Client>,
     /// None with `bearer_only`, which looks at no session.
     sessions: Option<Sessions>,
     stores: Stores,
@@ -141,6 +146,9 @@ struct OpenidConnect {
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: Config = config::parse(config)?;
+    if config.session.as_ref().is_some_and(|session| session.secret.len() < SECRET_BYTES_MIN) {
+        return Err("session.secret: what its reference names is shorter than 16 bytes".to_owned());
+    }
     let tls = OutboundTls::verifying(config.ssl_verify);
     let endpoint = |url: Option<&str>| {
         let open = |url| {
@@ -157,7 +165,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     });
     Ok(Arc::new(OpenidConnect {
         provider: Provider::keep(build, &config.discovery, config.ssl_verify)?,
-        client: Client::new(&config)?,
+        client: Arc::new(Client::new(&config)?),
         sessions: sessions.map(open).transpose()?,
         stores: Stores::of(&config),
         redirect_path: config.redirect_uri.as_deref().map(path_of),

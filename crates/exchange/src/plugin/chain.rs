@@ -34,21 +34,37 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Whether the instance runs for this exchange.
+    /// Whether the instance runs for this exchange: as [`Instance::decides`] has said, or as its filter says now.
+    #[inline]
     pub fn applies(&self, exchange: &Exchange) -> bool {
-        self.filter.as_ref().is_none_or(|filter| {
-            filter.verdict(exchange).unwrap_or_else(|reason| {
-                // A plugin may be a protection: it is left out only if its filter is certainly false.
-                exchange.search_gave_up(reason);
-                true
-            })
+        let Some(filter) = &self.filter else { return true };
+        exchange.states.verdict(self.number).unwrap_or_else(|| Instance::verdict(filter, exchange))
+    }
+
+    /// Whether the instance runs in a phase that may end the request. The verdict holds for the rest of the request,
+    /// because the instance itself may change what its filter reads, such as a credential that it hides.
+    #[inline]
+    pub fn decides(&self, exchange: &Exchange) -> bool {
+        let Some(filter) = &self.filter else { return true };
+        exchange.states.verdict(self.number).unwrap_or_else(|| {
+            let verdict = Instance::verdict(filter, exchange);
+            exchange.states.keep_verdict(self.number, verdict);
+            verdict
+        })
+    }
+
+    fn verdict(filter: &Expression, exchange: &Exchange) -> bool {
+        filter.verdict(exchange).unwrap_or_else(|reason| {
+            // A plugin may be a protection: it is left out only if its filter is certainly false.
+            exchange.search_gave_up(reason);
+            true
         })
     }
 
     /// Runs a phase of the request on behalf of a plugin that was built with this one: its filter and its own state hold.
     /// Phases without a decision always continue.
     pub async fn run(&self, phase: Phase, exchange: &mut Exchange) -> Decision {
-        if !self.phases.contains(&phase) || !self.applies(exchange) {
+        if !self.phases.contains(&phase) || !self.decides(exchange) {
             return Decision::Continue;
         }
         let outer = exchange.instance.replace(self.number);
@@ -199,5 +215,51 @@ impl Chain {
     /// Whether such an instance takes part in the rewrite phase.
     pub fn reads_body_in_rewrite(&self) -> bool {
         self.reads_body_in_rewrite
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plugin::Flow;
+    use crate::testing::{Scene, decide};
+
+    struct Refuses;
+
+    impl Plugin for Refuses {
+        fn access<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {
+            Flow::reply(Reply::status(403))
+        }
+    }
+
+    #[test]
+    fn verdict_of_a_filter_holds_for_the_request() {
+        let instance = Instance {
+            name: "refuses",
+            priority: 1,
+            phases: &[Phase::Rewrite, Phase::Access, Phase::Log],
+            prefer_route: false,
+            number: 7,
+            filter: Some(Expression::compile(&json!([["http_a", "==", "1"]])).unwrap()),
+            error_response: None,
+            reads_body: false,
+            plugin: Arc::new(Refuses),
+        };
+        let mut scene = Scene::new();
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\nA: 1\r\n\r\n");
+        let run = |exchange: &mut Exchange, phase| {
+            let flow = Flow::Wait(Box::pin(instance.run(phase, exchange)));
+            decide(flow).map(|reply| reply.status)
+        };
+        assert_eq!(run(&mut exchange, Phase::Rewrite), None);
+        exchange.request.headers.remove("a");
+        assert_eq!(run(&mut exchange, Phase::Access), Some(403));
+        assert!(instance.applies(&exchange));
+        exchange.states.clear();
+        assert_eq!(run(&mut exchange, Phase::Access), None);
+        exchange.request.headers.set("a", b"1").unwrap();
+        assert!(!instance.applies(&exchange));
     }
 }

@@ -3,6 +3,7 @@
 
 use parking_lot::Mutex;
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -12,6 +13,8 @@ use stdx::pooled::PooledBox;
 #[derive(Default)]
 pub struct RequestStates {
     entries: Vec<(u32, PooledBox<dyn Any>)>,
+    /// The verdicts of filters, by instance.
+    verdicts: RefCell<Vec<(u32, bool)>>,
 }
 
 impl RequestStates {
@@ -34,9 +37,20 @@ impl RequestStates {
             .find_map(|(_, state)| state.downcast_ref::<T>())
     }
 
+    /// The verdict of the filter of `instance` in this request, if it was kept.
+    pub fn verdict(&self, instance: u32) -> Option<bool> {
+        self.verdicts.borrow().iter().find(|(owner, _)| *owner == instance).map(|(_, verdict)| *verdict)
+    }
+
+    /// Keeps the verdict of the filter of `instance`.
+    pub fn keep_verdict(&self, instance: u32, verdict: bool) {
+        self.verdicts.borrow_mut().push((instance, verdict));
+    }
+
     /// Forgets everything, keeping the room.
     pub fn clear(&mut self) {
         self.entries.clear();
+        self.verdicts.get_mut().clear();
     }
 }
 

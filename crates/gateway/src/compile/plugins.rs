@@ -166,7 +166,12 @@ impl<'c> Parts<'c> {
         let kind: &'static PluginKind =
             self.kinds.get(name).copied().ok_or_else(|| format!("unknown plugin [{name}]"))?;
         let owner = owner.to_owned();
-        let config = reference::resolve(config, self.secrets).config;
+        let resolved = reference::resolve(config, self.secrets);
+        if resolved.incomplete {
+            let faults = reference::require_secrets(&(kind.schema)(), &resolved.config);
+            faults.map_err(|reason| format!("plugin {name}: {reason}"))?;
+        }
+        let config = resolved.config;
         let metadata = metadata(self.snapshot, name)
             .map(|written| reference::resolve(written, self.secrets).config.into_owned());
         let filter = meta.filter.map(Expression::compile).transpose();

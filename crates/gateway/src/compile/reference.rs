@@ -48,6 +48,22 @@ pub(super) fn resolve<'a>(config: &'a Value, values: &dyn SecretValues) -> Resol
     Resolved { config: Cow::Owned(resolved), version, incomplete }
 }
 
+/// Refuses a configuration with an unresolved reference in a field that `schema` names as a secret: the text of a reference
+/// is no secret, so that a client could compute what is signed or encrypted with it.
+///
+/// # Errors
+/// The field, in a sentence.
+pub(super) fn require_secrets(schema: &Value, config: &Value) -> Result<(), String> {
+    let fields = schema.get("encrypt_fields").and_then(Value::as_array);
+    for field in fields.into_iter().flatten().filter_map(Value::as_str) {
+        let found = field.split('.').try_fold(config, |value, name| value.get(name));
+        if found.is_some_and(has_reference) {
+            return Err(format!("{field}: its reference cannot be resolved"));
+        }
+    }
+    Ok(())
+}
+
 fn has_reference(value: &Value) -> bool {
     match value {
         Value::String(text) => is_reference(text),
@@ -95,6 +111,25 @@ mod tests {
         check(json!(["$secret://vault/1/a/KEY"]), json!(["secret"]), false);
         check(json!(["$secret://vault"]), json!(["$secret://vault"]), true);
         check(json!({"$env://KEY": "$"}), json!({"$env://KEY": "$"}), false);
+    }
+
+    #[test]
+    fn unresolved_secret_is_refused() {
+        let schema = json!({"encrypt_fields": ["key", "session.secret"]});
+        let check = |config: Value, expected: Result<(), &str>| {
+            let resolved = resolve(&config, &One("secret"));
+            assert_eq!(
+                require_secrets(&schema, &resolved.config),
+                expected.map_err(str::to_owned),
+                "{config}"
+            );
+        };
+        check(json!({"key": "$env://KEY", "other": "$env://GONE"}), Ok(()));
+        check(json!({"session": "$env://GONE"}), Ok(()));
+        check(json!({"key": "$ENV://GONE"}), Err("key: its reference cannot be resolved"));
+        let session = json!({"session": {"secret": "$secret://vault/1/a/GONE"}});
+        check(session, Err("session.secret: its reference cannot be resolved"));
+        assert_eq!(require_secrets(&json!({}), &json!({"key": "$env://GONE"})), Ok(()));
     }
 
     #[test]

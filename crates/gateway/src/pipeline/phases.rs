@@ -363,7 +363,7 @@ async fn one<S: DownstreamStream>(
         if chains.gives_way(chain, instance)
             || exchange.skips(instance.name)
             || !concerns(instance)
-            || !instance.applies(exchange)
+            || !instance.decides(exchange)
         {
             continue;
         }

@@ -12,9 +12,18 @@ use casbin::{CoreApi, DefaultModel, Enforcer, Model, StringAdapter};
 const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Lines of a policy that are evaluated on the worker: one takes a few microseconds.
 const QUICK_LINES_MAX: usize = 64;
-/// Functions of matchers that compile a pattern for each line.
-const SLOW_FUNCTIONS: [&str; 8] =
-    ["regexMatch", "keyMatch2", "keyMatch3", "keyMatch4", "keyMatch5", "keyGet2", "keyGet3", "globMatch"];
+/// Functions of matchers that compile a pattern or, with `eval`, an expression for each line.
+const SLOW_FUNCTIONS: [&str; 9] = [
+    "regexMatch",
+    "keyMatch2",
+    "keyMatch3",
+    "keyMatch4",
+    "keyMatch5",
+    "keyGet2",
+    "keyGet3",
+    "globMatch",
+    "eval(",
+];
 /// The effects that Casbin knows, as it writes them.
 const EFFECTS: [&str; 4] = [
     "some(where (p_eft == allow))",

@@ -91,6 +91,23 @@ fn policy_decides_by_field_path_and_method() {
 }
 
 #[test]
+fn subject_is_the_consumer_and_no_client_field() {
+    let mut scene = Scene::new();
+    for username in ["X-Consumer-Username", "x-consumer-username"] {
+        let policy = "p, jack, /jacks, GET\np, admin, *, *\np, anonymous, /open, GET";
+        let plugin = scene.build(&KIND, &json!({"model": MODEL, "policy": policy, "username": username}));
+        let forged = "X-Consumer-Username: admin\r\n";
+        assert_eq!(status(&plugin, &mut scene, "GET", "/jacks", forged), 200, "{username}");
+        assert_eq!(status(&plugin, &mut scene, "GET", "/admins", forged), 403, "{username}");
+        let mut passes = |path: &str| {
+            let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\n{forged}\r\n");
+            decide(plugin.rewrite(&mut scene.exchange(head.as_bytes()))).is_none()
+        };
+        assert!(passes("/open") && !passes("/admins"), "{username}");
+    }
+}
+
+#[test]
 fn deny_rules_count_by_the_effect() {
     let mut scene = Scene::new();
     let matcher = "r.sub == p.sub && keyMatch(r.obj, p.obj) && r.act == p.act";
@@ -169,4 +186,13 @@ fn slow_policy_is_evaluated_on_the_side_thread() {
     let many: Vec<String> = (0..65).map(|index| format!("p, jack, /{index}, GET")).collect();
     assert!(!Policy::compile(MODEL, &many.join("\n")).unwrap().is_quick());
     assert!(Policy::compile(MODEL, &many[1..].join("\n")).unwrap().is_quick());
+}
+
+#[test]
+fn waiting_requests_are_bounded() {
+    let waiting = AtomicUsize::new(0);
+    let mut places: Vec<Place<'_>> = (0..WAITING_MAX).map_while(|_| Place::take(&waiting)).collect();
+    assert!(places.len() == WAITING_MAX && Place::take(&waiting).is_none());
+    places.pop();
+    assert!(Place::take(&waiting).is_some());
 }

@@ -20,6 +20,8 @@ use crate::shared::fetched::Fetched;
 
 /// The longest call, below the time that a plugin may wait in a phase.
 const TIMEOUT_MS_MAX: u64 = 20_000;
+/// The least age of a token that is fetched anew because Keycloak has refused it.
+const TOKEN_MIN_AGE_MS: u64 = 5_000;
 /// The most resources of one path that permissions are asked for.
 const RESOURCES_MAX: usize = 128;
 
@@ -119,11 +121,12 @@ impl Server {
         let token = self.client_token(local).await?;
         let mut answer = self.ask_resources(local, path, &token).await?;
         if answer.status == 401 {
-            // Keycloak has forgotten the token, such as after a restart.
-            let fetch = self.fetch_token(local);
-            let renewed =
-                self.found.token.renew(&token, 0, fetch).await.map_err(|reason| reason.to_string())?;
-            answer = self.ask_resources(local, path, renewed.as_ref().unwrap_or(&token)).await?;
+            // Keycloak has forgotten the token, such as after a restart. A client without the permission is answered 401 with
+            // each new token too, so that not every request may fetch one.
+            let renewed = self.found.token.renew(&token, TOKEN_MIN_AGE_MS, self.fetch_token(local)).await;
+            if let Some(renewed) = renewed.map_err(|reason| reason.to_string())? {
+                answer = self.ask_resources(local, path, &renewed).await?;
+            }
         }
         if answer.status != 200 {
             return Err(format!("the resource registration endpoint answered with status {}", answer.status));

@@ -87,6 +87,8 @@ fn other_requests_are_refused() {
     };
     refused(json!({}), "", 403, "missing JWE token in request");
     assert_eq!(ask(json!({"strict": false}), ""), Ok(None));
+    let open = json!({"strict": false, "forward_header": "X-Content"});
+    assert_eq!(ask(open, "X-Content: forged\r\n"), Ok(None), "no token stands for the content");
     let check = |token: &str, message: &str| {
         refused(json!({}), &format!("Authorization: {token}\r\n"), 400, message);
     };

@@ -21,7 +21,23 @@ impl Credentials {
         let colon = decoded.iter().position(|byte| *byte == b':')?;
         let user = std::str::from_utf8(&decoded[..colon]).ok()?.to_owned();
         let password = decoded[colon + 1..].to_vec();
-        (!user.is_empty() && !password.is_empty()).then_some(Credentials { user, password })
+        Credentials { user, password }.complete()
+    }
+
+    /// The same without white space, as APISIX reads them: clients send a line end by mistake, such as with `echo`. None if
+    /// there is no white space, or nothing else.
+    pub(super) fn compact(&self) -> Option<Credentials> {
+        // The set of `%s` in Lua's patterns.
+        let is_space = |byte: u8| byte.is_ascii_whitespace() || byte == 0x0b;
+        let user: String =
+            self.user.chars().filter(|letter| !u8::try_from(*letter).is_ok_and(is_space)).collect();
+        let password: Vec<u8> = self.password.iter().copied().filter(|byte| !is_space(*byte)).collect();
+        let is_shorter = user.len() < self.user.len() || password.len() < self.password.len();
+        Credentials { user, password }.complete().filter(|_| is_shorter)
+    }
+
+    fn complete(self) -> Option<Credentials> {
+        (!self.user.is_empty() && !self.password.is_empty()).then_some(self)
     }
 }
 
@@ -71,6 +87,24 @@ mod tests {
             check(&format!("Basic {}", encode(bad)), None);
         }
         assert!(Credentials::read(format!("Basic {}", BASE64.encode(b"\xff:a")).as_bytes()).is_none());
+    }
+
+    #[test]
+    fn white_space_is_left_out_of_compact_credentials() {
+        let check = |user: &str, password: &str, expected: Option<(&str, &str)>| {
+            let read = Credentials { user: user.to_owned(), password: password.into() };
+            let got = read.compact().map(|read| (read.user, String::from_utf8(read.password).unwrap()));
+            assert_eq!(
+                got,
+                expected.map(|(user, password)| (user.to_owned(), password.to_owned())),
+                "{user}"
+            );
+        };
+        check("foo", "bar", None);
+        check("foo", "bar\r\n", Some(("foo", "bar")));
+        check(" f o\x0bo", "b\tar", Some(("foo", "bar")));
+        check("fä o", "b", Some(("fäo", "b")));
+        check("foo", " \n", None);
     }
 
     #[test]

@@ -50,15 +50,9 @@ impl OpenidConnect {
         if !target.starts_with('/') {
             return target;
         }
-        let headers = &exchange.request.headers;
-        let named = |id: FieldId| {
-            let value = str::from_utf8(headers.get_known(id)?).ok()?;
-            Some(value.split(',').next().unwrap_or_default().trim().to_owned())
-        };
-        let scheme =
-            named(FieldId::XForwardedProto).unwrap_or_else(|| exchange.connection.scheme.as_str().to_owned());
+        let scheme = scheme(exchange);
         let authority = || String::from_utf8_lossy(exchange.request.authority()).into_owned();
-        let host = named(FieldId::XForwardedHost).unwrap_or_else(authority);
+        let host = named(exchange, FieldId::XForwardedHost).map_or_else(authority, str::to_owned);
         format!("{scheme}://{host}{target}")
     }
 
@@ -162,6 +156,17 @@ fn original(exchange: &Exchange) -> String {
     }
     let target = location(&target);
     format!("/{}", target.trim_start_matches(['/', '\\']))
+}
+
+/// The scheme of the client, or that which a trusted proxy names.
+pub(super) fn scheme(exchange: &Exchange) -> &str {
+    named(exchange, FieldId::XForwardedProto).unwrap_or_else(|| exchange.connection.scheme.as_str())
+}
+
+/// The first value of a field that a trusted proxy has set.
+fn named(exchange: &Exchange, id: FieldId) -> Option<&str> {
+    let value = str::from_utf8(exchange.request.headers.get_known(id)?).ok()?;
+    Some(value.split(',').next().unwrap_or_default().trim())
 }
 
 pub(super) fn redirect(url: &str) -> Reply {

@@ -1,6 +1,8 @@
 //! A request of a browser: its session is opened, its tokens are renewed in time, and what the login says goes to the
 //! upstream; without a session, `unauth_action` decides.
 
+use std::rc::Rc;
+
 use exchange::Exchange;
 use exchange::local::Local;
 use exchange::plugin::{Decision, Reply};
@@ -21,11 +23,6 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// The reason alone.
-    pub(super) fn into_reason(self) -> String {
-        self.reason
-    }
-
     /// The same fault with another answer.
     pub(super) fn with_reply(self, reply: Reply) -> Fault {
         Fault { reply, ..self }
@@ -73,7 +70,7 @@ impl OpenidConnect {
     async fn with_login(
         &self,
         exchange: &mut Exchange,
-        local: &Local,
+        local: &Rc<Local>,
         sessions: &Sessions,
         session: Option<Session>,
     ) -> Decision {
@@ -85,6 +82,7 @@ impl OpenidConnect {
             && self.stores.access_token
             && login.expires_s <= now_s(local)
         {
+            let had_refresh_token = login.refresh_token.is_some();
             match self.renew(local, login).await {
                 Ok(()) => changed = true,
                 Err(fault) => {
@@ -92,13 +90,16 @@ impl OpenidConnect {
                     // Without renewal an expired token is no reason for a new login; the upstream does not receive it.
                     is_valid = !self.config.renew_access_token_on_expiry;
                     login.access_token = None;
+                    changed = had_refresh_token && login.refresh_token.is_none();
                 }
             }
         }
         if !is_valid || self.config.force_reauthorize {
-            return self.without_login(exchange, local, session).await;
+            return self.without_login(exchange, local, session, changed).await;
         }
-        let Some(mut session) = session else { return self.without_login(exchange, local, None).await };
+        let Some(mut session) = session else {
+            return self.without_login(exchange, local, None, false).await;
+        };
         let login = session.login.clone().unwrap_or_default();
         if let Some(interval_s) = self.config.refresh_session_interval
             && login.authenticated_s.saturating_add(interval_s) < now_s(local)
@@ -120,15 +121,29 @@ impl OpenidConnect {
         Decision::Continue
     }
 
+    /// Decides about a request without a valid login; its session is written if it has changed.
     async fn without_login(
         &self,
         exchange: &mut Exchange,
         local: &Local,
         session: Option<Session>,
+        has_changed: bool,
     ) -> Decision {
+        let mut changed = session.clone().filter(|_| has_changed);
         match self.config.unauth_action {
-            UnauthAction::Pass => Decision::Continue,
-            UnauthAction::Deny => Decision::Reply(Box::new(Reply::status(401))),
+            UnauthAction::Pass => {
+                if let (Some(sessions), Some(session)) = (&self.sessions, &mut changed) {
+                    self.write_later(exchange, sessions, session).await;
+                }
+                Decision::Continue
+            }
+            UnauthAction::Deny => {
+                let denied = match &mut changed {
+                    Some(session) => self.with_session(exchange, Reply::status(401), session).await,
+                    None => Ok(Reply::status(401)),
+                };
+                self.answer(local, denied)
+            }
             UnauthAction::Auth => {
                 let begun = self.begin(exchange, session, None).await;
                 self.answer(local, begun)
@@ -195,17 +210,23 @@ impl OpenidConnect {
     ) -> Result<Reply, Fault> {
         let sessions = self.sessions.as_ref().ok_or("there is no session configured")?;
         sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
-        for line in sessions.write(exchange, session).await? {
+        let mut lines = sessions.write(exchange, session).await?;
+        if lines.is_none() {
+            // The session has ended; a login under way goes on in a new one.
+            (session.id, session.login) = (None, None);
+            lines = sessions.write(exchange, session).await?;
+        }
+        for line in lines.into_iter().flatten() {
             reply = reply.with_header("Set-Cookie", line);
         }
         Ok(reply)
     }
 
-    /// Writes the session to the browser with the response of the upstream.
+    /// Writes the session to the browser with the response of the upstream. One that a logout has ended meanwhile is left.
     async fn write_later(&self, exchange: &mut Exchange, sessions: &Sessions, session: &mut Session) {
         sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
         let written = sessions.write(exchange, session).await.and_then(|lines| {
-            let mut lines = lines.into_iter();
+            let mut lines = lines.into_iter().flatten();
             lines.try_for_each(|line| {
                 exchange.add_response_field("Set-Cookie", &line).map_err(|error| error.to_string())
             })

@@ -139,13 +139,13 @@ impl Client {
             "private_key_jwt" => &self.private_key,
             "client_secret_jwt" => &self.secret_key,
             "client_secret_post" => {
-                form.push(("client_id".into(), self.id.clone()));
+                self.name_itself(form);
                 form.extend(self.secret.clone().map(|secret| ("client_secret".into(), secret)));
                 return Ok(None);
             }
             _ => {
                 if self.basic.is_none() {
-                    form.push(("client_id".into(), self.id.clone()));
+                    self.name_itself(form);
                 }
                 return Ok(self.basic.as_deref());
             }
@@ -155,12 +155,57 @@ impl Client {
         let (now_s, _) = local.wall_at(local.clock_ns());
         let assertion =
             key.assertion(self.key_id.as_deref(), &self.id, audience, now_s, self.assertion_lifetime_s);
-        form.push(("client_id".into(), self.id.clone()));
+        self.name_itself(form);
         form.push(("client_assertion_type".into(), ASSERTION_TYPE.to_owned()));
         form.push(("client_assertion".into(), assertion.ok_or("the client assertion cannot be signed")?));
         Ok(None)
+    }
+
+    /// Adds the client's identifier, unless the form has it as a parameter of a pushed authorization request: a parameter
+    /// must not be there twice (RFC 6749 section 3.2).
+    fn name_itself(&self, form: &mut Form) {
+        if !form.iter().any(|(name, _)| name == "client_id") {
+            form.push(("client_id".into(), self.id.clone()));
+        }
     }
 }
 
 /// The type of assertions that are JSON Web Tokens (RFC 7523 section 2.2).
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+#[cfg(test)]
+mod tests {
+    use exchange::testing::Scene;
+    use serde_json::json;
+
+    use super::*;
+    use crate::shared::config;
+
+    #[test]
+    fn form_names_the_client_once() {
+        let mut scene = Scene::new();
+        let exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let check = |secret: Option<&str>, method: &str| {
+            let config: Config = config::parse(&json!({
+                "client_id": "gw", "client_secret": secret, "discovery": "https://op",
+                "token_endpoint_auth_method": method,
+            }))
+            .unwrap();
+            let client = Client::new(&config).unwrap();
+            for own in [vec![], vec![("client_id".into(), "gw".to_owned())]] {
+                let mut form: Form = own.clone();
+                let authorization =
+                    client.authenticate(exchange.local(), "https://op/par", method, &mut form).unwrap();
+                let named = form.iter().filter(|(name, _)| name == "client_id").count();
+                let expected = usize::from(authorization.is_none() || !own.is_empty());
+                assert_eq!(named, expected, "{method} {form:?}");
+            }
+        };
+        let secret = Some("a-secret-of-more-than-thirty-two-bytes");
+        check(secret, "client_secret_basic");
+        check(secret, "client_secret_post");
+        check(secret, "client_secret_jwt");
+        check(None, "client_secret_basic");
+        check(None, "client_secret_post");
+    }
+}

@@ -7,9 +7,9 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use aws_lc_rs::rand;
 use data_encoding::BASE64URL_NOPAD;
 use exchange::Exchange;
-use exchange::exchange::Scheme;
 use message::Headers;
 
+use super::authorization::scheme;
 use super::session::{Lifetimes, Session};
 use super::settings::{SessionSettings, objects::SameSite};
 
@@ -26,7 +26,7 @@ const LABEL: &[u8] = b"openid-connect session 1";
 pub(super) struct Jar {
     name: Box<str>,
     attributes: Box<str>,
-    /// None: where the request came over TLS.
+    /// None: where the request came over TLS, to this gateway or to a trusted proxy in front.
     secure: Option<bool>,
     secret: Prk,
     /// Authenticated with each cookie: the client of the provider.
@@ -119,7 +119,7 @@ impl Jar {
     }
 
     fn line(&self, exchange: &Exchange, index: usize, value: &str, more: &str) -> String {
-        let over_tls = exchange.connection.scheme == Scheme::Https;
+        let over_tls = scheme(exchange).eq_ignore_ascii_case("https");
         let secure = if self.secure.unwrap_or(over_tls) { "; Secure" } else { "" };
         format!("{}={value}{}{secure}{more}", self.cookie_name(index), self.attributes)
     }

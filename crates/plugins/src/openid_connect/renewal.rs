@@ -1,21 +1,28 @@
 //! Renewal of access tokens with refresh tokens (RFC 6749 section 6). A browser sends several requests at once when a token
 //! has expired: one of them asks the provider, and the others, which still bring the old refresh token, receive the same
-//! answer, because many providers accept a refresh token once only.
+//! answer, because many providers accept a refresh token once only. The call runs apart from the requests, so that its answer is
+//! not lost if the client of the request leaves.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use exchange::local::Local;
 use exchange::plugin::Build;
+use exchange::plugin::outbound::OutboundResponse;
+use net::env;
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::OpenidConnect;
 use super::authorization::now_s;
 use super::browser::Fault;
-use super::client::Form;
+use super::client::{Client, Form};
+use super::provider::Discovery;
 use super::session::Login;
+use crate::shared::api_call;
 use crate::shared::fetched::Fetched;
 
 /// Milliseconds that an answer is kept for further requests with the old refresh token.
@@ -56,30 +63,23 @@ impl Renewals {
 }
 
 impl OpenidConnect {
-    /// Renews the access token of a login.
+    /// Renews the access token of a login. A refresh token that the provider refuses is removed from the login, so that it is not
+    /// sent again.
     ///
     /// # Errors
     /// It is not renewed; the login has no valid access token then.
-    pub(super) async fn renew(&self, local: &Local, login: &mut Login) -> Result<(), Fault> {
+    pub(super) async fn renew(&self, local: &Rc<Local>, login: &mut Login) -> Result<(), Fault> {
         if !self.config.renew_access_token_on_expiry {
             return Err(Fault::from("token expired"));
         }
         let refresh_token = login.refresh_token.clone();
         let refresh_token = refresh_token.ok_or("token expired and no refresh token available")?;
         let discovery = self.provider.discovery(local, &self.client.limits).await?;
-        let asked_s = now_s(local);
-        let answer = self.renewals.of(&self.client.id, &refresh_token, local.now_ms());
-        let fetch = async {
-            let form: Form = vec![
-                ("grant_type".into(), "refresh_token".to_owned()),
-                ("refresh_token".into(), refresh_token),
-                ("scope".into(), self.config.scope.clone()),
-            ];
-            let tokens = self.tokens(local, &discovery, form).await.map_err(Fault::into_reason)?;
-            // When the answer came counts, not when it is used by another request.
-            Ok(serde_json::json!({ "tokens": tokens, "asked_s": asked_s }))
-        };
-        let answer = answer.get(ANSWER_KEPT_MS, fetch).await.map_err(|reason| reason.to_string())?;
+        let answer = self.answer_for(local, &discovery, refresh_token).await?;
+        if answer["is_refused"] == true {
+            login.refresh_token = None;
+            return Err(Fault::from("token expired and the provider refuses the refresh token"));
+        }
         let (tokens, asked_s) = (&answer["tokens"], answer["asked_s"].as_u64().unwrap_or_default());
         if !tokens["access_token"].is_string() {
             return Err(Fault::from("the answer of the token endpoint has no access_token"));
@@ -97,11 +97,67 @@ impl OpenidConnect {
         self.store_tokens(login, tokens, claims, asked_s);
         Ok(())
     }
+
+    /// The answer for a refresh token, from a task of its own, which the limits of the call bound: the provider uses the token
+    /// up, so that a request which ends meanwhile must not end the call.
+    async fn answer_for(
+        &self,
+        local: &Rc<Local>,
+        discovery: &Arc<Discovery>,
+        token: String,
+    ) -> Result<Arc<Value>, Fault> {
+        let answer = self.renewals.of(&self.client.id, &token, local.now_ms());
+        let (client, local, discovery) = (self.client.clone(), local.clone(), discovery.clone());
+        let form: Form = vec![
+            ("grant_type".into(), "refresh_token".to_owned()),
+            ("refresh_token".into(), token),
+            ("scope".into(), self.config.scope.clone()),
+        ];
+        let (sender, receiver) = oneshot::channel();
+        env::spawn(async move {
+            let fetched = answer.get(ANSWER_KEPT_MS, fetch(&client, &local, &discovery, form)).await;
+            // Fails if the request has ended; the table keeps the answer for the next one.
+            let _ = sender.send(fetched);
+        });
+        let fetched = receiver.await.map_err(|_| "the renewal was broken off")?;
+        Ok(fetched.map_err(|reason| reason.to_string())?)
+    }
+}
+
+/// Asks the token endpoint; gives its answer with the time of the call, because an answer may be used by a later request.
+async fn fetch(client: &Client, local: &Local, discovery: &Discovery, form: Form) -> Result<Value, String> {
+    let endpoint = discovery.token.as_ref().ok_or("no endpoint URI for token")?;
+    let asked_s = now_s(local);
+    let answer = client.post(local, endpoint, client.token_method(discovery), form, &[]).await?;
+    if is_refusal(&answer) {
+        return Ok(json!({ "is_refused": true }));
+    }
+    let tokens = api_call::json(&answer, &endpoint.destination)?;
+    Ok(json!({ "tokens": tokens, "asked_s": asked_s }))
+}
+
+/// Whether the provider says that the refresh token is not valid any more (RFC 6749 section 5.2). Other errors are of the
+/// client or of the provider, and may pass.
+fn is_refusal(answer: &OutboundResponse) -> bool {
+    let body = || serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+    answer.status == 400 && body()["error"] == "invalid_grant"
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_invalid_grant_is_a_refusal() {
+        let check = |status: u16, body: &str, expected: bool| {
+            let answer = OutboundResponse { status, headers: message::Headers::new(), body: body.into() };
+            assert_eq!(is_refusal(&answer), expected, "{status} {body}");
+        };
+        check(400, r#"{"error": "invalid_grant", "error_description": "Token is not active"}"#, true);
+        check(400, r#"{"error": "invalid_client"}"#, false);
+        check(503, r#"{"error": "invalid_grant"}"#, false);
+        check(400, "<html>", false);
+    }
 
     #[test]
     fn answers_are_shared_by_token_and_limited() {

@@ -69,12 +69,17 @@ impl Sessions {
         Ok(held.map(|session| Session { id: Some(id), ..session }))
     }
 
-    /// Keeps a session; the values of `Set-Cookie` for its browser.
+    /// Keeps a session; the values of `Set-Cookie` for its browser. None: the session has ended since it was opened, by a
+    /// logout that ran at the same time, and is not kept.
     ///
     /// # Errors
     /// Redis does not answer, or the session is too long for cookies, a sentence for the log.
-    pub(super) async fn write(&self, exchange: &Exchange, session: &Session) -> Result<Vec<String>, String> {
-        let Some(store) = &self.store else { return self.jar.write(exchange, session) };
+    pub(super) async fn write(
+        &self,
+        exchange: &Exchange,
+        session: &Session,
+    ) -> Result<Option<Vec<String>>, String> {
+        let Some(store) = &self.store else { return self.jar.write(exchange, session).map(Some) };
         let id = match session.id {
             Some(id) => id,
             None => {
@@ -86,9 +91,12 @@ impl Sessions {
         let text = self.jar.encrypt(session).ok_or("the session cannot be encrypted")?;
         let kept_s = self.jar.lifetimes.kept_seconds(session).unwrap_or(KEPT_SECONDS_MAX).to_string();
         let key = store.key(&id);
-        let command: [&[u8]; 5] = [b"SET", &key, text.as_bytes(), b"EX", kept_s.as_bytes()];
-        match store.command(exchange.local(), &key, &command).await? {
-            Value::Bytes(_) => self.jar.lines(exchange, &BASE64URL_NOPAD.encode(&id)),
+        // With XX an ended session is not made again.
+        let command: [&[u8]; 6] = [b"SET", &key, text.as_bytes(), b"EX", kept_s.as_bytes(), b"XX"];
+        let words = if session.id.is_some() { &command[..] } else { &command[..5] };
+        match store.command(exchange.local(), &key, words).await? {
+            Value::Bytes(_) => self.jar.lines(exchange, &BASE64URL_NOPAD.encode(&id)).map(Some),
+            Value::Nil => Ok(None),
             _ => Err(RedisError::UNEXPECTED.to_string()),
         }
     }

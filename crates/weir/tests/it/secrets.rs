@@ -184,6 +184,37 @@ fn a_start_waits_for_the_vault_and_goes_on_without_it() {
 }
 
 #[test]
+fn unresolved_secret_closes_its_route() {
+    let (vault, origin) = (Vault::start(), Origin::answering("ok"));
+    let nodes = json!({origin.address().to_string(): 1});
+    let weir = builder("60000")
+        .environment("SET_SECRET", "a-secret-of-the-environment")
+        .environment("SHORT_SECRET", "short")
+        .start();
+    let session = |secret: &str| {
+        json!({"openid-connect": {
+            "client_id": "gw", "client_secret": "s", "discovery": "http://127.0.0.1:1/d", "unauth_action": "pass",
+            "session": {"secret": secret},
+        }})
+    };
+    let check = |plugins: Value, status: u16| {
+        weir.put("routes/1", json!({"uri": "/*", "plugins": plugins, "upstream": {"nodes": nodes}}));
+        assert_eq!(weir.client().get("/").status, status, "{plugins}");
+    };
+    check(json!({"csrf": {"key": "$env://SET_SECRET"}}), 200);
+    check(json!({"csrf": {"key": "$env://UNSET_SECRET"}}), 503);
+    check(session("$env://SET_SECRET"), 200);
+    check(session("$env://UNSET_SECRET"), 503);
+    check(session("$ENV://SHORT_SECRET"), 503);
+    // The route opens when its secret is there.
+    vault.answers(|_| Reply::status(404, r#"{"errors":[]}"#));
+    weir.put("secrets/vault/1", vault.manager("kv/apisix"));
+    check(json!({"csrf": {"key": REFERENCE}}), 503);
+    vault.holds(PATH, json!({"key": "a-secret-of-the-vault"}));
+    wait_until("the route is open", || weir.client().get("/").status == 200);
+}
+
+#[test]
 fn vault_outage_keeps_last_key_then_none() {
     let (vault, origin) = (Vault::start(), Origin::answering("ok"));
     vault.holds(PATH, json!({"key": "first-key"}));

@@ -132,3 +132,22 @@ fn attributes_follow_the_settings() {
     );
     check(json!({"cookie_http_only": false, "cookie_same_site": "Default"}), "Path=/");
 }
+
+#[test]
+fn cookie_is_secure_behind_a_tls_proxy() {
+    let jar = jar(json!({}));
+    let mut scene = Scene::new();
+    let mut check = |proto: Option<&str>, expected: bool| {
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        if let Some(proto) = proto {
+            // After the fields of peers that are not trusted are removed.
+            exchange.request.headers.set("X-Forwarded-Proto", proto.as_bytes()).unwrap();
+        }
+        let lines = jar.write(&exchange, &session(10)).unwrap();
+        assert_eq!(lines[0].contains("; Secure"), expected, "{proto:?}");
+    };
+    check(None, false);
+    check(Some("https"), true);
+    check(Some("HTTPS, http"), true);
+    check(Some("http"), false);
+}

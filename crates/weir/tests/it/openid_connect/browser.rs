@@ -127,10 +127,10 @@ fn logout_ends_the_session_here_and_there() {
         "revoke_tokens_on_logout": true, "post_logout_redirect_uri": format!("{APP}/bye"),
         "access_token_expires_leeway": 100_000, "logout_path": "/leave",
     });
-    stage.route(&provider.discovery(), more);
+    stage.route(&provider.discovery(), more.clone());
     let mut browser = stage.browser();
     assert_eq!(log_in(&mut browser, &format!("{APP}/app"), "alice").response.status, 200);
-    let mut copy = browser.clone();
+    let (mut copy, mut denied) = (browser.clone(), browser.clone());
     let out = browser.step(&format!("{APP}/leave"));
     let url = out.location().unwrap();
     assert!(url.starts_with(&format!("{}/session/end?id_token_hint=", provider.issuer())), "{url}");
@@ -141,6 +141,15 @@ fn logout_ends_the_session_here_and_there() {
     // Its tokens are revoked: a copy of the cookie cannot renew them.
     assert_eq!(copy.step(&format!("{APP}/app")).response.status, 302);
     assert_eq!(browser.step(&format!("{APP}/app")).response.status, 302);
+    // The refused refresh token leaves the session, so that it is not sent with every request.
+    let mut deny = more;
+    deny["unauth_action"] = json!("deny");
+    stage.route(&provider.discovery(), deny);
+    for is_written in [true, false] {
+        let page = denied.step(&format!("{APP}/app"));
+        let written = page.response.header("set-cookie").is_some();
+        assert_eq!((page.response.status, written), (401, is_written));
+    }
 }
 
 #[test]

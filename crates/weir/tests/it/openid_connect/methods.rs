@@ -31,8 +31,15 @@ fn pushed_request_leaves_no_parameters_in_the_url() {
     let url = browser.step(&format!("{APP}/app")).location().unwrap();
     assert!(parameter(&url, "request_uri").is_some() && parameter(&url, "client_id") == Some("gw"), "{url}");
     assert!(parameter(&url, "state").is_none() && parameter(&url, "redirect_uri").is_none(), "{url}");
-    let page = log_in(&mut browser, &format!("{APP}/app"), "alice");
-    assert_eq!(page.response.status, 200, "{}", provider.log());
+    for (client, method) in
+        [("gw", "client_secret_basic"), ("post", "client_secret_post"), ("jwt", "client_secret_jwt")]
+    {
+        let client =
+            json!({"client_id": client, "token_endpoint_auth_method": method, "par": {"enabled": true}});
+        stage.route(&provider.discovery(), client);
+        let page = log_in(&mut stage.browser(), &format!("{APP}/app"), "alice");
+        assert_eq!(page.response.status, 200, "{method} {}", provider.log());
+    }
 }
 
 #[test]
