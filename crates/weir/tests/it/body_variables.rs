@@ -3,9 +3,10 @@
 
 use std::fmt::Write;
 
+use serde_json::json;
 use testkit::{Client, Origin, Reply, Weir};
 
-use crate::support::builder;
+use crate::support::{BINARY, builder};
 
 /// Routes of every path, or of the path after ` with ` in their fields, tried in this order; each sends its name to the
 /// node as the Host. A route for all other requests follows.
@@ -216,4 +217,35 @@ fn plugins_and_balancers_see_the_named_body() {
         assert!(matches!((ours, theirs), (2, 0) | (0, 2)), "the same user goes to the same node");
     }
     assert!(origin.requests().len() > before.0 && other.requests().len() > before.1, "users are spread");
+}
+
+#[test]
+fn long_body_that_was_read_is_not_forwarded() {
+    let origin = Origin::answering("served");
+    let weir = Weir::start(BINARY);
+    let limit = json!({"max_body_size": 5});
+    let checked = |bytes: u64| json!({"body_schema": {"type": "object"}, "max_req_body_size": bytes});
+    let rows = [
+        ("/awaited", json!({"client-control": limit, "proxy-control": {}}), 413),
+        ("/matched", json!({"client-control": limit}), 413),
+        ("/checked", json!({"request-validation": checked(5)}), 400),
+        ("/both", json!({"client-control": limit, "request-validation": checked(64)}), 413),
+    ];
+    for (path, plugins, expected) in rows {
+        let mut fields = json!({"uri": path, "plugins": plugins});
+        fields["upstream"] = json!({"nodes": {origin.address().to_string(): 1}});
+        if path != "/awaited" {
+            // The body is read to find the route.
+            fields["vars"] = json!([["post_arg.a", "==", "1"]]);
+        }
+        weir.put(&format!("routes{path}"), fields);
+        let body = "11\r\n{\"a\": \"1\", \"b\":1}\r\n0\r\n\r\n";
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        );
+        let mut client = weir.client();
+        client.send(format!("{head}{body}").as_bytes());
+        assert_eq!(client.read_response(false).unwrap().status, expected, "{path}");
+    }
+    assert_eq!(origin.requests().len(), 0);
 }

@@ -267,37 +267,6 @@ fn body_over_the_limit_of_its_route_is_413() {
     assert_eq!([chunked("3\r\n123\r\n2\r\n45\r\n"), chunked("3\r\n123\r\n3\r\n456\r\n")], [200, 413]);
 }
 
-#[test]
-fn long_body_that_was_read_is_not_forwarded() {
-    let origin = Origin::answering("served");
-    let weir = Weir::start(BINARY);
-    let limit = json!({"max_body_size": 5});
-    let checked = |bytes: u64| json!({"body_schema": {"type": "object"}, "max_req_body_size": bytes});
-    let rows = [
-        ("/awaited", json!({"client-control": limit, "proxy-control": {}}), 413),
-        ("/matched", json!({"client-control": limit}), 413),
-        ("/checked", json!({"request-validation": checked(5)}), 400),
-        ("/both", json!({"client-control": limit, "request-validation": checked(64)}), 413),
-    ];
-    for (path, plugins, expected) in rows {
-        let mut fields = json!({"uri": path, "plugins": plugins});
-        fields["upstream"] = json!({"nodes": {origin.address().to_string(): 1}});
-        if path != "/awaited" {
-            // The body is read to find the route.
-            fields["vars"] = json!([["post_arg.a", "==", "1"]]);
-        }
-        weir.put(&format!("routes{path}"), fields);
-        let body = "11\r\n{\"a\": \"1\", \"b\":1}\r\n0\r\n\r\n";
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-        );
-        let mut client = weir.client();
-        client.send(format!("{head}{body}").as_bytes());
-        assert_eq!(client.read_response(false).unwrap().status, expected, "{path}");
-    }
-    assert_eq!(origin.requests().len(), 0);
-}
-
 /// Sends the head of a chunked request and its first piece.
 fn begin_upload(weir: &Weir, path: &str) -> Client {
     let mut client = weir.client();
