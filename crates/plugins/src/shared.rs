@@ -18,7 +18,6 @@ pub(crate) mod networks;
 pub(crate) mod patterns;
 pub(crate) mod query;
 pub(crate) mod redis;
-#[cfg(feature = "casbin")]
 pub(crate) mod side_thread;
 pub(crate) mod substitution;
 pub(crate) mod uri;
