@@ -41,7 +41,6 @@ mod settings;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::{
     Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
@@ -54,6 +53,7 @@ use serde_json::Value;
 use crate::shared::attributes::Attribute;
 use crate::shared::config;
 use crate::shared::consumer::set_consumer_headers;
+use crate::shared::outages::Outages;
 use crate::shared::uri::encode_path;
 use settings::{Config, RequestMethod, check, extra_headers};
 
@@ -82,7 +82,7 @@ struct ForwardAuth {
     consumer_header: Option<Box<str>>,
     /// The reply while the server cannot be reached; `None` if requests pass.
     on_error: Option<Reply>,
-    pace: Pace,
+    outages: Outages,
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -112,7 +112,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         client_headers: config.client_headers,
         consumer_header: config.consumer_header,
         on_error: (!config.allow_degradation).then(|| Reply::status(config.status_on_error)),
-        pace: Pace::every_ms(LOG_INTERVAL_MS),
+        outages: Outages::new(build, "forward-auth"),
     }))
 }
 
@@ -232,7 +232,7 @@ impl ForwardAuth {
     }
 
     fn without_answer(&self, error: &OutboundError, now_ms: u64) -> Decision {
-        if let Some(requests) = self.pace.add(1, now_ms) {
+        if let Some(requests) = self.outages.add(now_ms) {
             let passes = self.on_error.is_none();
             tracing::warn!(%error, requests, passes, "forward-auth got no answer");
         }
@@ -258,8 +258,5 @@ fn append(headers: &mut Headers, name: &str, value: &[u8]) {
 
 /// The longest response that is accepted: a page with a login form, not a download.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
-/// Milliseconds between two lines about a server that does not answer.
-const LOG_INTERVAL_MS: u64 = 1_000;
-
 #[cfg(test)]
 mod tests;

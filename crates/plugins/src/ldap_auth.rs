@@ -56,13 +56,13 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::observe::pace::Pace;
 use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::consumer::set_consumer_headers;
+use crate::shared::outages::Outages;
 use credentials::{Credentials, distinguished_name};
 use directory::{Directory, Server};
 
@@ -113,7 +113,7 @@ struct LdapAuth {
     hide_credentials: bool,
     /// The value of `WWW-Authenticate`.
     challenge: Box<str>,
-    pace: Pace,
+    outages: Outages,
 }
 
 fn check(config: &Value) -> Result<(), String> {
@@ -133,7 +133,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         uid: config.uid,
         hide_credentials: config.hide_credentials,
         challenge: format!("Basic realm=\"{}\"", config.realm).into(),
-        pace: Pace::every_ms(LOG_INTERVAL_MS),
+        outages: Outages::new(build, NAME),
     }))
 }
 
@@ -191,7 +191,7 @@ impl LdapAuth {
             Ok(true) => Ok(exchange.find_consumer(NAME, &user_dn)),
             Ok(false) => Ok(None),
             Err(fault) => {
-                if let Some(requests) = self.pace.add(1, worker.now_ms()) {
+                if let Some(requests) = self.outages.add(worker.now_ms()) {
                     tracing::warn!(fault, requests, "ldap-auth got no decision");
                 }
                 Err(())
@@ -207,8 +207,5 @@ impl LdapAuth {
 const NAME: &str = "ldap-auth";
 /// Printable ASCII that needs no escape in a quoted string (RFC 9110 section 5.6.4).
 const REALM_PATTERN: &str = r"^[\x20-\x21\x23-\x5B\]-\x7E]+$";
-/// Milliseconds between two lines about a server that decides nothing.
-const LOG_INTERVAL_MS: u64 = 1_000;
-
 #[cfg(test)]
 mod tests;

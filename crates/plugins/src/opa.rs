@@ -47,7 +47,6 @@ mod input;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::{Destination, OutboundLimits, OutboundRequest, OutboundTls, check_uri};
 use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use message::{Headers, Method};
@@ -57,6 +56,7 @@ use serde_json::Value;
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::fields;
+use crate::shared::outages::Outages;
 use decision::Verdict;
 use input::Input;
 
@@ -104,7 +104,7 @@ struct Opa {
     limits: OutboundLimits,
     input: Input,
     upstream_fields: Vec<Box<str>>,
-    pace: Pace,
+    outages: Outages,
 }
 
 fn check(config: &Value) -> Result<(), String> {
@@ -135,7 +135,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         },
         input: Input::new(config.with_route, config.with_service, config.with_consumer),
         upstream_fields: config.send_headers_upstream.unwrap_or_default(),
-        pace: Pace::every_ms(LOG_INTERVAL_MS),
+        outages: Outages::new(build, "opa"),
     }))
 }
 
@@ -184,7 +184,7 @@ impl Opa {
     }
 
     fn log(&self, now_ms: u64, fault: &str) {
-        if let Some(requests) = self.pace.add(1, now_ms) {
+        if let Some(requests) = self.outages.add(now_ms) {
             tracing::warn!(fault, requests, "opa got no decision");
         }
     }
@@ -192,8 +192,5 @@ impl Opa {
 
 /// The longest answer that is accepted: a decision with a reason, not a set of data.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
-/// Milliseconds between two lines about a server that gives no decision.
-const LOG_INTERVAL_MS: u64 = 1_000;
-
 #[cfg(test)]
 mod tests;

@@ -165,7 +165,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     });
     Ok(Arc::new(OpenidConnect {
         provider: Provider::keep(build, &config.discovery, config.ssl_verify)?,
-        client: Arc::new(Client::new(&config)?),
+        client: Arc::new(Client::new(&config, build.services.call_failures("openid-connect"))?),
         sessions: sessions.map(open).transpose()?,
         stores: Stores::of(&config),
         redirect_path: config.redirect_uri.as_deref().map(path_of),

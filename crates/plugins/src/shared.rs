@@ -1,6 +1,5 @@
 //! The parts that several plugins share: substitution by regular expression, attributes, operations on fields, percent-encoding,
-//! signed tokens, the entries and queues of loggers. It is no plugin and knows none.
-//! the entries and queues of loggers, the keys and tables of limits, a client for Redis. It is no plugin and knows none.
+//! signed tokens, the entries and queues of loggers, the keys and tables of limits, a client for Redis. It is no plugin and knows none.
 
 pub(crate) mod api_call;
 pub(crate) mod attributes;
@@ -15,6 +14,7 @@ pub(crate) mod jwt;
 pub(crate) mod limits;
 pub(crate) mod log_entry;
 pub(crate) mod networks;
+pub(crate) mod outages;
 pub(crate) mod patterns;
 pub(crate) mod query;
 pub(crate) mod redis;

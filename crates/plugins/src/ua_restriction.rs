@@ -24,12 +24,12 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
-use router::vars::{GaveUp, VariableSource};
+use router::vars::GaveUp;
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use crate::shared::patterns::Patterns;
+use crate::shared::patterns::{Patterns, decide};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
@@ -96,15 +96,8 @@ impl UaRestriction {
 
 impl Plugin for UaRestriction {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        match self.lets_pass(exchange) {
-            Ok(true) => Flow::Continue,
-            Ok(false) => Flow::reply(self.refusal.clone()),
-            Err(reason) => {
-                // The engine refuses a request for which a rule is undecided.
-                exchange.search_gave_up(reason);
-                Flow::Continue
-            }
-        }
+        let passes = self.lets_pass(exchange);
+        decide(exchange, passes, &self.refusal)
     }
 }
 

@@ -25,12 +25,12 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
-use router::vars::{GaveUp, VariableSource};
+use router::vars::GaveUp;
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use crate::shared::patterns::Patterns;
+use crate::shared::patterns::{Patterns, decide};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
@@ -106,15 +106,8 @@ impl UriBlocker {
 
 impl Plugin for UriBlocker {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        match self.blocks(exchange) {
-            Ok(false) => Flow::Continue,
-            Ok(true) => Flow::reply(self.refusal.clone()),
-            Err(reason) => {
-                // The engine refuses a request for which a rule is undecided.
-                exchange.search_gave_up(reason);
-                Flow::Continue
-            }
-        }
+        let passes = self.blocks(exchange).map(|blocks| !blocks);
+        decide(exchange, passes, &self.refusal)
     }
 }
 

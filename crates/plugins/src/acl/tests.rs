@@ -1,3 +1,5 @@
+//! Tests of `acl`: configurations, and the requests it admits and refuses.
+
 use exchange::testing::{Scene, check_configuration, consumer, decide};
 use model::catalog::SchemaType;
 

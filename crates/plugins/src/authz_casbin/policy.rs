@@ -49,7 +49,7 @@ impl Policy {
     /// Compiles the texts of a model and a policy.
     ///
     /// # Errors
-    /// What is wrong with one of them; the sentence holds none of their contents, which may lie in files.
+    /// The fault of the model or of a policy line. The sentence quotes neither, because they may come from files.
     pub(super) fn compile(model: &str, policy: &str) -> Result<Policy, String> {
         let model = ready(DefaultModel::from_str(model))?
             .map_err(|_| "model: it is no model of Casbin".to_owned())?;

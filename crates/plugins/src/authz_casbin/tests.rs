@@ -1,3 +1,5 @@
+//! Tests of `authz-casbin`: configurations, and the decisions of policies.
+
 use exchange::testing::{Scene, check_configuration, consumer, decide};
 use model::catalog::SchemaType;
 

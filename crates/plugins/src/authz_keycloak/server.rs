@@ -7,15 +7,13 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 use exchange::local::Local;
 use exchange::plugin::Build;
-use exchange::plugin::outbound::{
-    Destination, DestinationOpener, OutboundLimits, OutboundResponse, OutboundTls,
-};
+use exchange::plugin::outbound::{Destination, DestinationOpener, OutboundResponse, OutboundTls};
 use net::endpoint::KeepAlive;
 use net::env;
 use serde_json::Value;
 
 use super::settings::Config;
-use crate::shared::api_call;
+use crate::shared::api_call::{self, Calls};
 use crate::shared::fetched::Fetched;
 
 /// The longest call, below the time that a plugin may wait in a phase.
@@ -33,7 +31,7 @@ pub(super) struct Server {
     opener: DestinationOpener,
     tls: OutboundTls,
     keep_alive: KeepAlive,
-    limits: OutboundLimits,
+    calls: Calls,
     kept_ms: u64,
     client_id: String,
     client_secret: Option<String>,
@@ -79,7 +77,10 @@ impl Server {
             registration: open(&config.resource_registration_endpoint)?,
             opener: build.services.opener(),
             keep_alive,
-            limits: api_call::limits(config.timeout.min(TIMEOUT_MS_MAX)),
+            calls: Calls::new(
+                config.timeout.min(TIMEOUT_MS_MAX),
+                build.services.call_failures("authz-keycloak"),
+            ),
             kept_ms: config.cache_ttl_seconds.saturating_mul(1_000),
             client_id: config.client_id.clone(),
             client_secret: config.client_secret.clone(),
@@ -110,7 +111,7 @@ impl Server {
         };
         let fields: Vec<(&str, &str)> =
             authorization.map(|value| ("Authorization", value)).into_iter().collect();
-        api_call::post_form(local, endpoint, &self.limits, form, &fields).await
+        api_call::post_form(local, endpoint, &self.calls, form, &fields).await
     }
 
     /// The resources that Keycloak has for a path.
@@ -154,7 +155,7 @@ impl Server {
         };
         let target = api_call::with_query(endpoint.target(), [("uri", path), ("matchingUri", "true")]);
         let fields = [("Authorization", &*token.authorization)];
-        api_call::get(local, endpoint, Some(&target), &self.limits, &fields).await
+        api_call::get(local, endpoint, Some(&target), &self.calls, &fields).await
     }
 
     /// The token with which the client asks for resources.
@@ -188,7 +189,7 @@ impl Server {
     async fn endpoints(&self, local: &Local) -> Result<Arc<Endpoints>, String> {
         let discovery = self.discovery.as_ref().ok_or("there is no discovery document configured")?;
         let fetch = async {
-            let answer = api_call::get(local, discovery, None, &self.limits, &[]).await?;
+            let answer = api_call::get(local, discovery, None, &self.calls, &[]).await?;
             let document = api_call::json(&answer, discovery)?;
             Ok(Endpoints {
                 token: self.open(&document["token_endpoint"]).await?,
@@ -201,7 +202,7 @@ impl Server {
 
     async fn open(&self, url: &Value) -> Result<Option<Destination>, String> {
         let Some(url) = url.as_str() else { return Ok(None) };
-        let wait_ms = self.limits.connect_timeout_ms;
+        let wait_ms = self.calls.timeout_ms();
         self.opener.open(url, self.keep_alive, &self.tls, wait_ms).await.map(Some)
     }
 }

@@ -62,7 +62,7 @@ fn compiled(config: &Value) -> ForwardAuth {
         client_headers: config.client_headers,
         consumer_header: config.consumer_header,
         on_error: (!config.allow_degradation).then(|| Reply::status(403)),
-        pace: Pace::every_ms(LOG_INTERVAL_MS),
+        outages: Outages::uncounted(),
     }
 }
 

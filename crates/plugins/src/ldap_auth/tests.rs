@@ -1,3 +1,5 @@
+//! Tests of `ldap-auth`: configurations, credentials, and the fields that reach the upstream.
+
 use exchange::testing::{Scene, check_configuration, decide};
 use model::catalog::SchemaType;
 

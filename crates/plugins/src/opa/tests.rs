@@ -1,3 +1,5 @@
+//! Tests of `opa`: configurations, and the document that describes a request.
+
 use exchange::exchange::{RouteInfo, ServiceName};
 use exchange::testing::{Scene, check_configuration, consumer, lines, route};
 use model::catalog::SchemaType;
@@ -121,7 +123,7 @@ fn upstream_gets_only_the_policys_fields() {
         limits: OutboundLimits { connect_timeout_ms: 1, total_timeout_ms: 1, max_body_bytes: 1 },
         input: Input::new(false, false, false),
         upstream_fields: config::parse::<Config>(&config).unwrap().send_headers_upstream.unwrap(),
-        pace: Pace::every_ms(LOG_INTERVAL_MS),
+        outages: Outages::uncounted(),
     };
     let mut exchange =
         scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\nX-Role: root\r\nX-User: forged\r\nX-Own: 1\r\n\r\n");

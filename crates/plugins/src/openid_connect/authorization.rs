@@ -67,7 +67,7 @@ impl OpenidConnect {
         prompt: Option<&str>,
     ) -> Result<Reply, Fault> {
         let local = exchange.local().clone();
-        let discovery = self.provider.discovery(&local, &self.client.limits).await?;
+        let discovery = self.provider.discovery(&local, &self.client.calls).await?;
         let authorization =
             discovery.authorization.as_ref().ok_or("the discovery document has no authorization_endpoint")?;
         let pending = self.new_login(exchange, now_s(&local))?;

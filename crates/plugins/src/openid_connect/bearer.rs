@@ -115,7 +115,7 @@ impl OpenidConnect {
         match listed {
             Some(listed) if listed.is_empty() => Err(Refusal::told("no issuer is trusted")),
             Some(listed) => Ok(listed),
-            None => match self.provider.discovery(local, &self.client.limits).await {
+            None => match self.provider.discovery(local, &self.client.calls).await {
                 Ok(discovery) => Ok(vec![discovery.issuer.clone()]),
                 // Without an issuer to compare with, a token of another issuer with the same key would pass.
                 Err(reason) => Err(Refusal::kept(reason, "issuer validation unavailable")),
@@ -138,11 +138,11 @@ impl OpenidConnect {
         if let Some(keys) = &self.public_keys {
             return keys.verify(&verified, token, raw).map_err(|fault| unverified(&fault.reason()));
         }
-        let limits = &self.client.limits;
+        let calls = &self.client.calls;
         let kept_ms = self.config.jwk_expires_in.saturating_mul(1_000);
-        let mut keys = self.provider.keys(local, limits, kept_ms).await?;
+        let mut keys = self.provider.keys(local, calls, kept_ms).await?;
         if !keys.knows(token)
-            && let Some(newer) = self.provider.newer_keys(local, limits, &keys).await?
+            && let Some(newer) = self.provider.newer_keys(local, calls, &keys).await?
         {
             keys = newer;
         }

@@ -5,13 +5,14 @@ use std::borrow::Cow;
 
 use data_encoding::BASE64;
 use exchange::local::Local;
-use exchange::plugin::outbound::{OutboundLimits, OutboundResponse};
+use exchange::plugin::call_failures::CallFailures;
+use exchange::plugin::outbound::OutboundResponse;
 use serde_json::Value;
 
 use super::assertion::SigningKey;
 use super::provider::{Discovery, Endpoint};
 use super::settings::{AssertionAlgorithm, Config};
-use crate::shared::api_call;
+use crate::shared::api_call::{self, Calls};
 
 /// The fields of a form.
 pub(super) type Form = Vec<(Cow<'static, str>, String)>;
@@ -28,13 +29,13 @@ pub(super) struct Client {
     audience: Option<String>,
     assertion_lifetime_s: u64,
     token_method: String,
-    pub(super) limits: OutboundLimits,
+    pub(super) calls: Calls,
 }
 
 impl Client {
     /// # Errors
     /// The private key cannot be used, a sentence.
-    pub(super) fn new(config: &Config) -> Result<Client, String> {
+    pub(super) fn new(config: &Config, failures: CallFailures) -> Result<Client, String> {
         let algorithm = config.client_jwt_assertion_alg;
         let asymmetric = algorithm.filter(|algorithm| !algorithm.is_symmetric());
         let symmetric = algorithm.filter(|algorithm| algorithm.is_symmetric());
@@ -67,7 +68,7 @@ impl Client {
             audience: config.client_jwt_assertion_audience.clone(),
             assertion_lifetime_s: config.client_jwt_assertion_expires_in,
             token_method: config.token_endpoint_auth_method.clone(),
-            limits: api_call::limits(config.timeout_ms()),
+            calls: Calls::new(config.timeout_ms(), failures),
         })
     }
 
@@ -107,7 +108,7 @@ impl Client {
         let mut fields = fields.to_vec();
         fields.extend(authorization.map(|value| ("Authorization", value)));
         let body = api_call::form(form.iter().map(|(name, value)| (&**name, &**value)));
-        api_call::post_form(local, &endpoint.destination, &self.limits, body, &fields).await
+        api_call::post_form(local, &endpoint.destination, &self.calls, body, &fields).await
     }
 
     /// As [`Client::post`], for an endpoint that answers with a JSON object.
@@ -191,7 +192,7 @@ mod tests {
                 "token_endpoint_auth_method": method,
             }))
             .unwrap();
-            let client = Client::new(&config).unwrap();
+            let client = Client::new(&config, CallFailures::default()).unwrap();
             for own in [vec![], vec![("client_id".into(), "gw".to_owned())]] {
                 let mut form: Form = own.clone();
                 let authorization =

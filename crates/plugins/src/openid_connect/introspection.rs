@@ -87,7 +87,7 @@ impl OpenidConnect {
             Some(endpoint) => endpoint,
             None => {
                 discovered =
-                    self.provider.discovery(&local, &self.client.limits).await.map_err(unavailable)?;
+                    self.provider.discovery(&local, &self.client.calls).await.map_err(unavailable)?;
                 let missing = || unavailable("no endpoint URI for introspection".to_owned());
                 discovered.introspection.as_ref().ok_or_else(missing)?
             }

@@ -12,20 +12,6 @@ const KEYS_MAX: usize = 64;
 /// The most keys that are tried for a token that names none: each costs a verification.
 const KEYS_WITHOUT_ID_MAX: usize = 4;
 
-/// The algorithms that a provider's public keys are used with. HMAC is not among them: a public key must never be its secret.
-pub(super) const ASYMMETRIC: [Algorithm; 10] = [
-    Algorithm::Rs256,
-    Algorithm::Rs384,
-    Algorithm::Rs512,
-    Algorithm::Es256,
-    Algorithm::Es384,
-    Algorithm::Es512,
-    Algorithm::Ps256,
-    Algorithm::Ps384,
-    Algorithm::Ps512,
-    Algorithm::EdDsa,
-];
-
 /// See the module.
 pub(super) struct KeySet {
     keys: Vec<(Option<Box<str>>, VerifyingKey)>,
@@ -40,7 +26,7 @@ impl KeySet {
         let listed = document.get("keys").and_then(Value::as_array);
         let listed = listed.ok_or("the JWK set has no list `keys`")?;
         let usable = |jwk: &Value| {
-            let key = VerifyingKey::from_jwk(jwk, &ASYMMETRIC).ok()?;
+            let key = VerifyingKey::from_jwk(jwk, Algorithm::asymmetric()).ok()?;
             Some((jwk.get("kid").and_then(Value::as_str).map(Into::into), key))
         };
         let keys: Vec<_> = listed.iter().filter_map(usable).take(KEYS_MAX).collect();
@@ -57,7 +43,7 @@ impl KeySet {
     pub(super) fn from_pem(pem: &str) -> Result<KeySet, String> {
         let mut keys = Vec::new();
         let mut fault = String::new();
-        for algorithm in ASYMMETRIC {
+        for &algorithm in Algorithm::asymmetric() {
             match VerifyingKey::from_text(algorithm, pem) {
                 Ok(key) => keys.push((None, key)),
                 Err(reason) => fault = reason,

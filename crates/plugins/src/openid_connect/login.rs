@@ -108,7 +108,7 @@ impl OpenidConnect {
         code: &str,
         pending: &Pending,
     ) -> Result<Login, Fault> {
-        let discovery = self.provider.discovery(local, &self.client.limits).await?;
+        let discovery = self.provider.discovery(local, &self.client.calls).await?;
         if arguments.iss.as_ref().is_some_and(|iss| *iss != discovery.issuer) {
             return Err(Fault::from("iss from argument does not match expected issuer"));
         }
@@ -158,7 +158,7 @@ impl OpenidConnect {
         let endpoint = discovery.userinfo.as_ref()?;
         let bearer = format!("Bearer {token}");
         let fields = [("Authorization", &*bearer)];
-        let asked = api_call::get(local, &endpoint.destination, None, &self.client.limits, &fields).await;
+        let asked = api_call::get(local, &endpoint.destination, None, &self.client.calls, &fields).await;
         let user = asked.and_then(|answer| api_call::json(&answer, &endpoint.destination));
         let user = user.and_then(|user| match user.get("sub") == Some(subject) {
             true => Ok(user),

@@ -23,7 +23,7 @@ impl OpenidConnect {
         session: Option<Session>,
     ) -> Result<Reply, Fault> {
         let local = exchange.local().clone();
-        let discovery = self.provider.discovery(&local, &self.client.limits).await;
+        let discovery = self.provider.discovery(&local, &self.client.calls).await;
         let discovery = discovery.map_err(|reason| Fault::from(reason).with_reply(Reply::status(503)))?;
         let login = session.and_then(|session| session.login).unwrap_or_default();
         if self.config.revoke_tokens_on_logout {

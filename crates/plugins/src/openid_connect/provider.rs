@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use exchange::local::Local;
 use exchange::plugin::Build;
-use exchange::plugin::outbound::{Destination, DestinationOpener, OutboundLimits, OutboundTls};
+use exchange::plugin::outbound::{Destination, DestinationOpener, OutboundTls};
 use net::endpoint::KeepAlive;
 use serde_json::Value;
 
 use super::keys::KeySet;
-use crate::shared::api_call;
+use crate::shared::api_call::{self, Calls};
 use crate::shared::fetched::Fetched;
 
 /// Milliseconds that a discovery document is kept: a day, as APISIX keeps it.
@@ -73,15 +73,11 @@ impl Provider {
     ///
     /// # Errors
     /// The provider cannot be reached or its document cannot be used, a sentence for the log.
-    pub(super) async fn discovery(
-        &self,
-        local: &Local,
-        limits: &OutboundLimits,
-    ) -> Result<Arc<Discovery>, String> {
+    pub(super) async fn discovery(&self, local: &Local, calls: &Calls) -> Result<Arc<Discovery>, String> {
         let fetch = async {
-            let answer = api_call::get(local, &self.discovery_url, None, limits, &[]).await?;
+            let answer = api_call::get(local, &self.discovery_url, None, calls, &[]).await?;
             let document = api_call::json(&answer, &self.discovery_url)?;
-            self.read(&document, limits).await
+            self.read(&document, calls).await
         };
         self.discovery
             .get(DISCOVERY_KEPT_MS, fetch)
@@ -96,10 +92,10 @@ impl Provider {
     pub(super) async fn keys(
         &self,
         local: &Local,
-        limits: &OutboundLimits,
+        calls: &Calls,
         kept_ms: u64,
     ) -> Result<Arc<KeySet>, String> {
-        let fetch = self.fetch_keys(local, limits);
+        let fetch = self.fetch_keys(local, calls);
         self.keys.get(kept_ms, fetch).await.map_err(|reason| format!("accessing jwks url failed: {reason}"))
     }
 
@@ -110,22 +106,22 @@ impl Provider {
     pub(super) async fn newer_keys(
         &self,
         local: &Local,
-        limits: &OutboundLimits,
+        calls: &Calls,
         known: &Arc<KeySet>,
     ) -> Result<Option<Arc<KeySet>>, String> {
-        let fetch = self.fetch_keys(local, limits);
+        let fetch = self.fetch_keys(local, calls);
         let renewed = self.keys.renew(known, KEYS_MIN_AGE_MS, fetch).await;
         renewed.map_err(|reason| format!("accessing jwks url failed: {reason}"))
     }
 
-    async fn fetch_keys(&self, local: &Local, limits: &OutboundLimits) -> Result<KeySet, String> {
-        let discovery = self.discovery(local, limits).await?;
+    async fn fetch_keys(&self, local: &Local, calls: &Calls) -> Result<KeySet, String> {
+        let discovery = self.discovery(local, calls).await?;
         let endpoint = discovery.keys.as_ref().ok_or("the discovery document has no usable jwks_uri")?;
-        let answer = api_call::get(local, &endpoint.destination, None, limits, &[]).await?;
+        let answer = api_call::get(local, &endpoint.destination, None, calls, &[]).await?;
         KeySet::read(&api_call::json(&answer, &endpoint.destination)?)
     }
 
-    async fn read(&self, document: &Value, limits: &OutboundLimits) -> Result<Discovery, String> {
+    async fn read(&self, document: &Value, calls: &Calls) -> Result<Discovery, String> {
         let text = |name: &str| document.get(name).and_then(Value::as_str).map(str::to_owned);
         let texts = |name: &str| {
             let listed = document.get(name)?.as_array()?;
@@ -137,21 +133,21 @@ impl Provider {
             issuer,
             authorization: web("authorization_endpoint"),
             end_session: web("end_session_endpoint"),
-            token: self.endpoint(document, "token_endpoint", limits).await,
-            userinfo: self.endpoint(document, "userinfo_endpoint", limits).await,
-            keys: self.endpoint(document, "jwks_uri", limits).await,
-            introspection: self.endpoint(document, "introspection_endpoint", limits).await,
-            revocation: self.endpoint(document, "revocation_endpoint", limits).await,
-            par: self.endpoint(document, "pushed_authorization_request_endpoint", limits).await,
+            token: self.endpoint(document, "token_endpoint", calls).await,
+            userinfo: self.endpoint(document, "userinfo_endpoint", calls).await,
+            keys: self.endpoint(document, "jwks_uri", calls).await,
+            introspection: self.endpoint(document, "introspection_endpoint", calls).await,
+            revocation: self.endpoint(document, "revocation_endpoint", calls).await,
+            par: self.endpoint(document, "pushed_authorization_request_endpoint", calls).await,
             auth_methods: texts("token_endpoint_auth_methods_supported"),
             id_token_algorithms: texts("id_token_signing_alg_values_supported"),
         })
     }
 
     /// An endpoint of the document; none if it is missing or cannot be called.
-    async fn endpoint(&self, document: &Value, name: &str, limits: &OutboundLimits) -> Option<Endpoint> {
+    async fn endpoint(&self, document: &Value, name: &str, calls: &Calls) -> Option<Endpoint> {
         let url = document.get(name)?.as_str()?;
-        let wait_ms = limits.connect_timeout_ms;
+        let wait_ms = calls.timeout_ms();
         match self.opener.open(url, keep_alive(), &self.tls, wait_ms).await {
             Ok(destination) => Some(Endpoint { destination }),
             Err(reason) => {

@@ -74,7 +74,7 @@ impl OpenidConnect {
         }
         let refresh_token = login.refresh_token.clone();
         let refresh_token = refresh_token.ok_or("token expired and no refresh token available")?;
-        let discovery = self.provider.discovery(local, &self.client.limits).await?;
+        let discovery = self.provider.discovery(local, &self.client.calls).await?;
         let answer = self.answer_for(local, &discovery, refresh_token).await?;
         if answer["is_refused"] == true {
             login.refresh_token = None;

@@ -2,7 +2,10 @@
 //! endpoint. Errors are sentences for the log: they name the server and never hold a token or a secret.
 
 use exchange::local::Local;
-use exchange::plugin::outbound::{Destination, OutboundLimits, OutboundRequest, OutboundResponse};
+use exchange::plugin::call_failures::CallFailures;
+use exchange::plugin::outbound::{
+    Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse,
+};
 use message::{Headers, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -13,12 +16,34 @@ const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_')
 /// The longest answer, in bytes: discovery documents and key sets have a few tens of kilobytes.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// The limits of a call that takes `timeout_ms` at most.
-pub(crate) fn limits(timeout_ms: u64) -> OutboundLimits {
-    OutboundLimits {
-        connect_timeout_ms: timeout_ms,
-        total_timeout_ms: timeout_ms,
-        max_body_bytes: ANSWER_BYTES_MAX,
+/// The calls of one plugin instance: their limits, and the counter of those that failed.
+pub(crate) struct Calls {
+    limits: OutboundLimits,
+    failures: CallFailures,
+}
+
+impl Calls {
+    /// Calls that take `timeout_ms` at most.
+    pub(crate) fn new(timeout_ms: u64, failures: CallFailures) -> Calls {
+        let limits = OutboundLimits {
+            connect_timeout_ms: timeout_ms,
+            total_timeout_ms: timeout_ms,
+            max_body_bytes: ANSWER_BYTES_MAX,
+        };
+        Calls { limits, failures }
+    }
+
+    /// The longest time of a call, in milliseconds.
+    pub(crate) fn timeout_ms(&self) -> u64 {
+        self.limits.total_timeout_ms
+    }
+
+    /// Counts a call without an answer, or with a status of a server that failed.
+    fn counted(&self, answer: Result<OutboundResponse, OutboundError>) -> Result<OutboundResponse, String> {
+        if answer.as_ref().map_or(true, |answer| answer.status >= 500) {
+            self.failures.add();
+        }
+        answer.map_err(|error| error.to_string())
     }
 }
 
@@ -58,7 +83,7 @@ pub(crate) fn with_query<'a>(url: &str, fields: impl IntoIterator<Item = (&'a st
 pub(crate) async fn post_form(
     local: &Local,
     destination: &Destination,
-    limits: &OutboundLimits,
+    calls: &Calls,
     body: String,
     fields: &[(&str, &str)],
 ) -> Result<OutboundResponse, String> {
@@ -66,7 +91,7 @@ pub(crate) async fn post_form(
     let content_type = headers.set("Content-Type", b"application/x-www-form-urlencoded");
     content_type.map_err(|error| error.to_string())?;
     let request = OutboundRequest { method: Method::Post, headers, body: body.into() };
-    local.http.send(destination, &request, limits).await.map_err(|error| error.to_string())
+    calls.counted(local.http.send(destination, &request, &calls.limits).await)
 }
 
 /// Asks with GET; `target` takes the place of path and query of the destination.
@@ -77,16 +102,16 @@ pub(crate) async fn get(
     local: &Local,
     destination: &Destination,
     target: Option<&str>,
-    limits: &OutboundLimits,
+    calls: &Calls,
     fields: &[(&str, &str)],
 ) -> Result<OutboundResponse, String> {
     let headers = headers(fields)?;
     let request = OutboundRequest { method: Method::Get, headers, body: Vec::new().into() };
     let answer = match target {
-        Some(target) => local.http.send_to(destination, target, &request, limits).await,
-        None => local.http.send(destination, &request, limits).await,
+        Some(target) => local.http.send_to(destination, target, &request, &calls.limits).await,
+        None => local.http.send(destination, &request, &calls.limits).await,
     };
-    answer.map_err(|error| error.to_string())
+    calls.counted(answer)
 }
 
 /// The JSON value in an answer with status 200 or 201.

@@ -1,8 +1,10 @@
 //! A list of patterns of which any may match, as rules are written: patterns that need no backtracking are searched together,
 //! in one pass over the text. It knows no plugin.
 
+use exchange::Exchange;
+use exchange::plugin::{Flow, Reply};
 use regex::bytes::{RegexSet, RegexSetBuilder};
-use router::vars::{GaveUp, Pattern, PatternEngine};
+use router::vars::{GaveUp, Pattern, PatternEngine, VariableSource};
 
 /// Compiled size of all patterns of a list that are searched together; a longer list is searched one by one.
 const PROGRAM_BYTES_MAX: usize = 8 << 20;
@@ -13,6 +15,19 @@ const CACHE_BYTES_MAX: usize = 4 << 20;
 pub(crate) struct Patterns {
     together: Option<RegexSet>,
     single: Vec<Pattern>,
+}
+
+/// Lets the request pass, or refuses it with `refusal`. Where a pattern gave up, the engine refuses the request, because the
+/// rule is undecided.
+pub(crate) fn decide(exchange: &Exchange, passes: Result<bool, GaveUp>, refusal: &Reply) -> Flow<'static> {
+    match passes {
+        Ok(true) => Flow::Continue,
+        Ok(false) => Flow::reply(refusal.clone()),
+        Err(reason) => {
+            exchange.search_gave_up(reason);
+            Flow::Continue
+        }
+    }
 }
 
 impl Patterns {

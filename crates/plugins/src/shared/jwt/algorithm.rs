@@ -78,6 +78,12 @@ impl Algorithm {
         Algorithm::EdDsa,
     ];
 
+    /// The algorithms that public keys are used with. HMAC is not among them: a public key must never be its secret.
+    pub(crate) fn asymmetric() -> &'static [Algorithm] {
+        const HMAC: usize = 3;
+        const { Algorithm::ALL.split_at(HMAC).1 }
+    }
+
     /// The algorithm of that name; none for `none` and for unknown names.
     pub(crate) fn from_name(name: &str) -> Option<Algorithm> {
         Algorithm::ALL.into_iter().find(|algorithm| algorithm.word() == name)
@@ -104,5 +110,17 @@ impl Algorithm {
             Algorithm::Ps512 => Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA512),
             Algorithm::EdDsa => Scheme::Ed25519,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asymmetric_algorithms_are_all_but_hmac() {
+        let expected: Vec<Algorithm> =
+            Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.is_symmetric()).collect();
+        assert_eq!(Algorithm::asymmetric(), expected);
     }
 }

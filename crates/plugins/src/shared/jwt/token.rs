@@ -18,7 +18,6 @@ pub(crate) struct Token {
     /// The algorithm that the header names; none for `none` and for unknown names, which no key verifies.
     pub(super) algorithm: Option<Algorithm>,
     /// The key id of the header.
-    #[allow(dead_code, reason = "for plugins with more than one key")]
     pub(crate) key_id: Option<Box<str>>,
     /// The claims, an object. Not to be trusted before the token is verified.
     pub(crate) claims: Rc<Map<String, Value>>,

@@ -1,21 +1,16 @@
 //! Requests that a limit cannot count because its store fails: what becomes of them, and a line in the log. It counts nothing.
 
-use exchange::observe::pace::Pace;
-use exchange::plugin::call_failures::CallFailures;
 use exchange::plugin::{Build, Decision, Reply};
 
+use crate::shared::outages::Outages;
 use crate::shared::redis::error::RedisError;
-
-/// Milliseconds between two lines about a store that fails, for each instance.
-const LOG_INTERVAL_MS: u64 = 1_000;
 
 /// See the module.
 pub(crate) struct Failures {
     plugin: &'static str,
     /// The reply to a request that cannot be counted; none: it passes.
     reply: Option<Reply>,
-    pace: Pace,
-    counter: CallFailures,
+    outages: Outages,
 }
 
 impl Failures {
@@ -27,8 +22,7 @@ impl Failures {
         reply: Reply,
     ) -> Failures {
         let reply = (!allow_degradation).then_some(reply);
-        let counter = build.services.call_failures(plugin);
-        Failures { plugin, reply, pace: Pace::every_ms(LOG_INTERVAL_MS), counter }
+        Failures { plugin, reply, outages: Outages::new(build, plugin) }
     }
 
     /// The decision on a request that a limit with variables has no number for.
@@ -48,8 +42,7 @@ impl Failures {
 
     /// Counts a failure, and writes a line in the log if it is time.
     pub(crate) fn note(&self, error: &RedisError, now_ms: u64) {
-        self.counter.add();
-        if let Some(requests) = self.pace.add(1, now_ms) {
+        if let Some(requests) = self.outages.add(now_ms) {
             let (plugin, passes) = (self.plugin, self.reply.is_none());
             tracing::warn!(%error, plugin, requests, passes, "requests cannot be counted in Redis");
         }

@@ -133,6 +133,8 @@ fn request_without_decision_is_refused() {
     check("http://169.254.169.254", "gateway", 60_000, 403);
     never.set();
     assert_eq!(stage.origin.requests().len(), 0);
+    let metrics = testkit::Client::connect(stage.weir.address("metrics")).get("/metrics").text();
+    assert!(metrics.contains("weir_plugin_call_failures_total{plugin=\"opa\"} 6"), "{metrics}");
     wait_until("the error log says what failed", || {
         let log = stage.weir.stderr().join("\n");
         ["there is no `result`", "is no object", "is no JSON", "outbound_timeout", "outbound_forbidden"]

@@ -33,6 +33,11 @@ fn provider_that_is_down_gives_the_contracts_status() {
     wait_until("the fault is logged with the server", || {
         stage.weir.stderr().iter().any(|line| line.contains("accessing discovery url failed"))
     });
+    let metrics = testkit::Client::connect(stage.weir.address("metrics")).get("/metrics").text();
+    let counted = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("weir_plugin_call_failures_total{plugin=\"openid-connect\"} "));
+    assert!(counted.is_some_and(|count| count.parse::<u64>().unwrap() > 0), "{metrics}");
     // The provider is not asked again by every request at once, but it is asked again.
     let provider = provider();
     stage.route(&provider.discovery(), json!({}));
