@@ -10,12 +10,14 @@ mod authz_casbin;
 mod authz_keycloak;
 mod basic_auth;
 mod batch_requests;
+mod brotli;
 mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
 mod fault_injection;
 mod forward_auth;
+mod gzip;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
@@ -53,6 +55,7 @@ mod traffic_split;
 mod ua_restriction;
 mod uri_blocker;
 mod workflow;
+mod zstd;
 
 use exchange::plugin::PluginKind;
 
@@ -99,6 +102,9 @@ pub const ALL: &[&PluginKind] = &[
     &limit_conn::KIND,
     &limit_count::KIND,
     &limit_req::KIND,
+    &zstd::KIND,
+    &brotli::KIND,
+    &gzip::KIND,
     &traffic_label::KIND,
     &traffic_split::KIND,
     &redirect::KIND,

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use message::Headers;
 use stdx::pooled::PooledBox;
 
+use super::encode;
 use super::grpc;
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
@@ -93,6 +94,12 @@ pub(super) fn pass_on<'a, S: DownstreamStream, O: UpstreamStream>(
         };
         let need = if may_have_body { body_need(download.run, exchange, chains) } else { BodyNeed::None };
         match need {
+            BodyNeed::None | BodyNeed::Copy { .. } if exchange.encoder.is_some() => {
+                server.start_response(exchange, BodyLength::Unknown);
+                let result = stream(download, exchange, server, origin, upload, Passing::Coded).await;
+                exchange.stats.response_bytes = server.progress().sent_bytes;
+                result
+            }
             BodyNeed::None | BodyNeed::Copy { .. } => {
                 server.start_response(exchange, length);
                 let result = stream(download, exchange, server, origin, upload, Passing::Untouched).await;
@@ -132,6 +139,9 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
         return Err(Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
     exchange.note_response(&body);
+    if let Some(coded) = encode::whole(download.run, exchange, &body).await? {
+        body = coded;
+    }
     let trailers = trailers.map(|mut trailers| {
         grpc::note_status(exchange, Some(&trailers));
         phases::each(
@@ -195,14 +205,17 @@ fn edit_trailers(
     Some(trailers)
 }
 
-/// Whether plugins edit the body on its way.
+/// What happens to the body on its way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passing {
     Untouched,
+    /// The encoder codes it.
+    Coded,
+    /// Plugins edit it; then the encoder codes it, if there is one.
     Edited,
 }
 
-/// Streams the body; an edited body passes through its plugins.
+/// Streams the body; an edited or coded body passes through its plugins.
 async fn stream<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
@@ -213,6 +226,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
 ) -> Result<(), Failure> {
     let chains = download.chains;
     let editors = (passing == Passing::Edited).then_some(chains);
+    let is_changed = passing != Passing::Untouched;
     let mut edited: Vec<u8> = Vec::new();
     let mut edited_sent = 0;
     let mut ended = false;
@@ -264,23 +278,15 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
             };
             match origin.poll_body(cx, &mut capacity) {
                 Poll::Ready(BodyEvent::Data(data)) => {
-                    let count = match editors {
-                        Some(chains) => {
+                    let count = match is_changed {
+                        true => {
                             exchange.note_upstream_body(data);
-                            edited.clear();
                             edited_sent = 0;
-                            edited.extend_from_slice(data);
-                            phases::piece_of_response_body(
-                                download.run,
-                                exchange,
-                                chains,
-                                &mut edited,
-                                Portion::Piece,
-                            )?;
-                            exchange.note_response(&edited);
+                            let portion = Portion::Piece;
+                            encode::piece(download.run, exchange, editors, data, portion, &mut edited)?;
                             data.len()
                         }
-                        None => match server.poll_write(cx, data) {
+                        false => match server.poll_write(cx, data) {
                             Poll::Ready(Ok(count)) => {
                                 exchange.stats.response_body_bytes += count as u64;
                                 exchange.note_upstream_body(&data[..count]);
@@ -305,18 +311,10 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                     }
                 }
                 Poll::Ready(BodyEvent::End(trailers)) => {
-                    if let (Some(chains), false) = (editors, ended) {
+                    if is_changed && !ended {
                         ended = true;
-                        edited.clear();
                         edited_sent = 0;
-                        phases::piece_of_response_body(
-                            download.run,
-                            exchange,
-                            chains,
-                            &mut edited,
-                            Portion::Last,
-                        )?;
-                        exchange.note_response(&edited);
+                        encode::piece(download.run, exchange, editors, &[], Portion::Last, &mut edited)?;
                         continue;
                     }
                     exchange.note_upstream_end();
@@ -331,6 +329,10 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                 Poll::Pending if takes_nothing => return download.wait(cx, WaitsFor::Client, moved, server),
                 Poll::Pending => {
                     // Bytes that have arrived must not wait for later ones, because server-sent events depend on it.
+                    if is_changed && encode::flush(exchange, &mut edited)? {
+                        edited_sent = 0;
+                        continue;
+                    }
                     match server.poll_flush(cx) {
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
                         Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),

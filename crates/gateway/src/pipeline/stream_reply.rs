@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use super::download::{body_need, has_no_body};
+use super::encode;
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::respond;
@@ -62,6 +63,9 @@ pub(super) async fn send_whole<S: DownstreamStream>(
     phases::whole_response_body(run, exchange, server, chains, &mut body).await?;
     refuse_undecided(exchange)?;
     exchange.note_response(&body);
+    if let Some(coded) = encode::whole(run, exchange, &body).await? {
+        body = coded;
+    }
     server.start_response(exchange, BodyLength::Known(body.len() as u64));
     respond::send(run, exchange, server, &body).await;
     Ok(())
@@ -134,6 +138,10 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                     Poll::Ready(None) => (piece, sent, is_last) = (Vec::new(), 0, true),
                     Poll::Pending => {
                         // The pieces so far must not wait for the next one.
+                        if encode::flush(exchange, &mut piece)? {
+                            sent = 0;
+                            continue;
+                        }
                         if let Poll::Ready(Err(error)) = server.poll_flush(cx) {
                             return Poll::Ready(Err(gone(&error)));
                         }
@@ -144,6 +152,7 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                 let portion = if is_last { Portion::Last } else { Portion::Piece };
                 phases::piece_of_response_body(run, exchange, chains, &mut piece, portion)?;
                 exchange.note_response(&piece);
+                encode::in_place(exchange, &mut piece, portion)?;
                 continue;
             };
             match written {
