@@ -9,8 +9,8 @@
 //!   before_attempt each time
 //!   … the endpoint answers, or a plugin did, or the gateway failed …
 //!   upstream_response, where an endpoint answered or could not
-//!   response_head, response_body, response_trailers
-//!   log          after the last byte
+//!   response_head, response_body, response_trailers; behind response_head, coding_weight and encoder
+//!   before_log, log after the last byte
 //! ```
 //!
 //! A plugin instance is built once, when the configuration changes, and is shared by all workers; what belongs to one

@@ -106,7 +106,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("consumer-restriction", Access, ""),
     plugin("cors", Access, ""),
     plugin("csrf", Access, ""),
-    plugin("data-mask", Access, "a filter in the collector of the logs"),
+    plugin("data-mask", Access, ""),
     plugin("datadog", Metrics, "the metrics listener, read by the agent"),
     plugin("degraphql", Transformation, "a service in front of the upstream"),
     plugin("dingtalk-auth", Authentication, "`forward-auth` with a service of your own"),

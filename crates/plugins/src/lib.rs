@@ -15,6 +15,7 @@ mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod data_mask;
 mod fault_injection;
 mod forward_auth;
 mod gzip;
@@ -94,6 +95,7 @@ pub const ALL: &[&PluginKind] = &[
     &forward_auth::KIND,
     &opa::KIND,
     &authz_keycloak::KIND,
+    &data_mask::KIND,
     &proxy_cache::KIND,
     &proxy_mirror::KIND,
     &proxy_rewrite::KIND,

@@ -50,6 +50,12 @@ cached_routes() {
     { "id": "cached-disk", "uri": "/bytes/16001", "upstream_id": "origin", "plugins": { "proxy-cache": {} } },'
 }
 
+# The path of the scenario `gzip`.
+gzip_route() {
+  echo '{ "id": "gzip", "uri": "/sample.json", "upstream_id": "origin",
+    "plugins": { "gzip": { "types": ["application/json"], "comp_level": 1 } } },'
+}
+
 # All objects; one route a line, since there may be a hundred thousand of them.
 contender_configure() {
   needs WEIR
@@ -84,6 +90,7 @@ END
     cat <<END
 $change
 $(cached_routes)
+$(gzip_route)
 { "id": "stripped", "uri": "/sodik/*", "upstream_id": "origin",
   "plugins": { "proxy-rewrite": { "regex_uri": ["^/sodik/(.*)", "/\$1"] } } },
 { "id": "all", "uri": "/*", "upstream_id": "origin", "enable_websocket": $websocket }
