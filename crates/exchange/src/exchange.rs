@@ -71,7 +71,7 @@ pub struct Exchange {
     pub request_id: Option<Box<str>>,
     /// Sizes and origin of the messages.
     pub stats: Stats,
-    /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1.
+    /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1 unless a plugin translates.
     pub grpc: Option<grpc::Call>,
     /// The target of the request, and how it is forwarded.
     pub target: Target,
@@ -507,6 +507,18 @@ impl Exchange {
         if let Some(tap) = self.copies.tap.take() {
             tap.end();
         }
+    }
+
+    /// Makes the request a gRPC call that a plugin translates for a client of another protocol. The fields of the request
+    /// are those of the call already: `Content-Type`, and `grpc-timeout` if it has one.
+    pub fn translate_call(&mut self) {
+        self.grpc = grpc::Call::of(&self.request.headers, self.times.started_ns)
+            .map(|call| grpc::Call { is_translated: true, ..call });
+    }
+
+    /// Whether it is a gRPC call of a client that speaks gRPC itself.
+    pub fn is_native_call(&self) -> bool {
+        self.grpc.is_some_and(|call| !call.is_translated)
     }
 
     /// The status of the response; 0 before there is one.

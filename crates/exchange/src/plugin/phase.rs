@@ -60,7 +60,10 @@ pub trait Plugin: Send + Sync + 'static {
         Step::Done
     }
 
-    /// Sees and edits the trailers of the response.
+    /// Sees and edits the trailers of the response, just before the last piece of the body is given to
+    /// [`Plugin::response_body`], so that a plugin may move trailers into the body. Where plugins edit the body, or reply
+    /// themselves, it runs for responses without trailers too, with an empty list that it may fill; otherwise only if there
+    /// are trailers.
     fn response_trailers(&self, _exchange: &mut Exchange, _trailers: &mut Headers) {}
 
     /// Sees each 1xx answer before it is passed on.

@@ -11,7 +11,7 @@ use std::task::Poll;
 use super::collect;
 use super::run::{Run, refuse_undecided};
 use super::wait::HALF_CLOSE_GRACE_MS;
-use crate::body::DownstreamStream;
+use crate::body::{BodyLength, DownstreamStream};
 use crate::context::WorkerContext;
 use crate::runtime::{ConsumerPlugins, Generation, Route};
 use exchange::Exchange;
@@ -23,6 +23,7 @@ use exchange::plugin::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, PHASE_WAIT_MS, Phase, Portion, Reply,
     Step, StoredReply, StreamedReply,
 };
+use message::Headers;
 use net::env;
 
 /// A reply by which a plugin ends the request phases.
@@ -187,7 +188,20 @@ pub(super) fn piece_of_request_body(
     });
 }
 
-/// Gives a whole response body to the plugins that edit it.
+/// Gives the trailers of a response, of which there may be none, to the plugins of the body phase: before the last piece of
+/// the body, so that a plugin may move them into it.
+pub(super) fn response_trailers(
+    context: &WorkerContext,
+    exchange: &mut Exchange,
+    chains: &Chains<'_>,
+    trailers: &mut Headers,
+) {
+    each(context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
+        instance.plugin.response_trailers(exchange, trailers);
+    });
+}
+
+/// Gives the trailers and then the whole body of a response to the plugins that edit it.
 ///
 /// # Errors
 /// As for [`response_head`].
@@ -197,7 +211,9 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
     server: &mut S,
     chains: &Chains<'_>,
     body: &mut Vec<u8>,
+    trailers: &mut Headers,
 ) -> Result<(), Failure> {
+    response_trailers(run.context, exchange, chains, trailers);
     for chain in chains.both() {
         for instance in chain.of(Phase::ResponseBody) {
             if !enter(run.context, chains, chain, instance, exchange) {
@@ -215,6 +231,11 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
         }
     }
     Ok(())
+}
+
+/// The length to announce for a whole body before these trailers: those of a body of known length would not be sent.
+pub(super) fn length_before(trailers: &Headers, body: &[u8]) -> BodyLength {
+    if trailers.is_empty() { BodyLength::Known(body.len() as u64) } else { BodyLength::Unknown }
 }
 
 /// Gives a piece of a response body, or the end of it, to the plugins that edit it.

@@ -7,6 +7,7 @@ mod node;
 mod plugins;
 mod stored;
 mod tls;
+mod trailers;
 mod turns;
 
 use std::cell::Cell;
@@ -381,6 +382,7 @@ const KINDS: &[&PluginKind] = &[
     &stored::KEEPER,
     &plugins::NUMBERER,
     &tls::PINGER,
+    &trailers::MOVER,
 ];
 
 /// A context with one route, `/here`, to the nodes at `addresses`.
