@@ -164,7 +164,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("opa", Authentication, ""),
     plugin("openfunction", Code, "the function's URL as an upstream"),
     plugin("openid-connect", Authentication, ""),
-    plugin("opentelemetry", Metrics, "`request-id` and the access log"),
+    plugin("opentelemetry", Metrics, ""),
     plugin("openwhisk", Code, "the function's URL as an upstream"),
     plugin("prometheus", Metrics, ""),
     plugin("proxy-buffering", Traffic, ""),

@@ -34,6 +34,7 @@ mod mocking;
 mod multi_auth;
 mod opa;
 mod openid_connect;
+mod opentelemetry;
 mod prometheus;
 mod proxy_buffering;
 mod proxy_cache;
@@ -65,6 +66,7 @@ pub const ALL: &[&PluginKind] = &[
     &proxy_buffering::KIND,
     &proxy_control::KIND,
     &request_id::KIND,
+    &opentelemetry::KIND,
     &fault_injection::KIND,
     &mocking::KIND,
     &batch_requests::KIND,

@@ -20,5 +20,6 @@ pub(crate) mod query;
 pub(crate) mod redis;
 pub(crate) mod side_thread;
 pub(crate) mod substitution;
+pub(crate) mod tracing;
 pub(crate) mod uri;
 pub(crate) mod weighted_turns;

@@ -11,7 +11,8 @@ use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::call_failures::{AllCallFailures, CallFailures};
 use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
-    Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
+    Destination, DestinationOpener, GrpcDestination, OutboundPolicy, OutboundTls, StreamDestination,
+    StreamDestinations,
 };
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
@@ -93,6 +94,14 @@ impl Services {
         tls: &OutboundTls,
     ) -> Result<Destination, String> {
         Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// A destination for unary calls of gRPC at `uri`, of which scheme, host and port count.
+    ///
+    /// # Errors
+    /// Why plugins cannot reach `uri`, a sentence.
+    pub fn grpc_destination(&self, uri: &str, tls: &OutboundTls) -> Result<GrpcDestination, String> {
+        GrpcDestination::new(uri, tls, &self.tls, &self.resolver, self.policy.clone())
     }
 
     /// An opener of destinations that are known only while requests run, such as the endpoints of a discovery document.
