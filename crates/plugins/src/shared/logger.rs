@@ -8,6 +8,8 @@ pub(crate) mod contents;
 pub(crate) mod fields;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod text;
+pub(crate) mod times;
 
 use std::sync::Arc;
 
