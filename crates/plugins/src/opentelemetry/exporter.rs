@@ -1,7 +1,7 @@
 //! Sends batches of spans to a collector: OTLP over HTTP or gRPC. What may succeed later is repeated with growing waits,
 //! as the specification of OTLP says; the rest is given up at once. It knows neither requests nor how a span is written.
 
-use exchange::plugin::batch::{Delivery, Entry, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
 use exchange::plugin::outbound::{
     Destination, GrpcCall, GrpcDestination, HttpClient, OutboundLimits, OutboundRequest, OutboundTls,
 };
@@ -127,7 +127,7 @@ impl Sink for Exporter {
                 let Err(refusal) = self.send(client, &body).await else { return Ok(()) };
                 match (refusal.again_ms, waits.next()) {
                     (Some(asked_ms), Some(wait_ms)) => env::sleep_ms(asked_ms.max(*wait_ms)).await,
-                    _ => return Err(refusal.reason),
+                    _ => return Err(DeliveryFailure::last(refusal.reason)),
                 }
             }
         })
