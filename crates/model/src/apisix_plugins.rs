@@ -184,7 +184,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("server-info", Metrics, "`GET /apisix/admin/weir/status`"),
     plugin("serverless-post-function", Code, ""),
     plugin("serverless-pre-function", Code, ""),
-    plugin("skywalking", Metrics, "`request-id` and the access log"),
+    plugin("skywalking", Metrics, ""),
     plugin("skywalking-logger", Logs, ""),
     plugin("sls-logger", Logs, "a collector that reads the access log"),
     plugin("splunk-hec-logging", Logs, ""),
@@ -198,7 +198,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("uri-blocker", Access, ""),
     plugin("wolf-rbac", Authentication, "`forward-auth` with the Wolf server"),
     plugin("workflow", Traffic, ""),
-    plugin("zipkin", Metrics, "`request-id` and the access log"),
+    plugin("zipkin", Metrics, ""),
 ];
 
 #[cfg(test)]

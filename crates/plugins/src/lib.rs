@@ -52,6 +52,7 @@ mod request_id;
 mod request_validation;
 mod response_rewrite;
 mod shared;
+mod skywalking;
 mod skywalking_logger;
 mod splunk_hec_logging;
 mod traffic_label;
@@ -59,6 +60,7 @@ mod traffic_split;
 mod ua_restriction;
 mod uri_blocker;
 mod workflow;
+mod zipkin;
 
 use exchange::plugin::PluginKind;
 
@@ -71,6 +73,8 @@ pub const ALL: &[&PluginKind] = &[
     &proxy_buffering::KIND,
     &proxy_control::KIND,
     &request_id::KIND,
+    &zipkin::KIND,
+    &skywalking::KIND,
     &opentelemetry::KIND,
     &fault_injection::KIND,
     &mocking::KIND,

@@ -4,5 +4,6 @@
 pub(crate) mod b3;
 pub(crate) mod host;
 pub(crate) mod ids;
+pub(crate) mod json_post;
 pub(crate) mod sampler;
 pub(crate) mod w3c;

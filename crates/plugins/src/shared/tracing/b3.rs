@@ -11,6 +11,8 @@ pub(crate) struct Written<'h> {
     pub(crate) span_id: Option<&'h [u8]>,
     pub(crate) parent_span_id: Option<&'h [u8]>,
     pub(crate) sampled: Option<&'h [u8]>,
+    /// The caller asks for a report whatever the sampling says.
+    pub(crate) is_debug: bool,
 }
 
 /// The caller's span.
@@ -36,7 +38,9 @@ pub(crate) fn parse_single(text: &[u8]) -> Result<Written<'_>, &'static str> {
     let trace_id = parts.next().filter(|part| !part.is_empty()).ok_or("missing trace_id")?;
     let span_id = parts.next().ok_or("missing span_id")?;
     let (sampled, parent_span_id) = (parts.next(), parts.next());
-    Ok(Written { trace_id: Some(trace_id), span_id: Some(span_id), parent_span_id, sampled })
+    let is_debug = sampled == Some(b"d");
+    let sampled = if is_debug { Some(&b"1"[..]) } else { sampled };
+    Ok(Written { trace_id: Some(trace_id), span_id: Some(span_id), parent_span_id, sampled, is_debug })
 }
 
 /// The fields `X-B3-…`.
@@ -46,6 +50,7 @@ pub(crate) fn of_fields(headers: &Headers) -> Written<'_> {
         span_id: headers.get("x-b3-spanid"),
         parent_span_id: headers.get("x-b3-parentspanid"),
         sampled: headers.get("x-b3-sampled"),
+        is_debug: headers.get("x-b3-flags") == Some(b"1"),
     }
 }
 
@@ -72,7 +77,7 @@ impl Written<'_> {
     /// The caller's decision whether the request is reported, if it made one.
     pub(crate) fn decision(&self) -> Option<bool> {
         match self.sampled {
-            Some(b"1" | b"true" | b"d") => Some(true),
+            Some(b"1" | b"true") => Some(true),
             Some(b"0" | b"false") => Some(false),
             _ => None,
         }
@@ -109,7 +114,7 @@ mod tests {
                 trace_id: Some(trace.as_bytes()),
                 span_id: span.map(str::as_bytes),
                 parent_span_id: parent.map(str::as_bytes),
-                sampled: None,
+                ..Written::default()
             };
             written.parent().map(|parent| (parent.is_short, parent.span_id.is_some()))
         };
