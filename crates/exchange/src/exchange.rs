@@ -13,8 +13,10 @@ pub mod forwarded;
 mod proxy;
 pub mod reuse;
 mod target;
+pub mod timeline;
 mod times;
 mod tls;
+pub mod trace;
 mod variables;
 
 use std::cell::Cell;
@@ -35,8 +37,10 @@ pub use consumer::Consumer;
 pub use context::{ConnectionContext, Scheme};
 pub use directory::{Directory, RouteInfo, ServiceName};
 pub use proxy::ProxyContext;
+pub use timeline::Timeline;
 pub use times::Times;
 pub use tls::TlsContext;
+pub use trace::{TraceContext, Traces};
 
 pub use target::Target;
 
@@ -61,6 +65,10 @@ pub struct Exchange {
     pub response: ResponseHead,
     /// When things happened.
     pub times: Times,
+    /// When its plugins ran, where that is recorded.
+    pub timeline: Timeline,
+    /// The traces that it belongs to.
+    pub traces: Traces,
     /// The attempts made at endpoints.
     pub attempts: Attempts,
     /// Why it failed, if it did.
@@ -182,6 +190,8 @@ impl Exchange {
             request: RequestHead::default(),
             response: ResponseHead::default(),
             times: Times::default(),
+            timeline: Timeline::default(),
+            traces: Traces::default(),
             attempts: Attempts::default(),
             failure: None,
             params: Params::default(),
@@ -211,6 +221,8 @@ impl Exchange {
             request,
             response,
             times,
+            timeline,
+            traces,
             attempts,
             failure,
             params,
@@ -233,6 +245,8 @@ impl Exchange {
         request.clear();
         response.clear();
         *times = Times::default();
+        timeline.reset();
+        *traces = Traces::default();
         attempts.clear();
         *failure = None;
         params.clear();

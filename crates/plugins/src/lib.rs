@@ -10,10 +10,12 @@ mod authz_casbin;
 mod authz_keycloak;
 mod basic_auth;
 mod batch_requests;
+mod clickhouse_logger;
 mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod elasticsearch_logger;
 mod fault_injection;
 mod forward_auth;
 mod hmac_auth;
@@ -26,6 +28,7 @@ mod ldap_auth;
 mod limit_conn;
 mod limit_count;
 mod limit_req;
+mod loki_logger;
 /// The example of docs/guide/writing-a-plugin.md.
 #[cfg(test)]
 #[path = "../guide/maintenance.rs"]
@@ -34,6 +37,7 @@ mod mocking;
 mod multi_auth;
 mod opa;
 mod openid_connect;
+mod opentelemetry;
 mod prometheus;
 mod proxy_buffering;
 mod proxy_cache;
@@ -48,11 +52,15 @@ mod request_id;
 mod request_validation;
 mod response_rewrite;
 mod shared;
+mod skywalking;
+mod skywalking_logger;
+mod splunk_hec_logging;
 mod traffic_label;
 mod traffic_split;
 mod ua_restriction;
 mod uri_blocker;
 mod workflow;
+mod zipkin;
 
 use exchange::plugin::PluginKind;
 
@@ -65,6 +73,9 @@ pub const ALL: &[&PluginKind] = &[
     &proxy_buffering::KIND,
     &proxy_control::KIND,
     &request_id::KIND,
+    &zipkin::KIND,
+    &skywalking::KIND,
+    &opentelemetry::KIND,
     &fault_injection::KIND,
     &mocking::KIND,
     &batch_requests::KIND,
@@ -105,7 +116,12 @@ pub const ALL: &[&PluginKind] = &[
     &response_rewrite::KIND,
     &public_api::KIND,
     &prometheus::KIND,
+    &loki_logger::KIND,
+    &elasticsearch_logger::KIND,
     &http_logger::KIND,
+    &splunk_hec_logging::KIND,
+    &skywalking_logger::KIND,
+    &clickhouse_logger::KIND,
 ];
 
 #[cfg(test)]

@@ -229,6 +229,14 @@ impl Phase {
     /// How many phases there are.
     pub const COUNT: usize = Phase::Log as usize + 1;
 
+    /// The name of the phase for users: the contract's where it has one.
+    pub fn name(self) -> &'static str {
+        self.contract_name().unwrap_or(match self {
+            Phase::RequestBody => "request_body",
+            _ => "upstream_response",
+        })
+    }
+
     /// The contract's name of the phase; none for one that the contract does not have.
     pub(crate) fn contract_name(self) -> Option<&'static str> {
         Some(match self {

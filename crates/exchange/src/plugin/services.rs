@@ -11,7 +11,8 @@ use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::call_failures::{AllCallFailures, CallFailures};
 use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
-    Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
+    DatagramDestination, Destination, DestinationOpener, GrpcDestination, OutboundPolicy, OutboundTls,
+    StreamDestination, StreamDestinations,
 };
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
@@ -95,6 +96,14 @@ impl Services {
         Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
     }
 
+    /// A destination for unary calls of gRPC at `uri`, of which scheme, host and port count.
+    ///
+    /// # Errors
+    /// Why plugins cannot reach `uri`, a sentence.
+    pub fn grpc_destination(&self, uri: &str, tls: &OutboundTls) -> Result<GrpcDestination, String> {
+        GrpcDestination::new(uri, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
     /// An opener of destinations that are known only while requests run, such as the endpoints of a discovery document.
     pub fn opener(&self) -> DestinationOpener {
         DestinationOpener::new(self.resolver.clone(), self.tls.clone(), self.policy.clone())
@@ -110,6 +119,14 @@ impl Services {
         tls: Option<&OutboundTls>,
     ) -> Result<StreamDestination, String> {
         StreamDestination::new(place, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// A destination for datagrams, `HOST:PORT`; see [`super::outbound::DatagramDestination`].
+    ///
+    /// # Errors
+    /// Why datagrams cannot be sent to it, a sentence.
+    pub fn datagram_destination(&self, place: &str) -> Result<DatagramDestination, String> {
+        DatagramDestination::new(place, &self.resolver, self.policy.clone())
     }
 
     /// Makes destinations for byte streams later on: for servers that are known only once another one names them, such as

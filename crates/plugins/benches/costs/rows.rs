@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 #[derive(Clone)]
 pub(crate) struct Row {
     pub(crate) config: Value,
+    pub(crate) metadata: Option<Value>,
     /// The head of the request, and its body if it has one.
     pub(crate) request: String,
     /// The key and the configuration of a consumer.
@@ -20,6 +21,7 @@ pub(crate) struct Row {
 pub(crate) fn of(kind: &PluginKind) -> Row {
     let plain = Row {
         config: example(kind),
+        metadata: None,
         request: request("GET", "", ""),
         consumer: None,
         is_authenticated: false,
@@ -56,6 +58,12 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
         },
         "limit-req" => Row {
             config: json!({"rate": 1_000_000_000, "burst": 1_000_000_000, "key": "remote_addr"}),
+            ..plain
+        },
+        // Every request is reported; the collector does not answer, so that the queue is full soon.
+        "opentelemetry" => Row {
+            config: json!({"sampler": {"name": "always_on"}}),
+            metadata: Some(json!({"collector": {"address": "127.0.0.1:9"}})),
             ..plain
         },
         "openid-connect" => Row {

@@ -74,6 +74,7 @@ mod start;
 mod store;
 mod support;
 mod tls;
+mod tracing;
 mod traffic_plugins;
 mod try_out;
 mod unknown_fields;
