@@ -15,12 +15,14 @@ mod consumer_restriction;
 mod cors;
 mod csrf;
 mod fault_injection;
+mod file_logger;
 mod forward_auth;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
 mod jwe_decrypt;
 mod jwt_auth;
+mod kafka_logger;
 mod key_auth;
 mod ldap_auth;
 mod limit_conn;
@@ -48,9 +50,13 @@ mod request_id;
 mod request_validation;
 mod response_rewrite;
 mod shared;
+mod sls_logger;
+mod syslog;
+mod tcp_logger;
 mod traffic_label;
 mod traffic_split;
 mod ua_restriction;
+mod udp_logger;
 mod uri_blocker;
 mod workflow;
 
@@ -106,6 +112,12 @@ pub const ALL: &[&PluginKind] = &[
     &public_api::KIND,
     &prometheus::KIND,
     &http_logger::KIND,
+    &sls_logger::KIND,
+    &tcp_logger::KIND,
+    &kafka_logger::KIND,
+    &syslog::KIND,
+    &udp_logger::KIND,
+    &file_logger::KIND,
 ];
 
 #[cfg(test)]
