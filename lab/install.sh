@@ -10,9 +10,9 @@ set -euo pipefail
 declare -A packages=(
   # gcc builds the allocator and links, curl and certificates try the gateway out.
   [run]="gcc libc6-dev make curl ca-certificates"
-  # nginx, haproxy, etcd, Redis, slapd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages, Maven
-  # fetches Keycloak and Java runs it.
-  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client redis-server redis-sentinel redis-tools python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client slapd default-jre-headless maven unzip"
+  # nginx, haproxy, etcd, Redis, slapd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages, rsyslog
+  # takes logs, Maven fetches Keycloak and Kafka, and Java runs both.
+  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client redis-server redis-sentinel redis-tools python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client slapd rsyslog default-jre-headless maven unzip"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils nghttp2-client util-linux"
   # The fuzzer's engine is C++.
@@ -163,6 +163,20 @@ install_zipkin() {
   ln -sfn "$jar" "$place/zipkin.jar"
 }
 
+# Apache Kafka, from Maven's repository; made again when its list has changed.
+install_kafka() {
+  local list place
+  list=$(realpath "$(dirname "$0")/test-java/kafka/pom.xml")
+  place=$(realpath -m "$(dirname "$0")/../target/test-java/kafka")
+  ! cmp -s "$list" "$place/installed.xml" || return 0
+  say "Maven: Apache Kafka"
+  rm -rf "$place"
+  mkdir -p "$place"
+  mvn --quiet --batch-mode -Dstyle.color=never --file "$list" dependency:copy-dependencies -DincludeScope=runtime \
+    -DoutputDirectory="$place/lib"
+  cp "$list" "$place/installed.xml"
+}
+
 # The versions of Keycloak and Zipkin, and the wheel of Node.
 zipkin=3.5.1
 keycloak=26.4.7
@@ -180,4 +194,4 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
-case " ${groups[*]} " in *" test "*) install_python; install_go; install_collector; install_node; install_keycloak; install_zipkin ;; esac
+case " ${groups[*]} " in *" test "*) install_python; install_go; install_collector; install_node; install_keycloak; install_zipkin; install_kafka ;; esac

@@ -6,4 +6,5 @@ pub mod labels;
 pub mod metrics;
 pub mod node_loads;
 pub mod pace;
+pub mod reopening;
 pub mod upstream_tls;

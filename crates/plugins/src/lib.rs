@@ -17,12 +17,14 @@ mod cors;
 mod csrf;
 mod elasticsearch_logger;
 mod fault_injection;
+mod file_logger;
 mod forward_auth;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
 mod jwe_decrypt;
 mod jwt_auth;
+mod kafka_logger;
 mod key_auth;
 mod ldap_auth;
 mod limit_conn;
@@ -55,9 +57,13 @@ mod shared;
 mod skywalking;
 mod skywalking_logger;
 mod splunk_hec_logging;
+mod sls_logger;
+mod syslog;
+mod tcp_logger;
 mod traffic_label;
 mod traffic_split;
 mod ua_restriction;
+mod udp_logger;
 mod uri_blocker;
 mod workflow;
 mod zipkin;
@@ -122,6 +128,12 @@ pub const ALL: &[&PluginKind] = &[
     &splunk_hec_logging::KIND,
     &skywalking_logger::KIND,
     &clickhouse_logger::KIND,
+    &sls_logger::KIND,
+    &tcp_logger::KIND,
+    &kafka_logger::KIND,
+    &syslog::KIND,
+    &udp_logger::KIND,
+    &file_logger::KIND,
 ];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The parts that several plugins share: substitution by regular expression, attributes, operations on fields, percent-encoding,
-//! signed tokens, the entries and queues of loggers, the keys and tables of limits, a client for Redis. It is no plugin and knows none.
+//! signed tokens, the entries and queues of loggers, the keys and tables of limits, clients for Redis and Kafka. It is no plugin and knows none.
 
 pub(crate) mod api_call;
 pub(crate) mod attributes;
@@ -11,6 +11,7 @@ pub(crate) mod expression;
 pub(crate) mod fetched;
 pub(crate) mod fields;
 pub(crate) mod jwt;
+pub(crate) mod kafka;
 pub(crate) mod limits;
 pub(crate) mod log_entry;
 pub(crate) mod logger;

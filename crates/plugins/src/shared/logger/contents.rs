@@ -89,6 +89,13 @@ impl Contents {
         if applies || is_named { copy(self.kept_response_bytes) } else { BodyNeed::None }
     }
 
+    /// Calls `read` with the logged part of the request body, if there is one.
+    pub(crate) fn read_request_body(&self, exchange: &Exchange, read: impl FnOnce(&[u8])) {
+        if let Some(part) = self.bodies.request.as_ref().filter(|part| part.applies(exchange)) {
+            exchange.read_request_body(|body| read(&body[..body.len().min(part.max_bytes)]));
+        }
+    }
+
     /// The entry of an exchange that has ended.
     pub(crate) fn entry(&self, exchange: &Exchange) -> LogEntry {
         if let Some(format) = &self.format {
