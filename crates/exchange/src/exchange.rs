@@ -50,6 +50,7 @@ use crate::client_address::ClientAddress;
 use crate::failure::Failure;
 use crate::grpc;
 use crate::local::Local;
+use crate::plugin::BodyEncoder;
 use crate::plugin::state::RequestStates;
 use crate::plugin::stored::BodyTap;
 use crate::plugin::upstream_ref::UpstreamRef;
@@ -93,6 +94,8 @@ pub struct Exchange {
     pub body: ReadBody,
     /// The first bytes of the bodies, where a plugin asked for them.
     pub copies: Copies,
+    /// Codes the response body, if a plugin does; see [`Plugin::encoder`](crate::plugin::Plugin::encoder).
+    pub encoder: Option<Box<dyn BodyEncoder>>,
     /// Fields that plugins want on the response, whichever side makes it; merged into it before its plugins run.
     pub early_fields: Vec<(Box<str>, Box<str>)>,
     /// The plugins' states for this request.
@@ -175,7 +178,7 @@ pub struct BodyUnread;
 pub struct Copies {
     /// Filled while the request body is sent on.
     pub request: Option<SharedCopy>,
-    /// The response body as the client received it.
+    /// The response body as the client received it, before it was coded.
     pub response: Option<BodyCopy>,
     /// Gets the bytes of the upstream's response body before plugins edit them.
     pub tap: Option<Box<dyn BodyTap>>,
@@ -204,6 +207,7 @@ impl Exchange {
             decision: Decision::default(),
             body: ReadBody::default(),
             copies: Copies::default(),
+            encoder: None,
             early_fields: Vec::new(),
             states: RequestStates::default(),
             instance: Cell::new(0),
@@ -235,6 +239,7 @@ impl Exchange {
             decision,
             body,
             copies,
+            encoder,
             early_fields,
             states,
             instance,
@@ -259,6 +264,7 @@ impl Exchange {
         *decision = Decision::default();
         body.reset();
         *copies = Copies::default();
+        *encoder = None;
         early_fields.clear();
         states.clear();
         instance.set(0);

@@ -11,6 +11,7 @@ mod authz_keycloak;
 mod basic_auth;
 mod batch_requests;
 mod clickhouse_logger;
+mod brotli;
 mod client_control;
 mod consumer_restriction;
 mod cors;
@@ -19,6 +20,7 @@ mod elasticsearch_logger;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
+mod gzip;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
@@ -67,6 +69,7 @@ mod udp_logger;
 mod uri_blocker;
 mod workflow;
 mod zipkin;
+mod zstd;
 
 use exchange::plugin::PluginKind;
 
@@ -116,6 +119,9 @@ pub const ALL: &[&PluginKind] = &[
     &limit_conn::KIND,
     &limit_count::KIND,
     &limit_req::KIND,
+    &zstd::KIND,
+    &brotli::KIND,
+    &gzip::KIND,
     &traffic_label::KIND,
     &traffic_split::KIND,
     &redirect::KIND,

@@ -22,6 +22,7 @@ mod cli;
 mod client_address;
 mod clients;
 mod command;
+mod compression;
 mod configs;
 mod connections;
 mod contract;
