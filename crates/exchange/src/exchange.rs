@@ -109,6 +109,8 @@ pub struct Stats {
     pub response_body_bytes: u64,
     /// Whether the gateway or a plugin made the response rather than an upstream.
     pub answered_locally: bool,
+    /// Whether the response is a stored one of an upstream; then it counts as answered locally too.
+    pub is_stored: bool,
 }
 
 /// The results of matching and authentication.

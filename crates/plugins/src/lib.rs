@@ -14,6 +14,7 @@ mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod error_page;
 mod fault_injection;
 mod forward_auth;
 mod hmac_auth;
@@ -105,6 +106,7 @@ pub const ALL: &[&PluginKind] = &[
     &response_rewrite::KIND,
     &public_api::KIND,
     &prometheus::KIND,
+    &error_page::KIND,
     &http_logger::KIND,
 ];
 
