@@ -4,6 +4,7 @@
 pub(crate) mod api_call;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
+pub(crate) mod base64;
 pub(crate) mod batch;
 pub(crate) mod config;
 pub(crate) mod consumer;
@@ -13,6 +14,8 @@ pub(crate) mod fields;
 pub(crate) mod jwt;
 pub(crate) mod limits;
 pub(crate) mod log_entry;
+#[cfg(feature = "lua")]
+pub(crate) mod lua;
 pub(crate) mod networks;
 pub(crate) mod outages;
 pub(crate) mod patterns;
