@@ -128,7 +128,8 @@ fn pages(metadata: &Value) -> Result<Vec<Page>, String> {
             Some(body) => body.to_owned(),
             None => default.map(|(_, title)| default_page(title)).unwrap_or_default(),
         };
-        let content_type = written.get("content_type").and_then(Value::as_str).unwrap_or(CONTENT_TYPE_DEFAULT);
+        let content_type =
+            written.get("content_type").and_then(Value::as_str).unwrap_or(CONTENT_TYPE_DEFAULT);
         if content_type.bytes().any(|byte| byte.is_ascii_control()) {
             return Err(format!("{name}.content_type: a control character cannot stand in a field"));
         }

@@ -10,11 +10,15 @@ mod authz_casbin;
 mod authz_keycloak;
 mod basic_auth;
 mod batch_requests;
+#[cfg(feature = "lua")]
+mod body_transformer;
 mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
 mod error_page;
+#[cfg(feature = "lua")]
+mod exit_transformer;
 mod fault_injection;
 mod forward_auth;
 mod hmac_auth;
@@ -62,6 +66,8 @@ pub use proxy_cache::{CacheSettings, Zones};
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
     &real_ip::KIND,
+    #[cfg(feature = "lua")]
+    &exit_transformer::KIND,
     &client_control::KIND,
     &proxy_buffering::KIND,
     &proxy_control::KIND,
@@ -93,6 +99,8 @@ pub const ALL: &[&PluginKind] = &[
     &opa::KIND,
     &authz_keycloak::KIND,
     &proxy_cache::KIND,
+    #[cfg(feature = "lua")]
+    &body_transformer::KIND,
     &proxy_mirror::KIND,
     &proxy_rewrite::KIND,
     &workflow::KIND,
@@ -131,7 +139,11 @@ mod tests {
         let files = folder.filter_map(|entry| {
             let path = entry.unwrap().path();
             let stem = path.file_stem()?.to_str()?.to_owned();
-            let is_built = cfg!(feature = "casbin") || stem != "authz_casbin";
+            let is_built = match &*stem {
+                "authz_casbin" => cfg!(feature = "casbin"),
+                "body_transformer" | "exit_transformer" => cfg!(feature = "lua"),
+                _ => true,
+            };
             (path.extension()? == "rs" && !OTHERS.contains(&&*stem) && is_built).then_some(stem)
         });
         for file in files {

@@ -89,11 +89,10 @@ impl Interpreter {
         work: impl FnOnce(&Call<'_>) -> mlua::Result<T>,
     ) -> mlua::Result<T> {
         self.sandbox.lua.scope(|scope| {
-            let ask = scope.create_function(
-                |lua, (kind, name): (mlua::LuaString, Option<mlua::LuaString>)| {
+            let ask =
+                scope.create_function(|lua, (kind, name): (mlua::LuaString, Option<mlua::LuaString>)| {
                     access::answer(lua, exchange, &kind, name.as_ref())
-                },
-            )?;
+                })?;
             self.request.raw_set("ask", ask)?;
             let result = work(&Call { interpreter: self });
             self.request.raw_set("ask", Value::Nil)?;

@@ -446,16 +446,30 @@ function template.escape(value, escapes_braces)
     return (gsub(value, escapes_braces and "[}{\">/<'&]" or "[\">/<'&]", ENTITIES))
 end
 
+-- The function `echo` of a template that collects its texts in `parts`.
+local function echo_into(parts)
+    return function(...)
+        for index = 1, select("#", ...) do
+            parts[#parts + 1] = tostring((select(index, ...)))
+        end
+    end
+end
+
 -- Renders a compiled template. Names are looked up in the context, among the functions of templates, and in the globals of
 -- the script; what the template assigns is gone afterwards.
 local function render(chunk, own_globals, fields)
     local functions = copy(template)
-    setfenv(chunk, setmetatable({ context = fields, template = functions }, {
+    local scope = setmetatable({ context = fields, template = functions }, {
         __index = function(_, name)
             return fields[name] or functions[name] or own_globals[name]
         end,
-    }))
-    return chunk(fields)
+    })
+    setfenv(chunk, scope)
+    local text = chunk(fields, template.escape, template.output, concat, echo_into)
+    if rawget(scope, "layout") ~= nil then
+        error("a template cannot have a layout", 0)
+    end
+    return text
 end
 
 return { globals = globals, request = request, context = context, render = render }

@@ -4,7 +4,9 @@
 use std::rc::Rc;
 
 use data_encoding::BASE64;
-use mlua::{HookTriggers, IntoLuaMulti, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value, VmState};
+use mlua::{
+    HookTriggers, IntoLuaMulti, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value, VmState,
+};
 
 use super::budget::Budget;
 use super::json::Json;
@@ -52,9 +54,10 @@ fn native_functions(lua: &Lua, budget: &Rc<Budget>, json: &Json) -> mlua::Result
     let charged = Rc::clone(budget);
     native.raw_set("check", lua.create_function(move |_, ()| charged.check())?)?;
     let charged = Rc::clone(budget);
-    let find = lua.create_function(move |lua, (text, pattern, from): (LuaString, LuaString, Option<i64>)| {
-        find(lua, &charged, &text, &pattern, from)
-    })?;
+    let find =
+        lua.create_function(move |lua, (text, pattern, from): (LuaString, LuaString, Option<i64>)| {
+            find(lua, &charged, &text, &pattern, from)
+        })?;
     native.raw_set("find", find)?;
     let plain = lua.create_function(|lua, (text, part, from): (LuaString, LuaString, Option<i64>)| {
         let (text, part) = (text.as_bytes(), part.as_bytes());
@@ -66,10 +69,11 @@ fn native_functions(lua: &Lua, budget: &Rc<Budget>, json: &Json) -> mlua::Result
     })?;
     native.raw_set("find_plain", plain)?;
     let codec = json.clone();
-    let decode = lua.create_function(move |lua, text: LuaString| match codec.read(lua, &text.as_bytes()) {
-        Ok(value) => value.into_lua_multi(lua),
-        Err(reason) => (Value::Nil, reason).into_lua_multi(lua),
-    })?;
+    let decode =
+        lua.create_function(move |lua, text: LuaString| match codec.read(lua, &text.as_bytes()) {
+            Ok(value) => value.into_lua_multi(lua),
+            Err(reason) => (Value::Nil, reason).into_lua_multi(lua),
+        })?;
     native.raw_set("decode", decode)?;
     let codec = json.clone();
     let encode = lua.create_function(move |lua, value: Value| match codec.write(&value) {
@@ -83,7 +87,8 @@ fn native_functions(lua: &Lua, budget: &Rc<Budget>, json: &Json) -> mlua::Result
 
 /// Adds the functions that convert texts, the clock and the log.
 fn add_texts(lua: &Lua, native: &Table) -> mlua::Result<()> {
-    let encode = lua.create_function(|lua, text: LuaString| lua.create_string(BASE64.encode(&text.as_bytes())))?;
+    let encode =
+        lua.create_function(|lua, text: LuaString| lua.create_string(BASE64.encode(&text.as_bytes())))?;
     native.raw_set("encode_base64", encode)?;
     let decode = lua.create_function(|lua, text: LuaString| {
         base64::decode_leniently(&text.as_bytes()).map(|bytes| lua.create_string(bytes)).transpose()
@@ -94,8 +99,9 @@ fn add_texts(lua: &Lua, native: &Table) -> mlua::Result<()> {
         lua.create_string(escaped)
     })?;
     native.raw_set("escape_uri", escape)?;
-    let unescape = lua
-        .create_function(|lua, text: LuaString| lua.create_string(crate::shared::query::decode(&text.as_bytes())))?;
+    let unescape = lua.create_function(|lua, text: LuaString| {
+        lua.create_string(crate::shared::query::decode(&text.as_bytes()))
+    })?;
     native.raw_set("unescape_uri", unescape)?;
     let now = lua.create_function(|_, ()| {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -134,7 +140,8 @@ fn find(
     from: Option<i64>,
 ) -> mlua::Result<MultiValue> {
     let text = text.as_bytes();
-    let Some(found) = patterns::find(budget, &text, &pattern.as_bytes(), first_byte(from, text.len()))? else {
+    let Some(found) = patterns::find(budget, &text, &pattern.as_bytes(), first_byte(from, text.len()))?
+    else {
         return Value::Nil.into_lua_multi(lua);
     };
     let mut values = vec![Value::Number((found.start + 1) as f64), Value::Number(found.end as f64)];

@@ -48,20 +48,38 @@ fn library_functions_work_as_in_lua() {
         ("return ('aa bb'):match('(%a)%1 (%a)%2')", "a"),
         ("return ('[x]-y'):gsub('[]%-[]', '')", "xy"),
         ("return ('x'):match('()')", "1"),
-        ("local t = {} for k, v in ('a=1,b=2'):gmatch('(%w)=(%w)') do t[#t+1] = k .. v end return table.concat(t, ';')", "a1;b2"),
+        (
+            "local t = {} for k, v in ('a=1,b=2'):gmatch('(%w)=(%w)') do t[#t+1] = k .. v end return table.concat(t, ';')",
+            "a1;b2",
+        ),
         ("local t = {3, 1, 2} table.sort(t, function(a, b) return a > b end) return table.concat(t)", "321"),
-        ("return string.format('%s %5.1f %q', setmetatable({}, {__tostring = function() return 'T' end}), 1.25, 'a')", "T   1.2 \"a\""),
+        (
+            "return string.format('%s %5.1f %q', setmetatable({}, {__tostring = function() return 'T' end}), 1.25, 'a')",
+            "T   1.2 \"a\"",
+        ),
         ("return tostring(pcall(error, 'x'))", "false"),
         ("return select(2, xpcall(function() error('x', 0) end, function(e) return e .. '!' end))", "x!"),
         ("return bit.band(12, 10) + math.floor(2.7)", "10"),
         ("return os.date('!%Y', 0)", "1970"),
         ("return require('cjson').encode({1, {a = true}, require('cjson').null})", "[1,{\"a\":true},null]"),
-        ("return require('cjson').encode({}) .. require('cjson').encode(require('cjson').decode('[]'))", "{}[]"),
-        ("return require('cjson').encode({1.5, 1e20, 0.1, -3, 12345678901234567890, 1e-7, 2^53})", "[1.5,1e+20,0.1,-3,1.2345678901235e+19,1e-07,9.007199254741e+15]"),
+        (
+            "return require('cjson').encode({}) .. require('cjson').encode(require('cjson').decode('[]'))",
+            "{}[]",
+        ),
+        (
+            "return require('cjson').encode({1.5, 1e20, 0.1, -3, 12345678901234567890, 1e-7, 2^53})",
+            "[1.5,1e+20,0.1,-3,1.2345678901235e+19,1e-07,9.007199254741e+15]",
+        ),
         ("return require('apisix.core').json.encode('a/\"\\n\\1')", "\"a\\/\\\"\\n\\u0001\""),
         ("return tostring(require('cjson.safe').decode('{'))", "nil"),
-        ("return require('cjson.safe').decode('{\"a\": [1, {\"b\": null}]}').a[2].b == require('cjson').null", "true"),
-        ("return ngx.decode_base64(ngx.encode_base64('a b')) .. ngx.escape_uri('a b/') .. ngx.unescape_uri('%41+')", "a ba%20b%2FA "),
+        (
+            "return require('cjson.safe').decode('{\"a\": [1, {\"b\": null}]}').a[2].b == require('cjson').null",
+            "true",
+        ),
+        (
+            "return ngx.decode_base64(ngx.encode_base64('a b')) .. ngx.escape_uri('a b/') .. ngx.unescape_uri('%41+')",
+            "a ba%20b%2FA ",
+        ),
     ];
     with_exchange(|exchange| {
         for (source, expected) in cases {
@@ -94,9 +112,31 @@ fn script_reads_request_route_and_consumer() {
 #[test]
 fn script_reaches_nothing_outside() {
     let names = [
-        "io", "debug", "package", "ffi", "jit", "load", "loadstring", "loadfile", "dofile", "module", "getfenv",
-        "setfenv", "newproxy", "collectgarbage", "coroutine", "print", "gcinfo", "os.execute", "os.getenv",
-        "os.exit", "os.remove", "os.rename", "os.tmpname", "os.setlocale", "string.dump",
+        "io",
+        "debug",
+        "package",
+        "ffi",
+        "jit",
+        "load",
+        "loadstring",
+        "loadfile",
+        "dofile",
+        "module",
+        "getfenv",
+        "setfenv",
+        "newproxy",
+        "collectgarbage",
+        "coroutine",
+        "print",
+        "gcinfo",
+        "os.execute",
+        "os.getenv",
+        "os.exit",
+        "os.remove",
+        "os.rename",
+        "os.tmpname",
+        "os.setlocale",
+        "string.dump",
     ];
     with_exchange(|exchange| {
         for name in names {
@@ -155,7 +195,8 @@ fn limits_end_a_script_and_not_the_worker() {
         ];
         for source in greedy {
             let reason = run_in(exchange, source).unwrap_err();
-            let is_limit = reason.contains("not enough memory") || reason.contains("the script was stopped after");
+            let is_limit =
+                reason.contains("not enough memory") || reason.contains("the script was stopped after");
             assert!(is_limit, "{source}: {reason}");
             assert_eq!(run_in(exchange, "return 7").as_deref(), Ok("7"), "behind {source}");
         }
