@@ -75,6 +75,7 @@ mod store;
 mod support;
 mod tls;
 mod traffic_plugins;
+mod transformation;
 mod try_out;
 mod unknown_fields;
 mod upgrades;
