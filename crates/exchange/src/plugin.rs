@@ -43,6 +43,6 @@ pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,
     Portion, Step,
 };
-pub use reply::{Reply, ReplyStream, StreamedReply};
+pub use reply::{Reply, ReplyStream, StreamedReply, TransformReply};
 pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;

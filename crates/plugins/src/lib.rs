@@ -12,11 +12,16 @@ mod basic_auth;
 mod batch_requests;
 mod clickhouse_logger;
 mod brotli;
+#[cfg(feature = "lua")]
+mod body_transformer;
 mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
 mod elasticsearch_logger;
+mod error_page;
+#[cfg(feature = "lua")]
+mod exit_transformer;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
@@ -78,6 +83,8 @@ pub use proxy_cache::{CacheSettings, Zones};
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
     &real_ip::KIND,
+    #[cfg(feature = "lua")]
+    &exit_transformer::KIND,
     &client_control::KIND,
     &proxy_buffering::KIND,
     &proxy_control::KIND,
@@ -112,6 +119,8 @@ pub const ALL: &[&PluginKind] = &[
     &opa::KIND,
     &authz_keycloak::KIND,
     &proxy_cache::KIND,
+    #[cfg(feature = "lua")]
+    &body_transformer::KIND,
     &proxy_mirror::KIND,
     &proxy_rewrite::KIND,
     &workflow::KIND,
@@ -130,6 +139,7 @@ pub const ALL: &[&PluginKind] = &[
     &prometheus::KIND,
     &loki_logger::KIND,
     &elasticsearch_logger::KIND,
+    &error_page::KIND,
     &http_logger::KIND,
     &splunk_hec_logging::KIND,
     &skywalking_logger::KIND,
@@ -163,7 +173,11 @@ mod tests {
         let files = folder.filter_map(|entry| {
             let path = entry.unwrap().path();
             let stem = path.file_stem()?.to_str()?.to_owned();
-            let is_built = cfg!(feature = "casbin") || stem != "authz_casbin";
+            let is_built = match &*stem {
+                "authz_casbin" => cfg!(feature = "casbin"),
+                "body_transformer" | "exit_transformer" => cfg!(feature = "lua"),
+                _ => true,
+            };
             (path.extension()? == "rs" && !OTHERS.contains(&&*stem) && is_built).then_some(stem)
         });
         for file in files {

@@ -5,6 +5,7 @@
 pub(crate) mod api_call;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
+pub(crate) mod base64;
 pub(crate) mod batch;
 pub(crate) mod config;
 pub(crate) mod consumer;
@@ -17,6 +18,8 @@ pub(crate) mod kafka;
 pub(crate) mod limits;
 pub(crate) mod log_entry;
 pub(crate) mod logger;
+#[cfg(feature = "lua")]
+pub(crate) mod lua;
 pub(crate) mod networks;
 pub(crate) mod outages;
 pub(crate) mod patterns;

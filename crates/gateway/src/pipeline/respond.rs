@@ -132,9 +132,10 @@ pub(super) async fn reply<S: DownstreamStream>(
     exchange: &mut Exchange,
     server: &mut S,
     chains: &Chains<'_>,
-    reply: Reply,
+    mut reply: Reply,
 ) -> Outcome {
     exchange.stats.answered_locally = true;
+    exchange.transform(&mut reply);
     let (mut body, mut trailers) = (reply.body.into_owned(), Headers::new());
     set_head(run, exchange, reply.status, &reply.headers);
     let mut edited = respond_head(run, exchange, server, chains).await;

@@ -28,6 +28,7 @@ pub(super) async fn send<S: DownstreamStream>(
     reply: StoredReply,
 ) -> Result<(), Failure> {
     exchange.stats.answered_locally = true;
+    exchange.stats.is_stored = true;
     respond::respond_head(run, exchange, server, chains).await?;
     refuse_undecided(exchange)?;
     if has_no_body(exchange.response.status) {

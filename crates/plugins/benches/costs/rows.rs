@@ -33,6 +33,11 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             consumer: Some(("foo".to_owned(), json!({"username": "foo", "password": "a-long-random-text"}))),
             ..plain
         },
+        "body-transformer" => Row {
+            config: json!({"request": {"input_format": "json", "template": "<name>{{name}}</name>"}}),
+            request: request("POST", "Content-Type: application/json\r\n", "{\"name\":\"Ada\"}"),
+            ..plain
+        },
         "fault-injection" => Row {
             config: json!({"abort": {"http_status": 503, "vars": [[["arg_name", "==", "jack"]]]}}),
             ..plain

@@ -79,6 +79,7 @@ mod support;
 mod tls;
 mod tracing;
 mod traffic_plugins;
+mod transformation;
 mod try_out;
 mod unknown_fields;
 mod upgrades;
