@@ -14,8 +14,10 @@ mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod degraphql;
 mod fault_injection;
 mod forward_auth;
+mod graphql_proxy_cache;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
@@ -93,6 +95,7 @@ pub const ALL: &[&PluginKind] = &[
     &authz_keycloak::KIND,
     &proxy_cache::KIND,
     &proxy_mirror::KIND,
+    &graphql_proxy_cache::KIND,
     &proxy_rewrite::KIND,
     &workflow::KIND,
     &api_breaker::KIND,
@@ -103,6 +106,7 @@ pub const ALL: &[&PluginKind] = &[
     &traffic_split::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
+    &degraphql::KIND,
     &public_api::KIND,
     &prometheus::KIND,
     &http_logger::KIND,

@@ -10,6 +10,7 @@ pub(crate) mod consumer;
 pub(crate) mod expression;
 pub(crate) mod fetched;
 pub(crate) mod fields;
+pub(crate) mod graphql;
 pub(crate) mod jwt;
 pub(crate) mod limits;
 pub(crate) mod log_entry;
