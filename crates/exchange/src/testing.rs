@@ -49,6 +49,10 @@ impl Directory for TestDirectory {
         self.routes.get(slot as usize)
     }
 
+    fn route_with_id(&self, id: &str) -> Option<&RouteInfo> {
+        self.routes.iter().find(|route| &*route.id == id)
+    }
+
     fn consumer(&self, plugin: &str, key: &str) -> Option<&Arc<Consumer>> {
         let found = self.consumers.iter().find(|(of, known, _)| *of == plugin && known == key);
         found.map(|(_, _, consumer)| consumer)

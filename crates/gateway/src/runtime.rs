@@ -110,6 +110,10 @@ impl Directory for Generation {
         self.routes.get(slot).map(|route| &route.info)
     }
 
+    fn route_with_id(&self, id: &str) -> Option<&RouteInfo> {
+        self.routes.get(*self.route_slots.get(id)?).map(|route| &route.info)
+    }
+
     fn consumer(&self, plugin: &str, key: &str) -> Option<&Arc<Consumer>> {
         self.consumers.find(plugin, key)
     }

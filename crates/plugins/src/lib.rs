@@ -22,10 +22,12 @@ mod elasticsearch_logger;
 mod error_page;
 #[cfg(feature = "lua")]
 mod exit_transformer;
+mod degraphql;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
 mod gzip;
+mod graphql_proxy_cache;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
@@ -122,6 +124,7 @@ pub const ALL: &[&PluginKind] = &[
     #[cfg(feature = "lua")]
     &body_transformer::KIND,
     &proxy_mirror::KIND,
+    &graphql_proxy_cache::KIND,
     &proxy_rewrite::KIND,
     &workflow::KIND,
     &api_breaker::KIND,
@@ -135,6 +138,7 @@ pub const ALL: &[&PluginKind] = &[
     &traffic_split::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
+    &degraphql::KIND,
     &public_api::KIND,
     &prometheus::KIND,
     &loki_logger::KIND,

@@ -13,6 +13,7 @@ pub(crate) mod encoding;
 pub(crate) mod expression;
 pub(crate) mod fetched;
 pub(crate) mod fields;
+pub(crate) mod graphql;
 pub(crate) mod jwt;
 pub(crate) mod kafka;
 pub(crate) mod limits;

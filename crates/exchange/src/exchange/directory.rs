@@ -12,6 +12,9 @@ pub trait Directory {
     /// The route in `slot`.
     fn route(&self, slot: u32) -> Option<&RouteInfo>;
 
+    /// The route with this id.
+    fn route_with_id(&self, id: &str) -> Option<&RouteInfo>;
+
     /// The consumer that presents `key` to the authentication plugin `plugin`.
     fn consumer(&self, plugin: &str, key: &str) -> Option<&Arc<Consumer>>;
 

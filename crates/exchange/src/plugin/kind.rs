@@ -20,8 +20,19 @@ pub type CheckAmong = fn(&StateRegistry, &Value) -> Result<(), String>;
 pub struct PluginApi {
     /// The method.
     pub method: Method,
-    /// The path.
+    /// The path; one that ends in `/*` stands for all that begin with it.
     pub path: &'static str,
+}
+
+impl PluginApi {
+    /// Whether a request with this method and path is for the endpoint.
+    pub fn is_asked(&self, method: Method, path: &[u8]) -> bool {
+        let is_path = match self.path.strip_suffix('*') {
+            Some(start) => path.starts_with(start.as_bytes()),
+            None => path == self.path.as_bytes(),
+        };
+        is_path && self.method == method
+    }
 }
 
 /// Compiles a consumer's checked configuration once, for use at each request; the error is a sentence.

@@ -42,6 +42,14 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             config: json!({"abort": {"http_status": 503, "vars": [[["arg_name", "==", "jack"]]]}}),
             ..plain
         },
+        "graphql-proxy-cache" => Row {
+            request: request(
+                "POST",
+                "Content-Type: application/json\r\n",
+                "{\"query\":\"{ persons { id } }\"}",
+            ),
+            ..plain
+        },
         "ip-restriction" => Row { config: json!({"whitelist": ["127.0.0.0/8", "10.0.0.0/8"]}), ..plain },
         "jwt-auth" => Row {
             config: json!({}),
