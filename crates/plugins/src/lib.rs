@@ -14,6 +14,8 @@ mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod echo;
+mod example_plugin;
 mod fault_injection;
 mod forward_auth;
 mod hmac_auth;
@@ -32,6 +34,8 @@ mod limit_req;
 mod maintenance;
 mod mocking;
 mod multi_auth;
+mod node_status;
+mod ocsp_stapling;
 mod opa;
 mod openid_connect;
 mod prometheus;
@@ -47,6 +51,7 @@ mod referer_restriction;
 mod request_id;
 mod request_validation;
 mod response_rewrite;
+mod server_info;
 mod shared;
 mod traffic_label;
 mod traffic_split;
@@ -99,13 +104,18 @@ pub const ALL: &[&PluginKind] = &[
     &limit_conn::KIND,
     &limit_count::KIND,
     &limit_req::KIND,
+    &node_status::KIND,
+    &server_info::KIND,
     &traffic_label::KIND,
     &traffic_split::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
     &public_api::KIND,
     &prometheus::KIND,
+    &echo::KIND,
     &http_logger::KIND,
+    &example_plugin::KIND,
+    &ocsp_stapling::KIND,
 ];
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 //! |---|---|
 //! | `POST /apisix/batch-requests` | `batch-requests` |
 //! | `GET /apisix/prometheus/metrics` | `prometheus` |
+//! | `GET /apisix/status` | `node-status` |
 //!
 //! The endpoints of a plugin that the setting `plugins` switches off do not exist. A request of `batch-requests` reaches no
 //! endpoint.
@@ -44,7 +45,7 @@ attributes! {
 }
 
 /// The plugins with endpoints.
-const PARTS: &[&str] = &["batch-requests", "prometheus"];
+const PARTS: &[&str] = &["batch-requests", "node-status", "prometheus"];
 
 /// The compiled plugin.
 struct PublicApi {

@@ -13,6 +13,7 @@ use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
     Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
 };
+use super::process::ProcessFacts;
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
 use super::unfinished::UnfinishedWork;
@@ -34,6 +35,7 @@ pub struct Services {
     unfinished: UnfinishedWork,
     events: PluginEvents,
     scrapes: Arc<Scrapes>,
+    process: Arc<ProcessFacts>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -50,6 +52,7 @@ impl Services {
             unfinished: UnfinishedWork::default(),
             events: PluginEvents::default(),
             scrapes: Arc::default(),
+            process: Arc::default(),
             thread: Mutex::default(),
         }
     }
@@ -69,6 +72,11 @@ impl Services {
     /// The metrics of the instance.
     pub fn scrapes(&self) -> &Arc<Scrapes> {
         &self.scrapes
+    }
+
+    /// The facts of the process.
+    pub fn process(&self) -> &Arc<ProcessFacts> {
+        &self.process
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.

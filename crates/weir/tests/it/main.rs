@@ -39,6 +39,7 @@ mod health;
 mod hedging;
 mod http2;
 mod http3;
+mod instance_plugins;
 mod instances;
 mod lab;
 mod limits_plugins;
