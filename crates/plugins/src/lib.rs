@@ -10,12 +10,14 @@ mod authz_casbin;
 mod authz_keycloak;
 mod basic_auth;
 mod batch_requests;
+mod clickhouse_logger;
 mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
 mod echo;
 mod example_plugin;
+mod elasticsearch_logger;
 mod fault_injection;
 mod forward_auth;
 mod hmac_auth;
@@ -28,6 +30,7 @@ mod ldap_auth;
 mod limit_conn;
 mod limit_count;
 mod limit_req;
+mod loki_logger;
 /// The example of docs/guide/writing-a-plugin.md.
 #[cfg(test)]
 #[path = "../guide/maintenance.rs"]
@@ -53,6 +56,8 @@ mod request_validation;
 mod response_rewrite;
 mod server_info;
 mod shared;
+mod skywalking_logger;
+mod splunk_hec_logging;
 mod traffic_label;
 mod traffic_split;
 mod ua_restriction;
@@ -116,6 +121,12 @@ pub const ALL: &[&PluginKind] = &[
     &http_logger::KIND,
     &example_plugin::KIND,
     &ocsp_stapling::KIND,
+    &loki_logger::KIND,
+    &elasticsearch_logger::KIND,
+    &http_logger::KIND,
+    &splunk_hec_logging::KIND,
+    &skywalking_logger::KIND,
+    &clickhouse_logger::KIND,
 ];
 
 #[cfg(test)]

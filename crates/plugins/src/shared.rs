@@ -13,6 +13,7 @@ pub(crate) mod fields;
 pub(crate) mod jwt;
 pub(crate) mod limits;
 pub(crate) mod log_entry;
+pub(crate) mod logger;
 pub(crate) mod networks;
 pub(crate) mod outages;
 pub(crate) mod patterns;

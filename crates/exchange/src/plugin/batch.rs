@@ -6,6 +6,7 @@
 //! long enough, or when no other has come for a while (`batch_max_size`, `buffer_duration`, `inactive_timeout`).
 
 mod complaint;
+mod failure;
 mod flush;
 mod metrics;
 mod pace;
@@ -25,6 +26,7 @@ use super::service_thread::ServiceThread;
 use net::env;
 
 use crate::overload;
+pub use failure::DeliveryFailure;
 pub use settings::QueueSettings;
 
 use complaint::Complaints;
@@ -41,8 +43,8 @@ const DELIVERIES_MAX: usize = 16;
 /// One thing to report, already in the form in which it is sent.
 pub type Entry = Box<[u8]>;
 
-/// A delivery under way; the error is a sentence that says what went wrong and where.
-pub type Delivery<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
+/// A delivery under way. An error that is only a sentence becomes a [`DeliveryFailure`] of the whole batch.
+pub type Delivery<'a> = Pin<Box<dyn Future<Output = Result<(), DeliveryFailure>> + 'a>>;
 
 /// Where batches go.
 pub trait Sink: Send + Sync + 'static {

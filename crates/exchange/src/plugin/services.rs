@@ -11,7 +11,8 @@ use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::call_failures::{AllCallFailures, CallFailures};
 use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
-    Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
+    DatagramDestination, Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination,
+    StreamDestinations,
 };
 use super::process::ProcessFacts;
 use super::scrapes::Scrapes;
@@ -118,6 +119,14 @@ impl Services {
         tls: Option<&OutboundTls>,
     ) -> Result<StreamDestination, String> {
         StreamDestination::new(place, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// A destination for datagrams, `HOST:PORT`; see [`super::outbound::DatagramDestination`].
+    ///
+    /// # Errors
+    /// Why datagrams cannot be sent to it, a sentence.
+    pub fn datagram_destination(&self, place: &str) -> Result<DatagramDestination, String> {
+        DatagramDestination::new(place, &self.resolver, self.policy.clone())
     }
 
     /// Makes destinations for byte streams later on: for servers that are known only once another one names them, such as

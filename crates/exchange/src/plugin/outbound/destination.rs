@@ -18,6 +18,7 @@ use net::tls::identity::{ALPN_HTTP1, ClientIdentities};
 pub struct Destination {
     addresses: Addresses,
     host: Box<str>,
+    port: u16,
     authority: Box<str>,
     target: Box<str>,
 }
@@ -101,7 +102,7 @@ impl Destination {
         let tls = if is_tls { Some(identities.intern(tls.identity(ALPN_HTTP1))?) } else { None };
         let connecting = Connecting { tls, protocol: Protocol::Http1, keep_alive };
         let addresses = Addresses::follow(uri, &host, port, connecting, resolver, policy);
-        Ok(Destination { addresses, host, authority, target })
+        Ok(Destination { addresses, host, port, authority, target })
     }
 
     /// The URI as it was written.
@@ -110,8 +111,13 @@ impl Destination {
     }
 
     /// The host, which a verified certificate has to be valid for.
-    pub(super) fn host(&self) -> &str {
+    pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// The port, also where the URI implies it.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Host and port as the Host field says them.

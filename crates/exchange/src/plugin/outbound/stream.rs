@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 
 use model::outbound::OutboundPolicy;
 
@@ -144,6 +145,13 @@ impl OutboundStream {
         within(timeout_ms, write).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
+    /// Whether the other side has neither closed the stream nor sent anything, as far as it has arrived. Of a stream that
+    /// was kept it tells whether it can be used again; bytes that have arrived are lost.
+    pub fn is_quiet(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        self.transport.poll_read(&mut cx, &mut [0; 1]).is_pending()
+    }
+
     /// Closes the sending side; over TLS, with close_notify.
     ///
     /// # Errors
@@ -162,7 +170,7 @@ pub fn check_place(place: &str) -> Result<(), String> {
 }
 
 /// The parts of `HOST:PORT`; an IPv6 address stands in brackets.
-fn host_and_port(place: &str) -> Result<(&str, u16), String> {
+pub(super) fn host_and_port(place: &str) -> Result<(&str, u16), String> {
     let wanted = || format!("{place} is not HOST:PORT");
     let (host, port) = place.rsplit_once(':').ok_or_else(wanted)?;
     let is_bracketed = host.starts_with('[') && host.ends_with(']');
