@@ -26,6 +26,7 @@ mod kind;
 pub mod ordered;
 pub mod outbound;
 mod phase;
+pub mod process;
 mod reply;
 pub mod scrapes;
 mod service_thread;

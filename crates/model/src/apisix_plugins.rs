@@ -10,8 +10,8 @@ pub struct ApisixPlugin {
     pub family: Family,
     /// The replacement while there is no such plugin, in Markdown for a page of `docs/guide`; empty: nothing replaces it.
     pub instead: &'static str,
-    /// Whether the gateway does its work without a plugin; `instead` says how.
-    pub is_built_in: bool,
+    /// Whether the gateway cannot have it; `instead` says why and what to do, in plain text.
+    pub is_refused: bool,
 }
 
 /// The purpose of a plugin.
@@ -63,11 +63,11 @@ pub fn find(name: &str) -> Option<&'static ApisixPlugin> {
 }
 
 const fn plugin(name: &'static str, family: Family, instead: &'static str) -> ApisixPlugin {
-    ApisixPlugin { name, family, instead, is_built_in: false }
+    ApisixPlugin { name, family, instead, is_refused: false }
 }
 
-const fn built_in(name: &'static str, family: Family, instead: &'static str) -> ApisixPlugin {
-    ApisixPlugin { name, family, instead, is_built_in: true }
+const fn refused(name: &'static str, family: Family, instead: &'static str) -> ApisixPlugin {
+    ApisixPlugin { name, family, instead, is_refused: true }
 }
 
 use Family::{Access, Ai, Authentication, Code, Logs, Metrics, Protocols, Traffic, Transformation};
@@ -111,11 +111,11 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("degraphql", Transformation, ""),
     plugin("dingtalk-auth", Authentication, "`forward-auth` with a service of your own"),
     plugin("dubbo-proxy", Protocols, ""),
-    plugin("echo", Transformation, "`mocking` or `response-rewrite`"),
+    plugin("echo", Transformation, ""),
     plugin("elasticsearch-logger", Logs, ""),
     plugin("error-log-logger", Logs, "a collector that reads the error log"),
     plugin("error-page", Transformation, ""),
-    plugin("example-plugin", Code, "nothing: it is an example"),
+    plugin("example-plugin", Code, ""),
     plugin("exit-transformer", Transformation, ""),
     plugin("ext-plugin-post-req", Code, ""),
     plugin("ext-plugin-post-resp", Code, ""),
@@ -134,7 +134,12 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("hmac-auth", Authentication, ""),
     plugin("http-dubbo", Protocols, ""),
     plugin("http-logger", Logs, ""),
-    plugin("inspect", Metrics, ""),
+    refused(
+        "inspect",
+        Metrics,
+        "its breakpoints are debugging hooks in the Lua code of APISIX, and there is no such code here; set the log level \
+         while the instance runs, or ask `weir explain`",
+    ),
     plugin("ip-restriction", Access, ""),
     plugin("jwe-decrypt", Authentication, ""),
     plugin("jwt-auth", Authentication, ""),
@@ -154,13 +159,9 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("mocking", Traffic, ""),
     plugin("mqtt-proxy", Protocols, ""),
     plugin("multi-auth", Authentication, ""),
-    plugin("node-status", Metrics, "the metrics listener"),
+    plugin("node-status", Metrics, ""),
     plugin("oas-validator", Access, "`request-validation` with the schemas of the document"),
-    built_in(
-        "ocsp-stapling",
-        Access,
-        "`ocsp_stapling` of an `ssl` object, see [OCSP stapling](tls.md#ocsp-stapling)",
-    ),
+    plugin("ocsp-stapling", Access, ""),
     plugin("opa", Authentication, ""),
     plugin("openfunction", Code, "the function's URL as an upstream"),
     plugin("openid-connect", Authentication, ""),
@@ -181,7 +182,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("response-rewrite", Transformation, ""),
     plugin("rocketmq-logger", Logs, "a collector that reads the access log"),
     plugin("saml-auth", Authentication, "`forward-auth` with a service that speaks SAML"),
-    plugin("server-info", Metrics, "`GET /apisix/admin/weir/status`"),
+    plugin("server-info", Metrics, ""),
     plugin("serverless-post-function", Code, ""),
     plugin("serverless-pre-function", Code, ""),
     plugin("skywalking", Metrics, ""),
@@ -210,6 +211,6 @@ mod tests {
         assert!(ALL.is_sorted_by(|left, right| left.name < right.name));
         assert!(ALL.iter().all(|plugin| find(plugin.name) == Some(plugin)));
         assert_eq!(find("limit-cont"), None);
-        assert!(ALL.iter().all(|plugin| !plugin.is_built_in || !plugin.instead.is_empty()));
+        assert!(ALL.iter().all(|plugin| !plugin.is_refused || !plugin.instead.is_empty()));
     }
 }

@@ -18,6 +18,8 @@ mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod echo;
+mod example_plugin;
 mod elasticsearch_logger;
 mod error_page;
 #[cfg(feature = "lua")]
@@ -46,6 +48,8 @@ mod loki_logger;
 mod maintenance;
 mod mocking;
 mod multi_auth;
+mod node_status;
+mod ocsp_stapling;
 mod opa;
 mod openid_connect;
 mod opentelemetry;
@@ -62,6 +66,7 @@ mod referer_restriction;
 mod request_id;
 mod request_validation;
 mod response_rewrite;
+mod server_info;
 mod shared;
 mod skywalking;
 mod skywalking_logger;
@@ -134,6 +139,8 @@ pub const ALL: &[&PluginKind] = &[
     &zstd::KIND,
     &brotli::KIND,
     &gzip::KIND,
+    &node_status::KIND,
+    &server_info::KIND,
     &traffic_label::KIND,
     &traffic_split::KIND,
     &redirect::KIND,
@@ -141,6 +148,10 @@ pub const ALL: &[&PluginKind] = &[
     &degraphql::KIND,
     &public_api::KIND,
     &prometheus::KIND,
+    &echo::KIND,
+    &http_logger::KIND,
+    &example_plugin::KIND,
+    &ocsp_stapling::KIND,
     &loki_logger::KIND,
     &elasticsearch_logger::KIND,
     &error_page::KIND,

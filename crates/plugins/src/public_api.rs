@@ -17,6 +17,7 @@
 //! | `POST /apisix/batch-requests` | `batch-requests` |
 //! | `PURGE /apisix/plugin/graphql-proxy-cache/*` | `graphql-proxy-cache` |
 //! | `GET /apisix/prometheus/metrics` | `prometheus` |
+//! | `GET /apisix/status` | `node-status` |
 //!
 //! The endpoints of a plugin that the setting `plugins` switches off do not exist. A request of `batch-requests` reaches no
 //! endpoint.
@@ -45,7 +46,11 @@ attributes! {
 }
 
 /// The plugins with endpoints.
+<<<<<<< HEAD
 const PARTS: &[&str] = &["batch-requests", "graphql-proxy-cache", "prometheus"];
+=======
+const PARTS: &[&str] = &["batch-requests", "node-status", "prometheus"];
+>>>>>>> small
 
 /// The compiled plugin.
 struct PublicApi {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use message::Method;
 use model::catalog::{CheckRunning, PluginInfo, RunPolicy, Subsystem};
+use model::control_endpoint::ControlEndpoint;
 use serde_json::Value;
 
 use super::build::BuildPlugin;
@@ -75,6 +76,8 @@ pub struct PluginKind {
     pub stream: Option<stream::StreamKind>,
     /// Its endpoints, which a route with `public-api` serves.
     pub apis: &'static [PluginApi],
+    /// Its endpoints in the control API.
+    pub control_endpoints: &'static [ControlEndpoint],
     /// Other plugins that its instances are built with, and so with their metadata: a change of it builds them anew.
     pub parts: &'static [&'static str],
     /// The module documentation, for the reference page.
@@ -108,6 +111,7 @@ impl PluginKind {
             build,
             stream: None,
             apis: &[],
+            control_endpoints: &[],
             parts: &[],
             documentation: "",
         }
@@ -186,6 +190,12 @@ impl PluginKind {
         PluginKind { apis, ..self }
     }
 
+    /// Has these endpoints in the control API.
+    #[must_use]
+    pub const fn with_control_endpoints(self, endpoints: &'static [ControlEndpoint]) -> PluginKind {
+        PluginKind { control_endpoints: endpoints, ..self }
+    }
+
     /// Is built with instances of these plugins.
     #[must_use]
     pub const fn with_parts(self, parts: &'static [&'static str]) -> PluginKind {
@@ -214,6 +224,7 @@ impl PluginKind {
             check: self.check,
             check_consumer: self.check_consumer,
             check_metadata: self.check_metadata,
+            control_endpoints: self.control_endpoints,
             ..PluginInfo::new(self.name, i64::from(self.priority), (self.schema)())
         }
     }

@@ -40,6 +40,7 @@ mod health;
 mod hedging;
 mod http2;
 mod http3;
+mod instance_plugins;
 mod instances;
 mod kafka;
 mod lab;
