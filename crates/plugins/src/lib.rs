@@ -10,26 +10,26 @@ mod authz_casbin;
 mod authz_keycloak;
 mod basic_auth;
 mod batch_requests;
-mod clickhouse_logger;
-mod brotli;
 #[cfg(feature = "lua")]
 mod body_transformer;
+mod brotli;
+mod clickhouse_logger;
 mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod degraphql;
 mod echo;
-mod example_plugin;
 mod elasticsearch_logger;
 mod error_page;
+mod example_plugin;
 #[cfg(feature = "lua")]
 mod exit_transformer;
-mod degraphql;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
-mod gzip;
 mod graphql_proxy_cache;
+mod gzip;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
@@ -70,8 +70,8 @@ mod server_info;
 mod shared;
 mod skywalking;
 mod skywalking_logger;
-mod splunk_hec_logging;
 mod sls_logger;
+mod splunk_hec_logging;
 mod syslog;
 mod tcp_logger;
 mod traffic_label;
@@ -136,10 +136,10 @@ pub const ALL: &[&PluginKind] = &[
     &limit_conn::KIND,
     &limit_count::KIND,
     &limit_req::KIND,
+    &node_status::KIND,
     &zstd::KIND,
     &brotli::KIND,
     &gzip::KIND,
-    &node_status::KIND,
     &server_info::KIND,
     &traffic_label::KIND,
     &traffic_split::KIND,
@@ -148,23 +148,22 @@ pub const ALL: &[&PluginKind] = &[
     &degraphql::KIND,
     &public_api::KIND,
     &prometheus::KIND,
-    &echo::KIND,
-    &http_logger::KIND,
-    &example_plugin::KIND,
-    &ocsp_stapling::KIND,
+    &error_page::KIND,
     &loki_logger::KIND,
     &elasticsearch_logger::KIND,
-    &error_page::KIND,
+    &echo::KIND,
     &http_logger::KIND,
     &splunk_hec_logging::KIND,
     &skywalking_logger::KIND,
-    &clickhouse_logger::KIND,
     &sls_logger::KIND,
     &tcp_logger::KIND,
     &kafka_logger::KIND,
     &syslog::KIND,
     &udp_logger::KIND,
     &file_logger::KIND,
+    &clickhouse_logger::KIND,
+    &example_plugin::KIND,
+    &ocsp_stapling::KIND,
 ];
 
 #[cfg(test)]

@@ -46,11 +46,7 @@ attributes! {
 }
 
 /// The plugins with endpoints.
-<<<<<<< HEAD
-const PARTS: &[&str] = &["batch-requests", "graphql-proxy-cache", "prometheus"];
-=======
-const PARTS: &[&str] = &["batch-requests", "node-status", "prometheus"];
->>>>>>> small
+const PARTS: &[&str] = &["batch-requests", "graphql-proxy-cache", "node-status", "prometheus"];
 
 /// The compiled plugin.
 struct PublicApi {

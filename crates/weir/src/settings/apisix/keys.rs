@@ -151,13 +151,10 @@ pub(super) const KEYS: &[Key] = &[
     key("plugin_attr.prometheus.metric_prefix", Same("apisix_"), "names begin with apisix_"),
     key("plugin_attr.prometheus.refresh_interval", Moot, "figures are those of the moment they are asked for"),
     key("plugin_attr.prometheus.*", Ignore, "buckets are those of APISIX; labels are added by `extra_labels` of the metadata `prometheus`"),
-<<<<<<< HEAD
     key("plugin_attr.opentelemetry.*", Ignore, "as in APISIX 3.18, these are in the plugin metadata `opentelemetry`"),
     key("plugin_attr.skywalking.*", Ignore, "write these fields as the plugin metadata `skywalking`"),
     key("plugin_attr.zipkin.set_ngx_var", Moot, "the variables `zipkin_…` are always set"),
-=======
     key("plugin_attr.server-info.report_ttl", Honour(plugins::server_info_ttl), "`server_info_report_seconds`, where `plugins` has `server-info`"),
->>>>>>> small
     key("plugin_attr.*", Ignore, "no plugin here reads it"),
     key("discovery", Honour(discovery::blocks), "`discovery`; registries that are not there yet are skipped"),
     key("graphql.max_size", Honour(plugins::body_limit), "`max_matched_body_bytes`, the larger of this and `apisix.max_post_args_readable_size`"),
