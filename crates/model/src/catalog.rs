@@ -97,6 +97,8 @@ pub struct PluginInfo {
     pub check_consumer: Check,
     /// Its own check of its metadata.
     pub check_metadata: Check,
+    /// Its check of the content of a proto, if it reads them; the error is a sentence.
+    pub check_proto: Option<fn(&str) -> Result<(), String>>,
 }
 
 impl PluginInfo {
@@ -123,6 +125,7 @@ impl PluginInfo {
             check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
+            check_proto: None,
         }
     }
 
@@ -344,6 +347,12 @@ impl Catalog {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&CatalogPlugin> {
         self.by_name.get(name)
+    }
+
+    /// The verdict of the plugins that read protos on the content of one; none if no plugin does.
+    pub(crate) fn check_proto(&self, content: &str) -> Option<Result<(), String>> {
+        let checks = self.by_name.values().filter_map(|plugin| plugin.info.check_proto);
+        checks.map(|check| check(content)).reduce(Result::and)
     }
 
     /// All plugins' names, highest priority first; equals by name.

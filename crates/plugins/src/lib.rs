@@ -16,6 +16,8 @@ mod cors;
 mod csrf;
 mod fault_injection;
 mod forward_auth;
+mod grpc_transcode;
+mod grpc_web;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
@@ -103,6 +105,8 @@ pub const ALL: &[&PluginKind] = &[
     &traffic_split::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
+    &grpc_transcode::KIND,
+    &grpc_web::KIND,
     &public_api::KIND,
     &prometheus::KIND,
     &http_logger::KIND,

@@ -35,6 +35,18 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             config: json!({"abort": {"http_status": 503, "vars": [[["arg_name", "==", "jack"]]]}}),
             ..plain
         },
+        "grpc-transcode" => Row {
+            request: request(
+                "POST",
+                "Content-Type: application/json\r\n",
+                "{\"id\":\"17\",\"items\":[\"a\",\"b\"]}",
+            ),
+            ..plain
+        },
+        "grpc-web" => Row {
+            request: request("POST", "Content-Type: application/grpc-web-text\r\n", "AAAAAAQKAjE3"),
+            ..plain
+        },
         "ip-restriction" => Row { config: json!({"whitelist": ["127.0.0.0/8", "10.0.0.0/8"]}), ..plain },
         "jwt-auth" => Row {
             config: json!({}),
