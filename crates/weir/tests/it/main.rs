@@ -34,6 +34,7 @@ mod fail_closed;
 mod file_source;
 mod framing;
 mod grpc;
+mod grpc_transcode;
 mod grpc_web;
 mod hardening;
 mod health;
