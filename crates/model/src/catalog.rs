@@ -15,6 +15,9 @@ use crate::validate::{SchemaFault, Validator};
 /// A plugin's own check of a configuration that its schema has let through; the error is a sentence.
 pub type Check = fn(&Value) -> Result<(), String>;
 
+/// A plugin's check of the content of a proto; the error is a sentence.
+pub type CheckProto = fn(&str) -> Result<(), String>;
+
 /// A plugin's check of a configuration against the instances that are running; the error is a sentence.
 pub type CheckRunning = Arc<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
 
@@ -98,7 +101,7 @@ pub struct PluginInfo {
     /// Its own check of its metadata.
     pub check_metadata: Check,
     /// Its check of the content of a proto, if it reads them; the error is a sentence.
-    pub check_proto: Option<fn(&str) -> Result<(), String>>,
+    pub check_proto: Option<CheckProto>,
 }
 
 impl PluginInfo {

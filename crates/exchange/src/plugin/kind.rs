@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use message::Method;
-use model::catalog::{CheckRunning, PluginInfo, RunPolicy, Subsystem};
+use model::catalog::{CheckProto, CheckRunning, PluginInfo, RunPolicy, Subsystem};
 use serde_json::Value;
 
 use super::build::BuildPlugin;
@@ -54,7 +54,7 @@ pub struct PluginKind {
     /// Checks metadata as [`PluginKind::check`] does a route's configuration.
     pub check_metadata: fn(&Value) -> Result<(), String>,
     /// Checks the content of an object of the kind `protos`, for a kind whose instances are built with them.
-    pub check_proto: Option<fn(&str) -> Result<(), String>>,
+    pub check_proto: Option<CheckProto>,
     /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for authentication plugins.
     /// Of more than one field, all values together are the key (see [`model::catalog::consumer_key`]).
     pub consumer_key: &'static [&'static str],
@@ -132,7 +132,7 @@ impl PluginKind {
 
     /// Is built with objects of the kind `protos`, of which `check` checks the content: the error is a sentence with the line.
     #[must_use]
-    pub const fn checking_protos(self, check: fn(&str) -> Result<(), String>) -> PluginKind {
+    pub const fn checking_protos(self, check: CheckProto) -> PluginKind {
         PluginKind { check_proto: Some(check), ..self }
     }
 

@@ -19,11 +19,14 @@ pub(super) fn frame(message: &DynamicMessage) -> Option<Vec<u8>> {
     Some(frame)
 }
 
+/// The bytes of a message and those behind it.
+type Split<'b> = (&'b [u8], &'b [u8]);
+
 /// The message that `bytes` begin with and the bytes behind it; none if it is not whole.
 ///
 /// # Errors
 /// It is compressed, which was not asked for, or longer than `limit_bytes`.
-pub(super) fn split(bytes: &[u8], limit_bytes: usize) -> Result<Option<(&[u8], &[u8])>, &'static str> {
+pub(super) fn split(bytes: &[u8], limit_bytes: usize) -> Result<Option<Split<'_>>, &'static str> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
     let [compressed, length @ ..] = *prefix;
     if compressed != 0 {
