@@ -146,6 +146,8 @@ pub struct Decision {
     pub upstream: Option<UpstreamRef>,
     /// How often the attempts may begin anew once those of an upstream are used up.
     pub fallbacks: u8,
+    /// A plugin has decided which origins may read the response, so that no other one allows any.
+    pub has_cors: bool,
     /// The request is forwarded as a protocol upgrade.
     pub is_upgrade: bool,
     /// The plugins of which no instance of a chain runs any more; see [`Exchange::skip_plugin`].

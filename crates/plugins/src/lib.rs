@@ -30,6 +30,8 @@ mod file_logger;
 mod forward_auth;
 mod graphql_proxy_cache;
 mod gzip;
+mod grpc_transcode;
+mod grpc_web;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
@@ -146,6 +148,8 @@ pub const ALL: &[&PluginKind] = &[
     &redirect::KIND,
     &response_rewrite::KIND,
     &degraphql::KIND,
+    &grpc_transcode::KIND,
+    &grpc_web::KIND,
     &public_api::KIND,
     &prometheus::KIND,
     &error_page::KIND,

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use message::Method;
-use model::catalog::{CheckRunning, PluginInfo, RunPolicy, Subsystem};
+use model::catalog::{CheckProto, CheckRunning, PluginInfo, RunPolicy, Subsystem};
 use model::control_endpoint::ControlEndpoint;
 use serde_json::Value;
 
@@ -65,6 +65,8 @@ pub struct PluginKind {
     pub check_consumer: fn(&Value) -> Result<(), String>,
     /// Checks metadata as [`PluginKind::check`] does a route's configuration.
     pub check_metadata: fn(&Value) -> Result<(), String>,
+    /// Checks the content of an object of the kind `protos`, for a kind whose instances are built with them.
+    pub check_proto: Option<CheckProto>,
     /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for authentication plugins.
     /// Of more than one field, all values together are the key (see [`model::catalog::consumer_key`]).
     pub consumer_key: &'static [&'static str],
@@ -106,6 +108,7 @@ impl PluginKind {
             check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
+            check_proto: None,
             consumer_key: &[],
             compile_credential: None,
             build,
@@ -140,6 +143,12 @@ impl PluginKind {
     #[must_use]
     pub const fn checked_metadata(self, check: fn(&Value) -> Result<(), String>) -> PluginKind {
         PluginKind { check_metadata: check, ..self }
+    }
+
+    /// Is built with objects of the kind `protos`, of which `check` checks the content: the error is a sentence with the line.
+    #[must_use]
+    pub const fn checking_protos(self, check: CheckProto) -> PluginKind {
+        PluginKind { check_proto: Some(check), ..self }
     }
 
     /// Authenticates consumers: their configurations have this schema, and the values of the fields `key` find the
@@ -225,6 +234,7 @@ impl PluginKind {
             check_consumer: self.check_consumer,
             check_metadata: self.check_metadata,
             control_endpoints: self.control_endpoints,
+            check_proto: self.check_proto,
             ..PluginInfo::new(self.name, i64::from(self.priority), (self.schema)())
         }
     }

@@ -239,6 +239,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     compile_credential: None,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
+    check_proto: None,
     build: |_, _| Ok(Arc::new(TrailerMark)),
     stream: None,
     apis: &[],

@@ -137,6 +137,10 @@ impl Assembly for Parts<'_> {
         plugins::ALL.iter().any(|kind| kind.name == name)
     }
 
+    fn proto(&self, _: &str) -> Option<&str> {
+        Some(exchange::testing::PROTO)
+    }
+
     fn upstream(&self, _: &Arc<str>, _: &Value) -> Result<(), String> {
         Ok(())
     }

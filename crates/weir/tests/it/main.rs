@@ -35,6 +35,8 @@ mod fail_closed;
 mod file_source;
 mod framing;
 mod grpc;
+mod grpc_transcode;
+mod grpc_web;
 mod hardening;
 mod health;
 mod hedging;
