@@ -33,7 +33,7 @@ pub use body_copy::BodyCopy;
 pub use body_copy::SharedCopy;
 pub use consumer::Consumer;
 pub use context::{ConnectionContext, Scheme};
-pub use directory::{Directory, RouteInfo, ServiceName};
+pub use directory::{Directory, RouteInfo, ServiceName, UpstreamHost, UpstreamOrigin};
 pub use proxy::ProxyContext;
 pub use times::Times;
 pub use tls::TlsContext;

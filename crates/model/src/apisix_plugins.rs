@@ -126,7 +126,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("forward-auth", Authentication, ""),
     plugin("gm", Access, ""),
     plugin("google-cloud-logging", Logs, "a collector that reads the access log"),
-    plugin("graphql-limit-count", Traffic, "`limit-count` on routes with `vars` on `graphql_operation`"),
+    plugin("graphql-limit-count", Traffic, ""),
     plugin("graphql-proxy-cache", Traffic, ""),
     plugin("grpc-transcode", Protocols, "a transcoder in front of the upstream"),
     plugin("grpc-web", Protocols, "a translating proxy in front of the upstream"),

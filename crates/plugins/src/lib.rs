@@ -17,6 +17,7 @@ mod csrf;
 mod degraphql;
 mod fault_injection;
 mod forward_auth;
+mod graphql_limit_count;
 mod graphql_proxy_cache;
 mod hmac_auth;
 mod http_logger;
@@ -99,6 +100,7 @@ pub const ALL: &[&PluginKind] = &[
     &proxy_rewrite::KIND,
     &workflow::KIND,
     &api_breaker::KIND,
+    &graphql_limit_count::KIND,
     &limit_conn::KIND,
     &limit_count::KIND,
     &limit_req::KIND,
