@@ -35,7 +35,7 @@ pub use body_copy::BodyCopy;
 pub use body_copy::SharedCopy;
 pub use consumer::Consumer;
 pub use context::{ConnectionContext, Scheme};
-pub use directory::{Directory, RouteInfo, ServiceName};
+pub use directory::{Directory, RouteInfo, ServiceName, UpstreamHost, UpstreamOrigin};
 pub use proxy::ProxyContext;
 pub use timeline::Timeline;
 pub use times::Times;

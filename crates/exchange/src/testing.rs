@@ -18,7 +18,7 @@ use router::{Rule, RuleInput};
 use serde_json::Value;
 
 use crate::client_address::RealIpOptions;
-use crate::exchange::{Consumer, Directory, Exchange, RouteInfo};
+use crate::exchange::{Consumer, Directory, Exchange, RouteInfo, UpstreamOrigin};
 use crate::local::Local;
 use crate::options::{ForwardOptions, Limits, Options, Timeouts};
 use crate::plugin::chain::Instance;
@@ -65,6 +65,10 @@ impl Directory for TestDirectory {
 
     fn has_upstream(&self, _: &str) -> bool {
         false
+    }
+
+    fn upstream_origin(&self, _: &str) -> Option<UpstreamOrigin> {
+        None
     }
 }
 

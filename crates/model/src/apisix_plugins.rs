@@ -126,7 +126,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("forward-auth", Authentication, ""),
     plugin("gm", Access, ""),
     plugin("google-cloud-logging", Logs, "a collector that reads the access log"),
-    plugin("graphql-limit-count", Traffic, "`limit-count` on routes with `vars` on `graphql_operation`"),
+    plugin("graphql-limit-count", Traffic, ""),
     plugin("graphql-proxy-cache", Traffic, ""),
     plugin("grpc-transcode", Protocols, ""),
     plugin("grpc-web", Protocols, ""),

@@ -28,6 +28,7 @@ mod exit_transformer;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
+mod graphql_limit_count;
 mod graphql_proxy_cache;
 mod gzip;
 mod grpc_transcode;
@@ -135,6 +136,7 @@ pub const ALL: &[&PluginKind] = &[
     &proxy_rewrite::KIND,
     &workflow::KIND,
     &api_breaker::KIND,
+    &graphql_limit_count::KIND,
     &limit_conn::KIND,
     &limit_count::KIND,
     &limit_req::KIND,

@@ -42,6 +42,15 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             config: json!({"abort": {"http_status": 503, "vars": [[["arg_name", "==", "jack"]]]}}),
             ..plain
         },
+        "graphql-limit-count" => Row {
+            config: json!({"count": 1_000_000_000, "time_window": 3_600}),
+            request: request(
+                "POST",
+                "Content-Type: application/json\r\n",
+                "{\"query\":\"{ persons { id } }\"}",
+            ),
+            ..plain
+        },
         "graphql-proxy-cache" => Row {
             request: request(
                 "POST",
