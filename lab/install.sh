@@ -19,6 +19,9 @@ declare -A packages=(
   [fuzz]="g++ libc6-dev make"
 )
 
+# ClickHouse is a peer of log plugins; the compiler of Java makes the program that starts OpenSearch.
+packages[test]+=" clickhouse-server default-jdk-headless"
+
 say() { printf 'install: %s\n' "$*" >&2; }
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -163,18 +166,21 @@ install_zipkin() {
   ln -sfn "$jar" "$place/zipkin.jar"
 }
 
-# Apache Kafka, from Maven's repository; made again when its list has changed.
-install_kafka() {
-  local list place
-  list=$(realpath "$(dirname "$0")/test-java/kafka/pom.xml")
-  place=$(realpath -m "$(dirname "$0")/../target/test-java/kafka")
-  ! cmp -s "$list" "$place/installed.xml" || return 0
-  say "Maven: Apache Kafka"
+# The libraries of a list in lab/test-java, from Maven's repository, and the program beside it, if there is one; made again
+# when the list has changed.
+install_jars() {
+  local source place programs
+  source=$(realpath "$(dirname "$0")/test-java/$1")
+  place=$(realpath -m "$(dirname "$0")/../target/test-java/$1")
+  ! cmp -s "$source/pom.xml" "$place/installed.xml" || return 0
+  say "Maven: $1"
   rm -rf "$place"
   mkdir -p "$place"
-  mvn --quiet --batch-mode -Dstyle.color=never --file "$list" dependency:copy-dependencies -DincludeScope=runtime \
-    -DoutputDirectory="$place/lib"
-  cp "$list" "$place/installed.xml"
+  mvn --quiet --batch-mode -Dstyle.color=never --file "$source/pom.xml" dependency:copy-dependencies \
+    -DincludeScope=runtime -DoutputDirectory="$place/lib"
+  programs=("$source"/*.java)
+  [ ! -e "${programs[0]}" ] || javac -cp "$place/lib/*" -d "$place" "${programs[@]}"
+  cp "$source/pom.xml" "$place/installed.xml"
 }
 
 # The versions of Keycloak and Zipkin, and the wheel of Node.
@@ -194,4 +200,4 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
-case " ${groups[*]} " in *" test "*) install_python; install_go; install_collector; install_node; install_keycloak; install_zipkin; install_kafka ;; esac
+case " ${groups[*]} " in *" test "*) install_python; install_go; install_collector; install_node; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch ;; esac

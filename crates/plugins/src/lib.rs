@@ -20,6 +20,7 @@ mod cors;
 mod csrf;
 mod degraphql;
 mod echo;
+mod datadog;
 mod elasticsearch_logger;
 mod error_page;
 mod example_plugin;
@@ -33,6 +34,7 @@ mod graphql_proxy_cache;
 mod gzip;
 mod grpc_transcode;
 mod grpc_web;
+mod google_cloud_logging;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
@@ -40,10 +42,12 @@ mod jwe_decrypt;
 mod jwt_auth;
 mod kafka_logger;
 mod key_auth;
+mod lago;
 mod ldap_auth;
 mod limit_conn;
 mod limit_count;
 mod limit_req;
+mod loggly;
 mod loki_logger;
 /// The example of docs/guide/writing-a-plugin.md.
 #[cfg(test)]
@@ -77,6 +81,7 @@ mod sls_logger;
 mod splunk_hec_logging;
 mod syslog;
 mod tcp_logger;
+mod tencent_cloud_cls;
 mod traffic_label;
 mod traffic_split;
 mod ua_restriction;
@@ -170,6 +175,17 @@ pub const ALL: &[&PluginKind] = &[
     &clickhouse_logger::KIND,
     &example_plugin::KIND,
     &ocsp_stapling::KIND,
+    &datadog::KIND,
+    &lago::KIND,
+    &loki_logger::KIND,
+    &elasticsearch_logger::KIND,
+    &loggly::KIND,
+    &http_logger::KIND,
+    &splunk_hec_logging::KIND,
+    &skywalking_logger::KIND,
+    &google_cloud_logging::KIND,
+    &clickhouse_logger::KIND,
+    &tencent_cloud_cls::KIND,
 ];
 
 #[cfg(test)]

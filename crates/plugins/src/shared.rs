@@ -8,6 +8,7 @@ pub(crate) mod authentication;
 pub(crate) mod base64;
 pub(crate) mod batch;
 pub(crate) mod config;
+pub(crate) mod config_file;
 pub(crate) mod consumer;
 pub(crate) mod encoding;
 pub(crate) mod expression;
