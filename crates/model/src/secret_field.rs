@@ -64,13 +64,19 @@ fn for_each_of_plugin(
     }
 }
 
-/// Every text at the end of `path` below `value`; lists on the way are gone through.
+/// Every text at the end of `path` below `value`; lists on the way are gone through, and of an object at its end the texts.
 fn walk(value: &mut Value, path: &[&str], place: String, visit: &mut dyn FnMut(&str, &mut String)) {
     match (value, path) {
         (Value::String(text), []) => visit(&place, text),
         (Value::Array(items), path) => {
             for (index, item) in items.iter_mut().enumerate() {
                 walk(item, path, format!("{place}/{index}"), visit);
+            }
+        }
+        // A named object is a table of secrets, such as the fields of requests to a server.
+        (Value::Object(fields), []) => {
+            for (name, field) in fields.iter_mut().filter(|(_, field)| field.is_string()) {
+                walk(field, &[], crate::fault::below(&place, name), visit);
             }
         }
         (Value::Object(fields), [name, rest @ ..]) => {

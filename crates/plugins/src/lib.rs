@@ -10,10 +10,12 @@ mod authz_casbin;
 mod authz_keycloak;
 mod basic_auth;
 mod batch_requests;
+mod clickhouse_logger;
 mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod elasticsearch_logger;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
@@ -28,6 +30,7 @@ mod ldap_auth;
 mod limit_conn;
 mod limit_count;
 mod limit_req;
+mod loki_logger;
 /// The example of docs/guide/writing-a-plugin.md.
 #[cfg(test)]
 #[path = "../guide/maintenance.rs"]
@@ -50,7 +53,9 @@ mod request_id;
 mod request_validation;
 mod response_rewrite;
 mod shared;
+mod skywalking_logger;
 mod sls_logger;
+mod splunk_hec_logging;
 mod syslog;
 mod tcp_logger;
 mod traffic_label;
@@ -111,13 +116,18 @@ pub const ALL: &[&PluginKind] = &[
     &response_rewrite::KIND,
     &public_api::KIND,
     &prometheus::KIND,
+    &loki_logger::KIND,
+    &elasticsearch_logger::KIND,
     &http_logger::KIND,
+    &splunk_hec_logging::KIND,
+    &skywalking_logger::KIND,
     &sls_logger::KIND,
     &tcp_logger::KIND,
     &kafka_logger::KIND,
     &syslog::KIND,
     &udp_logger::KIND,
     &file_logger::KIND,
+    &clickhouse_logger::KIND,
 ];
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ pub(crate) mod files;
 pub(crate) mod rfc5424;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod text;
+pub(crate) mod times;
 
 use std::sync::Arc;
 

@@ -4,8 +4,11 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use data_encoding::BASE64;
+use exchange::plugin::batch::Entry;
 use exchange::plugin::outbound::{
-    Destination, HttpClient, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls, check_uri,
+    Destination, HttpClient, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
+    check_uri,
 };
 use exchange::plugin::services::Services;
 use message::{Headers, Method};
@@ -88,7 +91,6 @@ impl Collector {
     }
 
     /// The fields of each request.
-    #[cfg(test)]
     pub(crate) fn headers(&self) -> &Headers {
         &self.headers
     }
@@ -107,39 +109,33 @@ impl Collector {
         let endpoint = self.endpoint();
         let request =
             OutboundRequest { method: Method::Post, headers: self.headers.clone(), body: body.into() };
-        self.answer(endpoint, client.send(endpoint, &request, &self.limits).await)
+        answer(endpoint, client.send(endpoint, &request, &self.limits).await)
     }
 
-    /// Sends a request with `method`, `target` and further fields to an endpoint.
+    /// Sends a request with `method`, `target` and `headers` to one of the endpoints.
     ///
     /// # Errors
-    /// There was no response, or a field has a value that cannot be sent.
+    /// There was no response.
     pub(crate) async fn send<'c>(
         &'c self,
         client: &HttpClient,
         endpoint: &'c Destination,
         (method, target): (Method, &str),
-        fields: &[(&str, &str)],
+        headers: Headers,
         body: Vec<u8>,
     ) -> Result<Answer<'c>, String> {
-        let mut headers = self.headers.clone();
-        for (name, value) in fields {
-            let set = headers.set(name, value.as_bytes());
-            set.map_err(|error| format!("the field {name} cannot be sent: {error}"))?;
-        }
         let request = OutboundRequest { method, headers, body: body.into() };
-        self.answer(endpoint, client.send_to(endpoint, target, &request, &self.limits).await)
+        answer(endpoint, client.send_to(endpoint, target, &request, &self.limits).await)
     }
+}
 
-    fn answer<'c>(
-        &self,
-        endpoint: &'c Destination,
-        answer: Result<OutboundResponse, exchange::plugin::outbound::OutboundError>,
-    ) -> Result<Answer<'c>, String> {
-        match answer {
-            Ok(response) => Ok(Answer { endpoint, response }),
-            Err(error) => Err(error.to_string()),
-        }
+fn answer(
+    endpoint: &Destination,
+    answer: Result<OutboundResponse, OutboundError>,
+) -> Result<Answer<'_>, String> {
+    match answer {
+        Ok(response) => Ok(Answer { endpoint, response }),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -192,7 +188,64 @@ pub(crate) fn check(name: &str, uri: &str) -> Result<(), String> {
     check_uri(uri).map_err(|reason| format!("{name}: {reason}"))
 }
 
+/// How idle connections are kept, as the fields `keepalive`, `keepalive_pool` and `keepalive_timeout` (milliseconds) say.
+pub(crate) fn kept_connections(is_kept: bool, size: u32, idle_timeout_ms: u64) -> KeepAlive {
+    let size = if is_kept { size } else { 0 };
+    KeepAlive { size, idle_timeout_ms, ..KeepAlive::default() }
+}
+
+/// The field of HTTP's basic authentication (RFC 7617).
+pub(crate) fn basic_authorization(username: &str, password: &str) -> String {
+    format!("Basic {}", BASE64.encode(format!("{username}:{password}").as_bytes()))
+}
+
 /// Entries as a JSON list.
-pub(crate) fn json_list(batch: &[exchange::plugin::batch::Entry]) -> Vec<u8> {
+pub(crate) fn json_list(batch: &[Entry]) -> Vec<u8> {
     [b"[", &*batch.join(&b','), b"]"].concat()
+}
+
+/// For tests of sinks.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{Answer, Destination, Headers, OutboundResponse};
+
+    /// A response of `endpoint`.
+    pub(crate) fn answer<'c>(endpoint: &'c Destination, status: u16, body: &str) -> Answer<'c> {
+        let response = OutboundResponse { status, headers: Headers::new(), body: body.as_bytes().to_vec() };
+        Answer { endpoint, response }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_in_the_log_are_bounded_and_one_line() {
+        let services = exchange::testing::services();
+        let tls = OutboundTls::default();
+        let place = services.destination("http://127.0.0.1:81/x", KeepAlive::default(), &tls).unwrap();
+        let check = |status: u16, body: &str, expected: Result<(), &str>| {
+            let got = testing::answer(&place, status, body).below_400();
+            assert_eq!(got, expected.map_err(str::to_owned), "{status}");
+        };
+        check(200, "", Ok(()));
+        check(399, "", Ok(()));
+        let head = "server returned status code[500] host[127.0.0.1] port[81] ";
+        check(500, "disk\r\nfull", Err(&format!("{head}body[disk  full]")));
+        let long = "x".repeat(1_000);
+        check(500, &long, Err(&format!("{head}body[{}… (1000 bytes)]", "x".repeat(200))));
+    }
+
+    #[test]
+    fn endpoints_take_turns() {
+        let services = exchange::testing::services();
+        let calling = Calling::within_s(1, false);
+        let uris = ["http://127.0.0.1:1/a", "http://127.0.0.1:2/b"];
+        let collector = Collector::new(&services, uris, calling).unwrap();
+        let turns: Vec<&str> = (0..3).map(|_| collector.endpoint().uri()).collect();
+        assert_eq!(turns, [uris[0], uris[1], uris[0]]);
+        let bad = Collector::new(&services, ["ftp://a"], calling).err().unwrap();
+        assert!(bad.contains("ftp"), "{bad}");
+    }
 }

@@ -1,7 +1,8 @@
 //! For tests of log plugins: the entry that an instance makes, without a queue.
 
 use exchange::Exchange;
-use exchange::testing::{Scene, respond, route};
+use exchange::plugin::state::StateRegistry;
+use exchange::testing::{Scene, respond, route, services};
 use serde_json::Value;
 
 use super::{Contents, LogPlugin, read};
@@ -34,4 +35,13 @@ pub(crate) fn entry<P: LogPlugin>(config: &Value, metadata: Option<&Value>) -> V
     respond(&mut exchange, 200, &[]);
     exchange.times.ended_ns = exchange.times.started_ns + 2_500_000;
     Maker::<P>::new(config, metadata).entry(&exchange).unwrap()
+}
+
+/// The sink of a configuration, with metadata.
+pub(crate) fn sink<P: LogPlugin>(config: &Value, metadata: Option<&Value>) -> Result<P::Sink, String> {
+    let (services, states) = (services(), StateRegistry::default());
+    let written = read::<P>(config).unwrap();
+    let settings = written.batch.settings(P::QUEUE_NAME, "/routes/1", metadata);
+    let build = exchange::testing::build("/routes/1", metadata, &states, &services);
+    P::compile(&written.own, metadata)?.sink(&build, &written.own, &settings)
 }
