@@ -113,7 +113,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("dubbo-proxy", Protocols, ""),
     plugin("echo", Transformation, "`mocking` or `response-rewrite`"),
     plugin("elasticsearch-logger", Logs, ""),
-    plugin("error-log-logger", Logs, "a collector that reads the error log"),
+    plugin("error-log-logger", Logs, ""),
     plugin("error-page", Transformation, "`response-rewrite` with `vars` on `status`"),
     plugin("example-plugin", Code, "nothing: it is an example"),
     plugin("exit-transformer", Transformation, "`_meta.error_response` of each plugin"),

@@ -16,6 +16,7 @@ mod consumer_restriction;
 mod cors;
 mod csrf;
 mod elasticsearch_logger;
+mod error_log_logger;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
@@ -102,6 +103,7 @@ pub const ALL: &[&PluginKind] = &[
     &forward_auth::KIND,
     &opa::KIND,
     &authz_keycloak::KIND,
+    &error_log_logger::KIND,
     &proxy_cache::KIND,
     &proxy_mirror::KIND,
     &proxy_rewrite::KIND,
