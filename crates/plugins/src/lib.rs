@@ -15,11 +15,13 @@ mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod datadog;
 mod elasticsearch_logger;
 mod error_log_logger;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
+mod google_cloud_logging;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
@@ -27,10 +29,12 @@ mod jwe_decrypt;
 mod jwt_auth;
 mod kafka_logger;
 mod key_auth;
+mod lago;
 mod ldap_auth;
 mod limit_conn;
 mod limit_count;
 mod limit_req;
+mod loggly;
 mod loki_logger;
 /// The example of docs/guide/writing-a-plugin.md.
 #[cfg(test)]
@@ -59,6 +63,7 @@ mod sls_logger;
 mod splunk_hec_logging;
 mod syslog;
 mod tcp_logger;
+mod tencent_cloud_cls;
 mod traffic_label;
 mod traffic_split;
 mod ua_restriction;
@@ -118,8 +123,11 @@ pub const ALL: &[&PluginKind] = &[
     &response_rewrite::KIND,
     &public_api::KIND,
     &prometheus::KIND,
+    &datadog::KIND,
+    &lago::KIND,
     &loki_logger::KIND,
     &elasticsearch_logger::KIND,
+    &loggly::KIND,
     &http_logger::KIND,
     &splunk_hec_logging::KIND,
     &skywalking_logger::KIND,
@@ -129,7 +137,9 @@ pub const ALL: &[&PluginKind] = &[
     &syslog::KIND,
     &udp_logger::KIND,
     &file_logger::KIND,
+    &google_cloud_logging::KIND,
     &clickhouse_logger::KIND,
+    &tencent_cloud_cls::KIND,
 ];
 
 #[cfg(test)]
