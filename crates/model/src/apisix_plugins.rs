@@ -113,7 +113,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("dubbo-proxy", Protocols, ""),
     plugin("echo", Transformation, ""),
     plugin("elasticsearch-logger", Logs, ""),
-    plugin("error-log-logger", Logs, "a collector that reads the error log"),
+    plugin("error-log-logger", Logs, ""),
     plugin("error-page", Transformation, ""),
     plugin("example-plugin", Code, ""),
     plugin("exit-transformer", Transformation, ""),

@@ -26,6 +26,7 @@ mod error_page;
 mod example_plugin;
 #[cfg(feature = "lua")]
 mod exit_transformer;
+mod error_log_logger;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
@@ -133,6 +134,7 @@ pub const ALL: &[&PluginKind] = &[
     &forward_auth::KIND,
     &opa::KIND,
     &authz_keycloak::KIND,
+    &error_log_logger::KIND,
     &proxy_cache::KIND,
     #[cfg(feature = "lua")]
     &body_transformer::KIND,
@@ -166,6 +168,7 @@ pub const ALL: &[&PluginKind] = &[
     &http_logger::KIND,
     &splunk_hec_logging::KIND,
     &skywalking_logger::KIND,
+    &google_cloud_logging::KIND,
     &sls_logger::KIND,
     &tcp_logger::KIND,
     &kafka_logger::KIND,

@@ -82,6 +82,8 @@ pub struct PluginKind {
     pub control_endpoints: &'static [ControlEndpoint],
     /// Other plugins that its instances are built with, and so with their metadata: a change of it builds them anew.
     pub parts: &'static [&'static str],
+    /// Whether its metadata, where there are some, make an instance that stands in no object.
+    pub runs_by_metadata: bool,
     /// The module documentation, for the reference page.
     pub documentation: &'static str,
 }
@@ -116,8 +118,16 @@ impl PluginKind {
             apis: &[],
             control_endpoints: &[],
             parts: &[],
+            runs_by_metadata: false,
             documentation: "",
         }
+    }
+
+    /// Runs as long as there are metadata of it: then an instance is built with an empty configuration, of which the owner is
+    /// the metadata (`/plugin_metadata/NAME`).
+    #[must_use]
+    pub const fn running_by_metadata(self) -> PluginKind {
+        PluginKind { runs_by_metadata: true, ..self }
     }
 
     /// Checks what the schema cannot express with `check`.

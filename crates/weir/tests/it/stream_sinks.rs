@@ -1,4 +1,5 @@
-//! The log plugins over TCP, UDP, TLS and syslog through the real gateway, with real peers.
+//! The log plugins over TCP, UDP, TLS and syslog and into files, and the report of the error log, through the real gateway with
+//! real peers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -242,4 +243,85 @@ fn sls_logger_verifies_and_names_the_logstore() {
     stage.ask("unverified", 0..1);
     wait_until("the entry is sent without verification", || stage.counted("unverified", "sent") == 1);
     assert!(!stage.weir.stderr().join("\n").contains("the-secret-of-sls"));
+}
+
+/// The lines of a file, as JSON.
+fn lines_of(path: &std::path::Path) -> Vec<Value> {
+    std::fs::read_to_string(path).unwrap_or_default().lines().map(json_of).collect()
+}
+
+#[test]
+fn file_logger_appends_and_follows_a_rename() {
+    let stage = Stage::new("");
+    let folder = tempfile::tempdir().unwrap();
+    let (path, moved) = (folder.path().join("a.log"), folder.path().join("a.log.1"));
+    let put = |id: &str, more: Value| {
+        let mut logger = json!({"log_format": {"path": "$uri", "n": "$arg_n"}});
+        logger.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let nodes = json!({stage.origin.address().to_string(): 1});
+        stage.weir.put(
+            &format!("routes/{id}"),
+            json!({"uri": format!("/{id}"), "upstream": {"nodes": nodes}, "plugins": {"file-logger": logger}}),
+        );
+    };
+    put("own", json!({"path": path, "match": [[["arg_n", "!", "==", "1"]]]}));
+    stage.ask("own", 0..3);
+    wait_until("two of three are written", || lines_of(&path) == [entry("own", 0), entry("own", 2)]);
+    std::fs::rename(&path, &moved).unwrap();
+    stage.weir.reopen_logs();
+    wait_until("new lines are in a new file", || {
+        stage.ask("own", 3..4);
+        lines_of(&path).contains(&entry("own", 3))
+    });
+    assert!(lines_of(&moved).contains(&entry("own", 2)));
+
+    // The path of the metadata, and a path that cannot be opened.
+    let shared = folder.path().join("shared.log");
+    stage.weir.put("plugin_metadata/file-logger", json!({"path": shared}));
+    put("shared", json!({}));
+    stage.ask("shared", 0..1);
+    wait_until("the line is written", || lines_of(&shared) == [entry("shared", 0)]);
+    put("lost", json!({"path": folder.path().join("missing/a.log")}));
+    stage.ask("lost", 0..1);
+    wait_until("the entry is given up", || stage.counted("lost", "failed") == 1);
+    assert!(stage.weir.stderr().join("\n").contains("failed to write file: "));
+}
+
+#[test]
+fn error_log_is_reported_and_not_its_report() {
+    let stage = Stage::new("");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // A logger that fails makes lines in the error log.
+    stage.log("lost", "tcp-logger", closed, json!({}));
+    let report = |server: SocketAddr| {
+        let tcp = json!({"host": server.ip().to_string(), "port": server.port()});
+        stage.weir.put(
+            "plugin_metadata/error-log-logger",
+            json!({"tcp": tcp, "inactive_timeout": 1, "level": "ERROR"}),
+        );
+    };
+    report(address);
+    let server = Collector::on(listener);
+    stage.ask("lost", 0..1);
+    let told = "entries could not be delivered and are lost";
+    let text = wait_for("the line is reported", || {
+        server.connections().into_iter().find(|text| text.contains(told))
+    });
+    assert!(text.contains("tcp-logger") || text.contains("tcp logger"), "{text}");
+    assert!(text.ends_with('\n') && !text.contains(" INFO "), "{text}");
+
+    // The destination is gone: that is in the error log, and the lines about it are not reported when it is back.
+    report(closed);
+    stage.log("other", "tcp-logger", closed, json!({"name": "second"}));
+    stage.ask("other", 0..1);
+    let own = "name=error-log-logger";
+    wait_until("the lost report is logged", || stage.weir.stderr().join("\n").contains(own));
+    stage.weir.delete("plugin_metadata/error-log-logger");
+    report(address);
+    stage.log("third", "tcp-logger", closed, json!({"name": "third"}));
+    stage.ask("third", 0..1);
+    wait_until("lines are reported again", || server.connections().concat().contains("name=third"));
+    assert!(!server.connections().concat().contains(own), "{:?}", server.connections());
 }

@@ -52,6 +52,9 @@ struct Leaders {
     nodes: BTreeMap<String, Arc<Node>>,
 }
 
+/// Messages by the number of their partition.
+type Partitions = BTreeMap<i32, Vec<Bytes>>;
+
 /// Why messages were not taken, and whether another attempt may help.
 #[derive(Clone)]
 struct Failed {
@@ -129,7 +132,7 @@ impl Producer {
     async fn try_send(&self, messages: &mut Vec<Bytes>) -> Result<(), Failed> {
         let leaders = self.leaders().await?;
         let mut outcome = Ok(());
-        let mut by_leader: BTreeMap<&str, (&Arc<Node>, BTreeMap<i32, Vec<Bytes>>)> = BTreeMap::new();
+        let mut by_leader: BTreeMap<&str, (&Arc<Node>, Partitions)> = BTreeMap::new();
         let mut left = Vec::new();
         for message in std::mem::take(messages) {
             let partition = self.partition(leaders.partitions.len());
@@ -158,11 +161,7 @@ impl Producer {
     }
 
     /// Sends to the partitions of one broker; gives the messages that it did not take.
-    async fn produce(
-        &self,
-        node: &Node,
-        partitions: BTreeMap<i32, Vec<Bytes>>,
-    ) -> (Vec<Bytes>, Option<Failed>) {
+    async fn produce(&self, node: &Node, partitions: Partitions) -> (Vec<Bytes>, Option<Failed>) {
         let TopicSettings { topic, required_acks, .. } = &self.topic;
         let partitions: Vec<_> = partitions.into_iter().collect();
         let now_ms = i64::try_from(env::wall_clock().as_millis()).unwrap_or_default();
