@@ -117,16 +117,15 @@ pub const ALL: &[&PluginKind] = &[
     &response_rewrite::KIND,
     &public_api::KIND,
     &prometheus::KIND,
-    &echo::KIND,
-    &http_logger::KIND,
-    &example_plugin::KIND,
-    &ocsp_stapling::KIND,
     &loki_logger::KIND,
     &elasticsearch_logger::KIND,
+    &echo::KIND,
     &http_logger::KIND,
     &splunk_hec_logging::KIND,
     &skywalking_logger::KIND,
     &clickhouse_logger::KIND,
+    &example_plugin::KIND,
+    &ocsp_stapling::KIND,
 ];
 
 #[cfg(test)]
