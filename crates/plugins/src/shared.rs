@@ -6,6 +6,7 @@ pub(crate) mod attributes;
 pub(crate) mod authentication;
 pub(crate) mod batch;
 pub(crate) mod config;
+pub(crate) mod config_file;
 pub(crate) mod consumer;
 pub(crate) mod expression;
 pub(crate) mod fetched;

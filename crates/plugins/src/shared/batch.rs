@@ -4,7 +4,7 @@
 use exchange::plugin::batch::QueueSettings;
 use serde_json::{Value, json};
 
-use super::attributes::{Attribute, attributes};
+use super::attributes::attributes;
 
 attributes! {
     /// The settings as they are written, beside those of the logger itself.
@@ -60,7 +60,7 @@ const MAX_PENDING_ENTRIES: usize = 8_192;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::attributes::Fields;
+    use crate::shared::attributes::{Attribute, Fields};
 
     #[test]
     fn settings_convert_seconds_and_leave_the_rest() {

@@ -46,6 +46,7 @@ mod limits_plugins;
 mod listeners;
 mod load;
 mod load_balancing;
+mod log_sinks;
 mod loggers;
 mod logging;
 mod man;

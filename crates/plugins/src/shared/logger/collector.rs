@@ -90,6 +90,15 @@ impl Collector {
         set.map_err(|error| format!("{attribute} cannot stand in a field: {error}"))
     }
 
+    /// Sends the field `name` once more with each request; otherwise as [`Collector::set`].
+    ///
+    /// # Errors
+    /// The value cannot stand in a field.
+    pub(crate) fn append(&mut self, attribute: &str, name: &str, value: &str) -> Result<(), String> {
+        let added = self.headers.append(name, value.as_bytes());
+        added.map_err(|error| format!("{attribute} cannot stand in a field: {error}"))
+    }
+
     /// The fields of each request.
     pub(crate) fn headers(&self) -> &Headers {
         &self.headers

@@ -146,9 +146,9 @@ fn convert(conversion: char, time: &Calendar, text: &mut String) {
         's' => write!(text, "{}", time.unix_seconds),
         'z' => write!(text, "+0000"),
         'Z' => write!(text, "UTC"),
-        'n' => write!(text, "\n"),
-        't' => write!(text, "\t"),
-        '%' => write!(text, "%"),
+        'n' => text.write_char('\n'),
+        't' => text.write_char('\t'),
+        '%' => text.write_char('%'),
         _ => return convert_whole(conversion, time, text),
     };
 }
