@@ -60,8 +60,13 @@ struct Echo {
     before: Box<[u8]>,
     body: Option<Box<[u8]>>,
     after: Box<[u8]>,
-    /// Names and values; an empty value removes the field.
-    fields: Box<[(Box<str>, Box<[u8]>)]>,
+    fields: Vec<Field>,
+}
+
+/// A field to set; an empty value removes it.
+struct Field {
+    name: Box<str>,
+    value: String,
 }
 
 /// Whether the text before the body of a response was sent.
@@ -76,8 +81,7 @@ fn compile(config: &Value) -> Result<Echo, String> {
     let config: Config = config::parse(config)?;
     let bytes = |text: Option<String>| text.unwrap_or_default().into_bytes().into_boxed_slice();
     let field = |(name, value): (&String, &Value)| {
-        let field =
-            fields::name(name).and_then(|field| Ok((field, fields::text(value)?.into_bytes().into())));
+        let field = fields::name(name).and_then(|name| Ok(Field { name, value: fields::text(value)? }));
         field.map_err(|reason| format!("headers: {name}: {reason}"))
     };
     Ok(Echo {
@@ -94,11 +98,11 @@ impl Plugin for Echo {
         for name in ["Content-Encoding", "ETag", "Last-Modified"] {
             headers.remove(name);
         }
-        for (name, value) in &self.fields {
+        for Field { name, value } in &self.fields {
             headers.remove(name);
             if !value.is_empty() {
                 // The name and the value were checked.
-                let _ = headers.append(name, value);
+                let _ = headers.append(name, value.as_bytes());
             }
         }
         Step::Done

@@ -27,6 +27,7 @@ mod example_plugin;
 #[cfg(feature = "lua")]
 mod exit_transformer;
 mod error_log_logger;
+mod example_plugin;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
@@ -182,12 +183,15 @@ pub const ALL: &[&PluginKind] = &[
     &lago::KIND,
     &loki_logger::KIND,
     &elasticsearch_logger::KIND,
+    &echo::KIND,
     &loggly::KIND,
     &http_logger::KIND,
     &splunk_hec_logging::KIND,
     &skywalking_logger::KIND,
     &google_cloud_logging::KIND,
     &clickhouse_logger::KIND,
+    &example_plugin::KIND,
+    &ocsp_stapling::KIND,
     &tencent_cloud_cls::KIND,
 ];
 

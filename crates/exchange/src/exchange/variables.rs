@@ -192,7 +192,9 @@ impl Exchange {
     }
 
     fn decision_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
-        let text = |text: &'_ str| Value::owned(text.as_bytes().to_vec());
+        fn text(text: &str) -> Value<'_> {
+            Value::borrowed(text.as_bytes())
+        }
         match builtin {
             Builtin::RouteId => self.route().map(|route| text(&route.id)),
             Builtin::RouteName => self.route()?.name.as_deref().map(text),
@@ -259,6 +261,9 @@ impl Exchange {
 
     /// One text for each try, as nginx writes its upstream variables.
     fn each_attempt(&self, text: impl Fn(&super::Attempt) -> String) -> Option<Value<'_>> {
+        if let [attempt] = &self.attempts[..] {
+            return Some(Value::owned(text(attempt).into_bytes()));
+        }
         if self.attempts.is_empty() {
             return None;
         }
