@@ -18,25 +18,24 @@ mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod datadog;
 mod degraphql;
 mod echo;
-mod datadog;
 mod elasticsearch_logger;
+mod error_log_logger;
 mod error_page;
 mod example_plugin;
 #[cfg(feature = "lua")]
 mod exit_transformer;
-mod error_log_logger;
-mod example_plugin;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
+mod google_cloud_logging;
 mod graphql_limit_count;
 mod graphql_proxy_cache;
-mod gzip;
 mod grpc_transcode;
 mod grpc_web;
-mod google_cloud_logging;
+mod gzip;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
@@ -162,10 +161,13 @@ pub const ALL: &[&PluginKind] = &[
     &grpc_web::KIND,
     &public_api::KIND,
     &prometheus::KIND,
+    &datadog::KIND,
     &error_page::KIND,
+    &lago::KIND,
     &loki_logger::KIND,
     &elasticsearch_logger::KIND,
     &echo::KIND,
+    &loggly::KIND,
     &http_logger::KIND,
     &splunk_hec_logging::KIND,
     &skywalking_logger::KIND,
@@ -177,22 +179,9 @@ pub const ALL: &[&PluginKind] = &[
     &udp_logger::KIND,
     &file_logger::KIND,
     &clickhouse_logger::KIND,
-    &example_plugin::KIND,
-    &ocsp_stapling::KIND,
-    &datadog::KIND,
-    &lago::KIND,
-    &loki_logger::KIND,
-    &elasticsearch_logger::KIND,
-    &echo::KIND,
-    &loggly::KIND,
-    &http_logger::KIND,
-    &splunk_hec_logging::KIND,
-    &skywalking_logger::KIND,
-    &google_cloud_logging::KIND,
-    &clickhouse_logger::KIND,
-    &example_plugin::KIND,
-    &ocsp_stapling::KIND,
     &tencent_cloud_cls::KIND,
+    &example_plugin::KIND,
+    &ocsp_stapling::KIND,
 ];
 
 #[cfg(test)]
