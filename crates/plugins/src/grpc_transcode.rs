@@ -12,18 +12,18 @@
 //! }
 //! ```
 //!
-//! The upstream has the scheme `grpc` or `grpcs`. `proto_id` names an object of the kind `protos`, whose `content` is the text
-//! of a `.proto` file or a descriptor set in base64 (`protoc --include_imports --descriptor_set_out`). A text can import
-//! the files of `google/protobuf`. A changed proto is in force for the next request. A route whose proto, service or
-//! method does not exist answers 503, and the reason is at `GET /apisix/admin/weir/status`, as for a method that takes a
-//! stream: a request has one message.
+//! The upstream has the scheme `grpc` or `grpcs`. `proto_id` names an object of the kind `protos`. Its `content` is the text of a
+//! `.proto` file or a descriptor set in base64 (`protoc --include_imports --descriptor_set_out`). A text can import the
+//! files of `google/protobuf`. A changed proto is in force for the next request. A route without such a proto, service or
+//! method answers 503, and the reason is at `GET /apisix/admin/weir/status`, as for a method that takes a stream: a
+//! request has one message.
 //!
 //! **Requests.** The message has the fields of the JSON body of a POST, PUT or PATCH with the content type
 //! `application/json`, those of the form of any other POST, otherwise those of the query. The names are those of the
 //! definition; other names are left out. A value of a wrong type, a body that is no JSON object, or more than 4 MiB are
 //! refused with 400 or 413, as is HEAD with 405. Integers may be text, also as `#123` or `0x7B`; enumerations are names or
-//! numbers; `null` is a field that is not given; a name that is repeated in a query or form, or whose field is repeated, is a
-//! list. The other fields of the request's head are metadata of the call.
+//! numbers; `null` is a field that is not given; a name that is repeated in a query or form, or has a repeated
+//! field, is a list. The other fields of the request's head are metadata of the call.
 //!
 //! **Responses.** One message is one JSON object. `pb_option` has up to one option of each row, the first of which is the
 //! default:
@@ -529,7 +529,7 @@ impl GrpcTranscode {
         }
     }
 
-    /// Ends a stream whose messages cannot be converted: what follows is dropped.
+    /// Ends a stream with a message that cannot be converted: later messages are dropped.
     fn end_broken(&self, exchange: &mut Exchange, body: &mut Vec<u8>, reason: &'static str) {
         let call = exchange.state::<Call>();
         (call.held, call.stage) = (Vec::new(), Stage::Broken(reason));

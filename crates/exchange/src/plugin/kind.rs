@@ -65,7 +65,7 @@ pub struct PluginKind {
     pub check_consumer: fn(&Value) -> Result<(), String>,
     /// Checks metadata as [`PluginKind::check`] does a route's configuration.
     pub check_metadata: fn(&Value) -> Result<(), String>,
-    /// Checks the content of an object of the kind `protos`, for a kind whose instances are built with them.
+    /// Checks the content of an object of the kind `protos`, for a kind that is built with them.
     pub check_proto: Option<CheckProto>,
     /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for authentication plugins.
     /// Of more than one field, all values together are the key (see [`model::catalog::consumer_key`]).

@@ -1,4 +1,4 @@
-//! Numbers as the contract reads and writes them: those of Lua, whose only number has 53 bits, and integers as text. It knows
+//! Numbers as the contract reads and writes them: those of Lua, which have 53 bits, and integers as text. It knows
 //! no message.
 
 use std::io::Write as _;

@@ -53,7 +53,7 @@ fn from_arguments(input: &MessageDescriptor, text: &[u8]) -> Map<String, Json> {
 /// The message with these fields.
 ///
 /// # Errors
-/// The field whose value does not fit.
+/// The field with a value that does not fit.
 pub(super) fn message(
     descriptor: &MessageDescriptor,
     fields: &Map<String, Json>,

@@ -5,7 +5,7 @@ use message::Headers;
 /// The first byte of a frame of trailers; the length of its text follows in four bytes.
 const TRAILERS: u8 = 0x80;
 
-/// The frame of these trailers. One without a status is that of a call whose server broke off.
+/// The frame of these trailers. Without a status the server has broken the call off.
 pub(super) fn of_trailers(trailers: &Headers) -> Vec<u8> {
     let status = trailers.get("grpc-status").filter(|status| !status.is_empty());
     let Some(status) = status else { return of_status(2, "upstream grpc status not received") };
