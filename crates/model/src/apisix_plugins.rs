@@ -155,7 +155,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("mqtt-proxy", Protocols, ""),
     plugin("multi-auth", Authentication, ""),
     plugin("node-status", Metrics, "the metrics listener"),
-    plugin("oas-validator", Access, "`request-validation` with the schemas of the document"),
+    plugin("oas-validator", Access, ""),
     built_in(
         "ocsp-stapling",
         Access,

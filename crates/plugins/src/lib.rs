@@ -35,6 +35,7 @@ mod limit_req;
 mod maintenance;
 mod mocking;
 mod multi_auth;
+mod oas_validator;
 mod opa;
 mod openid_connect;
 mod prometheus;
@@ -108,6 +109,7 @@ pub const ALL: &[&PluginKind] = &[
     &traffic_split::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
+    &oas_validator::KIND,
     &degraphql::KIND,
     &public_api::KIND,
     &prometheus::KIND,

@@ -75,6 +75,13 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             config: json!({"rate": 1_000_000_000, "burst": 1_000_000_000, "key": "remote_addr"}),
             ..plain
         },
+        "oas-validator" => Row {
+            config: json!({"spec": json!({"openapi": "3.0.2", "paths": {"/items/{id}": {"get": {"parameters": [
+                {"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}},
+                {"name": "lang", "in": "query", "schema": {"type": "string"}},
+            ]}}}}).to_string()}),
+            ..plain
+        },
         "openid-connect" => Row {
             config: json!({
                 "discovery": "http://127.0.0.1:9/.well-known/openid-configuration",
