@@ -159,8 +159,12 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("mocking", Traffic, ""),
     plugin("mqtt-proxy", Protocols, ""),
     plugin("multi-auth", Authentication, ""),
+        Access,
+    ),
+    built_in(
+        "`ocsp_stapling` of an `ssl` object, see [OCSP stapling](tls.md#ocsp-stapling)",
     plugin("node-status", Metrics, ""),
-    plugin("oas-validator", Access, "`request-validation` with the schemas of the document"),
+    plugin("oas-validator", Access, ""),
     plugin("ocsp-stapling", Access, ""),
     plugin("opa", Authentication, ""),
     plugin("openfunction", Code, "the function's URL as an upstream"),

@@ -58,6 +58,7 @@ mod mocking;
 mod multi_auth;
 mod node_status;
 mod ocsp_stapling;
+mod oas_validator;
 mod opa;
 mod openid_connect;
 mod opentelemetry;
@@ -156,6 +157,7 @@ pub const ALL: &[&PluginKind] = &[
     &traffic_split::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
+    &oas_validator::KIND,
     &degraphql::KIND,
     &grpc_transcode::KIND,
     &grpc_web::KIND,

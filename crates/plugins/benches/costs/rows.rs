@@ -90,6 +90,11 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
         "opentelemetry" => Row {
             config: json!({"sampler": {"name": "always_on"}}),
             metadata: Some(json!({"collector": {"address": "127.0.0.1:9"}})),
+        "oas-validator" => Row {
+            config: json!({"spec": json!({"openapi": "3.0.2", "paths": {"/items/{id}": {"get": {"parameters": [
+                {"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}},
+                {"name": "lang", "in": "query", "schema": {"type": "string"}},
+            ]}}}}).to_string()}),
             ..plain
         },
         "openid-connect" => Row {

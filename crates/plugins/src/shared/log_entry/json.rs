@@ -171,8 +171,7 @@ mod tests {
         for has_route in [true, false] {
             for format in &formats {
                 let mut scene = if has_route { Scene::new().with_route(route("r")) } else { Scene::new() };
-                let mut exchange =
-                    scene.exchange(b"GET /a%22b HTTP/1.1\r\nHost: h\r\nX-Odd: a\"\\\r\n\r\n");
+                let mut exchange = scene.exchange(b"GET /a%22b HTTP/1.1\r\nHost: h\r\nX-Odd: a\"\\\r\n\r\n");
                 exchange.times.ended_ns = exchange.times.started_ns + 5_000_000;
                 respond(&mut exchange, 404, &[]);
                 let compiled = LogFormat::compile("log_format", format.as_object().unwrap(), LIMITS).unwrap();
