@@ -26,6 +26,7 @@ mod kind;
 pub mod ordered;
 pub mod outbound;
 mod phase;
+pub mod process;
 mod reply;
 pub mod scrapes;
 mod service_thread;
@@ -43,6 +44,6 @@ pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,
     Portion, Step,
 };
-pub use reply::{Reply, ReplyStream, StreamedReply};
+pub use reply::{Reply, ReplyStream, StreamedReply, TransformReply};
 pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;

@@ -144,6 +144,7 @@ http {
     $(cached_paths "$pass")
     $(gzip_path "$pass")
     location /sodik/ { proxy_pass http://origin/; }
+    location /ten-plugins/ { proxy_pass http://origin/; }
     $change
     include $DIRECTORY/routes.conf;
   }

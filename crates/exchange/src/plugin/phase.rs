@@ -61,7 +61,10 @@ pub trait Plugin: Send + Sync + 'static {
         Step::Done
     }
 
-    /// Sees and edits the trailers of the response.
+    /// Sees and edits the trailers of the response, just before the last piece of the body is given to
+    /// [`Plugin::response_body`], so that a plugin may move trailers into the body. Where plugins edit the body, or reply
+    /// themselves, it runs for responses without trailers too, with an empty list that it may fill; otherwise only if there
+    /// are trailers.
     fn response_trailers(&self, _exchange: &mut Exchange, _trailers: &mut Headers) {}
 
     /// How much the client wants the body of [`Exchange::response`] in the coding of this plugin: thousandths of the weight
@@ -246,6 +249,14 @@ pub enum Phase {
 impl Phase {
     /// How many phases there are.
     pub const COUNT: usize = Phase::Log as usize + 1;
+
+    /// The name of the phase for users: the contract's where it has one.
+    pub fn name(self) -> &'static str {
+        self.contract_name().unwrap_or(match self {
+            Phase::RequestBody => "request_body",
+            _ => "upstream_response",
+        })
+    }
 
     /// The contract's name of the phase; none for one that the contract does not have.
     pub(crate) fn contract_name(self) -> Option<&'static str> {

@@ -18,6 +18,7 @@ use super::turn::Turn;
 use super::upload::Upload;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream, UpstreamStream};
+use crate::context::WorkerContext;
 use exchange::Exchange;
 use exchange::deadline::Expired;
 use exchange::failure::{Cause, Failure};
@@ -134,7 +135,12 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     origin.pause()?;
     // The edited body exists beside this one for a moment.
     download.run.local().shared.check_room(body.len())?;
-    phases::whole_response_body(download.run, exchange, server, download.chains, &mut body).await?;
+    if trailers.is_some() {
+        grpc::note_status(exchange, trailers.as_ref());
+    }
+    let mut trailers = trailers.unwrap_or_default();
+    phases::whole_response_body(download.run, exchange, server, download.chains, &mut body, &mut trailers)
+        .await?;
     if exchange.gave_up.get().is_some() {
         return Err(Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
@@ -142,21 +148,8 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     if let Some(coded) = encode::whole(download.run, exchange, &body).await? {
         body = coded;
     }
-    let trailers = trailers.map(|mut trailers| {
-        grpc::note_status(exchange, Some(&trailers));
-        phases::each(
-            download.run.context,
-            download.chains,
-            Phase::ResponseBody,
-            exchange,
-            |instance, exchange| {
-                instance.plugin.response_trailers(exchange, &mut trailers);
-            },
-        );
-        trailers
-    });
-    server.start_response(exchange, BodyLength::Known(body.len() as u64));
-    respond::send_with_trailers(download.run, exchange, server, &body, trailers.as_ref()).await;
+    server.start_response(exchange, phases::length_before(&trailers, &body));
+    respond::send_with_trailers(download.run, exchange, server, &body, &trailers).await;
     Ok(())
 }
 
@@ -191,18 +184,20 @@ pub(super) fn body_need(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<
     need
 }
 
-/// Gives the trailers to the plugins of the body phase, if there are both.
+/// Gives the trailers that the endpoint sent, if it did, to the plugins of the body phase; returns those that they leave.
+#[cold]
 fn edit_trailers(
-    run: &Run<'_>,
+    context: &WorkerContext,
     exchange: &mut Exchange,
     chains: &Chains<'_>,
     trailers: Option<&Headers>,
-) -> Option<Headers> {
-    let mut trailers = trailers.filter(|_| chains.has(Phase::ResponseBody))?.clone();
-    phases::each(run.context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
-        instance.plugin.response_trailers(exchange, &mut trailers);
-    });
-    Some(trailers)
+) -> Box<Headers> {
+    if trailers.is_some() {
+        grpc::note_status(exchange, trailers);
+    }
+    let mut left = Box::new(trailers.cloned().unwrap_or_default());
+    phases::response_trailers(context, exchange, chains, &mut left);
+    left
 }
 
 /// What happens to the body on its way.
@@ -230,6 +225,8 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
     let mut edited: Vec<u8> = Vec::new();
     let mut edited_sent = 0;
     let mut ended = false;
+    // The trailers as the plugins leave them, once the body has ended. In a box, because few responses have any.
+    let mut trailers_left: Option<Box<Headers>> = None;
     let mut finished = false;
     let mut half_closed = false;
     let mut has_moved = false;
@@ -313,16 +310,24 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                 Poll::Ready(BodyEvent::End(trailers)) => {
                     if is_changed && !ended {
                         ended = true;
+                        if let Some(chains) = editors {
+                            let context = download.run.context;
+                            trailers_left = Some(edit_trailers(context, exchange, chains, trailers));
+                        }
                         edited_sent = 0;
                         encode::piece(download.run, exchange, editors, &[], Portion::Last, &mut edited)?;
                         continue;
                     }
                     exchange.note_upstream_end();
-                    if let Some(trailers) = trailers {
-                        grpc::note_status(exchange, Some(trailers));
+                    if trailers.is_some() && trailers_left.is_none() {
+                        if chains.has(Phase::ResponseBody) {
+                            let context = download.run.context;
+                            trailers_left = Some(edit_trailers(context, exchange, chains, trailers));
+                        } else {
+                            grpc::note_status(exchange, trailers);
+                        }
                     }
-                    let edited_trailers = edit_trailers(download.run, exchange, chains, trailers);
-                    server.finish(edited_trailers.as_ref().or(trailers));
+                    server.finish(trailers_left.as_deref().or(trailers).filter(|list| !list.is_empty()));
                     finished = true;
                 }
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),

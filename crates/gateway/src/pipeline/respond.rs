@@ -132,25 +132,26 @@ pub(super) async fn reply<S: DownstreamStream>(
     exchange: &mut Exchange,
     server: &mut S,
     chains: &Chains<'_>,
-    reply: Reply,
+    mut reply: Reply,
 ) -> Outcome {
     exchange.stats.answered_locally = true;
-    let mut body = reply.body.into_owned();
+    exchange.transform(&mut reply);
+    let (mut body, mut trailers) = (reply.body.into_owned(), Headers::new());
     set_head(run, exchange, reply.status, &reply.headers);
     let mut edited = respond_head(run, exchange, server, chains).await;
     let undecided = exchange.gave_up.get();
     if edited.is_ok() && chains.has(Phase::ResponseBody) {
-        edited = phases::whole_response_body(run, exchange, server, chains, &mut body).await;
+        edited = phases::whole_response_body(run, exchange, server, chains, &mut body, &mut trailers).await;
     }
     if let Err(failure) = edited {
         exchange.failure.get_or_insert(failure);
         let bare = bare_failure(exchange, undecided);
         set_head(run, exchange, bare.status, &bare.headers);
-        body = bare.body.into_owned();
+        (body, trailers) = (bare.body.into_owned(), Headers::new());
     } else if exchange.gave_up.get().is_some() {
         let bare = bare_failure(exchange, undecided);
         set_head(run, exchange, bare.status, &bare.headers);
-        body = bare.body.into_owned();
+        (body, trailers) = (bare.body.into_owned(), Headers::new());
     }
     let text = exchange.failure.as_ref().map(explanation);
     if grpc::reply(exchange, &body, text.as_deref()) {
@@ -161,10 +162,11 @@ pub(super) async fn reply<S: DownstreamStream>(
     let mut length = if matches!(exchange.response.status, 204 | 304) || exchange.response.status < 200 {
         BodyLength::None
     } else {
-        BodyLength::Known(body.len() as u64)
+        phases::length_before(&trailers, &body)
     };
     if length == BodyLength::None || exchange.request.method == message::Method::Head {
         body.clear();
+        trailers = Headers::new();
     }
     exchange.note_response(&body);
     match encode::whole(run, exchange, &body).await {
@@ -179,7 +181,7 @@ pub(super) async fn reply<S: DownstreamStream>(
         }
     }
     server.start_response(exchange, length);
-    send(run, exchange, server, &body).await;
+    send_with_trailers(run, exchange, server, &body, &trailers).await;
     Outcome::Done
 }
 
@@ -266,16 +268,16 @@ pub(super) async fn send<S: DownstreamStream>(
     server: &mut S,
     body: &[u8],
 ) {
-    send_with_trailers(run, exchange, server, body, None).await;
+    send_with_trailers(run, exchange, server, body, &Headers::new()).await;
 }
 
-/// Sends a whole body and these trailers, and ends the response.
+/// Sends a whole body and these trailers, if there are any, and ends the response.
 pub(super) async fn send_with_trailers<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
     body: &[u8],
-    trailers: Option<&Headers>,
+    trailers: &Headers,
 ) {
     let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
     let mut sent = 0;
@@ -288,7 +290,7 @@ pub(super) async fn send_with_trailers<S: DownstreamStream>(
             } else {
                 if !finished {
                     finished = true;
-                    server.finish(trailers);
+                    server.finish(Some(trailers).filter(|list| !list.is_empty()));
                 }
                 server.poll_flush(cx)
             };

@@ -4,7 +4,7 @@
 use exchange::Exchange;
 use exchange::failure::Failure;
 use exchange::plugin::{BodyNeed, StoredBody, StoredReply};
-use message::FieldId;
+use message::{FieldId, Headers};
 
 use super::download::{body_need, has_no_body};
 use super::encode;
@@ -28,6 +28,7 @@ pub(super) async fn send<S: DownstreamStream>(
     reply: StoredReply,
 ) -> Result<(), Failure> {
     exchange.stats.answered_locally = true;
+    exchange.stats.is_stored = true;
     respond::respond_head(run, exchange, server, chains).await?;
     refuse_undecided(exchange)?;
     if has_no_body(exchange.response.status) {
@@ -57,14 +58,15 @@ pub(super) async fn send<S: DownstreamStream>(
         StoredBody::Whole(body) => {
             run.local().shared.check_room(body.len())?;
             let mut edited = body.to_vec();
-            phases::whole_response_body(run, exchange, server, chains, &mut edited).await?;
+            let mut trailers = Headers::new();
+            phases::whole_response_body(run, exchange, server, chains, &mut edited, &mut trailers).await?;
             refuse_undecided(exchange)?;
             exchange.note_response(&edited);
             if let Some(coded) = encode::whole(run, exchange, &edited).await? {
                 edited = coded;
             }
-            server.start_response(exchange, BodyLength::Known(edited.len() as u64));
-            respond::send(run, exchange, server, &edited).await;
+            server.start_response(exchange, phases::length_before(&trailers, &edited));
+            respond::send_with_trailers(run, exchange, server, &edited, &trailers).await;
         }
         StoredBody::Stream(mut body) => {
             let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
