@@ -97,6 +97,8 @@ pub struct Exchange {
     pub copies: Copies,
     /// Codes the response body, if a plugin does; see [`Plugin::encoder`](crate::plugin::Plugin::encoder).
     pub encoder: Option<Box<dyn BodyEncoder>>,
+    /// A plugin of the gateway codes the response body, or has coded it: the copy for loggers is not coded.
+    pub response_is_coded: bool,
     /// Fields that plugins want on the response, whichever side makes it; merged into it before its plugins run.
     pub early_fields: Vec<(Box<str>, Box<str>)>,
     /// Changes that plugins make to local replies, in the order in which they asked for them.
@@ -215,6 +217,7 @@ impl Exchange {
             body: ReadBody::default(),
             copies: Copies::default(),
             encoder: None,
+            response_is_coded: false,
             early_fields: Vec::new(),
             reply_transformers: Vec::new(),
             states: RequestStates::default(),
@@ -248,6 +251,7 @@ impl Exchange {
             body,
             copies,
             encoder,
+            response_is_coded,
             early_fields,
             reply_transformers,
             states,
@@ -274,6 +278,7 @@ impl Exchange {
         body.reset();
         *copies = Copies::default();
         *encoder = None;
+        *response_is_coded = false;
         early_fields.clear();
         reply_transformers.clear();
         states.clear();

@@ -38,6 +38,7 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             request: request("POST", "Content-Type: application/json\r\n", "{\"name\":\"Ada\"}"),
             ..plain
         },
+        "data-mask" => Row { request: request("GET", "X-API-Key: 0123456789abcdef\r\n", ""), ..plain },
         "fault-injection" => Row {
             config: json!({"abort": {"http_status": 503, "vars": [[["arg_name", "==", "jack"]]]}}),
             ..plain
@@ -117,6 +118,8 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             ]}),
             ..plain
         },
+        // Browsers that know Zstandard list it last.
+        "zstd" => Row { request: request("GET", "Accept-Encoding: zstd\r\n", ""), ..plain },
         _ => plain,
     }
 }

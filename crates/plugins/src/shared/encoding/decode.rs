@@ -55,20 +55,19 @@ pub(crate) fn decode(
     body: &[u8],
     limit_bytes: usize,
 ) -> Result<Vec<u8>, DecodeError> {
-    let malformed = |_: io::Error| DecodeError::Malformed;
-    match Coding::of(content_encoding).ok_or(DecodeError::UnknownCoding)? {
-        Coding::Identity if body.len() > limit_bytes => Err(DecodeError::TooLong),
-        Coding::Identity => Ok(body.to_vec()),
-        Coding::Gzip => read(MultiGzDecoder::new(body), body.len(), limit_bytes),
-        Coding::Deflate if has_zlib_header(body) => read(ZlibDecoder::new(body), body.len(), limit_bytes),
-        Coding::Deflate => read(DeflateDecoder::new(body), body.len(), limit_bytes),
-        Coding::Brotli => read(brotli::Decompressor::new(body, BROTLI_INPUT_BYTES), body.len(), limit_bytes),
-        Coding::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(malformed)?;
-            decoder.window_log_max(ZSTD_WINDOW_BITS_MAX).map_err(malformed)?;
-            read(decoder, body.len(), limit_bytes)
-        }
-    }
+    let coding = Coding::of(content_encoding).ok_or(DecodeError::UnknownCoding)?;
+    let decoder = coding.decoder(body).map_err(|_| DecodeError::Malformed)?;
+    read(decoder, body.len(), limit_bytes)
+}
+
+/// The decoded form of the beginning of a body, up to `limit_bytes`; none if nothing of it can be decoded, or the coding is
+/// not known.
+pub(crate) fn beginning(content_encoding: &[u8], body: &[u8], limit_bytes: usize) -> Option<Vec<u8>> {
+    let mut decoded = Vec::new();
+    let mut decoder = Coding::of(content_encoding)?.decoder(body).ok()?.take(limit_bytes as u64);
+    // A copy that ends in the middle gives an error behind what it holds.
+    let _ = decoder.read_to_end(&mut decoded);
+    (!decoded.is_empty()).then_some(decoded)
 }
 
 #[derive(Clone, Copy)]
@@ -81,6 +80,21 @@ enum Coding {
 }
 
 impl Coding {
+    fn decoder<'b>(self, body: &'b [u8]) -> io::Result<Box<dyn Read + 'b>> {
+        Ok(match self {
+            Coding::Identity => Box::new(body),
+            Coding::Gzip => Box::new(MultiGzDecoder::new(body)),
+            Coding::Deflate if has_zlib_header(body) => Box::new(ZlibDecoder::new(body)),
+            Coding::Deflate => Box::new(DeflateDecoder::new(body)),
+            Coding::Brotli => Box::new(brotli::Decompressor::new(body, BROTLI_INPUT_BYTES)),
+            Coding::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(body)?;
+                decoder.window_log_max(ZSTD_WINDOW_BITS_MAX)?;
+                Box::new(decoder)
+            }
+        })
+    }
+
     fn of(content_encoding: &[u8]) -> Option<Coding> {
         let is = |name: &str| content_encoding.trim_ascii().eq_ignore_ascii_case(name.as_bytes());
         Some(match () {

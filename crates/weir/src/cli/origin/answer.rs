@@ -258,7 +258,7 @@ static ASKED_FLAKY: AtomicU64 = AtomicU64::new(0);
 /// The size of the larger page that gateways are compared with.
 const LARGE_BYTES: usize = 26_650;
 /// Objects of `/sample.json`, which has some 26 KB then.
-const JSON_ORDERS: u64 = 220;
+const JSON_ORDERS: u64 = 243;
 /// Longest response that is copied into the output buffer, so that several go out in one write.
 const COPIED_BYTES: usize = 4096;
 /// Bytes per write of `/bytes/N`.
