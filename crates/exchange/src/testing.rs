@@ -18,7 +18,7 @@ use router::{Rule, RuleInput};
 use serde_json::Value;
 
 use crate::client_address::RealIpOptions;
-use crate::exchange::{Consumer, Directory, Exchange, RouteInfo};
+use crate::exchange::{Consumer, Directory, Exchange, RouteInfo, UpstreamOrigin};
 use crate::local::Local;
 use crate::options::{ForwardOptions, Limits, Options, Timeouts};
 use crate::plugin::chain::Instance;
@@ -50,6 +50,10 @@ impl Directory for TestDirectory {
         self.routes.get(slot as usize)
     }
 
+    fn route_with_id(&self, id: &str) -> Option<&RouteInfo> {
+        self.routes.iter().find(|route| &*route.id == id)
+    }
+
     fn consumer(&self, plugin: &str, key: &str) -> Option<&Arc<Consumer>> {
         let found = self.consumers.iter().find(|(of, known, _)| *of == plugin && known == key);
         found.map(|(_, _, consumer)| consumer)
@@ -61,6 +65,10 @@ impl Directory for TestDirectory {
 
     fn has_upstream(&self, _: &str) -> bool {
         false
+    }
+
+    fn upstream_origin(&self, _: &str) -> Option<UpstreamOrigin> {
+        None
     }
 }
 

@@ -58,6 +58,7 @@ static STANDS: PluginKind = PluginKind {
     stream: None,
     apis: &[],
     parts: &[],
+    runs_by_metadata: false,
     documentation: "",
 };
 const KINDS: &[&PluginKind] = &[&STANDS];

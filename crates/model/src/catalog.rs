@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::check::unknown::{self, UnknownField};
 use crate::check::{CheckOptions, UnknownFields};
+use crate::control_endpoint::ControlEndpoint;
 use crate::schema;
 use crate::validate::{SchemaFault, Validator};
 
@@ -100,6 +101,8 @@ pub struct PluginInfo {
     pub check_consumer: Check,
     /// Its own check of its metadata.
     pub check_metadata: Check,
+    /// Its endpoints in the control API.
+    pub control_endpoints: &'static [ControlEndpoint],
     /// Its check of the content of a proto, if it reads them; the error is a sentence.
     pub check_proto: Option<CheckProto>,
 }
@@ -128,6 +131,7 @@ impl PluginInfo {
             check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
+            control_endpoints: &[],
             check_proto: None,
         }
     }

@@ -124,7 +124,9 @@ pub(super) fn each(
     for chain in chains.both() {
         for instance in chain.of(phase) {
             if enter(context, chains, chain, instance, exchange) {
+                let started = exchange.begin_run();
                 call(instance, exchange);
+                exchange.end_run(instance.name, phase, started);
             }
         }
     }
@@ -165,9 +167,13 @@ pub(super) async fn response_head<S: DownstreamStream>(
             if !enter(run.context, chains, chain, instance, exchange) {
                 continue;
             }
-            if let Step::Wait(future) = instance.plugin.response_head(exchange) {
-                wait_for_plugin(run, server, future, instance.name).await?;
-            }
+            let started = exchange.begin_run();
+            let ended = match instance.plugin.response_head(exchange) {
+                Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
+                Step::Done => Ok(()),
+            };
+            exchange.end_run(instance.name, Phase::ResponseHead, started);
+            ended?;
         }
     }
     Ok(())
@@ -223,9 +229,13 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
                 BodyNeed::None => {}
                 BodyNeed::Copy { limit_bytes } => exchange.copy_response(limit_bytes),
                 BodyNeed::Stream | BodyNeed::Buffer { .. } => {
-                    if let Step::Wait(future) = instance.plugin.response_body(exchange, body, Portion::Last) {
-                        wait_for_plugin(run, server, future, instance.name).await?;
-                    }
+                    let started = exchange.begin_run();
+                    let ended = match instance.plugin.response_body(exchange, body, Portion::Last) {
+                        Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
+                        Step::Done => Ok(()),
+                    };
+                    exchange.end_run(instance.name, Phase::ResponseBody, started);
+                    ended?;
                 }
             }
         }
@@ -255,9 +265,13 @@ pub(super) fn piece_of_response_body(
                 continue;
             }
             let wanted = instance.plugin.wants_response_body(exchange);
-            if matches!(wanted, BodyNeed::Stream | BodyNeed::Buffer { .. })
-                && let Step::Wait(_) = instance.plugin.response_body(exchange, body, portion)
-            {
+            if !matches!(wanted, BodyNeed::Stream | BodyNeed::Buffer { .. }) {
+                continue;
+            }
+            let started = exchange.begin_run();
+            let has_waited = matches!(instance.plugin.response_body(exchange, body, portion), Step::Wait(_));
+            exchange.end_run(instance.name, Phase::ResponseBody, started);
+            if has_waited {
                 let detail = format!("the plugin {} waits while it edits a streamed body", instance.name);
                 return Err(Failure::new(Cause::PluginFailed, detail));
             }
@@ -391,6 +405,7 @@ async fn one<S: DownstreamStream>(
         refuse_undecided(exchange)?;
         exchange.instance.set(instance.number);
         run.context.current_work().set_route(exchange.decision.route);
+        let started = exchange.begin_run();
         let (decision, waited) = {
             let flow = match phase {
                 Phase::Rewrite => instance.plugin.rewrite(exchange),
@@ -398,18 +413,19 @@ async fn one<S: DownstreamStream>(
                 _ => instance.plugin.before_proxy(exchange),
             };
             match flow {
-                Flow::Continue => continue,
-                Flow::Reply(reply) => (Decision::Reply(reply), false),
-                Flow::Stream(reply) => (Decision::Stream(reply), false),
-                Flow::Stored(reply) => (Decision::Stored(reply), false),
-                Flow::Wait(future) => (wait_for_plugin(run, server, future, instance.name).await?, true),
+                Flow::Continue => (Ok(Decision::Continue), false),
+                Flow::Reply(reply) => (Ok(Decision::Reply(reply)), false),
+                Flow::Stream(reply) => (Ok(Decision::Stream(reply)), false),
+                Flow::Stored(reply) => (Ok(Decision::Stored(reply)), false),
+                Flow::Wait(future) => (wait_for_plugin(run, server, future, instance.name).await, true),
             }
         };
+        exchange.end_run(instance.name, phase, started);
         if waited {
             // Later steps take the thread's last reading of the clock for the present time.
             exchange.local().clock_ns();
         }
-        match decision {
+        match decision? {
             Decision::Continue => {}
             Decision::Reply(reply) => return Ok(Some(LocalReply::Whole(instance.dress(reply)))),
             Decision::Stream(reply) => return Ok(Some(LocalReply::Stream(reply))),

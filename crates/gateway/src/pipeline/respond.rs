@@ -9,6 +9,7 @@ use router::vars::GaveUp;
 use serde_json::json;
 
 use super::deadline;
+use super::encode;
 use super::grpc;
 use super::min_rate::{MinRateGuard, TooSlow};
 use super::phases::{self, Chains};
@@ -131,9 +132,10 @@ pub(super) async fn reply<S: DownstreamStream>(
     exchange: &mut Exchange,
     server: &mut S,
     chains: &Chains<'_>,
-    reply: Reply,
+    mut reply: Reply,
 ) -> Outcome {
     exchange.stats.answered_locally = true;
+    exchange.transform(&mut reply);
     let (mut body, mut trailers) = (reply.body.into_owned(), Headers::new());
     set_head(run, exchange, reply.status, &reply.headers);
     let mut edited = respond_head(run, exchange, server, chains).await;
@@ -157,7 +159,7 @@ pub(super) async fn reply<S: DownstreamStream>(
         send(run, exchange, server, &[]).await;
         return Outcome::Done;
     }
-    let length = if matches!(exchange.response.status, 204 | 304) || exchange.response.status < 200 {
+    let mut length = if matches!(exchange.response.status, 204 | 304) || exchange.response.status < 200 {
         BodyLength::None
     } else {
         phases::length_before(&trailers, &body)
@@ -167,6 +169,17 @@ pub(super) async fn reply<S: DownstreamStream>(
         trailers = Headers::new();
     }
     exchange.note_response(&body);
+    match encode::whole(run, exchange, &body).await {
+        Ok(None) => {}
+        Ok(Some(coded)) => (length, body) = (BodyLength::Known(coded.len() as u64), coded),
+        Err(failure) => {
+            exchange.failure.get_or_insert(failure);
+            let bare = bare_failure(exchange, None);
+            set_head(run, exchange, bare.status, &bare.headers);
+            body = bare.body.into_owned();
+            length = BodyLength::Known(body.len() as u64);
+        }
+    }
     server.start_response(exchange, length);
     send_with_trailers(run, exchange, server, &body, &trailers).await;
     Outcome::Done
@@ -180,6 +193,8 @@ pub(super) fn set_head(
     fields: &[(Cow<'static, str>, String)],
 ) {
     exchange.response.clear();
+    // The encoder of a response that this one replaces.
+    exchange.encoder = None;
     exchange.response.status = status;
     for (name, value) in fields {
         // A plugin that builds a field from user input must not be able to split the response, so a malformed field is
@@ -216,7 +231,8 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
     exchange.add_response_field("X-APISIX-Upstream-Status", &statuses).expect("digits, commas and spaces");
 }
 
-/// Prepares a response head for sending: adds the fields that were set early and runs the phase of the response head.
+/// Prepares a response head for sending: adds the fields that were set early, runs the phase of the response head, and
+/// chooses the coding of the body.
 ///
 /// # Errors
 /// When a plugin waits too long.
@@ -238,6 +254,9 @@ pub(super) async fn respond_head<S: DownstreamStream>(
     }
     if chains.has(Phase::ResponseHead) {
         phases::response_head(run, exchange, server, chains).await?;
+    }
+    if chains.has(Phase::Encode) {
+        encode::choose(run, exchange, chains);
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use super::download::{body_need, has_no_body};
+use super::encode;
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::respond;
@@ -64,6 +65,9 @@ pub(super) async fn send_whole<S: DownstreamStream>(
     phases::whole_response_body(run, exchange, server, chains, &mut body, &mut trailers).await?;
     refuse_undecided(exchange)?;
     exchange.note_response(&body);
+    if let Some(coded) = encode::whole(run, exchange, &body).await? {
+        body = coded;
+    }
     server.start_response(exchange, phases::length_before(&trailers, &body));
     respond::send_with_trailers(run, exchange, server, &body, &trailers).await;
     Ok(())
@@ -136,6 +140,10 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                     Poll::Ready(None) => (piece, sent, is_last) = (Vec::new(), 0, true),
                     Poll::Pending => {
                         // The pieces so far must not wait for the next one.
+                        if encode::flush(exchange, &mut piece)? {
+                            sent = 0;
+                            continue;
+                        }
                         if let Poll::Ready(Err(error)) = server.poll_flush(cx) {
                             return Poll::Ready(Err(gone(&error)));
                         }
@@ -149,6 +157,7 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                 }
                 phases::piece_of_response_body(run, exchange, chains, &mut piece, portion)?;
                 exchange.note_response(&piece);
+                encode::in_place(exchange, &mut piece, portion)?;
                 continue;
             };
             match written {

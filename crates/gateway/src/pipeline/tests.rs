@@ -244,6 +244,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     stream: None,
     apis: &[],
     parts: &[],
+    runs_by_metadata: false,
     documentation: "",
 };
 

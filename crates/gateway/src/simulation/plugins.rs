@@ -160,6 +160,7 @@ const fn kind(
         stream: None,
         apis: &[],
         parts: &[],
+        runs_by_metadata: false,
         documentation: "",
     }
 }

@@ -47,6 +47,7 @@ static COUNTED: PluginKind = PluginKind {
     stream: None,
     apis: &[],
     parts: &[],
+    runs_by_metadata: false,
     documentation: "",
 };
 
