@@ -9,7 +9,7 @@
 //!   before_attempt each time
 //!   … the endpoint answers, or a plugin did, or the gateway failed …
 //!   upstream_response, where an endpoint answered or could not
-//!   response_head, response_body, response_trailers
+//!   response_head, response_body, response_trailers before the last piece of the body
 //!   log          after the last byte
 //! ```
 //!
