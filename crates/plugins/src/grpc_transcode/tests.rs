@@ -376,6 +376,21 @@ fn responses_that_are_no_message_become_502() {
     check(&ok(), &framed(&[0; 10]), STATUS_0);
     let infinite = framed(&[25, 0, 0, 0, 0, 0, 0, 0xf0, 0x7f]);
     assert_eq!(answer(json!({}), &ok(), &[&infinite], STATUS_0).0, 502);
+    // The definition has a cycle, so that only the depth of the message ends it.
+    let nested = |depth: usize| {
+        (0..depth).fold(Vec::new(), |inner, _| {
+            let mut outer = vec![0x82, 1];
+            let mut length = inner.len();
+            while length > 127 {
+                outer.push(length as u8 | 128);
+                length >>= 7;
+            }
+            outer.push(length as u8);
+            [outer, inner].concat()
+        })
+    };
+    assert_eq!(answer(json!({}), &ok(), &[&framed(&nested(90))], STATUS_0).0, 200);
+    assert_eq!(answer(json!({}), &ok(), &[&framed(&nested(10_000))], STATUS_0).0, 502);
 }
 
 #[test]
