@@ -20,11 +20,13 @@ pub mod batch;
 mod build;
 pub mod call_failures;
 pub mod chain;
+mod encode;
 pub mod events;
 mod kind;
 pub mod ordered;
 pub mod outbound;
 mod phase;
+pub mod process;
 mod reply;
 pub mod scrapes;
 mod service_thread;
@@ -37,6 +39,7 @@ pub mod unfinished;
 pub mod upstream_ref;
 
 pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};
+pub use encode::{BodyEncoder, EncoderFailed};
 pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,

@@ -64,13 +64,19 @@ fn for_each_of_plugin(
     }
 }
 
-/// Every text at the end of `path` below `value`; lists on the way are gone through.
+/// Every text at the end of `path` below `value`; lists on the way are gone through, and of an object at its end the texts.
 fn walk(value: &mut Value, path: &[&str], place: String, visit: &mut dyn FnMut(&str, &mut String)) {
     match (value, path) {
         (Value::String(text), []) => visit(&place, text),
         (Value::Array(items), path) => {
             for (index, item) in items.iter_mut().enumerate() {
                 walk(item, path, format!("{place}/{index}"), visit);
+            }
+        }
+        // A named object is a table of secrets, such as the fields of requests to a server.
+        (Value::Object(fields), []) => {
+            for (name, field) in fields.iter_mut().filter(|(_, field)| field.is_string()) {
+                walk(field, &[], crate::fault::below(&place, name), visit);
             }
         }
         (Value::Object(fields), [name, rest @ ..]) => {
@@ -127,9 +133,13 @@ mod tests {
         check(Kind::Consumer, "jack", auth.clone(), &["/plugins/auth/key Any k"]);
         check(Kind::Credential, "jack/credentials/1", auth.clone(), &["/plugins/auth/key Any k"]);
         check(Kind::Route, "1", auth, &[]);
-        let log =
-            json!({"plugins": {"log": {"a": [{"b": "1"}, {"b": 2}, {"b": ["3"]}], "x.y": "4", "t": {}}}});
-        let places = ["/plugins/log/a/0/b Any 1", "/plugins/log/a/2/b/0 Any 3", "/plugins/log/x.y Any 4"];
+        let log = json!({"plugins": {"log": {"a": [{"b": "1"}, {"b": 2}, {"b": ["3"]}], "x.y": "4", "t": {"h": "5", "n": 6}}}});
+        let places = [
+            "/plugins/log/a/0/b Any 1",
+            "/plugins/log/a/2/b/0 Any 3",
+            "/plugins/log/x.y Any 4",
+            "/plugins/log/t/h Any 5",
+        ];
         for kind in [Kind::Route, Kind::Service, Kind::GlobalRule, Kind::PluginConfig, Kind::ConsumerGroup] {
             check(kind, "1", log.clone(), &places);
         }

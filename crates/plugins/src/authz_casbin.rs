@@ -57,6 +57,7 @@ use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
+use crate::shared::config_file;
 use crate::shared::fields;
 use crate::shared::side_thread;
 use policy::{Policy, Question};
@@ -164,7 +165,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: Config = config::parse(config)?;
     let texts = match (config.model_path, config.policy_path, config.model, config.policy) {
         (Some(model), Some(policy), ..) => {
-            Some((policy::read("model_path", &model)?, policy::read("policy_path", &policy)?))
+            Some((config_file::read("model_path", &model)?, config_file::read("policy_path", &policy)?))
         }
         (_, _, Some(model), Some(policy)) => Some((model, policy)),
         _ => match build.metadata {

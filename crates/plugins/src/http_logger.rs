@@ -36,56 +36,48 @@
 
 mod sink;
 
-use std::sync::Arc;
-
 use exchange::Exchange;
-use exchange::plugin::batch::BatchQueue;
-use exchange::plugin::outbound::check_uri;
-use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind};
-use router::vars::Expression;
-use serde_json::{Map, Value, json};
+use exchange::plugin::batch::QueueSettings;
+use exchange::plugin::{Build, PluginKind};
+use serde_json::Value;
 
-use crate::shared::attributes::{Attribute, Fields, attributes};
-use crate::shared::log_entry::{self, Bodies, BodyPart, LogFormat};
-use crate::shared::{batch, config};
-use sink::{ConcatMethod, LogServer};
+use crate::shared::attributes::{attributes, words};
+use crate::shared::logger::collector::{self, URI_PATTERN};
+use crate::shared::logger::contents::Contents;
+use crate::shared::logger::{self, LogPlugin};
+use sink::LogServer;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
-    "http-logger",
+    HttpLogger::NAME,
     410,
-    &[Phase::RequestBody, Phase::ResponseBody, Phase::Log],
-    schema,
-    build,
+    logger::PHASES,
+    logger::schema::<HttpLogger>,
+    logger::build::<HttpLogger>,
 )
-.checked(|config| read(config).and_then(|(config, _)| compile(&config, None).map(drop)))
-.with_metadata(metadata_schema)
+.checked(logger::check::<HttpLogger>)
+.with_metadata(logger::metadata_schema::<HttpLogger>)
+.checked_metadata(logger::check_metadata)
 .documented(include_str!("http_logger.rs"));
 
+words! {
+    /// How the entries of a batch are put together.
+    pub(crate) enum ConcatMethod {
+        /// A JSON list.
+        Json = "json",
+        /// A line each.
+        NewLine = "new_line",
+    }
+}
+
 attributes! {
-    struct Config {
+    pub(crate) struct Config {
         /// The log server: an http or https URI.
         uri: String, { "pattern": URI_PATTERN };
         /// The value of Authorization in requests to the log server.
         auth_header: Option<String>;
         /// Seconds until the log server has to have answered.
         timeout: u64 = 3, { "minimum": 1 };
-        /// The fields of an entry, in place of everything.
-        log_format: Option<Map<String, Value>>;
-        /// Further fields of an entry that holds everything.
-        log_format_extra: Option<Map<String, Value>>;
-        /// Adds the request's body.
-        include_req_body: bool = false;
-        /// Adds the request's body only where this holds.
-        include_req_body_expr: Option<Value>, { "type": "array", "minItems": 1, "items": { "type": "array" } };
-        /// Adds the response's body.
-        include_resp_body: bool = false;
-        /// Adds the response's body only where this holds.
-        include_resp_body_expr: Option<Value>, { "type": "array", "minItems": 1, "items": { "type": "array" } };
-        /// How much of the request's body is added.
-        max_req_body_bytes: usize = 512 * 1024, { "minimum": 1 };
-        /// How much of the response's body is added.
-        max_resp_body_bytes: usize = 512 * 1024, { "minimum": 1 };
         /// How the entries of a batch are put together.
         concat_method: ConcatMethod = ConcatMethod::Json;
         /// Whether the log server's certificate is verified, for an https URI.
@@ -94,173 +86,34 @@ attributes! {
     { "encrypt_fields": ["auth_header"] }
 }
 
-fn schema() -> Value {
-    let mut schema = Config::schema();
-    batch::add_to_schema(&mut schema, NAME_DEFAULT);
-    schema
-}
+/// The compiled plugin: an entry is a JSON object.
+struct HttpLogger;
 
-fn metadata_schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "log_format": {
-                "description": "The fields of an entry, for instances without a format of their own.",
-                "type": "object",
-            },
-            "log_format_extra": {
-                "description": "Further fields of an entry, for instances without such of their own.",
-                "type": "object",
-            },
-            "max_pending_entries": batch::max_pending_schema(),
-        },
-    })
-}
+impl LogPlugin for HttpLogger {
+    type Config = Config;
+    type Sink = LogServer;
 
-/// The compiled plugin.
-struct HttpLogger {
-    contents: Contents,
-    queue: Arc<Result<BatchQueue, String>>,
-}
+    const NAME: &'static str = "http-logger";
+    const QUEUE_NAME: &'static str = "http logger";
 
-/// The content of entries.
-struct Contents {
-    format: Option<LogFormat>,
-    extra: Option<LogFormat>,
-    bodies: Bodies,
-    /// How much of the request body has to be kept, in bytes; `kept_response_bytes` is that of the response body.
-    kept_request_bytes: usize,
-    kept_response_bytes: usize,
-}
-
-fn read(config: &Value) -> Result<(Config, batch::BatchFields), String> {
-    let mut fields = Fields::of(config.clone())?;
-    let (own, batch) = (Config::take(&mut fields)?, batch::BatchFields::take(&mut fields)?);
-    fields.finish(&[Config::NAMES, batch::BatchFields::NAMES])?;
-    Ok((own, batch))
-}
-
-fn compile(config: &Config, metadata: Option<&Value>) -> Result<Contents, String> {
-    if !config::is_reference(&config.uri) {
-        check_uri(&config.uri)?;
-    }
-    let of_metadata =
-        |name: &str| metadata.and_then(|metadata| metadata.get(name)).and_then(Value::as_object);
-    let format = |own: &Option<Map<String, Value>>, name: &str| {
-        let written = own.as_ref().or(of_metadata(name)).filter(|fields| !fields.is_empty());
-        written.map(LogFormat::compile).transpose()
-    };
-    let part = |included: bool, written: &Option<Value>, name: &str, max_bytes: usize| {
-        let condition = written.as_ref().map(Expression::compile).transpose();
-        let condition =
-            condition.map_err(|error| format!("failed to validate the '{name}' expression: {error}"))?;
-        Ok::<_, String>(included.then_some(BodyPart { condition, max_bytes }))
-    };
-    let request = part(
-        config.include_req_body,
-        &config.include_req_body_expr,
-        "include_req_body_expr",
-        config.max_req_body_bytes,
-    )?;
-    let response = part(
-        config.include_resp_body,
-        &config.include_resp_body_expr,
-        "include_resp_body_expr",
-        config.max_resp_body_bytes,
-    )?;
-    let format = format(&config.log_format, "log_format")?;
-    let extra = match &format {
-        Some(_) => None,
-        None => format_extra(config, of_metadata("log_format_extra"))?,
-    };
-    let any = |uses: fn(&LogFormat) -> bool| format.iter().chain(&extra).any(uses);
-    let kept = |named: bool, part: &Option<BodyPart>, max_bytes: usize| {
-        let named = if named { max_bytes } else { 0 };
-        part.as_ref().filter(|_| format.is_none()).map_or(named, |part| part.max_bytes)
-    };
-    Ok(Contents {
-        kept_request_bytes: kept(any(LogFormat::uses_request_body), &request, config.max_req_body_bytes),
-        kept_response_bytes: kept(any(LogFormat::uses_response_body), &response, config.max_resp_body_bytes),
-        bodies: Bodies { request, response },
-        format,
-        extra,
-    })
-}
-
-fn format_extra(
-    config: &Config,
-    of_metadata: Option<&Map<String, Value>>,
-) -> Result<Option<LogFormat>, String> {
-    config.log_format_extra.as_ref().or(of_metadata).map(LogFormat::compile).transpose()
-}
-
-fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let (parsed, batch) = read(config)?;
-    let contents = compile(&parsed, build.metadata)?;
-    let settings = batch.settings(NAME_DEFAULT, build.owner, build.metadata);
-    // The queue is kept over changes of everything except the configuration itself and the limit of entries.
-    let pending = settings.max_pending_entries;
-    let key = format!("http-logger/{}/{pending}/{}", build.owner, config::identity(config));
-    let server = LogServer::new(
-        build.services,
-        &parsed.uri,
-        parsed.ssl_verify,
-        parsed.auth_header.as_deref(),
-        parsed.timeout.saturating_mul(1_000),
-        parsed.concat_method,
-        settings.batch_max_entries == 1,
-    )?;
-    let queue = build.states.keep(&key, || build.services.queue(settings, server));
-    if let Err(reason) = &*queue {
-        return Err(reason.clone());
-    }
-    Ok(Arc::new(HttpLogger { contents, queue }))
-}
-
-impl Plugin for HttpLogger {
-    fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
-        copy(self.contents.kept_request_bytes)
+    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<HttpLogger, String> {
+        collector::check("uri", &config.uri)?;
+        Ok(HttpLogger)
     }
 
-    fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
-        let part = self.contents.bodies.response.as_ref();
-        match self.contents.format {
-            None if !part.is_none_or(|part| part.applies(exchange)) => BodyNeed::None,
-            _ => copy(self.contents.kept_response_bytes),
-        }
+    fn sink(
+        &self,
+        build: &Build<'_>,
+        config: &Config,
+        settings: &QueueSettings,
+    ) -> Result<LogServer, String> {
+        LogServer::new(build.services, config, settings.batch_max_entries == 1)
     }
 
-    fn log(&self, exchange: &Exchange) {
-        if let Ok(queue) = &*self.queue {
-            // The queue counts and reports a dropped entry.
-            queue.push(self.contents.entry(exchange));
-        }
+    fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
+        Some(contents.json(exchange))
     }
 }
-
-impl Contents {
-    /// The entry of an exchange that has ended, as JSON.
-    fn entry(&self, exchange: &Exchange) -> Vec<u8> {
-        let mut entry = match &self.format {
-            Some(format) => format.render(exchange),
-            None => log_entry::full(exchange, &self.bodies),
-        };
-        if let Some(extra) = &self.extra {
-            entry.extend(extra.render(exchange));
-        }
-        log_entry::add_route(&mut entry, exchange, self.format.is_none());
-        Value::Object(entry).to_string().into_bytes()
-    }
-}
-
-fn copy(limit_bytes: usize) -> BodyNeed {
-    if limit_bytes == 0 { BodyNeed::None } else { BodyNeed::Copy { limit_bytes } }
-}
-
-const NAME_DEFAULT: &str = "http logger";
-/// A scheme, then a name or an address, and perhaps a port; the plugin's own check decides which of these can be
-/// reached.
-const URI_PATTERN: &str = r"^[^/]+://([0-9a-zA-Z.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?";
 
 #[cfg(test)]
 mod tests;

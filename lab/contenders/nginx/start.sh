@@ -131,6 +131,7 @@ http {
     location / { $pass; }
     $(cached_paths "$pass")
     location /sodik/ { proxy_pass http://origin/; }
+    location /ten-plugins/ { proxy_pass http://origin/; }
     $change
     include $DIRECTORY/routes.conf;
   }

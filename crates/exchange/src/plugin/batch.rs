@@ -6,6 +6,7 @@
 //! long enough, or when no other has come for a while (`batch_max_size`, `buffer_duration`, `inactive_timeout`).
 
 mod complaint;
+mod failure;
 mod flush;
 mod metrics;
 mod pace;
@@ -25,6 +26,7 @@ use super::service_thread::ServiceThread;
 use net::env;
 
 use crate::overload;
+pub use failure::DeliveryFailure;
 pub use settings::QueueSettings;
 
 use complaint::Complaints;
@@ -41,8 +43,8 @@ const DELIVERIES_MAX: usize = 16;
 /// One thing to report, already in the form in which it is sent.
 pub type Entry = Box<[u8]>;
 
-/// A delivery under way; the error is a sentence that says what went wrong and where.
-pub type Delivery<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
+/// A delivery under way. An error that is only a sentence becomes a [`DeliveryFailure`] of the whole batch.
+pub type Delivery<'a> = Pin<Box<dyn Future<Output = Result<(), DeliveryFailure>> + 'a>>;
 
 /// Where batches go.
 pub trait Sink: Send + Sync + 'static {
@@ -91,11 +93,19 @@ impl BatchQueue {
     /// Puts an entry into the queue and returns at once; false if it was dropped because the queue is full or memory
     /// is short.
     pub fn push(&self, entry: Vec<u8>) -> bool {
+        let is_taken = self.push_silently(entry);
+        if !is_taken {
+            self.shared.complaints.dropped(&self.shared.settings, now_ms());
+        }
+        is_taken
+    }
+
+    /// As [`BatchQueue::push`], for entries that are lines of the log: the log does not tell of a dropped one, the metrics do.
+    pub fn push_silently(&self, entry: Vec<u8>) -> bool {
         let shared = &*self.shared;
         let now_ms = now_ms();
         if !shared.reserve(entry.len()) {
             shared.totals.dropped(1);
-            shared.complaints.dropped(&shared.settings, now_ms);
             return false;
         }
         shared.last_push_ms.store(now_ms, Ordering::Relaxed);

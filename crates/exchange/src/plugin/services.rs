@@ -11,8 +11,10 @@ use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::call_failures::{AllCallFailures, CallFailures};
 use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
-    Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination, StreamDestinations,
+    DatagramDestination, Destination, DestinationOpener, GrpcDestination, OutboundPolicy, OutboundTls,
+    StreamDestination, StreamDestinations,
 };
+use super::process::ProcessFacts;
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
 use super::unfinished::UnfinishedWork;
@@ -34,6 +36,7 @@ pub struct Services {
     unfinished: UnfinishedWork,
     events: PluginEvents,
     scrapes: Arc<Scrapes>,
+    process: Arc<ProcessFacts>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -50,6 +53,7 @@ impl Services {
             unfinished: UnfinishedWork::default(),
             events: PluginEvents::default(),
             scrapes: Arc::default(),
+            process: Arc::default(),
             thread: Mutex::default(),
         }
     }
@@ -69,6 +73,11 @@ impl Services {
     /// The metrics of the instance.
     pub fn scrapes(&self) -> &Arc<Scrapes> {
         &self.scrapes
+    }
+
+    /// The facts of the process.
+    pub fn process(&self) -> &Arc<ProcessFacts> {
+        &self.process
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.
@@ -95,6 +104,14 @@ impl Services {
         Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
     }
 
+    /// A destination for unary calls of gRPC at `uri`, of which scheme, host and port count.
+    ///
+    /// # Errors
+    /// Why plugins cannot reach `uri`, a sentence.
+    pub fn grpc_destination(&self, uri: &str, tls: &OutboundTls) -> Result<GrpcDestination, String> {
+        GrpcDestination::new(uri, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
     /// An opener of destinations that are known only while requests run, such as the endpoints of a discovery document.
     pub fn opener(&self) -> DestinationOpener {
         DestinationOpener::new(self.resolver.clone(), self.tls.clone(), self.policy.clone())
@@ -110,6 +127,14 @@ impl Services {
         tls: Option<&OutboundTls>,
     ) -> Result<StreamDestination, String> {
         StreamDestination::new(place, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// A destination for datagrams, `HOST:PORT`; see [`super::outbound::DatagramDestination`].
+    ///
+    /// # Errors
+    /// Why datagrams cannot be sent to it, a sentence.
+    pub fn datagram_destination(&self, place: &str) -> Result<DatagramDestination, String> {
+        DatagramDestination::new(place, &self.resolver, self.policy.clone())
     }
 
     /// Makes destinations for byte streams later on: for servers that are known only once another one names them, such as

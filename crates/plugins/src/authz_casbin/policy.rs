@@ -1,15 +1,11 @@
 //! A compiled model with its policy. It knows no request.
 
-use std::fs::File;
-use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use casbin::{CoreApi, DefaultModel, Enforcer, Model, StringAdapter};
 
-/// The longest file that is read.
-const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Lines of a policy that are evaluated on the worker: one takes a few microseconds.
 const QUICK_LINES_MAX: usize = 64;
 /// Functions of matchers that compile a pattern or, with `eval`, an expression for each line.
@@ -136,26 +132,6 @@ fn check_line(model: &DefaultModel, line: &str) -> Result<(), String> {
         return Err(format!("it has {values} values, and the model defines {wanted}"));
     }
     Ok(())
-}
-
-/// Reads the file that the attribute `name` names.
-///
-/// # Errors
-/// Why it cannot be read, without anything of its contents.
-pub(super) fn read(name: &str, path: &str) -> Result<String, String> {
-    let fault = |reason: &dyn std::fmt::Display| format!("{name}: {path}: {reason}");
-    // Opening a pipe would wait for its writer.
-    let about = std::fs::metadata(path).map_err(|error| fault(&error))?;
-    if !about.is_file() {
-        return Err(fault(&"it is no file"));
-    }
-    let file = File::open(path).map_err(|error| fault(&error))?;
-    let mut text = String::new();
-    let count = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| fault(&error))?;
-    if count as u64 > FILE_BYTES_MAX {
-        return Err(fault(&"it is longer than 4 MiB"));
-    }
-    Ok(text)
 }
 
 /// The library panics where a pattern of a policy is malformed.

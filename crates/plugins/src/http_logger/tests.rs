@@ -1,7 +1,9 @@
 //! Configurations and the entries that they make; tests of the binary send to real servers.
 
-use exchange::testing::{Scene, accepts, check_configuration, respond, route};
+use exchange::testing::{accepts, check_configuration};
 use model::catalog::SchemaType;
+
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -62,83 +64,25 @@ fn configurations() {
     assert_eq!(metadata(json!({"log_format": {"a": "$host"}, "max_pending_entries": 1})), Ok(()));
     assert!(metadata(json!({"max_pending_entries": 0})).is_err());
     assert!(metadata(json!({"logformat": {}})).is_err());
+    assert!(
+        metadata(json!({"log_format": {"a": "${"}})).is_err_and(|reason| reason.contains("log_format.a"))
+    );
 }
 
 /// The entry of a request to `/a?n=1` that was answered 200.
-fn entry(config: Value, metadata: Option<Value>) -> Value {
-    let (config, _) = read(&with(config)).unwrap();
-    let contents = compile(&config, metadata.as_ref()).unwrap();
-    let mut scene = Scene::new().with_route(route("r1"));
-    let mut exchange = scene.exchange(b"GET /a?n=1 HTTP/1.1\r\nHost: shop.example\r\n\r\n");
-    respond(&mut exchange, 200, &[]);
-    serde_json::from_slice(&contents.entry(&exchange)).unwrap()
+fn entry(config: Value) -> Value {
+    let bytes = logger::testing::entry::<HttpLogger>(&with(config), None);
+    serde_json::from_slice(&bytes).unwrap()
 }
 
 #[test]
-fn plugin_format_wins_over_metadata_format() {
-    let metadata =
-        || Some(json!({"log_format": {"who": "metadata"}, "log_format_extra": {"more": "metadata"}}));
-    let chosen = entry(json!({"log_format": {"who": "instance", "n": "$arg_n"}}), metadata());
-    assert_eq!(chosen, json!({"who": "instance", "n": "1", "route_id": "r1"}));
-    assert_eq!(entry(json!({}), metadata()), json!({"who": "metadata", "route_id": "r1"}));
-    let whole = entry(json!({"log_format": {}}), None);
+fn entries_are_json_objects() {
+    let chosen = entry(json!({"log_format": {"n": "$arg_n"}}));
+    assert_eq!(chosen, json!({"n": "1", "route_id": "r1"}));
+    let whole = entry(json!({}));
     assert_eq!((&whole["response"]["status"], &whole["route_id"]), (&json!(200), &json!("r1")));
-    let extra = entry(json!({"log_format_extra": {"tenant": "$arg_n"}}), None);
-    assert_eq!((&extra["tenant"], &extra["response"]["status"]), (&json!("1"), &json!(200)));
-    let extra = entry(json!({"log_format": {"a": "b"}, "log_format_extra": {"tenant": "$arg_n"}}), None);
-    assert_eq!(extra, json!({"a": "b", "route_id": "r1"}), "a chosen format stands alone");
-}
-
-#[test]
-fn bodies_are_buffered_only_if_logged() {
-    let check = |config: Value, request: usize, response: usize| {
-        let mut scene = Scene::new();
-        let plugin = scene.build(&KIND, &with(config.clone()));
-        let exchange = scene.exchange(b"GET /a?n=1 HTTP/1.1\r\nHost: a\r\n\r\n");
-        let got = (plugin.wants_request_body(&exchange), plugin.wants_response_body(&exchange));
-        assert_eq!(got, (copy(request), copy(response)), "{config}");
-    };
-    check(json!({}), 0, 0);
-    check(json!({"include_req_body": true}), 512 * 1024, 0);
-    check(json!({"include_resp_body": true, "max_resp_body_bytes": 7}), 0, 7);
-    check(json!({"include_resp_body": true, "include_resp_body_expr": [["arg_n", "==", "2"]]}), 0, 0);
-    check(
-        json!({"include_resp_body": true, "include_resp_body_expr": [["arg_n", "==", "1"]]}),
-        0,
-        512 * 1024,
-    );
-    check(json!({"include_req_body": true, "log_format": {"a": "$host"}}), 0, 0);
-    check(
-        json!({"log_format": {"a": "$request_body", "b": "$resp_body"}, "max_req_body_bytes": 5}),
-        5,
-        512 * 1024,
-    );
-}
-
-#[test]
-fn queue_is_kept_while_configuration_stays() {
-    let (services, states) =
-        (exchange::testing::services(), exchange::plugin::state::StateRegistry::default());
-    let queue = |owner: &str, config: Value, metadata: Option<Value>| {
-        let build = exchange::testing::build(owner, metadata.as_ref(), &states, &services);
-        let (parsed, batch) = read(&config).unwrap();
-        let settings = batch.settings(NAME_DEFAULT, owner, metadata.as_ref());
-        drop(parsed);
-        let key =
-            format!("http-logger/{owner}/{}/{}", settings.max_pending_entries, config::identity(&config));
-        let plugin = (KIND.build)(&build, &config).unwrap();
-        let kept = states.keep(&key, || Err::<BatchQueue, String>("it is another one".to_owned()));
-        assert!(kept.is_ok(), "{owner}");
-        (plugin, kept)
-    };
-    let (_first, one) = queue("/routes/1", with(json!({})), None);
-    let (_again, same) = queue("/routes/1", with(json!({"_meta": {"priority": 1}})), None);
-    assert!(Arc::ptr_eq(&one, &same));
-    let formats = Some(json!({"log_format": {"a": "b"}}));
-    let (_formatted, formatted) = queue("/routes/1", with(json!({})), formats);
-    assert!(Arc::ptr_eq(&one, &formatted), "a format is not the queue's business");
-    let (_other, other) = queue("/routes/2", with(json!({})), None);
-    assert!(!Arc::ptr_eq(&one, &other));
-    let (_bounded, bounded) = queue("/routes/1", with(json!({})), Some(json!({"max_pending_entries": 3})));
-    assert!(!Arc::ptr_eq(&one, &bounded));
+    let unmatched = exchange::testing::Scene::new().exchange(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    let maker = logger::testing::Maker::<HttpLogger>::new(&with(json!({"log_format": {"a": "b"}})), None);
+    let unmatched: Value = serde_json::from_slice(&maker.entry(&unmatched).unwrap()).unwrap();
+    assert_eq!(unmatched, json!({"a": "b", "route_id": "no-matched"}));
 }

@@ -27,6 +27,18 @@ pub(crate) trait Attribute: Sized {
     }
 }
 
+/// Attributes that may stand beside others in one object.
+pub(crate) trait FieldSet: Attribute {
+    /// The names of the attributes.
+    const NAMES: &'static [&'static str];
+
+    /// Takes the attributes out of `fields` and leaves the rest.
+    ///
+    /// # Errors
+    /// The misfit, as a sentence.
+    fn take(fields: &mut Fields) -> Result<Self, String>;
+}
+
 /// Defines the configuration of a plugin, or an object inside one. Keywords of the whole object follow the struct.
 macro_rules! attributes {
     (
@@ -59,6 +71,14 @@ macro_rules! attributes {
                         attributes!(@value $type $(, $default)?),
                     )?,)*
                 })
+            }
+        }
+
+        impl $crate::shared::attributes::FieldSet for $name {
+            const NAMES: &'static [&'static str] = $name::NAMES;
+
+            fn take(fields: &mut $crate::shared::attributes::Fields) -> Result<Self, String> {
+                $name::take(fields)
             }
         }
 

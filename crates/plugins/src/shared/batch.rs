@@ -4,7 +4,7 @@
 use exchange::plugin::batch::QueueSettings;
 use serde_json::{Value, json};
 
-use super::attributes::{Attribute, attributes};
+use super::attributes::attributes;
 
 attributes! {
     /// The settings as they are written, beside those of the logger itself.
@@ -12,7 +12,7 @@ attributes! {
         /// The name of the queue in metrics and messages.
         name: Option<Box<str>>;
         /// A batch is sent as soon as it has so many entries.
-        batch_max_size: usize = 1_000, { "minimum": 1 };
+        batch_max_size: usize = BATCH_MAX_SIZE, { "minimum": 1 };
         /// A batch is sent when no entry has come for so many seconds.
         inactive_timeout: u64 = 5, { "minimum": 1 };
         /// A batch is sent when its oldest entry is so many seconds old.
@@ -21,17 +21,6 @@ attributes! {
         max_retry_count: u32 = 0, { "minimum": 0 };
         /// Seconds before it is sent again.
         retry_delay: u64 = 1, { "minimum": 0 };
-    }
-}
-
-/// Adds the properties to a logger's schema.
-pub(crate) fn add_to_schema(schema: &mut Value, default_name: &str) {
-    let mut own = BatchFields::schema();
-    own["properties"]["name"]["default"] = default_name.into();
-    if let (Some(schema), Value::Object(properties)) =
-        (schema["properties"].as_object_mut(), own["properties"].take())
-    {
-        schema.extend(properties);
     }
 }
 
@@ -63,13 +52,15 @@ impl BatchFields {
     }
 }
 
+/// The default of `batch_max_size`.
+pub(crate) const BATCH_MAX_SIZE: usize = 1_000;
 /// The default of APISIX, since it limits its queues.
-const MAX_PENDING_ENTRIES: usize = 8_192;
+pub(crate) const MAX_PENDING_ENTRIES: usize = 8_192;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::attributes::Fields;
+    use crate::shared::attributes::{Attribute, Fields};
 
     #[test]
     fn settings_convert_seconds_and_leave_the_rest() {

@@ -1,6 +1,8 @@
 //! A logger's entry for one request: the fields that a user chose, or all fields (contract: APISIX's log utilities). It
 //! knows no logger and sends nothing.
 
+pub(crate) mod json;
+
 use std::sync::LazyLock;
 
 use exchange::Exchange;
@@ -24,8 +26,19 @@ pub(crate) struct LogFormat {
 enum Field {
     Constant(Value),
     Variable(Variable),
+    /// The first bytes of the request body, at most so many.
+    RequestBody(usize),
+    /// The first bytes of the response body, at most so many.
+    ResponseBody(usize),
     Text(Template),
     Object(LogFormat),
+}
+
+/// The most bytes of a body in one field of a format.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyLimits {
+    pub(crate) request_bytes: usize,
+    pub(crate) response_bytes: usize,
 }
 
 /// Which parts of the bodies an entry holds.
@@ -43,21 +56,34 @@ pub(crate) struct BodyPart {
 }
 
 impl LogFormat {
-    /// Compiles a format. A text that begins with `$` holds variables, any other is constant.
+    /// Compiles the format that stands in the field `place`. A text that begins with `$` holds variables, any other is
+    /// constant.
     ///
     /// # Errors
-    /// A malformed variable.
-    pub(crate) fn compile(written: &Map<String, Value>) -> Result<LogFormat, String> {
-        LogFormat::compile_at(written, 1)
+    /// A malformed variable, with the place where it stands.
+    pub(crate) fn compile(
+        place: &str,
+        written: &Map<String, Value>,
+        limits: BodyLimits,
+    ) -> Result<LogFormat, String> {
+        LogFormat::compile_at(place, written, limits, 1)
     }
 
-    fn compile_at(written: &Map<String, Value>, depth: usize) -> Result<LogFormat, String> {
+    fn compile_at(
+        place: &str,
+        written: &Map<String, Value>,
+        limits: BodyLimits,
+        depth: usize,
+    ) -> Result<LogFormat, String> {
         let mut fields = Vec::new();
         for (name, value) in written {
+            let place = format!("{place}.{name}");
             let field = match value {
-                Value::String(text) if text.starts_with('$') => variables(name, text)?,
+                Value::String(text) if text.starts_with('$') => variables(&place, text, limits)?,
                 Value::Object(_) if depth >= DEPTH_MAX => continue,
-                Value::Object(inside) => Field::Object(LogFormat::compile_at(inside, depth + 1)?),
+                Value::Object(inside) => {
+                    Field::Object(LogFormat::compile_at(&place, inside, limits, depth + 1)?)
+                }
                 other => Field::Constant(other.clone()),
             };
             fields.push((name.clone(), field));
@@ -74,22 +100,21 @@ impl LogFormat {
     /// Whether a field may read the request's body.
     pub(crate) fn uses_request_body(&self) -> bool {
         self.fields.iter().any(|(_, field)| match field {
-            Field::Variable(variable) => {
-                is_body(variable, Builtin::RequestBody) || variable.uses_request_body()
-            }
+            Field::RequestBody(_) => true,
+            Field::Variable(variable) => variable.uses_request_body(),
             Field::Text(text) => text.uses_request_body(),
             Field::Object(inside) => inside.uses_request_body(),
-            Field::Constant(_) => false,
+            Field::Constant(_) | Field::ResponseBody(_) => false,
         })
     }
 
     /// Whether a field holds the response's body.
     pub(crate) fn uses_response_body(&self) -> bool {
         self.fields.iter().any(|(_, field)| match field {
-            Field::Variable(variable) => is_body(variable, Builtin::RespBody),
+            Field::ResponseBody(_) => true,
             Field::Text(text) => text.variables().any(|variable| is_body(variable, Builtin::RespBody)),
             Field::Object(inside) => inside.uses_response_body(),
-            Field::Constant(_) => false,
+            Field::Constant(_) | Field::Variable(_) | Field::RequestBody(_) => false,
         })
     }
 }
@@ -99,14 +124,18 @@ fn is_body(variable: &Variable, body: Builtin) -> bool {
 }
 
 /// A single variable keeps its type, and is left out if it is unset; with other text around it the value is a text.
-fn variables(name: &str, text: &str) -> Result<Field, String> {
-    let template = Template::compile(text).map_err(|error| format!("log_format.{name}: {error}"))?;
+fn variables(place: &str, text: &str, limits: BodyLimits) -> Result<Field, String> {
+    let template = Template::compile(text).map_err(|error| format!("{place}: {error}"))?;
     let inside = text.strip_prefix("${").and_then(|inside| inside.strip_suffix('}'));
     let is_braced = inside.is_some_and(|inside| !inside.contains(['{', '}']));
     let is_plain = text[1..].bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let first = template.variables().next().cloned();
     Ok(match first {
-        Some(variable) if is_braced || is_plain => Field::Variable(variable),
+        Some(variable) if is_braced || is_plain => match variable {
+            Variable::Builtin(Builtin::RequestBody) => Field::RequestBody(limits.request_bytes),
+            Variable::Builtin(Builtin::RespBody) => Field::ResponseBody(limits.response_bytes),
+            variable => Field::Variable(variable),
+        },
         Some(_) => Field::Text(template),
         None => Field::Constant(Value::from(text)),
     })
@@ -117,6 +146,10 @@ impl Field {
         match self {
             Field::Constant(value) => Some(value.clone()),
             Field::Variable(variable) => exchange.variable(variable).map(|value| typed(variable, &value)),
+            Field::RequestBody(max_bytes) => exchange.read_request_body(|body| beginning(body, *max_bytes)),
+            Field::ResponseBody(max_bytes) => {
+                exchange.response_copy().map(|body| beginning(body, *max_bytes))
+            }
             Field::Text(template) => {
                 let mut text = Vec::new();
                 template.render(exchange, &mut text);
@@ -185,7 +218,7 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
     let mut add = |name: &str, value: Value| entry.insert(name.to_owned(), value);
     add("request", request);
     add("response", response);
-    add("server", json!({ "hostname": &**HOSTNAME, "version": env!("CARGO_PKG_VERSION") }));
+    add("server", json!({ "hostname": hostname(), "version": env!("CARGO_PKG_VERSION") }));
     if !exchange.attempts.is_empty() {
         add("upstream", text(Builtin::UpstreamAddr));
     }
@@ -202,7 +235,7 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
     entry
 }
 
-/// Adds the ids of the route and the service.
+/// Adds the ids of the route, if one was matched, and of its service.
 pub(crate) fn add_route(entry: &mut Map<String, Value>, exchange: &Exchange, is_full: bool) {
     let service = exchange.route().map(|route| route.service.as_ref().map(|service| &*service.id));
     let service = match service {
@@ -214,8 +247,9 @@ pub(crate) fn add_route(entry: &mut Map<String, Value>, exchange: &Exchange, is_
     if let Some(service) = service {
         entry.insert("service_id".to_owned(), service.into());
     }
-    let route = exchange.route().map_or("no-matched", |route| &route.id);
-    entry.insert("route_id".to_owned(), route.into());
+    if let Some(route) = exchange.route() {
+        entry.insert("route_id".to_owned(), (&*route.id).into());
+    }
 }
 
 impl BodyPart {
@@ -225,8 +259,12 @@ impl BodyPart {
     }
 
     fn of(&self, body: &[u8]) -> Value {
-        lossy(&body[..body.len().min(self.max_bytes)])
+        beginning(body, self.max_bytes)
     }
+}
+
+fn beginning(body: &[u8], max_bytes: usize) -> Value {
+    lossy(&body[..body.len().min(max_bytes)])
 }
 
 /// The fields by name in lower case; several of a name are a list.
@@ -268,6 +306,11 @@ fn ms(ns: u64) -> Value {
 fn start_ms(exchange: &Exchange) -> u64 {
     let (seconds, nanoseconds) = exchange.local().wall_at(exchange.times.started_ns);
     seconds * 1_000 + u64::from(nanoseconds) / 1_000_000
+}
+
+/// The name of this machine.
+pub(crate) fn hostname() -> &'static str {
+    &HOSTNAME
 }
 
 static HOSTNAME: LazyLock<String> =

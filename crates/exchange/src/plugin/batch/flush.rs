@@ -82,19 +82,34 @@ async fn take(shared: &Arc<Shared>, receiver: &mut UnboundedReceiver<Entry>) -> 
     Batch { shared: shared.clone(), entries }
 }
 
-async fn deliver(batch: Batch, sink: Rc<dyn Sink>, client: Rc<HttpClient>, _slot: OwnedSemaphorePermit) {
-    let Batch { shared, entries } = &batch;
+impl Batch {
+    /// Drops the first `count` entries, which were delivered, and makes room for as many in the queue.
+    fn settle(&mut self, count: usize) {
+        let count = count.min(self.entries.len());
+        let bytes = self.entries.drain(..count).map(|entry| entry.len()).sum();
+        self.shared.release(count, bytes);
+        self.shared.totals.sent(count as u64);
+    }
+}
+
+async fn deliver(mut batch: Batch, sink: Rc<dyn Sink>, client: Rc<HttpClient>, _slot: OwnedSemaphorePermit) {
+    let shared = batch.shared.clone();
     let mut failures = 0_u32;
     loop {
-        let Err(reason) = sink.deliver(&client, entries).await else {
-            return shared.totals.sent(entries.len() as u64);
+        let Err(failure) = sink.deliver(&client, &batch.entries).await else {
+            return shared.totals.sent(batch.entries.len() as u64);
         };
-        failures = failures.saturating_add(1);
-        if failures > shared.settings.max_retry_count {
-            shared.totals.failed(entries.len() as u64);
-            return shared.complaints.failed(&shared.settings, entries.len(), &reason, now_ms());
+        batch.settle(failure.delivered);
+        let left = batch.entries.len();
+        if left == 0 {
+            return;
         }
-        shared.complaints.retried(&shared.settings, entries.len(), &reason, now_ms());
+        failures = failures.saturating_add(1);
+        if failures > shared.settings.max_retry_count || failure.is_final {
+            shared.totals.failed(left as u64);
+            return shared.complaints.failed(&shared.settings, left, &failure.reason, now_ms());
+        }
+        shared.complaints.retried(&shared.settings, left, &failure.reason, now_ms());
         env::sleep_ms(shared.settings.retry_delay_ms).await;
     }
 }

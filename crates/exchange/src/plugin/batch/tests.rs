@@ -25,9 +25,12 @@ pub(super) fn settings() -> QueueSettings {
     }
 }
 
-/// Keeps what it gets; fails as often as it is told, and holds everything back until the gate is open.
+/// Keeps the batches it gets; fails as often as `failures` says, after `accepted` entries of a batch, and holds everything
+/// back until the gate is open.
 #[derive(Clone, Default)]
 struct Recorder {
+    accepted: usize,
+    is_final: bool,
     batches: Arc<Mutex<Vec<Vec<String>>>>,
     attempts: Arc<AtomicU32>,
     failures: u32,
@@ -42,7 +45,11 @@ impl Sink for Recorder {
                 env::sleep_ms(1).await;
             }
             if attempt < self.failures {
-                return Err("the script says so".to_owned());
+                let kept =
+                    batch[..self.accepted].iter().map(|entry| String::from_utf8_lossy(entry).into_owned());
+                self.batches.lock().push(kept.collect());
+                let reason = "the script says so".to_owned();
+                return Err(DeliveryFailure { reason, delivered: self.accepted, is_final: self.is_final });
             }
             let texts = batch.iter().map(|entry| String::from_utf8_lossy(entry).into_owned()).collect();
             self.batches.lock().push(texts);
@@ -137,6 +144,28 @@ fn failed_batches_are_repeated_and_then_given_up() {
     check(2, 2, 2, 0, 3);
     check(3, 2, 0, 2, 3);
     check(1, 0, 0, 2, 1);
+}
+
+#[test]
+fn delivered_part_of_batch_is_not_sent_again() {
+    let check = |accepted: usize, is_final: bool, max_retry_count: u32, expected: &[&str], failed: u64| {
+        let sink = Recorder { failures: 1, accepted, is_final, ..Recorder::default() };
+        let services = testing::services();
+        let changed = QueueSettings { batch_max_entries: 3, max_retry_count, ..settings() };
+        let queue = services.queue(changed, sink.clone()).unwrap();
+        for entry in ["a", "b", "c"] {
+            queue.push(entry.into());
+        }
+        wait_until("the batch is done with", || services.queued_entries() == 0);
+        wait_until("it is counted", || counted(&services, "failed") == failed);
+        assert_eq!(counted(&services, "sent"), 3 - failed, "{accepted} {is_final} {max_retry_count}");
+        assert_eq!(sink.batches.lock().concat(), expected, "{accepted} {is_final} {max_retry_count}");
+    };
+    check(0, false, 1, &["a", "b", "c"], 0);
+    check(2, false, 1, &["a", "b", "c"], 0);
+    check(2, false, 0, &["a", "b"], 1);
+    check(3, false, 0, &["a", "b", "c"], 0);
+    check(1, true, 9, &["a"], 2);
 }
 
 #[test]

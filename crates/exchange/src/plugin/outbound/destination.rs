@@ -18,6 +18,7 @@ use net::tls::identity::{ALPN_HTTP1, ClientIdentities};
 pub struct Destination {
     addresses: Addresses,
     host: Box<str>,
+    port: u16,
     authority: Box<str>,
     target: Box<str>,
 }
@@ -31,15 +32,16 @@ pub fn check_uri(uri: &str) -> Result<(), String> {
     read(uri).map(drop)
 }
 
-struct Parts {
-    is_tls: bool,
-    host: Box<str>,
-    port: u16,
-    authority: Box<str>,
+/// The parts of a URI.
+pub(super) struct Parts {
+    pub(super) is_tls: bool,
+    pub(super) host: Box<str>,
+    pub(super) port: u16,
+    pub(super) authority: Box<str>,
     target: Box<str>,
 }
 
-fn read(text: &str) -> Result<Parts, String> {
+pub(super) fn read(text: &str) -> Result<Parts, String> {
     let uri: Uri = text.parse().map_err(|error| format!("{text} is not a URI: {error}"))?;
     let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
         return Err(format!(
@@ -101,7 +103,7 @@ impl Destination {
         let tls = if is_tls { Some(identities.intern(tls.identity(ALPN_HTTP1))?) } else { None };
         let connecting = Connecting { tls, protocol: Protocol::Http1, keep_alive };
         let addresses = Addresses::follow(uri, &host, port, connecting, resolver, policy);
-        Ok(Destination { addresses, host, authority, target })
+        Ok(Destination { addresses, host, port, authority, target })
     }
 
     /// The URI as it was written.
@@ -110,8 +112,13 @@ impl Destination {
     }
 
     /// The host, which a verified certificate has to be valid for.
-    pub(super) fn host(&self) -> &str {
+    pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// The port, also where the URI implies it.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Host and port as the Host field says them.

@@ -6,8 +6,10 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 
 use model::outbound::OutboundPolicy;
 
@@ -144,6 +146,13 @@ impl OutboundStream {
         within(timeout_ms, write).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
+    /// Whether the other side has neither closed the stream nor sent anything, as far as it has arrived. Of a stream that
+    /// was kept it tells whether it can be used again; bytes that have arrived are lost.
+    pub fn is_quiet(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        self.transport.poll_read(&mut cx, &mut [0; 1]).is_pending()
+    }
+
     /// Closes the sending side; over TLS, with close_notify.
     ///
     /// # Errors
@@ -162,11 +171,17 @@ pub fn check_place(place: &str) -> Result<(), String> {
 }
 
 /// The parts of `HOST:PORT`; an IPv6 address stands in brackets.
-fn host_and_port(place: &str) -> Result<(&str, u16), String> {
+pub(super) fn host_and_port(place: &str) -> Result<(&str, u16), String> {
     let wanted = || format!("{place} is not HOST:PORT");
     let (host, port) = place.rsplit_once(':').ok_or_else(wanted)?;
-    let is_bracketed = host.starts_with('[') && host.ends_with(']');
-    if host.is_empty() || (host.contains(':') && !is_bracketed) {
+    let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let is_host = match bracketed {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => {
+            !host.is_empty() && !host.contains([':', '[', ']', '/']) && !host.contains(char::is_whitespace)
+        }
+    };
+    if !is_host {
         return Err(wanted());
     }
     match port.parse() {
@@ -187,7 +202,8 @@ mod tests {
         check("redis.example:6379", Some(("redis.example", 6379)));
         check("127.0.0.1:1", Some(("127.0.0.1", 1)));
         check("[::1]:9092", Some(("::1", 9092)));
-        for place in ["", "a", ":80", "a:", "a:0", "a:65536", "a:x", "::1:80", "[::1]"] {
+        for place in ["", "a", ":80", "a:", "a:0", "a:65536", "a:x", "::1:80", "[::1]", "[a b:c]:1", "a b:1"]
+        {
             check(place, None);
         }
     }

@@ -7,13 +7,15 @@ use super::*;
 const HEAD: &[u8] =
     b"POST /a?x=1&y&x=2&z=%20+ HTTP/1.1\r\nHost: Shop.example\r\nAccept: a\r\nAccept: b\r\n\r\nbody";
 
+const LIMITS: BodyLimits = BodyLimits { request_bytes: 3, response_bytes: 3 };
+
 #[test]
 fn chosen_fields() {
     let mut scene = Scene::new().with_route(route("r1"));
     let mut exchange = scene.exchange(HEAD);
     respond(&mut exchange, 201, &[]);
     let check = |format: Value, expected: Value| {
-        let format = LogFormat::compile(format.as_object().unwrap()).unwrap();
+        let format = LogFormat::compile("log_format", format.as_object().unwrap(), LIMITS).unwrap();
         assert_eq!(Value::Object(format.render(&exchange)), expected);
     };
     check(
@@ -31,11 +33,12 @@ fn chosen_fields() {
         json!({"1": {"2": {"3": {"4": {"5": "$host", "deeper": {"6": "$host"}}}}}}),
         json!({"1": {"2": {"3": {"4": {"5": "shop.example"}}}}}),
     );
-    check(json!({"body": "$request_body", "resp": "$resp_body"}), json!({"body": "body"}));
+    check(json!({"body": "$request_body", "resp": "$resp_body"}), json!({"body": "bod"}));
     check(json!({}), json!({}));
-    assert!(LogFormat::compile(json!({"a": "${"}).as_object().unwrap()).is_err());
+    let refused = LogFormat::compile("log_format", json!({"a": {"b": "${"}}).as_object().unwrap(), LIMITS);
+    assert!(refused.err().unwrap().starts_with("log_format.a.b: "));
     let uses = |format: Value| {
-        let format = LogFormat::compile(format.as_object().unwrap()).unwrap();
+        let format = LogFormat::compile("log_format", format.as_object().unwrap(), LIMITS).unwrap();
         (format.uses_request_body(), format.uses_response_body())
     };
     assert_eq!(uses(json!({"a": "$host"})), (false, false));
@@ -74,5 +77,5 @@ fn everything() {
     assert!(full(&exchange, &closed)["request"].get("body").is_none());
     let mut unmatched = Map::new();
     add_route(&mut unmatched, &Scene::new().exchange(HEAD), false);
-    assert_eq!(Value::Object(unmatched), json!({"route_id": "no-matched"}));
+    assert_eq!(Value::Object(unmatched), json!({}));
 }

@@ -1,0 +1,170 @@
+//! Loggly over UDP or over HTTP. It knows no requests.
+
+use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
+use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, DatagramDestination, HttpClient, check_place};
+use exchange::plugin::services::Services;
+use net::endpoint::KeepAlive;
+
+use super::{Config, Metadata, Protocol};
+use crate::shared::logger::collector::{self, Calling, Collector};
+
+/// Loggly, as one plugin instance reaches it.
+pub(crate) enum Loggly {
+    /// A datagram for each entry.
+    Syslog(DatagramDestination),
+    /// A request for each batch.
+    Bulk(Collector),
+}
+
+impl Loggly {
+    /// The server of the metadata, with the token and tags of an instance.
+    ///
+    /// # Errors
+    /// Why it cannot be reached, or which text cannot be sent as a field.
+    pub(super) fn new(services: &Services, config: &Config, metadata: &Metadata) -> Result<Loggly, String> {
+        if metadata.protocol == Protocol::Syslog {
+            return Ok(Loggly::Syslog(services.datagram_destination(&place(metadata))?));
+        }
+        let calling = Calling {
+            timeout_ms: metadata.timeout,
+            verifies: config.ssl_verify,
+            keep_alive: KeepAlive::default(),
+        };
+        let uri = uri(metadata, &config.customer_token);
+        let mut collector = Collector::new(services, [&*uri], calling)?;
+        collector.set("host", "Content-Type", "application/json")?;
+        for tag in &config.tags {
+            collector.append("tags", "X-LOGGLY-TAG", tag)?;
+        }
+        Ok(Loggly::Bulk(collector))
+    }
+}
+
+/// Checks the server of the metadata.
+///
+/// # Errors
+/// Why it cannot be reached, with the field.
+pub(super) fn check(metadata: &Metadata) -> Result<(), String> {
+    match metadata.protocol {
+        Protocol::Syslog => check_place(&place(metadata)).map_err(|reason| format!("host: {reason}")),
+        Protocol::Http | Protocol::Https => collector::check("host", &uri(metadata, "token")),
+    }
+}
+
+fn place(metadata: &Metadata) -> String {
+    let is_ipv6 = metadata.host.contains(':') && !metadata.host.starts_with('[');
+    let host = if is_ipv6 { format!("[{}]", metadata.host) } else { metadata.host.clone() };
+    format!("{host}:{}", metadata.port)
+}
+
+/// The bulk endpoint; the host may have a scheme.
+fn uri(metadata: &Metadata, token: &str) -> String {
+    let host = metadata.host.trim_end_matches('/');
+    let scheme = match metadata.protocol {
+        _ if host.starts_with("http") && host.contains("://") => "",
+        Protocol::Http => "http://",
+        _ => "https://",
+    };
+    format!("{scheme}{host}/bulk/{token}/tag/bulk")
+}
+
+impl Sink for Loggly {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+        Box::pin(async move {
+            match self {
+                Loggly::Syslog(destination) => send_datagrams(destination, batch),
+                Loggly::Bulk(collector) => post(collector, client, batch).await,
+            }
+        })
+    }
+}
+
+fn send_datagrams(destination: &DatagramDestination, batch: &[Entry]) -> Result<(), DeliveryFailure> {
+    let mut too_long = 0;
+    for (index, entry) in batch.iter().enumerate() {
+        // The kernel would refuse it each time, and the entries behind it would never be sent.
+        if entry.len() > DATAGRAM_MAX_BYTES {
+            too_long += 1;
+            continue;
+        }
+        let failed = |error: exchange::plugin::outbound::OutboundError| {
+            DeliveryFailure::after(index, format!("failed to send data to UDP server: {error}"))
+        };
+        destination.send(entry).map_err(failed)?;
+    }
+    if too_long == 0 {
+        return Ok(());
+    }
+    let reason = format!("{too_long} entries are longer than a datagram ({DATAGRAM_MAX_BYTES} bytes)");
+    Err(DeliveryFailure { reason, delivered: batch.len() - too_long, is_final: true })
+}
+
+async fn post(collector: &Collector, client: &HttpClient, batch: &[Entry]) -> Result<(), DeliveryFailure> {
+    let answer = collector.post(client, batch.join(&b'\n')).await;
+    let answer =
+        answer.map_err(|reason| format!("failed to write log to loggly, {}", without_token(&reason)))?;
+    if answer.status() == 200 {
+        return Ok(());
+    }
+    let (status, told) = (answer.status(), answer.told());
+    let body = if told.is_empty() { String::new() } else { format!(" response body: {told}") };
+    Err(format!("failed to send log to loggly, http status code: {status}{body}").into())
+}
+
+/// A message of the client without the path of the URI, in which the token stands.
+fn without_token(reason: &str) -> String {
+    match (reason.find("/bulk/"), reason.find("/tag/bulk")) {
+        (Some(begin), Some(end)) if begin < end => {
+            format!("{}{}", &reason[..begin], &reason[end + "/tag/bulk".len()..])
+        }
+        _ => reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+    use testkit::wait_until;
+
+    use super::*;
+
+    fn metadata(written: Value) -> Metadata {
+        Metadata::of(Some(&written)).unwrap()
+    }
+
+    #[test]
+    fn bulk_endpoints_hold_the_token() {
+        let check = |written: Value, expected: &str| assert_eq!(uri(&metadata(written), "tok"), expected);
+        check(json!({"protocol": "https"}), "https://logs-01.loggly.com/bulk/tok/tag/bulk");
+        check(json!({"protocol": "http", "host": "a:1/loggly/"}), "http://a:1/loggly/bulk/tok/tag/bulk");
+        check(json!({"protocol": "https", "host": "http://a"}), "http://a/bulk/tok/tag/bulk");
+        check(json!({"protocol": "http", "host": "httpd"}), "http://httpd/bulk/tok/tag/bulk");
+        assert_eq!(
+            without_token("http://a/bulk/tok/tag/bulk: cannot connect (x)"),
+            "http://a: cannot connect (x)"
+        );
+        assert_eq!(without_token("no answer"), "no answer");
+    }
+
+    #[test]
+    fn long_entry_does_not_hold_up_others() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        server.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let services = exchange::testing::services();
+        let place = server.local_addr().unwrap().to_string();
+        let destination = services.datagram_destination(&place).unwrap();
+        wait_until("the address is known", || destination.send(b"first").is_ok());
+        let batch: [Entry; 3] =
+            [b"a".to_vec().into(), vec![b'x'; DATAGRAM_MAX_BYTES + 1].into(), b"b".to_vec().into()];
+        let failure = send_datagrams(&destination, &batch).unwrap_err();
+        assert_eq!((failure.delivered, failure.is_final), (2, true));
+        let mut room = [0; 100];
+        for expected in ["first", "a", "b"] {
+            let count = server.recv(&mut room).unwrap();
+            assert_eq!(&room[..count], expected.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A log server that is reached over HTTP: its endpoints by turns, the fields of each request, and the sentence for a
+//! response that refuses a batch. It knows no form of entries.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use data_encoding::BASE64;
+use exchange::plugin::batch::Entry;
+use exchange::plugin::outbound::{
+    Destination, HttpClient, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
+    check_uri,
+};
+use exchange::plugin::services::Services;
+use message::{Headers, Method};
+use net::endpoint::KeepAlive;
+
+use crate::shared::config;
+
+/// The longest response that is read, in bytes: servers with a bulk interface answer with a line for each entry.
+const ANSWER_MAX_BYTES: usize = 4 * 1024 * 1024;
+/// The most bytes of a response in the log.
+const TOLD_MAX_BYTES: usize = 200;
+/// The pattern of URIs in schemas: a scheme, a name or an address, and perhaps a port. [`check_uri`] decides the rest.
+pub(crate) const URI_PATTERN: &str = r"^[^/]+://([0-9a-zA-Z.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?";
+
+/// How a log server is called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calling {
+    /// Milliseconds for the whole call.
+    pub(crate) timeout_ms: u64,
+    /// Whether the certificate of an `https` server is verified.
+    pub(crate) verifies: bool,
+    /// How idle connections are kept.
+    pub(crate) keep_alive: KeepAlive,
+}
+
+impl Calling {
+    /// Calls within `timeout_s` seconds, over connections that are kept.
+    pub(crate) fn within_s(timeout_s: u64, verifies: bool) -> Calling {
+        let timeout_ms = timeout_s.saturating_mul(1_000);
+        Calling { timeout_ms, verifies, keep_alive: KeepAlive::default() }
+    }
+}
+
+/// See the module.
+pub(crate) struct Collector {
+    endpoints: Box<[Destination]>,
+    /// Where the next call goes.
+    next: AtomicUsize,
+    headers: Headers,
+    limits: OutboundLimits,
+}
+
+/// A response, and the endpoint that gave it.
+pub(crate) struct Answer<'c> {
+    pub(crate) endpoint: &'c Destination,
+    pub(crate) response: OutboundResponse,
+}
+
+impl Collector {
+    /// A server with the endpoints `uris`, which take turns.
+    ///
+    /// # Errors
+    /// Why one of them cannot be reached, a sentence.
+    pub(crate) fn new<'u>(
+        services: &Services,
+        uris: impl IntoIterator<Item = &'u str>,
+        calling: Calling,
+    ) -> Result<Collector, String> {
+        let tls = OutboundTls::verifying(calling.verifies);
+        let endpoints = uris.into_iter().map(|uri| services.destination(uri, calling.keep_alive, &tls));
+        Ok(Collector {
+            endpoints: endpoints.collect::<Result<_, _>>()?,
+            next: AtomicUsize::new(0),
+            headers: Headers::new(),
+            limits: OutboundLimits {
+                connect_timeout_ms: calling.timeout_ms,
+                total_timeout_ms: calling.timeout_ms,
+                max_body_bytes: ANSWER_MAX_BYTES,
+            },
+        })
+    }
+
+    /// Sends the field `name` with each request. `attribute` is where the value was written, for the message.
+    ///
+    /// # Errors
+    /// The value cannot stand in a field.
+    pub(crate) fn set(&mut self, attribute: &str, name: &str, value: &str) -> Result<(), String> {
+        let set = self.headers.set(name, value.as_bytes());
+        set.map_err(|error| format!("{attribute} cannot stand in a field: {error}"))
+    }
+
+    /// Sends the field `name` once more with each request; otherwise as [`Collector::set`].
+    ///
+    /// # Errors
+    /// The value cannot stand in a field.
+    pub(crate) fn append(&mut self, attribute: &str, name: &str, value: &str) -> Result<(), String> {
+        let added = self.headers.append(name, value.as_bytes());
+        added.map_err(|error| format!("{attribute} cannot stand in a field: {error}"))
+    }
+
+    /// The fields of each request.
+    pub(crate) fn headers(&self) -> &Headers {
+        &self.headers
+    }
+
+    /// The next endpoint.
+    pub(crate) fn endpoint(&self) -> &Destination {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        &self.endpoints[turn % self.endpoints.len()]
+    }
+
+    /// Posts `body` to the next endpoint.
+    ///
+    /// # Errors
+    /// There was no response.
+    pub(crate) async fn post(&self, client: &HttpClient, body: Vec<u8>) -> Result<Answer<'_>, String> {
+        let endpoint = self.endpoint();
+        let request =
+            OutboundRequest { method: Method::Post, headers: self.headers.clone(), body: body.into() };
+        answer(endpoint, client.send(endpoint, &request, &self.limits).await)
+    }
+
+    /// Sends a request with `method`, `target` and `headers` to one of the endpoints.
+    ///
+    /// # Errors
+    /// There was no response.
+    pub(crate) async fn send<'c>(
+        &'c self,
+        client: &HttpClient,
+        endpoint: &'c Destination,
+        (method, target): (Method, &str),
+        headers: Headers,
+        body: Vec<u8>,
+    ) -> Result<Answer<'c>, String> {
+        let request = OutboundRequest { method, headers, body: body.into() };
+        answer(endpoint, client.send_to(endpoint, target, &request, &self.limits).await)
+    }
+}
+
+fn answer(
+    endpoint: &Destination,
+    answer: Result<OutboundResponse, OutboundError>,
+) -> Result<Answer<'_>, String> {
+    match answer {
+        Ok(response) => Ok(Answer { endpoint, response }),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+impl Answer<'_> {
+    /// The status of the response.
+    pub(crate) fn status(&self) -> u16 {
+        self.response.status
+    }
+
+    /// The beginning of the body, for a message.
+    pub(crate) fn told(&self) -> String {
+        let body = &self.response.body;
+        let mut told = String::new();
+        for character in String::from_utf8_lossy(&body[..body.len().min(TOLD_MAX_BYTES)]).chars() {
+            // A response must not forge lines of the log.
+            if character.is_control() {
+                told.push(' ');
+            } else {
+                told.push(character);
+            }
+        }
+        if body.len() > TOLD_MAX_BYTES {
+            let _ = write!(told, "… ({} bytes)", body.len());
+        }
+        told
+    }
+
+    /// Nothing if the status is below 400; otherwise a sentence.
+    ///
+    /// # Errors
+    /// See above.
+    pub(crate) fn below_400(&self) -> Result<(), String> {
+        if self.status() < 400 {
+            return Ok(());
+        }
+        let (status, host, port) = (self.status(), self.endpoint.host(), self.endpoint.port());
+        let told = self.told();
+        Err(format!("server returned status code[{status}] host[{host}] port[{port}] body[{told}]"))
+    }
+}
+
+/// Checks the URI in the field `name`, unless it is a reference to a secret.
+///
+/// # Errors
+/// Why plugins cannot reach it, a sentence.
+pub(crate) fn check(name: &str, uri: &str) -> Result<(), String> {
+    if config::is_reference(uri) {
+        return Ok(());
+    }
+    check_uri(uri).map_err(|reason| format!("{name}: {reason}"))
+}
+
+/// How idle connections are kept, as the fields `keepalive`, `keepalive_pool` and `keepalive_timeout` (milliseconds) say.
+pub(crate) fn kept_connections(is_kept: bool, size: u32, idle_timeout_ms: u64) -> KeepAlive {
+    let size = if is_kept { size } else { 0 };
+    KeepAlive { size, idle_timeout_ms, ..KeepAlive::default() }
+}
+
+/// The field of HTTP's basic authentication (RFC 7617).
+pub(crate) fn basic_authorization(username: &str, password: &str) -> String {
+    format!("Basic {}", BASE64.encode(format!("{username}:{password}").as_bytes()))
+}
+
+/// Entries as a JSON list.
+pub(crate) fn json_list(batch: &[Entry]) -> Vec<u8> {
+    [b"[", &*batch.join(&b','), b"]"].concat()
+}
+
+/// For tests of sinks.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{Answer, Destination, Headers, OutboundResponse};
+
+    /// A response of `endpoint`.
+    pub(crate) fn answer<'c>(endpoint: &'c Destination, status: u16, body: &str) -> Answer<'c> {
+        let response = OutboundResponse { status, headers: Headers::new(), body: body.as_bytes().to_vec() };
+        Answer { endpoint, response }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_in_the_log_are_bounded_and_one_line() {
+        let services = exchange::testing::services();
+        let tls = OutboundTls::default();
+        let place = services.destination("http://127.0.0.1:81/x", KeepAlive::default(), &tls).unwrap();
+        let check = |status: u16, body: &str, expected: Result<(), &str>| {
+            let got = testing::answer(&place, status, body).below_400();
+            assert_eq!(got, expected.map_err(str::to_owned), "{status}");
+        };
+        check(200, "", Ok(()));
+        check(399, "", Ok(()));
+        let head = "server returned status code[500] host[127.0.0.1] port[81] ";
+        check(500, "disk\r\nfull", Err(&format!("{head}body[disk  full]")));
+        let long = "x".repeat(1_000);
+        check(500, &long, Err(&format!("{head}body[{}… (1000 bytes)]", "x".repeat(200))));
+    }
+
+    #[test]
+    fn endpoints_take_turns() {
+        let services = exchange::testing::services();
+        let calling = Calling::within_s(1, false);
+        let uris = ["http://127.0.0.1:1/a", "http://127.0.0.1:2/b"];
+        let collector = Collector::new(&services, uris, calling).unwrap();
+        let turns: Vec<&str> = (0..3).map(|_| collector.endpoint().uri()).collect();
+        assert_eq!(turns, [uris[0], uris[1], uris[0]]);
+        let bad = Collector::new(&services, ["ftp://a"], calling).err().unwrap();
+        assert!(bad.contains("ftp"), "{bad}");
+    }
+}

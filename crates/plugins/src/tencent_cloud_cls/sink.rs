@@ -1,0 +1,143 @@
+//! The API of Tencent Cloud Log Service: sends the entries of a batch in as many requests as their size needs. It knows no
+//! requests of clients.
+
+use std::net::ToSocketAddrs;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
+use exchange::plugin::outbound::HttpClient;
+use exchange::plugin::services::Services;
+use message::Method;
+
+use super::Config;
+use super::message::list;
+use super::signature::authorization;
+use crate::shared::log_entry::hostname;
+use crate::shared::logger::collector::{Calling, Collector};
+
+/// Seconds until the service has to have answered, as in the contract's data plane.
+const TIMEOUT_S: u64 = 10;
+/// The most bytes of entries in one request; the service takes no more.
+const REQUEST_MAX_BYTES: usize = 5 * 1024 * 1024;
+/// Statuses after which the same entries would be refused again.
+const FINAL_STATUSES: [u16; 4] = [401, 403, 404, 413];
+
+/// The service, as one plugin instance reaches it.
+pub(crate) struct LogService {
+    collector: Collector,
+    secret_id: Box<str>,
+    secret_key: Box<str>,
+}
+
+/// The first address of this machine's name, or the name. It is looked up once, where a configuration is compiled.
+static SOURCE: LazyLock<String> = LazyLock::new(|| {
+    let address = (hostname(), 0).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    address.map_or_else(|| hostname().to_owned(), |address| address.ip().to_string())
+});
+
+impl LogService {
+    /// The service as `config` describes it.
+    ///
+    /// # Errors
+    /// Why it cannot be reached, or which text cannot be sent as a field.
+    pub(super) fn new(services: &Services, config: &Config) -> Result<LogService, String> {
+        LazyLock::force(&SOURCE);
+        let calling = Calling::within_s(TIMEOUT_S, config.ssl_verify);
+        let mut collector = Collector::new(services, [&*config.uri()], calling)?;
+        collector.set("cls_host", "Content-Type", "application/x-protobuf")?;
+        // Set for each request; here it shows that the identifier can stand in a field.
+        collector.set(
+            "secret_id",
+            "Authorization",
+            &authorization(&config.secret_id, &config.secret_key, 0),
+        )?;
+        Ok(LogService {
+            collector,
+            secret_id: (&*config.secret_id).into(),
+            secret_key: (&*config.secret_key).into(),
+        })
+    }
+
+    async fn send(&self, client: &HttpClient, entries: &[Entry]) -> Result<(), DeliveryFailure> {
+        let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let signed = authorization(&self.secret_id, &self.secret_key, now_s.as_secs());
+        let mut headers = self.collector.headers().clone();
+        headers.set("Authorization", signed.as_bytes()).map_err(|error| error.to_string())?;
+        let body = list(entries.iter().map(|entry| entry.to_vec()).collect(), &SOURCE);
+        let endpoint = self.collector.endpoint();
+        let request = (Method::Post, endpoint.target());
+        let answer = self.collector.send(client, endpoint, request, headers, body).await?;
+        let status = answer.status();
+        if status == 200 {
+            return Ok(());
+        }
+        let reason = format!("got wrong status: {status}, body: {}", answer.told());
+        if FINAL_STATUSES.contains(&status) { Err(DeliveryFailure::last(reason)) } else { Err(reason.into()) }
+    }
+}
+
+/// The requests of a batch: ranges of entries that fit into one each. An entry that fits into none is in no range.
+fn requests(sizes: &[usize]) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut bytes = 0;
+    for (index, size) in sizes.iter().copied().enumerate() {
+        if size > REQUEST_MAX_BYTES {
+            continue;
+        }
+        bytes += size;
+        match ranges.last_mut() {
+            Some(last) if last.end == index && bytes <= REQUEST_MAX_BYTES => last.end = index + 1,
+            _ => {
+                ranges.push(index..index + 1);
+                bytes = size;
+            }
+        }
+    }
+    ranges
+}
+
+impl Sink for LogService {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+        Box::pin(async move {
+            let sizes: Vec<usize> = batch.iter().map(|entry| entry.len()).collect();
+            let ranges = requests(&sizes);
+            let fitting: usize = ranges.iter().map(ExactSizeIterator::len).sum();
+            let mut refused = batch.len() - fitting;
+            let mut reason = format!("{refused} entries are longer than {REQUEST_MAX_BYTES} bytes");
+            for range in ranges {
+                match self.send(client, &batch[range.clone()]).await {
+                    Ok(()) => {}
+                    Err(failure) if failure.is_final => {
+                        refused += range.len();
+                        reason = failure.reason;
+                    }
+                    // The requests before this one are done with, also those that were refused for good.
+                    Err(failure) => return Err(DeliveryFailure::after(range.start, failure.reason)),
+                }
+            }
+            if refused == 0 {
+                return Ok(());
+            }
+            Err(DeliveryFailure { reason, delivered: batch.len() - refused, is_final: true })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_hold_what_fits() {
+        let mib = 1024 * 1024;
+        let check =
+            |sizes: &[usize], expected: &[Range<usize>]| assert_eq!(requests(sizes), expected, "{sizes:?}");
+        check(&[], &[]);
+        check(&[1, 2, 3], &[0..3]);
+        check(&[3 * mib, 2 * mib, 1], &[0..2, 2..3]);
+        check(&[3 * mib, 3 * mib, 2 * mib], &[0..1, 1..3]);
+        check(&[5 * mib + 1], &[]);
+        check(&[1, 5 * mib + 1, 1], &[0..1, 2..3]);
+    }
+}
