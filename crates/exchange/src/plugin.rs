@@ -35,6 +35,7 @@ pub mod services;
 pub mod state;
 pub mod stored;
 pub mod stream;
+pub mod transform_reply;
 pub mod unfinished;
 pub mod upstream_ref;
 
@@ -45,6 +46,6 @@ pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,
     Portion, Step,
 };
-pub use reply::{Reply, ReplyStream, StreamedReply, TransformReply};
+pub use reply::{Reply, ReplyStream, StreamedReply};
 pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;
