@@ -147,7 +147,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("limit-conn", Traffic, ""),
     plugin("limit-count", Traffic, ""),
     plugin("limit-req", Traffic, ""),
-    plugin("log-rotate", Logs, "`logrotate` and the signal USR1"),
+    plugin("log-rotate", Logs, ""),
     plugin("loggly", Logs, ""),
     plugin("loki-logger", Logs, ""),
     plugin("mcp-bridge", Protocols, ""),

@@ -34,6 +34,7 @@ mod ldap_auth;
 mod limit_conn;
 mod limit_count;
 mod limit_req;
+mod log_rotate;
 mod loggly;
 mod loki_logger;
 /// The example of docs/guide/writing-a-plugin.md.
@@ -140,6 +141,7 @@ pub const ALL: &[&PluginKind] = &[
     &file_logger::KIND,
     &clickhouse_logger::KIND,
     &tencent_cloud_cls::KIND,
+    &log_rotate::KIND,
 ];
 
 #[cfg(test)]

@@ -20,6 +20,9 @@ pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         let reason = format!("unknown here, objects with one of them are faulty: {}", unknown.join(", "));
         draft.remark(spot.key, spot.node.line, reason);
     }
+    if known.iter().any(|name| name == ROTATES_LOGS) {
+        draft.set_one(&spot.at(), "log_rotate", "true");
+    }
     draft.set(&spot.at(), "plugins", known);
 }
 
@@ -34,6 +37,9 @@ pub(super) fn body_limit(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// A plugin of APISIX that only switches a field of `ssls` on, which is always on here.
 const ALWAYS_ON: &str = "ocsp-stapling";
+
+/// A plugin of APISIX that works for the whole process, which here is a setting.
+const ROTATES_LOGS: &str = "log-rotate";
 
 /// Writes the limit.
 pub(super) fn finish(draft: &mut Draft<'_>) {
