@@ -80,7 +80,7 @@ attributes! {
 }
 
 impl Metadata {
-    /// Reads the metadata, whose other fields belong to the queue.
+    /// Reads the metadata; its other fields belong to the queue.
     fn of(metadata: Option<&Value>) -> Result<Metadata, String> {
         let mut fields = Fields::of(metadata.cloned().unwrap_or_else(|| json!({})))?;
         Metadata::take(&mut fields)

@@ -11,9 +11,9 @@
 //! }
 //! ```
 //!
-//! **Entries and bodies** are those of [http-logger](#http-logger); an entry is the JSON body of a log of SkyWalking, whose
-//! service is `service_name`, whose instance is `service_instance_name` (`$hostname` is the name of this machine) and whose
-//! endpoint is the path of the request. If the request has the field `sw8`, the log belongs to that trace.
+//! **Entries and bodies** are those of [http-logger](#http-logger); an entry is the JSON body of a log of SkyWalking. The
+//! service of the log is `service_name`, its instance `service_instance_name` (`$hostname` is the name of this machine), its
+//! endpoint the path of the request. If the request has the field `sw8`, the log belongs to that trace.
 //!
 //! **How it is sent.** By POST of a JSON list to `/v3/logs`. A status below 400 within `timeout` seconds means that the batch
 //! has arrived. Over `https` the certificate is verified. [The guide](../guide/logging.md) says when a batch is sent, repeated
@@ -106,8 +106,8 @@ impl LogPlugin for SkywalkingLogger {
     }
 }
 
-/// The trace that the field `sw8` names: `1-TRACE-SEGMENT-SPAN-SERVICE-INSTANCE-ENDPOINT-ADDRESS`, whose texts are in
-/// base64. Nothing if it has another form.
+/// The trace that the field `sw8` names: `1-TRACE-SEGMENT-SPAN-SERVICE-INSTANCE-ENDPOINT-ADDRESS`, with
+/// texts in base64. Nothing if it has another form.
 fn trace_context(field: &[u8]) -> Option<Value> {
     let field = str::from_utf8(field).ok()?;
     let parts: Vec<&str> = field.split('-').collect();

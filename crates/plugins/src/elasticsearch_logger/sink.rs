@@ -21,7 +21,7 @@ const VERSION_LOG_INTERVAL_MS: u64 = 10_000;
 
 /// The server, as one plugin instance reaches it.
 pub(crate) struct Elasticsearch {
-    /// Its fields are those of every request: who asks.
+    /// Its fields are those of every request: the authentication and the user's own.
     collector: Collector,
     /// The fields of bulk requests.
     bulk: Headers,

@@ -59,7 +59,7 @@ impl Token {
     /// Reads the response of the endpoint at `now_s`.
     ///
     /// # Errors
-    /// What is missing, without the token.
+    /// The missing part, without the token.
     pub(super) fn read(body: &[u8], now_s: u64) -> Result<Token, String> {
         let body: Value = serde_json::from_slice(body)
             .map_err(|_| "failed to parse google oauth response data: it is not JSON".to_owned())?;

@@ -24,7 +24,7 @@ pub(super) fn level(severity: &str) -> u8 {
 pub(super) struct Syslog {
     level: u8,
     by_status: Vec<(u16, u8)>,
-    /// Behind the name of the host: who reports, the token, the tags.
+    /// The part behind the name of the host: program, process, token, tags.
     middle: Box<str>,
 }
 

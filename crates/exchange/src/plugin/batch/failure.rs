@@ -3,7 +3,7 @@
 /// Why a batch was not delivered, or not whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryFailure {
-    /// What went wrong and where, a sentence for the log.
+    /// The failure and its place, a sentence for the log.
     pub reason: String,
     /// How many entries at the beginning of the batch were delivered; only the others are sent again.
     pub delivered: usize,

@@ -5,7 +5,7 @@ use router::vars::Template;
 use serde_json::Map;
 use serde_json::Value;
 
-/// A text with variables. One of whose variables none is set stays as it was written, as in the contract.
+/// A text with variables. Where none of them is set, it can stay as it was written, as in the contract.
 pub(crate) struct LogText {
     written: Box<str>,
     template: Option<Template>,
