@@ -49,6 +49,7 @@ mod ldap_auth;
 mod limit_conn;
 mod limit_count;
 mod limit_req;
+mod log_rotate;
 mod loggly;
 mod loki_logger;
 /// The example of docs/guide/writing-a-plugin.md.
@@ -186,6 +187,7 @@ pub const ALL: &[&PluginKind] = &[
     &tencent_cloud_cls::KIND,
     &example_plugin::KIND,
     &ocsp_stapling::KIND,
+    &log_rotate::KIND,
 ];
 
 #[cfg(test)]
