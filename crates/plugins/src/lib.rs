@@ -15,8 +15,8 @@ mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
-mod echo;
 mod datadog;
+mod echo;
 mod elasticsearch_logger;
 mod example_plugin;
 mod fault_injection;
@@ -133,9 +133,9 @@ pub const ALL: &[&PluginKind] = &[
     &skywalking_logger::KIND,
     &google_cloud_logging::KIND,
     &clickhouse_logger::KIND,
+    &tencent_cloud_cls::KIND,
     &example_plugin::KIND,
     &ocsp_stapling::KIND,
-    &tencent_cloud_cls::KIND,
 ];
 
 #[cfg(test)]
