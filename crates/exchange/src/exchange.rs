@@ -13,8 +13,10 @@ pub mod forwarded;
 mod proxy;
 pub mod reuse;
 mod target;
+pub mod timeline;
 mod times;
 mod tls;
+pub mod trace;
 mod variables;
 
 use std::cell::Cell;
@@ -33,22 +35,26 @@ pub use body_copy::BodyCopy;
 pub use body_copy::SharedCopy;
 pub use consumer::Consumer;
 pub use context::{ConnectionContext, Scheme};
-pub use directory::{Directory, RouteInfo, ServiceName};
+pub use directory::{Directory, RouteInfo, ServiceName, UpstreamHost, UpstreamOrigin};
 pub use proxy::ProxyContext;
+pub use timeline::Timeline;
 pub use times::Times;
 pub use tls::TlsContext;
+pub use trace::{TraceContext, Traces};
 
 pub use target::Target;
 
 use body::ReadBody;
 
 use crate::client_address::ClientAddress;
-use crate::failure::Failure;
+use crate::failure::{Blame, Failure};
 use crate::grpc;
 use crate::local::Local;
+use crate::plugin::BodyEncoder;
 use crate::plugin::state::RequestStates;
 use crate::plugin::stored::BodyTap;
 use crate::plugin::upstream_ref::UpstreamRef;
+use crate::plugin::{Reply, TransformReply};
 
 /// One request and its response.
 pub struct Exchange {
@@ -61,6 +67,10 @@ pub struct Exchange {
     pub response: ResponseHead,
     /// When things happened.
     pub times: Times,
+    /// When its plugins ran, where that is recorded.
+    pub timeline: Timeline,
+    /// The traces that it belongs to.
+    pub traces: Traces,
     /// The attempts made at endpoints.
     pub attempts: Attempts,
     /// Why it failed, if it did.
@@ -71,7 +81,7 @@ pub struct Exchange {
     pub request_id: Option<Box<str>>,
     /// Sizes and origin of the messages.
     pub stats: Stats,
-    /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1.
+    /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1 unless a plugin translates.
     pub grpc: Option<grpc::Call>,
     /// The target of the request, and how it is forwarded.
     pub target: Target,
@@ -85,8 +95,12 @@ pub struct Exchange {
     pub body: ReadBody,
     /// The first bytes of the bodies, where a plugin asked for them.
     pub copies: Copies,
+    /// Codes the response body, if a plugin does; see [`Plugin::encoder`](crate::plugin::Plugin::encoder).
+    pub encoder: Option<Box<dyn BodyEncoder>>,
     /// Fields that plugins want on the response, whichever side makes it; merged into it before its plugins run.
     pub early_fields: Vec<(Box<str>, Box<str>)>,
+    /// Changes that plugins make to local replies, in the order in which they asked for them.
+    reply_transformers: Vec<Arc<dyn TransformReply>>,
     /// The plugins' states for this request.
     pub states: RequestStates,
     /// The number of the plugin instance that runs. A cell, because one that runs inside another one is entered in the log
@@ -109,6 +123,8 @@ pub struct Stats {
     pub response_body_bytes: u64,
     /// Whether the gateway or a plugin made the response rather than an upstream.
     pub answered_locally: bool,
+    /// Whether the response is a stored one of an upstream; then it counts as answered locally too.
+    pub is_stored: bool,
 }
 
 /// The results of matching and authentication.
@@ -130,6 +146,8 @@ pub struct Decision {
     pub upstream: Option<UpstreamRef>,
     /// How often the attempts may begin anew once those of an upstream are used up.
     pub fallbacks: u8,
+    /// A plugin has decided which origins may read the response, so that no other one allows any.
+    pub has_cors: bool,
     /// The request is forwarded as a protocol upgrade.
     pub is_upgrade: bool,
     /// The plugins of which no instance of a chain runs any more; see [`Exchange::skip_plugin`].
@@ -167,7 +185,7 @@ pub struct BodyUnread;
 pub struct Copies {
     /// Filled while the request body is sent on.
     pub request: Option<SharedCopy>,
-    /// The response body as the client received it.
+    /// The response body as the client received it, before it was coded.
     pub response: Option<BodyCopy>,
     /// Gets the bytes of the upstream's response body before plugins edit them.
     pub tap: Option<Box<dyn BodyTap>>,
@@ -182,6 +200,8 @@ impl Exchange {
             request: RequestHead::default(),
             response: ResponseHead::default(),
             times: Times::default(),
+            timeline: Timeline::default(),
+            traces: Traces::default(),
             attempts: Attempts::default(),
             failure: None,
             params: Params::default(),
@@ -194,7 +214,9 @@ impl Exchange {
             decision: Decision::default(),
             body: ReadBody::default(),
             copies: Copies::default(),
+            encoder: None,
             early_fields: Vec::new(),
+            reply_transformers: Vec::new(),
             states: RequestStates::default(),
             instance: Cell::new(0),
             gave_up: Cell::new(None),
@@ -211,6 +233,8 @@ impl Exchange {
             request,
             response,
             times,
+            timeline,
+            traces,
             attempts,
             failure,
             params,
@@ -223,7 +247,9 @@ impl Exchange {
             decision,
             body,
             copies,
+            encoder,
             early_fields,
+            reply_transformers,
             states,
             instance,
             gave_up,
@@ -233,6 +259,8 @@ impl Exchange {
         request.clear();
         response.clear();
         *times = Times::default();
+        timeline.reset();
+        *traces = Traces::default();
         attempts.clear();
         *failure = None;
         params.clear();
@@ -245,7 +273,9 @@ impl Exchange {
         *decision = Decision::default();
         body.reset();
         *copies = Copies::default();
+        *encoder = None;
         early_fields.clear();
+        reply_transformers.clear();
         states.clear();
         instance.set(0);
         gave_up.set(None);
@@ -433,6 +463,33 @@ impl Exchange {
         Ok(())
     }
 
+    /// Lets `transformer` change the local replies of this request from here on. Replies that an upstream's failure makes are
+    /// not among them.
+    pub fn transform_replies(&mut self, transformer: Arc<dyn TransformReply>) {
+        self.reply_transformers.push(transformer);
+    }
+
+    /// Changes `reply` as plugins have asked for.
+    #[inline]
+    pub fn transform(&mut self, reply: &mut Reply) {
+        if !self.reply_transformers.is_empty() {
+            self.run_transformers(reply);
+        }
+    }
+
+    #[cold]
+    fn run_transformers(&mut self, reply: &mut Reply) {
+        let is_of_upstream = |failure: &Failure| failure.cause.blame() == Blame::Origin;
+        if self.failure.as_ref().is_some_and(is_of_upstream) {
+            return;
+        }
+        let transformers = std::mem::take(&mut self.reply_transformers);
+        for transformer in &transformers {
+            transformer.transform(self, reply);
+        }
+        self.reply_transformers = transformers;
+    }
+
     /// The calling plugin instance's state for this request, made by `Default` on first use.
     pub fn state<T: std::any::Any + Default>(&mut self) -> &mut T {
         self.states.of(self.instance.get())
@@ -507,6 +564,18 @@ impl Exchange {
         if let Some(tap) = self.copies.tap.take() {
             tap.end();
         }
+    }
+
+    /// Makes the request a gRPC call that a plugin translates for a client of another protocol. The fields of the request
+    /// are those of the call already: `Content-Type`, and `grpc-timeout` if it has one.
+    pub fn translate_call(&mut self) {
+        self.grpc = grpc::Call::of(&self.request.headers, self.times.started_ns)
+            .map(|call| grpc::Call { is_translated: true, ..call });
+    }
+
+    /// Whether it is a gRPC call of a client that speaks gRPC itself.
+    pub fn is_native_call(&self) -> bool {
+        self.grpc.is_some_and(|call| !call.is_translated)
     }
 
     /// The status of the response; 0 before there is one.

@@ -20,6 +20,7 @@ pub mod batch;
 mod build;
 pub mod call_failures;
 pub mod chain;
+mod encode;
 pub mod events;
 mod kind;
 pub mod ordered;
@@ -37,11 +38,12 @@ pub mod unfinished;
 pub mod upstream_ref;
 
 pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};
+pub use encode::{BodyEncoder, EncoderFailed};
 pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,
     Portion, Step,
 };
-pub use reply::{Reply, ReplyStream, StreamedReply};
+pub use reply::{Reply, ReplyStream, StreamedReply, TransformReply};
 pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;

@@ -45,7 +45,7 @@ use crate::upstream::health::monitor::HealthMonitor;
 use exchange::options::Timeouts;
 use exchange::overload::bulkhead::Bulkheads;
 use exchange::plugin::PluginKind;
-use exchange::plugin::chain::Chain;
+use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
 
@@ -86,6 +86,8 @@ pub struct Compiler {
     sharing: Sharing,
     next_instance: u32,
     bulkheads: Bulkheads,
+    /// Plugins that run as long as there are metadata of them.
+    by_metadata: Vec<Arc<Instance>>,
     /// Objects that could not be compiled and have not been compiled since.
     faults: BTreeMap<Key, Vec<CompileFault>>,
 }
@@ -153,6 +155,7 @@ impl Compiler {
             sharing: Sharing::default(),
             next_instance: 0,
             bulkheads: Bulkheads::default(),
+            by_metadata: Vec::new(),
             faults: BTreeMap::new(),
         }
     }
@@ -189,6 +192,7 @@ impl Compiler {
         }
         if dirty.global {
             self.compile_global(snapshot);
+            self.compile_by_metadata(snapshot);
         }
         for key in &dirty.routes.into_sorted() {
             self.compile_route(snapshot, key);
@@ -268,7 +272,8 @@ fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) 
                 dirty.ssls.insert(key.clone());
                 dirty.users_of_certificate(&applied.snapshot, key);
             }
-            Kind::Proto | Kind::Secret => {}
+            Kind::Proto => dirty.holders_of(&applied.snapshot, key),
+            Kind::Secret => {}
         }
     }
     // In a second pass, because on a first load the first pass has already added all users, in sorted order.
@@ -295,7 +300,7 @@ fn embeds_upstream(difference: &Difference) -> bool {
 impl Dirty {
     /// Whether the object under `key` is compiled again.
     fn contains(&self, key: &Key) -> bool {
-        (key.kind == Kind::GlobalRule && self.global)
+        (matches!(key.kind, Kind::GlobalRule | Kind::PluginMetadata) && self.global)
             || self.routes.contains(key)
             || self.upstream_owners.contains(key)
             || self.consumers.contains(key)
@@ -332,6 +337,11 @@ impl Dirty {
                 _ => self.users_of(snapshot, owner),
             }
         }
+        self.holders_of(snapshot, key);
+    }
+
+    /// Objects with a plugin that names the object `key` in its configuration.
+    fn holders_of(&mut self, snapshot: &Snapshot, key: &Key) {
         for holder in snapshot.mentioned_by(key) {
             match holder.kind {
                 Kind::Route => self.routes.insert(holder.clone()),

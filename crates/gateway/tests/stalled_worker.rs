@@ -53,10 +53,12 @@ static STANDS: PluginKind = PluginKind {
     compile_credential: None,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
+    check_proto: None,
     build: |_, _| Ok(Arc::new(Stands)),
     stream: None,
     apis: &[],
     parts: &[],
+    runs_by_metadata: false,
     documentation: "",
 };
 const KINDS: &[&PluginKind] = &[&STANDS];

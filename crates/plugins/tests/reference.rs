@@ -70,6 +70,7 @@ fn phase(phase: Phase) -> &'static str {
         Phase::UpstreamResponse => "upstream_response",
         Phase::ResponseHead => "response_head",
         Phase::ResponseBody => "response_body",
+        Phase::Encode => "encode",
         Phase::Informational => "informational",
         Phase::Log => "log",
     }

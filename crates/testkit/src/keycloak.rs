@@ -28,7 +28,7 @@ const START_MAX: Duration = Duration::from_secs(400);
 const START_POLL: Duration = Duration::from_millis(200);
 
 /// Runs the arguments until the standard input ends.
-const SHELL: &str = "set -m; \"$@\" >/dev/null 2>&1 & read -r _; kill -KILL -- -$!";
+pub(crate) const SHELL: &str = "set -m; \"$@\" >/dev/null 2>&1 & read -r _; kill -KILL -- -$!";
 
 impl Keycloak {
     /// The one of this process, started at the first call.

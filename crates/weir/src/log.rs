@@ -11,7 +11,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
+use exchange::observe::error_tap::{self, Severity};
 use gateway::observe::log_writer::{LogWriter, Target};
+use tracing::{Level, Metadata};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -140,16 +142,33 @@ impl<'a> MakeWriter<'a> for Lines {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Line<'a> {
-        Line(&self.0)
+        Line { writer: &self.0, severity: Severity::Info }
+    }
+
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line<'a> {
+        let severity = match *event.level() {
+            Level::ERROR => Severity::Error,
+            Level::WARN => Severity::Warning,
+            Level::INFO => Severity::Info,
+            Level::DEBUG => Severity::Debug,
+            Level::TRACE => Severity::Trace,
+        };
+        Line { writer: &self.0, severity }
     }
 }
 
-/// Passes one event to the writer thread. The formatter writes each event with one call.
-struct Line<'a>(&'a LogWriter);
+/// Passes one event to the writer thread, and to the plugin that reports errors. The formatter writes each event with one
+/// call.
+struct Line<'a> {
+    writer: &'a LogWriter,
+    severity: Severity,
+}
 
 impl Write for Line<'_> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        self.0.send(one_line(event).into_owned());
+        let line = one_line(event);
+        error_tap::offer(self.severity, &line);
+        self.writer.send(line.into_owned());
         Ok(event.len())
     }
 

@@ -109,6 +109,7 @@ impl Exchange {
             .or_else(|| self.response_variable(builtin))
             .or_else(|| self.upstream_variable(builtin))
             .or_else(|| self.failure_variable(builtin))
+            .or_else(|| self.trace_variable(builtin))
             .or_else(|| self.connection.tls.as_ref()?.variable(builtin))
             .or_else(|| self.connection.proxy.as_ref()?.variable(builtin))
     }
@@ -137,6 +138,19 @@ impl Exchange {
             Builtin::Uri | Builtin::DocumentUri => Some(Value::borrowed(&self.target.path)),
             _ => None,
         }
+    }
+
+    fn trace_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+        let (opentelemetry, zipkin) = (&self.traces.opentelemetry, &self.traces.zipkin);
+        Some(Value::owned(match builtin {
+            Builtin::OpentelemetryContextTraceparent => opentelemetry.as_ref()?.traceparent().to_vec(),
+            Builtin::OpentelemetrySpanId => opentelemetry.as_ref()?.span_id_text(),
+            Builtin::OpentelemetryTraceId => opentelemetry.as_ref()?.trace_id_text(),
+            Builtin::ZipkinContextTraceparent => zipkin.as_ref()?.traceparent().to_vec(),
+            Builtin::ZipkinSpanId => zipkin.as_ref()?.span_id_text(),
+            Builtin::ZipkinTraceId => zipkin.as_ref()?.trace_id_text(),
+            _ => return None,
+        }))
     }
 
     fn request_line(&self) -> Vec<u8> {

@@ -93,11 +93,19 @@ impl BatchQueue {
     /// Puts an entry into the queue and returns at once; false if it was dropped because the queue is full or memory
     /// is short.
     pub fn push(&self, entry: Vec<u8>) -> bool {
+        let is_taken = self.push_silently(entry);
+        if !is_taken {
+            self.shared.complaints.dropped(&self.shared.settings, now_ms());
+        }
+        is_taken
+    }
+
+    /// As [`BatchQueue::push`], for entries that are lines of the log: the log does not tell of a dropped one, the metrics do.
+    pub fn push_silently(&self, entry: Vec<u8>) -> bool {
         let shared = &*self.shared;
         let now_ms = now_ms();
         if !shared.reserve(entry.len()) {
             shared.totals.dropped(1);
-            shared.complaints.dropped(&shared.settings, now_ms);
             return false;
         }
         shared.last_push_ms.store(now_ms, Ordering::Relaxed);

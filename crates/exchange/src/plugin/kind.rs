@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use message::Method;
-use model::catalog::{CheckRunning, PluginInfo, RunPolicy, Subsystem};
+use model::catalog::{CheckProto, CheckRunning, PluginInfo, RunPolicy, Subsystem};
 use model::control_endpoint::ControlEndpoint;
 use serde_json::Value;
 
@@ -21,8 +21,19 @@ pub type CheckAmong = fn(&StateRegistry, &Value) -> Result<(), String>;
 pub struct PluginApi {
     /// The method.
     pub method: Method,
-    /// The path.
+    /// The path; one that ends in `/*` stands for all that begin with it.
     pub path: &'static str,
+}
+
+impl PluginApi {
+    /// Whether a request with this method and path is for the endpoint.
+    pub fn is_asked(&self, method: Method, path: &[u8]) -> bool {
+        let is_path = match self.path.strip_suffix('*') {
+            Some(start) => path.starts_with(start.as_bytes()),
+            None => path == self.path.as_bytes(),
+        };
+        is_path && self.method == method
+    }
 }
 
 /// Compiles a consumer's checked configuration once, for use at each request; the error is a sentence.
@@ -54,6 +65,8 @@ pub struct PluginKind {
     pub check_consumer: fn(&Value) -> Result<(), String>,
     /// Checks metadata as [`PluginKind::check`] does a route's configuration.
     pub check_metadata: fn(&Value) -> Result<(), String>,
+    /// Checks the content of an object of the kind `protos`, for a kind that is built with them.
+    pub check_proto: Option<CheckProto>,
     /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for authentication plugins.
     /// Of more than one field, all values together are the key (see [`model::catalog::consumer_key`]).
     pub consumer_key: &'static [&'static str],
@@ -69,6 +82,8 @@ pub struct PluginKind {
     pub control_endpoints: &'static [ControlEndpoint],
     /// Other plugins that its instances are built with, and so with their metadata: a change of it builds them anew.
     pub parts: &'static [&'static str],
+    /// Whether its metadata, where there are some, make an instance that stands in no object.
+    pub runs_by_metadata: bool,
     /// The module documentation, for the reference page.
     pub documentation: &'static str,
 }
@@ -95,6 +110,7 @@ impl PluginKind {
             check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
+            check_proto: None,
             consumer_key: &[],
             compile_credential: None,
             build,
@@ -102,8 +118,16 @@ impl PluginKind {
             apis: &[],
             control_endpoints: &[],
             parts: &[],
+            runs_by_metadata: false,
             documentation: "",
         }
+    }
+
+    /// Runs as long as there are metadata of it: then an instance is built with an empty configuration, of which the owner is
+    /// the metadata (`/plugin_metadata/NAME`).
+    #[must_use]
+    pub const fn running_by_metadata(self) -> PluginKind {
+        PluginKind { runs_by_metadata: true, ..self }
     }
 
     /// Checks what the schema cannot express with `check`.
@@ -129,6 +153,12 @@ impl PluginKind {
     #[must_use]
     pub const fn checked_metadata(self, check: fn(&Value) -> Result<(), String>) -> PluginKind {
         PluginKind { check_metadata: check, ..self }
+    }
+
+    /// Is built with objects of the kind `protos`, of which `check` checks the content: the error is a sentence with the line.
+    #[must_use]
+    pub const fn checking_protos(self, check: CheckProto) -> PluginKind {
+        PluginKind { check_proto: Some(check), ..self }
     }
 
     /// Authenticates consumers: their configurations have this schema, and the values of the fields `key` find the
@@ -214,6 +244,7 @@ impl PluginKind {
             check_consumer: self.check_consumer,
             check_metadata: self.check_metadata,
             control_endpoints: self.control_endpoints,
+            check_proto: self.check_proto,
             ..PluginInfo::new(self.name, i64::from(self.priority), (self.schema)())
         }
     }

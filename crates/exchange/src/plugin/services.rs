@@ -11,8 +11,8 @@ use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::call_failures::{AllCallFailures, CallFailures};
 use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
-    DatagramDestination, Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination,
-    StreamDestinations,
+    DatagramDestination, Destination, DestinationOpener, GrpcDestination, OutboundPolicy, OutboundTls,
+    StreamDestination, StreamDestinations,
 };
 use super::process::ProcessFacts;
 use super::scrapes::Scrapes;
@@ -102,6 +102,14 @@ impl Services {
         tls: &OutboundTls,
     ) -> Result<Destination, String> {
         Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// A destination for unary calls of gRPC at `uri`, of which scheme, host and port count.
+    ///
+    /// # Errors
+    /// Why plugins cannot reach `uri`, a sentence.
+    pub fn grpc_destination(&self, uri: &str, tls: &OutboundTls) -> Result<GrpcDestination, String> {
+        GrpcDestination::new(uri, tls, &self.tls, &self.resolver, self.policy.clone())
     }
 
     /// An opener of destinations that are known only while requests run, such as the endpoints of a discovery document.

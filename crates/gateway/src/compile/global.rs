@@ -1,7 +1,8 @@
-//! The chain of the global rules: all of them together, each plugin once.
+//! The chain of the global rules: all of them together, each plugin once. And the plugins that run by their metadata.
 
-use model::Kind;
 use model::snapshot::Snapshot;
+use model::{Key, Kind};
+use serde_json::{Map, Value};
 
 use super::Compiler;
 use exchange::failure::Cause;
@@ -36,5 +37,22 @@ impl Compiler {
             }
         }
         self.current.global = self.sharing.chain(instances);
+    }
+    /// Builds the plugins that run by their metadata. They stand in no object, so that a fault of one closes nothing.
+    pub(super) fn compile_by_metadata(&mut self, snapshot: &Snapshot) {
+        let kinds: Vec<_> = self.kinds.values().filter(|kind| kind.runs_by_metadata).copied().collect();
+        let mut instances = Vec::new();
+        for kind in kinds {
+            let Ok(key) = Key::new(Kind::PluginMetadata, kind.name) else { continue };
+            if snapshot.get(&key).is_none() {
+                continue;
+            }
+            match self.instance(snapshot, &key, kind.name, &Value::Object(Map::new())) {
+                Ok(instance) => instances.extend(instance),
+                Err(reason) => self.fault(&key, reason),
+            }
+        }
+        // The instances before end here, after those that take their place were built.
+        self.by_metadata = instances;
     }
 }

@@ -46,8 +46,9 @@ impl Compiler {
     ) -> Result<Option<Arc<Instance>>, String> {
         let kind = self.kinds.get(name).copied();
         let version = self.secrets_version(snapshot, name, config);
-        // The table knows the metadata of the plugin itself only, so that one made of others is built at each change.
-        let whole = kind.filter(|kind| kind.parts.is_empty());
+        // The table knows the metadata of the plugin itself only, so that one made of others, or of protos, is built at each
+        // change.
+        let whole = kind.filter(|kind| kind.parts.is_empty() && kind.check_proto.is_none());
         if let Some(shared) =
             whole.and_then(|kind| self.sharing.instance(snapshot, owner, kind.name, version))
         {
@@ -195,6 +196,14 @@ impl Assembly for Parts<'_> {
 
     fn knows(&self, name: &str) -> bool {
         self.kinds.contains_key(name)
+    }
+
+    fn proto(&self, id: &str) -> Option<&str> {
+        let key = Key::new(model::Kind::Proto, id).ok()?;
+        match &self.snapshot.get(&key)?.resource {
+            Resource::Proto(proto) => Some(&proto.content),
+            _ => None,
+        }
     }
 
     fn upstream(&self, identity: &Arc<str>, written: &Value) -> Result<(), String> {

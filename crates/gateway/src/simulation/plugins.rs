@@ -155,10 +155,12 @@ const fn kind(
         compile_credential: None,
         check_consumer: |_| Ok(()),
         check_metadata: |_| Ok(()),
+        check_proto: None,
         build,
         stream: None,
         apis: &[],
         parts: &[],
+        runs_by_metadata: false,
         documentation: "",
     }
 }

@@ -55,7 +55,7 @@ impl BatchFields {
 /// The default of `batch_max_size`.
 pub(crate) const BATCH_MAX_SIZE: usize = 1_000;
 /// The default of APISIX, since it limits its queues.
-const MAX_PENDING_ENTRIES: usize = 8_192;
+pub(crate) const MAX_PENDING_ENTRIES: usize = 8_192;
 
 #[cfg(test)]
 mod tests {

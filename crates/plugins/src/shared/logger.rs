@@ -3,9 +3,13 @@
 //!
 //! A plugin that needs no queue (a file, for example) uses [`Contents`] without [`LogPlugin`].
 
+pub(crate) mod byte_stream;
 pub(crate) mod collector;
 pub(crate) mod contents;
+pub(crate) mod datagrams;
 pub(crate) mod fields;
+pub(crate) mod files;
+pub(crate) mod rfc5424;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod text;
@@ -73,12 +77,22 @@ pub(crate) trait LogPlugin: Send + Sync + Sized + 'static {
         settings: &QueueSettings,
     ) -> Result<Self::Sink, String>;
 
+    /// The settings of the queue, for a plugin of which the own fields bound it.
+    fn queue_settings(_config: &Self::Config, settings: QueueSettings) -> QueueSettings {
+        settings
+    }
+
     /// The entry of an exchange that has ended, in the form in which the sink joins entries; none: it is not logged.
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>>;
 
     /// Whether the exchange may be logged. It is asked in several phases and has to give the same answer in all of them.
     fn may_log(&self, _exchange: &Exchange) -> bool {
         true
+    }
+
+    /// Whether formats have no effect on entries: these then have all bodies that the instance asks for.
+    fn ignores_formats(&self) -> bool {
+        false
     }
 
     /// Properties of the metadata besides the formats and `max_pending_entries`, by name.
@@ -189,17 +203,28 @@ fn read<P: LogPlugin>(config: &Value) -> Result<Written<P::Config>, String> {
 pub(crate) fn build<P: LogPlugin>(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let written = read::<P>(config)?;
     let plugin = P::compile(&written.own, build.metadata)?;
-    let contents = Contents::compile(&written.format, &written.bodies, build.metadata)?;
+    let contents = contents(&plugin, &written, build.metadata)?;
     let settings = written.batch.settings(P::QUEUE_NAME, build.owner, build.metadata);
     let key = queue_key::<P>(build, config);
     let queue = build.states.keep(&key, || {
         let sink = plugin.sink(build, &written.own, &settings)?;
-        build.services.queue(settings, sink)
+        build.services.queue(P::queue_settings(&written.own, settings), sink)
     });
     if let Err(reason) = &*queue {
         return Err(reason.clone());
     }
     Ok(Arc::new(Logger { plugin, contents, queue }))
+}
+
+fn contents<P: LogPlugin>(
+    plugin: &P,
+    written: &Written<P::Config>,
+    metadata: Option<&Value>,
+) -> Result<Contents, String> {
+    if plugin.ignores_formats() {
+        return Contents::compile(&FormatFields::default(), &written.bodies, None);
+    }
+    Contents::compile(&written.format, &written.bodies, metadata)
 }
 
 /// The name under which the queue of an instance is kept: formats do not belong to it, because they are applied before an

@@ -143,6 +143,7 @@ impl Logs {
         if let Some(writer) = &self.access {
             writer.reopen();
         }
+        exchange::observe::reopening::ask();
     }
 }
 

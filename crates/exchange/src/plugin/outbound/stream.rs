@@ -6,6 +6,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
@@ -173,8 +174,14 @@ pub fn check_place(place: &str) -> Result<(), String> {
 pub(super) fn host_and_port(place: &str) -> Result<(&str, u16), String> {
     let wanted = || format!("{place} is not HOST:PORT");
     let (host, port) = place.rsplit_once(':').ok_or_else(wanted)?;
-    let is_bracketed = host.starts_with('[') && host.ends_with(']');
-    if host.is_empty() || (host.contains(':') && !is_bracketed) {
+    let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let is_host = match bracketed {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => {
+            !host.is_empty() && !host.contains([':', '[', ']', '/']) && !host.contains(char::is_whitespace)
+        }
+    };
+    if !is_host {
         return Err(wanted());
     }
     match port.parse() {
@@ -195,7 +202,8 @@ mod tests {
         check("redis.example:6379", Some(("redis.example", 6379)));
         check("127.0.0.1:1", Some(("127.0.0.1", 1)));
         check("[::1]:9092", Some(("::1", 9092)));
-        for place in ["", "a", ":80", "a:", "a:0", "a:65536", "a:x", "::1:80", "[::1]"] {
+        for place in ["", "a", ":80", "a:", "a:0", "a:65536", "a:x", "::1:80", "[::1]", "[a b:c]:1", "a b:1"]
+        {
             check(place, None);
         }
     }

@@ -39,6 +39,7 @@ static COUNTED: PluginKind = PluginKind {
     compile_credential: None,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
+    check_proto: None,
     build: |_, _| {
         BUILT.fetch_add(1, Ordering::SeqCst);
         Ok(Arc::new(ConnectionGuard))
@@ -46,6 +47,7 @@ static COUNTED: PluginKind = PluginKind {
     stream: None,
     apis: &[],
     parts: &[],
+    runs_by_metadata: false,
     documentation: "",
 };
 

@@ -89,6 +89,13 @@ impl Contents {
         if applies || is_named { copy(self.kept_response_bytes) } else { BodyNeed::None }
     }
 
+    /// Calls `read` with the logged part of the request body, if there is one.
+    pub(crate) fn read_request_body(&self, exchange: &Exchange, read: impl FnOnce(&[u8])) {
+        if let Some(part) = self.bodies.request.as_ref().filter(|part| part.applies(exchange)) {
+            exchange.read_request_body(|body| read(&body[..body.len().min(part.max_bytes)]));
+        }
+    }
+
     /// The entry as a JSON object that names a route in any case.
     pub(crate) fn json(&self, exchange: &Exchange) -> Vec<u8> {
         match &self.format {

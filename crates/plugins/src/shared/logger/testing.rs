@@ -18,7 +18,7 @@ impl<P: LogPlugin> Maker<P> {
     pub(crate) fn new(config: &Value, metadata: Option<&Value>) -> Maker<P> {
         let written = read::<P>(config).unwrap();
         let plugin = P::compile(&written.own, metadata).unwrap();
-        let contents = Contents::compile(&written.format, &written.bodies, metadata).unwrap();
+        let contents = super::contents(&plugin, &written, metadata).unwrap();
         Maker { plugin, contents }
     }
 

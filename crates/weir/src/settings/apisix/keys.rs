@@ -80,7 +80,7 @@ pub(super) const KEYS: &[Key] = &[
     key("apisix.worker_startup_time_threshold", Moot, "a worker that ended is started again at once"),
     key("apisix.events", Moot, "workers need no bus"),
     key("apisix.lru", Ignore, "memos have bounds of their own"),
-    key("apisix.tracing", Ignore, "there is no tracing yet"),
+    key("apisix.tracing", Ignore, "`spans` in the plugin metadata `opentelemetry` says which spans a request has"),
 
     key("nginx_config.error_log", Honour(logs::error_log), "`error_log`; a relative path lies in the folder above `conf`"),
     key("nginx_config.error_log_level", Honour(logs::error_log_level), "`log_level`; `notice` is `info`, what is above `error` is `error`"),
@@ -151,6 +151,9 @@ pub(super) const KEYS: &[Key] = &[
     key("plugin_attr.prometheus.metric_prefix", Same("apisix_"), "names begin with apisix_"),
     key("plugin_attr.prometheus.refresh_interval", Moot, "figures are those of the moment they are asked for"),
     key("plugin_attr.prometheus.*", Ignore, "buckets are those of APISIX; labels are added by `extra_labels` of the metadata `prometheus`"),
+    key("plugin_attr.opentelemetry.*", Ignore, "as in APISIX 3.18, these are in the plugin metadata `opentelemetry`"),
+    key("plugin_attr.skywalking.*", Ignore, "write these fields as the plugin metadata `skywalking`"),
+    key("plugin_attr.zipkin.set_ngx_var", Moot, "the variables `zipkin_…` are always set"),
     key("plugin_attr.server-info.report_ttl", Honour(plugins::server_info_ttl), "`server_info_report_seconds`, where `plugins` has `server-info`"),
     key("plugin_attr.*", Ignore, "no plugin here reads it"),
     key("discovery", Honour(discovery::blocks), "`discovery`; registries that are not there yet are skipped"),

@@ -1,0 +1,405 @@
+//! The bytes of requests and replies: whole frames out, and the fields of replies in. It opens no connection.
+
+use std::collections::BTreeMap;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use kafka_protocol::error::ParseResponseErrorCode;
+use kafka_protocol::indexmap::IndexMap;
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::{
+    ApiKey, MetadataRequest, ProduceRequest, RequestHeader, SaslAuthenticateRequest, SaslHandshakeRequest,
+    TopicName,
+};
+use kafka_protocol::protocol::{Encodable, StrBytes};
+use kafka_protocol::records::{
+    Compression, NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Record, RecordBatchEncoder,
+    RecordEncodeOptions, TimestampType,
+};
+
+/// A request that can be written.
+pub(super) struct Request {
+    api: ApiKey,
+    /// The version of the request and of its reply.
+    version: i16,
+    body: BytesMut,
+}
+
+/// The leaders of a topic.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Metadata {
+    /// Host and port of each broker, by its number.
+    pub(super) brokers: BTreeMap<i32, (String, u16)>,
+    /// The number of the leader of each partition; none while there is none.
+    pub(super) leaders: BTreeMap<i32, Option<i32>>,
+}
+
+/// Why a reply is of no use.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ReplyFault {
+    /// It is malformed or ends too early.
+    Malformed,
+    /// The broker refuses.
+    Refused(Refusal),
+}
+
+/// A refusal of a broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// Its name and perhaps the broker's text.
+    pub(super) text: String,
+    /// Whether another attempt, with fresh metadata, may succeed.
+    pub(super) may_pass: bool,
+}
+
+/// Bytes of a broker's text that messages repeat.
+const TEXT_MAX_BYTES: usize = 200;
+
+impl Refusal {
+    fn of(code: i16, text: Option<&str>) -> Option<Refusal> {
+        let error = code.err()?;
+        let text: String = text.unwrap_or_default().chars().take(TEXT_MAX_BYTES).collect();
+        let text = if text.is_empty() { format!("{error:?}") } else { format!("{error:?}: {text}") };
+        Some(Refusal { text, may_pass: error.is_retriable() })
+    }
+}
+
+impl Request {
+    fn new(api: ApiKey, version: i16, message: &impl Encodable) -> Request {
+        let mut body = BytesMut::new();
+        // It fails only for fields that the version does not have, and for lengths beyond 2 GiB.
+        message.encode(&mut body, version).expect("the version has these fields");
+        Request { api, version, body }
+    }
+
+    /// Asks which brokers lead the partitions of `topic`; a broker that makes topics on demand makes it.
+    pub(super) fn metadata(topic: &str) -> Request {
+        let topic = MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
+        let message =
+            MetadataRequest::default().with_topics(Some(vec![topic])).with_allow_auto_topic_creation(true);
+        Request::new(ApiKey::Metadata, 4, &message)
+    }
+
+    /// Writes messages to partitions.
+    pub(super) fn produce(
+        topic: &str,
+        acks: i16,
+        timeout_ms: u64,
+        partitions: &[(i32, Vec<Bytes>)],
+        key: Option<&Bytes>,
+        now_ms: i64,
+    ) -> Request {
+        let data = partitions.iter().map(|(partition, values)| {
+            PartitionProduceData::default()
+                .with_index(*partition)
+                .with_records(Some(record_batch(values, key, now_ms)))
+        });
+        let topic =
+            TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(data.collect());
+        let message = ProduceRequest::default()
+            .with_acks(acks)
+            .with_timeout_ms(i32::try_from(timeout_ms).unwrap_or(i32::MAX))
+            .with_topic_data(vec![topic]);
+        Request::new(ApiKey::Produce, 3, &message)
+    }
+
+    /// Names the mechanism of the login that follows.
+    pub(super) fn sasl_handshake(mechanism: &'static str) -> Request {
+        let message = SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(mechanism));
+        Request::new(ApiKey::SaslHandshake, 1, &message)
+    }
+
+    /// A message of a login.
+    pub(super) fn sasl_authenticate(token: Vec<u8>) -> Request {
+        let message = SaslAuthenticateRequest::default().with_auth_bytes(token.into());
+        Request::new(ApiKey::SaslAuthenticate, 0, &message)
+    }
+
+    /// The frame, with its length in front.
+    pub(super) fn frame(&self, correlation: i32) -> Vec<u8> {
+        let header = RequestHeader::default()
+            .with_request_api_key(self.api as i16)
+            .with_request_api_version(self.version)
+            .with_correlation_id(correlation)
+            .with_client_id(Some(StrBytes::from_static_str(CLIENT_ID)));
+        let mut head = BytesMut::new();
+        header.encode(&mut head, 1).expect("the version has these fields");
+        let length = head.len() + self.body.len();
+        let mut frame = Vec::with_capacity(4 + length);
+        frame.put_i32(i32::try_from(length).expect("batches are bounded far below 2 GiB"));
+        frame.extend_from_slice(&head);
+        frame.extend_from_slice(&self.body);
+        frame
+    }
+}
+
+fn topic_name(topic: &str) -> TopicName {
+    TopicName(StrBytes::from_string(topic.to_owned()))
+}
+
+fn record_batch(values: &[Bytes], key: Option<&Bytes>, now_ms: i64) -> Bytes {
+    let records: Vec<Record> = (0_i32..)
+        .zip(values)
+        .map(|(index, value)| Record {
+            transactional: false,
+            control: false,
+            delete_horizon: false,
+            partition_leader_epoch: NO_PARTITION_LEADER_EPOCH,
+            producer_id: NO_PRODUCER_ID,
+            producer_epoch: NO_PRODUCER_EPOCH,
+            timestamp_type: TimestampType::Creation,
+            offset: index.into(),
+            // Records stand in one batch as long as this follows the offset; that of the batch is then -1, none.
+            sequence: index - 1,
+            timestamp: now_ms,
+            key: key.cloned(),
+            value: Some(value.clone()),
+            headers: IndexMap::new(),
+        })
+        .collect();
+    let options = RecordEncodeOptions { version: 2, compression: Compression::None };
+    let mut batch = BytesMut::new();
+    RecordBatchEncoder::encode(&mut batch, &records, &options).expect("batches are bounded far below 2 GiB");
+    batch.freeze()
+}
+
+/// The reply to [`Request::metadata`].
+pub(super) fn read_metadata(reply: &[u8], topic: &str) -> Result<Metadata, ReplyFault> {
+    let mut fields = Fields(reply);
+    fields.i32()?;
+    let mut brokers = BTreeMap::new();
+    for _ in 0..fields.count()? {
+        let number = fields.i32()?;
+        let host = fields.text()?.unwrap_or_default().to_owned();
+        let port = u16::try_from(fields.i32()?).map_err(|_| ReplyFault::Malformed)?;
+        fields.text()?;
+        brokers.insert(number, (host, port));
+    }
+    fields.text()?;
+    fields.i32()?;
+    for _ in 0..fields.count()? {
+        let code = fields.i16()?;
+        let is_asked = fields.text()? == Some(topic);
+        fields.take(1)?;
+        let leaders = leaders(&mut fields)?;
+        if !is_asked {
+            continue;
+        }
+        return match Refusal::of(code, None) {
+            Some(refusal) => Err(ReplyFault::Refused(refusal)),
+            None => Ok(Metadata { brokers, leaders }),
+        };
+    }
+    Err(ReplyFault::Malformed)
+}
+
+fn leaders(fields: &mut Fields<'_>) -> Result<BTreeMap<i32, Option<i32>>, ReplyFault> {
+    let mut leaders = BTreeMap::new();
+    for _ in 0..fields.count()? {
+        fields.i16()?;
+        let partition = fields.i32()?;
+        let leader = fields.i32()?;
+        for _ in 0..2 {
+            let replicas = fields.count()?;
+            fields.take(replicas.checked_mul(4).ok_or(ReplyFault::Malformed)?)?;
+        }
+        leaders.insert(partition, (leader >= 0).then_some(leader));
+    }
+    Ok(leaders)
+}
+
+/// The reply to [`Request::produce`]: the partitions that refused, with why.
+pub(super) fn read_produced(reply: &[u8]) -> Result<BTreeMap<i32, Refusal>, ReplyFault> {
+    let mut fields = Fields(reply);
+    let mut refused = BTreeMap::new();
+    for _ in 0..fields.count()? {
+        fields.text()?;
+        for _ in 0..fields.count()? {
+            let partition = fields.i32()?;
+            let code = fields.i16()?;
+            fields.take(16)?;
+            if let Some(refusal) = Refusal::of(code, None) {
+                refused.insert(partition, refusal);
+            }
+        }
+    }
+    Ok(refused)
+}
+
+/// The reply to [`Request::sasl_handshake`].
+pub(super) fn read_sasl_handshake(reply: &[u8]) -> Result<(), ReplyFault> {
+    match Refusal::of(Fields(reply).i16()?, None) {
+        Some(refusal) => Err(ReplyFault::Refused(refusal)),
+        None => Ok(()),
+    }
+}
+
+/// The reply to [`Request::sasl_authenticate`]: the server's message.
+pub(super) fn read_sasl_authenticate(reply: &[u8]) -> Result<Vec<u8>, ReplyFault> {
+    let mut fields = Fields(reply);
+    let code = fields.i16()?;
+    let text = fields.text()?;
+    if let Some(refusal) = Refusal::of(code, text) {
+        return Err(ReplyFault::Refused(refusal));
+    }
+    let length = fields.count()?;
+    fields.take(length).map(<[u8]>::to_vec)
+}
+
+/// The number that the reply repeats, and the rest.
+pub(super) fn read_correlation(reply: &[u8]) -> Result<(i32, &[u8]), ReplyFault> {
+    let mut fields = Fields(reply);
+    Ok((fields.i32()?, fields.0))
+}
+
+/// The fields of a reply that are not read yet.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], ReplyFault> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(ReplyFault::Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ReplyFault> {
+        Ok(self.take(N)?.try_into().expect("so many were taken"))
+    }
+
+    fn i16(&mut self) -> Result<i16, ReplyFault> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    fn i32(&mut self) -> Result<i32, ReplyFault> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    /// The number of items of a list. A claimed number is only counted up to: each item takes bytes.
+    fn count(&mut self) -> Result<usize, ReplyFault> {
+        usize::try_from(self.i32()?).map_err(|_| ReplyFault::Malformed)
+    }
+
+    fn text(&mut self) -> Result<Option<&'a str>, ReplyFault> {
+        let Ok(length) = usize::try_from(self.i16()?) else { return Ok(None) };
+        std::str::from_utf8(self.take(length)?).map(Some).map_err(|_| ReplyFault::Malformed)
+    }
+}
+
+/// The name that brokers show for these connections.
+const CLIENT_ID: &str = "weir";
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::metadata_response::{
+        MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+    use kafka_protocol::messages::produce_response::{
+        PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
+    };
+    use kafka_protocol::messages::{BrokerId, SaslAuthenticateResponse};
+    use kafka_protocol::records::RecordBatchDecoder;
+
+    use super::*;
+
+    fn encoded(message: &impl Encodable, version: i16) -> Vec<u8> {
+        let mut bytes = BytesMut::new();
+        message.encode(&mut bytes, version).unwrap();
+        bytes.to_vec()
+    }
+
+    fn metadata(code: i16) -> Vec<u8> {
+        let partition = |index: i32, leader: i32| {
+            MetadataResponsePartition::default()
+                .with_partition_index(index)
+                .with_leader_id(BrokerId(leader))
+                .with_replica_nodes(vec![BrokerId(1), BrokerId(2)])
+                .with_isr_nodes(vec![BrokerId(1)])
+        };
+        let topic = |name: &str, code: i16| {
+            MetadataResponseTopic::default()
+                .with_name(Some(topic_name(name)))
+                .with_error_code(code)
+                .with_partitions(vec![partition(0, 2), partition(1, -1)])
+        };
+        let broker = MetadataResponseBroker::default()
+            .with_node_id(BrokerId(2))
+            .with_host(StrBytes::from_static_str("kafka.example"))
+            .with_port(9_092);
+        let message = MetadataResponse::default()
+            .with_brokers(vec![broker])
+            .with_topics(vec![topic("other", 0), topic("logs", code)]);
+        encoded(&message, 4)
+    }
+
+    #[test]
+    fn metadata_gives_leaders_or_the_refusal() {
+        let expected = Metadata {
+            brokers: BTreeMap::from([(2, ("kafka.example".to_owned(), 9_092))]),
+            leaders: BTreeMap::from([(0, Some(2)), (1, None)]),
+        };
+        assert_eq!(read_metadata(&metadata(0), "logs"), Ok(expected));
+        let refusal = |code| match read_metadata(&metadata(code), "logs") {
+            Err(ReplyFault::Refused(refusal)) => refusal,
+            other => panic!("{other:?}"),
+        };
+        let absent = Refusal { text: "UnknownTopicOrPartition".into(), may_pass: true };
+        assert_eq!(refusal(3), absent);
+        assert!(!refusal(29).may_pass, "an authorization that is missing is missing again");
+        assert_eq!(read_metadata(&metadata(0), "absent"), Err(ReplyFault::Malformed));
+    }
+
+    #[test]
+    fn replies_that_are_cut_or_lie_are_malformed() {
+        let whole = metadata(0);
+        for length in 0..whole.len() {
+            assert_eq!(read_metadata(&whole[..length], "logs"), Err(ReplyFault::Malformed), "{length}");
+        }
+        // A list that claims 2^31 - 1 items.
+        let lie = [&[0; 4][..], &[0x7f, 0xff, 0xff, 0xff]].concat();
+        assert_eq!(read_metadata(&lie, "logs"), Err(ReplyFault::Malformed));
+        assert_eq!(read_produced(&lie[4..]), Err(ReplyFault::Malformed));
+        assert_eq!(
+            read_sasl_authenticate(&[0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            Err(ReplyFault::Malformed)
+        );
+    }
+
+    #[test]
+    fn partitions_that_refuse_are_told() {
+        let partition =
+            |index, code| PartitionProduceResponse::default().with_index(index).with_error_code(code);
+        let topic = TopicProduceResponse::default()
+            .with_name(topic_name("logs"))
+            .with_partition_responses(vec![partition(0, 0), partition(1, 6)]);
+        let reply = encoded(&ProduceResponse::default().with_responses(vec![topic]), 3);
+        let refusal = Refusal { text: "NotLeaderOrFollower".into(), may_pass: true };
+        assert_eq!(read_produced(&reply), Ok(BTreeMap::from([(1, refusal)])));
+    }
+
+    #[test]
+    fn refused_login_repeats_text_of_the_broker() {
+        let refused = SaslAuthenticateResponse::default()
+            .with_error_code(58)
+            .with_error_message(Some(StrBytes::from_static_str("no such user")));
+        let expected = Refusal { text: "SaslAuthenticationFailed: no such user".to_owned(), may_pass: false };
+        assert_eq!(read_sasl_authenticate(&encoded(&refused, 0)), Err(ReplyFault::Refused(expected)));
+        let accepted = SaslAuthenticateResponse::default().with_auth_bytes(Bytes::from_static(b"v=1"));
+        assert_eq!(read_sasl_authenticate(&encoded(&accepted, 0)), Ok(b"v=1".to_vec()));
+    }
+
+    #[test]
+    fn values_of_a_partition_are_one_batch() {
+        let values = ["a", "b", "c"].map(|value| Bytes::from_static(value.as_bytes()));
+        let key = Bytes::from_static(b"k");
+        let mut batch = record_batch(&values, Some(&key), 1_700_000_000_000);
+        let read = RecordBatchDecoder::decode(&mut batch).unwrap();
+        assert!(batch.is_empty(), "nothing stands behind the batch");
+        let found: Vec<_> = read.records.iter().map(|record| record.value.clone().unwrap()).collect();
+        assert_eq!(found, values);
+        let first = &read.records[0];
+        assert_eq!(
+            (first.key.as_ref(), first.timestamp, first.sequence),
+            (Some(&key), 1_700_000_000_000, -1)
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! # syslog
+//!
+//! Reports every request to a syslog server, as lines of RFC 5424 with a JSON object as their message. No request waits for
+//! it.
+//!
+//! ```json
+//! {
+//!   "host": "127.0.0.1",
+//!   "port": 514,
+//!   "sock_type": "udp",
+//!   "log_format": { "host": "$host", "status": "$status", "client_ip": "$remote_addr" }
+//! }
+//! ```
+//!
+//! A line is `<46>1 2026-11-25T20:15:00.123Z HOST apisix PID - - {…}`: facility `syslog`, severity `informational`, the host
+//! that the request asked for, the name `apisix` that filters of existing servers look for, and this process.
+//!
+//! With `sock_type` `tcp` (the default) lines go over connections that are kept, at most `pool_size`, and end with a line
+//! feed (RFC 6587, section 3.4.2); with `tls` they are encrypted, and the certificate is not verified, as in APISIX, unless
+//! the setting `tls_verify_all` asks for it. With `udp` each line is a datagram (RFC 5426). A line longer than `drop_limit`
+//! bytes, or than a datagram, is dropped and counted.
+//!
+//! A batch is written at once, so that `flush_limit`, the size at which APISIX writes its buffer, has no effect. Entries,
+//! bodies and formats are those of [`http-logger`](#http-logger). [The guide](../guide/plugins.md#calls-and-queues) says when
+//! a batch is sent, repeated and dropped.
+
+use exchange::Exchange;
+use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, QueueSettings, Sink};
+use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient, OutboundTls};
+use exchange::plugin::{Build, PluginKind};
+use serde_json::Value;
+
+use crate::shared::attributes::{attributes, words};
+use crate::shared::logger::byte_stream::{self, ByteStream, Reaching};
+use crate::shared::logger::contents::Contents;
+use crate::shared::logger::datagrams::Datagrams;
+use crate::shared::logger::{self, LogPlugin, rfc5424};
+
+/// The plugin.
+pub(crate) const KIND: PluginKind =
+    PluginKind::new(Syslog::NAME, 401, logger::PHASES, logger::schema::<Syslog>, logger::build::<Syslog>)
+        .checked(logger::check::<Syslog>)
+        .with_metadata(logger::metadata_schema::<Syslog>)
+        .checked_metadata(logger::check_metadata)
+        .documented(include_str!("syslog.rs"));
+
+words! {
+    /// How lines are carried.
+    pub(crate) enum SockType {
+        /// Over connections.
+        Tcp = "tcp",
+        /// A datagram each.
+        Udp = "udp",
+    }
+}
+
+attributes! {
+    pub(crate) struct Config {
+        /// The host of the syslog server.
+        host: String;
+        /// The port of the syslog server.
+        port: u16;
+        /// No effect: batches are written at once.
+        flush_limit: u64 = 4_096, { "minimum": 1 };
+        /// The longest line that is sent, in bytes.
+        drop_limit: i64 = 1_048_576;
+        /// Milliseconds until a connection is open, and until a batch is written.
+        timeout: u64 = 3_000, { "minimum": 1 };
+        /// How lines are carried.
+        sock_type: SockType = SockType::Tcp;
+        /// The most connections that are kept.
+        pool_size: usize = 5, { "minimum": 5 };
+        /// Whether connections are encrypted.
+        tls: bool = false;
+    }
+}
+
+/// Milliseconds a connection is kept without use: syslog servers keep theirs for long.
+const IDLE_MS: u64 = 60_000;
+
+/// The compiled plugin: an entry is a line.
+struct Syslog;
+
+/// The syslog server of one instance.
+struct SyslogServer {
+    transport: Transport,
+    line_max_bytes: usize,
+}
+
+enum Transport {
+    Stream(ByteStream),
+    Datagrams(Datagrams),
+}
+
+impl LogPlugin for Syslog {
+    type Config = Config;
+    type Sink = SyslogServer;
+
+    const NAME: &'static str = "syslog";
+    const QUEUE_NAME: &'static str = "sys logger";
+
+    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<Syslog, String> {
+        byte_stream::check(&config.host, config.port)?;
+        Ok(Syslog)
+    }
+
+    fn sink(
+        &self,
+        build: &Build<'_>,
+        config: &Config,
+        _settings: &QueueSettings,
+    ) -> Result<SyslogServer, String> {
+        let Config { host, port, timeout, .. } = config;
+        let drop_limit = usize::try_from(config.drop_limit).unwrap_or(0);
+        if config.sock_type == SockType::Udp {
+            let datagrams = Datagrams::new(build.services, host, *port, *timeout)?;
+            let line_max_bytes = drop_limit.min(DATAGRAM_MAX_BYTES);
+            return Ok(SyslogServer { transport: Transport::Datagrams(datagrams), line_max_bytes });
+        }
+        let reaching = Reaching {
+            host,
+            port: *port,
+            tls: config.tls.then(OutboundTls::default),
+            timeout_ms: *timeout,
+            kept_max: config.pool_size,
+            idle_ms: IDLE_MS,
+        };
+        let stream = ByteStream::new(build.services, reaching)?;
+        Ok(SyslogServer { transport: Transport::Stream(stream), line_max_bytes: drop_limit })
+    }
+
+    fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
+        let message = contents.entry(exchange).into_json();
+        Some(rfc5424::line(exchange.host(), "-", &message))
+    }
+}
+
+impl SyslogServer {
+    /// Sends lines; gives how many were sent before one could not be, and why.
+    async fn send(&self, lines: &[&Entry]) -> Result<(), DeliveryFailure> {
+        match &self.transport {
+            Transport::Stream(stream) => Ok(stream.send(&concatenated(lines)).await?),
+            Transport::Datagrams(datagrams) => {
+                for (sent, line) in lines.iter().enumerate() {
+                    // A datagram is a line, so that nothing has to end it.
+                    let line = line.strip_suffix(b"\n").unwrap_or(line);
+                    datagrams.send(line).await.map_err(|reason| DeliveryFailure::after(sent, reason))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn concatenated(lines: &[&Entry]) -> Vec<u8> {
+    let mut data = Vec::with_capacity(lines.iter().map(|line| line.len()).sum());
+    lines.iter().for_each(|line| data.extend_from_slice(line));
+    data
+}
+
+impl Sink for SyslogServer {
+    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+        Box::pin(async move {
+            let lines: Vec<&Entry> = batch.iter().filter(|line| line.len() <= self.line_max_bytes).collect();
+            self.send(&lines).await?;
+            if lines.len() == batch.len() {
+                return Ok(());
+            }
+            let reason = format!(
+                "failed to log message: {} of {} lines are longer than {} bytes",
+                batch.len() - lines.len(),
+                batch.len(),
+                self.line_max_bytes
+            );
+            Err(DeliveryFailure { reason, delivered: lines.len(), is_final: true })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use exchange::testing::check_configuration;
+    use model::catalog::SchemaType;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn configurations() {
+        let check = |more: Value, fault: Option<&str>| {
+            let mut config = json!({"host": "127.0.0.1", "port": 3000});
+            config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+        };
+        check(json!({}), None);
+        check(
+            json!({
+                "flush_limit": 1, "drop_limit": 5, "timeout": 3, "sock_type": "udp", "pool_size": 6, "tls": true,
+                "batch_max_size": 1, "name": "sys", "log_format": {"a": "$host"},
+            }),
+            None,
+        );
+        check(json!({"pool_size": 4}), Some("pool_size"));
+        check(json!({"sock_type": "unix"}), Some("sock_type"));
+        check(json!({"flush_limit": 0}), Some("flush_limit"));
+        check(json!({"timeout": 0}), Some("timeout"));
+        check(json!({"port": "3000"}), Some("port"));
+        check_configuration(
+            &KIND,
+            SchemaType::Plugin,
+            &json!({"host": "127.0.0.1"}),
+            Some("property \"port\" is required"),
+        );
+    }
+
+    #[test]
+    fn entry_is_a_line_with_the_host_of_the_request() {
+        let config = json!({"host": "h", "port": 1, "log_format": {"status": "$status"}});
+        let line = String::from_utf8(logger::testing::entry::<Syslog>(&config, None)).unwrap();
+        assert!(line.starts_with("<46>1 20"), "{line}");
+        let pid = std::process::id();
+        let end = format!("Z shop.example apisix {pid} - - {{\"status\":200,\"route_id\":\"r1\"}}\n");
+        assert!(line.ends_with(&end), "{line}");
+    }
+}
