@@ -10,16 +10,26 @@ mod full;
 
 pub(crate) use full::full;
 
-/// Room for the usual entry, in bytes.
-const USUAL_BYTES: usize = 384;
 /// The fields that are those of the route, whatever the format says.
 const ROUTE_FIELDS: [&str; 2] = ["service_id", "route_id"];
 
 /// The fields of `format`, the ids of the route and of its service if there are any, and of a request without a route
 /// `no-matched`, as a JSON object.
 pub(crate) fn chosen(format: &LogFormat, exchange: &Exchange) -> Vec<u8> {
-    let mut out = Vec::with_capacity(USUAL_BYTES);
-    let mut object = Object::inside(&mut out);
+    in_scratch(exchange, |out| write_chosen(out, format, exchange))
+}
+
+/// The bytes that `write` appends, in memory of their length: an entry may wait long for its batch.
+fn in_scratch(exchange: &Exchange, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut scratch = exchange.local().take_bytes();
+    write(&mut scratch);
+    let entry = scratch.to_vec();
+    exchange.local().give_bytes(scratch);
+    entry
+}
+
+fn write_chosen(out: &mut Vec<u8>, format: &LogFormat, exchange: &Exchange) {
+    let mut object = Object::inside(out);
     let route = exchange.route();
     let service = route.and_then(|route| route.service.as_ref()).map(|service| &*service.id);
     let mut names_route = route.is_some();
@@ -40,7 +50,6 @@ pub(crate) fn chosen(format: &LogFormat, exchange: &Exchange) -> Vec<u8> {
         object.add_text("route_id", "no-matched");
     }
     object.end();
-    out
 }
 
 /// An object while its members are written.

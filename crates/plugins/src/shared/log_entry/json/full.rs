@@ -7,17 +7,17 @@ use message::Headers;
 use router::vars::{BuiltinVariable as Builtin, Variable, VariableSource};
 
 use super::super::{ARGUMENTS_MAX, Bodies, BodyPart, LogFormat, hostname, start_ms};
-use super::{Object, write_escaped, write_text};
+use super::{Object, in_scratch, write_escaped, write_text};
 use crate::shared::query::{arguments, decode};
-
-/// Room for the usual entry, in bytes.
-const USUAL_BYTES: usize = 1024;
 
 /// All parts, the ids of the route and of its service, and further fields that have the name of no part; a request without
 /// a route has `no-matched` in place of its id.
 pub(crate) fn full(exchange: &Exchange, bodies: &Bodies, extra: Option<&LogFormat>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(USUAL_BYTES);
-    let mut entry = Object::inside(&mut out);
+    in_scratch(exchange, |out| write(out, exchange, bodies, extra))
+}
+
+fn write(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies, extra: Option<&LogFormat>) {
+    let mut entry = Object::inside(out);
     entry.name("request");
     request(entry.out, exchange, bodies);
     entry.name("response");
@@ -70,7 +70,6 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies, extra: Option<&LogForma
         entry.add_text("route_id", "no-matched");
     }
     entry.end();
-    out
 }
 
 /// The names of parts that every entry has.
