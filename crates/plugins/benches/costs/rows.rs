@@ -59,10 +59,6 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             ),
             ..plain
         },
-        "grpc-transcode" => Row {
-                "{\"id\":\"17\",\"items\":[\"a\",\"b\"]}",
-        "grpc-web" => Row {
-            request: request("POST", "Content-Type: application/grpc-web-text\r\n", "AAAAAAQKAjE3"),
         "ip-restriction" => Row { config: json!({"whitelist": ["127.0.0.0/8", "10.0.0.0/8"]}), ..plain },
         "jwt-auth" => Row {
             config: json!({}),
@@ -86,10 +82,6 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             config: json!({"rate": 1_000_000_000, "burst": 1_000_000_000, "key": "remote_addr"}),
             ..plain
         },
-        // Every request is reported; the collector does not answer, so that the queue is full soon.
-        "opentelemetry" => Row {
-            config: json!({"sampler": {"name": "always_on"}}),
-            metadata: Some(json!({"collector": {"address": "127.0.0.1:9"}})),
         "oas-validator" => Row {
             config: json!({"spec": json!({"openapi": "3.0.2", "paths": {"/items/{id}": {"get": {"parameters": [
                 {"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}},
