@@ -185,9 +185,9 @@ pub const ALL: &[&PluginKind] = &[
     &file_logger::KIND,
     &clickhouse_logger::KIND,
     &tencent_cloud_cls::KIND,
+    &log_rotate::KIND,
     &example_plugin::KIND,
     &ocsp_stapling::KIND,
-    &log_rotate::KIND,
 ];
 
 #[cfg(test)]
