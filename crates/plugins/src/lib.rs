@@ -49,6 +49,7 @@ mod ldap_auth;
 mod limit_conn;
 mod limit_count;
 mod limit_req;
+mod log_rotate;
 mod loggly;
 mod loki_logger;
 /// The example of docs/guide/writing-a-plugin.md.
@@ -184,6 +185,7 @@ pub const ALL: &[&PluginKind] = &[
     &file_logger::KIND,
     &clickhouse_logger::KIND,
     &tencent_cloud_cls::KIND,
+    &log_rotate::KIND,
     &example_plugin::KIND,
     &ocsp_stapling::KIND,
 ];
