@@ -88,7 +88,7 @@ const COST_MAX: f64 = 9_007_199_254_740_992.0;
 
 attributes! {
     struct Config {
-        /// What a request costs.
+        /// The way in which the cost of a request is computed.
         cost_strategy: CostStrategy = CostStrategy::Depth;
         /// Requests that cost more are refused; 0 refuses none.
         max_cost: f64 = 0.0, { "minimum": 0, "default": 0 };

@@ -51,7 +51,7 @@ const NOTES: &[&str] =
 /// Compiles the schemas of one document; equal ones are compiled once.
 pub(super) struct Schemas<'d> {
     document: &'d Value,
-    /// OpenAPI 3.1, whose schemas are those of JSON Schema 2020-12.
+    /// OpenAPI 3.1, which has the schemas of JSON Schema 2020-12.
     is_31: bool,
     compiled: HashMap<String, Arc<Compiled>>,
     /// Parts that the schemas so far refer to.
