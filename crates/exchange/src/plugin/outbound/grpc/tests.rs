@@ -115,7 +115,7 @@ fn answers_have_status_and_reply() {
 }
 
 #[test]
-fn faulty_answers_are_failures_and_the_next_call_works() {
+fn faulty_answers_leave_the_next_call_unharmed() {
     run(async {
         let (server, services) = (Server::start().await, testing::services());
         let destination = destination(&services, server.address);
