@@ -50,7 +50,7 @@ use crate::client_address::ClientAddress;
 use crate::failure::Failure;
 use crate::grpc;
 use crate::local::Local;
-use crate::plugin::BodyEncoder;
+use crate::plugin::encode::BodyEncoder;
 use crate::plugin::phase_name::Phase;
 use crate::plugin::state::RequestStates;
 use crate::plugin::stored::BodyTap;

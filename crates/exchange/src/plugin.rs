@@ -21,7 +21,7 @@ pub mod batch;
 mod build;
 pub mod call_failures;
 pub mod chain;
-mod encode;
+pub mod encode;
 pub mod events;
 mod kind;
 pub mod ordered;
