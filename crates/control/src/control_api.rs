@@ -1,6 +1,8 @@
 //! The control API (contract 2.6): the configuration and the state of this instance, for users and agents on the same
 //! machine. It does not write the configuration; it can reload it and set the log level.
 
+mod plugin_endpoints;
+
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -78,7 +80,10 @@ impl Handler for ControlApi {
                     let query = Query::parse(request.uri().query().unwrap_or_default());
                     verdict::answer(&parts.view.load(), &path, query.get("kind"))
                 }
-                (&Method::GET, ["v1", rest @ ..]) => parts.get(rest, request.headers()),
+                (&Method::GET, ["v1", rest @ ..]) => match parts.of_plugin(request.uri()) {
+                    Some(response) => response,
+                    None => parts.get(rest, request.headers()),
+                },
                 (&Method::POST, ["v1", "weir", "explain"]) => {
                     let body = serde_json::from_slice(request.body()).ok();
                     explain::answer(parts.reports.explain.as_deref(), body.as_ref())

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::instance::InstanceInfo;
 use model::report::{
     Certificates, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, UpstreamNodes,
     WorkerRevisions,
@@ -10,6 +11,8 @@ use model::report::{
 /// The reports that boot passes to control, so that it can show the state of the gateway.
 #[derive(Clone)]
 pub struct Reports {
+    /// The identity of the process.
+    pub instance: Arc<InstanceInfo>,
     /// The revision that each worker runs.
     pub workers: Arc<dyn WorkerRevisions>,
     /// The text of a metrics scrape.

@@ -17,6 +17,7 @@ use crate::acme::{Acme, AcmeParts, beside_file};
 use crate::reconcile::source::Source;
 use crate::reconcile::{HandOver, Parts, Reconcile, WriteGate};
 use crate::serve::{Busy, serve};
+use crate::server_info::ServerInfoReport;
 use crate::shared_state::Shared;
 use crate::status::Status;
 use crate::ticket_keys::{self, TicketSharing};
@@ -38,6 +39,8 @@ pub struct Control {
     acme: Option<Arc<Acme>>,
     /// Ends with this value.
     _ticket_sharing: Option<TicketSharing>,
+    /// Ends with this value.
+    _server_info: Option<ServerInfoReport>,
     handlers: Handlers,
     status: Arc<Status>,
 }
@@ -67,6 +70,10 @@ impl Control {
             let handle = access.runtime;
             let shared = Shared::cluster(access.etcd, &access.prefix, ticket_keys::FOLDER, &handle);
             TicketSharing::start(shared, sealer.clone(), Arc::clone(&config.clock), keys, &handle)
+        });
+        let server_info = config.server_info_ttl_s.zip(source.cluster()).map(|(ttl_s, access)| {
+            let instance = Arc::clone(&config.reports.instance);
+            ServerInfoReport::start(access.etcd, &access.prefix, instance, ttl_s, &access.runtime)
         });
         let beside = acme.as_ref().filter(|_| is_file);
         let beside_file = beside.map(|(_, shared)| beside_file(shared, &sealer)).unwrap_or_default();
@@ -143,6 +150,7 @@ impl Control {
             admin_tls: admin_tls.map(Arc::new),
             acme,
             _ticket_sharing: ticket_sharing,
+            _server_info: server_info,
             handlers,
             status,
         };
@@ -309,6 +317,7 @@ mod tests {
             ticket_keys: None,
             discovery: None,
             registration: None,
+            server_info_ttl_s: None,
         }
     }
 

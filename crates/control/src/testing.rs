@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::{HeaderMap, Request};
 use http_body_util::Full;
 use model::catalog::Subsystem;
+use model::control_endpoint::{ControlAnswer, ControlEndpoint};
 use model::report::{
     CertificateReport, CertificateState, Certificates, ListenerReport, Listening, LogLevel, MetricsText,
     NodeHealth, NodeReport, NodeTransition, Readiness, UpstreamHealth, UpstreamNodes, UpstreamReport,
@@ -194,6 +195,7 @@ impl Certificates for Gateway {
 
 pub(crate) fn reports() -> Reports {
     Reports {
+        instance: Arc::default(),
         workers: Arc::new(Gateway),
         metrics: Arc::new(Gateway),
         health: Arc::new(Gateway),
@@ -262,6 +264,10 @@ pub(crate) fn catalog() -> Arc<Catalog> {
             "additionalProperties": false,
         }),
     );
+    count.control_endpoints = &[ControlEndpoint {
+        path: "/v1/plugin/count/query",
+        answer: |question| ControlAnswer::Text(format!("{}{}", question.query, question.instance.id)),
+    }];
     count.check = |config| {
         if config["password"] == COUNTED_PASSWORD {
             CHECKS.fetch_add(1, Ordering::Relaxed);

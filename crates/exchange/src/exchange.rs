@@ -13,8 +13,10 @@ pub mod forwarded;
 mod proxy;
 pub mod reuse;
 mod target;
+pub mod timeline;
 mod times;
 mod tls;
+pub mod trace;
 mod variables;
 
 use std::cell::Cell;
@@ -33,10 +35,12 @@ pub use body_copy::BodyCopy;
 pub use body_copy::SharedCopy;
 pub use consumer::Consumer;
 pub use context::{ConnectionContext, Scheme};
-pub use directory::{Directory, RouteInfo, ServiceName};
+pub use directory::{Directory, RouteInfo, ServiceName, UpstreamHost, UpstreamOrigin};
 pub use proxy::ProxyContext;
+pub use timeline::Timeline;
 pub use times::Times;
 pub use tls::TlsContext;
+pub use trace::{TraceContext, Traces};
 
 pub use target::Target;
 
@@ -46,6 +50,7 @@ use crate::client_address::ClientAddress;
 use crate::failure::Failure;
 use crate::grpc;
 use crate::local::Local;
+use crate::plugin::BodyEncoder;
 use crate::plugin::state::RequestStates;
 use crate::plugin::stored::BodyTap;
 use crate::plugin::upstream_ref::UpstreamRef;
@@ -61,6 +66,10 @@ pub struct Exchange {
     pub response: ResponseHead,
     /// When things happened.
     pub times: Times,
+    /// When its plugins ran, where that is recorded.
+    pub timeline: Timeline,
+    /// The traces that it belongs to.
+    pub traces: Traces,
     /// The attempts made at endpoints.
     pub attempts: Attempts,
     /// Why it failed, if it did.
@@ -71,7 +80,7 @@ pub struct Exchange {
     pub request_id: Option<Box<str>>,
     /// Sizes and origin of the messages.
     pub stats: Stats,
-    /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1.
+    /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1 unless a plugin translates.
     pub grpc: Option<grpc::Call>,
     /// The target of the request, and how it is forwarded.
     pub target: Target,
@@ -85,6 +94,8 @@ pub struct Exchange {
     pub body: ReadBody,
     /// The first bytes of the bodies, where a plugin asked for them.
     pub copies: Copies,
+    /// Codes the response body, if a plugin does; see [`Plugin::encoder`](crate::plugin::Plugin::encoder).
+    pub encoder: Option<Box<dyn BodyEncoder>>,
     /// Fields that plugins want on the response, whichever side makes it; merged into it before its plugins run.
     pub early_fields: Vec<(Box<str>, Box<str>)>,
     /// The plugins' states for this request.
@@ -109,6 +120,8 @@ pub struct Stats {
     pub response_body_bytes: u64,
     /// Whether the gateway or a plugin made the response rather than an upstream.
     pub answered_locally: bool,
+    /// Whether the response is a stored one of an upstream; then it counts as answered locally too.
+    pub is_stored: bool,
 }
 
 /// The results of matching and authentication.
@@ -130,6 +143,8 @@ pub struct Decision {
     pub upstream: Option<UpstreamRef>,
     /// How often the attempts may begin anew once those of an upstream are used up.
     pub fallbacks: u8,
+    /// A plugin has decided which origins may read the response, so that no other one allows any.
+    pub has_cors: bool,
     /// The request is forwarded as a protocol upgrade.
     pub is_upgrade: bool,
     /// The plugins of which no instance of a chain runs any more; see [`Exchange::skip_plugin`].
@@ -167,7 +182,7 @@ pub struct BodyUnread;
 pub struct Copies {
     /// Filled while the request body is sent on.
     pub request: Option<SharedCopy>,
-    /// The response body as the client received it.
+    /// The response body as the client received it, before it was coded.
     pub response: Option<BodyCopy>,
     /// Gets the bytes of the upstream's response body before plugins edit them.
     pub tap: Option<Box<dyn BodyTap>>,
@@ -182,6 +197,8 @@ impl Exchange {
             request: RequestHead::default(),
             response: ResponseHead::default(),
             times: Times::default(),
+            timeline: Timeline::default(),
+            traces: Traces::default(),
             attempts: Attempts::default(),
             failure: None,
             params: Params::default(),
@@ -194,6 +211,7 @@ impl Exchange {
             decision: Decision::default(),
             body: ReadBody::default(),
             copies: Copies::default(),
+            encoder: None,
             early_fields: Vec::new(),
             states: RequestStates::default(),
             instance: Cell::new(0),
@@ -211,6 +229,8 @@ impl Exchange {
             request,
             response,
             times,
+            timeline,
+            traces,
             attempts,
             failure,
             params,
@@ -223,6 +243,7 @@ impl Exchange {
             decision,
             body,
             copies,
+            encoder,
             early_fields,
             states,
             instance,
@@ -233,6 +254,8 @@ impl Exchange {
         request.clear();
         response.clear();
         *times = Times::default();
+        timeline.reset();
+        *traces = Traces::default();
         attempts.clear();
         *failure = None;
         params.clear();
@@ -245,6 +268,7 @@ impl Exchange {
         *decision = Decision::default();
         body.reset();
         *copies = Copies::default();
+        *encoder = None;
         early_fields.clear();
         states.clear();
         instance.set(0);
@@ -507,6 +531,18 @@ impl Exchange {
         if let Some(tap) = self.copies.tap.take() {
             tap.end();
         }
+    }
+
+    /// Makes the request a gRPC call that a plugin translates for a client of another protocol. The fields of the request
+    /// are those of the call already: `Content-Type`, and `grpc-timeout` if it has one.
+    pub fn translate_call(&mut self) {
+        self.grpc = grpc::Call::of(&self.request.headers, self.times.started_ns)
+            .map(|call| grpc::Call { is_translated: true, ..call });
+    }
+
+    /// Whether it is a gRPC call of a client that speaks gRPC itself.
+    pub fn is_native_call(&self) -> bool {
+        self.grpc.is_some_and(|call| !call.is_translated)
     }
 
     /// The status of the response; 0 before there is one.

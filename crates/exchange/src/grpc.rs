@@ -12,6 +12,8 @@ pub struct Call {
     pub status: Option<u32>,
     /// The time of the monotonic clock at which the client gives the call up; 0 is never.
     pub deadline_ns: u64,
+    /// A plugin speaks gRPC to the upstream for a client that does not: replies to the client have no form of gRPC.
+    pub is_translated: bool,
 }
 
 impl Call {
@@ -22,7 +24,7 @@ impl Call {
         }
         let timeout_ns = headers.get("grpc-timeout").and_then(timeout_ns);
         let deadline_ns = timeout_ns.map_or(0, |timeout_ns| started_ns.saturating_add(timeout_ns).max(1));
-        Some(Call { status: None, deadline_ns })
+        Some(Call { status: None, deadline_ns, is_translated: false })
     }
 
     /// Notes the status among these fields: trailers, or the head of a response without a message.

@@ -9,8 +9,9 @@
 //!   before_attempt each time
 //!   … the endpoint answers, or a plugin did, or the gateway failed …
 //!   upstream_response, where an endpoint answered or could not
-//!   response_head, response_body, response_trailers
-//!   log          after the last byte
+//!   response_head, response_body, response_trailers before the last piece of the body; behind response_head, coding_weight
+//!   and encoder
+//!   before_log, log after the last byte
 //! ```
 //!
 //! A plugin instance is built once, when the configuration changes, and is shared by all workers; what belongs to one
@@ -20,11 +21,13 @@ pub mod batch;
 mod build;
 pub mod call_failures;
 pub mod chain;
+mod encode;
 pub mod events;
 mod kind;
 pub mod ordered;
 pub mod outbound;
 mod phase;
+pub mod process;
 mod reply;
 pub mod scrapes;
 mod service_thread;
@@ -32,10 +35,12 @@ pub mod services;
 pub mod state;
 pub mod stored;
 pub mod stream;
+pub mod transform_reply;
 pub mod unfinished;
 pub mod upstream_ref;
 
 pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};
+pub use encode::{BodyEncoder, EncoderFailed};
 pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,

@@ -12,12 +12,13 @@ use message::{RequestHead, Version};
 use model::catalog::{Catalog, SchemaType};
 use model::check::UnknownFields;
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
+use parking_lot::Mutex;
 use router::path::{PathOptions, PathScratch};
 use router::{Rule, RuleInput};
 use serde_json::Value;
 
 use crate::client_address::RealIpOptions;
-use crate::exchange::{Consumer, Directory, Exchange, RouteInfo};
+use crate::exchange::{Consumer, Directory, Exchange, RouteInfo, UpstreamOrigin};
 use crate::local::Local;
 use crate::options::{ForwardOptions, Limits, Options, Timeouts};
 use crate::plugin::chain::Instance;
@@ -49,6 +50,10 @@ impl Directory for TestDirectory {
         self.routes.get(slot as usize)
     }
 
+    fn route_with_id(&self, id: &str) -> Option<&RouteInfo> {
+        self.routes.iter().find(|route| &*route.id == id)
+    }
+
     fn consumer(&self, plugin: &str, key: &str) -> Option<&Arc<Consumer>> {
         let found = self.consumers.iter().find(|(of, known, _)| *of == plugin && known == key);
         found.map(|(_, _, consumer)| consumer)
@@ -60,6 +65,10 @@ impl Directory for TestDirectory {
 
     fn has_upstream(&self, _: &str) -> bool {
         false
+    }
+
+    fn upstream_origin(&self, _: &str) -> Option<UpstreamOrigin> {
+        None
     }
 }
 
@@ -187,6 +196,19 @@ pub fn know(kinds: &'static [&'static PluginKind]) {
     KNOWN.get_or_init(|| kinds);
 }
 
+/// The definition of the proto with the id 1, unless a test [puts](put_proto) another.
+pub const PROTO: &str = "syntax = \"proto3\"; package shop;
+    message Order { string id = 1; int64 cents = 2; repeated string items = 3; }
+    service Orders { rpc Get(Order) returns (Order); }";
+
+/// Protos that tests have put. Their texts are never freed, because instances may refer to them.
+static PROTOS: Mutex<Vec<(String, &str)>> = Mutex::new(Vec::new());
+
+/// Makes `content` the content of the proto `id`, in all tests of this program.
+pub fn put_proto(id: &str, content: &str) {
+    PROTOS.lock().push((id.to_owned(), String::from(content).leak()));
+}
+
 /// The values to build an instance with where no configuration is compiled: of other plugins those of [`know`] are found,
 /// any upstream is accepted.
 pub fn build<'a>(
@@ -232,6 +254,12 @@ impl Assembly for TestAssembly {
             reads_body: false,
             plugin: (kind.build)(&build, config)?,
         })))
+    }
+
+    fn proto(&self, id: &str) -> Option<&str> {
+        let protos = PROTOS.lock();
+        let put = protos.iter().rev().find(|(known, _)| known == id).map(|(_, content)| *content);
+        put.or_else(|| (id == "1").then_some(PROTO))
     }
 
     fn upstream(&self, _: &Arc<str>, _: &Value) -> Result<(), String> {

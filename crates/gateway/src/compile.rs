@@ -272,7 +272,8 @@ fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) 
                 dirty.ssls.insert(key.clone());
                 dirty.users_of_certificate(&applied.snapshot, key);
             }
-            Kind::Proto | Kind::Secret => {}
+            Kind::Proto => dirty.holders_of(&applied.snapshot, key),
+            Kind::Secret => {}
         }
     }
     // In a second pass, because on a first load the first pass has already added all users, in sorted order.
@@ -336,6 +337,11 @@ impl Dirty {
                 _ => self.users_of(snapshot, owner),
             }
         }
+        self.holders_of(snapshot, key);
+    }
+
+    /// Objects with a plugin that names the object `key` in its configuration.
+    fn holders_of(&mut self, snapshot: &Snapshot, key: &Key) {
         for holder in snapshot.mentioned_by(key) {
             match holder.kind {
                 Kind::Route => self.routes.insert(holder.clone()),

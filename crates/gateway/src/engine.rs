@@ -28,6 +28,7 @@ use exchange::observe::node_loads::{NodeLoads, Question};
 use exchange::options::Options;
 use exchange::overload::{Shared, memory};
 use exchange::plugin::services::Services;
+use model::instance::ConnectionCounts;
 use net::env;
 use net::listener::{self, Change, ListenFault, Listener, ListenerSet, Wanted};
 use net::quic::QuicProcess;
@@ -286,6 +287,11 @@ impl Engine {
             loads.add(measured);
         }
         loads
+    }
+
+    /// The client connections of all workers.
+    pub fn connection_counts(&self) -> ConnectionCounts {
+        exposition::connection_counts(self.workers.iter().map(|worker| &*worker.status))
     }
 
     /// Appends all counters in the Prometheus text format.

@@ -13,6 +13,7 @@ mod connect;
 mod deadline;
 mod discard;
 mod download;
+mod encode;
 mod grpc;
 mod head_wait;
 mod hedge;

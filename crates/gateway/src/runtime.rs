@@ -13,8 +13,8 @@ use stdx::persistent::{ChunkedVec, ShardedMap};
 
 pub use consumers::{ConsumerPlugins, Consumers};
 
-use crate::upstream::Upstream;
-use exchange::exchange::{Consumer, Directory, RouteInfo};
+use crate::upstream::{PassHost, Upstream};
+use exchange::exchange::{Consumer, Directory, RouteInfo, UpstreamHost, UpstreamOrigin};
 use exchange::failure::Unavailable;
 use exchange::options::Timeouts;
 use exchange::overload::Priority;
@@ -110,6 +110,10 @@ impl Directory for Generation {
         self.routes.get(slot).map(|route| &route.info)
     }
 
+    fn route_with_id(&self, id: &str) -> Option<&RouteInfo> {
+        self.routes.get(*self.route_slots.get(id)?).map(|route| &route.info)
+    }
+
     fn consumer(&self, plugin: &str, key: &str) -> Option<&Arc<Consumer>> {
         self.consumers.find(plugin, key)
     }
@@ -120,6 +124,19 @@ impl Directory for Generation {
 
     fn has_upstream(&self, identity: &str) -> bool {
         self.upstream_slots.get(identity).is_some()
+    }
+
+    fn upstream_origin(&self, identity: &str) -> Option<UpstreamOrigin> {
+        let upstream = self.upstreams.get(*self.upstream_slots.get(identity)?)?;
+        let nodes = upstream.nodes.load();
+        // The least address, so that it is the same one as long as the nodes are.
+        let first = nodes.nodes.iter().min_by_key(|node| node.endpoint.address)?;
+        let host = match &upstream.pass_host {
+            PassHost::Pass => UpstreamHost::OfClient,
+            PassHost::Node => UpstreamHost::Fixed(first.host.to_string()),
+            PassHost::Rewrite(host) => UpstreamHost::Fixed(host.to_string()),
+        };
+        Some(UpstreamOrigin { scheme: upstream.scheme, address: first.endpoint.address, host })
     }
 }
 

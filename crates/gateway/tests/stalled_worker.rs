@@ -53,6 +53,7 @@ static STANDS: PluginKind = PluginKind {
     compile_credential: None,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
+    check_proto: None,
     build: |_, _| Ok(Arc::new(Stands)),
     stream: None,
     apis: &[],

@@ -10,8 +10,8 @@ pub struct ApisixPlugin {
     pub family: Family,
     /// The replacement while there is no such plugin, in Markdown for a page of `docs/guide`; empty: nothing replaces it.
     pub instead: &'static str,
-    /// Whether the gateway does its work without a plugin; `instead` says how.
-    pub is_built_in: bool,
+    /// Whether the gateway cannot have it; `instead` says why and what to do, in plain text.
+    pub is_refused: bool,
 }
 
 /// The purpose of a plugin.
@@ -63,11 +63,11 @@ pub fn find(name: &str) -> Option<&'static ApisixPlugin> {
 }
 
 const fn plugin(name: &'static str, family: Family, instead: &'static str) -> ApisixPlugin {
-    ApisixPlugin { name, family, instead, is_built_in: false }
+    ApisixPlugin { name, family, instead, is_refused: false }
 }
 
-const fn built_in(name: &'static str, family: Family, instead: &'static str) -> ApisixPlugin {
-    ApisixPlugin { name, family, instead, is_built_in: true }
+const fn refused(name: &'static str, family: Family, instead: &'static str) -> ApisixPlugin {
+    ApisixPlugin { name, family, instead, is_refused: true }
 }
 
 use Family::{Access, Ai, Authentication, Code, Logs, Metrics, Protocols, Traffic, Transformation};
@@ -97,8 +97,8 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("azure-functions", Code, "the function's URL as an upstream"),
     plugin("basic-auth", Authentication, ""),
     plugin("batch-requests", Traffic, ""),
-    plugin("body-transformer", Transformation, "a service in front of the upstream"),
-    plugin("brotli", Transformation, "compression at the upstream"),
+    plugin("body-transformer", Transformation, ""),
+    plugin("brotli", Transformation, ""),
     plugin("cas-auth", Authentication, "`forward-auth` with a service that speaks CAS"),
     plugin("chaitin-waf", Access, "the WAF as a proxy in front of Weir or as the upstream"),
     plugin("clickhouse-logger", Logs, ""),
@@ -106,17 +106,17 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("consumer-restriction", Access, ""),
     plugin("cors", Access, ""),
     plugin("csrf", Access, ""),
-    plugin("data-mask", Access, "a filter in the collector of the logs"),
+    plugin("data-mask", Access, ""),
     plugin("datadog", Metrics, ""),
-    plugin("degraphql", Transformation, "a service in front of the upstream"),
+    plugin("degraphql", Transformation, ""),
     plugin("dingtalk-auth", Authentication, "`forward-auth` with a service of your own"),
     plugin("dubbo-proxy", Protocols, ""),
-    plugin("echo", Transformation, "`mocking` or `response-rewrite`"),
+    plugin("echo", Transformation, ""),
     plugin("elasticsearch-logger", Logs, ""),
     plugin("error-log-logger", Logs, ""),
-    plugin("error-page", Transformation, "`response-rewrite` with `vars` on `status`"),
-    plugin("example-plugin", Code, "nothing: it is an example"),
-    plugin("exit-transformer", Transformation, "`_meta.error_response` of each plugin"),
+    plugin("error-page", Transformation, ""),
+    plugin("example-plugin", Code, ""),
+    plugin("exit-transformer", Transformation, ""),
     plugin("ext-plugin-post-req", Code, ""),
     plugin("ext-plugin-post-resp", Code, ""),
     plugin("ext-plugin-pre-req", Code, "`forward-auth`"),
@@ -126,15 +126,20 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("forward-auth", Authentication, ""),
     plugin("gm", Access, ""),
     plugin("google-cloud-logging", Logs, ""),
-    plugin("graphql-limit-count", Traffic, "`limit-count` on routes with `vars` on `graphql_operation`"),
-    plugin("graphql-proxy-cache", Traffic, "a cache in front of the upstream"),
-    plugin("grpc-transcode", Protocols, "a transcoder in front of the upstream"),
-    plugin("grpc-web", Protocols, "a translating proxy in front of the upstream"),
-    plugin("gzip", Transformation, "compression at the upstream"),
+    plugin("graphql-limit-count", Traffic, ""),
+    plugin("graphql-proxy-cache", Traffic, ""),
+    plugin("grpc-transcode", Protocols, ""),
+    plugin("grpc-web", Protocols, ""),
+    plugin("gzip", Transformation, ""),
     plugin("hmac-auth", Authentication, ""),
     plugin("http-dubbo", Protocols, ""),
     plugin("http-logger", Logs, ""),
-    plugin("inspect", Metrics, ""),
+    refused(
+        "inspect",
+        Metrics,
+        "its breakpoints are debugging hooks in the Lua code of APISIX, and there is no such code here; set the log level \
+         while the instance runs, or ask `weir explain`",
+    ),
     plugin("ip-restriction", Access, ""),
     plugin("jwe-decrypt", Authentication, ""),
     plugin("jwt-auth", Authentication, ""),
@@ -154,17 +159,13 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("mocking", Traffic, ""),
     plugin("mqtt-proxy", Protocols, ""),
     plugin("multi-auth", Authentication, ""),
-    plugin("node-status", Metrics, "the metrics listener"),
-    plugin("oas-validator", Access, "`request-validation` with the schemas of the document"),
-    built_in(
-        "ocsp-stapling",
-        Access,
-        "`ocsp_stapling` of an `ssl` object, see [OCSP stapling](tls.md#ocsp-stapling)",
-    ),
+    plugin("node-status", Metrics, ""),
+    plugin("oas-validator", Access, ""),
+    plugin("ocsp-stapling", Access, ""),
     plugin("opa", Authentication, ""),
     plugin("openfunction", Code, "the function's URL as an upstream"),
     plugin("openid-connect", Authentication, ""),
-    plugin("opentelemetry", Metrics, "`request-id` and the access log"),
+    plugin("opentelemetry", Metrics, ""),
     plugin("openwhisk", Code, "the function's URL as an upstream"),
     plugin("prometheus", Metrics, ""),
     plugin("proxy-buffering", Traffic, ""),
@@ -181,10 +182,10 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("response-rewrite", Transformation, ""),
     plugin("rocketmq-logger", Logs, "a collector that reads the access log"),
     plugin("saml-auth", Authentication, "`forward-auth` with a service that speaks SAML"),
-    plugin("server-info", Metrics, "`GET /apisix/admin/weir/status`"),
+    plugin("server-info", Metrics, ""),
     plugin("serverless-post-function", Code, ""),
     plugin("serverless-pre-function", Code, ""),
-    plugin("skywalking", Metrics, "`request-id` and the access log"),
+    plugin("skywalking", Metrics, ""),
     plugin("skywalking-logger", Logs, ""),
     plugin("sls-logger", Logs, ""),
     plugin("splunk-hec-logging", Logs, ""),
@@ -198,7 +199,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("uri-blocker", Access, ""),
     plugin("wolf-rbac", Authentication, "`forward-auth` with the Wolf server"),
     plugin("workflow", Traffic, ""),
-    plugin("zipkin", Metrics, "`request-id` and the access log"),
+    plugin("zipkin", Metrics, ""),
 ];
 
 #[cfg(test)]
@@ -210,6 +211,6 @@ mod tests {
         assert!(ALL.is_sorted_by(|left, right| left.name < right.name));
         assert!(ALL.iter().all(|plugin| find(plugin.name) == Some(plugin)));
         assert_eq!(find("limit-cont"), None);
-        assert!(ALL.iter().all(|plugin| !plugin.is_built_in || !plugin.instead.is_empty()));
+        assert!(ALL.iter().all(|plugin| !plugin.is_refused || !plugin.instead.is_empty()));
     }
 }

@@ -9,11 +9,15 @@ use serde_json::{Map, Value};
 
 use crate::check::unknown::{self, UnknownField};
 use crate::check::{CheckOptions, UnknownFields};
+use crate::control_endpoint::ControlEndpoint;
 use crate::schema;
 use crate::validate::{SchemaFault, Validator};
 
 /// A plugin's own check of a configuration that its schema has let through; the error is a sentence.
 pub type Check = fn(&Value) -> Result<(), String>;
+
+/// A plugin's check of the content of a proto; the error is a sentence.
+pub type CheckProto = fn(&str) -> Result<(), String>;
 
 /// A plugin's check of a configuration against the instances that are running; the error is a sentence.
 pub type CheckRunning = Arc<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
@@ -97,6 +101,10 @@ pub struct PluginInfo {
     pub check_consumer: Check,
     /// Its own check of its metadata.
     pub check_metadata: Check,
+    /// Its endpoints in the control API.
+    pub control_endpoints: &'static [ControlEndpoint],
+    /// Its check of the content of a proto, if it reads them; the error is a sentence.
+    pub check_proto: Option<CheckProto>,
 }
 
 impl PluginInfo {
@@ -123,6 +131,8 @@ impl PluginInfo {
             check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
+            control_endpoints: &[],
+            check_proto: None,
         }
     }
 
@@ -344,6 +354,12 @@ impl Catalog {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&CatalogPlugin> {
         self.by_name.get(name)
+    }
+
+    /// The verdict of the plugins that read protos on the content of one; none if no plugin does.
+    pub(crate) fn check_proto(&self, content: &str) -> Option<Result<(), String>> {
+        let checks = self.by_name.values().filter_map(|plugin| plugin.info.check_proto);
+        checks.map(|check| check(content)).reduce(Result::and)
     }
 
     /// All plugins' names, highest priority first; equals by name.

@@ -114,7 +114,16 @@ fn fields(catalog: &Catalog, kind: Kind, value: &Value, findings: &mut Findings)
         }
         Kind::StreamRoute => route::check_stream(catalog, value, findings),
         Kind::Ssl => ssl::check(value, findings),
-        Kind::Proto | Kind::PluginMetadata | Kind::Secret => {}
+        Kind::Proto => proto(catalog, value, findings),
+        Kind::PluginMetadata | Kind::Secret => {}
+    }
+}
+
+/// Lets the plugins that read protos check the content of one.
+fn proto(catalog: &Catalog, value: &Value, findings: &mut Findings) {
+    let Some(content) = value.get("content").and_then(Value::as_str) else { return };
+    if let Some(Err(reason)) = catalog.check_proto(content) {
+        findings.add(Stage::Plugins, "/content".to_owned(), format!("content: {reason}"));
     }
 }
 

@@ -70,7 +70,6 @@ pub fn of_kind(kind: Kind) -> Vec<Refused> {
 #[must_use]
 pub fn idle(kind: Kind) -> Option<&'static str> {
     match kind {
-        Kind::Proto => Some("no plugin reads them yet"),
         Kind::StreamRoute => Some("layer 4 is not served yet"),
         _ => None,
     }

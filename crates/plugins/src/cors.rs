@@ -243,6 +243,7 @@ impl Plugin for Cors {
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         let Asked { origin, headers: requested } = std::mem::take(exchange.state::<Asked>());
         let origin = origin.as_deref();
+        exchange.decision.has_cors = true;
         let headers = &mut exchange.response.headers;
         // These fail only if the head is full, and a full head is no reason to fail the response.
         let allowed = self.origins.iter().find_map(|rule| rule.answer(origin));

@@ -111,7 +111,7 @@ impl LogPlugin for HttpLogger {
     }
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
-        Some(contents.entry(exchange).with_some_route().into_json())
+        Some(contents.json(exchange))
     }
 }
 

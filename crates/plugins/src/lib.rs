@@ -10,18 +10,33 @@ mod authz_casbin;
 mod authz_keycloak;
 mod basic_auth;
 mod batch_requests;
+#[cfg(feature = "lua")]
+mod body_transformer;
+mod brotli;
 mod clickhouse_logger;
 mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod data_mask;
 mod datadog;
+mod degraphql;
+mod echo;
 mod elasticsearch_logger;
 mod error_log_logger;
+mod error_page;
+mod example_plugin;
+#[cfg(feature = "lua")]
+mod exit_transformer;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
 mod google_cloud_logging;
+mod graphql_limit_count;
+mod graphql_proxy_cache;
+mod grpc_transcode;
+mod grpc_web;
+mod gzip;
 mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
@@ -43,8 +58,12 @@ mod loki_logger;
 mod maintenance;
 mod mocking;
 mod multi_auth;
+mod node_status;
+mod oas_validator;
+mod ocsp_stapling;
 mod opa;
 mod openid_connect;
+mod opentelemetry;
 mod prometheus;
 mod proxy_buffering;
 mod proxy_cache;
@@ -58,7 +77,9 @@ mod referer_restriction;
 mod request_id;
 mod request_validation;
 mod response_rewrite;
+mod server_info;
 mod shared;
+mod skywalking;
 mod skywalking_logger;
 mod sls_logger;
 mod splunk_hec_logging;
@@ -71,6 +92,8 @@ mod ua_restriction;
 mod udp_logger;
 mod uri_blocker;
 mod workflow;
+mod zipkin;
+mod zstd;
 
 use exchange::plugin::PluginKind;
 
@@ -79,10 +102,15 @@ pub use proxy_cache::{CacheSettings, Zones};
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
     &real_ip::KIND,
+    #[cfg(feature = "lua")]
+    &exit_transformer::KIND,
     &client_control::KIND,
     &proxy_buffering::KIND,
     &proxy_control::KIND,
     &request_id::KIND,
+    &zipkin::KIND,
+    &skywalking::KIND,
+    &opentelemetry::KIND,
     &fault_injection::KIND,
     &mocking::KIND,
     &batch_requests::KIND,
@@ -109,25 +137,41 @@ pub const ALL: &[&PluginKind] = &[
     &forward_auth::KIND,
     &opa::KIND,
     &authz_keycloak::KIND,
+    &data_mask::KIND,
     &error_log_logger::KIND,
     &proxy_cache::KIND,
+    #[cfg(feature = "lua")]
+    &body_transformer::KIND,
     &proxy_mirror::KIND,
+    &graphql_proxy_cache::KIND,
     &proxy_rewrite::KIND,
     &workflow::KIND,
     &api_breaker::KIND,
+    &graphql_limit_count::KIND,
     &limit_conn::KIND,
     &limit_count::KIND,
     &limit_req::KIND,
+    &node_status::KIND,
+    &zstd::KIND,
+    &brotli::KIND,
+    &gzip::KIND,
+    &server_info::KIND,
     &traffic_label::KIND,
     &traffic_split::KIND,
     &redirect::KIND,
     &response_rewrite::KIND,
+    &oas_validator::KIND,
+    &degraphql::KIND,
+    &grpc_transcode::KIND,
+    &grpc_web::KIND,
     &public_api::KIND,
     &prometheus::KIND,
     &datadog::KIND,
+    &error_page::KIND,
     &lago::KIND,
     &loki_logger::KIND,
     &elasticsearch_logger::KIND,
+    &echo::KIND,
     &loggly::KIND,
     &http_logger::KIND,
     &splunk_hec_logging::KIND,
@@ -142,6 +186,8 @@ pub const ALL: &[&PluginKind] = &[
     &clickhouse_logger::KIND,
     &tencent_cloud_cls::KIND,
     &log_rotate::KIND,
+    &example_plugin::KIND,
+    &ocsp_stapling::KIND,
 ];
 
 #[cfg(test)]
@@ -165,7 +211,11 @@ mod tests {
         let files = folder.filter_map(|entry| {
             let path = entry.unwrap().path();
             let stem = path.file_stem()?.to_str()?.to_owned();
-            let is_built = cfg!(feature = "casbin") || stem != "authz_casbin";
+            let is_built = match &*stem {
+                "authz_casbin" => cfg!(feature = "casbin"),
+                "body_transformer" | "exit_transformer" => cfg!(feature = "lua"),
+                _ => true,
+            };
             (path.extension()? == "rs" && !OTHERS.contains(&&*stem) && is_built).then_some(stem)
         });
         for file in files {

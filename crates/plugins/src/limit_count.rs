@@ -46,6 +46,7 @@
 //! every interval. All gateways together may exceed a limit by what they let through in one interval. While Redis fails,
 //! each gateway counts alone. A window that is not longer than the interval is counted in Redis directly.
 
+mod by_cost;
 mod delayed;
 mod rule;
 mod shared_windows;
@@ -71,13 +72,17 @@ use rule::{Rule, rules_of};
 use shared_windows::SharedWindows;
 use window::{Counters, Quota, Taken, WindowType};
 
+pub(crate) use by_cost::CostLimit;
+
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("limit-count", 1002, &[Phase::Access, Phase::ResponseHead], schema, build)
+    PluginKind::new(NAME, 1002, &[Phase::Access, Phase::ResponseHead], schema, build)
         .checked(check)
         .checked_with_running(check_group)
         .with_metadata(metadata_schema)
         .documented(include_str!("limit_count.rs"));
+
+const NAME: &str = "limit-count";
 
 attributes! {
     struct Config {
@@ -250,20 +255,33 @@ fn check(config: &Value) -> Result<(), String> {
 
 /// Refuses a configuration of a group that running routes use with another one.
 fn check_group(states: &StateRegistry, config: &Value) -> Result<(), String> {
+    check_group_of(NAME, states, config)
+}
+
+fn check_group_of(plugin: &str, states: &StateRegistry, config: &Value) -> Result<(), String> {
     let Some(name) = config.get("group").and_then(Value::as_str) else { return Ok(()) };
-    states.held::<Group>(&group_key(name)).map_or(Ok(()), |running| running.admits(&config::identity(config)))
+    states
+        .held::<Group>(&group_key(plugin, name))
+        .map_or(Ok(()), |running| running.admits(&config::identity(config)))
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(compile(NAME, build, config)?))
+}
+
+/// Compiles the limit of the plugin `plugin`.
+fn compile(plugin: &'static str, build: &Build<'_>, config: &Value) -> Result<LimitCount, String> {
     let (parsed, settings) = read(config)?;
     let reply = Reply::json(500, &json!({ "error_msg": "failed to limit count" }));
-    let failures = Arc::new(Failures::new(build, "limit-count", parsed.allow_degradation, reply));
-    let store = || store(build, config, &parsed, settings.as_ref(), &failures);
+    let failures = Arc::new(Failures::new(build, plugin, parsed.allow_degradation, reply));
+    let store = || store(plugin, build, config, &parsed, settings.as_ref(), &failures);
     let group = match &parsed.group {
-        Some(name) => Some(join_group(build.states, name, &config::identity(config), store)?),
+        Some(name) => {
+            Some(join_group(build.states, &group_key(plugin, name), &config::identity(config), store)?)
+        }
         None => None,
     };
-    Ok(Arc::new(LimitCount {
+    Ok(LimitCount {
         rules: rules_of(&parsed, metadata_names(build.metadata))?,
         window_type: parsed.window_type,
         store: match &group {
@@ -277,11 +295,12 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         failures: failures.clone(),
         show_quota: parsed.show_limit_quota_header,
         _group: group,
-    }))
+    })
 }
 
 /// The counters of an object, or of a group: the ones that are there already, if there are any.
 fn store(
+    plugin: &'static str,
     build: &Build<'_>,
     config: &Value,
     parsed: &Config,
@@ -290,18 +309,18 @@ fn store(
 ) -> Result<Store, String> {
     let identity = config::identity(config);
     let Some(settings) = settings else {
-        let counters = build.states.keep(&format!("limit-count/{}/{identity}", build.owner), Counters::new);
+        let counters = build.states.keep(&format!("{plugin}/{}/{identity}", build.owner), Counters::new);
         return Ok(Store::Local(counters));
     };
     let prefix = match &parsed.group {
         Some(group) => format!("{group}:"),
         None => shared_prefix(build.owner, config),
     };
-    let windows = SharedWindows::new(Redis::new(build, settings)?, prefix, parsed.window_type);
+    let windows = SharedWindows::new(Redis::new(build, settings)?, plugin, prefix, parsed.window_type);
     let Some(interval_ms) = interval_ms(parsed) else { return Ok(Store::Redis(Arc::new(windows))) };
     let unfinished = build.services.unfinished_work().clone();
     let make = || Delayed::new(windows, interval_ms, failures.clone(), unfinished);
-    let key = format!("limit-count/{}/{identity}", build.owner);
+    let key = format!("{plugin}/{}/{identity}", build.owner);
     Ok(Store::Delayed(build.states.keep(&key, make)))
 }
 
@@ -315,24 +334,24 @@ fn interval_ms(config: &Config) -> Option<u64> {
 
 fn join_group(
     states: &StateRegistry,
-    name: &str,
+    key: &str,
     identity: &str,
     store: impl FnOnce() -> Result<Store, String>,
 ) -> Result<Arc<Group>, String> {
-    let group = match states.held::<Group>(&group_key(name)) {
+    let group = match states.held::<Group>(key) {
         Some(group) => group,
         None => {
             let store = store()?;
-            states.keep(&group_key(name), || Group { identity: identity.to_owned(), store })
+            states.keep(key, || Group { identity: identity.to_owned(), store })
         }
     };
     group.admits(identity)?;
     Ok(group)
 }
 
-/// The key of a group's state. Keys of other counters begin with `limit-count/`.
-fn group_key(name: &str) -> String {
-    format!("limit-count group {name}")
+/// The key of a group's state. Keys of other counters have a slash behind the plugin.
+fn group_key(plugin: &str, name: &str) -> String {
+    format!("{plugin} group {name}")
 }
 
 impl Group {
@@ -356,17 +375,17 @@ fn metadata_names(metadata: Option<&Value>) -> [String; 3] {
 }
 
 impl LimitCount {
-    fn quota(&self, rule: &Rule, exchange: &Exchange) -> Option<Quota> {
+    fn quota(&self, rule: &Rule, exchange: &Exchange, cost: u64) -> Option<Quota> {
         let (limit, seconds) = (rule.count.of(exchange)?, rule.time_window.of(exchange)?);
-        Some(Quota { limit, window_ms: seconds.saturating_mul(1_000), window_type: self.window_type })
+        Some(Quota { limit, window_ms: seconds.saturating_mul(1_000), window_type: self.window_type, cost })
     }
 
-    /// Counts the request under the rules, as long as nothing has to be waited for.
-    fn all<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+    /// Counts the request, which takes `cost` of the limit, under the rules, as long as nothing has to be waited for.
+    fn all<'a>(&'a self, exchange: &'a mut Exchange, cost: u64) -> Flow<'a> {
         let mut applied = false;
         for (index, rule) in self.rules.iter().enumerate() {
             let mut key = exchange.local().take_bytes();
-            let outcome = self.count(index, rule, &mut key, exchange);
+            let outcome = self.count(index, rule, &mut key, exchange, cost);
             exchange.local().give_bytes(key);
             match outcome {
                 Outcome::Skipped => {}
@@ -377,14 +396,14 @@ impl LimitCount {
                     }
                 }
                 Outcome::Unknown => return flow(self.failures.without_number()),
-                Outcome::Waits => return Flow::Wait(Box::pin(self.rest(exchange, index, applied))),
+                Outcome::Waits => return Flow::Wait(Box::pin(self.rest(exchange, index, applied, cost))),
             }
         }
         if applied { Flow::Continue } else { flow(self.failures.without_number()) }
     }
 
     /// Counts the request under one rule, unless it has to wait for that.
-    fn count(&self, index: usize, rule: &Rule, key: &mut Vec<u8>, exchange: &Exchange) -> Outcome {
+    fn count(&self, index: usize, rule: &Rule, key: &mut Vec<u8>, exchange: &Exchange, cost: u64) -> Outcome {
         let worker = exchange.local();
         let applies = match &self.store {
             Store::Redis(_) => return Outcome::Waits,
@@ -397,7 +416,7 @@ impl LimitCount {
         if !applies {
             return Outcome::Skipped;
         }
-        let Some(quota) = self.quota(rule, exchange) else { return Outcome::Unknown };
+        let Some(quota) = self.quota(rule, exchange, cost) else { return Outcome::Unknown };
         let taken = match &self.store {
             Store::Local(counters) => counters.take(key, quota, worker.now_ms()),
             Store::Delayed(delayed) if delayed.takes(quota.window_ms) => delayed.take(worker, key, quota),
@@ -407,7 +426,7 @@ impl LimitCount {
     }
 
     /// Counts the request under the rules from number `first` on, in Redis.
-    async fn rest(&self, exchange: &mut Exchange, first: usize, mut applied: bool) -> Decision {
+    async fn rest(&self, exchange: &mut Exchange, first: usize, mut applied: bool, cost: u64) -> Decision {
         let worker = exchange.local().clone();
         for (index, rule) in self.rules.iter().enumerate().skip(first) {
             let windows = match &self.store {
@@ -421,7 +440,7 @@ impl LimitCount {
             if !rule.key.write_shared(exchange, &mut key) {
                 continue;
             }
-            let Some(quota) = self.quota(rule, exchange) else {
+            let Some(quota) = self.quota(rule, exchange, cost) else {
                 return decision(self.failures.without_number());
             };
             let taken = match &self.store {
@@ -482,11 +501,19 @@ impl Quotas {
 
 impl Plugin for LimitCount {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        self.all(exchange)
+        self.all(exchange, 1)
     }
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        let Some(quotas) = exchange.peek_state::<Quotas>() else { return Step::Done };
+        self.show(exchange);
+        Step::Done
+    }
+}
+
+impl LimitCount {
+    /// Sets the fields of the response that tell the quota.
+    fn show(&self, exchange: &mut Exchange) {
+        let Some(quotas) = exchange.peek_state::<Quotas>() else { return };
         let (first, more) = (quotas.first, quotas.more.clone());
         for shown in first.into_iter().chain(more) {
             let mut number = itoa::Buffer::new();
@@ -498,7 +525,6 @@ impl Plugin for LimitCount {
                 let _ = exchange.response.headers.set(name, number.format(value).as_bytes());
             }
         }
-        Step::Done
     }
 }
 

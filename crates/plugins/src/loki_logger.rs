@@ -108,7 +108,7 @@ impl LogPlugin for LokiLogger {
     }
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
-        let line = contents.entry(exchange).with_some_route().into_json();
+        let line = contents.json(exchange);
         let label = |(name, text): &(Box<str>, LogText)| {
             (name.to_string(), Value::from(text.render_or_keep(exchange)))
         };

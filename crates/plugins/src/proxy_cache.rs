@@ -80,6 +80,7 @@ mod entry;
 mod fill;
 mod flight;
 mod key;
+mod keyed;
 mod rules;
 mod serve;
 mod settings;
@@ -105,6 +106,7 @@ use rules::{Lifetime, Rules};
 use visit::Visit;
 use zone::Zone;
 
+pub(crate) use keyed::{KeyedCache, KeyedSettings, Purgeable, PurgeableCaches};
 pub use settings::CacheSettings;
 pub use zones::Zones;
 
@@ -170,7 +172,7 @@ attributes! {
 }
 
 words! {
-    enum Strategy {
+    pub(crate) enum Strategy {
         Disk = "disk",
         Memory = "memory",
     }
@@ -219,8 +221,13 @@ fn check_zone(states: &StateRegistry, config: &Value) -> Result<(), String> {
         return Ok(());
     }
     let config: Config = config::parse(config)?;
+    check_zone_named(states, &config.cache_zone, config.cache_strategy)
+}
+
+/// Checks that a running instance has this zone for this strategy.
+pub(crate) fn check_zone_named(states: &StateRegistry, zone: &str, strategy: Strategy) -> Result<(), String> {
     let Some(zones) = Zones::running(states) else { return Ok(()) };
-    zones.check(&config.cache_zone, config.cache_strategy == Strategy::Disk)
+    zones.check(zone, strategy == Strategy::Disk)
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -251,12 +258,16 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         hides_headers: config.hide_cache_headers,
         heeds_requests: config.cache_control && in_memory,
         in_memory,
-        looks_late: !in_memory || build.owner.trim_start_matches('/').starts_with("global_rules/"),
+        looks_late: looks_late(build, in_memory),
         body_bytes_max: limit_bytes.min(zone.body_bytes_max()),
         coalesce_ms: config.coalesce_timeout * 1_000,
         zone,
         _zones: zones,
     }))
+}
+
+fn looks_late(build: &Build<'_>, in_memory: bool) -> bool {
+    !in_memory || build.owner.trim_start_matches('/').starts_with("global_rules/")
 }
 
 impl Plugin for ProxyCache {
@@ -277,13 +288,30 @@ impl Plugin for ProxyCache {
         exchange: &mut Exchange,
         failure: Option<&Failure>,
     ) -> Option<Box<StoredReply>> {
+        self.replace(exchange, failure)
+    }
+
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        self.show_status(exchange);
+        Step::Done
+    }
+
+    fn log(&self, exchange: &Exchange) {
+        self.end(exchange);
+    }
+}
+
+impl ProxyCache {
+    /// Looks whether the upstream's response, or its failure, is replaced.
+    fn replace(&self, exchange: &mut Exchange, failure: Option<&Failure>) -> Option<Box<StoredReply>> {
         match failure {
             Some(failure) => self.instead_of_failure(exchange, failure),
             None => self.instead_of_response(exchange),
         }
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    /// Tells the client the part of the cache in the response.
+    fn show_status(&self, exchange: &mut Exchange) {
         let status = exchange.peek_state::<Visit>().and_then(|visit| visit.status);
         if let Some(status) = status {
             let headers = &mut exchange.response.headers;
@@ -294,10 +322,10 @@ impl Plugin for ProxyCache {
             // A word under a valid name fails only if the response is full; then it is left out.
             let _ = headers.set(STATUS_FIELD, status.word().as_bytes());
         }
-        Step::Done
     }
 
-    fn log(&self, exchange: &Exchange) {
+    /// Ends the visit of a request, and counts it.
+    fn end(&self, exchange: &Exchange) {
         let Some(visit) = exchange.peek_state::<Visit>() else { return };
         // Requests that wait for this one go on; it has ended without an entry.
         drop(visit.leader.take());

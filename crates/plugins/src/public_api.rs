@@ -15,7 +15,9 @@
 //! | endpoint | of the plugin |
 //! |---|---|
 //! | `POST /apisix/batch-requests` | `batch-requests` |
+//! | `PURGE /apisix/plugin/graphql-proxy-cache/*` | `graphql-proxy-cache` |
 //! | `GET /apisix/prometheus/metrics` | `prometheus` |
+//! | `GET /apisix/status` | `node-status` |
 //!
 //! The endpoints of a plugin that the setting `plugins` switches off do not exist. A request of `batch-requests` reaches no
 //! endpoint.
@@ -44,7 +46,7 @@ attributes! {
 }
 
 /// The plugins with endpoints.
-const PARTS: &[&str] = &["batch-requests", "prometheus"];
+const PARTS: &[&str] = &["batch-requests", "graphql-proxy-cache", "node-status", "prometheus"];
 
 /// The compiled plugin.
 struct PublicApi {
@@ -86,8 +88,7 @@ impl PublicApi {
     /// batches.
     fn endpoint(&self, exchange: &Exchange) -> Option<&Instance> {
         let path = self.uri.as_ref().map_or(exchange.path(), |uri| uri.as_bytes());
-        let is_asked = |api: &PluginApi| api.method == exchange.request.method && api.path.as_bytes() == path;
-        let found = self.endpoints.iter().find(|(api, _)| is_asked(api));
+        let found = self.endpoints.iter().find(|(api, _)| api.is_asked(exchange.request.method, path));
         found.filter(|_| exchange.inner_client.is_none()).map(|(_, instance)| &**instance)
     }
 }

@@ -18,8 +18,9 @@
 //! `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing), and works on the output of the filter before it.
 //! Look-around and back-references are refused here, because their time is not linear in the body. Filters need the
 //! whole body in memory: a response fails if its body is longer than `max_resp_body_size` bytes, or if they take longer
-//! than half a second. A response with a `Content-Encoding` is not filtered, because the patterns would search
-//! compressed bytes. With `body` or `filters`, `Content-Encoding`, `ETag` and `Last-Modified` are removed, because they
+//! than half a second. A compressed body (`gzip`, `deflate`, `br`, `zstd`) is decompressed for them, and sent as it is
+//! then; `max_resp_body_size` counts for both forms, and a body that cannot be decompressed, or becomes 200 times as
+//! long, fails the response. One with another `Content-Encoding` is not filtered. With `body` or `filters`, `Content-Encoding`, `ETag` and `Last-Modified` are removed, because they
 //! described the old body.
 //!
 //! **Fields.** `headers` holds `add` (texts `Name: value`), `set` and `remove`, done in this order; an object of names
@@ -30,12 +31,14 @@ use std::sync::Arc;
 
 use data_encoding::BASE64_NOPAD;
 use exchange::Exchange;
+use exchange::observe::pace::Pace;
 use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, Step};
-use router::vars::{Expression, VariableSource};
+use router::vars::{Expression, GaveUp, VariableSource};
 use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
+use crate::shared::encoding::decode;
 use crate::shared::fields::{self, FieldOperations, FieldValue, Operation};
 use crate::shared::substitution::{PatternOptions, Substitution};
 
@@ -145,7 +148,12 @@ enum Body {
 #[derive(Default)]
 struct Decision {
     body_changes: bool,
+    /// The coding of a body that filters read.
+    coding: Vec<u8>,
 }
+
+/// Bodies that cannot be decoded. Upstreams may cause them at any pace.
+static UNDECODED: Pace = Pace::every_ms(10_000);
 
 fn check(config: &Value) -> Result<(), String> {
     let is_reference = config.get("body").and_then(Value::as_str).is_some_and(config::is_reference);
@@ -232,8 +240,7 @@ impl ResponseRewrite {
             Body::Kept => false,
             Body::Replaced(_) => true,
             Body::Filtered { .. } => {
-                let coding = exchange.response.headers.get("Content-Encoding").unwrap_or_default();
-                coding.is_empty() || coding.eq_ignore_ascii_case(b"identity")
+                decode::is_known(exchange.response.headers.get("Content-Encoding").unwrap_or_default())
             }
         }
     }
@@ -268,7 +275,8 @@ impl Plugin for ResponseRewrite {
             exchange.response.reason = Default::default();
         }
         if self.changes_body(exchange) {
-            exchange.state::<Decision>().body_changes = true;
+            let coding = exchange.response.headers.get("Content-Encoding").unwrap_or_default().to_vec();
+            *exchange.state::<Decision>() = Decision { body_changes: true, coding };
             for name in ["Content-Encoding", "ETag", "Last-Modified"] {
                 exchange.response.headers.remove(name);
             }
@@ -302,8 +310,22 @@ impl Plugin for ResponseRewrite {
                     body.extend_from_slice(replacement);
                 }
             }
-            Body::Filtered { filters, .. } => {
+            Body::Filtered { filters, limit_bytes } => {
                 let worker = exchange.local().clone();
+                let coding = exchange.peek_state::<Decision>().map_or(&[][..], |decision| &decision.coding);
+                if !coding.is_empty() {
+                    match decode::decode(coding, body, *limit_bytes) {
+                        Ok(decoded) => *body = decoded,
+                        // The response fails, because text that a filter would have removed must not be sent.
+                        Err(reason) => {
+                            if let Some(count) = UNDECODED.add(1, worker.now_ms()) {
+                                tracing::warn!(%reason, count, "response-rewrite cannot decode a response body");
+                            }
+                            exchange.search_gave_up(GaveUp::TextTooLong);
+                            return Step::Done;
+                        }
+                    }
+                }
                 let until_ns = worker.clock_ns() + FILTERED_MAX_NS;
                 for (scope, substitution) in filters {
                     let edited = match scope {

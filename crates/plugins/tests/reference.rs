@@ -70,7 +70,9 @@ fn phase(phase: Phase) -> &'static str {
         Phase::UpstreamResponse => "upstream_response",
         Phase::ResponseHead => "response_head",
         Phase::ResponseBody => "response_body",
+        Phase::Encode => "encode",
         Phase::Informational => "informational",
+        Phase::BeforeLog => "before_log",
         Phase::Log => "log",
     }
 }

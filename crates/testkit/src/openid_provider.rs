@@ -61,7 +61,7 @@ impl OpenidProvider {
 }
 
 /// A file that `lab/install.sh test` installs.
-fn installed(name: &str) -> PathBuf {
+pub(crate) fn installed(name: &str) -> PathBuf {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-node").join(name);
     assert!(file.exists(), "{} is not there; run lab/install.sh test", file.display());
     file

@@ -19,7 +19,7 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use control::discovery::registration::{ProxyAddresses, Registration, RegistrationConfig};
@@ -32,6 +32,7 @@ use control::{
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use gateway::compile::Compiler;
+use model::instance::InstanceInfo;
 use model::{Catalog, Change, Snapshot};
 use net::listener::ListenerSet;
 use net::resolver::{LookupOptions, Resolver, SystemLookup, TtlBounds};
@@ -83,6 +84,26 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
     let Question { method, url, headers, remote_addr } = question;
     gateway::explain::explain(&runtime, &options, method, url, headers, *remote_addr)
         .map_err(anyhow::Error::msg)
+}
+
+/// The identity of this process. Where the data folder keeps no id, the name of the machine stands in for it.
+fn instance(settings: &Settings) -> InstanceInfo {
+    let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let kept = || {
+        control::instance_id::load_or_create(&settings.data).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the data folder cannot keep an id of this instance: it is the name of the machine");
+            hostname.clone()
+        })
+    };
+    let id = settings.instance_id.clone().unwrap_or_else(kept);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    InstanceInfo {
+        id,
+        hostname,
+        version: env!("CARGO_PKG_VERSION"),
+        boot_time_s: now.as_secs(),
+        ..InstanceInfo::default()
+    }
 }
 
 /// The changes that a set would make to the configuration on disk.

@@ -139,6 +139,9 @@ settings! {
         /// secrets): `warn` accepts it with a warning, unless it is a typing error of a known one; `refuse` refuses every
         /// such field, as `strict` does; `accept` accepts it silently, as APISIX does. An accepted field has no effect.
         unknown_fields: UnknownFields = parse::unknown_fields("refuse|warn|accept", "warn"),
+        /// The name that this instance has among others, in `server-info` and `node-status`: up to 128 visible characters
+        /// without `/`. Without it, a random one is made at the first start and kept in the data folder.
+        instance_id: Option<String> = parse::instance_id("ID", ""),
         /// Where resources come from: `store`, the embedded store of this node; `file`, the file that `resources` names;
         /// `etcd`, a cluster of nodes that share what is in etcd; `auto`, the file if one is named, else the store.
         source: Source = parse::source("auto|store|file|etcd", "auto"),
@@ -168,6 +171,9 @@ settings! {
         /// Most objects that one step may change in etcd, plus one. `weir apply` does a whole file in one step; etcd itself
         /// takes 128 operations unless its `--max-txn-ops` says otherwise.
         etcd_max_operations: usize = parse::size::<2, 1_000_000>("N", "100"),
+        /// Seconds that a report of this instance lives in etcd, at `data_plane/server_info/ID` below the prefix; it is renewed
+        /// after half of them. 0: no reports. Less than 3 counts as 3. Instances without an Admin API do not report.
+        server_info_report_seconds ("server_info_report"): u64 = parse::number::<0, 86_400>("SECONDS", "0"),
         /// Seconds that a start waits for etcd when this node's disk has no copy of what it held; then the start fails.
         etcd_start_timeout_seconds ("etcd_start_timeout"): u64 = parse::number::<1, 86_400>("SECONDS", "30"),
     }

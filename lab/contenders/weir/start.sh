@@ -50,10 +50,23 @@ cached_routes() {
     { "id": "cached-disk", "uri": "/bytes/16001", "upstream_id": "origin", "plugins": { "proxy-cache": {} } },'
 }
 
+# The path of the scenario `gzip`.
+gzip_route() {
+  echo '{ "id": "gzip", "uri": "/sample.json", "upstream_id": "origin",
+    "plugins": { "gzip": { "types": ["application/json"], "comp_level": 1 } } },'
+}
+
+# The route of the scenario `ten-plugins`, and its consumer.
+ten_plugins_route() {
+  echo "{ \"id\": \"ten-plugins\", \"uri\": \"/ten-plugins/*\", \"upstream_id\": \"origin\",
+    \"plugins\": $(sed "s/@ORIGIN@/$ORIGIN/" "$SOURCES/ten-on-route.json") },"
+}
+LABORATORY='{ "username": "laboratory", "plugins": { "key-auth": { "key": "key-of-the-laboratory" } } }'
+
 # All objects; one route a line, since there may be a hundred thousand of them.
 contender_configure() {
   needs WEIR
-  local websocket=false scheme=http rules='[]' consumers='[]' ssls='[]' change=''
+  local websocket=false scheme=http rules='[]' consumers="[ $LABORATORY ]" ssls='[]' change=''
   [ "$PROTOCOL" != websocket ] || websocket=true
   ! grpc || scheme=grpc
   # A client that asks for no name, because it has an address, is shown this certificate by `fallback_sni`.
@@ -64,7 +77,7 @@ contender_configure() {
     none) ;;
     five | ten)
       rules="[ { \"id\": \"plugins\", \"plugins\": $(sed "s/@ORIGIN@/$ORIGIN/" "$SOURCES/$PLUGINS.json") } ]"
-      consumers='[ { "username": "anybody" } ]'
+      consumers="[ { \"username\": \"anybody\" }, $LABORATORY ]"
       ;;
     *) fail "PLUGINS is none, five or ten, not '$PLUGINS'" ;;
   esac
@@ -84,6 +97,8 @@ END
     cat <<END
 $change
 $(cached_routes)
+$(gzip_route)
+$(ten_plugins_route)
 { "id": "stripped", "uri": "/sodik/*", "upstream_id": "origin",
   "plugins": { "proxy-rewrite": { "regex_uri": ["^/sodik/(.*)", "/\$1"] } } },
 { "id": "all", "uri": "/*", "upstream_id": "origin", "enable_websocket": $websocket }

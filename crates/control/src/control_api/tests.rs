@@ -152,6 +152,16 @@ fn paths_of_missing_plugins_are_answered_404() {
 }
 
 #[test]
+fn endpoint_of_plugin_is_answered_to_get_alone() {
+    let (_directory, rig) = talk();
+    let target = "/v1/plugin/count/query?a=1";
+    let (status, headers, body) = block_on(ask(&rig.control, "GET", target, &[], ""));
+    assert_eq!((status, body.as_str()), (200, "a=1"));
+    assert_eq!(headers["content-type"], "text/plain; charset=utf-8");
+    assert_eq!(block_on(ask(&rig.control, "PUT", target, &[], "")).0, 404);
+}
+
+#[test]
 fn log_level_is_read_and_set() {
     let (_directory, rig) = talk();
     let check = |method: &str, body: &str, status: u16, expected: &str| {

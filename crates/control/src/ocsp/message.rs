@@ -49,11 +49,14 @@ pub(super) fn read(der: &[u8], subject: &Subject, skip_verify: bool, now_s: i64)
     if next_update_s.is_some_and(|end_s| end_s <= now_s) {
         return Err("the response has ended".to_owned());
     }
-    if !skip_verify {
-        verify::signature(&basic, &subject.issuer, now_s)?;
+    let response = Response { der: der.to_vec(), next_update_s };
+    if skip_verify {
+        // As in APISIX: clients are shown whatever the responder says, `revoked` included.
+        return Ok(response);
     }
+    verify::signature(&basic, &subject.issuer, now_s)?;
     match single.cert_status {
-        CertStatus::Good(_) => Ok(Response { der: der.to_vec(), next_update_s }),
+        CertStatus::Good(_) => Ok(response),
         CertStatus::Revoked(_) => Err("the certificate is revoked; replace it".to_owned()),
         CertStatus::Unknown(_) => Err("the responder does not know the certificate".to_owned()),
     }

@@ -62,6 +62,8 @@ pub struct ControlConfig {
     pub discovery: Option<Arc<Discovery>>,
     /// The registrations of this instance in registries, if there are any.
     pub registration: Option<Arc<Registration>>,
+    /// Seconds that a report of this instance in etcd lives; none: it does not report.
+    pub server_info_ttl_s: Option<u64>,
 }
 
 /// The source of the configuration.

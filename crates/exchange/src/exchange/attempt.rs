@@ -19,6 +19,8 @@ pub struct Attempt {
     pub status: u16,
     /// Why the try failed, if it did.
     pub failed: Option<Cause>,
+    /// When the node was chosen, in nanoseconds of the monotonic clock.
+    pub started_ns: u64,
     /// Microseconds until a connection was there; 0 for one that was kept.
     pub connect_us: u64,
     /// Microseconds from the choice of the node to its response head.

@@ -1,6 +1,7 @@
 //! Look-ups of an exchange in the configuration it began with. The runtime implements it, so that the exchange need not
 //! know compiled routes and chains.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use router::Rule;
@@ -12,6 +13,9 @@ pub trait Directory {
     /// The route in `slot`.
     fn route(&self, slot: u32) -> Option<&RouteInfo>;
 
+    /// The route with this id.
+    fn route_with_id(&self, id: &str) -> Option<&RouteInfo>;
+
     /// The consumer that presents `key` to the authentication plugin `plugin`.
     fn consumer(&self, plugin: &str, key: &str) -> Option<&Arc<Consumer>>;
 
@@ -20,6 +24,29 @@ pub trait Directory {
 
     /// Whether there is an upstream of this identity.
     fn has_upstream(&self, identity: &str) -> bool;
+
+    /// The first node of the upstream of this identity, for a plugin that asks it about itself; none without a node.
+    fn upstream_origin(&self, identity: &str) -> Option<UpstreamOrigin>;
+}
+
+/// A node of an upstream, as a plugin calls it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct UpstreamOrigin {
+    /// The scheme of the upstream, as users write it.
+    pub scheme: &'static str,
+    /// Its address.
+    pub address: SocketAddr,
+    /// The Host that it receives.
+    pub host: UpstreamHost,
+}
+
+/// The Host of requests to an upstream.
+#[derive(Debug, PartialEq, Eq)]
+pub enum UpstreamHost {
+    /// The client's.
+    OfClient,
+    /// This one: the node's own, or that of the configuration.
+    Fixed(String),
 }
 
 /// The part of a route that plugins, variables, metrics and logs show.

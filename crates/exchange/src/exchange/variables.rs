@@ -109,6 +109,7 @@ impl Exchange {
             .or_else(|| self.response_variable(builtin))
             .or_else(|| self.upstream_variable(builtin))
             .or_else(|| self.failure_variable(builtin))
+            .or_else(|| self.trace_variable(builtin))
             .or_else(|| self.connection.tls.as_ref()?.variable(builtin))
             .or_else(|| self.connection.proxy.as_ref()?.variable(builtin))
     }
@@ -137,6 +138,19 @@ impl Exchange {
             Builtin::Uri | Builtin::DocumentUri => Some(Value::borrowed(&self.target.path)),
             _ => None,
         }
+    }
+
+    fn trace_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+        let (opentelemetry, zipkin) = (&self.traces.opentelemetry, &self.traces.zipkin);
+        Some(Value::owned(match builtin {
+            Builtin::OpentelemetryContextTraceparent => opentelemetry.as_ref()?.traceparent().to_vec(),
+            Builtin::OpentelemetrySpanId => opentelemetry.as_ref()?.span_id_text(),
+            Builtin::OpentelemetryTraceId => opentelemetry.as_ref()?.trace_id_text(),
+            Builtin::ZipkinContextTraceparent => zipkin.as_ref()?.traceparent().to_vec(),
+            Builtin::ZipkinSpanId => zipkin.as_ref()?.span_id_text(),
+            Builtin::ZipkinTraceId => zipkin.as_ref()?.trace_id_text(),
+            _ => return None,
+        }))
     }
 
     fn request_line(&self) -> Vec<u8> {
@@ -178,7 +192,9 @@ impl Exchange {
     }
 
     fn decision_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
-        let text = |text: &'_ str| Value::owned(text.as_bytes().to_vec());
+        fn text(text: &str) -> Value<'_> {
+            Value::borrowed(text.as_bytes())
+        }
         match builtin {
             Builtin::RouteId => self.route().map(|route| text(&route.id)),
             Builtin::RouteName => self.route()?.name.as_deref().map(text),
@@ -245,6 +261,9 @@ impl Exchange {
 
     /// One text for each try, as nginx writes its upstream variables.
     fn each_attempt(&self, text: impl Fn(&super::Attempt) -> String) -> Option<Value<'_>> {
+        if let [attempt] = &self.attempts[..] {
+            return Some(Value::owned(text(attempt).into_bytes()));
+        }
         if self.attempts.is_empty() {
             return None;
         }

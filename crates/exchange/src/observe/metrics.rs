@@ -81,7 +81,8 @@ fn packed(status: u16, source: ResponseSource) -> u64 {
     (source as u64 + 1) << SOURCE_SHIFT | u64::from(status)
 }
 
-fn source(exchange: &Exchange) -> ResponseSource {
+/// The side that made the response.
+pub fn source(exchange: &Exchange) -> ResponseSource {
     match (exchange.stats.answered_locally, exchange.attempts.is_empty()) {
         (false, false) => ResponseSource::Upstream,
         (true, false) if exchange.failure.is_some() => ResponseSource::Proxy,

@@ -51,6 +51,11 @@ pub trait Assembly {
         false
     }
 
+    /// The content of the `protos` object `id`; none if there is none.
+    fn proto(&self, _id: &str) -> Option<&str> {
+        None
+    }
+
     /// Compiles an upstream under the name `identity`.
     ///
     /// # Errors
@@ -71,6 +76,12 @@ impl Build<'_> {
         }
         let owner = format!("{}#{label}", self.owner);
         self.assembly.plugin(&owner, depth, name, config).map_err(|reason| format!("{label}: {reason}"))
+    }
+
+    /// The content of the object of the kind `protos` that the configuration names in a field `proto_id`: a change of it
+    /// builds the kinds that [check protos](super::PluginKind::checking_protos) anew. None if there is no such object.
+    pub fn proto(&self, id: &str) -> Option<&str> {
+        self.assembly.proto(id)
     }
 
     /// Compiles the upstream `written` in this plugin's configuration. `label` tells it from others there: its connections

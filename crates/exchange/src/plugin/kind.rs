@@ -4,7 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use message::Method;
-use model::catalog::{CheckRunning, PluginInfo, RunPolicy, Subsystem};
+use model::catalog::{CheckProto, CheckRunning, PluginInfo, RunPolicy, Subsystem};
+use model::control_endpoint::ControlEndpoint;
 use serde_json::Value;
 
 use super::build::BuildPlugin;
@@ -20,8 +21,19 @@ pub type CheckAmong = fn(&StateRegistry, &Value) -> Result<(), String>;
 pub struct PluginApi {
     /// The method.
     pub method: Method,
-    /// The path.
+    /// The path; one that ends in `/*` stands for all that begin with it.
     pub path: &'static str,
+}
+
+impl PluginApi {
+    /// Whether a request with this method and path is for the endpoint.
+    pub fn is_asked(&self, method: Method, path: &[u8]) -> bool {
+        let is_path = match self.path.strip_suffix('*') {
+            Some(start) => path.starts_with(start.as_bytes()),
+            None => path == self.path.as_bytes(),
+        };
+        is_path && self.method == method
+    }
 }
 
 /// Compiles a consumer's checked configuration once, for use at each request; the error is a sentence.
@@ -53,6 +65,8 @@ pub struct PluginKind {
     pub check_consumer: fn(&Value) -> Result<(), String>,
     /// Checks metadata as [`PluginKind::check`] does a route's configuration.
     pub check_metadata: fn(&Value) -> Result<(), String>,
+    /// Checks the content of an object of the kind `protos`, for a kind that is built with them.
+    pub check_proto: Option<CheckProto>,
     /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for authentication plugins.
     /// Of more than one field, all values together are the key (see [`model::catalog::consumer_key`]).
     pub consumer_key: &'static [&'static str],
@@ -64,6 +78,8 @@ pub struct PluginKind {
     pub stream: Option<stream::StreamKind>,
     /// Its endpoints, which a route with `public-api` serves.
     pub apis: &'static [PluginApi],
+    /// Its endpoints in the control API.
+    pub control_endpoints: &'static [ControlEndpoint],
     /// Other plugins that its instances are built with, and so with their metadata: a change of it builds them anew.
     pub parts: &'static [&'static str],
     /// Whether its metadata, where there are some, make an instance that stands in no object.
@@ -94,11 +110,13 @@ impl PluginKind {
             check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
+            check_proto: None,
             consumer_key: &[],
             compile_credential: None,
             build,
             stream: None,
             apis: &[],
+            control_endpoints: &[],
             parts: &[],
             runs_by_metadata: false,
             documentation: "",
@@ -135,6 +153,12 @@ impl PluginKind {
     #[must_use]
     pub const fn checked_metadata(self, check: fn(&Value) -> Result<(), String>) -> PluginKind {
         PluginKind { check_metadata: check, ..self }
+    }
+
+    /// Is built with objects of the kind `protos`, of which `check` checks the content: the error is a sentence with the line.
+    #[must_use]
+    pub const fn checking_protos(self, check: CheckProto) -> PluginKind {
+        PluginKind { check_proto: Some(check), ..self }
     }
 
     /// Authenticates consumers: their configurations have this schema, and the values of the fields `key` find the
@@ -185,6 +209,12 @@ impl PluginKind {
         PluginKind { apis, ..self }
     }
 
+    /// Has these endpoints in the control API.
+    #[must_use]
+    pub const fn with_control_endpoints(self, endpoints: &'static [ControlEndpoint]) -> PluginKind {
+        PluginKind { control_endpoints: endpoints, ..self }
+    }
+
     /// Is built with instances of these plugins.
     #[must_use]
     pub const fn with_parts(self, parts: &'static [&'static str]) -> PluginKind {
@@ -213,6 +243,8 @@ impl PluginKind {
             check: self.check,
             check_consumer: self.check_consumer,
             check_metadata: self.check_metadata,
+            control_endpoints: self.control_endpoints,
+            check_proto: self.check_proto,
             ..PluginInfo::new(self.name, i64::from(self.priority), (self.schema)())
         }
     }

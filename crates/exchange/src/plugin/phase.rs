@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use message::{Headers, ResponseHead};
 
+use super::encode::BodyEncoder;
 use super::reply::{Reply, StreamedReply};
 use super::stored::StoredReply;
 use crate::exchange::Exchange;
@@ -60,11 +61,30 @@ pub trait Plugin: Send + Sync + 'static {
         Step::Done
     }
 
-    /// Sees and edits the trailers of the response.
+    /// Sees and edits the trailers of the response, just before the last piece of the body is given to
+    /// [`Plugin::response_body`], so that a plugin may move trailers into the body. Where plugins edit the body, or reply
+    /// themselves, it runs for responses without trailers too, with an empty list that it may fill; otherwise only if there
+    /// are trailers.
     fn response_trailers(&self, _exchange: &mut Exchange, _trailers: &mut Headers) {}
+
+    /// How much the client wants the body of [`Exchange::response`] in the coding of this plugin: thousandths of the weight
+    /// in its `Accept-Encoding` (RFC 9110 section 12.4.2), 0 for not at all. Asked after [`Plugin::response_head`] of all
+    /// plugins; it may say in `Vary` that it has read the field.
+    fn coding_weight(&self, _exchange: &mut Exchange) -> u16 {
+        0
+    }
+
+    /// Begins to code the response body: writes the fields of a coded response and gives the encoder. Called of the plugin
+    /// with the greatest [`Plugin::coding_weight`], of equal ones the first by priority.
+    fn encoder(&self, _exchange: &mut Exchange) -> Option<Box<dyn BodyEncoder>> {
+        None
+    }
 
     /// Sees each 1xx answer before it is passed on.
     fn informational(&self, _exchange: &mut Exchange, _head: &mut ResponseHead) {}
+
+    /// Runs after the exchange ended, before any plugin logs it, and before the access log: it may mask what they see.
+    fn before_log(&self, _exchange: &mut Exchange) {}
 
     /// Runs after the exchange ended, however it ended.
     fn log(&self, _exchange: &Exchange) {}
@@ -216,8 +236,12 @@ pub enum Phase {
     ResponseHead,
     /// [`Plugin::response_body`] and [`Plugin::response_trailers`]
     ResponseBody,
+    /// [`Plugin::coding_weight`] and [`Plugin::encoder`]
+    Encode,
     /// [`Plugin::informational`]
     Informational,
+    /// [`Plugin::before_log`]
+    BeforeLog,
     /// [`Plugin::log`] and [`Plugin::log_task`]
     Log,
 }
@@ -225,6 +249,14 @@ pub enum Phase {
 impl Phase {
     /// How many phases there are.
     pub const COUNT: usize = Phase::Log as usize + 1;
+
+    /// The name of the phase for users: the contract's where it has one.
+    pub fn name(self) -> &'static str {
+        self.contract_name().unwrap_or(match self {
+            Phase::RequestBody => "request_body",
+            _ => "upstream_response",
+        })
+    }
 
     /// The contract's name of the phase; none for one that the contract does not have.
     pub(crate) fn contract_name(self) -> Option<&'static str> {
@@ -234,9 +266,9 @@ impl Phase {
             Phase::Access => "access",
             Phase::BeforeProxy | Phase::Attempt => "before_proxy",
             Phase::UpstreamResponse => return None,
-            Phase::ResponseHead | Phase::Informational => "header_filter",
+            Phase::ResponseHead | Phase::Encode | Phase::Informational => "header_filter",
             Phase::ResponseBody => "body_filter",
-            Phase::Log => "log",
+            Phase::BeforeLog | Phase::Log => "log",
         })
     }
 }

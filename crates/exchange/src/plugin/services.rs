@@ -11,9 +11,10 @@ use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::call_failures::{AllCallFailures, CallFailures};
 use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
-    DatagramDestination, Destination, DestinationOpener, OutboundPolicy, OutboundTls, StreamDestination,
-    StreamDestinations,
+    DatagramDestination, Destination, DestinationOpener, GrpcDestination, OutboundPolicy, OutboundTls,
+    StreamDestination, StreamDestinations,
 };
+use super::process::ProcessFacts;
 use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
 use super::unfinished::UnfinishedWork;
@@ -35,6 +36,7 @@ pub struct Services {
     unfinished: UnfinishedWork,
     events: PluginEvents,
     scrapes: Arc<Scrapes>,
+    process: Arc<ProcessFacts>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -51,6 +53,7 @@ impl Services {
             unfinished: UnfinishedWork::default(),
             events: PluginEvents::default(),
             scrapes: Arc::default(),
+            process: Arc::default(),
             thread: Mutex::default(),
         }
     }
@@ -70,6 +73,11 @@ impl Services {
     /// The metrics of the instance.
     pub fn scrapes(&self) -> &Arc<Scrapes> {
         &self.scrapes
+    }
+
+    /// The facts of the process.
+    pub fn process(&self) -> &Arc<ProcessFacts> {
+        &self.process
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.
@@ -94,6 +102,14 @@ impl Services {
         tls: &OutboundTls,
     ) -> Result<Destination, String> {
         Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
+    }
+
+    /// A destination for unary calls of gRPC at `uri`, of which scheme, host and port count.
+    ///
+    /// # Errors
+    /// Why plugins cannot reach `uri`, a sentence.
+    pub fn grpc_destination(&self, uri: &str, tls: &OutboundTls) -> Result<GrpcDestination, String> {
+        GrpcDestination::new(uri, tls, &self.tls, &self.resolver, self.policy.clone())
     }
 
     /// An opener of destinations that are known only while requests run, such as the endpoints of a discovery document.

@@ -10,6 +10,7 @@ use exchange::failure::Cause;
 use exchange::observe::upstream_tls;
 use exchange::overload::capacity::Shortage;
 use exchange::overload::retry_reason::RetryReason;
+use model::instance::ConnectionCounts;
 use net::tls::server::SiteTable;
 use stdx::prometheus_text::{header, sample, scalar};
 
@@ -23,35 +24,41 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     upstream_tls::write(workers.clone().map(|worker| &*worker.upstream_tls), text);
     write_http2(workers.clone(), text);
     write_http3(workers.clone(), text);
-    let (mut active, mut reading, mut waiting) = (0_u64, 0, 0);
-    let (mut accepted, mut requests, mut idle) = (0, 0, 0);
-    for worker in workers {
-        let silent = |silence| u64::from(worker.idle.count(silence));
-        active += worker.connections.load(Ordering::Relaxed) as u64;
-        reading += silent(IdleState::Head);
-        waiting += silent(IdleState::Unspoken) + silent(IdleState::Idle);
-        accepted += worker.accepted.load(Ordering::Relaxed);
-        requests += worker.requests.load(Ordering::Relaxed);
-        idle += worker.idle_upstream.load(Ordering::Relaxed);
-    }
-    scalar(text, "apisix_http_requests_total", "gauge", "Requests served since the start.", requests);
+    let idle: usize = workers.clone().map(|worker| worker.idle_upstream.load(Ordering::Relaxed)).sum();
+    let counts = connection_counts(workers);
+    scalar(text, "apisix_http_requests_total", "gauge", "Requests served since the start.", counts.requests);
     header(text, "apisix_nginx_http_current_connections", "gauge", "Client connections.");
-    // Counted as in nginx (ngx_http_stub_status_module): an active connection reads a request head, waits for one, or
-    // does anything else, which is called writing. The counters of a worker are not read at one moment.
-    let writing = active.saturating_sub(reading + waiting);
     let states = [
-        ("accepted", accepted),
-        ("active", active),
-        ("handled", accepted),
-        ("reading", reading),
-        ("waiting", waiting),
-        ("writing", writing),
+        ("accepted", counts.accepted),
+        ("active", counts.active),
+        ("handled", counts.handled),
+        ("reading", counts.reading),
+        ("waiting", counts.waiting),
+        ("writing", counts.writing),
     ];
     for (state, count) in states {
         sample(text, "apisix_nginx_http_current_connections", &[("state", &state)], count);
     }
     let help = "Kept connections to nodes that wait for a request.";
     scalar(text, "weir_upstream_idle_connections", "gauge", help, idle);
+}
+
+/// The client connections of all workers, counted as in nginx (`ngx_http_stub_status_module`): an active connection reads
+/// a request head, waits for one, or does anything else, which is called writing. The counters of a worker are not read at
+/// one moment.
+pub(crate) fn connection_counts<'a>(workers: impl Iterator<Item = &'a Status>) -> ConnectionCounts {
+    let mut counts = ConnectionCounts::default();
+    for worker in workers {
+        let silent = |silence| u64::from(worker.idle.count(silence));
+        counts.active += worker.connections.load(Ordering::Relaxed) as u64;
+        counts.reading += silent(IdleState::Head);
+        counts.waiting += silent(IdleState::Unspoken) + silent(IdleState::Idle);
+        counts.accepted += worker.accepted.load(Ordering::Relaxed);
+        counts.requests += worker.requests.load(Ordering::Relaxed);
+    }
+    counts.handled = counts.accepted;
+    counts.writing = counts.active.saturating_sub(counts.reading + counts.waiting);
+    counts
 }
 
 fn write_http2<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {

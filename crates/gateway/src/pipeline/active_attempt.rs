@@ -35,13 +35,19 @@ pub(super) struct FailedAttempt {
 
 /// The record of an attempt that begins.
 #[inline]
-pub(super) fn record_of(upstream: &Upstream, address: SocketAddr, endpoint_id: u64) -> Attempt {
+pub(super) fn record_of(
+    upstream: &Upstream,
+    address: SocketAddr,
+    endpoint_id: u64,
+    started_ns: u64,
+) -> Attempt {
     Attempt {
         address,
         endpoint_id,
         scheme: upstream.scheme,
         status: 0,
         failed: None,
+        started_ns,
         connect_us: 0,
         head_us: 0,
         total_us: 0,

@@ -78,7 +78,7 @@ pub(super) fn begin<'r>(
         run.context.upstreams.checkout(exchange, upstream, selected, is_repeated);
     set_host(exchange, upstream, host);
     let limit = AttemptLimit::new(upstream, run.local().now_ms());
-    exchange.attempts.push(record_of(upstream, address, endpoint_id));
+    exchange.attempts.push(record_of(upstream, address, endpoint_id, started_ns));
     match checkout {
         Checkout::Stream(origin) => {
             BegunAttempt::Ready(ActiveAttempt { origin, in_flight, address, connect_us: 0, limit })

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use message::Headers;
 use stdx::pooled::PooledBox;
 
+use super::encode;
 use super::grpc;
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
@@ -17,6 +18,7 @@ use super::turn::Turn;
 use super::upload::Upload;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream, UpstreamStream};
+use crate::context::WorkerContext;
 use exchange::Exchange;
 use exchange::deadline::Expired;
 use exchange::failure::{Cause, Failure};
@@ -93,6 +95,12 @@ pub(super) fn pass_on<'a, S: DownstreamStream, O: UpstreamStream>(
         };
         let need = if may_have_body { body_need(download.run, exchange, chains) } else { BodyNeed::None };
         match need {
+            BodyNeed::None | BodyNeed::Copy { .. } if exchange.encoder.is_some() => {
+                server.start_response(exchange, BodyLength::Unknown);
+                let result = stream(download, exchange, server, origin, upload, Passing::Coded).await;
+                exchange.stats.response_bytes = server.progress().sent_bytes;
+                result
+            }
             BodyNeed::None | BodyNeed::Copy { .. } => {
                 server.start_response(exchange, length);
                 let result = stream(download, exchange, server, origin, upload, Passing::Untouched).await;
@@ -127,26 +135,21 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     origin.pause()?;
     // The edited body exists beside this one for a moment.
     download.run.local().shared.check_room(body.len())?;
-    phases::whole_response_body(download.run, exchange, server, download.chains, &mut body).await?;
+    if trailers.is_some() {
+        grpc::note_status(exchange, trailers.as_ref());
+    }
+    let mut trailers = trailers.unwrap_or_default();
+    phases::whole_response_body(download.run, exchange, server, download.chains, &mut body, &mut trailers)
+        .await?;
     if exchange.gave_up.get().is_some() {
         return Err(Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
     exchange.note_response(&body);
-    let trailers = trailers.map(|mut trailers| {
-        grpc::note_status(exchange, Some(&trailers));
-        phases::each(
-            download.run.context,
-            download.chains,
-            Phase::ResponseBody,
-            exchange,
-            |instance, exchange| {
-                instance.plugin.response_trailers(exchange, &mut trailers);
-            },
-        );
-        trailers
-    });
-    server.start_response(exchange, BodyLength::Known(body.len() as u64));
-    respond::send_with_trailers(download.run, exchange, server, &body, trailers.as_ref()).await;
+    if let Some(coded) = encode::whole(download.run, exchange, &body).await? {
+        body = coded;
+    }
+    server.start_response(exchange, phases::length_before(&trailers, &body));
+    respond::send_with_trailers(download.run, exchange, server, &body, &trailers).await;
     Ok(())
 }
 
@@ -181,28 +184,33 @@ pub(super) fn body_need(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<
     need
 }
 
-/// Gives the trailers to the plugins of the body phase, if there are both.
+/// Gives the trailers that the endpoint sent, if it did, to the plugins of the body phase; returns those that they leave.
+#[cold]
 fn edit_trailers(
-    run: &Run<'_>,
+    context: &WorkerContext,
     exchange: &mut Exchange,
     chains: &Chains<'_>,
     trailers: Option<&Headers>,
-) -> Option<Headers> {
-    let mut trailers = trailers.filter(|_| chains.has(Phase::ResponseBody))?.clone();
-    phases::each(run.context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
-        instance.plugin.response_trailers(exchange, &mut trailers);
-    });
-    Some(trailers)
+) -> Box<Headers> {
+    if trailers.is_some() {
+        grpc::note_status(exchange, trailers);
+    }
+    let mut left = Box::new(trailers.cloned().unwrap_or_default());
+    phases::response_trailers(context, exchange, chains, &mut left);
+    left
 }
 
-/// Whether plugins edit the body on its way.
+/// What happens to the body on its way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passing {
     Untouched,
+    /// The encoder codes it.
+    Coded,
+    /// Plugins edit it; then the encoder codes it, if there is one.
     Edited,
 }
 
-/// Streams the body; an edited body passes through its plugins.
+/// Streams the body; an edited or coded body passes through its plugins.
 async fn stream<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
@@ -213,9 +221,12 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
 ) -> Result<(), Failure> {
     let chains = download.chains;
     let editors = (passing == Passing::Edited).then_some(chains);
+    let is_changed = passing != Passing::Untouched;
     let mut edited: Vec<u8> = Vec::new();
     let mut edited_sent = 0;
     let mut ended = false;
+    // The trailers as the plugins leave them, once the body has ended. In a box, because few responses have any.
+    let mut trailers_left: Option<Box<Headers>> = None;
     let mut finished = false;
     let mut half_closed = false;
     let mut has_moved = false;
@@ -264,23 +275,15 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
             };
             match origin.poll_body(cx, &mut capacity) {
                 Poll::Ready(BodyEvent::Data(data)) => {
-                    let count = match editors {
-                        Some(chains) => {
+                    let count = match is_changed {
+                        true => {
                             exchange.note_upstream_body(data);
-                            edited.clear();
                             edited_sent = 0;
-                            edited.extend_from_slice(data);
-                            phases::piece_of_response_body(
-                                download.run,
-                                exchange,
-                                chains,
-                                &mut edited,
-                                Portion::Piece,
-                            )?;
-                            exchange.note_response(&edited);
+                            let portion = Portion::Piece;
+                            encode::piece(download.run, exchange, editors, data, portion, &mut edited)?;
                             data.len()
                         }
-                        None => match server.poll_write(cx, data) {
+                        false => match server.poll_write(cx, data) {
                             Poll::Ready(Ok(count)) => {
                                 exchange.stats.response_body_bytes += count as u64;
                                 exchange.note_upstream_body(&data[..count]);
@@ -305,32 +308,36 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                     }
                 }
                 Poll::Ready(BodyEvent::End(trailers)) => {
-                    if let (Some(chains), false) = (editors, ended) {
+                    if is_changed && !ended {
                         ended = true;
-                        edited.clear();
+                        if let Some(chains) = editors {
+                            let context = download.run.context;
+                            trailers_left = Some(edit_trailers(context, exchange, chains, trailers));
+                        }
                         edited_sent = 0;
-                        phases::piece_of_response_body(
-                            download.run,
-                            exchange,
-                            chains,
-                            &mut edited,
-                            Portion::Last,
-                        )?;
-                        exchange.note_response(&edited);
+                        encode::piece(download.run, exchange, editors, &[], Portion::Last, &mut edited)?;
                         continue;
                     }
                     exchange.note_upstream_end();
-                    if let Some(trailers) = trailers {
-                        grpc::note_status(exchange, Some(trailers));
+                    if trailers.is_some() && trailers_left.is_none() {
+                        if chains.has(Phase::ResponseBody) {
+                            let context = download.run.context;
+                            trailers_left = Some(edit_trailers(context, exchange, chains, trailers));
+                        } else {
+                            grpc::note_status(exchange, trailers);
+                        }
                     }
-                    let edited_trailers = edit_trailers(download.run, exchange, chains, trailers);
-                    server.finish(edited_trailers.as_ref().or(trailers));
+                    server.finish(trailers_left.as_deref().or(trailers).filter(|list| !list.is_empty()));
                     finished = true;
                 }
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
                 Poll::Pending if takes_nothing => return download.wait(cx, WaitsFor::Client, moved, server),
                 Poll::Pending => {
                     // Bytes that have arrived must not wait for later ones, because server-sent events depend on it.
+                    if is_changed && encode::flush(exchange, &mut edited)? {
+                        edited_sent = 0;
+                        continue;
+                    }
                     match server.poll_flush(cx) {
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
                         Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),

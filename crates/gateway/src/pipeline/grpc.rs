@@ -26,6 +26,13 @@ pub(super) fn bound(run: &Run<'_>, exchange: &Exchange) {
     run.deadline.set_cap(bound_ms);
 }
 
+/// Ends the exchange at the deadline of a call that a plugin translates, which is known after the plugins.
+pub(super) fn bound_translated(run: &Run<'_>, exchange: &Exchange) {
+    if let Some(call) = exchange.grpc.filter(|call| call.is_translated && call.deadline_ns != 0) {
+        run.deadline.tighten_cap(call.deadline_ns.div_ceil(1_000_000));
+    }
+}
+
 /// Tells the endpoint how much time is left to the call.
 pub(super) fn reduce_timeout(exchange: &mut Exchange, now_ns: u64) {
     let Some(call) = exchange.grpc.filter(|call| call.deadline_ns != 0) else { return };
@@ -56,7 +63,9 @@ pub(super) fn check_version(exchange: &Exchange, upstream: &Upstream) -> Result<
 pub(super) fn reply(exchange: &mut Exchange, body: &[u8], explanation: Option<&str>) -> bool {
     // A plugin that replies with success knows the protocol, or stands for a service.
     let is_success = exchange.failure.is_none() && exchange.response.status < 300;
-    let Some(call) = exchange.grpc.as_mut().filter(|_| !is_success) else { return false };
+    let Some(call) = exchange.grpc.as_mut().filter(|call| !is_success && !call.is_translated) else {
+        return false;
+    };
     let code = match &exchange.failure {
         Some(failure) => code_of_cause(failure.cause),
         None => code_of_status(exchange.response.status),
@@ -80,7 +89,7 @@ pub(super) fn reply(exchange: &mut Exchange, body: &[u8], explanation: Option<&s
 /// The trailers that tell the client of a failure inside its response; none if the request is no call, or its response can
 /// have no trailers.
 pub(super) fn trailers(exchange: &mut Exchange, failure: &Failure, explanation: &str) -> Option<Headers> {
-    let call = exchange.grpc.as_mut()?;
+    let call = exchange.grpc.as_mut().filter(|call| !call.is_translated)?;
     if exchange.response.headers.contains_known(FieldId::ContentLength) {
         return None;
     }

@@ -147,7 +147,12 @@ impl<'r> Hedging<'_, 'r, '_> {
             Checkout::Stream(stream) => Ok(stream),
             Checkout::None(opening) => Err(opening),
         };
-        Some(Second { in_flight, record: record_of(upstream, address, endpoint_id), limit, stream })
+        Some(Second {
+            in_flight,
+            record: record_of(upstream, address, endpoint_id, started_ns),
+            limit,
+            stream,
+        })
     }
 
     /// Waits for the first head of both attempts. None if the second one has failed or its response is not wanted, so that the

@@ -11,7 +11,7 @@ use std::task::Poll;
 use super::collect;
 use super::run::{Run, refuse_undecided};
 use super::wait::HALF_CLOSE_GRACE_MS;
-use crate::body::DownstreamStream;
+use crate::body::{BodyLength, DownstreamStream};
 use crate::context::WorkerContext;
 use crate::runtime::{ConsumerPlugins, Generation, Route};
 use exchange::Exchange;
@@ -23,6 +23,7 @@ use exchange::plugin::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, PHASE_WAIT_MS, Phase, Portion, Reply,
     Step, StoredReply, StreamedReply,
 };
+use message::Headers;
 use net::env;
 
 /// A reply by which a plugin ends the request phases.
@@ -123,7 +124,9 @@ pub(super) fn each(
     for chain in chains.both() {
         for instance in chain.of(phase) {
             if enter(context, chains, chain, instance, exchange) {
+                let started = exchange.begin_run();
                 call(instance, exchange);
+                exchange.end_run(instance.name, phase, started);
             }
         }
     }
@@ -164,9 +167,13 @@ pub(super) async fn response_head<S: DownstreamStream>(
             if !enter(run.context, chains, chain, instance, exchange) {
                 continue;
             }
-            if let Step::Wait(future) = instance.plugin.response_head(exchange) {
-                wait_for_plugin(run, server, future, instance.name).await?;
-            }
+            let started = exchange.begin_run();
+            let ended = match instance.plugin.response_head(exchange) {
+                Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
+                Step::Done => Ok(()),
+            };
+            exchange.end_run(instance.name, Phase::ResponseHead, started);
+            ended?;
         }
     }
     Ok(())
@@ -187,7 +194,20 @@ pub(super) fn piece_of_request_body(
     });
 }
 
-/// Gives a whole response body to the plugins that edit it.
+/// Gives the trailers of a response, of which there may be none, to the plugins of the body phase: before the last piece of
+/// the body, so that a plugin may move them into it.
+pub(super) fn response_trailers(
+    context: &WorkerContext,
+    exchange: &mut Exchange,
+    chains: &Chains<'_>,
+    trailers: &mut Headers,
+) {
+    each(context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
+        instance.plugin.response_trailers(exchange, trailers);
+    });
+}
+
+/// Gives the trailers and then the whole body of a response to the plugins that edit it.
 ///
 /// # Errors
 /// As for [`response_head`].
@@ -197,7 +217,9 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
     server: &mut S,
     chains: &Chains<'_>,
     body: &mut Vec<u8>,
+    trailers: &mut Headers,
 ) -> Result<(), Failure> {
+    response_trailers(run.context, exchange, chains, trailers);
     for chain in chains.both() {
         for instance in chain.of(Phase::ResponseBody) {
             if !enter(run.context, chains, chain, instance, exchange) {
@@ -207,14 +229,23 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
                 BodyNeed::None => {}
                 BodyNeed::Copy { limit_bytes } => exchange.copy_response(limit_bytes),
                 BodyNeed::Stream | BodyNeed::Buffer { .. } => {
-                    if let Step::Wait(future) = instance.plugin.response_body(exchange, body, Portion::Last) {
-                        wait_for_plugin(run, server, future, instance.name).await?;
-                    }
+                    let started = exchange.begin_run();
+                    let ended = match instance.plugin.response_body(exchange, body, Portion::Last) {
+                        Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
+                        Step::Done => Ok(()),
+                    };
+                    exchange.end_run(instance.name, Phase::ResponseBody, started);
+                    ended?;
                 }
             }
         }
     }
     Ok(())
+}
+
+/// The length to announce for a whole body before these trailers: those of a body of known length would not be sent.
+pub(super) fn length_before(trailers: &Headers, body: &[u8]) -> BodyLength {
+    if trailers.is_empty() { BodyLength::Known(body.len() as u64) } else { BodyLength::Unknown }
 }
 
 /// Gives a piece of a response body, or the end of it, to the plugins that edit it.
@@ -234,9 +265,13 @@ pub(super) fn piece_of_response_body(
                 continue;
             }
             let wanted = instance.plugin.wants_response_body(exchange);
-            if matches!(wanted, BodyNeed::Stream | BodyNeed::Buffer { .. })
-                && let Step::Wait(_) = instance.plugin.response_body(exchange, body, portion)
-            {
+            if !matches!(wanted, BodyNeed::Stream | BodyNeed::Buffer { .. }) {
+                continue;
+            }
+            let started = exchange.begin_run();
+            let has_waited = matches!(instance.plugin.response_body(exchange, body, portion), Step::Wait(_));
+            exchange.end_run(instance.name, Phase::ResponseBody, started);
+            if has_waited {
                 let detail = format!("the plugin {} waits while it edits a streamed body", instance.name);
                 return Err(Failure::new(Cause::PluginFailed, detail));
             }
@@ -247,6 +282,11 @@ pub(super) fn piece_of_response_body(
 
 /// Runs the log phase, and starts the tasks that plugins leave for afterwards.
 pub(super) fn log(context: &WorkerContext, exchange: &mut Exchange, chains: &Chains<'_>) {
+    if chains.has(Phase::BeforeLog) {
+        each(context, chains, Phase::BeforeLog, exchange, |instance, exchange| {
+            instance.plugin.before_log(exchange);
+        });
+    }
     each(context, chains, Phase::Log, exchange, |instance, exchange| {
         instance.plugin.log(exchange);
         if let Some(task) = instance.plugin.log_task(exchange) {
@@ -370,6 +410,7 @@ async fn one<S: DownstreamStream>(
         refuse_undecided(exchange)?;
         exchange.instance.set(instance.number);
         run.context.current_work().set_route(exchange.decision.route);
+        let started = exchange.begin_run();
         let (decision, waited) = {
             let flow = match phase {
                 Phase::Rewrite => instance.plugin.rewrite(exchange),
@@ -377,18 +418,19 @@ async fn one<S: DownstreamStream>(
                 _ => instance.plugin.before_proxy(exchange),
             };
             match flow {
-                Flow::Continue => continue,
-                Flow::Reply(reply) => (Decision::Reply(reply), false),
-                Flow::Stream(reply) => (Decision::Stream(reply), false),
-                Flow::Stored(reply) => (Decision::Stored(reply), false),
-                Flow::Wait(future) => (wait_for_plugin(run, server, future, instance.name).await?, true),
+                Flow::Continue => (Ok(Decision::Continue), false),
+                Flow::Reply(reply) => (Ok(Decision::Reply(reply)), false),
+                Flow::Stream(reply) => (Ok(Decision::Stream(reply)), false),
+                Flow::Stored(reply) => (Ok(Decision::Stored(reply)), false),
+                Flow::Wait(future) => (wait_for_plugin(run, server, future, instance.name).await, true),
             }
         };
+        exchange.end_run(instance.name, phase, started);
         if waited {
             // Later steps take the thread's last reading of the clock for the present time.
             exchange.local().clock_ns();
         }
-        match decision {
+        match decision? {
             Decision::Continue => {}
             Decision::Reply(reply) => return Ok(Some(LocalReply::Whole(instance.dress(reply)))),
             Decision::Stream(reply) => return Ok(Some(LocalReply::Stream(reply))),

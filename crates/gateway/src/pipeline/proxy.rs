@@ -38,6 +38,7 @@ pub(super) fn proxy<'a, S: DownstreamStream>(
             Box::pin(collect::for_variables(run, exchange, server)).await?;
         }
         grpc::check_version(exchange, upstream)?;
+        grpc::bound_translated(run, exchange);
         if let Some(policy) = &upstream.deadline {
             deadline::begin(run, exchange, policy)?;
         }

@@ -9,6 +9,7 @@ use router::vars::GaveUp;
 use serde_json::json;
 
 use super::deadline;
+use super::encode;
 use super::grpc;
 use super::min_rate::{MinRateGuard, TooSlow};
 use super::phases::{self, Chains};
@@ -18,7 +19,7 @@ use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Answer, Blame, Cause, Failure};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Phase, Reply};
+use exchange::plugin::{Phase, Reply, transform_reply};
 
 /// `Retry-After` of a request that was refused under overload (RFC 9110 section 10.2.3): the shortest time that the
 /// field can express, because an overload ends as soon as there are fewer requests.
@@ -131,25 +132,26 @@ pub(super) async fn reply<S: DownstreamStream>(
     exchange: &mut Exchange,
     server: &mut S,
     chains: &Chains<'_>,
-    reply: Reply,
+    mut reply: Reply,
 ) -> Outcome {
     exchange.stats.answered_locally = true;
-    let mut body = reply.body.into_owned();
+    transform_reply::transform(exchange, &mut reply);
+    let (mut body, mut trailers) = (reply.body.into_owned(), Headers::new());
     set_head(run, exchange, reply.status, &reply.headers);
     let mut edited = respond_head(run, exchange, server, chains).await;
     let undecided = exchange.gave_up.get();
     if edited.is_ok() && chains.has(Phase::ResponseBody) {
-        edited = phases::whole_response_body(run, exchange, server, chains, &mut body).await;
+        edited = phases::whole_response_body(run, exchange, server, chains, &mut body, &mut trailers).await;
     }
     if let Err(failure) = edited {
         exchange.failure.get_or_insert(failure);
         let bare = bare_failure(exchange, undecided);
         set_head(run, exchange, bare.status, &bare.headers);
-        body = bare.body.into_owned();
+        (body, trailers) = (bare.body.into_owned(), Headers::new());
     } else if exchange.gave_up.get().is_some() {
         let bare = bare_failure(exchange, undecided);
         set_head(run, exchange, bare.status, &bare.headers);
-        body = bare.body.into_owned();
+        (body, trailers) = (bare.body.into_owned(), Headers::new());
     }
     let text = exchange.failure.as_ref().map(explanation);
     if grpc::reply(exchange, &body, text.as_deref()) {
@@ -157,17 +159,29 @@ pub(super) async fn reply<S: DownstreamStream>(
         send(run, exchange, server, &[]).await;
         return Outcome::Done;
     }
-    let length = if matches!(exchange.response.status, 204 | 304) || exchange.response.status < 200 {
+    let mut length = if matches!(exchange.response.status, 204 | 304) || exchange.response.status < 200 {
         BodyLength::None
     } else {
-        BodyLength::Known(body.len() as u64)
+        phases::length_before(&trailers, &body)
     };
     if length == BodyLength::None || exchange.request.method == message::Method::Head {
         body.clear();
+        trailers = Headers::new();
     }
     exchange.note_response(&body);
+    match encode::whole(run, exchange, &body).await {
+        Ok(None) => {}
+        Ok(Some(coded)) => (length, body) = (BodyLength::Known(coded.len() as u64), coded),
+        Err(failure) => {
+            exchange.failure.get_or_insert(failure);
+            let bare = bare_failure(exchange, None);
+            set_head(run, exchange, bare.status, &bare.headers);
+            body = bare.body.into_owned();
+            length = BodyLength::Known(body.len() as u64);
+        }
+    }
     server.start_response(exchange, length);
-    send(run, exchange, server, &body).await;
+    send_with_trailers(run, exchange, server, &body, &trailers).await;
     Outcome::Done
 }
 
@@ -179,6 +193,8 @@ pub(super) fn set_head(
     fields: &[(Cow<'static, str>, String)],
 ) {
     exchange.response.clear();
+    // The encoder of a response that this one replaces.
+    exchange.encoder = None;
     exchange.response.status = status;
     for (name, value) in fields {
         // A plugin that builds a field from user input must not be able to split the response, so a malformed field is
@@ -215,7 +231,8 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
     exchange.add_response_field("X-APISIX-Upstream-Status", &statuses).expect("digits, commas and spaces");
 }
 
-/// Prepares a response head for sending: adds the fields that were set early and runs the phase of the response head.
+/// Prepares a response head for sending: adds the fields that were set early, runs the phase of the response head, and
+/// chooses the coding of the body.
 ///
 /// # Errors
 /// When a plugin waits too long.
@@ -238,6 +255,9 @@ pub(super) async fn respond_head<S: DownstreamStream>(
     if chains.has(Phase::ResponseHead) {
         phases::response_head(run, exchange, server, chains).await?;
     }
+    if chains.has(Phase::Encode) {
+        encode::choose(run, exchange, chains);
+    }
     Ok(())
 }
 
@@ -248,16 +268,16 @@ pub(super) async fn send<S: DownstreamStream>(
     server: &mut S,
     body: &[u8],
 ) {
-    send_with_trailers(run, exchange, server, body, None).await;
+    send_with_trailers(run, exchange, server, body, &Headers::new()).await;
 }
 
-/// Sends a whole body and these trailers, and ends the response.
+/// Sends a whole body and these trailers, if there are any, and ends the response.
 pub(super) async fn send_with_trailers<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
     server: &mut S,
     body: &[u8],
-    trailers: Option<&Headers>,
+    trailers: &Headers,
 ) {
     let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
     let mut sent = 0;
@@ -270,7 +290,7 @@ pub(super) async fn send_with_trailers<S: DownstreamStream>(
             } else {
                 if !finished {
                     finished = true;
-                    server.finish(trailers);
+                    server.finish(Some(trailers).filter(|list| !list.is_empty()));
                 }
                 server.poll_flush(cx)
             };

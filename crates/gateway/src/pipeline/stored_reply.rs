@@ -4,9 +4,10 @@
 use exchange::Exchange;
 use exchange::failure::Failure;
 use exchange::plugin::{BodyNeed, StoredBody, StoredReply};
-use message::FieldId;
+use message::{FieldId, Headers};
 
 use super::download::{body_need, has_no_body};
+use super::encode;
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::respond;
@@ -27,6 +28,7 @@ pub(super) async fn send<S: DownstreamStream>(
     reply: StoredReply,
 ) -> Result<(), Failure> {
     exchange.stats.answered_locally = true;
+    exchange.stats.is_stored = true;
     respond::respond_head(run, exchange, server, chains).await?;
     refuse_undecided(exchange)?;
     if has_no_body(exchange.response.status) {
@@ -48,17 +50,23 @@ pub(super) async fn send<S: DownstreamStream>(
     match reply.body {
         StoredBody::Whole(body) if matches!(need, BodyNeed::None | BodyNeed::Copy { .. }) => {
             exchange.note_response(&body);
+            let coded = encode::whole(run, exchange, &body).await?;
+            let body = coded.as_deref().unwrap_or(&body);
             server.start_response(exchange, BodyLength::Known(body.len() as u64));
-            respond::send(run, exchange, server, &body).await;
+            respond::send(run, exchange, server, body).await;
         }
         StoredBody::Whole(body) => {
             run.local().shared.check_room(body.len())?;
             let mut edited = body.to_vec();
-            phases::whole_response_body(run, exchange, server, chains, &mut edited).await?;
+            let mut trailers = Headers::new();
+            phases::whole_response_body(run, exchange, server, chains, &mut edited, &mut trailers).await?;
             refuse_undecided(exchange)?;
             exchange.note_response(&edited);
-            server.start_response(exchange, BodyLength::Known(edited.len() as u64));
-            respond::send(run, exchange, server, &edited).await;
+            if let Some(coded) = encode::whole(run, exchange, &edited).await? {
+                edited = coded;
+            }
+            server.start_response(exchange, phases::length_before(&trailers, &edited));
+            respond::send_with_trailers(run, exchange, server, &edited, &trailers).await;
         }
         StoredBody::Stream(mut body) => {
             let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
@@ -70,6 +78,7 @@ pub(super) async fn send<S: DownstreamStream>(
                     )
                     .await;
                 }
+                _ if exchange.encoder.is_some() => BodyLength::Unknown,
                 BodyNeed::Stream => BodyLength::Unknown,
                 BodyNeed::None | BodyNeed::Copy { .. } => BodyLength::Known(reply.length),
             };

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use super::download::{body_need, has_no_body};
+use super::encode;
 use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::respond;
@@ -14,7 +15,8 @@ use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
-use exchange::plugin::{BodyNeed, PHASE_WAIT_MS, Portion, ReplyStream, StreamedReply};
+use exchange::plugin::{BodyNeed, PHASE_WAIT_MS, Phase, Portion, ReplyStream, StreamedReply};
+use message::Headers;
 
 /// Sends `reply`.
 ///
@@ -59,11 +61,15 @@ pub(super) async fn send_whole<S: DownstreamStream>(
     limit_bytes: usize,
 ) -> Result<(), Failure> {
     let mut body = collect(run, wait, stream, limit_bytes).await?;
-    phases::whole_response_body(run, exchange, server, chains, &mut body).await?;
+    let mut trailers = Headers::new();
+    phases::whole_response_body(run, exchange, server, chains, &mut body, &mut trailers).await?;
     refuse_undecided(exchange)?;
     exchange.note_response(&body);
-    server.start_response(exchange, BodyLength::Known(body.len() as u64));
-    respond::send(run, exchange, server, &body).await;
+    if let Some(coded) = encode::whole(run, exchange, &body).await? {
+        body = coded;
+    }
+    server.start_response(exchange, phases::length_before(&trailers, &body));
+    respond::send_with_trailers(run, exchange, server, &body, &trailers).await;
     Ok(())
 }
 
@@ -106,7 +112,7 @@ pub(super) async fn pass_on<S: DownstreamStream>(
     chains: &Chains<'_>,
     stream: &mut dyn ReplyStream,
 ) -> Result<(), Failure> {
-    let (mut piece, mut sent) = (Vec::new(), 0);
+    let (mut piece, mut sent, mut trailers) = (Vec::new(), 0, Headers::new());
     let (mut is_last, mut is_finished, mut has_moved, mut half_closed) = (false, false, false, false);
     poll_fn(|cx| {
         let mut moved = std::mem::take(&mut has_moved);
@@ -125,7 +131,7 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                 }
             } else if is_last {
                 is_finished = true;
-                server.finish(None);
+                server.finish(Some(&trailers).filter(|list| !list.is_empty()));
                 continue;
             } else {
                 match stream.poll_piece(cx) {
@@ -134,6 +140,10 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                     Poll::Ready(None) => (piece, sent, is_last) = (Vec::new(), 0, true),
                     Poll::Pending => {
                         // The pieces so far must not wait for the next one.
+                        if encode::flush(exchange, &mut piece)? {
+                            sent = 0;
+                            continue;
+                        }
                         if let Poll::Ready(Err(error)) = server.poll_flush(cx) {
                             return Poll::Ready(Err(gone(&error)));
                         }
@@ -142,8 +152,12 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                     }
                 }
                 let portion = if is_last { Portion::Last } else { Portion::Piece };
+                if is_last && chains.has(Phase::ResponseBody) {
+                    phases::response_trailers(run.context, exchange, chains, &mut trailers);
+                }
                 phases::piece_of_response_body(run, exchange, chains, &mut piece, portion)?;
                 exchange.note_response(&piece);
+                encode::in_place(exchange, &mut piece, portion)?;
                 continue;
             };
             match written {

@@ -7,6 +7,7 @@ mod node;
 mod plugins;
 mod stored;
 mod tls;
+mod trailers;
 mod turns;
 
 use std::cell::Cell;
@@ -238,6 +239,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     compile_credential: None,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
+    check_proto: None,
     build: |_, _| Ok(Arc::new(TrailerMark)),
     stream: None,
     apis: &[],
@@ -382,6 +384,7 @@ const KINDS: &[&PluginKind] = &[
     &stored::KEEPER,
     &plugins::NUMBERER,
     &tls::PINGER,
+    &trailers::MOVER,
 ];
 
 /// A context with one route, `/here`, to the nodes at `addresses`.

@@ -155,6 +155,7 @@ const fn kind(
         compile_credential: None,
         check_consumer: |_| Ok(()),
         check_metadata: |_| Ok(()),
+        check_proto: None,
         build,
         stream: None,
         apis: &[],

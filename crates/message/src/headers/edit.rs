@@ -45,7 +45,7 @@ impl Headers {
         let value = self.checked(name, value)?;
         let id = FieldId::of(name.as_bytes());
         let Some(first) = self.position(id, name.as_bytes(), 0) else {
-            self.push_raw(name.as_bytes(), value);
+            self.push_identified(name.as_bytes(), value, id);
             return Ok(());
         };
         self.remove_from(first + 1, id, name.as_bytes());

@@ -16,8 +16,10 @@ pub(super) fn unknown(catalog: &Catalog, subsystem: Subsystem, name: &str) -> St
     if catalog.options().switched_off.contains(name) {
         return format!("{line}: it is built in and switched off; add it to the setting `plugins`");
     }
-    if apisix_plugins::find(name).is_some() {
-        return format!("{line}: APISIX has it, this version of Weir has not");
+    match apisix_plugins::find(name) {
+        Some(known) if known.is_refused => return format!("{line}: {}", known.instead),
+        Some(_) => return format!("{line}: APISIX has it, this version of Weir has not"),
+        None => {}
     }
     let usable = || catalog.iter().filter(|plugin| plugin.info().serves(subsystem));
     if let Some(near) = misspelt(name, usable().map(|plugin| &*plugin.info().name)) {
@@ -57,6 +59,12 @@ mod tests {
         check(http, "limit-cont", "; did you mean `limit-count`?");
         check(http, "limit_count", "; did you mean `limit-count`?");
         check(http, "jwt-auth", ": APISIX has it, this version of Weir has not");
+        check(
+            http,
+            "inspect",
+            ": its breakpoints are debugging hooks in the Lua code of APISIX, and there is no such code here; set the log \
+             level while the instance runs, or ask `weir explain`",
+        );
         check(
             http,
             "jwt-auht",

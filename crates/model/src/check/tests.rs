@@ -33,6 +33,8 @@ pub(super) fn catalog() -> Catalog {
         })
         .into(),
     );
+    count.check_proto =
+        Some(|content| if content == "faulty" { Err("line 1: faulty".to_owned()) } else { Ok(()) });
     count.subsystems = &[Subsystem::Http, Subsystem::Stream];
     Catalog::new(vec![auth, count]).unwrap().with_registries(["dns".into()])
 }
@@ -185,6 +187,7 @@ fn consumers_and_credentials() {
 fn the_rest() {
     certificates();
     check(Kind::Proto, json!({"content": "syntax = \"proto3\";"}), "");
+    check(Kind::Proto, json!({"content": "faulty"}), "content: line 1: faulty");
     check(Kind::Proto, json!({}), "invalid configuration: property \"content\" is required");
     check(
         Kind::StreamRoute,

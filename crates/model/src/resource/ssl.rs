@@ -69,7 +69,7 @@ pub struct OcspStapling {
     /// Whether they are.
     #[serde(default)]
     pub enabled: bool,
-    /// Whether one is taken without a verified signature.
+    /// Whether one is taken as it is: without a verified signature, and with any verdict.
     #[serde(default)]
     pub skip_verify: bool,
     /// Longest time until one is fetched again, in seconds.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 #[derive(Clone)]
 pub(crate) struct Row {
     pub(crate) config: Value,
+    pub(crate) metadata: Option<Value>,
     /// The head of the request, and its body if it has one.
     pub(crate) request: String,
     /// The key and the configuration of a consumer.
@@ -20,6 +21,7 @@ pub(crate) struct Row {
 pub(crate) fn of(kind: &PluginKind) -> Row {
     let plain = Row {
         config: example(kind),
+        metadata: None,
         request: request("GET", "", ""),
         consumer: None,
         is_authenticated: false,
@@ -31,8 +33,42 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             consumer: Some(("foo".to_owned(), json!({"username": "foo", "password": "a-long-random-text"}))),
             ..plain
         },
+        "body-transformer" => Row {
+            config: json!({"request": {"input_format": "json", "template": "<name>{{name}}</name>"}}),
+            request: request("POST", "Content-Type: application/json\r\n", "{\"name\":\"Ada\"}"),
+            ..plain
+        },
         "fault-injection" => Row {
             config: json!({"abort": {"http_status": 503, "vars": [[["arg_name", "==", "jack"]]]}}),
+            ..plain
+        },
+        "graphql-limit-count" => Row {
+            config: json!({"count": 1_000_000_000, "time_window": 3_600}),
+            request: request(
+                "POST",
+                "Content-Type: application/json\r\n",
+                "{\"query\":\"{ persons { id } }\"}",
+            ),
+            ..plain
+        },
+        "graphql-proxy-cache" => Row {
+            request: request(
+                "POST",
+                "Content-Type: application/json\r\n",
+                "{\"query\":\"{ persons { id } }\"}",
+            ),
+            ..plain
+        },
+        "grpc-transcode" => Row {
+            request: request(
+                "POST",
+                "Content-Type: application/json\r\n",
+                "{\"id\":\"17\",\"items\":[\"a\",\"b\"]}",
+            ),
+            ..plain
+        },
+        "grpc-web" => Row {
+            request: request("POST", "Content-Type: application/grpc-web-text\r\n", "AAAAAAQKAjE3"),
             ..plain
         },
         "ip-restriction" => Row { config: json!({"whitelist": ["127.0.0.0/8", "10.0.0.0/8"]}), ..plain },
@@ -56,6 +92,13 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
         },
         "limit-req" => Row {
             config: json!({"rate": 1_000_000_000, "burst": 1_000_000_000, "key": "remote_addr"}),
+            ..plain
+        },
+        "oas-validator" => Row {
+            config: json!({"spec": json!({"openapi": "3.0.2", "paths": {"/items/{id}": {"get": {"parameters": [
+                {"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}},
+                {"name": "lang", "in": "query", "schema": {"type": "string"}},
+            ]}}}}).to_string()}),
             ..plain
         },
         "openid-connect" => Row {

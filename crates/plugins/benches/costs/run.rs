@@ -63,7 +63,7 @@ impl Bench {
         let (states, services) = (Arc::<StateRegistry>::default(), testing::services());
         (kind.check)(&row.config).unwrap();
         let parts = Parts { states: &states, services: &services };
-        let plugin = parts.build("/routes/1", kind, &row.config, 0).unwrap();
+        let plugin = parts.build("/routes/1", kind, &row.config, row.metadata.as_ref(), 0).unwrap();
         let mut scene = Scene::new().with_route(route("1"));
         if let Some((key, auth_conf)) = row.consumer.clone() {
             let compiled = kind.compile_credential.map(|compile| compile(&auth_conf).unwrap());
@@ -100,10 +100,11 @@ impl Parts<'_> {
         owner: &str,
         kind: &PluginKind,
         config: &Value,
+        metadata: Option<&Value>,
         depth: u8,
     ) -> Result<Arc<dyn Plugin>, String> {
         let (states, services) = (self.states, self.services);
-        (kind.build)(&Build { owner, metadata: None, states, services, assembly: self, depth }, config)
+        (kind.build)(&Build { owner, metadata, states, services, assembly: self, depth }, config)
     }
 }
 
@@ -117,7 +118,7 @@ impl Assembly for Parts<'_> {
     ) -> Result<Option<Arc<Instance>>, String> {
         let kind = *plugins::ALL.iter().find(|kind| kind.name == name).ok_or("no such plugin")?;
         (kind.check)(config)?;
-        let plugin = self.build(owner, kind, config, depth)?;
+        let plugin = self.build(owner, kind, config, None, depth)?;
         let error_response = Meta::of(config).error_response.map(ErrorResponse::new);
         Ok(Some(Arc::new(Instance {
             name: kind.name,
@@ -134,6 +135,10 @@ impl Assembly for Parts<'_> {
 
     fn knows(&self, name: &str) -> bool {
         plugins::ALL.iter().any(|kind| kind.name == name)
+    }
+
+    fn proto(&self, _: &str) -> Option<&str> {
+        Some(exchange::testing::PROTO)
     }
 
     fn upstream(&self, _: &Arc<str>, _: &Value) -> Result<(), String> {

@@ -62,6 +62,7 @@ impl Stage {
                 scheme: "http",
                 status,
                 failed,
+                started_ns: 0,
                 connect_us: 0,
                 head_us: 0,
                 total_us: 0,

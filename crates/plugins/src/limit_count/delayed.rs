@@ -104,9 +104,11 @@ impl Window {
     fn take(&mut self, quota: Quota, now_ms: u64) -> Taken {
         self.quota = quota;
         let used = self.used.saturating_add(self.since);
-        let allowed = used < quota.limit;
-        self.since += u64::from(allowed);
-        let remaining = quota.limit.saturating_sub(used + u64::from(allowed));
+        let wanted = used.saturating_add(quota.cost);
+        let charged = used.max(wanted.min(quota.limit));
+        self.since += charged - used;
+        let allowed = wanted <= quota.limit;
+        let remaining = quota.limit.saturating_sub(charged);
         self.standing = self.standing.after(allowed, remaining == 0);
         Taken { allowed, remaining, reset_ms: self.ends_ms.saturating_sub(now_ms) }
     }
@@ -314,12 +316,12 @@ mod tests {
             pool: 1,
         };
         let redis = Redis::new(&build, &settings).unwrap();
-        let windows = SharedWindows::new(redis, "g:".to_owned(), WindowType::Fixed);
+        let windows = SharedWindows::new(redis, "limit-count", "g:".to_owned(), WindowType::Fixed);
         let failures = Arc::new(Failures::new(&build, "limit-count", false, Reply::status(500)));
         Delayed::new(windows, 1_000, failures, UnfinishedWork::default())
     }
 
-    const QUOTA: Quota = Quota { limit: 5, window_ms: 10_000, window_type: WindowType::Fixed };
+    const QUOTA: Quota = Quota { limit: 5, window_ms: 10_000, window_type: WindowType::Fixed, cost: 1 };
 
     fn taken(allowed: bool, remaining: u64, reset_ms: u64) -> Taken {
         Taken { allowed, remaining, reset_ms }

@@ -27,14 +27,14 @@ static ADD: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Adds one request to a window of the clock, if it and the part of the last window that still counts allow it. Takes
-/// the milliseconds that the count is kept, the limit, and that part; gives whether it passes, and the count.
+/// Adds a request to a window of the clock, if it and the part of the last window that still counts allow it. Takes
+/// the milliseconds that the count is kept, the limit, that part, and the cost of the request; gives whether it passes, and the count.
 static SLIDE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local used = tonumber(redis.call('GET', KEYS[1]) or 0) \
          local limit = tonumber(ARGV[2]) \
-         if used >= limit or used + ARGV[3] >= limit then return {0, used} end \
-         used = redis.call('INCRBY', KEYS[1], 1) \
+         if used >= limit or used + ARGV[3] + ARGV[4] - 1 >= limit then return {0, used} end \
+         used = redis.call('INCRBY', KEYS[1], ARGV[4]) \
          if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end \
          return {1, used}",
     )
@@ -43,6 +43,8 @@ static SLIDE: LazyLock<Script> = LazyLock::new(|| {
 /// See the module.
 pub(super) struct SharedWindows {
     redis: Arc<Redis>,
+    /// What keys begin with: `plugin-limit-count`, or the name of another plugin.
+    family: String,
     /// The group with a colon, or the object and its version: what keys begin with behind the plugin's name.
     prefix: String,
     window_type: WindowType,
@@ -56,8 +58,13 @@ pub(super) struct Counted {
 }
 
 impl SharedWindows {
-    pub(super) fn new(redis: Arc<Redis>, prefix: String, window_type: WindowType) -> SharedWindows {
-        SharedWindows { redis, prefix, window_type }
+    pub(super) fn new(
+        redis: Arc<Redis>,
+        plugin: &str,
+        prefix: String,
+        window_type: WindowType,
+    ) -> SharedWindows {
+        SharedWindows { redis, family: format!("plugin-{plugin}"), prefix, window_type }
     }
 
     /// Writes what keys begin with.
@@ -80,7 +87,7 @@ impl SharedWindows {
     ) -> Result<Taken, RedisError> {
         match self.window_type {
             WindowType::Fixed => {
-                let counted = self.add_fixed(worker, key, 1, quota.window_ms).await?;
+                let counted = self.add_fixed(worker, key, quota.cost, quota.window_ms).await?;
                 let allowed = counted.used <= quota.limit;
                 let remaining = quota.limit.saturating_sub(counted.used);
                 Ok(Taken { allowed, remaining, reset_ms: counted.reset_ms })
@@ -100,7 +107,7 @@ impl SharedWindows {
         match self.window_type {
             WindowType::Fixed => self.add_fixed(worker, key, requests, quota.window_ms).await,
             WindowType::Sliding => {
-                let clock = Clock::now(worker, quota.window_ms);
+                let clock = Clock::now(worker, &self.family, quota.window_ms);
                 let current = clock.key(key, 0);
                 let kept_ms = quota.window_ms.saturating_mul(2);
                 let counted = self.add_to(worker, &current, requests, kept_ms).await?;
@@ -118,7 +125,7 @@ impl SharedWindows {
         requests: u64,
         window_ms: u64,
     ) -> Result<Counted, RedisError> {
-        let key = [b"plugin-limit-count:v1:", key].concat();
+        let key = [self.family.as_bytes(), b":v1:", key].concat();
         self.add_to(worker, &key, requests, window_ms).await
     }
 
@@ -141,12 +148,16 @@ impl SharedWindows {
     }
 
     async fn slide(&self, worker: &Rc<Local>, key: &[u8], quota: Quota) -> Result<Taken, RedisError> {
-        let clock = Clock::now(worker, quota.window_ms);
+        let clock = Clock::now(worker, &self.family, quota.window_ms);
         let last = self.last(worker, &clock, key, quota).await?;
         let weighs = clock.weigh(last);
-        let arguments =
-            [quota.window_ms.saturating_mul(2).to_string(), quota.limit.to_string(), format!("{weighs:.6}")];
-        let arguments = [0, 1, 2].map(|index: usize| arguments[index].as_bytes());
+        let arguments = [
+            quota.window_ms.saturating_mul(2).to_string(),
+            quota.limit.to_string(),
+            format!("{weighs:.6}"),
+            quota.cost.to_string(),
+        ];
+        let arguments = [0, 1, 2, 3].map(|index: usize| arguments[index].as_bytes());
         let reply = self.redis.script(worker, &SLIDE, &clock.key(key, 0), &arguments).await?;
         let [allowed, used] = reply.as_array().unwrap_or_default() else {
             return Err(RedisError::UNEXPECTED);
@@ -161,8 +172,9 @@ impl SharedWindows {
         let reset_ms = if used >= quota.limit || last == 0 {
             clock.left_ms
         } else {
-            // The time until enough of the last window has slid out for one request.
-            let room = (quota.limit - used) as f64 * clock.window_ms as f64 / last as f64;
+            // The time until enough of the last window has slid out for the request.
+            let room = (quota.limit - used).saturating_sub(quota.cost.saturating_sub(1));
+            let room = room as f64 * clock.window_ms as f64 / last as f64;
             clock.left_ms.saturating_sub(room as u64)
         };
         Ok(Taken { allowed: false, remaining: 0, reset_ms })
@@ -172,7 +184,7 @@ impl SharedWindows {
     async fn last(
         &self,
         worker: &Rc<Local>,
-        clock: &Clock,
+        clock: &Clock<'_>,
         key: &[u8],
         quota: Quota,
     ) -> Result<u64, RedisError> {
@@ -189,27 +201,29 @@ fn number(value: &Value) -> Option<u64> {
 }
 
 /// The windows of the clock of the wall, which all gateways share.
-struct Clock {
+struct Clock<'a> {
+    /// What keys begin with.
+    family: &'a str,
     window_ms: u64,
     /// The number of the current window.
     number: u64,
     left_ms: u64,
 }
 
-impl Clock {
-    fn now(worker: &Local, window_ms: u64) -> Clock {
+impl<'a> Clock<'a> {
+    fn now(worker: &Local, family: &'a str, window_ms: u64) -> Clock<'a> {
         let (seconds, nanoseconds) = worker.wall_at(worker.clock_ns());
-        Clock::at(seconds * 1_000 + u64::from(nanoseconds / 1_000_000), window_ms)
+        Clock::at(seconds * 1_000 + u64::from(nanoseconds / 1_000_000), family, window_ms)
     }
 
-    fn at(now_ms: u64, window_ms: u64) -> Clock {
-        Clock { window_ms, number: now_ms / window_ms, left_ms: window_ms - now_ms % window_ms }
+    fn at(now_ms: u64, family: &'a str, window_ms: u64) -> Clock<'a> {
+        Clock { family, window_ms, number: now_ms / window_ms, left_ms: window_ms - now_ms % window_ms }
     }
 
     /// The key of the current window, or of one before it.
     fn key(&self, key: &[u8], before: u64) -> Vec<u8> {
         let number = self.number.saturating_sub(before).to_string();
-        [b"plugin-limit-count:", key, b".", number.as_bytes(), b".counter"].concat()
+        [self.family.as_bytes(), b":", key, b".", number.as_bytes(), b".counter"].concat()
     }
 
     /// The part of the count of the last window that still counts.
@@ -224,7 +238,7 @@ mod tests {
 
     #[test]
     fn keys_of_the_clock_are_those_of_apisix() {
-        let clock = Clock::at(1_700_000_015_250, 10_000);
+        let clock = Clock::at(1_700_000_015_250, "plugin-limit-count", 10_000);
         assert_eq!(clock.key(b"g:1.2.3.4", 0), b"plugin-limit-count:g:1.2.3.4.170000001.counter");
         assert_eq!(clock.key(b"g:1.2.3.4", 1), b"plugin-limit-count:g:1.2.3.4.170000000.counter");
         assert_eq!(clock.left_ms, 4_750);

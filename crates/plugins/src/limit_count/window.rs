@@ -23,6 +23,8 @@ pub(super) struct Quota {
     pub(super) window_ms: u64,
     /// How windows follow each other.
     pub(super) window_type: WindowType,
+    /// How much the request takes of the limit; at least 1.
+    pub(super) cost: u64,
 }
 
 /// The verdict on a request.
@@ -98,9 +100,14 @@ fn fixed(window: &mut Window, quota: Quota, now_ms: u64) -> Taken {
     if now_ms >= window.ends_ms {
         *window = Window::starting(now_ms, now_ms.saturating_add(quota.window_ms));
     }
-    let allowed = window.used < quota.limit;
-    window.used += u64::from(allowed);
-    Taken { allowed, remaining: quota.limit.saturating_sub(window.used), reset_ms: window.ends_ms - now_ms }
+    let wanted = window.used.saturating_add(quota.cost);
+    // As in APISIX, a request that costs more than is left takes the rest and is refused.
+    window.used = window.used.max(wanted.min(quota.limit));
+    Taken {
+        allowed: wanted <= quota.limit,
+        remaining: quota.limit.saturating_sub(window.used),
+        reset_ms: window.ends_ms - now_ms,
+    }
 }
 
 fn sliding(window: &mut Window, quota: Quota, now_ms: u64) -> Taken {
@@ -119,12 +126,17 @@ fn sliding(window: &mut Window, quota: Quota, now_ms: u64) -> Taken {
     if window.used >= quota.limit {
         return Taken { allowed: false, remaining: 0, reset_ms: left_ms };
     }
-    if window.used + weighs >= quota.limit {
-        // The time until enough of the last window has slid out for one request.
-        let room = u128::from(quota.limit - window.used) * u128::from(length) / u128::from(before);
-        return Taken { allowed: false, remaining: 0, reset_ms: left_ms.saturating_sub(room as u64) };
+    let further = quota.cost.saturating_sub(1);
+    if (window.used + weighs).saturating_add(further) >= quota.limit {
+        // The time until enough of the last window has slid out for the request; a whole one if that is not enough.
+        let room = (quota.limit - window.used).saturating_sub(further);
+        let slid_ms = match before {
+            0 => 0,
+            before => (u128::from(room) * u128::from(length) / u128::from(before)) as u64,
+        };
+        return Taken { allowed: false, remaining: 0, reset_ms: left_ms.saturating_sub(slid_ms) };
     }
-    window.used += 1;
+    window.used += quota.cost;
     Taken {
         allowed: true,
         remaining: quota.limit - window.used - weighs.min(quota.limit - window.used),
@@ -137,7 +149,7 @@ mod tests {
     use super::*;
 
     fn quota(limit: u64, window_ms: u64, window_type: WindowType) -> Quota {
-        Quota { limit, window_ms, window_type }
+        Quota { limit, window_ms, window_type, cost: 1 }
     }
 
     /// Takes at each moment and compares whether it was allowed, what remains, and the reset.
@@ -178,6 +190,35 @@ mod tests {
                 (3_000, true, 3, 1_000),
             ],
         );
+    }
+
+    #[test]
+    fn dear_request_takes_the_rest_of_a_fixed_window() {
+        let (counters, quota) = (Counters::new(), quota(10, 1_000, WindowType::Fixed));
+        let take = |cost: u64, now_ms: u64| {
+            let taken = counters.take(b"k", Quota { cost, ..quota }, now_ms);
+            (taken.allowed, taken.remaining)
+        };
+        assert_eq!(take(4, 0), (true, 6));
+        assert_eq!(take(6, 1), (true, 0));
+        assert_eq!(take(1, 2), (false, 0));
+        assert_eq!(take(8, 1_000), (true, 2));
+        assert_eq!(take(3, 1_001), (false, 0), "it is charged although it is refused");
+        assert_eq!(take(1, 1_002), (false, 0));
+    }
+
+    #[test]
+    fn dear_request_does_not_pass_a_sliding_window() {
+        let (counters, quota) = (Counters::new(), quota(10, 1_000, WindowType::Sliding));
+        let take = |cost: u64, now_ms: u64| {
+            let taken = counters.take(b"k", Quota { cost, ..quota }, now_ms);
+            (taken.allowed, taken.remaining, taken.reset_ms)
+        };
+        assert_eq!(take(6, 100), (true, 4, 900));
+        assert_eq!(take(5, 200), (false, 0, 800));
+        assert_eq!(take(4, 300), (true, 0, 700));
+        assert_eq!(take(3, 1_500), (true, 2, 500));
+        assert_eq!(take(11, 5_000), (false, 0, 1_000));
     }
 
     #[test]

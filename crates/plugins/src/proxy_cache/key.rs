@@ -13,7 +13,13 @@ pub(super) struct KeyTemplate {
     isolates_consumers: bool,
     /// The parts hold the Authorization field itself.
     names_authorization: bool,
+    /// The key is the [`GivenKey`] of the request; all other parts are empty.
+    is_given: bool,
 }
+
+/// The key of a request, in the state of a plugin that makes keys itself.
+#[derive(Default)]
+pub(super) struct GivenKey(pub(super) Box<[u8]>);
 
 enum Part {
     Text(Box<str>),
@@ -42,12 +48,26 @@ impl KeyTemplate {
         Ok(KeyTemplate {
             isolates_consumers: consumer_isolation && !parts.iter().any(is_identity),
             names_authorization: parts.iter().any(is_authorization),
+            is_given: false,
             parts,
         })
     }
 
+    /// The key that each request brings as its [`GivenKey`].
+    pub(super) fn given() -> KeyTemplate {
+        KeyTemplate {
+            parts: Box::default(),
+            isolates_consumers: false,
+            names_authorization: false,
+            is_given: true,
+        }
+    }
+
     /// Appends the key of a request; GET and HEAD have the same.
     pub(super) fn write(&self, exchange: &Exchange, method: Method, key: &mut Vec<u8>) {
+        if self.is_given {
+            return key.extend_from_slice(exchange.peek_state::<GivenKey>().map_or(&[], |given| &given.0));
+        }
         key.push(if method == Method::Post { b'p' } else { b'g' });
         framed(key, |key| key.extend_from_slice(exchange.connection.scheme.as_str().as_bytes()));
         framed(key, |key| key.extend_from_slice(exchange.host()));

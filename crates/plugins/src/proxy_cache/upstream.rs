@@ -66,7 +66,8 @@ impl ProxyCache {
         {
             return Some(reply);
         }
-        if stores && !self.store(exchange, key) {
+        // The messages of a call are no body for a client that a plugin translates for, and their status is not kept.
+        if stores && exchange.grpc.is_none() && !self.store(exchange, key) {
             return not_modified(exchange);
         }
         None

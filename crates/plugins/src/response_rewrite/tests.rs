@@ -89,8 +89,35 @@ fn responses() {
         (200, &all, "abcabc"),
     );
     check(json!({ "body": "", "vars": [["status", "==", 200]], "status_code": 201 }), (201, &["A: 1"], ""));
+}
+
+#[test]
+fn filters_decode_a_compressed_body() {
+    use std::io::Read;
+    let mut gzip = Vec::new();
+    let level = flate2::Compression::fast();
+    flate2::read::GzEncoder::new(&b"abcabc"[..], level).read_to_end(&mut gzip).unwrap();
+    let check = |coding: &str, body: &[u8], limit: usize, expected: Option<&str>| {
+        let mut scene = Scene::new();
+        let filters = json!([{ "regex": "a", "replace": "x" }]);
+        let plugin = scene.build(&KIND, &json!({ "filters": filters, "max_resp_body_size": limit }));
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        respond(&mut exchange, 200, &[("Content-Encoding", coding)]);
+        exchange::testing::finish(plugin.response_head(&mut exchange));
+        let mut body = body.to_vec();
+        if plugin.wants_response_body(&exchange) != BodyNeed::None {
+            exchange::testing::finish(plugin.response_body(&mut exchange, &mut body, Portion::Last));
+        }
+        let sent = exchange.gave_up.get().is_none().then_some(body);
+        assert_eq!(sent.as_deref(), expected.map(str::as_bytes), "{coding} {limit}");
+        assert_eq!(lines(&exchange.response.headers).is_empty(), decode::is_known(coding.as_bytes()));
+    };
+    check("gzip", &gzip, 100, Some("xbcabc"));
+    check("identity", b"abcabc", 100, Some("xbcabc"));
+    check("gzip", &gzip, 5, None);
+    check("br", &gzip, 100, None);
     // Compressed bytes are no text.
-    check(json!({ "filters": [{ "regex": "a", "replace": "b" }] }), (200, &all, "abcabc"));
+    check("compress", b"abcabc", 100, Some("abcabc"));
 }
 
 #[test]

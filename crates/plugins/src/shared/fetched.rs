@@ -48,6 +48,21 @@ impl<T> Fetched<T> {
         self.fetch(fetch).await
     }
 
+    /// As [`Fetched::get`], with an older value where a new one cannot be fetched.
+    ///
+    /// # Errors
+    /// As [`Fetched::get`], if no value was ever fetched.
+    pub(crate) async fn get_or_stale(
+        &self,
+        max_age_ms: u64,
+        fetch: impl Future<Output = Result<T, String>>,
+    ) -> Result<Arc<T>, Arc<str>> {
+        match self.get(max_age_ms, fetch).await {
+            Err(reason) => self.younger_than(u64::MAX).ok_or(reason),
+            fetched => fetched,
+        }
+    }
+
     /// A newer value than `known`: one that another request has fetched, or else the one that `fetch` gets. Nothing while
     /// `known` is younger than `min_age_ms`, so that requests cannot make the gateway call the server all the time.
     ///
@@ -128,6 +143,15 @@ mod tests {
         };
         assert_eq!((get(60_000), get(60_000), calls.get()), (1, 1, 1));
         assert_eq!((get(0), calls.get()), (2, 2));
+    }
+
+    #[test]
+    fn old_value_outlives_a_failure() {
+        let fetched = Fetched::default();
+        let failing = || async { Err("down".to_owned()) };
+        assert_eq!(ready(fetched.get_or_stale(0, async { Ok(1) })).map(|value| *value), Ok(1));
+        assert_eq!(ready(fetched.get_or_stale(0, failing())).map(|value| *value), Ok(1));
+        assert!(ready(Fetched::<u8>::default().get_or_stale(0, failing())).is_err());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! A logger's entry for one request: the fields that a user chose, or all fields (contract: APISIX's log utilities). It
 //! knows no logger and sends nothing.
 
+pub(crate) mod json;
+
 use std::sync::LazyLock;
 
 use exchange::Exchange;

@@ -77,9 +77,8 @@ fn works(plugin: &ApisixPlugin) -> bool {
 fn migration_table() -> String {
     let all = apisix_plugins::ALL;
     let working = all.iter().filter(|plugin| works(plugin)).count();
-    let built_in = all.iter().filter(|plugin| plugin.is_built_in).count();
     let mut text = format!(
-        "\nWeir has {working} of the {} plugins of APISIX 3.18; {built_in} more is built in. An object with any other is\n\
+        "\nWeir has {working} of the {} plugins of APISIX 3.18. An object with any other is\n\
          refused (`unknown plugin`). The last column says what does its work meanwhile.\n\n\
          | plugin | for | here | instead |\n|---|---|---|---|\n",
         all.len()
@@ -88,11 +87,11 @@ fn migration_table() -> String {
     sorted.sort_by_key(|plugin| (!works(plugin), plugin.family, plugin.name));
     for plugin in sorted {
         let (name, family) = (plugin.name, plugin.family.title());
-        let _ = match (works(plugin), plugin.is_built_in) {
+        let _ = match (works(plugin), plugin.is_refused) {
             (true, _) => {
                 writeln!(text, "| [`{name}`](../reference/plugins.md#{name}) | {family} | works | |")
             }
-            (false, true) => writeln!(text, "| `{name}` | {family} | built in | {} |", plugin.instead),
+            (false, true) => writeln!(text, "| `{name}` | {family} | refused | {} |", plugin.instead),
             (false, false) if plugin.instead.is_empty() => {
                 writeln!(text, "| `{name}` | {family} | not yet | |")
             }
@@ -103,7 +102,7 @@ fn migration_table() -> String {
 }
 
 fn missing() -> usize {
-    apisix_plugins::ALL.iter().filter(|plugin| !works(plugin) && !plugin.is_built_in).count()
+    apisix_plugins::ALL.iter().filter(|plugin| !works(plugin)).count()
 }
 
 fn readme_row() -> String {

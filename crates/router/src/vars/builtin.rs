@@ -81,6 +81,12 @@ builtin_variables! {
     Msec = "msec",
     /// The version of the server software.
     NginxVersion = "nginx_version",
+    /// The `traceparent` of the span of the plugin `opentelemetry`, if its metadata sets `set_ngx_var`.
+    OpentelemetryContextTraceparent = "opentelemetry_context_traceparent",
+    /// The id of that span.
+    OpentelemetrySpanId = "opentelemetry_span_id",
+    /// The id of its trace.
+    OpentelemetryTraceId = "opentelemetry_trace_id",
     /// `p` if the request was pipelined, else `.`.
     Pipe = "pipe",
     /// The process id.
@@ -221,6 +227,12 @@ builtin_variables! {
     WeirDetail = "weir_detail",
     /// The node at which it failed.
     WeirNode = "weir_node",
+    /// The span of the plugin `zipkin` as a `traceparent`.
+    ZipkinContextTraceparent = "zipkin_context_traceparent",
+    /// The id of that span.
+    ZipkinSpanId = "zipkin_span_id",
+    /// The id of its trace.
+    ZipkinTraceId = "zipkin_trace_id",
 }
 
 impl BuiltinVariable {

@@ -18,6 +18,7 @@ use gateway::runtime::Runtime;
 use gateway::upstream::health::monitor::HealthMonitor;
 use gateway::upstream::{Upstream, report};
 use model::acme::Challenges;
+use model::instance::{ConnectionCounts, Connections, InstanceInfo};
 use model::report::{
     CertificateReport, Certificates, Explain, ExplainQuestion, ListenerReport, Listening, LogLevel,
     MetricsText, NodeHealth, Readiness, UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision,
@@ -105,6 +106,12 @@ impl Bridge {
     }
 }
 
+impl Connections for Gateway {
+    fn connections(&self) -> ConnectionCounts {
+        self.engine().map(Engine::connection_counts).unwrap_or_default()
+    }
+}
+
 impl Publisher for Bridge {
     fn publish(&mut self, applied: &Applied) -> Vec<Fault> {
         let (runtime, faults) = self.compiler.apply(applied);
@@ -160,9 +167,10 @@ impl SharedTicketKeys for TlsTicketKeys {
 
 /// The reports that control may ask for.
 pub(super) fn reports(parts: Report) -> Reports {
-    let log = Arc::new(parts.log.clone());
+    let (log, instance) = (Arc::new(parts.log.clone()), Arc::clone(&parts.instance));
     let report = Arc::new(parts);
     Reports {
+        instance,
         workers: report.clone(),
         metrics: report.clone(),
         health: report.clone(),
@@ -179,6 +187,7 @@ pub(super) fn reports(parts: Report) -> Reports {
 pub(super) struct Report {
     pub(super) gateway: Arc<Gateway>,
     pub(super) options: Arc<Options>,
+    pub(super) instance: Arc<InstanceInfo>,
     pub(super) log: LogControl,
     pub(super) access_log: Option<LogWriter>,
     pub(super) secrets: Arc<Secrets>,

@@ -15,6 +15,7 @@ use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
 use gateway::upstream::health::monitor::HealthMonitor;
 use model::acme::Challenges;
+use model::instance::Connections;
 use net::quic::QuicProcess;
 use net::tls::server::ServerTls;
 use plugins::Zones;
@@ -23,8 +24,8 @@ use super::bridge::{self, Bridge, Gateway};
 use super::live::LiveSettings;
 use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
 use super::{
-    admin_keys, compiler, data, discovery, options, outbound_policy, registration, running_catalog, sealer,
-    secrets, services, sockets, source,
+    admin_keys, compiler, data, discovery, instance, options, outbound_policy, registration, running_catalog,
+    sealer, secrets, services, sockets, source,
 };
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
@@ -112,6 +113,7 @@ impl Node {
         let cache = Zones::start(&cache, compiler.states());
         let catalog = Arc::new(running_catalog(&settings, compiler.states()));
         let sealer = sealer(&settings, &catalog)?;
+        let instance = Arc::new(instance(&settings));
         let control = Control::start(ControlConfig {
             source: source(&settings),
             catalog,
@@ -119,6 +121,7 @@ impl Node {
             reports: bridge::reports(bridge::Report {
                 gateway: gateway.clone(),
                 options: engine_options.clone(),
+                instance: instance.clone(),
                 log: log.clone(),
                 access_log: log_writer.clone(),
                 secrets: secrets.clone(),
@@ -140,9 +143,13 @@ impl Node {
             ocsp,
             discovery,
             registration: registration.clone(),
+            server_info_ttl_s: (settings.server_info_report_seconds > 0 && settings.admin.is_some())
+                .then_some(settings.server_info_report_seconds),
             ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),
         })?;
         services.scrapes().serve(&control.metrics());
+        let connections: Arc<dyn Connections> = gateway.clone();
+        services.process().serve(instance, &connections);
         let workers = settings.workers;
         let quic = match predecessor.and_then(Predecessor::take_quic) {
             Some(quic) => quic,

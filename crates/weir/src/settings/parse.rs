@@ -84,6 +84,17 @@ pub(super) fn optional_text(given: &Given) -> Result<Option<String>, String> {
     single(given).map(|text| Some(text).filter(|text| !text.is_empty()).map(str::to_owned))
 }
 
+/// The id of the instance.
+pub(super) fn instance_id(given: &Given) -> Result<Option<String>, String> {
+    match optional_text(given)? {
+        Some(text) if !control::instance_id::is_id(&text) => Err(format!(
+            "`{text}` is no id: up to {} visible characters without `/`",
+            control::instance_id::ID_MAX_BYTES
+        )),
+        id => Ok(id),
+    }
+}
+
 /// The value of `Alt-Svc`.
 pub(super) fn alt_svc(given: &Given) -> Result<AltSvc, String> {
     match single(given)? {

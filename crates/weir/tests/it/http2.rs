@@ -2,7 +2,7 @@
 
 mod bodies;
 mod changeover;
-mod client;
+pub(crate) mod client;
 mod conformance;
 mod exchanges;
 mod grpc;

@@ -79,4 +79,8 @@ fn signature_is_not_looked_at_where_told_so() {
     let request = subject.request().unwrap();
     let answer = responder.answer(&request, CertStatus::good(), times(-60, 60), Signer::Stranger);
     assert!(read(&answer, &subject, true, NOW_S).is_ok());
+    // Nor is the verdict; the time of the response counts.
+    let unknown = |times| responder.answer(&request, CertStatus::unknown(), times, Signer::Issuer);
+    assert!(read(&unknown(times(-60, 60)), &subject, true, NOW_S).is_ok());
+    assert!(read(&unknown(times(-60, 0)), &subject, true, NOW_S).unwrap_err().contains("has ended"));
 }

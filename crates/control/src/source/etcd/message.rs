@@ -252,6 +252,28 @@ pub(super) struct LeaseGrantResponse {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub(super) struct LeaseKeepAliveRequest {
+    #[prost(int64, tag = "1")]
+    pub(super) id: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct LeaseKeepAliveResponse {
+    /// Seconds; 0 for a lease that has ended.
+    #[prost(int64, tag = "3")]
+    pub(super) ttl: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StatusRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StatusResponse {
+    #[prost(string, tag = "2")]
+    pub(super) version: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct AuthenticateRequest {
     #[prost(string, tag = "1")]
     pub(super) name: String,

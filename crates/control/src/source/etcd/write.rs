@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::client::Etcd;
 use super::message::{
-    Compare, CompareResult, CompareTarget, Compared, DeleteRangeRequest, KeyValue, LeaseGrantRequest,
-    LeaseGrantResponse, PutRequest, PutResponse, RangeRequest, Request, RequestOp, TxnRequest, TxnResponse,
+    Compare, CompareResult, CompareTarget, Compared, DeleteRangeRequest, KeyValue, PutRequest, PutResponse,
+    RangeRequest, Request, RequestOp, TxnRequest, TxnResponse,
 };
 use super::{EtcdError, KeySpace};
 
@@ -190,12 +190,6 @@ impl Etcd {
         let found: Vec<Option<KeyValue>> =
             answer.responses.into_iter().map(|response| response.range?.kvs.into_iter().next()).collect();
         Ok(Outcome { revision, done: is_there_already(operations, &found) })
-    }
-
-    async fn lease(&self, ttl: i64) -> Result<i64, EtcdError> {
-        let request = LeaseGrantRequest { ttl: ttl.max(1) };
-        let answer: LeaseGrantResponse = self.call("/etcdserverpb.Lease/LeaseGrant", request).await?;
-        Ok(answer.id)
     }
 }
 

@@ -87,7 +87,7 @@ impl Connection {
 }
 
 /// A transport as the library wants it.
-struct Adapter(Transport);
+pub(super) struct Adapter(pub(super) Transport);
 
 /// Bytes read at once: the answers plugins wait for are small.
 const READ_BYTES: usize = 8 * 1024;

@@ -32,15 +32,16 @@ pub fn check_uri(uri: &str) -> Result<(), String> {
     read(uri).map(drop)
 }
 
-struct Parts {
-    is_tls: bool,
-    host: Box<str>,
-    port: u16,
-    authority: Box<str>,
+/// The parts of a URI.
+pub(super) struct Parts {
+    pub(super) is_tls: bool,
+    pub(super) host: Box<str>,
+    pub(super) port: u16,
+    pub(super) authority: Box<str>,
     target: Box<str>,
 }
 
-fn read(text: &str) -> Result<Parts, String> {
+pub(super) fn read(text: &str) -> Result<Parts, String> {
     let uri: Uri = text.parse().map_err(|error| format!("{text} is not a URI: {error}"))?;
     let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
         return Err(format!(

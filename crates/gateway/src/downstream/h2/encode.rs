@@ -20,7 +20,7 @@ pub(super) fn response_head(
     let mut fields = HpackFields::new(writer);
     forward::response_fields(exchange, length != BodyLength::None, date, &mut fields);
     // A status of gRPC in the head ends the response, so that there is no length.
-    let is_trailers_only = length == BodyLength::Known(0) && exchange.grpc.is_some();
+    let is_trailers_only = length == BodyLength::Known(0) && exchange.is_native_call();
     if let BodyLength::Known(bytes) = length
         && !is_trailers_only
     {

@@ -244,7 +244,7 @@ impl ResponseSink for H2Stream {
         // The last byte ends the stream, so that no frame of its own has to, unless trailers may follow it.
         self.left_bytes = match length {
             BodyLength::Known(bytes)
-                if exchange.grpc.is_none() && !exchange.response.headers.contains("trailer") =>
+                if !exchange.is_native_call() && !exchange.response.headers.contains("trailer") =>
             {
                 Some(bytes)
             }

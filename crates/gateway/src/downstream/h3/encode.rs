@@ -12,7 +12,7 @@ pub(super) fn response_head(out: &mut Vec<u8>, exchange: &Exchange, length: Body
     let mut fields = QpackFields(writer::response(out, exchange.response.status));
     forward::response_fields(exchange, length != BodyLength::None, date, &mut fields);
     // A status of gRPC in the head ends the response, so that there is no length.
-    let is_trailers_only = length == BodyLength::Known(0) && exchange.grpc.is_some();
+    let is_trailers_only = length == BodyLength::Known(0) && exchange.is_native_call();
     if let BodyLength::Known(bytes) = length
         && !is_trailers_only
     {

@@ -40,7 +40,8 @@ pub(super) fn request_head(
         return Ok((fields.finish(false), false));
     }
     // The one connection-specific field that has a meaning in HTTP/2 (RFC 9113 section 8.2.2); gRPC asks for it.
-    if request.headers.contains_token(FieldId::Te, "trailers") {
+    let is_translated = exchange.grpc.is_some_and(|call| call.is_translated);
+    if is_translated || request.headers.contains_token(FieldId::Te, "trailers") {
         fields.field("te", b"trailers");
     }
     // A call without messages ends with an empty DATA frame (gRPC over HTTP/2, "EOS"); servers wait for one.

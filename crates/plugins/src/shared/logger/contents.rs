@@ -96,6 +96,14 @@ impl Contents {
         }
     }
 
+    /// The entry as a JSON object that names a route in any case.
+    pub(crate) fn json(&self, exchange: &Exchange) -> Vec<u8> {
+        match &self.format {
+            Some(format) => log_entry::json::chosen(format, exchange),
+            None => self.entry(exchange).with_some_route().into_json(),
+        }
+    }
+
     /// The entry of an exchange that has ended.
     pub(crate) fn entry(&self, exchange: &Exchange) -> LogEntry {
         if let Some(format) = &self.format {
@@ -124,7 +132,8 @@ impl LogEntry {
 
     /// The entry as a JSON object.
     pub(crate) fn into_json(self) -> Vec<u8> {
-        Value::Object(self.fields).to_string().into_bytes()
+        // A map with text keys becomes JSON without errors.
+        serde_json::to_vec(&self.fields).unwrap_or_default()
     }
 }
 

@@ -12,7 +12,7 @@ use super::admin::AdminTls;
 use super::deployment::Deployment;
 use super::listeners::Listening;
 use super::logs::AccessLog;
-use super::plugins::BodyLimits;
+use super::plugins::{BodyLimits, ServerInfo};
 use super::proxy_protocol::ProxyProtocol;
 use super::tree::{Content, Node};
 
@@ -40,6 +40,7 @@ pub(super) struct Draft<'a> {
     pub(super) proxy_protocol: ProxyProtocol,
     pub(super) access_log: AccessLog,
     pub(super) body_limits: BodyLimits,
+    pub(super) server_info: ServerInfo,
     written: Written,
     faults: &'a mut Vec<Fault>,
     remarks: Vec<Remark>,
@@ -66,6 +67,7 @@ impl<'a> Draft<'a> {
             proxy_protocol: ProxyProtocol::default(),
             access_log: AccessLog::default(),
             body_limits: BodyLimits::default(),
+            server_info: ServerInfo::default(),
             written: Written::default(),
             faults,
             remarks: Vec::new(),

@@ -44,6 +44,7 @@ use Act::{Honour, Ignore, Moot, Refuse, Same, Setting, Time};
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     key("apisix.node_listen", Honour(listeners::node_listen), "`proxy`; entries with `enable_http2: false` are in `http1_only` too"),
+    key("apisix.id", Setting("instance_id"), ""),
     key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` and `proxy_tls` have `[::]` too for ports without an address"),
     key("apisix.ssl", Honour(listeners::ssl), "`listen`: `proxy_tls`, entries with `enable_http3: true` `proxy_tls_http3`, those with `enable_http2: false` are in `http1_only` too; `enable_http2: false`: all of them; `enable: false`: `proxy_tls: off`; `ssl_protocols`, `ssl_ciphers` without suites that are not offered, `ssl_session_tickets`, `fallback_sni`; `ssl_trusted_certificate` is `trusted_certificates`, `etcd_ca` and `secret_ca`"),
     key("apisix.enable_http2", Setting("http2"), ""),
@@ -79,7 +80,7 @@ pub(super) const KEYS: &[Key] = &[
     key("apisix.worker_startup_time_threshold", Moot, "a worker that ended is started again at once"),
     key("apisix.events", Moot, "workers need no bus"),
     key("apisix.lru", Ignore, "memos have bounds of their own"),
-    key("apisix.tracing", Ignore, "there is no tracing yet"),
+    key("apisix.tracing", Ignore, "`spans` in the plugin metadata `opentelemetry` says which spans a request has"),
 
     key("nginx_config.error_log", Honour(logs::error_log), "`error_log`; a relative path lies in the folder above `conf`"),
     key("nginx_config.error_log_level", Honour(logs::error_log_level), "`log_level`; `notice` is `info`, what is above `error` is `error`"),
@@ -141,7 +142,7 @@ pub(super) const KEYS: &[Key] = &[
     key("deployment.etcd", Honour(deployment::etcd), "the `etcd_` settings, where the provider is etcd or none is named"),
     key("deployment.certs", Ignore, "data planes ask etcd themselves"),
 
-    key("plugins", Honour(plugins::list), "`plugins`, those that are built in; with `log-rotate`, `log_rotate: true`"),
+    key("plugins", Honour(plugins::list), "`plugins`, those that are built in; `server-info` in it also is `server_info_report_seconds: 60`, `log-rotate` `log_rotate: true`"),
     key("stream_plugins", Ignore, "layer 4 is not served yet"),
     key("plugin_attr.batch-requests.uri", Same("/apisix/batch-requests"), "the endpoint is at /apisix/batch-requests"),
     key("plugin_attr.prometheus.export_addr", Honour(listeners::metrics), "`metrics`"),
@@ -155,6 +156,10 @@ pub(super) const KEYS: &[Key] = &[
     key("plugin_attr.log-rotate.max_size", Honour(logs::rotated_size), "`log_rotate_max_size`; `-1` is 0, by time alone"),
     key("plugin_attr.log-rotate.enable_compression", Setting("log_rotate_compression"), ""),
     key("plugin_attr.log-rotate.timeout", Setting("log_rotate_timeout_ms"), ""),
+    key("plugin_attr.opentelemetry.*", Ignore, "as in APISIX 3.18, these are in the plugin metadata `opentelemetry`"),
+    key("plugin_attr.skywalking.*", Ignore, "write these fields as the plugin metadata `skywalking`"),
+    key("plugin_attr.zipkin.set_ngx_var", Moot, "the variables `zipkin_…` are always set"),
+    key("plugin_attr.server-info.report_ttl", Honour(plugins::server_info_ttl), "`server_info_report_seconds`, where `plugins` has `server-info`"),
     key("plugin_attr.*", Ignore, "no plugin here reads it"),
     key("discovery", Honour(discovery::blocks), "`discovery`; registries that are not there yet are skipped"),
     key("graphql.max_size", Honour(plugins::body_limit), "`max_matched_body_bytes`, the larger of this and `apisix.max_post_args_readable_size`"),

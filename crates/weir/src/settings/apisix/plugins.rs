@@ -3,6 +3,18 @@
 use super::draft::{At, Draft, Spot};
 use super::units;
 
+/// The plugin that reports to etcd wherever it is listed.
+const SERVER_INFO: &str = "server-info";
+/// Seconds that APISIX lets a report live if nothing is written.
+const REPORT_TTL_S: u64 = 60;
+
+/// The reports of `server-info`: they are on if the plugin is listed.
+#[derive(Default)]
+pub(super) struct ServerInfo {
+    listed: Option<At>,
+    ttl_s: Option<u64>,
+}
+
 /// Two limits of APISIX that are one setting here: the larger one counts.
 #[derive(Default)]
 pub(super) struct BodyLimits {
@@ -12,8 +24,7 @@ pub(super) struct BodyLimits {
 /// `plugins`: those of the list that are built in. An object that names another one is faulty, so that no route is
 /// served without a plugin that protects it.
 pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    let Some(mut names) = draft.texts(spot) else { return };
-    names.retain(|name| name != ALWAYS_ON);
+    let Some(names) = draft.texts(spot) else { return };
     let is_known = |name: &String| plugins::ALL.iter().any(|kind| kind.name == name);
     let (known, unknown): (Vec<String>, Vec<String>) = names.into_iter().partition(is_known);
     if !unknown.is_empty() {
@@ -22,6 +33,9 @@ pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
     if known.iter().any(|name| name == ROTATES_LOGS) {
         draft.set_one(&spot.at(), "log_rotate", "true");
+    }
+    if known.iter().any(|name| name == SERVER_INFO) {
+        draft.server_info.listed = Some(spot.at());
     }
     draft.set(&spot.at(), "plugins", known);
 }
@@ -35,14 +49,24 @@ pub(super) fn body_limit(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// A plugin of APISIX that only switches a field of `ssls` on, which is always on here.
-const ALWAYS_ON: &str = "ocsp-stapling";
+/// `plugin_attr.server-info.report_ttl`.
+pub(super) fn server_info_ttl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let Some(text) = draft.text(spot) else { return };
+    match text.parse() {
+        Ok(ttl_s @ 3..=86_400) => draft.server_info.ttl_s = Some(ttl_s),
+        _ => draft.fault(spot.key, spot.node.line, format!("`{text}` is not between 3 and 86400")),
+    }
+}
 
 /// A plugin of APISIX that works for the whole process, which here is a setting.
 const ROTATES_LOGS: &str = "log-rotate";
 
-/// Writes the limit.
+/// Writes the limit and the life of reports.
 pub(super) fn finish(draft: &mut Draft<'_>) {
+    if let Some(at) = draft.server_info.listed.take() {
+        let ttl_s = draft.server_info.ttl_s.unwrap_or(REPORT_TTL_S);
+        draft.set_one(&at, "server_info_report_seconds", ttl_s.to_string());
+    }
     if let Some((at, bytes)) = draft.body_limits.largest.take() {
         draft.set_one(&at, "max_matched_body_bytes", bytes.to_string());
     }

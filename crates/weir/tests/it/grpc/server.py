@@ -21,6 +21,8 @@ def begin(context):
         trailing.append(("remaining-ms", str(int(remaining * 1000))))
     if initial:
         context.send_initial_metadata(initial)
+    if "details-bin" in asked:
+        trailing.append(("grpc-status-details-bin", asked["details-bin"]))
     context.set_trailing_metadata(trailing)
     if "sleep-ms" in asked:
         time.sleep(int(asked["sleep-ms"]) / 1000)
@@ -56,6 +58,15 @@ def server_stream(request, context):
         context.abort(grpc.StatusCode.DATA_LOSS, "broke in the middle")
 
 
+def repeat(request, context):
+    """The request as it is, so that every message of the response is one of the same type."""
+    asked = begin(context)
+    for _ in range(int(asked.get("count", "3"))):
+        yield request
+    if "fail-after" in asked:
+        context.abort(grpc.StatusCode.DATA_LOSS, "broke in the middle")
+
+
 def bidi_stream(requests, context):
     begin(context)
     for request in requests:
@@ -79,6 +90,7 @@ HANDLERS = {
     "Sized": grpc.unary_unary_rpc_method_handler(sized),
     "ClientStream": grpc.stream_unary_rpc_method_handler(client_stream),
     "ServerStream": grpc.unary_stream_rpc_method_handler(server_stream),
+    "Repeat": grpc.unary_stream_rpc_method_handler(repeat),
     "BidiStream": grpc.stream_stream_rpc_method_handler(bidi_stream),
 }
 

@@ -18,41 +18,41 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// One connection.
-pub(super) struct Client {
+pub(crate) struct Client {
     runtime: Runtime,
-    pub(super) send: SendRequest<Bytes>,
+    pub(crate) send: SendRequest<Bytes>,
     driver: JoinHandle<Result<(), h2::Error>>,
 }
 
 /// A whole response.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Vec<u8>,
-    pub(super) trailers: Option<HeaderMap>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Option<HeaderMap>,
 }
 
 impl Answer {
     /// A field of the head, or nothing.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// The body as text.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
 impl Client {
     /// Connects by prior knowledge, with the windows of the protocol's defaults.
-    pub(super) fn connect(address: SocketAddr) -> Client {
+    pub(crate) fn connect(address: SocketAddr) -> Client {
         Client::with(address, &Builder::new())
     }
 
     /// Connects with other settings.
-    pub(super) fn with(address: SocketAddr, builder: &Builder) -> Client {
+    pub(crate) fn with(address: SocketAddr, builder: &Builder) -> Client {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (send, driver) = runtime.block_on(async {
             let stream = TcpStream::connect(address).await.unwrap();
@@ -64,13 +64,13 @@ impl Client {
     }
 
     /// Runs `future` on the client's event loop.
-    pub(super) fn run<T>(&self, future: impl Future<Output = T>) -> T {
+    pub(crate) fn run<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime
             .block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("it takes too long") })
     }
 
     /// Runs the client's event loop until `condition` holds.
-    pub(super) fn run_until(&self, what: &str, mut condition: impl FnMut() -> bool) {
+    pub(crate) fn run_until(&self, what: &str, mut condition: impl FnMut() -> bool) {
         let poll = async {
             while !condition() {
                 tokio::time::sleep(POLL_INTERVAL).await;
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Starts a request; the body follows unless `ends`.
-    pub(super) fn start(&mut self, request: Request<()>, ends: bool) -> (ResponseFuture, SendStream<Bytes>) {
+    pub(crate) fn start(&mut self, request: Request<()>, ends: bool) -> (ResponseFuture, SendStream<Bytes>) {
         let send = self.send.clone();
         self.run(async {
             let mut send = send.ready().await.unwrap();
@@ -90,24 +90,24 @@ impl Client {
     }
 
     /// Starts a request without a body; an error where the connection takes no more.
-    pub(super) fn try_start(&mut self, request: Request<()>) -> Result<ResponseFuture, h2::Error> {
+    pub(crate) fn try_start(&mut self, request: Request<()>) -> Result<ResponseFuture, h2::Error> {
         let send = self.send.clone();
         self.run(async { send.ready().await?.send_request(request, true).map(|(response, _)| response) })
     }
 
     /// Sends a request without a body and reads the response.
-    pub(super) fn get(&mut self, path: &str) -> Answer {
+    pub(crate) fn get(&mut self, path: &str) -> Answer {
         self.ask(request("GET", path)).unwrap()
     }
 
     /// Sends `request` without a body and reads the response.
-    pub(super) fn ask(&mut self, request: Request<()>) -> Result<Answer, h2::Error> {
+    pub(crate) fn ask(&mut self, request: Request<()>) -> Result<Answer, h2::Error> {
         let (response, _) = self.start(request, true);
         self.run(whole(response))
     }
 
     /// Sends `request` with a body and trailers, as the windows allow, and reads the response at the same time.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         request: Request<()>,
         body: &[u8],
@@ -129,7 +129,7 @@ impl Client {
     }
 
     /// How the peer ended the connection, which this side keeps open.
-    pub(super) fn ended_by_peer(self) -> Result<(), h2::Error> {
+    pub(crate) fn ended_by_peer(self) -> Result<(), h2::Error> {
         let Client { runtime, send, driver } = self;
         let ended = runtime.block_on(async { tokio::time::timeout(PATIENCE, driver).await });
         drop(send);
@@ -138,12 +138,12 @@ impl Client {
 }
 
 /// A request to `path` of any host.
-pub(super) fn request(method: &str, path: &str) -> Request<()> {
+pub(crate) fn request(method: &str, path: &str) -> Request<()> {
     Request::builder().method(method).uri(format!("http://h{path}")).body(()).unwrap()
 }
 
 /// A request with further fields.
-pub(super) fn request_with(method: &str, path: &str, fields: &[(&str, &str)]) -> Request<()> {
+pub(crate) fn request_with(method: &str, path: &str, fields: &[(&str, &str)]) -> Request<()> {
     let mut builder = Request::builder().method(method).uri(format!("http://h{path}"));
     for (name, value) in fields {
         builder = builder.header(*name, *value);
@@ -152,7 +152,7 @@ pub(super) fn request_with(method: &str, path: &str, fields: &[(&str, &str)]) ->
 }
 
 /// Sends a body as the windows allow.
-pub(super) async fn upload(
+pub(crate) async fn upload(
     mut stream: SendStream<Bytes>,
     body: &[u8],
     trailers: Option<HeaderMap>,
@@ -179,14 +179,14 @@ pub(super) async fn upload(
 }
 
 /// Reads a response to its end.
-pub(super) async fn whole(response: ResponseFuture) -> Result<Answer, h2::Error> {
+pub(crate) async fn whole(response: ResponseFuture) -> Result<Answer, h2::Error> {
     let (head, body) = response.await?.into_parts();
     let (body, trailers) = rest(body).await?;
     Ok(Answer { status: head.status.as_u16(), headers: head.headers, body, trailers })
 }
 
 /// Reads the rest of a body.
-pub(super) async fn rest(mut body: RecvStream) -> Result<(Vec<u8>, Option<HeaderMap>), h2::Error> {
+pub(crate) async fn rest(mut body: RecvStream) -> Result<(Vec<u8>, Option<HeaderMap>), h2::Error> {
     let mut bytes = Vec::new();
     while let Some(piece) = body.data().await {
         let piece = piece?;

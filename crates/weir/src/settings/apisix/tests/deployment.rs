@@ -229,6 +229,16 @@ fn missing_plugins_are_named() {
         ],
     );
     gives("apisix: {}\nplugins: []\n", &["plugins Some([])"]);
+    let listed = "plugins Some([\"server-info\"])";
+    gives(
+        "apisix: {id: a}\nplugins: [server-info]\n",
+        &["instance_id Some(\"a\")", "server_info_report_seconds 60", listed],
+    );
+    let attribute =
+        |ttl: &str| format!("apisix: {{}}\nplugin_attr: {{server-info: {{report_ttl: {ttl}}}}}\n");
+    gives(&attribute("120"), &[]);
+    gives(&(attribute("120") + "plugins: [server-info]\n"), &["server_info_report_seconds 120", listed]);
+    refused(&attribute("2"), &["2: plugin_attr.server-info.report_ttl: `2` is not between 3 and 86400"]);
     told(
         "apisix: {}\nplugin_attr:\n  my-own: {interval: 1}\n  prometheus: {export_uri: /metrics, refresh_interval: 1, default_buckets: [1]}\n",
         &[

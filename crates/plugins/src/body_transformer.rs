@@ -1,0 +1,307 @@
+//! # body-transformer
+//!
+//! Makes a new body of a request or a response with a template, for example JSON of a SOAP envelope.
+//!
+//! ```json
+//! {
+//!   "request": {
+//!     "input_format": "json",
+//!     "template": "<order><item>{{_escape_xml(item)}}</item><count>{{count}}</count></order>"
+//!   },
+//!   "response": {
+//!     "input_format": "xml",
+//!     "template": "{\"id\": {*_escape_json(receipt.id)*}, \"status\": \"{{_ctx.var.status}}\"}"
+//!   }
+//! }
+//! ```
+//!
+//! **Formats.** `input_format` says how a body is decoded; the template sees its fields by name. Without it the `Content-Type`
+//! tells: `text/xml`, `application/json`, `application/x-www-form-urlencoded` and `multipart/…` are known; any other body is
+//! not decoded, and the template has no fields of it. A GET request is always decoded as `args`.
+//!
+//! | `input_format` | fields |
+//! |---|---|
+//! | `json` | those of the object, or the elements of the array from 1; `null` prints as nothing. 128 levels at most |
+//! | `xml` | the root element by its name, its children below it, without prefixes of namespaces: a string for an element with text alone, a list for elements that repeat; attributes are in `_attr`, and the text beside them is at 1. 128 levels and 200,000 elements and attributes at most. A document type is refused, and entities other than the five of XML |
+//! | `encoded` | those of the form, 100 at most; a list where a name repeats, `true` without a value |
+//! | `args` | the arguments of the query of the request, as of a form |
+//! | `multipart` | the values of the named parts, 1,000 at most; `_multipart` edits the parts (`get`, `set_simple`, `delete`, `tostring`) |
+//! | `plain` | none; `_body` is the text |
+//!
+//! **Templates** have the syntax of lua-resty-template: `{{expression}}` prints with HTML escaped, `{*expression*}` as it is,
+//! `{% code %}` is Lua, `{# comment #}` is left out, `{-raw-}…{-raw-}` is text. Includes (`{(file)}`, `{[name]}`), blocks and
+//! layouts are refused. A template may be written in Base64: with `template_is_base64`, and for the formats `json`, `xml`,
+//! `plain` and `multipart` wherever it can be decoded. Beside the fields of the body a template has `_body`, the body as it was
+//! received; `_ctx.var`, the variables of the request; `_ctx.headers`; `_ctx.consumer` (`username`, `group_id`, `labels`);
+//! `_escape_json` and `_escape_xml`; `context`, all fields; and the functions of Lua 5.1. `require` knows `cjson`, `cjson.safe`
+//! and `apisix.core` (`json`, `log`, `request`, `string`, `table`). A template that does not compile is refused when the route
+//! is written.
+//!
+//! **Requests.** The body is decoded as it came, with the `Content-Type` that it came with, before `proxy-rewrite` changes either
+//! one; it is read after authentication. A body of more than `max_req_body_size` bytes is answered with 413, one that
+//! is not of its format with 400, and 503 says that the template has failed; the log has the reason.
+//!
+//! **Responses** of upstreams and local ones are transformed, and lose `Content-Length`, `Content-Encoding`, `ETag` and
+//! `Last-Modified`. A compressed body cannot be decoded: keep the upstream from compressing with `proxy-rewrite`
+//! (`"set": {"Accept-Encoding": "identity"}`). A response of an upstream that cannot be transformed is answered with 500, because
+//! the body may hold what the template leaves out; a local one stays as it is, and so does an empty body that cannot be decoded.
+//! A response fails with 502 if its body is longer than `max_resp_body_size`; APISIX cuts it there.
+//!
+//! **Limits.** A template may execute 5 million instructions, each step of a pattern search counted as one, or take half a
+//! second; the worker serves no other request meanwhile. All templates of one worker share 128 MiB, and a new body has 64 MiB at
+//! most.
+
+mod format;
+mod multipart;
+mod template;
+mod transformation;
+mod xml;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use exchange::Exchange;
+use exchange::observe::pace::Pace;
+use exchange::plugin::events::EventCounter;
+use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Portion, Reply, Step};
+use message::{FieldId, Method};
+use serde_json::{Value, json};
+
+use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::config;
+use format::{Format, Input};
+use transformation::{Fault, Transformation};
+
+/// The plugin.
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "body-transformer",
+    1080,
+    &[Phase::Rewrite, Phase::RequestBody, Phase::Access, Phase::ResponseHead, Phase::ResponseBody],
+    Config::schema,
+    build,
+)
+.checked(check)
+.documented(include_str!("body_transformer.rs"));
+
+/// Milliseconds between two lines about failures of one instance.
+const LOG_INTERVAL_MS: u64 = 1_000;
+/// The default of both limits of bodies, in bytes, as in APISIX.
+const BODY_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+
+attributes! {
+    struct Config {
+        /// How the body of a request is transformed.
+        request: Option<Side>;
+        /// How the body of a response is transformed.
+        response: Option<Side>;
+        /// The longest body of a request, in bytes; a longer one is answered with 413.
+        max_req_body_size: usize = BODY_BYTES_DEFAULT, { "minimum": 1 };
+        /// The longest body of a response, in bytes; a response with a longer one fails.
+        max_resp_body_size: usize = BODY_BYTES_DEFAULT, { "minimum": 1 };
+    }
+    {
+        "anyOf": [
+            { "required": ["request"] },
+            { "required": ["response"] },
+            { "required": ["request", "response"] },
+        ],
+    }
+}
+
+attributes! {
+    struct Side {
+        /// The format of the body; without it the media type tells.
+        input_format: Option<Format>;
+        /// The template of the new body.
+        template: String;
+        /// The template is written in Base64.
+        template_is_base64: bool = false;
+    }
+}
+
+/// The compiled plugin.
+struct BodyTransformer {
+    request: Option<Transformation>,
+    response: Option<Transformation>,
+    request_bytes_max: usize,
+    response_bytes_max: usize,
+    failures: EventCounter,
+    pace: Pace,
+}
+
+/// Facts of the messages before other plugins change them.
+#[derive(Default)]
+struct Visit {
+    request: Option<Message>,
+    response: Option<Message>,
+}
+
+struct Message {
+    format: Option<Format>,
+    /// For the boundary of a multipart body.
+    content_type: Vec<u8>,
+    /// The coding of a compressed body.
+    coding: Option<Vec<u8>>,
+}
+
+fn check(config: &Value) -> Result<(), String> {
+    let config: Config = config::parse(config)?;
+    sides(&config).map(drop)
+}
+
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    let config: Config = config::parse(config)?;
+    let (request, response) = sides(&config)?;
+    Ok(Arc::new(BodyTransformer {
+        request,
+        response,
+        request_bytes_max: config.max_req_body_size,
+        response_bytes_max: config.max_resp_body_size,
+        failures: build.services.event_counter("body-transformer", "failed"),
+        pace: Pace::every_ms(LOG_INTERVAL_MS),
+    }))
+}
+
+type Sides = (Option<Transformation>, Option<Transformation>);
+
+fn sides(config: &Config) -> Result<Sides, String> {
+    let compile = |name: &'static str, side: &Side| {
+        Transformation::compile(name, side.input_format, &side.template, side.template_is_base64)
+    };
+    Ok((
+        config.request.as_ref().map(|side| compile("request", side)).transpose()?,
+        config.response.as_ref().map(|side| compile("response", side)).transpose()?,
+    ))
+}
+
+impl Message {
+    fn new(format: Option<Format>, content_type: &[u8], coding: Option<&[u8]>) -> Message {
+        Message {
+            format: format.or_else(|| Format::guess(content_type)),
+            content_type: content_type.to_vec(),
+            coding: coding
+                .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
+                .map(<[u8]>::to_vec),
+        }
+    }
+
+    fn input<'a>(&'a self, exchange: &'a Exchange, body: Option<&'a [u8]>) -> Input<'a> {
+        let query = exchange.request.query().unwrap_or_default();
+        Input { format: self.format, content_type: &self.content_type, query, body }
+    }
+}
+
+impl BodyTransformer {
+    fn note(&self, exchange: &Exchange, fault: &Fault, bytes: usize) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        if let Some(messages) = self.pace.add(1, exchange.local().now_ms()) {
+            let route = exchange.route().map_or("", |route| &*route.id);
+            tracing::warn!(route, bytes, messages, "body-transformer: {}", fault.reason);
+        }
+    }
+
+    /// The new body of the response in `exchange`.
+    fn response(&self, exchange: &Exchange, body: &[u8]) -> Option<Result<Vec<u8>, Fault>> {
+        let transformation = self.response.as_ref()?;
+        let message = exchange.peek_state::<Visit>()?.response.as_ref()?;
+        if let Some(coding) = &message.coding {
+            let coding = String::from_utf8_lossy(coding);
+            let reason = format!("response body decode: the upstream has compressed it ({coding})");
+            return Some(Err(Fault { status: 500, text: reason.clone(), reason }));
+        }
+        Some(transformation.apply(exchange, &message.input(exchange, Some(body))))
+    }
+}
+
+impl Plugin for BodyTransformer {
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        if let Some(request) = &self.request {
+            let content_type = exchange.request.headers.get_known(FieldId::ContentType).unwrap_or_default();
+            let format = match exchange.request.method {
+                Method::Get => Some(Format::Args),
+                _ => request.format,
+            };
+            let message = Message::new(format, content_type, None);
+            exchange.state::<Visit>().request = Some(message);
+        }
+        Flow::Continue
+    }
+
+    fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
+        match self.request {
+            Some(_) => BodyNeed::Buffer { limit_bytes: self.request_bytes_max },
+            None => BodyNeed::None,
+        }
+    }
+
+    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<Reply> {
+        self.request.is_some().then(|| Reply::status(413))
+    }
+
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let message = exchange.peek_state::<Visit>().and_then(|visit| visit.request.as_ref());
+        let (Some(request), Some(message)) = (&self.request, message) else { return Flow::Continue };
+        let body = exchange.request_body().filter(|body| !body.is_empty());
+        let bytes = body.map_or(0, <[u8]>::len);
+        match request.apply(exchange, &message.input(exchange, body)) {
+            Ok(body) => match exchange.set_request_body(body) {
+                Ok(()) => Flow::Continue,
+                // Without a body that was read whole, the rest of the old one would follow the new one.
+                Err(_) => Flow::reply(Reply::status(500)),
+            },
+            Err(fault) => {
+                self.note(exchange, &fault, bytes);
+                Flow::reply(Reply::message(fault.status, &fault.text))
+            }
+        }
+    }
+
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        if let Some(response) = &self.response {
+            let headers = &exchange.response.headers;
+            let content_type = headers.get_known(FieldId::ContentType).unwrap_or_default();
+            let message = Message::new(response.format, content_type, headers.get("Content-Encoding"));
+            exchange.state::<Visit>().response = Some(message);
+            for name in ["Content-Length", "Content-Encoding", "Last-Modified", "ETag"] {
+                exchange.response.headers.remove(name);
+            }
+        }
+        Step::Done
+    }
+
+    fn wants_response_body(&self, _exchange: &Exchange) -> BodyNeed {
+        match self.response {
+            Some(_) => BodyNeed::Buffer { limit_bytes: self.response_bytes_max },
+            None => BodyNeed::None,
+        }
+    }
+
+    fn response_body<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        body: &'a mut Vec<u8>,
+        _portion: Portion,
+    ) -> Step<'a> {
+        match self.response(exchange, body) {
+            None => {}
+            Some(Ok(new)) => *body = new,
+            // Such as a 201 without content: there is nothing to hide in it.
+            Some(Err(fault)) if body.is_empty() && fault.status == 400 => {}
+            Some(Err(fault)) => {
+                self.note(exchange, &fault, body.len());
+                if !exchange.stats.answered_locally || exchange.stats.is_stored {
+                    exchange.response.status = 500;
+                    exchange.response.reason = Default::default();
+                    // A response that is full keeps the type of the old body.
+                    let _ = exchange.response.headers.set_known(FieldId::ContentType, b"application/json");
+                    let text = json!({ "message": "the response could not be transformed" });
+                    *body = format!("{text}\n").into_bytes();
+                }
+            }
+        }
+        Step::Done
+    }
+}
+
+#[cfg(test)]
+mod tests;

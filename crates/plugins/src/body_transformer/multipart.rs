@@ -1,0 +1,249 @@
+//! A multipart body for templates, with the methods of Kong's lua-multipart, which APISIX uses: `_multipart` in a template.
+
+use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, UserData, UserDataMethods, Value};
+
+use crate::shared::lua::RESULT_MAX_BYTES;
+
+/// Parts of one body.
+pub(super) const PARTS_MAX: usize = 1_000;
+
+/// See the module.
+pub(super) struct Multipart {
+    boundary: Vec<u8>,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Default)]
+struct Part {
+    name: Vec<u8>,
+    /// Lines, without their ends.
+    headers: Vec<Vec<u8>>,
+    value: Vec<u8>,
+}
+
+/// The boundary of a body for which `Content-Type` names none.
+const OWN_BOUNDARY: &[u8] = b"weir-7d1f0c2b9a6e4835";
+
+impl Multipart {
+    /// Reads `body`, the boundary of which `content_type` names. Parts without a name are left out.
+    ///
+    /// # Errors
+    /// There are too many parts.
+    pub(super) fn read(content_type: &[u8], body: &[u8]) -> Result<Multipart, String> {
+        let Some(boundary) = boundary(content_type) else {
+            return Ok(Multipart { boundary: OWN_BOUNDARY.to_vec(), parts: Vec::new() });
+        };
+        let mut parts = Vec::new();
+        // The lines between two delimiters; none before the first one.
+        let mut part: Option<&[u8]> = None;
+        let mut from = 0;
+        while from < body.len() {
+            let end = memchr::memchr(b'\n', &body[from..]).map_or(body.len(), |at| from + at + 1);
+            if is_delimiter(&body[from..end], &boundary) {
+                if let Some(begun) = part {
+                    let length = begun.len() - (body.len() - from);
+                    parts.extend(Part::read(&begun[..length]));
+                }
+                part = Some(&body[end..]);
+                if parts.len() > PARTS_MAX {
+                    return Err(format!("more than {PARTS_MAX} parts"));
+                }
+            }
+            from = end;
+        }
+        // A body that was cut before its last delimiter.
+        parts.extend(part.and_then(Part::read));
+        Ok(Multipart { boundary, parts })
+    }
+
+    fn find(&self, name: &[u8]) -> Option<&Part> {
+        self.parts.iter().rfind(|part| part.name == name)
+    }
+
+    /// The values by name; of parts with the same name the last one, or all of them in a list.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub(super) fn values(&self, lua: &Lua, has_lists: bool) -> mlua::Result<Table> {
+        let table = lua.create_table()?;
+        for part in &self.parts {
+            let value = lua.create_string(&part.value)?;
+            let name = lua.create_string(&part.name)?;
+            match table.raw_get(&name)? {
+                Value::Table(list) if has_lists => list.raw_push(value)?,
+                Value::String(first) if has_lists => {
+                    table.raw_set(name, lua.create_sequence_from([first, value])?)?;
+                }
+                _ => table.raw_set(name, value)?,
+            }
+        }
+        Ok(table)
+    }
+
+    fn write(&self) -> mlua::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        for part in &self.parts {
+            text.extend_from_slice(b"--");
+            text.extend_from_slice(&self.boundary);
+            text.extend_from_slice(b"\r\n");
+            for header in &part.headers {
+                text.extend_from_slice(header);
+                text.extend_from_slice(b"\r\n");
+            }
+            text.extend_from_slice(b"\r\n");
+            text.extend_from_slice(&part.value);
+            text.extend_from_slice(b"\r\n");
+            if text.len() > RESULT_MAX_BYTES {
+                return Err(mlua::Error::runtime(format!(
+                    "the body is longer than {RESULT_MAX_BYTES} bytes"
+                )));
+            }
+        }
+        if !self.parts.is_empty() {
+            text.extend_from_slice(b"--");
+            text.extend_from_slice(&self.boundary);
+            text.extend_from_slice(b"--\r\n");
+        }
+        Ok(text)
+    }
+
+    /// Replaces the value of a part, or adds a part.
+    fn set(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        file: Option<&[u8]>,
+        content_type: Option<&[u8]>,
+    ) -> mlua::Result<()> {
+        let mut line = b"Content-Disposition: form-data; name=\"".to_vec();
+        append_quoted(&mut line, name);
+        if let Some(file) = file {
+            line.extend_from_slice(b"; filename=\"");
+            append_quoted(&mut line, file);
+        }
+        let mut headers = vec![line];
+        if let Some(content_type) = content_type {
+            if content_type.iter().any(u8::is_ascii_control) {
+                return Err(mlua::Error::runtime("a content type holds a control character"));
+            }
+            headers.push([b"Content-Type: ", content_type].concat());
+        }
+        let part = Part { name: name.to_vec(), headers, value: value.to_vec() };
+        match self.parts.iter().rposition(|part| part.name == name) {
+            Some(old) => self.parts[old] = part,
+            None if self.parts.len() >= PARTS_MAX => {
+                return Err(mlua::Error::runtime(format!("more than {PARTS_MAX} parts")));
+            }
+            None => self.parts.push(part),
+        }
+        Ok(())
+    }
+}
+
+/// Appends a value of a parameter with the quote behind it. Bytes that would end it are escaped as browsers do (HTML, section
+/// 4.10.22.8).
+fn append_quoted(line: &mut Vec<u8>, text: &[u8]) {
+    for &byte in text {
+        match byte {
+            b'"' => line.extend_from_slice(b"%22"),
+            b'\r' => line.extend_from_slice(b"%0D"),
+            b'\n' => line.extend_from_slice(b"%0A"),
+            byte => line.push(byte),
+        }
+    }
+    line.push(b'"');
+}
+
+/// The boundary that `content_type` names.
+fn boundary(content_type: &[u8]) -> Option<Vec<u8>> {
+    let parameters = content_type.split(|byte| *byte == b';').skip(1).map(<[u8]>::trim_ascii);
+    let value = parameters.filter_map(|parameter| {
+        let (name, value) = parameter.split_at_checked(b"boundary=".len())?;
+        name.eq_ignore_ascii_case(b"boundary=").then_some(value)
+    });
+    let value = value.last()?;
+    let value = match value {
+        [quote @ (b'"' | b'\''), inner @ .., last] if quote == last => inner,
+        value => value,
+    };
+    (!value.is_empty()).then(|| value.to_vec())
+}
+
+/// Whether `line` is a delimiter, the last one included.
+fn is_delimiter(line: &[u8], boundary: &[u8]) -> bool {
+    let behind = line.strip_prefix(b"--").and_then(|line| line.strip_prefix(boundary));
+    behind.is_some_and(|behind| matches!(behind.trim_ascii_end(), b"" | b"--"))
+}
+
+impl Part {
+    /// Reads the bytes between two delimiters; none for a part without a name.
+    fn read(bytes: &[u8]) -> Option<Part> {
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let mut rest = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let mut part = Part::default();
+        loop {
+            let end = memchr::memchr(b'\n', rest);
+            let line = &rest[..end.unwrap_or(rest.len())];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            rest = &rest[end.map_or(rest.len(), |end| end + 1)..];
+            if line.is_empty() || end.is_none() {
+                break;
+            }
+            if let Some(name) = disposition_name(line) {
+                part.name = name.to_vec();
+            }
+            part.headers.push(line.to_vec());
+        }
+        part.value = rest.to_vec();
+        (!part.name.is_empty()).then_some(part)
+    }
+}
+
+/// The name in a line `Content-Disposition: form-data; name="..."`.
+fn disposition_name(line: &[u8]) -> Option<&[u8]> {
+    const FIELD: &[u8] = b"content-disposition";
+    line.get(..FIELD.len()).filter(|start| start.eq_ignore_ascii_case(FIELD))?;
+    let parameters = line.split(|byte| *byte == b';').skip(1).map(<[u8]>::trim_ascii);
+    let value = parameters.filter_map(|parameter| {
+        let (name, value) = parameter.split_at_checked(b"name=".len())?;
+        name.eq_ignore_ascii_case(b"name=").then_some(value)
+    });
+    let value = value.last()?;
+    Some(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
+}
+
+impl UserData for Multipart {
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        methods.add_method("get", |lua, this, name: LuaString| {
+            let Some(part) = this.find(&name.as_bytes()) else { return Ok(Value::Nil) };
+            let table = lua.create_table()?;
+            table.raw_set("name", lua.create_string(&part.name)?)?;
+            table.raw_set("value", lua.create_string(&part.value)?)?;
+            let headers: Vec<LuaString> =
+                part.headers.iter().map(|line| lua.create_string(line)).collect::<mlua::Result<_>>()?;
+            table.raw_set("headers", headers)?;
+            table.into_lua(lua)
+        });
+        methods.add_method("get_all", |lua, this, ()| this.values(lua, false));
+        methods.add_method("get_all_with_arrays", |lua, this, ()| this.values(lua, true));
+        methods.add_method("get_all_as_array", |lua, this, name: LuaString| {
+            let same = this.parts.iter().filter(|part| part.name == *name.as_bytes());
+            same.map(|part| lua.create_string(&part.value)).collect::<mlua::Result<Vec<_>>>()
+        });
+        methods.add_method_mut(
+            "set_simple",
+            |_, this, (name, value, rest): (LuaString, LuaString, MultiValue)| {
+                let text = |index: usize| {
+                    rest.get(index).and_then(Value::as_string).map(|text| text.as_bytes().to_vec())
+                };
+                this.set(&name.as_bytes(), &value.as_bytes(), text(0).as_deref(), text(1).as_deref())
+            },
+        );
+        methods.add_method_mut("delete", |_, this, name: LuaString| {
+            let name = name.as_bytes().to_vec();
+            this.parts.retain(|part| part.name != name);
+            Ok(())
+        });
+        methods.add_method("tostring", |lua, this, ()| lua.create_string(this.write()?));
+    }
+}

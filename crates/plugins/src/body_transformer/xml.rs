@@ -1,0 +1,225 @@
+//! XML as a tree for templates, in the shape that xml2lua gives it in APISIX: an element with text alone is a string, an empty
+//! one an empty string, any other a table with its children by name (a list where a name repeats), its attributes under `_attr`
+//! and its texts from 1. Prefixes of namespaces are left out. Document types and entities of their own are refused.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use mlua::{Lua, LuaString, Table, Value};
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+/// Elements inside each other.
+pub(super) const DEPTH_MAX: usize = 128;
+/// Elements and attributes of one document: each takes more than a hundred bytes, however short it is.
+pub(super) const NODES_MAX: usize = 200_000;
+
+/// An element that is read.
+#[derive(Default)]
+struct Element {
+    attributes: Vec<(String, String)>,
+    children: HashMap<String, Vec<Element>>,
+    texts: Vec<String>,
+}
+
+/// The elements that are open, the innermost last; the first stands for the document.
+struct Tree {
+    open: Vec<(String, Element)>,
+    text: String,
+    nodes: usize,
+}
+
+/// Reads `text`.
+///
+/// # Errors
+/// It is no XML, or exceeds a limit; the texts begin as those of xml2lua do.
+pub(super) fn read(lua: &Lua, text: &[u8]) -> Result<Table, String> {
+    // Text of another encoding than UTF-8 passes through as bytes: each becomes a character and a byte again.
+    let (text, is_utf8) = match str::from_utf8(text) {
+        Ok(text) => (Cow::Borrowed(text), true),
+        Err(_) => (Cow::Owned(text.iter().map(|byte| char::from(*byte)).collect::<String>()), false),
+    };
+    let document = parse(&text)?;
+    Writer { lua, is_utf8 }.table(document).map_err(|error| error.to_string())
+}
+
+fn parse(text: &str) -> Result<Element, String> {
+    let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
+    reader.config_mut().expand_empty_elements = true;
+    let mut tree = Tree { open: vec![Default::default()], text: String::new(), nodes: 0 };
+    loop {
+        let event = reader.read_event();
+        let at = reader.buffer_position();
+        let wrong = |reason: &str| format!("Error Parsing XML at byte {at}: {reason}");
+        match event.map_err(|error| wrong(&error.to_string()))? {
+            Event::Start(start) => {
+                tree.flush();
+                tree.begin(&start).map_err(|reason| wrong(&reason))?;
+            }
+            Event::End(_) => {
+                tree.flush();
+                tree.end();
+            }
+            Event::Text(text) => tree.text.push_str(&text),
+            Event::GeneralRef(reference) => {
+                tree.text.push(character(&reference).map_err(|reason| wrong(&reason))?);
+            }
+            Event::CData(data) => {
+                tree.flush();
+                if let Some((_, element)) = tree.open.last_mut() {
+                    element.texts.push(data.into_inner().into_owned());
+                }
+            }
+            Event::DocType(_) => return Err(wrong("a document type is not accepted")),
+            Event::Comment(_) | Event::PI(_) | Event::Decl(_) | Event::Empty(_) => tree.flush(),
+            Event::Eof => break,
+        }
+    }
+    tree.flush();
+    match tree.open.pop() {
+        Some((_, document)) if tree.open.is_empty() => match document.texts.first() {
+            None => Ok(document),
+            Some(_) => Err("Error Parsing XML: there is text outside of elements".to_owned()),
+        },
+        _ => Err("Error Parsing XML: Incomplete XML Document".to_owned()),
+    }
+}
+
+impl Tree {
+    /// Gives the text so far to the innermost element, without the white space around it.
+    fn flush(&mut self) {
+        let text = self.text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}');
+        if !text.is_empty()
+            && let Some((_, element)) = self.open.last_mut()
+        {
+            element.texts.push(text.to_owned());
+        }
+        self.text.clear();
+    }
+
+    fn begin(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
+        if self.open.len() > DEPTH_MAX {
+            return Err(format!("more than {DEPTH_MAX} elements inside each other"));
+        }
+        let mut element = Element::default();
+        for attribute in start.attributes() {
+            let attribute = attribute.map_err(|error| error.to_string())?;
+            element.attributes.push((local_name(attribute.key.as_ref()), unescape(&attribute.value)?));
+        }
+        self.nodes += 1 + element.attributes.len();
+        if self.nodes > NODES_MAX {
+            return Err(format!("more than {NODES_MAX} elements and attributes"));
+        }
+        self.open.push((local_name(start.name().as_ref()), element));
+        Ok(())
+    }
+
+    /// Ends the innermost element. The reader has compared the names of the tags.
+    fn end(&mut self) {
+        if self.open.len() > 1
+            && let Some((name, element)) = self.open.pop()
+            && let Some((_, parent)) = self.open.last_mut()
+        {
+            parent.children.entry(name).or_default().push(element);
+        }
+    }
+}
+
+/// A name without the prefix of its namespace.
+fn local_name(name: &str) -> String {
+    name.rsplit(':').next().unwrap_or(name).to_owned()
+}
+
+/// The text of an attribute, with its references resolved.
+fn unescape(value: &str) -> Result<String, String> {
+    let mut text = String::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((before, behind)) = rest.split_once('&') {
+        let (name, after) = behind.split_once(';').ok_or("a reference without `;`")?;
+        text.push_str(before);
+        text.push(character(name)?);
+        rest = after;
+    }
+    text.push_str(rest);
+    Ok(text)
+}
+
+/// The character that the reference `name` stands for: one of the five of XML, or a number.
+fn character(name: &str) -> Result<char, String> {
+    let number = name.strip_prefix('#').and_then(|number| match number.strip_prefix('x') {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => number.parse().ok(),
+    });
+    match (name, number) {
+        ("lt", _) => Ok('<'),
+        ("gt", _) => Ok('>'),
+        ("amp", _) => Ok('&'),
+        ("quot", _) => Ok('"'),
+        ("apos", _) => Ok('\''),
+        (_, Some(number)) => char::from_u32(number).ok_or_else(|| format!("there is no character {number}")),
+        // The name comes from the client and goes to the log.
+        _ => Err("an entity that is none of the five of XML".to_owned()),
+    }
+}
+
+/// Makes the values of Lua.
+struct Writer<'a> {
+    lua: &'a Lua,
+    is_utf8: bool,
+}
+
+impl Writer<'_> {
+    fn value(&self, mut element: Element) -> mlua::Result<Value> {
+        // xml2lua drops the children of an element with one piece of text between them.
+        match (element.texts.as_slice(), element.attributes.is_empty()) {
+            ([text], true) => return self.text(text).map(Value::String),
+            ([], true) if element.children.is_empty() => return self.text("").map(Value::String),
+            _ => {}
+        }
+        let attributes = std::mem::take(&mut element.attributes);
+        let table = self.table(element)?;
+        if !attributes.is_empty() {
+            let named = self.lua.create_table()?;
+            for (name, value) in attributes {
+                named.raw_set(self.text(&name)?, self.text(&value)?)?;
+            }
+            table.raw_set("_attr", named)?;
+        }
+        Ok(Value::Table(table))
+    }
+
+    fn table(&self, element: Element) -> mlua::Result<Table> {
+        let table = self.lua.create_table()?;
+        for text in &element.texts {
+            table.raw_push(self.text(text)?)?;
+        }
+        for (name, mut same) in element.children {
+            let value = match (same.len(), same.pop()) {
+                (1, Some(only)) => self.value(only)?,
+                (_, last) => {
+                    let list = self.lua.create_table()?;
+                    for element in same.into_iter().chain(last) {
+                        list.raw_push(self.value(element)?)?;
+                    }
+                    Value::Table(list)
+                }
+            };
+            table.raw_set(self.text(&name)?, value)?;
+        }
+        Ok(table)
+    }
+
+    fn text(&self, text: &str) -> mlua::Result<LuaString> {
+        if self.is_utf8 || text.is_ascii() {
+            return self.lua.create_string(text);
+        }
+        let mut bytes = Vec::with_capacity(text.len());
+        for character in text.chars() {
+            match u8::try_from(u32::from(character)) {
+                Ok(byte) => bytes.push(byte),
+                Err(_) => bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        self.lua.create_string(bytes)
+    }
+}

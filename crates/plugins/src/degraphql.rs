@@ -1,0 +1,195 @@
+//! # degraphql
+//!
+//! Sends a stored GraphQL query to the upstream, so that clients call a GraphQL API as they call any other: with GET and
+//! arguments, or with POST and a body of JSON.
+//!
+//! ```json
+//! {
+//!   "query": "query($name: String!) { persons(filter: { name: $name }) { id name blog } }",
+//!   "variables": ["name"]
+//! }
+//! ```
+//!
+//! **GET.** The upstream gets `query`, `operationName` and `variables` as arguments, in place of those of the client. The
+//! value of a variable is the argument of its name: a text, `true` for an argument without a value, a list for one that is
+//! repeated. The schema of the upstream has to accept a text there.
+//!
+//! **POST.** The upstream gets a body of JSON with these three members, under `Content-Type: application/json`. The value of
+//! a variable is the member of its name in the client's body, of any type. Without `variables` the client's body does not
+//! matter.
+//!
+//! A variable for which the client sends nothing is left out. Other fields of the request, the path among them, stay; use
+//! [proxy-rewrite](#proxy-rewrite) where the upstream has GraphQL under another path.
+//!
+//! **Refusals.** Other methods are answered 405. A POST without a body, or with one that is neither a JSON object nor an
+//! array, is answered 400 where there are `variables`. A body of more than `max_req_body_size` bytes is answered 503.
+//!
+//! **Query.** It is checked when the configuration is written: its syntax, at most 100 levels, and `operation_name`, which
+//! has to name an operation of it and is needed if it has several.
+
+use std::sync::Arc;
+
+use exchange::Exchange;
+use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Reply};
+use message::Method;
+use serde_json::{Map, Value};
+
+use crate::shared::api_call;
+use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::config;
+use crate::shared::graphql::Document;
+use crate::shared::query::{arguments, decode};
+
+/// The plugin.
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("degraphql", 509, &[Phase::RequestBody, Phase::Access], Config::schema, build)
+        .checked(check)
+        .documented(include_str!("degraphql.rs"));
+
+attributes! {
+    struct Config {
+        /// The longest body, in bytes, of a request; a longer one is refused.
+        max_req_body_size: usize = 67_108_864, { "minimum": 1 };
+        /// The GraphQL document that is sent to the upstream.
+        query: String, { "minLength": 1, "maxLength": 1024 };
+        /// The variables whose values come from the request.
+        variables: Option<Vec<String>>, { "minItems": 1 };
+        /// The operation of the document that is to run.
+        operation_name: Option<String>, { "minLength": 1, "maxLength": 1024 };
+    }
+}
+
+/// The compiled plugin.
+struct Degraphql {
+    /// The body without variables and without its last brace.
+    body: Box<str>,
+    /// The arguments without variables.
+    arguments: Box<str>,
+    variables: Option<Box<[String]>>,
+    body_bytes_max: usize,
+}
+
+fn check(config: &Value) -> Result<(), String> {
+    let config: Config = config::parse(config)?;
+    // The value of a reference is unknown until it is resolved.
+    if config::is_reference(&config.query) {
+        return Ok(());
+    }
+    let document =
+        Document::parse(&config.query).map_err(|fault| format!("failed to parse query: {fault}"))?;
+    match (&document.operations[..], &config.operation_name) {
+        ([], _) => Err("failed to parse query: it has no operation".to_owned()),
+        ([_, _, ..], None) => {
+            Err("operation_name is required if multiple operations are present in the query".to_owned())
+        }
+        (operations, Some(name)) if !operations.iter().any(|known| known.name.as_deref() == Some(name)) => {
+            Err(format!("operation_name: the query has no operation {name}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    check(config)?;
+    let config: Config = config::parse(config)?;
+    let mut fields = vec![("query", &*config.query)];
+    fields.extend(config.operation_name.as_deref().map(|name| ("operationName", name)));
+    let mut body: Map<String, Value> = Map::new();
+    body.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())));
+    let mut body = Value::Object(body).to_string();
+    body.pop();
+    Ok(Arc::new(Degraphql {
+        body: body.into(),
+        arguments: api_call::form(fields).into(),
+        variables: config.variables.map(Vec::into_boxed_slice),
+        body_bytes_max: config.max_req_body_size,
+    }))
+}
+
+impl Plugin for Degraphql {
+    fn wants_request_body(&self, exchange: &Exchange) -> BodyNeed {
+        match exchange.request.method {
+            // Without variables it is read as well, because it is replaced.
+            Method::Post => BodyNeed::Buffer { limit_bytes: self.body_bytes_max },
+            _ => BodyNeed::None,
+        }
+    }
+
+    fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
+        (exchange.request.method == Method::Post).then(|| Reply::status(503))
+    }
+
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let status = match exchange.request.method {
+            Method::Post => self.write_body(exchange),
+            Method::Get => self.write_arguments(exchange),
+            _ => Err(405),
+        };
+        match status {
+            Ok(()) => Flow::Continue,
+            Err(status) => Flow::reply(Reply::status(status)),
+        }
+    }
+}
+
+impl Degraphql {
+    /// The body for the upstream; the error is a status.
+    fn write_body(&self, exchange: &mut Exchange) -> Result<(), u16> {
+        let mut body = self.body.to_string();
+        if let Some(names) = &self.variables {
+            let written = exchange.request_body().filter(|written| !written.is_empty()).ok_or(400_u16)?;
+            let given = match serde_json::from_slice(written) {
+                Ok(Value::Object(given)) => given,
+                // An array has no member of any name.
+                Ok(Value::Array(_)) => Map::new(),
+                _ => return Err(400),
+            };
+            body.push_str(",\"variables\":");
+            body.push_str(&chosen(names, given).to_string());
+        }
+        body.push('}');
+        exchange.set_request_body(body.into_bytes()).map_err(|_| 503_u16)?;
+        let headers = &mut exchange.request.headers;
+        headers.remove("content-encoding");
+        headers.set("Content-Type", b"application/json").map_err(|_| 400_u16)
+    }
+
+    /// The arguments for the upstream; the error is a status.
+    fn write_arguments(&self, exchange: &mut Exchange) -> Result<(), u16> {
+        let mut query = self.arguments.to_string();
+        if let Some(names) = &self.variables {
+            let mut given = Map::new();
+            for (whole, name, value) in arguments(exchange.request.query().unwrap_or_default()) {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(&decode(bytes)).into_owned();
+                let name = text(name);
+                if names.contains(&name) {
+                    let is_bare = !whole.contains(&b'=');
+                    add(&mut given, name, if is_bare { Value::Bool(true) } else { text(value).into() });
+                }
+            }
+            query.push_str("&variables=");
+            query.push_str(&api_call::encode(&chosen(names, given).to_string()));
+        }
+        exchange.set_forward_query(query.as_bytes()).map_err(|_| 400_u16)
+    }
+}
+
+/// The values of these names, in their order.
+fn chosen(names: &[String], mut given: Map<String, Value>) -> Value {
+    let value = |name: &String| Some((name.clone(), given.shift_remove(name)?));
+    Value::Object(names.iter().filter_map(value).collect())
+}
+
+/// Adds a value; values of one name become a list.
+fn add(given: &mut Map<String, Value>, name: String, value: Value) {
+    match given.get_mut(&name) {
+        None => {
+            given.insert(name, value);
+        }
+        Some(Value::Array(values)) => values.push(value),
+        Some(single) => *single = Value::Array(vec![single.take(), value]),
+    }
+}
+
+#[cfg(test)]
+mod tests;

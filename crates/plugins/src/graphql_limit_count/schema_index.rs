@@ -1,0 +1,243 @@
+//! The schema of an upstream, as far as costs need it: the types of fields and the defaults of arguments. It is fetched by
+//! an introspection query, once for all workers, and kept until it is an hour old.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use exchange::local::Local;
+use exchange::plugin::outbound::{
+    CopiedLine, Destination, DestinationOpener, OutboundLimits, OutboundRequest, OutboundTls,
+};
+use message::{Headers, Method};
+use net::endpoint::KeepAlive;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::shared::fetched::Fetched;
+
+/// Milliseconds that a schema is kept.
+const KEPT_MS: u64 = 3_600_000;
+/// Milliseconds of the whole call, as APISIX allows them in three steps.
+const CALL_MS: u64 = 9_000;
+const CONNECT_MS: u64 = 2_000;
+/// The longest answer in bytes: the schema of a large API has a few megabytes.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Types of a schema, and fields of a type: beyond these it is refused.
+const TYPES_MAX: usize = 20_000;
+const FIELDS_MAX: usize = 5_000;
+/// Levels of lists and of not-null around a type.
+const WRAPPERS_MAX: usize = 8;
+
+/// The query; a type inside more wrappers than it asks for has no name in the answer.
+const QUERY: &str = "query{__schema{queryType{name}mutationType{name}types{name fields{name args{name defaultValue}type{...W}}}}}\
+    fragment W on __Type{name ofType{name ofType{name ofType{name ofType{name ofType{name ofType{name ofType{name}}}}}}}}";
+
+/// A schema.
+#[derive(Debug)]
+pub(super) struct SchemaIndex {
+    pub(super) query_type: Box<str>,
+    pub(super) mutation_type: Box<str>,
+    types: HashMap<Box<str>, HashMap<Box<str>, FieldType>>,
+}
+
+/// A field of a type.
+#[derive(Debug, PartialEq)]
+pub(super) struct FieldType {
+    /// The type of its values, without lists around it.
+    pub(super) returns: Option<Box<str>>,
+    /// The arguments that have a number as default.
+    pub(super) defaults: Vec<(Box<str>, f64)>,
+}
+
+impl SchemaIndex {
+    /// Reads the answer to the introspection query.
+    ///
+    /// # Errors
+    /// It is none, or beyond a limit; a sentence for the log.
+    pub(super) fn read(answer: &[u8]) -> Result<SchemaIndex, String> {
+        let answer: Value = serde_json::from_slice(answer)
+            .map_err(|error| format!("failed to decode the introspection response: {error}"))?;
+        let data = answer.get("data").filter(|data| !data.is_null());
+        let schema = &data.ok_or("introspection response has no data field")?["__schema"];
+        let written = schema["types"].as_array().ok_or("introspection response has no __schema.types")?;
+        if written.len() > TYPES_MAX {
+            return Err(format!("the schema has more than {TYPES_MAX} types"));
+        }
+        let mut types = HashMap::new();
+        for of_type in written {
+            let (Some(name), Some(fields)) = (of_type["name"].as_str(), of_type["fields"].as_array()) else {
+                continue;
+            };
+            if fields.len() > FIELDS_MAX {
+                return Err(format!("the type {name} has more than {FIELDS_MAX} fields"));
+            }
+            types.insert(name.into(), fields.iter().filter_map(field).collect());
+        }
+        let root = |field: &str, default: &str| schema[field]["name"].as_str().unwrap_or(default).into();
+        Ok(SchemaIndex {
+            query_type: root("queryType", "Query"),
+            mutation_type: root("mutationType", "Mutation"),
+            types,
+        })
+    }
+
+    /// The field `name` of the type `on`.
+    pub(super) fn field(&self, on: &str, name: &str) -> Option<&FieldType> {
+        self.types.get(on)?.get(name)
+    }
+
+    /// Whether the schema has a type of this name, with fields.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.types.contains_key(name)
+    }
+}
+
+fn field(written: &Value) -> Option<(Box<str>, FieldType)> {
+    let mut of_type = &written["type"];
+    for _ in 0..WRAPPERS_MAX {
+        if of_type["name"].is_string() {
+            break;
+        }
+        of_type = &of_type["ofType"];
+    }
+    let default = |argument: &Value| {
+        // The default is written as in a document, a text in quotes.
+        let number = argument["defaultValue"].as_str()?.trim().trim_matches('"').parse().ok()?;
+        Some((argument["name"].as_str()?.into(), number))
+    };
+    let defaults = written["args"].as_array().into_iter().flatten().filter_map(default).collect();
+    let returns = of_type["name"].as_str().map(Into::into);
+    Some((written["name"].as_str()?.into(), FieldType { returns, defaults }))
+}
+
+/// The server that is asked for its schema.
+#[derive(Debug, PartialEq)]
+pub(super) struct Endpoint {
+    /// Scheme, host, port and path.
+    pub(super) url: String,
+    /// The Host field, where it is not that of the URL.
+    pub(super) host: Option<Vec<u8>>,
+}
+
+/// The schema of one service, and how it is fetched. Outlives configuration changes.
+pub(super) struct SchemaSource {
+    opener: DestinationOpener,
+    schema: Fetched<SchemaIndex>,
+    /// The server of the last call: a new one has a new pool of connections.
+    opened: Mutex<Option<(String, Arc<Destination>)>>,
+}
+
+impl SchemaSource {
+    pub(super) fn new(opener: DestinationOpener) -> SchemaSource {
+        SchemaSource { opener, schema: Fetched::default(), opened: Mutex::default() }
+    }
+
+    /// The schema; `headers` are sent along when it is fetched.
+    ///
+    /// # Errors
+    /// It cannot be fetched, a sentence for the log.
+    pub(super) async fn get(
+        &self,
+        local: &Local,
+        endpoint: &Endpoint,
+        headers: &[(String, String)],
+    ) -> Result<Arc<SchemaIndex>, String> {
+        let fetched = self.schema.get_or_stale(KEPT_MS, self.fetch(local, endpoint, headers)).await;
+        fetched.map_err(|reason| reason.to_string())
+    }
+
+    async fn fetch(
+        &self,
+        local: &Local,
+        endpoint: &Endpoint,
+        more: &[(String, String)],
+    ) -> Result<SchemaIndex, String> {
+        let destination = self.destination(&endpoint.url).await?;
+        let mut headers = Headers::new();
+        let mut host = endpoint.host.clone();
+        let own = ("Content-Type".to_owned(), "application/json".to_owned());
+        for (name, value) in std::iter::once(&own).chain(more) {
+            if name.eq_ignore_ascii_case("host") {
+                host = Some(value.as_bytes().to_vec());
+                continue;
+            }
+            let set = headers.set(name, value.as_bytes());
+            set.map_err(|error| format!("the field {name} cannot be sent: {error}"))?;
+        }
+        let body = json!({ "query": QUERY }).to_string().into_bytes();
+        let request = OutboundRequest { method: Method::Post, headers, body: body.into() };
+        let limits = OutboundLimits {
+            connect_timeout_ms: CONNECT_MS,
+            total_timeout_ms: CALL_MS,
+            max_body_bytes: ANSWER_BYTES_MAX,
+        };
+        let answer = match host {
+            None => local.http.send(&destination, &request, &limits).await,
+            Some(host) => {
+                let target = destination.target().to_owned();
+                let copy = CopiedLine { method: b"POST"[..].into(), target, host: host.into() };
+                local.http.send_copy(&destination, &copy, &request, &limits).await
+            }
+        };
+        let answer = answer.map_err(|error| error.to_string())?;
+        if answer.status != 200 {
+            return Err(format!("unexpected status {} from {}", answer.status, endpoint.url));
+        }
+        SchemaIndex::read(&answer.body)
+    }
+
+    async fn destination(&self, url: &str) -> Result<Arc<Destination>, String> {
+        let opened = self.opened.lock().clone();
+        if let Some((of, destination)) = opened
+            && of == url
+        {
+            return Ok(destination);
+        }
+        // As in APISIX the certificate is not verified, because requests to the upstream do not verify it by default either.
+        let tls = OutboundTls::verifying(false);
+        let opening = self.opener.open(url, KeepAlive::default(), &tls, CONNECT_MS);
+        let destination = Arc::new(opening.await?);
+        *self.opened.lock() = Some((url.to_owned(), destination.clone()));
+        Ok(destination)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_lose_their_wrappers() {
+        let wrapped = json!({"kind": "NON_NULL", "name": null, "ofType": {"name": null, "ofType": {"name": "Product"}}});
+        let answer = json!({"data": {"__schema": {
+            "queryType": {"name": "Root"}, "mutationType": null,
+            "types": [
+                {"name": "Root", "fields": [
+                    {"name": "products", "type": wrapped, "args": [
+                        {"name": "first", "defaultValue": "10"}, {"name": "by", "defaultValue": "NAME"},
+                        {"name": "after", "defaultValue": null},
+                    ]},
+                ]},
+                {"name": "String", "fields": null},
+            ],
+        }}});
+        let index = SchemaIndex::read(answer.to_string().as_bytes()).unwrap();
+        assert_eq!((&*index.query_type, &*index.mutation_type), ("Root", "Mutation"));
+        let products = FieldType { returns: Some("Product".into()), defaults: vec![("first".into(), 10.0)] };
+        assert_eq!(index.field("Root", "products"), Some(&products));
+        assert!(index.knows("Root") && !index.knows("String"));
+    }
+
+    #[test]
+    fn answers_without_a_schema_are_told() {
+        let check = |answer: &str, expected: &str| {
+            let got = SchemaIndex::read(answer.as_bytes()).unwrap_err();
+            assert!(got.contains(expected), "{answer}: {got}");
+        };
+        check("<html>", "failed to decode the introspection response");
+        check(r#"{"errors":[{"message":"introspection is off"}],"data":null}"#, "has no data field");
+        check(r#"{"data":{"__schema":{}}}"#, "has no __schema.types");
+        let types = vec![json!({}); TYPES_MAX + 1];
+        check(&json!({"data": {"__schema": {"types": types}}}).to_string(), "more than 20000 types");
+    }
+}

@@ -1,0 +1,292 @@
+//! # oas-validator
+//!
+//! Checks requests against an OpenAPI document: the path and the method, parameters in path, query, fields and cookies, and
+//! the body. A request that does not fit is refused before it reaches the upstream.
+//!
+//! ```json
+//! {
+//!   "spec": "{\"openapi\":\"3.0.2\",\"info\":{\"title\":\"Pets\",\"version\":\"1\"},\"paths\":{\"/pets/{id}\":{\"put\":{\"parameters\":[{\"name\":\"id\",\"in\":\"path\",\"required\":true,\"schema\":{\"type\":\"integer\"}}],\"requestBody\":{\"required\":true,\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\",\"required\":[\"name\"],\"properties\":{\"name\":{\"type\":\"string\"}}}}}},\"responses\":{\"200\":{\"description\":\"saved\"}}}}}}",
+//!   "verbose_errors": true
+//! }
+//! ```
+//!
+//! **Document.** `spec` is an OpenAPI 3.0 or 3.1 document in JSON. It is checked when the configuration is written, and a
+//! fault is told with its place in the document. `spec_url` names the document instead: it is fetched when a request needs
+//! it, with `spec_url_request_headers`, within `timeout` milliseconds, and again after the seconds of `spec_url_ttl` in the
+//! plugin's metadata. An older document counts where a new one cannot be fetched; without any, requests are answered 500, and
+//! the error log says why. References have to lead into the same document, in circles too. A document has at most 16 MiB,
+//! 10,000 paths and schemas of 100 levels.
+//!
+//! **Path.** The path of a request is looked for with and without the paths in the URLs of `servers`. Texts are preferred to
+//! parameters. A path or a method that the document does not have is refused.
+//!
+//! **Parameters** are read by their `style`: `simple`, `form`, `spaceDelimited`, `pipeDelimited` or `deepObject`; `matrix` and
+//! `label` are refused when the configuration is written. A text becomes a number or a boolean where the schema has these
+//! types. Parameters that the document does not have are allowed. A parameter that is no list and comes twice is refused.
+//!
+//! **Body.** The schema is that of the media type in `Content-Type`, of `application/json` without one; another media type is
+//! refused. JSON, forms and texts are checked, other bodies pass. A body of JSON with a name twice counts with the last value.
+//! A body of more than `max_req_body_size` bytes is answered 500. One of more than 64 KiB is checked on a thread beside the
+//! workers, and refused if too many wait for it. `format` is checked, `discriminator` is not, and properties with `readOnly`
+//! are not required.
+//!
+//! **Refusals** have the status `rejection_status_code` and the message `failed to validate request. `, with `verbose_errors`
+//! the reason behind it. With `reject_if_not_match: false` such a request passes, and the error log has the reason, at most
+//! once a second. `skip_request_body_validation`, `skip_request_header_validation` (cookies are fields too),
+//! `skip_query_param_validation` and `skip_path_params_validation` leave out a part.
+
+mod body;
+mod document;
+mod parameters;
+mod paths;
+mod schemas;
+mod source;
+
+use std::sync::Arc;
+
+use exchange::Exchange;
+use exchange::observe::pace::Pace;
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use serde_json::{Map, Value};
+
+use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::config;
+use crate::shared::outages::Outages;
+use crate::shared::side_thread;
+use document::{Document, Operation};
+use parameters::{Parts, Place, decoded_arguments};
+use source::Source;
+
+/// The plugin.
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("oas-validator", 512, &[Phase::RequestBody, Phase::Access], Config::schema, build)
+        .checked(check)
+        .with_metadata(Metadata::schema)
+        .documented(include_str!("oas_validator.rs"));
+
+attributes! {
+    struct Config {
+        /// The longest body, in bytes, that is checked; a longer one is refused.
+        max_req_body_size: usize = 67_108_864, { "minimum": 1 };
+        /// The OpenAPI document, in JSON.
+        spec: Option<String>, { "minLength": 1 };
+        /// The URL of the OpenAPI document.
+        spec_url: Option<String>, { "pattern": "^https?://" };
+        /// Fields of the request for the document.
+        spec_url_request_headers: Option<Map<String, Value>>, { "additionalProperties": { "type": "string" } };
+        /// Verifies the certificate of the server that has the document.
+        ssl_verify: bool = false;
+        /// Milliseconds for which the document is waited for.
+        timeout: u64 = 10_000, { "minimum": 1_000, "maximum": 60_000 };
+        /// Tells clients why a request is refused.
+        verbose_errors: bool = false;
+        /// Leaves out the body.
+        skip_request_body_validation: bool = false;
+        /// Leaves out fields and cookies.
+        skip_request_header_validation: bool = false;
+        /// Leaves out parameters in the query.
+        skip_query_param_validation: bool = false;
+        /// Leaves out parameters in the path.
+        skip_path_params_validation: bool = false;
+        /// Refuses requests that do not fit; otherwise they are reported in the log only.
+        reject_if_not_match: bool = true;
+        /// The status of a refusal.
+        rejection_status_code: u16 = 400, { "minimum": 400, "maximum": 599 };
+    }
+    { "oneOf": [{ "required": ["spec"] }, { "required": ["spec_url"] }] }
+}
+
+attributes! {
+    struct Metadata {
+        /// Seconds for which a document from a URL is kept.
+        spec_url_ttl: u64 = 3_600, { "minimum": 1 };
+    }
+}
+
+/// The compiled plugin.
+struct OasValidator {
+    document: Origin,
+    config: Config,
+    outages: Outages,
+    pace: Pace,
+}
+
+/// Where the document comes from.
+enum Origin {
+    Written(Arc<Document>),
+    Url(Source),
+    /// The text is a reference that could not be resolved.
+    Unresolved,
+}
+
+fn check(config: &Value) -> Result<(), String> {
+    let config: Config = config::parse(config)?;
+    match &config.spec {
+        // The text behind a reference is unknown until it is resolved.
+        Some(spec) if !config::is_reference(spec) => Document::read(spec).map(drop).map_err(in_spec),
+        _ => Ok(()),
+    }
+}
+
+/// The fault of a document with the field that holds it. A text that is no JSON is told in APISIX's words alone.
+fn in_spec(reason: String) -> String {
+    if reason.starts_with('/') { format!("spec: {reason}") } else { reason }
+}
+
+fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    let config: Config = config::parse(config)?;
+    let document = match (&config.spec, &config.spec_url) {
+        (Some(spec), _) if config::is_reference(spec) => Origin::Unresolved,
+        (Some(spec), _) => Origin::Written(Arc::new(Document::read(spec).map_err(in_spec)?)),
+        (None, Some(url)) => {
+            let metadata: Metadata = config::parse(build.metadata.unwrap_or(&Map::new().into()))?;
+            let headers = config.spec_url_request_headers.clone().unwrap_or_default();
+            let kept_ms = metadata.spec_url_ttl.saturating_mul(1_000);
+            Origin::Url(Source::new(build, url, &headers, config.ssl_verify, config.timeout, kept_ms)?)
+        }
+        (None, None) => return Err("spec or spec_url is needed".to_owned()),
+    };
+    let outages = Outages::new(build, KIND.name);
+    Ok(Arc::new(OasValidator { document, config, outages, pace: Pace::every_ms(LOG_INTERVAL_MS) }))
+}
+
+impl Plugin for OasValidator {
+    fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
+        match self.config.skip_request_body_validation {
+            true => BodyNeed::None,
+            false => BodyNeed::Buffer { limit_bytes: self.config.max_req_body_size },
+        }
+    }
+
+    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<Reply> {
+        let limit = self.config.max_req_body_size;
+        let text = format!(
+            "error reading the request body. err: request size is greater than the maximum size {limit} allowed"
+        );
+        (!self.config.skip_request_body_validation).then(|| Reply::message(500, &text))
+    }
+
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        match &self.document {
+            Origin::Written(document) => self.check(exchange, document),
+            Origin::Unresolved => {
+                let reason = "the reference in spec is not resolved";
+                Flow::Reply(self.without_document(exchange, reason))
+            }
+            Origin::Url(source) => Flow::Wait(Box::pin(async move {
+                let document = match source.get(exchange.local()).await {
+                    Ok(document) => document,
+                    Err(reason) => return Decision::Reply(self.without_document(exchange, &reason)),
+                };
+                match self.check(exchange, &document) {
+                    Flow::Wait(waits) => waits.await,
+                    Flow::Reply(reply) => Decision::Reply(reply),
+                    _ => Decision::Continue,
+                }
+            })),
+        }
+    }
+}
+
+impl OasValidator {
+    fn check<'a>(&'a self, exchange: &'a mut Exchange, document: &Document) -> Flow<'a> {
+        let (operation, fault) = {
+            let path = String::from_utf8_lossy(exchange.path());
+            match document.find(exchange.request.method, &path) {
+                None => (None, Some("the document has no such path and method".to_owned())),
+                Some((operation, values)) => {
+                    let fault = self.parameter_fault(exchange, &operation, &values);
+                    (Some(operation), fault)
+                }
+            }
+        };
+        match (operation, fault) {
+            (Some(operation), None) => self.check_body(exchange, operation),
+            (_, Some(fault)) => self.conclude(exchange, Some(fault)).map_or(Flow::Continue, Flow::reply),
+            (None, None) => Flow::Continue,
+        }
+    }
+
+    fn parameter_fault(
+        &self,
+        exchange: &Exchange,
+        operation: &Operation,
+        path: &[(&str, &str)],
+    ) -> Option<String> {
+        let config = &self.config;
+        let counts = |place: Place| match place {
+            Place::Path => !config.skip_path_params_validation,
+            Place::Query => !config.skip_query_param_validation,
+            Place::Header | Place::Cookie => !config.skip_request_header_validation,
+        };
+        let query = match config.skip_query_param_validation {
+            true => Vec::new(),
+            false => decoded_arguments(exchange.request.query().unwrap_or_default()),
+        };
+        let parts = Parts { path, query: &query, headers: &exchange.request.headers };
+        let counting = operation.parameters.iter().filter(|parameter| counts(parameter.place));
+        counting.into_iter().find_map(|parameter| parameter.fault(&parts))
+    }
+
+    fn check_body<'a>(&'a self, exchange: &'a mut Exchange, operation: Arc<Operation>) -> Flow<'a> {
+        let rule = operation.body.as_ref().filter(|_| !self.config.skip_request_body_validation);
+        let Some(rule) = rule else { return Flow::Continue };
+        let headers = &exchange.request.headers;
+        if headers.get_all("content-type").nth(1).is_some() {
+            let fault = Some("duplicated Content-Type header".to_owned());
+            return self.conclude(exchange, fault).map_or(Flow::Continue, Flow::reply);
+        }
+        let content_type = headers.get("content-type");
+        let body = exchange.request_body().unwrap_or_default();
+        if body.len() <= CHECKED_AT_ONCE_BYTES {
+            let fault = rule.fault(content_type, body);
+            return self.conclude(exchange, fault).map_or(Flow::Continue, Flow::reply);
+        }
+        // Before the body is copied, because the thread may be behind with many copies.
+        let Some(held) = side_thread::hold(body.len()) else {
+            let fault = Some("the body could not be checked: too many bodies wait for it".to_owned());
+            return self.conclude(exchange, fault).map_or(Flow::Continue, Flow::reply);
+        };
+        let (content_type, body) = (content_type.map(<[u8]>::to_vec), body.to_vec());
+        Flow::Wait(Box::pin(async move {
+            let check = move || {
+                let _held = held;
+                operation.body.as_ref().and_then(|rule| rule.fault(content_type.as_deref(), &body))
+            };
+            let fault = side_thread::run(check).await;
+            let fault = fault.unwrap_or_else(|fault| Some(format!("the body could not be checked: {fault}")));
+            match self.conclude(exchange, fault) {
+                None => Decision::Continue,
+                Some(reply) => Decision::Reply(Box::new(reply)),
+            }
+        }))
+    }
+
+    /// The refusal of a request with this fault, if it is refused.
+    fn conclude(&self, exchange: &Exchange, fault: Option<String>) -> Option<Reply> {
+        let fault = fault?;
+        if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
+            let method = String::from_utf8_lossy(exchange.request.method_text());
+            let path = String::from_utf8_lossy(exchange.path());
+            tracing::warn!(%method, %path, fault, requests, "error occurred while validating request");
+        }
+        let told = if self.config.verbose_errors { &*fault } else { "" };
+        let text = format!("failed to validate request. {told}");
+        self.config.reject_if_not_match.then(|| Reply::message(self.config.rejection_status_code, &text))
+    }
+
+    fn without_document(&self, exchange: &Exchange, reason: &str) -> Box<Reply> {
+        if let Some(requests) = self.outages.add(exchange.local().now_ms()) {
+            tracing::warn!(reason, requests, "oas-validator has no document");
+        }
+        Box::new(Reply::message(500, "failed to parse openapi spec"))
+    }
+}
+
+/// Longer bodies are checked on the side thread: at about 100 MB/s this many bytes take less than a millisecond.
+const CHECKED_AT_ONCE_BYTES: usize = 64 * 1024;
+/// Milliseconds between two lines about requests that do not fit, of one instance.
+const LOG_INTERVAL_MS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;

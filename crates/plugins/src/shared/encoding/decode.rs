@@ -1,0 +1,116 @@
+//! Decodes whole bodies by their `Content-Encoding`, with limits: a few bytes of a hostile body may stand for gigabytes. It
+//! knows no message.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+
+/// Output up to this length is not held against the ratio, in bytes: short texts of one letter compress well.
+const RATIO_FREE_BYTES: usize = 64 * 1024;
+/// The most bytes of output for one byte of input. Deflate itself reaches 1,032; texts reach 20.
+pub(crate) const RATIO_MAX: usize = 200;
+/// Output that is made at a time, in bytes.
+const STEP_BYTES: usize = 16 * 1024;
+/// The largest window of Zstandard as a power of two: 8 MiB (RFC 9659).
+const ZSTD_WINDOW_BITS_MAX: u32 = 23;
+/// Bytes of input that the decoder of Brotli reads at a time.
+const BROTLI_INPUT_BYTES: usize = 4 * 1024;
+
+/// Why a body is not decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DecodeError {
+    /// The coding is none that is known here, or there are several.
+    UnknownCoding,
+    /// The body is not in its coding, or is cut.
+    Malformed,
+    /// The decoded body is longer than the limit.
+    TooLong,
+    /// The decoded body is more than [`RATIO_MAX`] times as long as the coded one.
+    TooDense,
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str(match self {
+            DecodeError::UnknownCoding => "its Content-Encoding is not supported",
+            DecodeError::Malformed => "it is not what its Content-Encoding says",
+            DecodeError::TooLong => "it is too long when it is decoded",
+            DecodeError::TooDense => "it is too much longer when it is decoded",
+        })
+    }
+}
+
+/// Whether [`decode`] knows the coding that a `Content-Encoding` names.
+pub(crate) fn is_known(content_encoding: &[u8]) -> bool {
+    Coding::of(content_encoding).is_some()
+}
+
+/// Decodes `body` by its `Content-Encoding`; the result has at most `limit_bytes`.
+///
+/// # Errors
+/// See [`DecodeError`].
+pub(crate) fn decode(
+    content_encoding: &[u8],
+    body: &[u8],
+    limit_bytes: usize,
+) -> Result<Vec<u8>, DecodeError> {
+    let malformed = |_: io::Error| DecodeError::Malformed;
+    match Coding::of(content_encoding).ok_or(DecodeError::UnknownCoding)? {
+        Coding::Identity if body.len() > limit_bytes => Err(DecodeError::TooLong),
+        Coding::Identity => Ok(body.to_vec()),
+        Coding::Gzip => read(MultiGzDecoder::new(body), body.len(), limit_bytes),
+        Coding::Deflate if has_zlib_header(body) => read(ZlibDecoder::new(body), body.len(), limit_bytes),
+        Coding::Deflate => read(DeflateDecoder::new(body), body.len(), limit_bytes),
+        Coding::Brotli => read(brotli::Decompressor::new(body, BROTLI_INPUT_BYTES), body.len(), limit_bytes),
+        Coding::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(malformed)?;
+            decoder.window_log_max(ZSTD_WINDOW_BITS_MAX).map_err(malformed)?;
+            read(decoder, body.len(), limit_bytes)
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Coding {
+    Identity,
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+impl Coding {
+    fn of(content_encoding: &[u8]) -> Option<Coding> {
+        let is = |name: &str| content_encoding.trim_ascii().eq_ignore_ascii_case(name.as_bytes());
+        Some(match () {
+            () if is("") || is("identity") => Coding::Identity,
+            () if is("gzip") || is("x-gzip") => Coding::Gzip,
+            () if is("deflate") => Coding::Deflate,
+            () if is("br") => Coding::Brotli,
+            () if is("zstd") => Coding::Zstd,
+            () => return None,
+        })
+    }
+}
+
+/// Whether a body in `deflate` begins as the format says (RFC 1950); some servers send deflate without it.
+fn has_zlib_header(body: &[u8]) -> bool {
+    matches!(body, [method, flags, ..] if method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0)
+}
+
+fn read(mut decoder: impl Read, coded_bytes: usize, limit_bytes: usize) -> Result<Vec<u8>, DecodeError> {
+    let dense_bytes = coded_bytes.saturating_mul(RATIO_MAX).max(RATIO_FREE_BYTES);
+    let mut body = Vec::new();
+    let mut step = [0; STEP_BYTES];
+    loop {
+        match decoder.read(&mut step) {
+            Ok(0) => return Ok(body),
+            Ok(count) if body.len() + count > limit_bytes => return Err(DecodeError::TooLong),
+            Ok(count) if body.len() + count > dense_bytes => return Err(DecodeError::TooDense),
+            Ok(count) => body.extend_from_slice(&step[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(DecodeError::Malformed),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The fields of a coded response (RFC 9110 section 8): writes `Vary`, `Content-Encoding` and a weak `ETag`, and takes away
+//! what no longer holds of the body. It knows no coding.
+
+use message::{FieldId, Headers};
+
+/// Fields that describe the bytes of the body before it was coded.
+const STALE: [&str; 5] = ["Accept-Ranges", "Content-MD5", "Digest", "Content-Digest", "Repr-Digest"];
+
+/// Says that the response depends on `Accept-Encoding`, unless it says so already.
+pub(super) fn vary(response: &mut Headers) {
+    let says = |name: &[u8]| {
+        let name = name.trim_ascii();
+        name == b"*" || name.eq_ignore_ascii_case(b"Accept-Encoding")
+    };
+    let says_so =
+        response.get_all_known(FieldId::Vary).flat_map(|line| line.split(|byte| *byte == b',')).any(says);
+    if !says_so {
+        // Without room for one more field, the response is refused elsewhere.
+        let _ = response.append_known(FieldId::Vary, b"Accept-Encoding");
+    }
+}
+
+/// Makes the fields those of a body in `coding`; false if there is no room for them.
+pub(super) fn mark_coded(response: &mut Headers, coding: &str) -> bool {
+    if response.set_known(FieldId::ContentEncoding, coding.as_bytes()).is_err() {
+        return false;
+    }
+    response.remove_known(FieldId::ContentLength);
+    for name in STALE {
+        response.remove(name);
+    }
+    weaken_etag(response);
+    true
+}
+
+/// A strong `ETag` promises equal bytes, and a compressor does not promise to give the same ones again. One that is not
+/// quoted cannot be made weak and is removed.
+fn weaken_etag(response: &mut Headers) {
+    let Some(etag) = response.get_known(FieldId::Etag) else { return };
+    let is_quoted = |text: &[u8]| matches!(text, [b'"', inner @ .., b'"'] if !inner.contains(&b'"'));
+    if etag.strip_prefix(b"W/").is_some_and(is_quoted) {
+        return;
+    }
+    let weak = is_quoted(etag).then(|| [b"W/", etag].concat());
+    let is_set = weak.is_some_and(|weak| response.set_known(FieldId::Etag, &weak).is_ok());
+    if !is_set {
+        response.remove_known(FieldId::Etag);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use exchange::testing::lines;
+
+    use super::*;
+
+    fn headers(fields: &[(&str, &str)]) -> Headers {
+        let mut headers = Headers::new();
+        for (name, value) in fields {
+            headers.append(name, value.as_bytes()).unwrap();
+        }
+        headers
+    }
+
+    #[test]
+    fn vary_names_accept_encoding_once() {
+        let check = |before: &[&str], after: &[&str]| {
+            let mut headers = headers(&before.iter().map(|line| ("Vary", *line)).collect::<Vec<_>>());
+            vary(&mut headers);
+            vary(&mut headers);
+            let expected: Vec<String> = after.iter().map(|line| format!("Vary: {line}")).collect();
+            assert_eq!(lines(&headers), expected);
+        };
+        check(&[], &["Accept-Encoding"]);
+        check(&["upstream"], &["upstream", "Accept-Encoding"]);
+        check(&["Origin, accept-encoding"], &["Origin, accept-encoding"]);
+        check(&["Origin", "Accept-Encoding"], &["Origin", "Accept-Encoding"]);
+        check(&["*"], &["*"]);
+        check(&["X-Accept-Encoding"], &["X-Accept-Encoding", "Accept-Encoding"]);
+    }
+
+    #[test]
+    fn coded_response_drops_what_no_longer_holds() {
+        let mut headers = headers(&[
+            ("Content-Length", "26"),
+            ("Accept-Ranges", "bytes"),
+            ("Content-Digest", "sha-256=:AA==:"),
+            ("X-A", "b"),
+        ]);
+        assert!(mark_coded(&mut headers, "br"));
+        assert_eq!(lines(&headers), ["X-A: b", "Content-Encoding: br"]);
+    }
+
+    #[test]
+    fn strong_etag_becomes_weak() {
+        for (before, after) in [
+            ("\"abc\"", Some("W/\"abc\"")),
+            ("W/\"abc\"", Some("W/\"abc\"")),
+            ("\"\"", Some("W/\"\"")),
+            ("abc", None),
+            ("W/abc", None),
+            ("\"a\"b\"", None),
+            ("\"", None),
+        ] {
+            let mut headers = headers(&[("ETag", before)]);
+            mark_coded(&mut headers, "gzip");
+            let etag = headers.get("ETag").map(String::from_utf8_lossy);
+            assert_eq!(etag.as_deref(), after, "{before}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The plugin of a coding: offers it to the gateway for responses that its rules hold for.
+
+use std::sync::Arc;
+
+use exchange::Exchange;
+use exchange::plugin::{BodyEncoder, Plugin};
+
+use super::encoder::{Compressor, Encoder};
+use super::fields;
+use super::pool::Pool;
+use super::rules::{Rules, content_length};
+
+/// The compiled plugin of a coding.
+pub(crate) struct Compression<C: Compressor> {
+    rules: Rules,
+    settings: C::Settings,
+}
+
+impl<C: Compressor> Compression<C> {
+    /// The plugin that codes responses that `rules` hold for.
+    pub(crate) fn plugin(rules: Rules, settings: C::Settings) -> Arc<dyn Plugin> {
+        Arc::new(Compression::<C> { rules, settings })
+    }
+}
+
+impl<C: Compressor> Plugin for Compression<C> {
+    fn coding_weight(&self, exchange: &mut Exchange) -> u16 {
+        self.rules.weigh(exchange, C::CODING)
+    }
+
+    fn encoder(&self, exchange: &mut Exchange) -> Option<Box<dyn BodyEncoder>> {
+        // When memory is short, responses are sent as they are: that costs bandwidth only.
+        exchange.local().shared.check_room(C::STATE_BYTES).ok()?;
+        let pool = exchange.local().resource(Pool::<C>::default);
+        let length = content_length(&exchange.response.headers);
+        let encoder = Encoder::new(pool, &self.settings, length).ok()?;
+        fields::mark_coded(&mut exchange.response.headers, C::CODING).then(|| Box::new(encoder) as _)
+    }
+}

@@ -1,0 +1,62 @@
+//! Zstandard (RFC 8878), with windows that every client decodes (RFC 9659).
+
+use exchange::plugin::EncoderFailed;
+use zstd::stream::raw::{CParameter, Encoder, InBuffer, Operation, OutBuffer};
+
+use super::encoder::{Compressor, Step};
+
+/// The largest window as a power of two. Clients decode up to 8 MiB; 1 MiB keeps a state small.
+const WINDOW_BITS_MAX: u32 = 20;
+/// The smallest window of the library.
+const WINDOW_BITS_MIN: u32 = 10;
+/// Room for compressed bytes that is made at a time.
+const OUTPUT_BYTES: usize = 8 * 1024;
+
+/// The level, 1 to 19.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ZstdLevel(pub(crate) u8);
+
+/// See the module.
+pub(crate) struct Zstd(Encoder<'static>);
+
+impl Compressor for Zstd {
+    const CODING: &'static str = "zstd";
+    const STATE_BYTES: usize = 8 * 1024 * 1024;
+    const IS_REUSED: bool = true;
+    type Settings = ZstdLevel;
+
+    fn new(settings: &ZstdLevel, length: Option<u64>) -> Result<Self, EncoderFailed> {
+        let encoder = Encoder::new(i32::from(settings.0)).map_err(|_| FAILED)?;
+        let mut zstd = Zstd(encoder);
+        if zstd.reset(settings, length) { Ok(zstd) } else { Err(FAILED) }
+    }
+
+    fn reset(&mut self, _settings: &ZstdLevel, length: Option<u64>) -> bool {
+        // The length is no promise, because a plugin may change the body: it sizes the window only.
+        let needed = length.map_or(WINDOW_BITS_MAX, |length| u64::BITS - length.leading_zeros());
+        let bits = needed.clamp(WINDOW_BITS_MIN, WINDOW_BITS_MAX);
+        self.0.reinit().is_ok() && self.0.set_parameter(CParameter::WindowLog(bits)).is_ok()
+    }
+
+    fn run(&mut self, input: &[u8], step: Step, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
+        let mut input = InBuffer::around(input);
+        loop {
+            coded.reserve(OUTPUT_BYTES);
+            let sent = coded.len();
+            let mut output = OutBuffer::around_pos(coded, sent);
+            let is_read = input.pos() == input.src.len();
+            let left = match step {
+                Step::More if is_read => return Ok(()),
+                Step::Flush if is_read => self.0.flush(&mut output),
+                Step::End if is_read => self.0.finish(&mut output, true),
+                _ => self.0.run(&mut input, &mut output),
+            };
+            let left = left.map_err(|_| FAILED)?;
+            if is_read && left == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+const FAILED: EncoderFailed = EncoderFailed("the library of Zstandard refuses it");

@@ -1,0 +1,193 @@
+//! A GraphQL request over HTTP: the document, its variables and the operation that is to run, out of a body or a query. The
+//! errors are the texts that clients get, those of APISIX.
+
+use exchange::Exchange;
+use exchange::plugin::Reply;
+use message::Method;
+use serde_json::{Map, Value};
+
+use super::{Document, DocumentFault};
+use crate::shared::query::{arguments, decode};
+
+/// A request without a body, or with one that is too long.
+pub(crate) const NO_BODY: &str = "Invalid graphql request: can't get graphql request body";
+/// A document that cannot be parsed.
+const MALFORMED: &str = "Invalid graphql request: failed to parse graphql query";
+/// A document without an operation.
+const EMPTY: &str = "Invalid graphql request: empty graphql query";
+/// The limit of bodies where the setting `max_matched_body_bytes` is 0, which is about variables.
+const BODY_BYTES_DEFAULT: usize = 1024 * 1024;
+
+/// The parts of a request.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct GraphqlRequest {
+    /// The document.
+    pub(crate) query: String,
+    /// The values of variables.
+    pub(crate) variables: Option<Map<String, Value>>,
+    /// The name of the operation that is to run.
+    pub(crate) operation_name: Option<String>,
+}
+
+/// The longest body, or query, of a GraphQL request in bytes.
+pub(crate) fn bytes_max(exchange: &Exchange) -> usize {
+    match exchange.local().options.limits.max_matched_body_bytes {
+        0 => BODY_BYTES_DEFAULT,
+        bytes => bytes,
+    }
+}
+
+/// The body or the query that holds the request; none if there is none, or it is too long.
+pub(crate) fn source(exchange: &Exchange) -> Option<&[u8]> {
+    let source = match exchange.request.method {
+        Method::Get => exchange.request.query(),
+        _ => exchange.request_body(),
+    };
+    source.filter(|source| !source.is_empty() && source.len() <= bytes_max(exchange))
+}
+
+impl GraphqlRequest {
+    /// The request in the body or, for GET, in the query.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub(crate) fn of(exchange: &Exchange) -> Result<GraphqlRequest, String> {
+        let source = source(exchange).ok_or(NO_BODY)?;
+        if exchange.request.method == Method::Get {
+            return GraphqlRequest::in_query(source);
+        }
+        let mut types = exchange.request.headers.get_all("content-type");
+        let content_type = types.next().unwrap_or_default();
+        if types.next().is_some() {
+            // The upstream may read the body by the other one.
+            return Err("invalid graphql request, error content-type: duplicated".to_owned());
+        }
+        GraphqlRequest::in_body(content_type, source)
+    }
+
+    fn in_query(query: &[u8]) -> Result<GraphqlRequest, String> {
+        let text = |wanted: &[u8]| {
+            let found = arguments(query).find(|(_, name, _)| decode(name) == wanted);
+            found.map(|(_, _, value)| String::from_utf8_lossy(&decode(value)).into_owned())
+        };
+        let query = text(b"query").ok_or("invalid graphql request, args[query] is nil")?;
+        let variables = text(b"variables").and_then(|text| serde_json::from_str(&text).ok());
+        Ok(GraphqlRequest { query, variables, operation_name: text(b"operationName") })
+    }
+
+    fn in_body(content_type: &[u8], body: &[u8]) -> Result<GraphqlRequest, String> {
+        if is_of_type(content_type, b"application/json") {
+            return GraphqlRequest::in_json(body);
+        }
+        if is_of_type(content_type, b"application/graphql") {
+            let query = String::from_utf8(body.to_vec()).map_err(|_| MALFORMED)?;
+            return Ok(GraphqlRequest { query, ..GraphqlRequest::default() });
+        }
+        let content_type = String::from_utf8_lossy(content_type);
+        Err(format!("invalid graphql request, error content-type: {content_type}"))
+    }
+
+    fn in_json(body: &[u8]) -> Result<GraphqlRequest, String> {
+        let mut body = match serde_json::from_slice(body) {
+            Ok(Value::Object(body)) => body,
+            // A list of requests has no `query`: what cannot be counted does not pass.
+            Ok(_) => Map::new(),
+            Err(error) => return Err(format!("invalid graphql request, Expected JSON: {error}")),
+        };
+        let query = match body.shift_remove("query") {
+            None | Some(Value::Null) => {
+                return Err("invalid graphql request, json body[query] is nil".to_owned());
+            }
+            Some(Value::String(query)) => query,
+            Some(_) => return Err(MALFORMED.to_owned()),
+        };
+        let variables = match body.shift_remove("variables") {
+            Some(Value::Object(variables)) => Some(variables),
+            _ => None,
+        };
+        let operation_name = match body.shift_remove("operationName") {
+            Some(Value::String(name)) => Some(name),
+            _ => None,
+        };
+        Ok(GraphqlRequest { query, variables, operation_name })
+    }
+
+    /// The document, which has an operation.
+    ///
+    /// # Errors
+    /// The text for the client.
+    pub(crate) fn document(&self) -> Result<Document, String> {
+        match Document::parse(&self.query) {
+            Ok(document) if document.operations.is_empty() => Err(EMPTY.to_owned()),
+            Ok(document) => Ok(document),
+            Err(DocumentFault::TooLarge | DocumentFault::Syntax(_)) => Err(MALFORMED.to_owned()),
+        }
+    }
+}
+
+/// The reply to a request that is none of GraphQL.
+pub(crate) fn refusal(text: &str) -> Reply {
+    Reply::message(400, text)
+}
+
+fn is_of_type(content_type: &[u8], wanted: &[u8]) -> bool {
+    content_type.get(..wanted.len()).is_some_and(|start| start.eq_ignore_ascii_case(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use exchange::testing::Scene;
+    use serde_json::json;
+
+    use super::*;
+
+    /// The request that is read, or the text for the client.
+    fn read(request: &str) -> Result<GraphqlRequest, String> {
+        let mut scene = Scene::new();
+        let exchange = scene.exchange(request.as_bytes());
+        let request = GraphqlRequest::of(&exchange)?;
+        request.document().map(|_| request)
+    }
+
+    #[test]
+    fn requests_without_a_document_are_told() {
+        let check = |method: &str, fields: &str, body: &str, expected: &str| {
+            let got = read(&format!("{method} HTTP/1.1\r\nHost: a\r\n{fields}\r\n{body}")).unwrap_err();
+            assert!(got.starts_with(expected), "{method} {body}: {got}");
+        };
+        let (json, graphql) = ("Content-Type: application/json\r\n", "Content-Type: application/graphql\r\n");
+        check("POST /", json, "", NO_BODY);
+        check("GET /", "", "", NO_BODY);
+        check("GET /?test=1", "", "", "invalid graphql request, args[query] is nil");
+        check("POST /", "", r#"{"query":"{a}"}"#, "invalid graphql request, error content-type: ");
+        check(
+            "POST /",
+            "Content-Type: text/plain\r\n",
+            "x",
+            "invalid graphql request, error content-type: text/plain",
+        );
+        check("POST /", &format!("{json}{graphql}"), "{a}", "invalid graphql request, error content-type");
+        check("POST /", json, r#"{"query":"{a}",}"#, "invalid graphql request, Expected");
+        check("POST /", json, r#"{"test":"{a}"}"#, "invalid graphql request, json body[query] is nil");
+        check("POST /", json, r#"[{"query":"{a}"}]"#, "invalid graphql request, json body[query] is nil");
+        check("POST /", json, r#"{"query":1}"#, MALFORMED);
+        check("POST /", json, r#"{"query":"query{persons(filter){id}}"}"#, MALFORMED);
+        check("POST /", json, r#"{"query":""}"#, EMPTY);
+        check("POST /", graphql, "test { a }", MALFORMED);
+        check("POST /", graphql, "fragment F on T { a }", EMPTY);
+    }
+
+    #[test]
+    fn parts_of_a_request_are_read() {
+        let expected = GraphqlRequest {
+            query: "query Q { a }".to_owned(),
+            variables: json!({"n": 1}).as_object().cloned(),
+            operation_name: Some("Q".to_owned()),
+        };
+        let body = r#"{"query":"query Q { a }","variables":{"n":1},"operationName":"Q"}"#;
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: Application/JSON; charset=utf-8\r\n\r\n";
+        assert_eq!(read(&format!("{head}{body}")), Ok(expected));
+        let got = read("GET /?query=query+Q%7Ba%7D&operationName=Q&variables=%7B%22n%22%3A1%7D HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        assert_eq!((&*got.query, got.variables.unwrap().len()), ("query Q{a}", 1));
+    }
+}
