@@ -31,11 +31,11 @@ pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         let reason = format!("unknown here, objects with one of them are faulty: {}", unknown.join(", "));
         draft.remark(spot.key, spot.node.line, reason);
     }
-    if known.iter().any(|name| name == ROTATES_LOGS) {
-        draft.set_one(&spot.at(), "log_rotate", "true");
-    }
     if known.iter().any(|name| name == SERVER_INFO) {
         draft.server_info.listed = Some(spot.at());
+    }
+    if known.iter().any(|name| name == ROTATES_LOGS) {
+        draft.set_one(&spot.at(), "log_rotate", "true");
     }
     draft.set(&spot.at(), "plugins", known);
 }
