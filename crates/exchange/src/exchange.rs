@@ -47,14 +47,13 @@ pub use target::Target;
 use body::ReadBody;
 
 use crate::client_address::ClientAddress;
-use crate::failure::{Blame, Failure};
+use crate::failure::Failure;
 use crate::grpc;
 use crate::local::Local;
 use crate::plugin::BodyEncoder;
 use crate::plugin::state::RequestStates;
 use crate::plugin::stored::BodyTap;
 use crate::plugin::upstream_ref::UpstreamRef;
-use crate::plugin::{Reply, TransformReply};
 
 /// One request and its response.
 pub struct Exchange {
@@ -99,8 +98,6 @@ pub struct Exchange {
     pub encoder: Option<Box<dyn BodyEncoder>>,
     /// Fields that plugins want on the response, whichever side makes it; merged into it before its plugins run.
     pub early_fields: Vec<(Box<str>, Box<str>)>,
-    /// Changes that plugins make to local replies, in the order in which they asked for them.
-    reply_transformers: Vec<Arc<dyn TransformReply>>,
     /// The plugins' states for this request.
     pub states: RequestStates,
     /// The number of the plugin instance that runs. A cell, because one that runs inside another one is entered in the log
@@ -216,7 +213,6 @@ impl Exchange {
             copies: Copies::default(),
             encoder: None,
             early_fields: Vec::new(),
-            reply_transformers: Vec::new(),
             states: RequestStates::default(),
             instance: Cell::new(0),
             gave_up: Cell::new(None),
@@ -249,7 +245,6 @@ impl Exchange {
             copies,
             encoder,
             early_fields,
-            reply_transformers,
             states,
             instance,
             gave_up,
@@ -275,7 +270,6 @@ impl Exchange {
         *copies = Copies::default();
         *encoder = None;
         early_fields.clear();
-        reply_transformers.clear();
         states.clear();
         instance.set(0);
         gave_up.set(None);
@@ -461,33 +455,6 @@ impl Exchange {
         check_field(name, value)?;
         self.early_fields.push((name.into(), value.into()));
         Ok(())
-    }
-
-    /// Lets `transformer` change the local replies of this request from here on. Replies that an upstream's failure makes are
-    /// not among them.
-    pub fn transform_replies(&mut self, transformer: Arc<dyn TransformReply>) {
-        self.reply_transformers.push(transformer);
-    }
-
-    /// Changes `reply` as plugins have asked for.
-    #[inline]
-    pub fn transform(&mut self, reply: &mut Reply) {
-        if !self.reply_transformers.is_empty() {
-            self.run_transformers(reply);
-        }
-    }
-
-    #[cold]
-    fn run_transformers(&mut self, reply: &mut Reply) {
-        let is_of_upstream = |failure: &Failure| failure.cause.blame() == Blame::Origin;
-        if self.failure.as_ref().is_some_and(is_of_upstream) {
-            return;
-        }
-        let transformers = std::mem::take(&mut self.reply_transformers);
-        for transformer in &transformers {
-            transformer.transform(self, reply);
-        }
-        self.reply_transformers = transformers;
     }
 
     /// The calling plugin instance's state for this request, made by `Default` on first use.

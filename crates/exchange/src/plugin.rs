@@ -9,8 +9,9 @@
 //!   before_attempt each time
 //!   … the endpoint answers, or a plugin did, or the gateway failed …
 //!   upstream_response, where an endpoint answered or could not
-//!   response_head, response_body, response_trailers
-//!   log          after the last byte
+//!   response_head, response_body, response_trailers before the last piece of the body; behind response_head, coding_weight
+//!   and encoder
+//!   before_log, log after the last byte
 //! ```
 //!
 //! A plugin instance is built once, when the configuration changes, and is shared by all workers; what belongs to one
@@ -34,6 +35,7 @@ pub mod services;
 pub mod state;
 pub mod stored;
 pub mod stream;
+pub mod transform_reply;
 pub mod unfinished;
 pub mod upstream_ref;
 
@@ -44,6 +46,6 @@ pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,
     Portion, Step,
 };
-pub use reply::{Reply, ReplyStream, StreamedReply, TransformReply};
+pub use reply::{Reply, ReplyStream, StreamedReply};
 pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;

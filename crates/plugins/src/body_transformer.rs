@@ -129,7 +129,7 @@ struct BodyTransformer {
     pace: Pace,
 }
 
-/// What is known of the messages before other plugins change them.
+/// Facts of the messages before other plugins change them.
 #[derive(Default)]
 struct Visit {
     request: Option<Message>,

@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client gets of a reply with `status` and the body `old`.
+    /// The media type and the body that a client gets of a reply with `status` and the body `old`.
     fn answer(metadata: Option<&Value>, status: u16, is_local: bool, is_stored: bool) -> (String, String) {
         let mut scene = Scene::new();
         let plugin = scene.build_with(&KIND, &json!({}), metadata);

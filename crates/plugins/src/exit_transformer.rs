@@ -35,7 +35,8 @@ use std::sync::atomic::Ordering;
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, TransformReply};
+use exchange::plugin::transform_reply::{TransformReply, transform_replies};
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
 use message::syntax::is_token;
 use mlua::{MultiValue, Table, Value as Lua};
 use serde_json::Value;
@@ -90,7 +91,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for ExitTransformer {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        exchange.transform_replies(self.0.clone());
+        transform_replies(exchange, self.0.clone());
         Flow::Continue
     }
 }
@@ -260,7 +261,7 @@ mod tests {
         let mut exchange =
             scene.exchange(b"GET /a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\r\n");
         assert!(decide(plugin.rewrite(&mut exchange)).is_none());
-        exchange.transform(&mut reply);
+        exchange::plugin::transform_reply::transform(&mut exchange, &mut reply);
         reply
     }
 

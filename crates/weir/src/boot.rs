@@ -6,6 +6,7 @@ mod catalog;
 mod certificates;
 mod data;
 mod live;
+mod log_rotate;
 mod metrics;
 mod node;
 mod notify;

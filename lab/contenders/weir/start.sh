@@ -50,6 +50,12 @@ cached_routes() {
     { "id": "cached-disk", "uri": "/bytes/16001", "upstream_id": "origin", "plugins": { "proxy-cache": {} } },'
 }
 
+# The path of the scenario `gzip`.
+gzip_route() {
+  echo '{ "id": "gzip", "uri": "/sample.json", "upstream_id": "origin",
+    "plugins": { "gzip": { "types": ["application/json"], "comp_level": 1 } } },'
+}
+
 # The route of the scenario `ten-plugins`, and its consumer.
 ten_plugins_route() {
   echo "{ \"id\": \"ten-plugins\", \"uri\": \"/ten-plugins/*\", \"upstream_id\": \"origin\",
@@ -103,6 +109,7 @@ END
     cat <<END
 $change
 $(cached_routes)
+$(gzip_route)
 $(ten_plugins_route)
 { "id": "stripped", "uri": "/sodik/*", "upstream_id": "origin",
   "plugins": { "proxy-rewrite": { "regex_uri": ["^/sodik/(.*)", "/\$1"] } } },

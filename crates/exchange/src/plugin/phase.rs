@@ -83,6 +83,9 @@ pub trait Plugin: Send + Sync + 'static {
     /// Sees each 1xx answer before it is passed on.
     fn informational(&self, _exchange: &mut Exchange, _head: &mut ResponseHead) {}
 
+    /// Runs after the exchange ended, before any plugin logs it, and before the access log: it may mask what they see.
+    fn before_log(&self, _exchange: &mut Exchange) {}
+
     /// Runs after the exchange ended, however it ended.
     fn log(&self, _exchange: &Exchange) {}
 
@@ -237,6 +240,8 @@ pub enum Phase {
     Encode,
     /// [`Plugin::informational`]
     Informational,
+    /// [`Plugin::before_log`]
+    BeforeLog,
     /// [`Plugin::log`] and [`Plugin::log_task`]
     Log,
 }
@@ -263,7 +268,7 @@ impl Phase {
             Phase::UpstreamResponse => return None,
             Phase::ResponseHead | Phase::Encode | Phase::Informational => "header_filter",
             Phase::ResponseBody => "body_filter",
-            Phase::Log => "log",
+            Phase::BeforeLog | Phase::Log => "log",
         })
     }
 }

@@ -5,8 +5,6 @@ use std::task::{Context, Poll};
 
 use serde_json::Value;
 
-use crate::exchange::Exchange;
-
 /// An answer made by the gateway itself.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
@@ -49,13 +47,6 @@ impl Reply {
         self.body = body.into();
         self
     }
-}
-
-/// Changes replies with a whole body that plugins and the gateway make, before the response phases run; see
-/// [`Exchange::transform_replies`].
-pub trait TransformReply: Send + Sync {
-    /// Changes `reply`.
-    fn transform(&self, exchange: &Exchange, reply: &mut Reply);
 }
 
 /// A reply with a body that comes piece by piece, at the pace of the client.

@@ -19,7 +19,7 @@ use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Answer, Blame, Cause, Failure};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Phase, Reply};
+use exchange::plugin::{Phase, Reply, transform_reply};
 
 /// `Retry-After` of a request that was refused under overload (RFC 9110 section 10.2.3): the shortest time that the
 /// field can express, because an overload ends as soon as there are fewer requests.
@@ -135,7 +135,7 @@ pub(super) async fn reply<S: DownstreamStream>(
     mut reply: Reply,
 ) -> Outcome {
     exchange.stats.answered_locally = true;
-    exchange.transform(&mut reply);
+    transform_reply::transform(exchange, &mut reply);
     let (mut body, mut trailers) = (reply.body.into_owned(), Headers::new());
     set_head(run, exchange, reply.status, &reply.headers);
     let mut edited = respond_head(run, exchange, server, chains).await;

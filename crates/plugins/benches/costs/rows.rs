@@ -59,6 +59,18 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             ),
             ..plain
         },
+        "grpc-transcode" => Row {
+            request: request(
+                "POST",
+                "Content-Type: application/json\r\n",
+                "{\"id\":\"17\",\"items\":[\"a\",\"b\"]}",
+            ),
+            ..plain
+        },
+        "grpc-web" => Row {
+            request: request("POST", "Content-Type: application/grpc-web-text\r\n", "AAAAAAQKAjE3"),
+            ..plain
+        },
         "ip-restriction" => Row { config: json!({"whitelist": ["127.0.0.0/8", "10.0.0.0/8"]}), ..plain },
         "jwt-auth" => Row {
             config: json!({}),

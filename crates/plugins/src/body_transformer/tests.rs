@@ -249,7 +249,7 @@ fn body_cannot_replace_helpers_or_tags() {
     let template = "{\"foobar\":{*_escape_json(name)*}}{{name}}{% echo(_ctx.var.host) %}";
     let got = request(&on_request("json", template), "POST / HTTP/1.1", body);
     assert_eq!(got.as_deref(), Ok("{\"foobar\":\"safe\"}safea"));
-    // What one request assigns is not there for the next one.
+    // A name that one request assigns is unset for the next one.
     let config = on_request("json", "{% seen = (seen or 0) + 1 %}{{seen}}");
     let mut scene = Scene::new();
     let plugin = scene.build(&KIND, &config);

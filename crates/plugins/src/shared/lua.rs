@@ -9,7 +9,7 @@ mod patterns;
 mod sandbox;
 mod script;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use exchange::Exchange;
@@ -40,6 +40,8 @@ pub(crate) struct Interpreter {
     /// Where the prelude looks for the request.
     request: Table,
     loaded: RefCell<LoadedScripts>,
+    /// The memory at which garbage is collected behind a call, in bytes.
+    collect_at: Cell<usize>,
 }
 
 /// A call in progress.
@@ -60,6 +62,7 @@ impl Interpreter {
             budget,
             sandbox,
             loaded: RefCell::default(),
+            collect_at: Cell::new(IDLE_BYTES),
         })
     }
 
@@ -102,9 +105,12 @@ impl Interpreter {
 
     /// Collects garbage once there is much of it, so that a large body does not hold memory for ever.
     fn tidy(&self) {
-        if self.sandbox.lua.used_memory() > IDLE_BYTES {
+        let lua = &self.sandbox.lua;
+        if lua.used_memory() > self.collect_at.get() {
             // It fails only if a finalizer fails, and no script has one.
-            let _ = self.sandbox.lua.gc_collect();
+            let _ = lua.gc_collect();
+            // Values that scripts keep are not searched again behind each call.
+            self.collect_at.set(IDLE_BYTES.max(lua.used_memory().saturating_mul(2)));
         }
     }
 }

@@ -150,7 +150,7 @@ fn exit_functions_change_local_replies_only() {
     let origin = Origin::start(|_| Reply::status(404, "of the upstream"));
     let weir = Weir::start(BINARY);
     let function = |code: &str| {
-        format!("return (function(code, body, header) {code} return code, body, header end)(...)")
+        format!("return (function(code, body, header) do {code} end return code, body, header end)(...)")
     };
     let functions = [
         function("if code == 404 then return 410, 'Gone.', header end"),

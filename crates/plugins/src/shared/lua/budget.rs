@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// Instructions of the interpreter that one call may take, each step of a pattern search counted as one: about a tenth of a
 /// second, because the worker serves no other request meanwhile.
 pub(crate) const STEPS_MAX: u64 = 5_000_000;
-/// The longest time of one call. It bounds scripts whose single instructions are slow, such as the insertion at the beginning of
-/// a long table.
+/// The longest time of one call. It bounds scripts with slow instructions, such as the insertion at the beginning of a long
+/// table.
 pub(crate) const TIME_MAX: Duration = Duration::from_millis(500);
 
 /// See the module.

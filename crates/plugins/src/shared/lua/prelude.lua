@@ -9,6 +9,18 @@ local concat, insert, remove, raw_sort = table.concat, table.insert, table.remov
 local byte, raw_format, lower, sub = string.byte, string.format, string.lower, string.sub
 local null = native.null
 
+-- All scripts of a worker share the metatable of arrays, so that none may change it.
+setmetatable(native.array, {
+    __metatable = false,
+    __newindex = function() error("the metatable of arrays cannot be changed", 2) end,
+})
+local function set_raw(into, key, value)
+    if into == native.array then
+        error("the metatable of arrays cannot be changed", 2)
+    end
+    return rawset(into, key, value)
+end
+
 -- Comparisons of tables inside comparisons: each takes native stack.
 local SORT_DEPTH_MAX = 16
 
@@ -246,6 +258,7 @@ local function ask(kind, name)
 end
 
 local by_field_name = {
+    __metatable = false,
     __index = function(fields, name)
         if type(name) ~= "string" then
             return nil
@@ -404,7 +417,7 @@ end
 local function globals()
     local own = {
         assert = assert, error = error, getmetatable = getmetatable, ipairs = ipairs, next = next, pairs = pairs,
-        pcall = pcall, rawequal = rawequal, rawget = rawget, rawset = rawset, select = select,
+        pcall = pcall, rawequal = rawequal, rawget = rawget, rawset = set_raw, select = select,
         setmetatable = setmetatable, tonumber = tonumber, tostring = tostring, type = type, unpack = unpack,
         xpcall = xpcall, _VERSION = _VERSION, string = copy(strings), table = copy(tables), math = copy(numbers),
         bit = copy(bits), os = copy(times), ngx = ngx(),

@@ -149,6 +149,9 @@ fn script_reaches_nothing_outside() {
             ("return require('ffi')", "module 'ffi' is not available"),
             ("getmetatable('').__index = nil", "attempt to index"),
             ("return setmetatable('', {})", "bad argument"),
+            ("require('cjson').array_mt.__index = {}", "cannot be changed"),
+            ("rawset(require('cjson').array_mt, '__index', {})", "cannot be changed"),
+            ("getmetatable(ngx.req.get_headers()).__index = nil", "attempt to index"),
         ];
         for (source, expected) in refused {
             let reason = run_in(exchange, source).unwrap_err();
