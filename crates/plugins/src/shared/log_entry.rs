@@ -11,7 +11,9 @@ use router::vars::{
 };
 use serde_json::{Map, Value, json};
 
-use super::query::{arguments, decode};
+use super::encoding::decode;
+use super::query;
+use super::query::arguments;
 
 /// Levels of objects inside a format; deeper ones are left out.
 const DEPTH_MAX: usize = 5;
@@ -147,9 +149,7 @@ impl Field {
             Field::Constant(value) => Some(value.clone()),
             Field::Variable(variable) => exchange.variable(variable).map(|value| typed(variable, &value)),
             Field::RequestBody(max_bytes) => exchange.read_request_body(|body| beginning(body, *max_bytes)),
-            Field::ResponseBody(max_bytes) => {
-                exchange.response_copy().map(|body| beginning(body, *max_bytes))
-            }
+            Field::ResponseBody(max_bytes) => response_beginning(exchange, *max_bytes),
             Field::Text(template) => {
                 let mut text = Vec::new();
                 template.render(exchange, &mut text);
@@ -196,7 +196,7 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
         "uri": uri,
         "method": text(Builtin::RequestMethod),
         "headers": fields(&exchange.request.headers),
-        "querystring": query(exchange.request.query().unwrap_or_default()),
+        "querystring": query_arguments(exchange.request.query().unwrap_or_default()),
         "size": exchange.stats.request_bytes,
     });
     let mut response = json!({
@@ -210,9 +210,9 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
         request["body"] = body;
     }
     if let Some(part) = bodies.response.as_ref().filter(|part| part.applies(exchange))
-        && let Some(body) = exchange.response_copy()
+        && let Some(body) = response_beginning(exchange, part.max_bytes)
     {
-        response["body"] = part.of(body);
+        response["body"] = body;
     }
     let mut entry = Map::new();
     let mut add = |name: &str, value: Value| entry.insert(name.to_owned(), value);
@@ -267,6 +267,15 @@ fn beginning(body: &[u8], max_bytes: usize) -> Value {
     lossy(&body[..body.len().min(max_bytes)])
 }
 
+/// The beginning of the response body. One with a `Content-Encoding` is decoded as far as it was kept, because a log of coded
+/// bytes is of no use; one that cannot be decoded is logged as it is. Decoding the default of 512 KiB takes about a millisecond.
+fn response_beginning(exchange: &Exchange, max_bytes: usize) -> Option<Value> {
+    let body = exchange.response_copy()?;
+    let coding = exchange.response.headers.get("content-encoding").filter(|_| !body.is_empty());
+    let decoded = coding.and_then(|coding| decode::beginning(coding, body, max_bytes));
+    Some(decoded.map_or_else(|| beginning(body, max_bytes), |decoded| lossy(&decoded)))
+}
+
 /// The fields by name in lower case; several of a name are a list.
 fn fields(headers: &message::Headers) -> Value {
     let mut all = Map::new();
@@ -278,11 +287,11 @@ fn fields(headers: &message::Headers) -> Value {
 }
 
 /// The arguments by name; several of a name are a list, and one without a value is `true`.
-fn query(query: &[u8]) -> Value {
+fn query_arguments(query: &[u8]) -> Value {
     let mut all = Map::new();
     for (whole, name, value) in arguments(query).take(ARGUMENTS_MAX) {
-        let name_text = String::from_utf8_lossy(&decode(name)).into_owned();
-        let value = if whole.len() == name.len() { Value::Bool(true) } else { lossy(&decode(value)) };
+        let name_text = String::from_utf8_lossy(&query::decode(name)).into_owned();
+        let value = if whole.len() == name.len() { Value::Bool(true) } else { lossy(&query::decode(value)) };
         push(&mut all, name_text, value);
     }
     Value::Object(all)

@@ -79,3 +79,32 @@ fn everything() {
     add_route(&mut unmatched, &Scene::new().exchange(HEAD), false);
     assert_eq!(Value::Object(unmatched), json!({}));
 }
+
+#[test]
+fn coded_response_bodies_are_logged_as_text() {
+    let text = "a text that is repeated, a text that is repeated; ".repeat(20);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, text.as_bytes()).unwrap();
+    let coded = gzip.finish().unwrap();
+    let check = |coding: &str, body: &[u8], max_bytes: usize, expected: &str| {
+        let mut exchange = Scene::new().exchange(HEAD);
+        respond(&mut exchange, 200, &[("Content-Encoding", coding)]);
+        exchange.copy_response(body.len());
+        exchange.note_response(body);
+        let got = response_beginning(&exchange, max_bytes).unwrap();
+        assert_eq!(got, expected, "{coding} {max_bytes}");
+    };
+    check("gzip", &coded, 10_000, &text);
+    check("gzip", &coded, 30, &text[..30]);
+    check("identity", b"plain", 3, "pla");
+    check("unknown", b"plain", 3, "pla");
+    check("gzip", b"no gzip at all", 5, "no gz");
+    check("br", b"", 5, "");
+    // Of a body that is cut, the part before the cut is text.
+    let mut exchange = Scene::new().exchange(HEAD);
+    respond(&mut exchange, 200, &[("Content-Encoding", "gzip")]);
+    exchange.copy_response(coded.len());
+    exchange.note_response(&coded[..coded.len() - 8]);
+    let got = response_beginning(&exchange, 10_000).unwrap();
+    assert_eq!(got, text);
+}
