@@ -34,7 +34,8 @@ impl Loggly {
             keep_alive: KeepAlive::default(),
         };
         let uri = uri(metadata, &config.customer_token);
-        let mut collector = Collector::new(services, [&*uri], calling)?;
+        let collector = Collector::new(services, [&*uri], calling);
+        let mut collector = collector.map_err(|reason| without_token(&reason))?;
         collector.set("host", "Content-Type", "application/json")?;
         for tag in &config.tags {
             collector.append("tags", "X-LOGGLY-TAG", tag)?;

@@ -109,7 +109,7 @@ fn elasticsearch(request: &Request) -> Result<Vec<Value>, String> {
     let text = text(request)?;
     check(text.ends_with('\n'), "the last line has no end")?;
     let lines: Vec<Value> = text.lines().map(|line| parsed(line.as_bytes())).collect::<Result<_, _>>()?;
-    check(lines.len() % 2 == 0, "an action without a document")?;
+    check(lines.len().is_multiple_of(2), "an action without a document")?;
     let typed = lines.iter().step_by(2).all(|action| action["index"]["_type"] == "_doc");
     check(typed, "an action without a type, which version 6 needs")?;
     Ok(lines.chunks(2).map(|pair| json!({"action": pair[0], "document": pair[1]})).collect())

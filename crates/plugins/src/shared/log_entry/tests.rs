@@ -105,7 +105,7 @@ fn body_compressed_by_the_upstream_is_decoded() {
     check("gzip", &gzip[..gzip.len() - 12], false, "a body in pl");
     check("gzip", body.as_bytes(), true, "a body in pl");
     check("identity", body.as_bytes(), false, "a body in pl");
-    // What cannot be decoded is logged as it came.
+    // A body that cannot be decoded is logged as it came.
     check("gzip", body.as_bytes(), false, "a body in pl");
     check("compress", body.as_bytes(), false, "a body in pl");
 }
