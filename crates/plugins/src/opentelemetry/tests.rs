@@ -6,7 +6,7 @@ use exchange::testing::{Scene, check_configuration, decide, respond, route};
 use model::catalog::SchemaType;
 use prost::Message;
 use serde_json::json;
-use testkit::Origin;
+use testkit::{Origin, wait_for};
 
 use super::otlp::decoded::Request;
 use super::*;
@@ -80,13 +80,18 @@ impl Stage {
         passed
     }
 
-    fn received(&self) -> Request {
-        let mut requests = self.collector.wait_for_requests(1);
-        let request = requests.remove(0);
-        assert_eq!((&*request.method, &*request.target), ("POST", "/v1/traces"));
-        assert_eq!(request.header("content-type"), Some("application/x-protobuf"));
-        assert_eq!(request.header("x-token"), Some("t"));
-        Request::decode(&*request.body).unwrap()
+    /// The spans of all batches, once there are so many.
+    fn received(&self, count: usize) -> Request {
+        wait_for("the spans have come", || {
+            let mut whole = Request::default();
+            for request in self.collector.requests() {
+                assert_eq!((&*request.method, &*request.target), ("POST", "/v1/traces"));
+                assert_eq!(request.header("content-type"), Some("application/x-protobuf"));
+                assert_eq!(request.header("x-token"), Some("t"));
+                whole.merge(&*request.body).unwrap();
+            }
+            (whole.spans().len() >= count).then_some(whole)
+        })
     }
 }
 
@@ -112,7 +117,7 @@ fn span_of_request_has_attributes_of_contract() {
         "User-Agent: curl/8\r\nX-My-B: 1\r\nx-my-b: 2\r\nX-Other: o\r\nTraceparent: {PARENT}\r\nTracestate: a=1\r\n"
     );
     let passed = stage.run(&fields, |exchange| exchange.stats.answered_locally = true);
-    let request = stage.received();
+    let request = stage.received(1);
     assert_eq!(request.resource("service.name"), "\"APISIX\"");
     assert_eq!((request.resource("zone"), request.resource("prod")), ("3".into(), "true".into()));
     let span = request.spans()[0].clone();
@@ -176,7 +181,7 @@ fn failure_attempts_and_plugins_are_spans_below() {
         exchange.timeline.record("key-auth", 1, Phase::Rewrite, started_ns, started_ns + 1_999_999);
         exchange.timeline.record("opa", 1, Phase::Access, started_ns, started_ns + 2_000_000);
     });
-    let request = stage.received();
+    let request = stage.received(4);
     let spans = request.spans();
     let shown: Vec<_> = spans
         .iter()
