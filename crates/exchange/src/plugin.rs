@@ -9,8 +9,9 @@
 //!   before_attempt each time
 //!   … the endpoint answers, or a plugin did, or the gateway failed …
 //!   upstream_response, where an endpoint answered or could not
-//!   response_head, response_body, response_trailers
-//!   log          after the last byte
+//!   response_head, response_body, response_trailers before the last piece of the body; behind response_head, coding_weight
+//!   and encoder
+//!   before_log, log after the last byte
 //! ```
 //!
 //! A plugin instance is built once, when the configuration changes, and is shared by all workers; what belongs to one
@@ -20,12 +21,13 @@ pub mod batch;
 mod build;
 pub mod call_failures;
 pub mod chain;
-mod encode;
+pub mod encode;
 pub mod events;
 mod kind;
 pub mod ordered;
 pub mod outbound;
 mod phase;
+pub mod phase_name;
 pub mod process;
 mod reply;
 pub mod scrapes;
@@ -42,9 +44,10 @@ pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};
 pub use encode::{BodyEncoder, EncoderFailed};
 pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
-    BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,
+    BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Plugin,
     Portion, Step,
 };
+pub use phase_name::Phase;
 pub use reply::{Reply, ReplyStream, StreamedReply};
 pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;

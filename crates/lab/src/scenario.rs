@@ -201,6 +201,9 @@ pub struct Load {
     /// The version of TLS that clients offer; all if absent. Only `weir` over https.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_version: Option<TlsVersion>,
+    /// The `Accept-Encoding` of every request. Only `wrk`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accept_encoding: Option<String>,
     /// The expected response.
     #[serde(default)]
     pub expect: Expect,
@@ -284,6 +287,9 @@ impl Scenario {
             bail!("`connections`, `threads` and `workers` are at least 1");
         }
         let is_own = load.tool == Tool::Weir;
+        if load.accept_encoding.is_some() && load.tool != Tool::Wrk {
+            bail!("`accept_encoding` needs `tool: wrk`: {:?} cannot", load.tool);
+        }
         if (load.rate_share.is_some() || (load.body_bytes > 0 && self.protocol != Protocol::Grpc)) && !is_own
         {
             bail!("`rate_share` and `body_bytes` need `tool: weir`: {:?} cannot", load.tool);

@@ -135,6 +135,27 @@ impl RequestHead {
         Ok(())
     }
 
+    /// Replaces the query of the target; without one the question mark goes too. The caller makes sure that the text can
+    /// stand in a target.
+    pub fn set_query(&mut self, query: Option<&[u8]>) {
+        let old = self.spans.target;
+        let mut target = self.target_text().to_vec();
+        target.truncate(memchr::memchr(b'?', &target).unwrap_or(target.len()));
+        let end = target.len();
+        if let Some(query) = query {
+            target.push(b'?');
+            target.extend_from_slice(query);
+        }
+        let new = self.headers.keep_text(&target);
+        let start = new.start as usize;
+        if !self.spans.path.is_empty() {
+            let offset = (self.spans.path.start - old.start) as usize;
+            self.spans.path = Span::new(start + offset, start + offset + self.spans.path.len());
+        }
+        self.spans.query = query.map(|_| Span::new(start + end + 1, new.end as usize));
+        self.spans.target = new;
+    }
+
     /// The whole target as it was sent.
     pub fn target_text(&self) -> &[u8] {
         self.headers.text(self.spans.target)
@@ -157,6 +178,22 @@ fn split_query(target: &[u8], offset: usize) -> (Span, Option<Span>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn query_is_replaced_and_the_path_stays() {
+        let check = |target: &[u8], query: Option<&[u8]>, expected: &[u8]| {
+            let mut head = RequestHead::new();
+            head.set(Version::Http2, b"GET", b"a", target).unwrap();
+            let path = head.path().to_vec();
+            head.set_query(query);
+            assert_eq!(head.target_text(), expected);
+            assert_eq!((head.path(), head.query()), (&*path, query));
+        };
+        check(b"/a?b=c", Some(b"d"), b"/a?d");
+        check(b"/a?b?c", None, b"/a");
+        check(b"/a", Some(b"longer=than-before"), b"/a?longer=than-before");
+        check(b"/?b", Some(b""), b"/?");
+    }
 
     #[test]
     fn head_made_of_parts_reads_like_a_parsed_one() {

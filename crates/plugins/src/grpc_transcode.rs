@@ -57,6 +57,7 @@
 //! A response that is no such message, or is longer than `max_resp_body_size`, is answered with 502; `weir_plugin_call_failures_total`
 //! counts them. `deadline` is sent as `grpc-timeout` and ends the call here as well, with 504.
 
+mod call;
 mod definition;
 mod frames;
 mod number;
@@ -69,12 +70,11 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 use exchange::Exchange;
-use exchange::grpc::{is_call, timeout_text};
+use exchange::grpc::timeout_text;
 use exchange::observe::pace::Pace;
 use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply, Step};
 use message::{FieldId, Headers, Method};
 use model::{Id, Kind, schema};
-use prost_reflect::{DescriptorPool, MessageDescriptor};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -82,6 +82,8 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::outages::Outages;
 use crate::shared::side_thread;
+use call::{Call, Stage};
+use frames::Converter;
 use response::Form;
 use status::DetailType;
 
@@ -174,45 +176,6 @@ struct GrpcTranscode {
     outages: Outages,
 }
 
-/// The part that a side thread needs.
-struct Converter {
-    input: MessageDescriptor,
-    output: MessageDescriptor,
-    form: Form,
-    response_max_bytes: usize,
-    /// Kept, so that other instances with the same definition share it.
-    _definition: Arc<Result<DescriptorPool, String>>,
-}
-
-/// A call that is translated.
-#[derive(Default)]
-struct Call {
-    stage: Stage,
-    /// The details of a failed call, in base64.
-    details: Option<Vec<u8>>,
-    /// Bytes of a stream that are no whole message yet.
-    held: Vec<u8>,
-    /// The last line of a stream that has failed.
-    end: Vec<u8>,
-    /// A line says that the messages of the stream cannot be converted.
-    is_told: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
-    /// The request is no call, or its response is one of HTTP.
-    #[default]
-    Nothing,
-    /// The request was sent as a call.
-    Asked,
-    /// Messages are expected.
-    Messages,
-    /// The call has failed, and the head says so.
-    Failed,
-    /// The response cannot be converted.
-    Broken(&'static str),
-}
-
 /// Requests that cannot be converted: clients cause them, so there is one line in ten seconds at most.
 static REFUSED: Pace = Pace::every_ms(10_000);
 
@@ -297,27 +260,7 @@ impl Plugin for GrpcTranscode {
     }
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        if exchange.peek_state::<Call>().is_none_or(|call| call.stage == Stage::Nothing) {
-            return Step::Done;
-        }
-        let is_of_upstream = !exchange.stats.answered_locally && exchange.failure.is_none();
-        let head = &exchange.response;
-        let status = head.headers.get("grpc-status").map(<[u8]>::to_vec);
-        let stage = if !is_of_upstream || head.status >= 300 {
-            Stage::Nothing
-        } else if !head.headers.get_known(FieldId::ContentType).is_some_and(is_call) {
-            Stage::Broken("the response is not gRPC")
-        } else if status.as_ref().is_some_and(|status| status != b"0") {
-            Stage::Failed
-        } else {
-            Stage::Messages
-        };
-        let details = head.headers.get(status::DETAILS).map(<[u8]>::to_vec);
-        let call = exchange.state::<Call>();
-        (call.stage, call.details) = (stage, details);
-        if stage != Stage::Nothing {
-            self.change_head(exchange, stage, status.as_deref());
-        }
+        self.begin_response(exchange);
         Step::Done
     }
 
@@ -330,33 +273,7 @@ impl Plugin for GrpcTranscode {
     }
 
     fn response_trailers(&self, exchange: &mut Exchange, trailers: &mut Headers) {
-        let has_status = exchange.response.headers.contains("grpc-status");
-        let call = exchange.state::<Call>();
-        if call.stage != Stage::Messages || has_status {
-            return;
-        }
-        match trailers.get("grpc-status") {
-            Some(b"0") => {}
-            None => call.stage = Stage::Broken("the call has no status"),
-            Some(status) if self.streams => {
-                let line = status::line(status, trailers.get("grpc-message").unwrap_or_default());
-                (call.stage, call.end) = (Stage::Failed, line);
-            }
-            Some(status) => {
-                call.stage = Stage::Failed;
-                call.details = trailers.get(status::DETAILS).map(<[u8]>::to_vec);
-                // The head was not sent yet, so that it can say that the call has failed, as it does for a call that
-                // fails before it has any message.
-                exchange.response.status = status::http_status(status);
-                for name in ["grpc-status", "grpc-message", status::DETAILS] {
-                    if let Some(value) = trailers.get(name) {
-                        let _ = exchange.response.headers.set(name, value);
-                    }
-                }
-                exchange.response.headers.remove("trailer");
-                trailers.clear();
-            }
-        }
+        self.end_call(exchange, trailers);
     }
 
     fn response_body<'a>(
@@ -367,59 +284,10 @@ impl Plugin for GrpcTranscode {
     ) -> Step<'a> {
         if self.streams {
             self.convert_piece(exchange, body, portion);
-            return Step::Done;
+            Step::Done
+        } else {
+            self.convert_whole(exchange, body)
         }
-        let call = exchange.state::<Call>();
-        match call.stage {
-            Stage::Nothing | Stage::Asked => return Step::Done,
-            Stage::Failed => {
-                *body = self.details(call);
-                return Step::Done;
-            }
-            Stage::Broken(reason) => self.replace(exchange, body, reason),
-            Stage::Messages if body.len() <= AT_ONCE_BYTES => match self.converter.json(body) {
-                Ok(json) => *body = json,
-                Err(reason) => self.replace(exchange, body, reason),
-            },
-            Stage::Messages => {
-                let Some(held) = side_thread::hold(body.len()) else {
-                    self.replace(exchange, body, "too many bodies wait for their conversion");
-                    return Step::Done;
-                };
-                let (converter, bytes) = (self.converter.clone(), std::mem::take(body));
-                return Step::Wait(Box::pin(async move {
-                    let convert = move || {
-                        let _held = held;
-                        converter.json(&bytes)
-                    };
-                    match side_thread::run(convert).await.and_then(|converted| converted) {
-                        Ok(json) => *body = json,
-                        Err(reason) => self.replace(exchange, body, reason),
-                    }
-                }));
-            }
-        }
-        Step::Done
-    }
-}
-
-impl Converter {
-    /// The frame of the message of a request.
-    fn frame(
-        &self,
-        method: Method,
-        content_type: &[u8],
-        query: &[u8],
-        body: &[u8],
-    ) -> Result<Vec<u8>, String> {
-        let fields = request::fields_of(&self.input, method, content_type, query, body)?;
-        let message = request::message(&self.input, &fields)?;
-        frames::frame(&message).ok_or_else(|| "the message is too long".to_owned())
-    }
-
-    /// The JSON of a whole response.
-    fn json(&self, body: &[u8]) -> Result<Vec<u8>, &'static str> {
-        frames::one(body, &self.output, self.form, self.response_max_bytes)
     }
 }
 
@@ -457,105 +325,6 @@ impl GrpcTranscode {
         exchange.translate_call();
         exchange.state::<Call>().stage = Stage::Asked;
         None
-    }
-
-    fn change_head(&self, exchange: &mut Exchange, stage: Stage, status: Option<&[u8]>) {
-        let head = &mut exchange.response;
-        head.headers.remove("content-length");
-        // Each fails only if the head has no space for it, and the body is readable without it.
-        let content_type: &[u8] = match stage {
-            Stage::Messages if self.streams => b"application/x-ndjson",
-            _ => b"application/json",
-        };
-        let _ = head.headers.set("Content-Type", content_type);
-        match (stage, status) {
-            (Stage::Failed, Some(status)) => head.status = status::http_status(status),
-            (Stage::Broken(_), _) => head.status = 502,
-            (Stage::Messages, None) => {
-                let _ = head.headers.set("Trailer", b"grpc-status, grpc-message");
-            }
-            _ => {}
-        }
-    }
-
-    /// The body of a failed call.
-    fn details(&self, call: &Call) -> Vec<u8> {
-        match &call.details {
-            Some(details) if self.shows_details => {
-                status::body(details, &self.detail_type, self.converter.form)
-                    .unwrap_or_else(|text| text.as_bytes().to_vec())
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Replaces a response that cannot be converted, of which nothing was sent.
-    fn replace(&self, exchange: &mut Exchange, body: &mut Vec<u8>, reason: &str) {
-        self.note(exchange, reason);
-        exchange.response.status = 502;
-        let _ = exchange.response.headers.set("Content-Type", b"text/plain");
-        exchange.response.headers.remove("trailer");
-        *body = b"failed to decode response data by protobuf".to_vec();
-    }
-
-    fn note(&self, exchange: &Exchange, reason: &str) {
-        if let Some(responses) = self.outages.add(exchange.local().now_ms()) {
-            tracing::warn!(reason, responses, path = &*self.path, "grpc-transcode cannot convert a response");
-        }
-    }
-
-    /// Converts the messages that have arrived whole; the rest waits for the next piece.
-    fn convert_piece(&self, exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) {
-        let call = exchange.state::<Call>();
-        if matches!(call.stage, Stage::Nothing | Stage::Asked) {
-            return;
-        }
-        let is_last = portion == Portion::Last;
-        call.held.append(body);
-        let converted = match call.stage {
-            Stage::Broken(reason) => Err(reason),
-            _ => self.lines(&mut call.held, body),
-        };
-        match converted {
-            Ok(()) if is_last && !call.held.is_empty() => {
-                self.end_broken(exchange, body, "the last message is cut")
-            }
-            Ok(()) if is_last && call.stage == Stage::Failed && call.end.is_empty() => {
-                *body = self.details(call)
-            }
-            Ok(()) if is_last => body.extend_from_slice(&call.end),
-            Ok(()) => {}
-            Err(reason) => self.end_broken(exchange, body, reason),
-        }
-    }
-
-    /// Ends a stream with a message that cannot be converted: later messages are dropped.
-    fn end_broken(&self, exchange: &mut Exchange, body: &mut Vec<u8>, reason: &'static str) {
-        let call = exchange.state::<Call>();
-        (call.held, call.stage) = (Vec::new(), Stage::Broken(reason));
-        if !std::mem::replace(&mut call.is_told, true) {
-            body.extend_from_slice(&status::line(b"13", b"failed to decode response data by protobuf"));
-            self.note(exchange, reason);
-        }
-    }
-
-    /// Appends a line for each whole message and takes those out of `held`.
-    fn lines(&self, held: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), &'static str> {
-        let limit_bytes = self.converter.response_max_bytes.min(STREAMED_MAX_BYTES);
-        let mut rest = &**held;
-        while let Some((message, later)) = frames::split(rest, limit_bytes)? {
-            let begin = out.len();
-            if let Err(reason) = frames::json(out, message, &self.converter.output, self.converter.form) {
-                // No part of a line is sent.
-                out.truncate(begin);
-                return Err(reason);
-            }
-            out.push(b'\n');
-            rest = later;
-        }
-        let done = held.len() - rest.len();
-        held.drain(..done);
-        Ok(())
     }
 }
 

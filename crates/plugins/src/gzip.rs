@@ -14,7 +14,7 @@
 //! **Which responses.** Those with a `Content-Type` in `types` (`"*"` for all; parameters such as `charset` do not count), of
 //! at least `min_length` bytes where the response has a `Content-Length`, to requests of at least `http_version`. Sent as
 //! they are: responses to HEAD, responses with the status 204, 205, 206 or 304, responses that have a `Content-Encoding`
-//! or `Cache-Control: no-transform`, and gRPC calls. When memory is short, responses are sent as they are too.
+//! or `Cache-Control: no-transform`, gRPC calls, and requests that a plugin such as `batch-requests` makes. When memory is short, responses are sent as they are too.
 //!
 //! **Which clients.** Those with `gzip` or `*` in `Accept-Encoding` and a weight (`q`) above 0, unless they list `identity`
 //! with a greater one. Where a route has `gzip`, `brotli` and `zstd`, the coding with the client's greatest weight is used; of
@@ -220,6 +220,18 @@ mod tests {
         encoder.end(&mut coded).unwrap();
         assert!(coded.len() < 60, "{}", coded.len());
         assert_eq!(decode(b"gzip", &coded, 300).as_deref(), Ok(body.as_bytes()));
+    }
+
+    #[test]
+    fn response_to_a_plugin_is_not_coded() {
+        let mut scene = Scene::new();
+        let plugin = scene.build(&KIND, &json!({}));
+        for (is_inner, expected) in [(false, 1_000), (true, 0)] {
+            let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+            respond(&mut exchange, 200, &[("Content-Type", "text/html")]);
+            exchange.inner_client = is_inner.then_some(exchange.client);
+            assert_eq!(plugin.coding_weight(&mut exchange), expected);
+        }
     }
 
     #[test]

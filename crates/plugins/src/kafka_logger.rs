@@ -19,7 +19,7 @@
 //! no longer leads.
 //!
 //! **Delivery.** A message has arrived when the leader (`required_acks` 1) or all replicas in sync (-1) have it within
-//! `timeout` seconds. What a broker did not take is sent again three times, 100 ms apart, then as often as `max_retry_count`
+//! `timeout` seconds. Messages that a broker did not take are sent again three times, 100 ms apart, then as often as `max_retry_count`
 //! says; a message of which the reply was lost may arrive twice. With `producer_type` `async` and `batch_max_size` 1,
 //! messages wait until there are `producer_batch_num` of them, or for `producer_time_linger` seconds, and go together in
 //! requests of at most `producer_batch_size` bytes; `sync` sends each message alone and at once. At most
@@ -37,7 +37,7 @@ mod origin;
 
 use bytes::Bytes;
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use serde_json::{Map, Value, json};
@@ -99,7 +99,7 @@ attributes! {
         kafka_topic: String;
         /// When messages are sent.
         producer_type: ProducerType = ProducerType::Async;
-        /// Who has a message before it counts as arrived: the leader (1), or all replicas in sync (-1).
+        /// Replicas that have a message before it counts as arrived: the leader (1), or all in sync (-1).
         required_acks: i64 = 1, { "enum": [1, -1] };
         /// The key of messages, which chooses their partition.
         key: Option<String>;
@@ -205,7 +205,7 @@ impl LogPlugin for KafkaLogger {
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
         Some(match self.meta_format {
-            MetaFormat::Default => contents.entry(exchange).into_json(),
+            MetaFormat::Default => contents.json_of_route(exchange),
             MetaFormat::Origin => origin::request(exchange, contents),
         })
     }
@@ -234,7 +234,14 @@ impl Topic {
 
 impl Sink for Topic {
     fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
-        Box::pin(async move { Ok(self.producer.send(self.messages(batch)).await?) })
+        Box::pin(async move {
+            let sent = self.producer.send(self.messages(batch)).await;
+            sent.map_err(|failure| match self.is_single {
+                true => failure,
+                // The message of the batch is the only one.
+                false => DeliveryFailure { delivered: 0, ..failure },
+            })
+        })
     }
 }
 

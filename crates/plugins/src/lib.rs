@@ -18,6 +18,7 @@ mod client_control;
 mod consumer_restriction;
 mod cors;
 mod csrf;
+mod data_mask;
 mod datadog;
 mod degraphql;
 mod echo;
@@ -48,6 +49,7 @@ mod ldap_auth;
 mod limit_conn;
 mod limit_count;
 mod limit_req;
+mod log_rotate;
 mod loggly;
 mod loki_logger;
 /// The example of docs/guide/writing-a-plugin.md.
@@ -135,6 +137,7 @@ pub const ALL: &[&PluginKind] = &[
     &forward_auth::KIND,
     &opa::KIND,
     &authz_keycloak::KIND,
+    &data_mask::KIND,
     &error_log_logger::KIND,
     &proxy_cache::KIND,
     #[cfg(feature = "lua")]
@@ -182,6 +185,7 @@ pub const ALL: &[&PluginKind] = &[
     &file_logger::KIND,
     &clickhouse_logger::KIND,
     &tencent_cloud_cls::KIND,
+    &log_rotate::KIND,
     &example_plugin::KIND,
     &ocsp_stapling::KIND,
 ];

@@ -72,6 +72,7 @@ fn phase(phase: Phase) -> &'static str {
         Phase::ResponseBody => "response_body",
         Phase::Encode => "encode",
         Phase::Informational => "informational",
+        Phase::BeforeLog => "before_log",
         Phase::Log => "log",
     }
 }

@@ -140,7 +140,8 @@ settings! {
         /// such field, as `strict` does; `accept` accepts it silently, as APISIX does. An accepted field has no effect.
         unknown_fields: UnknownFields = parse::unknown_fields("refuse|warn|accept", "warn"),
         /// The name that this instance has among others, in `server-info` and `node-status`: up to 128 visible characters
-        /// without `/`. Without it, a random one is made at the first start and kept in the data folder.
+        /// without `/`. Without it, a random one is made at the first start and kept in the data folder, if there is one; else it is the name
+        /// of the machine.
         instance_id: Option<String> = parse::instance_id("ID", ""),
         /// Where resources come from: `store`, the embedded store of this node; `file`, the file that `resources` names;
         /// `etcd`, a cluster of nodes that share what is in etcd; `auto`, the file if one is named, else the store.
@@ -344,6 +345,19 @@ settings! {
         /// level of their own, as in `warn,control=debug`. `PUT /v1/weir/log_level` of the control API with
         /// `{"level": "debug"}` changes it while the node runs.
         log_level: String = parse::log_level("LEVEL", "info"),
+        /// Rotate the access log and the error log, where they are files: rename them by the time and open new ones, without a
+        /// program from outside.
+        log_rotate: bool = parse::switch("true|false", "false"),
+        /// Between two rotations, which are at multiples of it, in UTC.
+        log_rotate_interval_seconds ("log_rotate_interval"): u64 = parse::number::<1, 31_536_000>("SECONDS", "3600"),
+        /// Rotated files of each log that are kept; older ones are removed.
+        log_rotate_max_kept: usize = parse::size::<0, 1_000_000>("COUNT", "168"),
+        /// Size from which a log is rotated before its time; 0 rotates by time alone.
+        log_rotate_max_bytes ("log_rotate_max_size"): u64 = parse::number::<0, 1_000_000_000_000_000>("BYTES", "0"),
+        /// Pack rotated files with `tar`, which has to be installed.
+        log_rotate_compression: bool = parse::switch("true|false", "false"),
+        /// Longest time that packing a file may take; then the file stays as it is.
+        log_rotate_timeout_ms ("log_rotate_timeout"): u64 = parse::number::<1, 86_400_000>("MS", "10000"),
     }
     section "Client limits" {
         /// Most bytes of a request head, request line included. A larger one is answered 431.

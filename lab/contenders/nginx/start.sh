@@ -78,6 +78,18 @@ END
   done
 }
 
+# The path of the scenario `gzip`.
+gzip_path() {
+  grpc || cat <<END
+    location = /sample.json {
+      gzip on;
+      gzip_comp_level 1;
+      gzip_types application/json;
+      $1;
+    }
+END
+}
+
 contender_configure() {
   local change='' pass='proxy_pass http://origin' fields
   ! grpc || pass='grpc_pass grpc://origin'
@@ -130,6 +142,7 @@ http {
     $(next_upstream)
     location / { $pass; }
     $(cached_paths "$pass")
+    $(gzip_path "$pass")
     location /sodik/ { proxy_pass http://origin/; }
     location /ten-plugins/ { proxy_pass http://origin/; }
     $change

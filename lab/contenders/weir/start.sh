@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Weir itself: $WEIR, configured through its Admin API: its resources are brought into force before it serves clients,
-# so that `run` starts an instance that has them. PLUGINS (none, five or ten) selects the plugins that work on every
-# request; see five.json and ten.json. With very many routes it takes them from a file instead, and watches that.
+# so that `run` starts an instance that has them. PLUGINS (none, five, ten, traced-1 or traced-100) selects the plugins
+# that work on every request; see five.json and ten.json. With very many routes it takes them from a file instead, and watches that.
 PROGRAM=weir
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 PLUGINS="${PLUGINS:-none}"
@@ -50,6 +50,12 @@ cached_routes() {
     { "id": "cached-disk", "uri": "/bytes/16001", "upstream_id": "origin", "plugins": { "proxy-cache": {} } },'
 }
 
+# The path of the scenario `gzip`.
+gzip_route() {
+  echo '{ "id": "gzip", "uri": "/sample.json", "upstream_id": "origin",
+    "plugins": { "gzip": { "types": ["application/json"], "comp_level": 1 } } },'
+}
+
 # The route of the scenario `ten-plugins`, and its consumer.
 ten_plugins_route() {
   echo "{ \"id\": \"ten-plugins\", \"uri\": \"/ten-plugins/*\", \"upstream_id\": \"origin\",
@@ -57,10 +63,20 @@ ten_plugins_route() {
 }
 LABORATORY='{ "username": "laboratory", "plugins": { "key-auth": { "key": "key-of-the-laboratory" } } }'
 
+# opentelemetry with this share of the requests in percent, and its metadata: the origin is the collector.
+traced() {
+  echo "{ \"opentelemetry\": { \"sampler\": { \"name\": \"trace_id_ratio\",
+    \"options\": { \"fraction\": $(awk -v percent="$1" 'BEGIN { print percent / 100 }') } } } }"
+}
+collector() {
+  echo "{ \"id\": \"opentelemetry\", \"collector\": { \"address\": \"$ORIGIN\" },
+    \"batch_span_processor\": { \"max_queue_size\": 100000, \"max_export_batch_size\": 1000 } }"
+}
+
 # All objects; one route a line, since there may be a hundred thousand of them.
 contender_configure() {
   needs WEIR
-  local websocket=false scheme=http rules='[]' consumers="[ $LABORATORY ]" ssls='[]' change=''
+  local websocket=false scheme=http rules='[]' consumers="[ $LABORATORY ]" ssls='[]' metadata='[]' change=''
   [ "$PROTOCOL" != websocket ] || websocket=true
   ! grpc || scheme=grpc
   # A client that asks for no name, because it has an address, is shown this certificate by `fallback_sni`.
@@ -73,7 +89,8 @@ contender_configure() {
       rules="[ { \"id\": \"plugins\", \"plugins\": $(sed "s/@ORIGIN@/$ORIGIN/" "$SOURCES/$PLUGINS.json") } ]"
       consumers="[ { \"username\": \"anybody\" }, $LABORATORY ]"
       ;;
-    *) fail "PLUGINS is none, five or ten, not '$PLUGINS'" ;;
+    traced-*) rules="[ { \"id\": \"plugins\", \"plugins\": $(traced "${PLUGINS#traced-}") } ]" metadata="[ $(collector) ]" ;;
+    *) fail "PLUGINS is none, five, ten, traced-1 or traced-100, not '$PLUGINS'" ;;
   esac
   # Through a pipe: the shell itself is slow with texts of megabytes.
   {
@@ -84,6 +101,7 @@ contender_configure() {
     "keepalive_pool": { "size": $KEEPALIVE, "idle_timeout": 600, "requests": 1000000000 } } ],
   "consumers": $consumers,
   "ssls": $ssls,
+  "plugin_metadata": $metadata,
   "global_rules": $rules,
   "routes": [
 END
@@ -91,6 +109,7 @@ END
     cat <<END
 $change
 $(cached_routes)
+$(gzip_route)
 $(ten_plugins_route)
 { "id": "stripped", "uri": "/sodik/*", "upstream_id": "origin",
   "plugins": { "proxy-rewrite": { "regex_uri": ["^/sodik/(.*)", "/\$1"] } } },

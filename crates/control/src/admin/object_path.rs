@@ -65,7 +65,7 @@ impl ObjectPath {
     }
 }
 
-/// APISIX's collection for the costs of GraphQL fields, below a service. Weir has no plugin that counts them.
+/// APISIX's collection for the costs of GraphQL fields, below a service. Weir has them in the configuration of `graphql-limit-count`.
 pub(super) const COST_DECORATIONS: &str = "graphql_cost_decorations";
 
 #[cfg(test)]

@@ -83,6 +83,9 @@ pub trait Plugin: Send + Sync + 'static {
     /// Sees each 1xx answer before it is passed on.
     fn informational(&self, _exchange: &mut Exchange, _head: &mut ResponseHead) {}
 
+    /// Runs after the exchange ended, before any plugin logs it, and before the access log: it may mask what they see.
+    fn before_log(&self, _exchange: &mut Exchange) {}
+
     /// Runs after the exchange ended, however it ended.
     fn log(&self, _exchange: &Exchange) {}
 
@@ -211,59 +214,5 @@ impl Flow<'_> {
     /// Answers with `reply`.
     pub fn reply(reply: Reply) -> Self {
         Flow::Reply(Box::new(reply))
-    }
-}
-
-/// The phases a kind takes part in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// [`Plugin::rewrite`]
-    Rewrite,
-    /// [`Plugin::wants_request_body`]
-    RequestBody,
-    /// [`Plugin::access`]
-    Access,
-    /// [`Plugin::before_proxy`]
-    BeforeProxy,
-    /// [`Plugin::before_attempt`]
-    Attempt,
-    /// [`Plugin::upstream_response`]
-    UpstreamResponse,
-    /// [`Plugin::response_head`]
-    ResponseHead,
-    /// [`Plugin::response_body`] and [`Plugin::response_trailers`]
-    ResponseBody,
-    /// [`Plugin::coding_weight`] and [`Plugin::encoder`]
-    Encode,
-    /// [`Plugin::informational`]
-    Informational,
-    /// [`Plugin::log`] and [`Plugin::log_task`]
-    Log,
-}
-
-impl Phase {
-    /// How many phases there are.
-    pub const COUNT: usize = Phase::Log as usize + 1;
-
-    /// The name of the phase for users: the contract's where it has one.
-    pub fn name(self) -> &'static str {
-        self.contract_name().unwrap_or(match self {
-            Phase::RequestBody => "request_body",
-            _ => "upstream_response",
-        })
-    }
-
-    /// The contract's name of the phase; none for one that the contract does not have.
-    pub(crate) fn contract_name(self) -> Option<&'static str> {
-        Some(match self {
-            Phase::Rewrite => "rewrite",
-            Phase::RequestBody => return None,
-            Phase::Access => "access",
-            Phase::BeforeProxy | Phase::Attempt => "before_proxy",
-            Phase::UpstreamResponse => return None,
-            Phase::ResponseHead | Phase::Encode | Phase::Informational => "header_filter",
-            Phase::ResponseBody => "body_filter",
-            Phase::Log => "log",
-        })
     }
 }

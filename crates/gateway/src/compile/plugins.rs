@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use model::Key;
 use model::resource::{Meta, Resource, Upstream};
 use model::secret_reference::SecretValues;
 use model::snapshot::Snapshot;
+use model::{Id, Key};
 use router::vars::Expression;
 use serde::Deserialize;
 use serde_json::Value;
@@ -45,10 +46,12 @@ impl Compiler {
         config: &Value,
     ) -> Result<Option<Arc<Instance>>, String> {
         let kind = self.kinds.get(name).copied();
-        let version = self.secrets_version(snapshot, name, config);
-        // The table knows the metadata of the plugin itself only, so that one made of others, or of protos, is built at each
-        // change.
-        let whole = kind.filter(|kind| kind.parts.is_empty() && kind.check_proto.is_none());
+        let mut version = self.secrets_version(snapshot, name, config);
+        if kind.is_some_and(|kind| kind.check_proto.is_some()) {
+            version ^= proto_version(snapshot, config).rotate_left(2);
+        }
+        // The table knows the metadata of the plugin itself only, so that one made of others is built at each change.
+        let whole = kind.filter(|kind| kind.parts.is_empty());
         if let Some(shared) =
             whole.and_then(|kind| self.sharing.instance(snapshot, owner, kind.name, version))
         {
@@ -199,11 +202,7 @@ impl Assembly for Parts<'_> {
     }
 
     fn proto(&self, id: &str) -> Option<&str> {
-        let key = Key::new(model::Kind::Proto, id).ok()?;
-        match &self.snapshot.get(&key)?.resource {
-            Resource::Proto(proto) => Some(&proto.content),
-            _ => None,
-        }
+        proto(self.snapshot, id)
     }
 
     fn upstream(&self, identity: &Arc<str>, written: &Value) -> Result<(), String> {
@@ -223,6 +222,23 @@ impl Prepared<'_> {
             assembly: parts,
             depth,
         }
+    }
+}
+
+/// A number that changes when the proto that a configuration names changes.
+fn proto_version(snapshot: &Snapshot, config: &Value) -> u64 {
+    let id = config.get("proto_id").and_then(|id| Id::deserialize(id).ok());
+    let mut hasher = DefaultHasher::new();
+    id.and_then(|id| proto(snapshot, id.as_str())).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The content of a proto.
+fn proto<'s>(snapshot: &'s Snapshot, id: &str) -> Option<&'s str> {
+    let key = Key::new(model::Kind::Proto, id).ok()?;
+    match &snapshot.get(&key)?.resource {
+        Resource::Proto(proto) => Some(&proto.content),
+        _ => None,
     }
 }
 

@@ -17,6 +17,7 @@ const TURN_BYTES: usize = 64 * 1024;
 /// Chooses the encoder of the response: the client's most wanted coding, of equal ones the plugin with the highest priority.
 pub(super) fn choose(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) {
     exchange.encoder = None;
+    exchange.response_is_coded = false;
     let mut best = (0, i64::MIN, 0);
     phases::each(run.context, chains, Phase::Encode, exchange, |instance, exchange| {
         let weight = instance.plugin.coding_weight(exchange);
@@ -30,6 +31,7 @@ pub(super) fn choose(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>
     phases::each(run.context, chains, Phase::Encode, exchange, |instance, exchange| {
         if instance.number == best.2 {
             exchange.encoder = instance.plugin.encoder(exchange);
+            exchange.response_is_coded = exchange.encoder.is_some();
         }
     });
 }

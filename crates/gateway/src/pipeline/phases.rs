@@ -282,6 +282,11 @@ pub(super) fn piece_of_response_body(
 
 /// Runs the log phase, and starts the tasks that plugins leave for afterwards.
 pub(super) fn log(context: &WorkerContext, exchange: &mut Exchange, chains: &Chains<'_>) {
+    if chains.has(Phase::BeforeLog) {
+        each(context, chains, Phase::BeforeLog, exchange, |instance, exchange| {
+            instance.plugin.before_log(exchange);
+        });
+    }
     each(context, chains, Phase::Log, exchange, |instance, exchange| {
         instance.plugin.log(exchange);
         if let Some(task) = instance.plugin.log_task(exchange) {

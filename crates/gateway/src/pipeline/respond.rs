@@ -171,13 +171,13 @@ pub(super) async fn reply<S: DownstreamStream>(
     exchange.note_response(&body);
     match encode::whole(run, exchange, &body).await {
         Ok(None) => {}
-        Ok(Some(coded)) => (length, body) = (BodyLength::Known(coded.len() as u64), coded),
+        Ok(Some(coded)) => (length, body) = (phases::length_before(&trailers, &coded), coded),
         Err(failure) => {
             exchange.failure.get_or_insert(failure);
             let bare = bare_failure(exchange, None);
             set_head(run, exchange, bare.status, &bare.headers);
             body = bare.body.into_owned();
-            length = BodyLength::Known(body.len() as u64);
+            (length, trailers) = (BodyLength::Known(body.len() as u64), Headers::new());
         }
     }
     server.start_response(exchange, length);
@@ -195,6 +195,7 @@ pub(super) fn set_head(
     exchange.response.clear();
     // The encoder of a response that this one replaces.
     exchange.encoder = None;
+    exchange.response_is_coded = false;
     exchange.response.status = status;
     for (name, value) in fields {
         // A plugin that builds a field from user input must not be able to split the response, so a malformed field is

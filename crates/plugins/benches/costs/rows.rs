@@ -38,6 +38,7 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             request: request("POST", "Content-Type: application/json\r\n", "{\"name\":\"Ada\"}"),
             ..plain
         },
+        "data-mask" => Row { request: request("GET", "X-API-Key: 0123456789abcdef\r\n", ""), ..plain },
         "fault-injection" => Row {
             config: json!({"abort": {"http_status": 503, "vars": [[["arg_name", "==", "jack"]]]}}),
             ..plain
@@ -57,6 +58,18 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
                 "Content-Type: application/json\r\n",
                 "{\"query\":\"{ persons { id } }\"}",
             ),
+            ..plain
+        },
+        "grpc-transcode" => Row {
+            request: request(
+                "POST",
+                "Content-Type: application/json\r\n",
+                "{\"id\":\"17\",\"items\":[\"a\",\"b\"]}",
+            ),
+            ..plain
+        },
+        "grpc-web" => Row {
+            request: request("POST", "Content-Type: application/grpc-web-text\r\n", "AAAAAAQKAjE3"),
             ..plain
         },
         "ip-restriction" => Row { config: json!({"whitelist": ["127.0.0.0/8", "10.0.0.0/8"]}), ..plain },
@@ -89,6 +102,12 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             ]}}}}).to_string()}),
             ..plain
         },
+        // Every request is reported; the collector does not answer, so that the queue is full soon.
+        "opentelemetry" => Row {
+            config: json!({"sampler": {"name": "always_on"}}),
+            metadata: Some(json!({"collector": {"address": "127.0.0.1:9"}})),
+            ..plain
+        },
         "openid-connect" => Row {
             config: json!({
                 "discovery": "http://127.0.0.1:9/.well-known/openid-configuration",
@@ -117,6 +136,8 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             ]}),
             ..plain
         },
+        // Browsers that know Zstandard list it last.
+        "zstd" => Row { request: request("GET", "Accept-Encoding: zstd\r\n", ""), ..plain },
         _ => plain,
     }
 }

@@ -229,6 +229,18 @@ fn once(bench: &Bench, exchange: &mut Exchange) -> End {
             return End::Waits;
         }
     }
+    if has(Phase::Encode)
+        && plugin.coding_weight(exchange) > 0
+        && let Some(mut encoder) = plugin.encoder(exchange)
+    {
+        let mut coded = Vec::new();
+        let is_coded =
+            encoder.piece(RESPONSE_BODY, &mut coded).and_then(|()| encoder.end(&mut coded)).is_ok();
+        assert!(is_coded, "the body of the measurement can be coded");
+    }
+    if has(Phase::BeforeLog) {
+        plugin.before_log(exchange);
+    }
     if has(Phase::Log) {
         plugin.log(exchange);
     }

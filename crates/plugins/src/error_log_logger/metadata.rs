@@ -93,7 +93,7 @@ attributes! {
         kafka_topic: String;
         /// No effect: lines of a batch are sent together.
         producer_type: ProducerType = ProducerType::Async;
-        /// Who has a message before it counts as arrived: none (0), the leader (1), or all replicas in sync (-1).
+        /// Replicas that have a message before it counts as arrived: none (0), the leader (1), or all in sync (-1).
         required_acks: i64 = 1, { "enum": [0, 1, -1] };
         /// The key of messages, which chooses their partition.
         key: Option<String>;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use exchange::observe::error_tap;
-use exchange::plugin::batch::{Delivery, Entry, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
 use exchange::plugin::outbound::{HttpClient, OutboundTls};
 use exchange::plugin::services::Services;
 use serde_json::{Value, json};
@@ -99,15 +99,15 @@ impl Destination {
         Producer::new(services, &cluster, topic).map(Destination::Kafka)
     }
 
-    async fn send(&self, client: &HttpClient, lines: &[Entry]) -> Result<(), String> {
+    async fn send(&self, client: &HttpClient, lines: &[Entry]) -> Result<(), DeliveryFailure> {
         match self {
-            Destination::Tcp(stream) => stream.send(&with_line_feeds(lines)).await,
+            Destination::Tcp(stream) => Ok(stream.send(&with_line_feeds(lines)).await?),
             Destination::Skywalking { collector, service, instance } => {
                 let records = skywalking_records(lines, service, instance);
-                collector.post(client, records).await?.below_400()
+                Ok(collector.post(client, records).await?.below_400()?)
             }
             Destination::Clickhouse { collector, table } => {
-                collector.post(client, clickhouse_insert(lines, table)).await?.below_400()
+                Ok(collector.post(client, clickhouse_insert(lines, table)).await?.below_400()?)
             }
             Destination::Kafka(producer) => {
                 let messages = lines.iter().map(|line| Bytes::from(json!(text(line)).to_string()));
@@ -126,7 +126,7 @@ fn collector(services: &Services, metadata: &Metadata, uri: &str) -> Result<Coll
 impl Sink for Destination {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
         // A line about a delivery would be delivered next.
-        Box::pin(async move { Ok(error_tap::muted(self.send(client, batch)).await?) })
+        Box::pin(error_tap::muted(self.send(client, batch)))
     }
 }
 

@@ -54,7 +54,7 @@ fn instance_of_the_metadata_reads_the_log() {
         (KIND.build)(&exchange::testing::build(owner, metadata, &states, &services), &json!({})).unwrap()
     };
     let inert = built("/routes/1", Some(&metadata));
-    offer(Severity::Error, b"nobody reads this\n");
+    offer(Severity::Error, b"without a reader\n");
     let reading = built(OWNER, Some(&metadata));
     let again = built(OWNER, Some(&metadata));
     drop(reading);

@@ -1,9 +1,43 @@
-//! The frames of messages in a body of gRPC. It knows no message.
+//! The frames of messages in bodies of gRPC, and their JSON. It knows no exchange.
 
+use std::sync::Arc;
+
+use message::Method;
 use prost_reflect::prost::Message;
-use prost_reflect::{DynamicMessage, MessageDescriptor};
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 
+use super::request;
 use super::response::{self, Form};
+
+/// The part that a side thread needs.
+pub(super) struct Converter {
+    pub(super) input: MessageDescriptor,
+    pub(super) output: MessageDescriptor,
+    pub(super) form: Form,
+    pub(super) response_max_bytes: usize,
+    /// Kept, so that other instances with the same definition share it.
+    pub(super) _definition: Arc<Result<DescriptorPool, String>>,
+}
+
+impl Converter {
+    /// The frame of the message of a request.
+    pub(super) fn frame(
+        &self,
+        method: Method,
+        content_type: &[u8],
+        query: &[u8],
+        body: &[u8],
+    ) -> Result<Vec<u8>, String> {
+        let fields = request::fields_of(&self.input, method, content_type, query, body)?;
+        let message = request::message(&self.input, &fields)?;
+        frame(&message).ok_or_else(|| "the message is too long".to_owned())
+    }
+
+    /// The JSON of a whole response.
+    pub(super) fn json(&self, body: &[u8]) -> Result<Vec<u8>, &'static str> {
+        one(body, &self.output, self.form, self.response_max_bytes)
+    }
+}
 
 /// Bytes in front of a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;

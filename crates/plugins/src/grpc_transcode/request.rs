@@ -105,8 +105,8 @@ fn one(field: &FieldDescriptor, value: &Json) -> Result<Value, String> {
         Kind::Uint32 | Kind::Fixed32 => integer(value).map(Value::U32),
         Kind::Uint64 | Kind::Fixed64 => integer(value).map(Value::U64),
         Kind::Bool => boolean(value).map(Value::Bool),
-        Kind::String => text(value).map(Value::String),
-        Kind::Bytes => text(value).map(|text| Value::Bytes(Bytes::from(text))),
+        Kind::String => value.as_str().map(|text| Value::String(text.to_owned())),
+        Kind::Bytes => value.as_str().map(|text| Value::Bytes(Bytes::from(text.to_owned()))),
         Kind::Enum(descriptor) => match value {
             Json::String(name) => descriptor
                 .get_value_by_name(name)
@@ -165,14 +165,6 @@ fn boolean(value: &Json) -> Option<bool> {
             Some(0) => Some(false),
             _ => None,
         },
-        _ => None,
-    }
-}
-
-fn text(value: &Json) -> Option<String> {
-    match value {
-        Json::String(text) => Some(text.clone()),
-        Json::Number(number) => Some(number.to_string()),
         _ => None,
     }
 }

@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 
 use super::substitution::Groups;
 
+/// Room for the usual value, in bytes, so that it grows in one step.
+const USUAL_VALUE_BYTES: usize = 48;
+
 /// A field's value with variables, and groups of a match (`$1`) if there was one.
 pub(crate) struct FieldValue {
     pieces: Vec<Piece>,
@@ -154,7 +157,7 @@ impl FieldValue {
 
     /// The rendered value; `matched` is a match and the text it was found in.
     pub(crate) fn render(&self, exchange: &Exchange, matched: Option<(&Groups, &[u8])>) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(USUAL_VALUE_BYTES);
         for piece in &self.pieces {
             match (piece, matched) {
                 (Piece::Template(template), _) => {

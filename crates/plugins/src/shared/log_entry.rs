@@ -6,11 +6,13 @@ pub(crate) mod json;
 use std::sync::LazyLock;
 
 use exchange::Exchange;
+use message::FieldId;
 use router::vars::{
     BuiltinVariable as Builtin, Expression, Template, Value as VariableValue, Variable, VariableSource,
 };
 use serde_json::{Map, Value, json};
 
+use super::encoding::decode as codings;
 use super::query::{arguments, decode};
 
 /// Levels of objects inside a format; deeper ones are left out.
@@ -147,9 +149,7 @@ impl Field {
             Field::Constant(value) => Some(value.clone()),
             Field::Variable(variable) => exchange.variable(variable).map(|value| typed(variable, &value)),
             Field::RequestBody(max_bytes) => exchange.read_request_body(|body| beginning(body, *max_bytes)),
-            Field::ResponseBody(max_bytes) => {
-                exchange.response_copy().map(|body| beginning(body, *max_bytes))
-            }
+            Field::ResponseBody(max_bytes) => response_body(exchange, *max_bytes),
             Field::Text(template) => {
                 let mut text = Vec::new();
                 template.render(exchange, &mut text);
@@ -171,6 +171,17 @@ fn typed(variable: &Variable, value: &VariableValue<'_>) -> Value {
         }
         _ => lossy(&value.text()),
     }
+}
+
+/// The beginning of the response body. One that the upstream has compressed is decoded as far as its copy goes, because
+/// compressed bytes cannot be read in a log.
+fn response_body(exchange: &Exchange, max_bytes: usize) -> Option<Value> {
+    let body = exchange.response_copy()?;
+    let coding = exchange.response.headers.get_known(FieldId::ContentEncoding);
+    let decoded = coding
+        .filter(|_| !exchange.response_is_coded)
+        .and_then(|coding| codings::beginning(coding, body, max_bytes));
+    Some(beginning(decoded.as_deref().unwrap_or(body), max_bytes))
 }
 
 /// A text as JSON can hold it: bytes that are no UTF-8 become the replacement character.
@@ -196,7 +207,7 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
         "uri": uri,
         "method": text(Builtin::RequestMethod),
         "headers": fields(&exchange.request.headers),
-        "querystring": query(exchange.request.query().unwrap_or_default()),
+        "querystring": query_arguments(exchange.request.query().unwrap_or_default()),
         "size": exchange.stats.request_bytes,
     });
     let mut response = json!({
@@ -210,9 +221,9 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
         request["body"] = body;
     }
     if let Some(part) = bodies.response.as_ref().filter(|part| part.applies(exchange))
-        && let Some(body) = exchange.response_copy()
+        && let Some(body) = response_body(exchange, part.max_bytes)
     {
-        response["body"] = part.of(body);
+        response["body"] = body;
     }
     let mut entry = Map::new();
     let mut add = |name: &str, value: Value| entry.insert(name.to_owned(), value);
@@ -278,7 +289,7 @@ fn fields(headers: &message::Headers) -> Value {
 }
 
 /// The arguments by name; several of a name are a list, and one without a value is `true`.
-fn query(query: &[u8]) -> Value {
+fn query_arguments(query: &[u8]) -> Value {
     let mut all = Map::new();
     for (whole, name, value) in arguments(query).take(ARGUMENTS_MAX) {
         let name_text = String::from_utf8_lossy(&decode(name)).into_owned();

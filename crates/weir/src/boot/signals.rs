@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use self::leave::{Leaving, leave};
 use super::bridge::Gateway;
+use super::log_rotate::Rotation;
 use super::node::Node;
 use super::notify;
 use super::upgrade::{OldSide, Outcome, Successor, start_successor, write_outcome};
@@ -69,6 +70,13 @@ impl Watch {
                 notify::tell(notify::READY);
             }
             let access_log = node.access_log.clone();
+            if let Some(rotation) = Rotation::of(&node.settings) {
+                let logs = Logs::of(&node);
+                rotation.start(move || {
+                    logs.reopen();
+                    logs.flush();
+                });
+            }
             let code = obey(node, Signals { requests, ends }).await;
             if let Some(writer) = access_log {
                 writer.flush(ACCESS_LOG_FLUSH_LIMIT);
@@ -144,6 +152,14 @@ impl Logs {
             writer.reopen();
         }
         exchange::observe::reopening::ask();
+    }
+
+    /// Waits until everything that was asked for before is done, in particular that files were opened again.
+    fn flush(&self) {
+        log::flush();
+        if let Some(writer) = &self.access {
+            writer.flush(ACCESS_LOG_FLUSH_LIMIT);
+        }
     }
 }
 

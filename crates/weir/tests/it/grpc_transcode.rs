@@ -7,7 +7,7 @@ use crate::grpc::{Server, node};
 use crate::http2::client::{Client, request};
 use crate::support::BINARY;
 
-const PROTO: &str = "syntax = \"proto3\"; package test;
+pub(crate) const PROTO: &str = "syntax = \"proto3\"; package test;
     enum Size { SMALL = 0; LARGE = 1; }
     message Item { string text = 1; int64 number = 2; repeated string tags = 3; Size size = 4; Item inner = 5; }
     service Echo {
@@ -24,7 +24,7 @@ fn gateway() -> Weir {
 }
 
 /// Sets the route for paths below `/path/` to a method of the server.
-fn route(weir: &Weir, path: &str, node: &str, fields: Value, others: Value) {
+pub(crate) fn route(weir: &Weir, path: &str, node: &str, fields: Value, others: Value) {
     let mut transcode = json!({"proto_id": "1", "service": "test.Echo", "method": "Unary"});
     transcode.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     let mut plugins = json!({"grpc-transcode": transcode});

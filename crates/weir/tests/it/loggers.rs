@@ -241,3 +241,60 @@ fn shutdown_does_not_wait_for_stuck_log_server() {
     assert!(log.contains("was not delivered in time and is lost"), "{log}");
     never.set();
 }
+
+#[test]
+fn masked_parts_are_in_no_log_and_reach_the_upstream() {
+    let server = Origin::answering("");
+    let origin = Origin::answering("hello");
+    let weir = Weir::builder(BINARY)
+        .arguments(&["--access-log", "stdout", "--access-log-format", "$request|$http_x_key|$status"])
+        .start();
+    let masks = json!({"request": [
+        {"type": "query", "name": "password", "action": "remove"},
+        {"type": "query", "name": "card", "action": "regex", "regex": "(\\d+)-\\d+-(\\d+)", "value": "$1-**-$2"},
+        {"type": "header", "name": "X-Key", "action": "replace", "value": "*****"},
+        {"type": "body", "body_format": "json", "name": "$.users[*].token", "action": "replace", "value": "*****"},
+        {"type": "body", "body_format": "urlencoded", "name": "secret", "action": "remove"},
+    ]});
+    let logger = json!({
+        "uri": uri(&server), "batch_max_size": 1, "include_req_body": true,
+        "log_format_extra": {"line": "$request", "key": "$http_x_key", "card": "$arg_card"},
+    });
+    let nodes = json!({origin.address().to_string(): 1});
+    let plugins = json!({"data-mask": masks, "http-logger": logger});
+    weir.put("routes/1", json!({"uri": "/*", "upstream": {"nodes": nodes}, "plugins": plugins}));
+    for (number, (body, logged)) in [
+        (r#"{"users":[{"name":"a","token":"t-1"}]}"#, r#"{"users":[{"name":"a","token":"*****"}]}"#),
+        ("secret=t-1&b=c", "b=c"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = "/p?password=t-1&card=11-99-22&a=b";
+        let sent = [("X-Key", "t-1")];
+        assert_eq!(weir.client().request("POST", path, &sent, body.as_bytes()).status, 200);
+        let seen = origin.last_request();
+        assert_eq!(
+            (seen.target.as_str(), seen.text().as_str(), seen.header("x-key")),
+            (path, body, Some("t-1"))
+        );
+        let entry: Value =
+            serde_json::from_slice(&server.wait_for_requests(number + 1)[number].body).unwrap();
+        let masked = "/p?card=11-**-22&a=b";
+        for (pointer, expected) in [
+            ("/request/uri", json!(masked)),
+            ("/request/querystring", json!({"card": "11-**-22", "a": "b"})),
+            ("/request/headers/x-key", json!("*****")),
+            ("/request/body", json!(logged)),
+            ("/line", json!(format!("POST {masked} HTTP/1.1"))),
+            ("/key", json!("*****")),
+            ("/card", json!("11-**-22")),
+        ] {
+            assert_eq!(entry.pointer(pointer), Some(&expected), "{pointer} of {entry}");
+        }
+    }
+    let line = "POST /p?card=11-**-22&a=b HTTP/1.1|*****|200";
+    wait_until("both requests are in the access log", || {
+        weir.stdout().iter().filter(|known| *known == line).count() == 2
+    });
+}

@@ -205,3 +205,38 @@ fn error_log_can_be_json() {
     let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode & 0o037, 0, "{mode:o}");
 }
+
+#[test]
+fn logs_are_rotated_packed_and_pruned() {
+    let origin = Origin::answering("hello");
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let weir = Weir::builder(BINARY)
+        .arguments(&["--access-log", &path("access.log"), "--error-log", &path("error.log")])
+        .settings("log_rotate: true\nlog_rotate_interval: 1\nlog_rotate_max_kept: 2\nlog_rotate_compression: true\n")
+        .start();
+    put_route(&weir, "1", "/", &origin.address().to_string());
+    let names = || -> Vec<String> {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let packed = |log: &str| {
+        let end = format!("__{log}.tar.gz");
+        let mut packed: Vec<String> = names().into_iter().filter(|name| name.ends_with(&end)).collect();
+        packed.sort();
+        packed
+    };
+    let first = wait_for("the access log is packed", || {
+        assert_eq!(get(&weir, "proxy", "/"), 200);
+        packed("access.log").first().cloned()
+    });
+    wait_until("the first one is removed, two of each log are kept", || {
+        assert_eq!(get(&weir, "proxy", "/"), 200);
+        let logs = ["access.log", "error.log"].map(packed);
+        logs.iter().all(|packed| packed.len() == 2) && !logs[0].contains(&first)
+    });
+    wait_until("new logs are written", || {
+        assert_eq!(get(&weir, "proxy", "/"), 200);
+        fs::read_to_string(path("access.log")).is_ok_and(|text| text.contains("GET / "))
+    });
+}

@@ -106,8 +106,8 @@ fn document_from_a_server_is_kept_and_renewed() {
         match (request.header("authorization"), count) {
             (Some("Bearer reader"), 0) => Reply::ok(&document().to_string()),
             // Later the document cannot be had.
-            (Some("Bearer reader"), _) => Reply::with(503, &[], "down"),
-            _ => Reply::with(401, &[], "who are you?"),
+            (Some("Bearer reader"), _) => Reply::with(503, &[], b"down"),
+            _ => Reply::with(401, &[], b"no"),
         }
     });
     let stage = Stage::new();

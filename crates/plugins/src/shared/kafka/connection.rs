@@ -14,7 +14,7 @@ use crate::shared::side_thread;
 
 /// The longest reply that is read: the metadata of a topic with tens of thousands of partitions.
 const REPLY_MAX_BYTES: usize = 4 * 1024 * 1024;
-/// How often the address of a broker whose name is new is looked for, in milliseconds.
+/// How often the address of a broker with a new name is looked for, in milliseconds.
 const LOOKUP_POLL_MS: u64 = 20;
 
 /// Why a request to a broker failed.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use exchange::plugin::batch::DeliveryFailure;
 use exchange::plugin::outbound::StreamDestinations;
 use exchange::plugin::services::Services;
 use kafka_protocol::records::IEEE;
@@ -107,18 +108,20 @@ impl Producer {
     /// reply was lost is sent again, so that it may arrive twice.
     ///
     /// # Errors
-    /// The reason of the last attempt, a sentence.
-    pub(crate) async fn send(&self, messages: Vec<Bytes>) -> Result<(), String> {
+    /// The reason of the last attempt, a sentence, and how many messages at the beginning have arrived.
+    pub(crate) async fn send(&self, messages: Vec<Bytes>) -> Result<(), DeliveryFailure> {
+        let mut arrived = 0;
         for mut group in groups(messages, self.topic.request_max_bytes) {
-            let mut retries = 0;
+            let (mut retries, count) = (0, group.len());
             while let Err(failed) = self.try_send(&mut group).await {
                 if !failed.may_pass || retries >= RETRIES_MAX {
-                    return Err(self.failure(&failed.reason));
+                    return Err(DeliveryFailure::after(arrived, self.failure(&failed.reason)));
                 }
                 retries += 1;
                 self.is_stale.store(true, Ordering::Relaxed);
                 env::sleep_ms(RETRY_BACKOFF_MS).await;
             }
+            arrived += count;
         }
         Ok(())
     }
@@ -128,7 +131,7 @@ impl Producer {
         format!("failed to send data to Kafka topic: {reason}, brokers: {}", brokers.join(", "))
     }
 
-    /// Sends what is in `messages` and leaves what was not taken.
+    /// Sends `messages` and leaves those that were not taken.
     async fn try_send(&self, messages: &mut Vec<Bytes>) -> Result<(), Failed> {
         let leaders = self.leaders().await?;
         let mut outcome = Ok(());

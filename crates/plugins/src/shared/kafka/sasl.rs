@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 
 use super::settings::{Mechanism, SaslConfig};
 
-/// Rounds of hashing below which a server is refused, because whoever copies the exchange would find the password too fast.
+/// Rounds of hashing below which a server is refused, because a copy of the exchange would give the password away too fast.
 const ITERATIONS_MIN: u32 = 4_096;
 /// Rounds beyond which a server is refused, because the hash would take longer than a login is worth. Kafka allows 16,384.
 const ITERATIONS_MAX: u32 = 100_000;

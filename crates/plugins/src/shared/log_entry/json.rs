@@ -4,28 +4,41 @@
 use exchange::Exchange;
 use router::vars::{Value as VariableValue, Variable, VariableSource};
 
-use super::{Field, LogFormat, NUMBERS};
+use super::{Builtin, Field, LogFormat, NUMBERS};
 
-/// Room for the usual entry, in bytes.
-const USUAL_BYTES: usize = 384;
+mod full;
+
+pub(crate) use full::full;
+
 /// The fields that are those of the route, whatever the format says.
 const ROUTE_FIELDS: [&str; 2] = ["service_id", "route_id"];
 
 /// The fields of `format`, the ids of the route and of its service if there are any, and of a request without a route
 /// `no-matched`, as a JSON object.
 pub(crate) fn chosen(format: &LogFormat, exchange: &Exchange) -> Vec<u8> {
+    in_scratch(exchange, |out| write_chosen(out, format, exchange))
+}
+
+/// The bytes that `write` appends, in memory of their length: an entry may wait long for its batch.
+fn in_scratch(exchange: &Exchange, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut scratch = exchange.local().take_bytes();
+    write(&mut scratch);
+    let entry = scratch.to_vec();
+    exchange.local().give_bytes(scratch);
+    entry
+}
+
+fn write_chosen(out: &mut Vec<u8>, format: &LogFormat, exchange: &Exchange) {
+    let mut object = Object::inside(out);
     let route = exchange.route();
     let service = route.and_then(|route| route.service.as_ref()).map(|service| &*service.id);
-    let mut object = Object { out: Vec::with_capacity(USUAL_BYTES), is_empty: true };
-    object.out.push(b'{');
     let mut names_route = route.is_some();
     for (name, field) in &format.fields {
         let [is_service, is_route] = ROUTE_FIELDS.map(|own| own == name);
         if (is_service && service.is_some()) || (is_route && route.is_some()) {
             continue;
         }
-        let is_written = object.add(name, field, exchange);
-        names_route |= is_written && is_route;
+        names_route |= object.add(name, field, exchange) && is_route;
     }
     if let Some(id) = service {
         object.add_text("service_id", id);
@@ -36,28 +49,62 @@ pub(crate) fn chosen(format: &LogFormat, exchange: &Exchange) -> Vec<u8> {
     if !names_route {
         object.add_text("route_id", "no-matched");
     }
-    object.out.push(b'}');
-    object.out
+    object.end();
 }
 
 /// An object while its members are written.
-struct Object {
-    out: Vec<u8>,
+struct Object<'o> {
+    out: &'o mut Vec<u8>,
     is_empty: bool,
 }
 
-impl Object {
+impl<'o> Object<'o> {
+    /// Begins an object at the end of `out`.
+    fn inside(out: &'o mut Vec<u8>) -> Object<'o> {
+        out.push(b'{');
+        Object { out, is_empty: true }
+    }
+
+    fn end(self) {
+        self.out.push(b'}');
+    }
+
     fn name(&mut self, name: &str) {
+        self.name_of_bytes(name.as_bytes());
+    }
+
+    fn name_of_bytes(&mut self, name: &[u8]) {
         if !std::mem::replace(&mut self.is_empty, false) {
             self.out.push(b',');
         }
-        write_text(name.as_bytes(), &mut self.out);
+        write_text(name, self.out);
         self.out.push(b':');
     }
 
     fn add_text(&mut self, name: &str, text: &str) {
         self.name(name);
-        write_text(text.as_bytes(), &mut self.out);
+        write_text(text.as_bytes(), self.out);
+    }
+
+    fn add_number(&mut self, name: &str, number: u64) {
+        self.name(name);
+        self.out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    /// A time in milliseconds.
+    fn add_ms(&mut self, name: &str, ns: u64) {
+        self.name(name);
+        // Writing a number to a vector cannot fail.
+        let _ = serde_json::to_writer(&mut *self.out, &(ns as f64 / 1e6));
+    }
+
+    /// The text of a variable, or null.
+    fn add_builtin(&mut self, name: &str, builtin: Builtin, exchange: &Exchange) {
+        self.name(name);
+        match exchange.variable(&Variable::Builtin(builtin)) {
+            Some(value) => write_text(&value.text(), self.out),
+            None => self.out.extend_from_slice(b"null"),
+        }
     }
 
     /// Writes a member; false if its variable is not set.
@@ -66,23 +113,21 @@ impl Object {
             Field::Variable(variable) => {
                 let Some(value) = exchange.variable(variable) else { return false };
                 self.name(name);
-                write_variable(variable, &value, &mut self.out);
+                write_variable(variable, &value, self.out);
             }
             Field::Object(inside) => {
                 self.name(name);
-                self.out.push(b'{');
-                self.is_empty = true;
+                let mut object = Object::inside(self.out);
                 for (name, field) in &inside.fields {
-                    self.add(name, field, exchange);
+                    object.add(name, field, exchange);
                 }
-                self.out.push(b'}');
-                self.is_empty = false;
+                object.end();
             }
             other => {
                 let Some(value) = other.value(exchange) else { return false };
                 self.name(name);
                 // Writing a value to a vector cannot fail.
-                let _ = serde_json::to_writer(&mut self.out, &value);
+                let _ = serde_json::to_writer(&mut *self.out, &value);
             }
         }
         true

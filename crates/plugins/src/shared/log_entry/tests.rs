@@ -79,3 +79,33 @@ fn everything() {
     add_route(&mut unmatched, &Scene::new().exchange(HEAD), false);
     assert_eq!(Value::Object(unmatched), json!({}));
 }
+
+#[test]
+fn body_compressed_by_the_upstream_is_decoded() {
+    use std::io::Read;
+    let mut gzip = Vec::new();
+    let body = "a body in plain words, in plain words, in plain words";
+    let level = flate2::Compression::fast();
+    flate2::read::GzEncoder::new(body.as_bytes(), level).read_to_end(&mut gzip).unwrap();
+    let limits = BodyLimits { request_bytes: 0, response_bytes: 12 };
+    let format = LogFormat::compile("log_format", json!({"b": "$resp_body"}).as_object().unwrap(), limits);
+    let format = format.unwrap();
+    let check = |coding: &str, sent: &[u8], is_coded_here: bool, expected: &str| {
+        let mut scene = Scene::new();
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        respond(&mut exchange, 200, &[("Content-Encoding", coding)]);
+        exchange.response_is_coded = is_coded_here;
+        exchange.copy_response(1_000);
+        exchange.note_response(sent);
+        let bodies = Bodies { request: None, response: Some(BodyPart { condition: None, max_bytes: 12 }) };
+        assert_eq!(full(&exchange, &bodies)["response"]["body"], json!(expected), "{coding}");
+        assert_eq!(format.render(&exchange)["b"], json!(expected), "{coding}");
+    };
+    check("gzip", &gzip, false, "a body in pl");
+    check("gzip", &gzip[..gzip.len() - 12], false, "a body in pl");
+    check("gzip", body.as_bytes(), true, "a body in pl");
+    check("identity", body.as_bytes(), false, "a body in pl");
+    // What cannot be decoded is logged as it came.
+    check("gzip", body.as_bytes(), false, "a body in pl");
+    check("compress", body.as_bytes(), false, "a body in pl");
+}

@@ -77,7 +77,7 @@ impl ByteStream {
     /// Writes `data`. A connection that was kept and turns out to be closed is replaced once.
     ///
     /// # Errors
-    /// What failed and where, a sentence of the contract.
+    /// The failed step with its place, a sentence of the contract.
     pub(crate) async fn send(&self, data: &[u8]) -> Result<(), String> {
         if let Some(mut stream) = self.take_kept()
             && stream.write_all(data, self.timeout_ms).await.is_ok()

@@ -100,7 +100,15 @@ impl Contents {
     pub(crate) fn json(&self, exchange: &Exchange) -> Vec<u8> {
         match &self.format {
             Some(format) => log_entry::json::chosen(format, exchange),
-            None => self.entry(exchange).with_some_route().into_json(),
+            None => log_entry::json::full(exchange, &self.bodies, self.extra.as_ref()),
+        }
+    }
+
+    /// The entry as a JSON object that names a route only if the request matched one.
+    pub(crate) fn json_of_route(&self, exchange: &Exchange) -> Vec<u8> {
+        match exchange.route() {
+            Some(_) => self.json(exchange),
+            None => self.entry(exchange).into_json(),
         }
     }
 
@@ -123,13 +131,6 @@ impl Contents {
 }
 
 impl LogEntry {
-    /// Names a route in the entry of a request that matched none.
-    #[must_use]
-    pub(crate) fn with_some_route(mut self) -> LogEntry {
-        self.fields.entry("route_id").or_insert_with(|| "no-matched".into());
-        self
-    }
-
     /// The entry as a JSON object.
     pub(crate) fn into_json(self) -> Vec<u8> {
         // A map with text keys becomes JSON without errors.

@@ -35,7 +35,7 @@ impl Datagrams {
     /// Sends a datagram. The address of a name that is new is waited for.
     ///
     /// # Errors
-    /// What failed and where, a sentence of the contract.
+    /// The failed step with its place, a sentence of the contract.
     pub(crate) async fn send(&self, datagram: &[u8]) -> Result<(), String> {
         if datagram.len() > DATAGRAM_MAX_BYTES {
             let bytes = datagram.len();

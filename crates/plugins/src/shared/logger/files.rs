@@ -24,7 +24,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const FILE_MODE: u32 = 0o640;
 /// Folders of the kernel: a write there changes the system.
 const REFUSED_FOLDERS: [&str; 3] = ["/dev", "/proc", "/sys"];
-/// What may be written there all the same.
+/// Files there that may be written all the same.
 const STANDARD_STREAMS: [&str; 2] = ["/dev/stdout", "/dev/stderr"];
 
 struct Job {
@@ -146,7 +146,7 @@ impl OpenFile {
 
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.is_torn {
-            // What was written of a line stays behind as a line of its own.
+            // The beginning of the torn line becomes a line of its own.
             self.file.write_all(b"\n")?;
             self.is_torn = false;
         }

@@ -35,6 +35,10 @@ pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> 
     if head.target == b"/sample.html" {
         return reply.known(&LARGE, LARGE_BODY.as_bytes());
     }
+    if head.target == b"/sample.json" {
+        reply.whole(200, "application/json", JSON_BODY.as_bytes());
+        return Answer::Written;
+    }
     let path = head.target.split(|&byte| byte == b'?').next().unwrap_or_default();
     let mut parts = path.split(|&byte| byte == b'/').skip(1);
     let (first, number) = (parts.next().unwrap_or_default(), parts.next().and_then(number));
@@ -224,6 +228,28 @@ static LARGE_BODY: LazyLock<String> = LazyLock::new(|| {
     text
 });
 
+/// Objects as an API lists them, with identifiers, names, times and amounts that are all different, so that the text compresses
+/// as a list of a database does: about eight to one.
+static JSON_BODY: LazyLock<String> = LazyLock::new(|| {
+    let order = |number: u64| {
+        let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        format!(
+            "{{\"id\":\"{:012x}\",\"customer\":\"customer {}\",\"created\":\"2026-11-{:02}T{:02}:{:02}:00Z\",\
+             \"total\":{}.{:02},\"paid\":{}}}",
+            scattered >> 16,
+            scattered % 997,
+            1 + scattered % 28,
+            scattered % 24,
+            scattered / 24 % 60,
+            scattered / 60 % 10_000,
+            scattered / 7 % 100,
+            scattered % 3 > 0,
+        )
+    };
+    let orders: Vec<String> = (1..=JSON_ORDERS).map(order).collect();
+    format!("[{}]", orders.join(","))
+});
+
 pub(super) const SMALL_BODY: &[u8] = b"checked-out response.";
 /// As long as [`SMALL_BODY`], so that tools that compare lengths report only the status.
 const FAILED_BODY: &[u8] = b"failed, by intention.";
@@ -231,6 +257,8 @@ const FAILED_BODY: &[u8] = b"failed, by intention.";
 static ASKED_FLAKY: AtomicU64 = AtomicU64::new(0);
 /// The size of the larger page that gateways are compared with.
 const LARGE_BYTES: usize = 26_650;
+/// Objects of `/sample.json`, which has some 26 KB then.
+const JSON_ORDERS: u64 = 243;
 /// Longest response that is copied into the output buffer, so that several go out in one write.
 const COPIED_BYTES: usize = 4096;
 /// Bytes per write of `/bytes/N`.
@@ -256,6 +284,10 @@ mod tests {
         assert!(
             small.ends_with("Content-Length: 21\r\n\r\nchecked-out response.") && left == Answer::Written
         );
+        let (json, _) = answer("GET /sample.json HTTP/1.1\r\n\r\n");
+        let (_, json) = json.split_once("\r\n\r\n").unwrap();
+        assert!((26_000..27_500).contains(&json.len()), "{}", json.len());
+        assert!(serde_json::from_str::<Value>(json).is_ok_and(|orders| orders.as_array().is_some()));
         let Answer::Static(large) = answer("GET /sample.html HTTP/1.1\r\n\r\n").1 else { panic!("not kept") };
         assert!(large.ends_with(LARGE_BODY.as_bytes()) && LARGE_BODY.len() == LARGE_BYTES);
         let (old, _) = answer("GET /checked-out HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");

@@ -44,6 +44,13 @@ pub(super) fn error_log_level(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.set_one(&spot.at(), "log_level", known);
 }
 
+/// `plugin_attr.log-rotate.max_size`: no size at all is a negative number there.
+pub(super) fn rotated_size(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let Some(bytes) = draft.text(spot) else { return };
+    let bytes = if bytes.starts_with('-') { "0" } else { bytes };
+    draft.set_one(&spot.at(), "log_rotate_max_bytes", bytes);
+}
+
 /// `nginx_config.http.enable_access_log`.
 pub(super) fn enable_access_log(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.access_log.enable = draft.switch(spot).map(|on| (spot.at(), on));

@@ -34,6 +34,9 @@ pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     if known.iter().any(|name| name == SERVER_INFO) {
         draft.server_info.listed = Some(spot.at());
     }
+    if known.iter().any(|name| name == ROTATES_LOGS) {
+        draft.set_one(&spot.at(), "log_rotate", "true");
+    }
     draft.set(&spot.at(), "plugins", known);
 }
 
@@ -54,6 +57,9 @@ pub(super) fn server_info_ttl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         _ => draft.fault(spot.key, spot.node.line, format!("`{text}` is not between 3 and 86400")),
     }
 }
+
+/// A plugin of APISIX that works for the whole process, which here is a setting.
+const ROTATES_LOGS: &str = "log-rotate";
 
 /// Writes the limit and the life of reports.
 pub(super) fn finish(draft: &mut Draft<'_>) {

@@ -6,6 +6,7 @@ use testkit::{Origin, Reply, TlsClient, wait_until};
 
 use super::client::request;
 use super::{scene, settled};
+use crate::{grpc, grpc_transcode};
 
 #[test]
 fn get_is_answered_and_named_in_variables() {
@@ -42,6 +43,27 @@ fn bodies_of_one_megabyte_pass_unchanged() {
         assert!(answer.body == body.as_bytes(), "the body has changed");
     }
     assert!(scene.metric("weir_http3_batches_sent_total") > 0, "the kernel takes batches (UDP_SEGMENT)");
+}
+
+#[test]
+fn translated_calls_end_with_their_trailers() {
+    let server = grpc::Server::start(&[]);
+    let scene = scene(&Origin::answering(""), &[]);
+    scene.weir.put("protos/1", json!({"content": grpc_transcode::PROTO}));
+    grpc_transcode::route(&scene.weir, "json", &grpc::node(&server), json!({}), json!({}));
+    let upstream = json!({"scheme": "grpc", "nodes": {grpc::node(&server): 1}});
+    let web = json!({"uri": "/web/*", "plugins": {"grpc-web": {}}, "upstream": upstream});
+    scene.weir.put("routes/web", web);
+    settled(&scene.weir);
+    let mut client = scene.client();
+    let json = client.get("/json/x?text=a");
+    assert_eq!((json.status, json.text().contains("\"text\":\"a\"")), (200, true), "{}", json.text());
+    assert_eq!(json.trailers.unwrap().get("grpc-status").unwrap(), "0");
+    let fields = [("content-type", "application/grpc-web")];
+    let call = request("POST", "/web/test.Echo/Unary", &fields);
+    let web = client.ask(call, b"\0\0\0\0\x05hello", None).unwrap();
+    assert!(web.text().ends_with("grpc-status:0\r\ngrpc-message:\r\n"), "{}", web.text());
+    assert!(web.trailers.is_none_or(|trailers| trailers.is_empty()), "they are in the body only");
 }
 
 #[test]

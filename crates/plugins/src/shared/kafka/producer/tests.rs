@@ -143,7 +143,7 @@ fn metadata(address: SocketAddr) -> MetadataResponse {
 
 fn send(producer: &Producer, messages: &[&str]) -> Result<(), String> {
     let messages = messages.iter().map(|message| Bytes::copy_from_slice(message.as_bytes())).collect();
-    env::block_on(producer.send(messages)).unwrap()
+    env::block_on(producer.send(messages)).unwrap().map_err(|failure| failure.reason)
 }
 
 #[test]
@@ -193,6 +193,13 @@ fn lasting_refusal_is_told_without_another_try() {
     );
     assert_eq!(told, expected);
     assert_eq!((broker.taken().len(), broker.counts()), (0, (1, 1)));
+    // Of two groups the first one arrives.
+    let broker = FakeBroker::start();
+    broker.state.codes.lock().extend([29, 0]);
+    let messages = ["aaaaaaaaaa", "bbbbbbbbbb"].map(|text| Bytes::from_static(text.as_bytes()));
+    let failure =
+        env::block_on(broker.producer(&services, None, 1).send(messages.to_vec())).unwrap().unwrap_err();
+    assert_eq!((failure.delivered, broker.taken().len()), (1, 1));
     let broker = FakeBroker::start();
     broker.state.codes.lock().extend([6; 4]);
     assert!(send(&broker.producer(&services, None, 1), &["a"]).unwrap_err().contains("NotLeader"));

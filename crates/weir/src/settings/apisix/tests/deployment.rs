@@ -217,6 +217,17 @@ fn missing_plugins_are_named() {
         &["2: plugins: warning: unknown here, objects with one of them are faulty: wolf-rbac, my-own"],
         &[],
     );
+    gives(
+        "apisix: {}\nplugins: [log-rotate]\nplugin_attr:\n  log-rotate: {interval: 10, max_kept: 5, max_size: -1, enable_compression: true, timeout: 7}\n",
+        &[
+            "plugins Some([\"log-rotate\"])",
+            "log_rotate true",
+            "log_rotate_interval_seconds 10",
+            "log_rotate_max_kept 5",
+            "log_rotate_compression true",
+            "log_rotate_timeout_ms 7",
+        ],
+    );
     gives("apisix: {}\nplugins: []\n", &["plugins Some([])"]);
     let listed = "plugins Some([\"server-info\"])";
     gives(
@@ -229,9 +240,9 @@ fn missing_plugins_are_named() {
     gives(&(attribute("120") + "plugins: [server-info]\n"), &["server_info_report_seconds 120", listed]);
     refused(&attribute("2"), &["2: plugin_attr.server-info.report_ttl: `2` is not between 3 and 86400"]);
     told(
-        "apisix: {}\nplugin_attr:\n  log-rotate: {interval: 1}\n  prometheus: {export_uri: /metrics, refresh_interval: 1, default_buckets: [1]}\n",
+        "apisix: {}\nplugin_attr:\n  my-own: {interval: 1}\n  prometheus: {export_uri: /metrics, refresh_interval: 1, default_buckets: [1]}\n",
         &[
-            "3: plugin_attr.log-rotate: warning: no plugin here reads it",
+            "3: plugin_attr.my-own: warning: no plugin here reads it",
             "4: plugin_attr.prometheus.export_uri: warning: metrics are at",
             "4: plugin_attr.prometheus.default_buckets: warning: buckets are",
         ],

@@ -1,0 +1,84 @@
+//! The types that a schema names, by which a text becomes a value.
+
+use serde_json::Value;
+
+use super::{LISTS, Schemas};
+
+/// Schemas inside each other that are looked at: a list of an object's values is the deepest that a text can hold.
+const LEVELS_MAX: usize = 3;
+/// Schemas that are looked at for one: objects with many properties refer to each other.
+const SCHEMAS_MAX: usize = 2_000;
+
+/// The types that a schema names, as far as a text is read by them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::oas_validator) struct Types {
+    pub(in crate::oas_validator) number: bool,
+    pub(in crate::oas_validator) boolean: bool,
+    pub(in crate::oas_validator) text: bool,
+    pub(in crate::oas_validator) null: bool,
+    /// The types of items, if the value may be a list.
+    pub(in crate::oas_validator) items: Option<Box<Types>>,
+    /// The types of properties, if the value may be an object.
+    pub(in crate::oas_validator) properties: Option<Vec<(String, Types)>>,
+}
+
+impl<'d> Schemas<'d> {
+    /// The types that the schema names.
+    pub(super) fn types_of(&self, written: &'d Value, place: &str) -> Result<Types, String> {
+        self.types_left.set(SCHEMAS_MAX);
+        self.types(written, place, 0)
+    }
+
+    fn types(&self, written: &'d Value, place: &str, level: usize) -> Result<Types, String> {
+        let mut types = Types::default();
+        let left = self.types_left.get();
+        if level > LEVELS_MAX || left == 0 {
+            return Ok(types);
+        }
+        self.types_left.set(left - 1);
+        let (schema, place) = self.resolve(written, place)?;
+        let named = |name: &str| match &schema["type"] {
+            Value::String(own) => own == name,
+            Value::Array(own) => own.iter().any(|own| own == name),
+            _ => false,
+        };
+        types.number = named("integer") || named("number");
+        types.boolean = named("boolean");
+        types.text = named("string");
+        types.null = named("null") || schema.get("nullable") == Some(&Value::Bool(true));
+        if named("array") {
+            let items = schema.get("items").filter(|items| items.is_object());
+            let items = items.map(|items| self.types(items, &place, level + 1)).transpose()?;
+            types.items = Some(Box::new(items.unwrap_or_default()));
+        }
+        if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+            let mut all = Vec::new();
+            for (name, property) in properties {
+                all.push((name.clone(), self.types(property, &place, level + 1)?));
+            }
+            types.properties = Some(all);
+        } else if named("object") {
+            types.properties = Some(Vec::new());
+        }
+        for list in LISTS.iter().take(3) {
+            for part in schema.get(*list).and_then(Value::as_array).into_iter().flatten() {
+                types.join(self.types(part, &place, level + 1)?);
+            }
+        }
+        Ok(types)
+    }
+}
+
+impl Types {
+    fn join(&mut self, other: Types) {
+        self.number |= other.number;
+        self.boolean |= other.boolean;
+        self.text |= other.text;
+        self.null |= other.null;
+        self.items = self.items.take().or(other.items);
+        match (&mut self.properties, other.properties) {
+            (Some(own), Some(more)) => own.extend(more),
+            (own, more) => *own = own.take().or(more),
+        }
+    }
+}
