@@ -5,6 +5,7 @@
 pub(crate) mod api_call;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
+#[cfg(feature = "lua")]
 pub(crate) mod base64;
 pub(crate) mod batch;
 pub(crate) mod config;
