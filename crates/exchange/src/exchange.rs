@@ -50,7 +50,8 @@ use crate::client_address::ClientAddress;
 use crate::failure::Failure;
 use crate::grpc;
 use crate::local::Local;
-use crate::plugin::BodyEncoder;
+use crate::plugin::encode::BodyEncoder;
+use crate::plugin::phase_name::Phase;
 use crate::plugin::state::RequestStates;
 use crate::plugin::stored::BodyTap;
 use crate::plugin::upstream_ref::UpstreamRef;
@@ -548,6 +549,21 @@ impl Exchange {
     /// Whether it is a gRPC call of a client that speaks gRPC itself.
     pub fn is_native_call(&self) -> bool {
         self.grpc.is_some_and(|call| !call.is_translated)
+    }
+
+    /// The clock at the begin of a plugin's run, if runs are recorded; otherwise nothing, at the price of one branch.
+    #[inline]
+    pub fn begin_run(&self) -> Option<u64> {
+        self.timeline.is_on().then(|| self.local.clock_ns())
+    }
+
+    /// Ends a run of the current instance, of the plugin `plugin`.
+    #[inline]
+    pub fn end_run(&mut self, plugin: &'static str, phase: Phase, started_ns: Option<u64>) {
+        if let Some(started_ns) = started_ns {
+            let ended_ns = self.local.clock_ns();
+            self.timeline.record(plugin, self.instance.get(), phase, started_ns, ended_ns);
+        }
     }
 
     /// The status of the response; 0 before there is one.

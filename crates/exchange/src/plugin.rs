@@ -21,12 +21,13 @@ pub mod batch;
 mod build;
 pub mod call_failures;
 pub mod chain;
-mod encode;
+pub mod encode;
 pub mod events;
 mod kind;
 pub mod ordered;
 pub mod outbound;
 mod phase;
+pub mod phase_name;
 pub mod process;
 mod reply;
 pub mod scrapes;
@@ -43,9 +44,10 @@ pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};
 pub use encode::{BodyEncoder, EncoderFailed};
 pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
-    BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Phase, Plugin,
+    BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Plugin,
     Portion, Step,
 };
+pub use phase_name::Phase;
 pub use reply::{Reply, ReplyStream, StreamedReply};
 pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;

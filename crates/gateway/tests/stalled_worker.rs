@@ -57,6 +57,7 @@ static STANDS: PluginKind = PluginKind {
     build: |_, _| Ok(Arc::new(Stands)),
     stream: None,
     apis: &[],
+    control_endpoints: &[],
     parts: &[],
     runs_by_metadata: false,
     documentation: "",

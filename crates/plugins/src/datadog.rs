@@ -27,12 +27,13 @@ mod metrics;
 
 use exchange::Exchange;
 use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, QueueSettings, Sink};
-use exchange::plugin::outbound::{DatagramDestination, HttpClient};
+use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, Phase, PluginKind};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, Fields, attributes};
 use crate::shared::logger::contents::Contents;
+use crate::shared::logger::datagrams::Datagrams;
 use crate::shared::logger::{self, CommonFields, LogPlugin};
 use metrics::Metrics;
 
@@ -48,6 +49,9 @@ const TAG_PATTERN: &str = r"^[\p{L}][\p{L}\p{N}_.:/-]*(?<!:)$";
 
 /// The longest datagram that holds several metrics: agents cut off what is beyond (`dogstatsd_buffer_size`).
 const DATAGRAM_MAX_BYTES: usize = 8_192;
+
+/// Milliseconds that a batch waits for the address of the agent, if its name is new.
+const LOOKUP_MS: u64 = 5_000;
 
 attributes! {
     pub(crate) struct Config {
@@ -90,7 +94,8 @@ impl Metadata {
 /// The compiled plugin: an entry is the metrics of a request, a line each.
 struct Datadog {
     metrics: Metrics,
-    agent: String,
+    host: String,
+    port: u16,
 }
 
 impl LogPlugin for Datadog {
@@ -102,13 +107,12 @@ impl LogPlugin for Datadog {
 
     fn compile(config: &Config, metadata: Option<&Value>) -> Result<Datadog, String> {
         let metadata = Metadata::of(metadata)?;
-        let is_ipv6 = metadata.host.contains(':') && !metadata.host.starts_with('[');
-        let host = if is_ipv6 { format!("[{}]", metadata.host) } else { metadata.host.clone() };
-        Ok(Datadog { agent: format!("{host}:{}", metadata.port), metrics: Metrics::new(config, &metadata) })
+        let metrics = Metrics::new(config, &metadata);
+        Ok(Datadog { metrics, host: metadata.host, port: metadata.port })
     }
 
     fn sink(&self, build: &Build<'_>, _: &Config, _: &QueueSettings) -> Result<Agent, String> {
-        Ok(Agent(build.services.datagram_destination(&self.agent)?))
+        Ok(Agent(Datagrams::new(build.services, &self.host, self.port, LOOKUP_MS)?))
     }
 
     fn entry(&self, exchange: &Exchange, _contents: &Contents) -> Option<Vec<u8>> {
@@ -121,18 +125,15 @@ impl LogPlugin for Datadog {
 }
 
 /// The agent, as one plugin instance reaches it.
-struct Agent(DatagramDestination);
+struct Agent(Datagrams);
 
 impl Sink for Agent {
     fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
         Box::pin(async move {
             for (index, entry) in batch.iter().enumerate() {
                 for datagram in datagrams(entry) {
-                    let failed = |error: exchange::plugin::outbound::OutboundError| {
-                        let reason = format!("failed to send metrics to dogstatsd server: {error}");
-                        DeliveryFailure::after(index, reason)
-                    };
-                    self.0.send(datagram).map_err(failed)?;
+                    let sent = self.0.send(datagram).await;
+                    sent.map_err(|reason| DeliveryFailure::after(index, reason))?;
                 }
             }
             Ok(())
@@ -194,11 +195,13 @@ mod tests {
     fn agent_stands_in_the_metadata() {
         let agent = |metadata: Option<Value>| {
             let config = Config::read(json!({})).unwrap();
-            Datadog::compile(&config, metadata.as_ref()).unwrap().agent
+            let plugin = Datadog::compile(&config, metadata.as_ref()).unwrap();
+            (plugin.host, plugin.port)
         };
-        assert_eq!(agent(None), "127.0.0.1:8125");
-        assert_eq!(agent(Some(json!({"host": "dd", "port": 1, "max_pending_entries": 7}))), "dd:1");
-        assert_eq!(agent(Some(json!({"host": "::1"}))), "[::1]:8125");
+        assert_eq!(agent(None), ("127.0.0.1".to_owned(), 8_125));
+        let metadata = json!({"host": "dd", "port": 1, "max_pending_entries": 7});
+        assert_eq!(agent(Some(metadata)), ("dd".to_owned(), 1));
+        assert!(logger::testing::sink::<Datadog>(&json!({}), Some(&json!({"host": "::1"}))).is_ok());
         assert!(logger::testing::sink::<Datadog>(&json!({}), Some(&json!({"port": 0}))).is_err());
     }
 }

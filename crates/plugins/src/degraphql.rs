@@ -52,7 +52,7 @@ attributes! {
         max_req_body_size: usize = 67_108_864, { "minimum": 1 };
         /// The GraphQL document that is sent to the upstream.
         query: String, { "minLength": 1, "maxLength": 1024 };
-        /// The variables whose values come from the request.
+        /// The variables that get their values from the request.
         variables: Option<Vec<String>>, { "minItems": 1 };
         /// The operation of the document that is to run.
         operation_name: Option<String>, { "minLength": 1, "maxLength": 1024 };

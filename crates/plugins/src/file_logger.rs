@@ -171,7 +171,7 @@ impl Plugin for FileLogger {
             return;
         }
         if let Ok(queue) = &*self.queue {
-            let mut line = self.contents.entry(exchange).into_json();
+            let mut line = self.contents.json_of_route(exchange);
             line.push(b'\n');
             // The queue counts and reports a dropped entry.
             queue.push(line);

@@ -16,8 +16,8 @@
 //!
 //! **Requests** are POST with a body of JSON that has the member `query`, or with a document as `application/graphql`. Other
 //! methods are answered 405. A request without a document, or with one that cannot be parsed or has more than 15,000 tokens
-//! or 100 levels, is answered 400, and the message says why. So is a body of more bytes than the setting
-//! [`max_matched_body_bytes`](settings.md#max_matched_body_bytes) allows.
+//! or 100 levels, is answered 400, and the message says why. So is a list of requests, a compressed body, and a body of more
+//! bytes than the setting [`max_matched_body_bytes`](settings.md#max_matched_body_bytes) allows.
 //!
 //! **Cost.** `cost_strategy` says what a request costs, at least 1:
 //!
@@ -88,7 +88,7 @@ const COST_MAX: f64 = 9_007_199_254_740_992.0;
 
 attributes! {
     struct Config {
-        /// What a request costs.
+        /// The way in which the cost of a request is computed.
         cost_strategy: CostStrategy = CostStrategy::Depth;
         /// Requests that cost more are refused; 0 refuses none.
         max_cost: f64 = 0.0, { "minimum": 0, "default": 0 };

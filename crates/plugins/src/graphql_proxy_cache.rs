@@ -185,7 +185,7 @@ impl Plugin for GraphqlProxyCache {
     }
 }
 
-/// Whether the request is a query, whose response may be stored; the error is the text for the client.
+/// Whether the request is a query, so that its response may be stored; the error is the text for the client.
 fn is_cacheable(exchange: &Exchange) -> Result<bool, String> {
     let document = GraphqlRequest::of(exchange)?.document()?;
     Ok(document.operations.iter().all(|operation| operation.kind == OperationKind::Query))

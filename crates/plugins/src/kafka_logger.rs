@@ -205,7 +205,7 @@ impl LogPlugin for KafkaLogger {
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
         Some(match self.meta_format {
-            MetaFormat::Default => contents.entry(exchange).into_json(),
+            MetaFormat::Default => contents.json_of_route(exchange),
             MetaFormat::Origin => origin::request(exchange, contents),
         })
     }

@@ -134,7 +134,7 @@ attributes! {
     struct SamplerOptions {
         /// The share of traces that trace_id_ratio reports, from 0 to 1.
         fraction: f64 = 0.0;
-        /// The sampler of parent_base for requests whose caller has no trace.
+        /// The sampler of parent_base for requests without a trace of the caller.
         root: RootConfig = RootConfig::default();
     }
 }

@@ -32,3 +32,5 @@ pub(crate) mod substitution;
 pub(crate) mod tracing;
 pub(crate) mod uri;
 pub(crate) mod weighted_turns;
+#[cfg(feature = "lua")]
+pub(crate) mod wide_bytes;

@@ -111,7 +111,7 @@ impl LogPlugin for SlsLogger {
     }
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
-        let message = contents.entry(exchange).into_json();
+        let message = contents.json_of_route(exchange);
         Some(rfc5424::line(exchange.host(), &self.structured, &message))
     }
 }

@@ -130,7 +130,7 @@ impl LogPlugin for Syslog {
     }
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
-        let message = contents.entry(exchange).into_json();
+        let message = contents.json_of_route(exchange);
         Some(rfc5424::line(exchange.host(), "-", &message))
     }
 }

@@ -103,7 +103,7 @@ impl LogPlugin for TcpLogger {
     }
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
-        Some(contents.entry(exchange).into_json())
+        Some(contents.json_of_route(exchange))
     }
 }
 

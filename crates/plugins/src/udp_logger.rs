@@ -90,7 +90,7 @@ impl LogPlugin for UdpLogger {
     }
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
-        Some(contents.entry(exchange).into_json())
+        Some(contents.json_of_route(exchange))
     }
 }
 

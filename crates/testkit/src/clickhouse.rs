@@ -27,7 +27,7 @@ impl ClickHouse {
             let (http, tcp) = (free_address(), free_address());
             let folder = directory.path().display();
             let settings = format!(
-                "<yandex><http_port>{}</http_port><tcp_port>{}</tcp_port><listen_host>127.0.0.1</listen_host>\
+                "<yandex><logger><level>warning</level><console>true</console></logger><http_port>{}</http_port><tcp_port>{}</tcp_port><listen_host>127.0.0.1</listen_host>\
                  <path>{folder}/data/</path><tmp_path>{folder}/tmp/</tmp_path><mark_cache_size>5242880</mark_cache_size>\
                  <users_config>{folder}/users.xml</users_config><default_profile>default</default_profile>\
                  <default_database>default</default_database></yandex>",

@@ -66,6 +66,7 @@ impl Kafka {
             .map(|path| fs::read_to_string(path).expect("a certificate of the test"));
         fs::write(&identity, pem.concat()).expect("a writable directory");
         fs::write(&settings, properties(listeners, folder.path())).expect("a writable directory");
+        fs::write(folder.path().join(SCRIPT_NAME), SCRIPT).expect("a writable directory");
         format_storage(&settings);
         let mut command = Command::new("bash");
         command.args(["-c", SHELL, "kafka"]);
@@ -135,10 +136,13 @@ impl Kafka {
     }
 
     fn script(&self, step: &str, topic: &str, number: usize) -> String {
-        let script = self.folder.path().join("script.py");
-        fs::write(&script, SCRIPT).expect("a writable directory");
         let mut command = Command::new(installed("test-python/bin/python"));
-        command.arg(script).args([step, &self.plaintext().to_string(), topic, &number.to_string()]);
+        command.arg(self.folder.path().join(SCRIPT_NAME)).args([
+            step,
+            &self.plaintext().to_string(),
+            topic,
+            &number.to_string(),
+        ]);
         let output = command.output().expect("Python can be started");
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{step} {topic} {number}: {errors}");
@@ -215,6 +219,7 @@ ssl.keystore.type=PEM
 ssl.keystore.location=$FOLDER/identity.pem
 ";
 
+const SCRIPT_NAME: &str = "script.py";
 const SCRIPT: &str = r#"
 import json, sys, time
 from confluent_kafka import Consumer, TopicPartition

@@ -86,10 +86,14 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
         .map_err(anyhow::Error::msg)
 }
 
-/// The identity of this process. Where the data folder keeps no id, the name of the machine stands in for it.
+/// The identity of this process. Where the data folder keeps no id, the name of the machine stands in for it. An instance that
+/// keeps nothing on disk, and so has no such folder, gets none for its id.
 fn instance(settings: &Settings) -> InstanceInfo {
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let kept = || {
+        if !settings.data.is_dir() {
+            return hostname.clone();
+        }
         control::instance_id::load_or_create(&settings.data).unwrap_or_else(|error| {
             tracing::warn!(%error, "the data folder cannot keep an id of this instance: it is the name of the machine");
             hostname.clone()

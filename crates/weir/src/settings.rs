@@ -140,7 +140,8 @@ settings! {
         /// such field, as `strict` does; `accept` accepts it silently, as APISIX does. An accepted field has no effect.
         unknown_fields: UnknownFields = parse::unknown_fields("refuse|warn|accept", "warn"),
         /// The name that this instance has among others, in `server-info` and `node-status`: up to 128 visible characters
-        /// without `/`. Without it, a random one is made at the first start and kept in the data folder.
+        /// without `/`. Without it, a random one is made at the first start and kept in the data folder, if there is one; else it is the name
+        /// of the machine.
         instance_id: Option<String> = parse::instance_id("ID", ""),
         /// Where resources come from: `store`, the embedded store of this node; `file`, the file that `resources` names;
         /// `etcd`, a cluster of nodes that share what is in etcd; `auto`, the file if one is named, else the store.

@@ -2,8 +2,7 @@
 //! or the gateway asks for it; then each run costs two readings of the clock. Attempts and phases have their times in
 //! [`Attempt`](super::Attempt) and [`Times`](super::Times).
 
-use super::Exchange;
-use crate::plugin::Phase;
+use crate::plugin::phase_name::Phase;
 
 /// The most runs of one exchange that are kept; later ones are counted only. A request with twenty plugins has about sixty.
 pub const RUNS_MAX: usize = 96;
@@ -90,23 +89,6 @@ impl Timeline {
             self.runs = Vec::new();
         } else {
             self.runs.clear();
-        }
-    }
-}
-
-impl Exchange {
-    /// The clock at the begin of a plugin's run, if runs are recorded; otherwise nothing, at the price of one branch.
-    #[inline]
-    pub fn begin_run(&self) -> Option<u64> {
-        self.timeline.is_on.then(|| self.local.clock_ns())
-    }
-
-    /// Ends a run of the current instance, of the plugin `plugin`.
-    #[inline]
-    pub fn end_run(&mut self, plugin: &'static str, phase: Phase, started_ns: Option<u64>) {
-        if let Some(started_ns) = started_ns {
-            let ended_ns = self.local.clock_ns();
-            self.timeline.record(plugin, self.instance.get(), phase, started_ns, ended_ns);
         }
     }
 }

@@ -7,7 +7,8 @@ use router::vars::{Expression, VariableSource};
 use serde_json::Value;
 
 use super::ordered::{ByPhase, Ordered};
-use super::phase::{Decision, Flow, Phase, Plugin, Step};
+use super::phase::{Decision, Flow, Plugin, Step};
+use super::phase_name::Phase;
 use super::reply::Reply;
 use crate::exchange::Exchange;
 

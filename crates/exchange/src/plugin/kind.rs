@@ -9,7 +9,7 @@ use model::control_endpoint::ControlEndpoint;
 use serde_json::Value;
 
 use super::build::BuildPlugin;
-use super::phase::Phase;
+use super::phase_name::Phase;
 use super::state::StateRegistry;
 use super::stream;
 

@@ -243,6 +243,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     build: |_, _| Ok(Arc::new(TrailerMark)),
     stream: None,
     apis: &[],
+    control_endpoints: &[],
     parts: &[],
     runs_by_metadata: false,
     documentation: "",

@@ -132,6 +132,8 @@ mod tests {
             ("small", Group::Small),
             ("connections-1000", Group::Small),
             ("stripped-prefix", Group::Small),
+            ("ten-plugins", Group::Small),
+            ("tracing", Group::Small),
             ("short-connections", Group::NewConnections),
             ("page", Group::Downloads),
             ("down-10mb", Group::Downloads),

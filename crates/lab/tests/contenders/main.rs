@@ -65,6 +65,8 @@ fn every_mentioned_contender_has_a_folder() {
         "weir",
         "weir-five-plugins",
         "weir-ten-plugins",
+        "weir-traced-1",
+        "weir-traced-100",
         "weir-10000-routes",
     ];
     for name in wanted {

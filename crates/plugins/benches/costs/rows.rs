@@ -102,6 +102,12 @@ pub(crate) fn of(kind: &PluginKind) -> Row {
             ]}}}}).to_string()}),
             ..plain
         },
+        // Every request is reported; the collector does not answer, so that the queue is full soon.
+        "opentelemetry" => Row {
+            config: json!({"sampler": {"name": "always_on"}}),
+            metadata: Some(json!({"collector": {"address": "127.0.0.1:9"}})),
+            ..plain
+        },
         "openid-connect" => Row {
             config: json!({
                 "discovery": "http://127.0.0.1:9/.well-known/openid-configuration",

@@ -2,12 +2,13 @@
 //! one an empty string, any other a table with its children by name (a list where a name repeats), its attributes under `_attr`
 //! and its texts from 1. Prefixes of namespaces are left out. Document types and entities of their own are refused.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use mlua::{Lua, LuaString, Table, Value};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+
+use crate::shared::wide_bytes::{narrow, widen};
 
 /// Elements inside each other.
 pub(super) const DEPTH_MAX: usize = 128;
@@ -34,11 +35,8 @@ struct Tree {
 /// # Errors
 /// It is no XML, or exceeds a limit; the texts begin as those of xml2lua do.
 pub(super) fn read(lua: &Lua, text: &[u8]) -> Result<Table, String> {
-    // Text of another encoding than UTF-8 passes through as bytes: each becomes a character and a byte again.
-    let (text, is_utf8) = match str::from_utf8(text) {
-        Ok(text) => (Cow::Borrowed(text), true),
-        Err(_) => (Cow::Owned(text.iter().map(|byte| char::from(*byte)).collect::<String>()), false),
-    };
+    // A text of another encoding passes through as bytes.
+    let (text, is_utf8) = widen(text);
     let document = parse(&text)?;
     Writer { lua, is_utf8 }.table(document).map_err(|error| error.to_string())
 }
@@ -213,13 +211,6 @@ impl Writer<'_> {
         if self.is_utf8 || text.is_ascii() {
             return self.lua.create_string(text);
         }
-        let mut bytes = Vec::with_capacity(text.len());
-        for character in text.chars() {
-            match u8::try_from(u32::from(character)) {
-                Ok(byte) => bytes.push(byte),
-                Err(_) => bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
-            }
-        }
-        self.lua.create_string(bytes)
+        self.lua.create_string(narrow(text))
     }
 }

@@ -14,11 +14,11 @@ attributes! {
         field_path: String, { "minLength": 1 };
         /// The cost of the field itself.
         add_value: Option<f64>, { "minimum": 0 };
-        /// Arguments whose values are added to add_value.
+        /// Arguments of which the values are added to add_value.
         add_arguments: Option<Vec<String>>;
         /// Multiplies the cost of all that is selected below the field.
         mul_value: Option<f64>, { "minimum": 0 };
-        /// Arguments whose values are multiplied into mul_value.
+        /// Arguments of which the values are multiplied into mul_value.
         mul_arguments: Option<Vec<String>>;
     }
 }

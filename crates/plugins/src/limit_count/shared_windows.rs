@@ -43,7 +43,7 @@ static SLIDE: LazyLock<Script> = LazyLock::new(|| {
 /// See the module.
 pub(super) struct SharedWindows {
     redis: Arc<Redis>,
-    /// What keys begin with: `plugin-limit-count`, or the name of another plugin.
+    /// The begin of all keys: `plugin-limit-count`, or the name of another plugin.
     family: String,
     /// The group with a colon, or the object and its version: what keys begin with behind the plugin's name.
     prefix: String,
@@ -202,7 +202,7 @@ fn number(value: &Value) -> Option<u64> {
 
 /// The windows of the clock of the wall, which all gateways share.
 struct Clock<'a> {
-    /// What keys begin with.
+    /// The begin of all keys.
     family: &'a str,
     window_ms: u64,
     /// The number of the current window.

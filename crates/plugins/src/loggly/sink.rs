@@ -1,17 +1,19 @@
 //! Loggly over UDP or over HTTP. It knows no requests.
 
 use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
-use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, DatagramDestination, HttpClient, check_place};
+use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient, check_place};
 use exchange::plugin::services::Services;
 use net::endpoint::KeepAlive;
 
 use super::{Config, Metadata, Protocol};
 use crate::shared::logger::collector::{self, Calling, Collector};
+use crate::shared::logger::datagrams::Datagrams;
+use crate::shared::redis::settings::place;
 
 /// Loggly, as one plugin instance reaches it.
 pub(crate) enum Loggly {
     /// A datagram for each entry.
-    Syslog(DatagramDestination),
+    Syslog(Datagrams),
     /// A request for each batch.
     Bulk(Collector),
 }
@@ -23,7 +25,8 @@ impl Loggly {
     /// Why it cannot be reached, or which text cannot be sent as a field.
     pub(super) fn new(services: &Services, config: &Config, metadata: &Metadata) -> Result<Loggly, String> {
         if metadata.protocol == Protocol::Syslog {
-            return Ok(Loggly::Syslog(services.datagram_destination(&place(metadata))?));
+            let Metadata { host, port, timeout, .. } = metadata;
+            return Ok(Loggly::Syslog(Datagrams::new(services, host, *port, *timeout)?));
         }
         let calling = Calling {
             timeout_ms: metadata.timeout,
@@ -46,15 +49,11 @@ impl Loggly {
 /// Why it cannot be reached, with the field.
 pub(super) fn check(metadata: &Metadata) -> Result<(), String> {
     match metadata.protocol {
-        Protocol::Syslog => check_place(&place(metadata)).map_err(|reason| format!("host: {reason}")),
+        Protocol::Syslog => {
+            check_place(&place(&metadata.host, metadata.port)).map_err(|reason| format!("host: {reason}"))
+        }
         Protocol::Http | Protocol::Https => collector::check("host", &uri(metadata, "token")),
     }
-}
-
-fn place(metadata: &Metadata) -> String {
-    let is_ipv6 = metadata.host.contains(':') && !metadata.host.starts_with('[');
-    let host = if is_ipv6 { format!("[{}]", metadata.host) } else { metadata.host.clone() };
-    format!("{host}:{}", metadata.port)
 }
 
 /// The bulk endpoint; the host may have a scheme.
@@ -72,14 +71,14 @@ impl Sink for Loggly {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
         Box::pin(async move {
             match self {
-                Loggly::Syslog(destination) => send_datagrams(destination, batch),
+                Loggly::Syslog(datagrams) => send_datagrams(datagrams, batch).await,
                 Loggly::Bulk(collector) => post(collector, client, batch).await,
             }
         })
     }
 }
 
-fn send_datagrams(destination: &DatagramDestination, batch: &[Entry]) -> Result<(), DeliveryFailure> {
+async fn send_datagrams(datagrams: &Datagrams, batch: &[Entry]) -> Result<(), DeliveryFailure> {
     let mut too_long = 0;
     for (index, entry) in batch.iter().enumerate() {
         // The kernel would refuse it each time, and the entries behind it would never be sent.
@@ -87,10 +86,7 @@ fn send_datagrams(destination: &DatagramDestination, batch: &[Entry]) -> Result<
             too_long += 1;
             continue;
         }
-        let failed = |error: exchange::plugin::outbound::OutboundError| {
-            DeliveryFailure::after(index, format!("failed to send data to UDP server: {error}"))
-        };
-        destination.send(entry).map_err(failed)?;
+        datagrams.send(entry).await.map_err(|reason| DeliveryFailure::after(index, reason))?;
     }
     if too_long == 0 {
         return Ok(());
@@ -127,7 +123,6 @@ mod tests {
     use std::time::Duration;
 
     use serde_json::{Value, json};
-    use testkit::wait_until;
 
     use super::*;
 
@@ -154,15 +149,14 @@ mod tests {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         server.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let services = exchange::testing::services();
-        let place = server.local_addr().unwrap().to_string();
-        let destination = services.datagram_destination(&place).unwrap();
-        wait_until("the address is known", || destination.send(b"first").is_ok());
+        let port = server.local_addr().unwrap().port();
+        let datagrams = Datagrams::new(&services, "127.0.0.1", port, 60_000).unwrap();
         let batch: [Entry; 3] =
             [b"a".to_vec().into(), vec![b'x'; DATAGRAM_MAX_BYTES + 1].into(), b"b".to_vec().into()];
-        let failure = send_datagrams(&destination, &batch).unwrap_err();
+        let failure = net::env::block_on(send_datagrams(&datagrams, &batch)).unwrap().unwrap_err();
         assert_eq!((failure.delivered, failure.is_final), (2, true));
         let mut room = [0; 100];
-        for expected in ["first", "a", "b"] {
+        for expected in ["a", "b"] {
             let count = server.recv(&mut room).unwrap();
             assert_eq!(&room[..count], expected.as_bytes());
         }

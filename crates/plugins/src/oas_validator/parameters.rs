@@ -176,7 +176,7 @@ impl Parameter {
 /// The value of a text by the types that it may have; a text that is none of them stays one.
 pub(super) fn coerced(text: &str, types: &Types) -> Value {
     if types.number {
-        // What JSON takes as a number, so that the upstream reads the same.
+        // Only a number of JSON, so that the upstream reads the same.
         if let Ok(Value::Number(number)) = serde_json::from_str(text) {
             return number.into();
         }

@@ -51,7 +51,7 @@ const NOTES: &[&str] =
 /// Compiles the schemas of one document; equal ones are compiled once.
 pub(super) struct Schemas<'d> {
     document: &'d Value,
-    /// OpenAPI 3.1, whose schemas are those of JSON Schema 2020-12.
+    /// OpenAPI 3.1, which has the schemas of JSON Schema 2020-12.
     is_31: bool,
     compiled: HashMap<String, Arc<Compiled>>,
     /// Parts that the schemas so far refer to.
@@ -116,16 +116,15 @@ impl<'d> Schemas<'d> {
         }
         let mut parts = Parts { open: Vec::new(), known: Map::new() };
         let body = self.translate(written, place, 0, &mut parts)?;
-        let dialect = match self.is_31 {
-            true => "https://json-schema.org/draft/2020-12/schema",
-            false => "http://json-schema.org/draft-04/schema#",
-        };
         let mut alone = match body {
             Value::Bool(false) => json!({ "not": {} }),
             Value::Object(_) => body,
             _ => json!({}),
         };
-        alone["$schema"] = dialect.into();
+        if self.is_31 {
+            alone["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+        }
+        // A schema of 3.0 is of draft 7, or of draft 4 where `exclusiveMinimum` is a boolean, as `UserSchema` tries them.
         while let Some((pointer, target)) = parts.open.pop() {
             let translated = self.translate(target, &pointer, 0, &mut parts)?;
             insert(&mut alone, &pointer, translated);
@@ -158,7 +157,7 @@ impl<'d> Schemas<'d> {
         let Some(fields) = written.as_object() else {
             return match written {
                 Value::Bool(_) if self.is_31 => Ok(written.clone()),
-                // Draft 4 has no schema that is a boolean.
+                // 3.0 has no schema that is a boolean.
                 Value::Bool(true) => Ok(json!({})),
                 Value::Bool(false) => Ok(json!({ "not": {} })),
                 _ => Err(fault(place, "a schema is an object")),

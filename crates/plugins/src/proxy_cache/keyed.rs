@@ -128,7 +128,7 @@ impl KeyedCache {
         exchange.state::<Visit>().status = Some(Status::Bypass);
     }
 
-    /// What [`exchange::plugin::Plugin::upstream_response`] gives.
+    /// The stored reply in place of the upstream's response or failure, if there is one.
     pub(crate) fn upstream_response(
         &self,
         exchange: &mut Exchange,

@@ -222,6 +222,56 @@ mod tests {
         assert!(Document::parse("type T { a: Int }").unwrap().operations.is_empty());
     }
 
+    const WORDS: [&str; 30] = [
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        "...",
+        "$",
+        "@",
+        ":",
+        "=",
+        "!",
+        "|",
+        "\"",
+        "\"\"\"",
+        "#",
+        "\n",
+        " ",
+        ",",
+        "query ",
+        "mutation ",
+        "fragment ",
+        " on ",
+        "extend ",
+        "type ",
+        "a ",
+        "1",
+        "-1.5e",
+        "é",
+        "null ",
+    ];
+
+    /// Unguarded, so that a panic of the parser or of the reader is seen.
+    #[test]
+    fn garbage_never_panics() {
+        let whole = "query Q($a: [Int!]! = [1] @d) @x(y: {z: \"\\u00e9\"}) { a: b(c: $a) @i { ...F ... on T { d } } } \
+            fragment F on T { e } # end\n extend type T { f: Int }";
+        let mut random = fastrand::Rng::with_seed(7);
+        let garbage = (0..3_000)
+            .map(|_| (0..random.usize(..60)).map(|_| WORDS[random.usize(..WORDS.len())]).collect::<String>());
+        let cut = (0..=whole.len()).map(|end| whole[..end].to_owned());
+        for text in garbage.collect::<Vec<_>>().into_iter().chain(cut) {
+            if let Ok(document) = read::document(&text) {
+                let _ = document.depth(&document.operations.iter().collect::<Vec<_>>());
+            }
+        }
+        assert_eq!(read::document(whole).unwrap().operations.len(), 1);
+    }
+
     #[test]
     fn chain_of_fragments_fits_the_stack() {
         let chain: String =

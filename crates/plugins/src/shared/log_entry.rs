@@ -210,7 +210,7 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
         "uri": uri,
         "method": text(Builtin::RequestMethod),
         "headers": fields(&exchange.request.headers),
-        "querystring": query(exchange.request.query().unwrap_or_default()),
+        "querystring": query_arguments(exchange.request.query().unwrap_or_default()),
         "size": exchange.stats.request_bytes,
     });
     let mut response = json!({
@@ -292,7 +292,7 @@ fn fields(headers: &message::Headers) -> Value {
 }
 
 /// The arguments by name; several of a name are a list, and one without a value is `true`.
-fn query(query: &[u8]) -> Value {
+fn query_arguments(query: &[u8]) -> Value {
     let mut all = Map::new();
     for (whole, name, value) in arguments(query).take(ARGUMENTS_MAX) {
         let name_text = String::from_utf8_lossy(&decode(name)).into_owned();

@@ -37,7 +37,7 @@ pub(crate) struct Interpreter {
     globals: Function,
     context: Function,
     render: Function,
-    /// Where the prelude looks for the request.
+    /// Where scripts look for the request.
     request: Table,
     loaded: RefCell<LoadedScripts>,
     /// The memory at which garbage is collected behind a call, in bytes.
@@ -53,12 +53,11 @@ impl Interpreter {
     fn open() -> mlua::Result<Interpreter> {
         let budget = Rc::new(Budget::default());
         let sandbox = sandbox::open(&budget)?;
-        let tools = &sandbox.tools;
         Ok(Interpreter {
-            globals: tools.get("globals")?,
-            context: tools.get("context")?,
-            render: tools.get("render")?,
-            request: tools.get("request")?,
+            globals: sandbox.modules.get("globals")?,
+            context: sandbox.request.get("context")?,
+            render: sandbox.templates.get("render")?,
+            request: sandbox.request.get("request")?,
             budget,
             sandbox,
             loaded: RefCell::default(),

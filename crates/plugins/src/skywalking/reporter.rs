@@ -21,7 +21,7 @@ pub(super) struct Reporter {
     segments: JsonPost,
     properties: JsonPost,
     alive: JsonPost,
-    /// What the server is told of the instance.
+    /// The bodies that introduce the instance: its names, and its properties.
     instance: bytes::Bytes,
     described: bytes::Bytes,
     is_known: AtomicBool,

@@ -93,8 +93,8 @@ impl<'a> Value<'a> {
                     item.write_to(out);
                 }
             }
-            // Most numbers are counts, statuses and ports, whose digits cost a tenth of those of a fraction. `f64` prints
-            // whole numbers without a fraction as well, and minus zero with its sign.
+            // Most numbers are counts, statuses and ports; integers are printed in a tenth of the time of fractions. `f64`
+            // prints whole numbers without a fraction as well, and minus zero with its sign.
             Self::Number(number) if is_whole(*number) => {
                 write!(out, "{}", *number as i64).expect("a vector takes every write");
             }

@@ -166,3 +166,21 @@ fn broker_that_is_down_costs_bounded_memory() {
     stage.ask("down", 50..51);
     assert_eq!(entries(&kafka.read("down", 1))[0]["n"], "50");
 }
+
+#[test]
+fn error_log_is_reported_to_a_topic() {
+    let (stage, kafka) = (Stage::new(), Kafka::shared());
+    kafka.create_topic("errors", 1);
+    let broker = json!([{"host": "127.0.0.1", "port": kafka.plaintext().port()}]);
+    stage.weir.put(
+        "plugin_metadata/error-log-logger",
+        json!({"kafka": {"brokers": broker, "kafka_topic": "errors", "key": "k"}, "inactive_timeout": 1, "level": "ERROR"}),
+    );
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    stage.log("failing", json!({"brokers": [{"host": "127.0.0.1", "port": nowhere}], "max_retry_count": 0}));
+    stage.ask("failing", 0..1);
+    let message = kafka.read("errors", 1).remove(0);
+    let line: String = serde_json::from_str(&message.value).unwrap();
+    assert!(line.contains("entries could not be delivered and are lost"), "{line}");
+    assert_eq!(message.key.as_deref(), Some("k"));
+}

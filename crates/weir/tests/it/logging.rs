@@ -213,8 +213,7 @@ fn logs_are_rotated_packed_and_pruned() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     let weir = Weir::builder(BINARY)
         .arguments(&["--access-log", &path("access.log"), "--error-log", &path("error.log")])
-        .arguments(&["--log-rotate", "true", "--log-rotate-interval", "1", "--log-rotate-max-kept", "2"])
-        .arguments(&["--log-rotate-compression", "true"])
+        .settings("log_rotate: true\nlog_rotate_interval: 1\nlog_rotate_max_kept: 2\nlog_rotate_compression: true\n")
         .start();
     put_route(&weir, "1", "/", &origin.address().to_string());
     let names = || -> Vec<String> {

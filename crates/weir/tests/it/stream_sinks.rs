@@ -325,3 +325,39 @@ fn error_log_is_reported_and_not_its_report() {
     wait_until("lines are reported again", || server.connections().concat().contains("name=third"));
     assert!(!server.connections().concat().contains(own), "{:?}", server.connections());
 }
+
+#[test]
+fn error_log_takes_the_form_of_its_server() {
+    let stage = Stage::new("");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // A logger that fails makes a line in the error log, with the name of its queue.
+    let report = |id: &str, destination: Value| {
+        let mut metadata = json!({"inactive_timeout": 1, "level": "ERROR"});
+        metadata.as_object_mut().unwrap().extend(destination.as_object().unwrap().clone());
+        stage.weir.put("plugin_metadata/error-log-logger", metadata);
+        stage.log(id, "tcp-logger", closed, json!({"name": id}));
+        stage.ask(id, 0..1);
+    };
+    let server = Origin::answering("");
+    let uri = format!("http://{}/v3/logs", server.address());
+    report("to-skywalking", json!({"skywalking": {"endpoint_addr": uri, "service_instance_name": "one"}}));
+    let request = server.wait_for_requests(1).remove(0);
+    assert_eq!((request.method.as_str(), request.target.as_str()), ("POST", "/v3/logs"));
+    let records = json_of(&request.text());
+    assert_eq!((&records[0]["service"], &records[0]["serviceInstance"]), (&json!("APISIX"), &json!("one")));
+    let text = records[0]["body"]["text"]["text"].as_str().unwrap();
+    assert!(text.contains("name=to-skywalking"), "{text}");
+
+    let server = Origin::answering("");
+    let clickhouse = json!({
+        "endpoint_addr": format!("http://{}", server.address()), "user": "u", "password": "secret-of-clickhouse",
+        "database": "d", "logtable": "t",
+    });
+    report("to-clickhouse", json!({"clickhouse": clickhouse}));
+    let request = server.wait_for_requests(1).remove(0);
+    let fields = ["user", "key", "database"].map(|name| request.header(&format!("x-clickhouse-{name}")));
+    assert_eq!(fields, [Some("u"), Some("secret-of-clickhouse"), Some("d")]);
+    let text = request.text();
+    let rows = text.strip_prefix("INSERT INTO t FORMAT JSONEachRow ").unwrap_or_else(|| panic!("{text}"));
+    assert!(rows.starts_with("{\"data\":\"") && rows.contains("name=to-clickhouse"), "{rows}");
+}

@@ -23,7 +23,7 @@ fn collector(address: &str, protocol: &str) -> Value {
     })
 }
 
-/// A context of a caller whose trace ends in these two digits.
+/// The context of a caller with a trace that ends in these two digits.
 fn parent(trace: &str, flags: &str) -> String {
     format!("00-0af7651916cd43dd8448eb211c8031{trace}-b7ad6b7169203331-{flags}")
 }

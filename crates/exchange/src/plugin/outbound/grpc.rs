@@ -216,3 +216,6 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Spawner {
         env::spawn(future);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,7 @@ static COUNTED: PluginKind = PluginKind {
     },
     stream: None,
     apis: &[],
+    control_endpoints: &[],
     parts: &[],
     runs_by_metadata: false,
     documentation: "",

@@ -47,6 +47,7 @@ fn forms_of_openapi_30_are_translated() {
         &[json!(2)],
         &[json!(1)],
     );
+    check(&none, false, &json!({"type": "integer", "exclusiveMinimum": 1}), &[json!(2)], &[json!(1)]);
     let id = json!({"type": "object", "required": ["id", "name"], "properties": {
         "id": {"type": "integer", "readOnly": true}, "name": {"type": "string"},
         "example": {"type": "integer"},

@@ -55,19 +55,46 @@ pub(crate) fn decode(
     body: &[u8],
     limit_bytes: usize,
 ) -> Result<Vec<u8>, DecodeError> {
-    let coding = Coding::of(content_encoding).ok_or(DecodeError::UnknownCoding)?;
-    let decoder = coding.decoder(body).map_err(|_| DecodeError::Malformed)?;
-    read(decoder, body.len(), limit_bytes)
+    let mut decoded = Vec::new();
+    decode_into(content_encoding, body, limit_bytes, &mut decoded)?;
+    Ok(decoded)
 }
 
-/// The decoded form of the beginning of a body, up to `limit_bytes`; none if nothing of it can be decoded, or the coding is
-/// not known.
+/// The beginning of a body, decoded by its `Content-Encoding`: at most `limit_bytes`, and less of a body that is cut,
+/// malformed or too dense. Nothing if not a byte can be decoded.
 pub(crate) fn beginning(content_encoding: &[u8], body: &[u8], limit_bytes: usize) -> Option<Vec<u8>> {
     let mut decoded = Vec::new();
-    let mut decoder = Coding::of(content_encoding)?.decoder(body).ok()?.take(limit_bytes as u64);
-    // A copy that ends in the middle gives an error behind what it holds.
-    let _ = decoder.read_to_end(&mut decoded);
-    (!decoded.is_empty()).then_some(decoded)
+    let whole = decode_into(content_encoding, body, limit_bytes, &mut decoded);
+    (whole.is_ok() || !decoded.is_empty()).then_some(decoded)
+}
+
+/// As [`decode`]; `decoded` has the bytes before the error, too.
+fn decode_into(
+    content_encoding: &[u8],
+    body: &[u8],
+    limit_bytes: usize,
+    decoded: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    let malformed = |_: io::Error| DecodeError::Malformed;
+    match Coding::of(content_encoding).ok_or(DecodeError::UnknownCoding)? {
+        Coding::Identity => {
+            decoded.extend_from_slice(&body[..body.len().min(limit_bytes)]);
+            if body.len() > limit_bytes { Err(DecodeError::TooLong) } else { Ok(()) }
+        }
+        Coding::Gzip => read(MultiGzDecoder::new(body), body.len(), limit_bytes, decoded),
+        Coding::Deflate if has_zlib_header(body) => {
+            read(ZlibDecoder::new(body), body.len(), limit_bytes, decoded)
+        }
+        Coding::Deflate => read(DeflateDecoder::new(body), body.len(), limit_bytes, decoded),
+        Coding::Brotli => {
+            read(brotli::Decompressor::new(body, BROTLI_INPUT_BYTES), body.len(), limit_bytes, decoded)
+        }
+        Coding::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(malformed)?;
+            decoder.window_log_max(ZSTD_WINDOW_BITS_MAX).map_err(malformed)?;
+            read(decoder, body.len(), limit_bytes, decoded)
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -80,21 +107,6 @@ enum Coding {
 }
 
 impl Coding {
-    fn decoder<'b>(self, body: &'b [u8]) -> io::Result<Box<dyn Read + 'b>> {
-        Ok(match self {
-            Coding::Identity => Box::new(body),
-            Coding::Gzip => Box::new(MultiGzDecoder::new(body)),
-            Coding::Deflate if has_zlib_header(body) => Box::new(ZlibDecoder::new(body)),
-            Coding::Deflate => Box::new(DeflateDecoder::new(body)),
-            Coding::Brotli => Box::new(brotli::Decompressor::new(body, BROTLI_INPUT_BYTES)),
-            Coding::Zstd => {
-                let mut decoder = zstd::stream::read::Decoder::with_buffer(body)?;
-                decoder.window_log_max(ZSTD_WINDOW_BITS_MAX)?;
-                Box::new(decoder)
-            }
-        })
-    }
-
     fn of(content_encoding: &[u8]) -> Option<Coding> {
         let is = |name: &str| content_encoding.trim_ascii().eq_ignore_ascii_case(name.as_bytes());
         Some(match () {
@@ -113,14 +125,21 @@ fn has_zlib_header(body: &[u8]) -> bool {
     matches!(body, [method, flags, ..] if method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0)
 }
 
-fn read(mut decoder: impl Read, coded_bytes: usize, limit_bytes: usize) -> Result<Vec<u8>, DecodeError> {
+fn read(
+    mut decoder: impl Read,
+    coded_bytes: usize,
+    limit_bytes: usize,
+    body: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
     let dense_bytes = coded_bytes.saturating_mul(RATIO_MAX).max(RATIO_FREE_BYTES);
-    let mut body = Vec::new();
     let mut step = [0; STEP_BYTES];
     loop {
         match decoder.read(&mut step) {
-            Ok(0) => return Ok(body),
-            Ok(count) if body.len() + count > limit_bytes => return Err(DecodeError::TooLong),
+            Ok(0) => return Ok(()),
+            Ok(count) if body.len() + count > limit_bytes => {
+                body.extend_from_slice(&step[..limit_bytes - body.len()]);
+                return Err(DecodeError::TooLong);
+            }
             Ok(count) if body.len() + count > dense_bytes => return Err(DecodeError::TooDense),
             Ok(count) => body.extend_from_slice(&step[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

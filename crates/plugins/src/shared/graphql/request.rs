@@ -15,6 +15,8 @@ pub(crate) const NO_BODY: &str = "Invalid graphql request: can't get graphql req
 const MALFORMED: &str = "Invalid graphql request: failed to parse graphql query";
 /// A document without an operation.
 const EMPTY: &str = "Invalid graphql request: empty graphql query";
+/// The members of a body.
+const MEMBERS: [&str; 3] = ["query", "variables", "operationName"];
 /// The limit of bodies where the setting `max_matched_body_bytes` is 0, which is about variables.
 const BODY_BYTES_DEFAULT: usize = 1024 * 1024;
 
@@ -94,6 +96,13 @@ impl GraphqlRequest {
             Ok(_) => Map::new(),
             Err(error) => return Err(format!("invalid graphql request, Expected JSON: {error}")),
         };
+        // Some servers do not tell upper from lower case, and would run what was not counted.
+        let is_doubtful =
+            |name: &str| MEMBERS.iter().any(|member| name != *member && name.eq_ignore_ascii_case(member));
+        if let Some(name) = body.keys().find(|name| is_doubtful(name)) {
+            let name: String = name.chars().take(16).collect();
+            return Err(format!("invalid graphql request, json body[{name}] is written in another case"));
+        }
         let query = match body.shift_remove("query") {
             None | Some(Value::Null) => {
                 return Err("invalid graphql request, json body[query] is nil".to_owned());
@@ -170,6 +179,8 @@ mod tests {
         check("POST /", json, r#"{"query":"{a}",}"#, "invalid graphql request, Expected");
         check("POST /", json, r#"{"test":"{a}"}"#, "invalid graphql request, json body[query] is nil");
         check("POST /", json, r#"[{"query":"{a}"}]"#, "invalid graphql request, json body[query] is nil");
+        let doubtful = "invalid graphql request, json body[Query] is written in another case";
+        check("POST /", json, r#"{"query":"{a}","Query":"{b}"}"#, doubtful);
         check("POST /", json, r#"{"query":1}"#, MALFORMED);
         check("POST /", json, r#"{"query":"query{persons(filter){id}}"}"#, MALFORMED);
         check("POST /", json, r#"{"query":""}"#, EMPTY);

@@ -104,6 +104,14 @@ impl Contents {
         }
     }
 
+    /// The entry as a JSON object that names a route only if the request matched one.
+    pub(crate) fn json_of_route(&self, exchange: &Exchange) -> Vec<u8> {
+        match exchange.route() {
+            Some(_) => self.json(exchange),
+            None => self.entry(exchange).into_json(),
+        }
+    }
+
     /// The entry of an exchange that has ended.
     pub(crate) fn entry(&self, exchange: &Exchange) -> LogEntry {
         if let Some(format) = &self.format {

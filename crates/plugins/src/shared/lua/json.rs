@@ -4,6 +4,8 @@
 use mlua::{Lua, LuaString, Table, Value};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
+use crate::shared::wide_bytes::{narrow, widen};
+
 /// Objects and arrays inside each other, both ways; the reader of JSON has the same limit.
 pub(crate) const DEPTH_MAX: usize = 128;
 /// The longest text that is made of a value, in bytes.
@@ -34,8 +36,12 @@ impl Json {
     /// # Errors
     /// The text is not JSON, as a sentence.
     pub(crate) fn read(&self, lua: &Lua, text: &[u8]) -> Result<Value, String> {
-        let mut reader = serde_json::Deserializer::from_slice(text);
-        let value = Reader { lua, json: self }.deserialize(&mut reader).map_err(|error| error.to_string())?;
+        // Bytes of another encoding in a string stay as they are, as lua-cjson keeps them.
+        let (text, is_utf8) = widen(text);
+        let mut reader = serde_json::Deserializer::from_str(&text);
+        let value = Reader { lua, json: self, is_utf8 }
+            .deserialize(&mut reader)
+            .map_err(|error| error.to_string())?;
         reader.end().map_err(|error| error.to_string())?;
         Ok(value)
     }
@@ -183,6 +189,17 @@ fn append_string(bytes: &[u8], text: &mut Vec<u8>) {
 struct Reader<'a> {
     lua: &'a Lua,
     json: &'a Json,
+    is_utf8: bool,
+}
+
+impl Reader<'_> {
+    fn string<E: serde::de::Error>(&self, text: &str) -> Result<LuaString, E> {
+        let made = match self.is_utf8 || text.is_ascii() {
+            true => self.lua.create_string(text),
+            false => self.lua.create_string(narrow(text)),
+        };
+        made.map_err(E::custom)
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Reader<'_> {
@@ -221,7 +238,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
-        self.lua.create_string(value).map(Value::String).map_err(E::custom)
+        self.string(value).map(Value::String)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
@@ -239,7 +256,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let table = self.lua.create_table().map_err(A::Error::custom)?;
-        while let Some(key) = fields.next_key_seed(Key { lua: self.lua })? {
+        while let Some(key) = fields.next_key_seed(Key(self))? {
             table.raw_set(key, fields.next_value_seed(self)?).map_err(A::Error::custom)?;
         }
         Ok(Value::Table(table))
@@ -247,9 +264,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
 }
 
 /// Reads the name of a field.
-struct Key<'a> {
-    lua: &'a Lua,
-}
+struct Key<'a>(Reader<'a>);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
     type Value = LuaString;
@@ -267,6 +282,6 @@ impl Visitor<'_> for Key<'_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<LuaString, E> {
-        self.lua.create_string(value).map_err(E::custom)
+        self.0.string(value)
     }
 }

@@ -1,5 +1,5 @@
 //! Opens an interpreter with nothing in it that reaches outside: no files, processes, modules, byte code, debug library,
-//! foreign functions, just-in-time compiler, coroutines or environments of other functions. `prelude.lua` says what is in it.
+//! foreign functions, just-in-time compiler, coroutines or environments of other functions. `library.lua` and `modules.lua` list the parts that scripts have.
 
 use std::rc::Rc;
 
@@ -20,10 +20,12 @@ const CHARGED_INSTRUCTIONS: u32 = 1_000;
 /// The longest line that a script writes into the log, in bytes.
 const LOG_LINE_MAX_BYTES: usize = 2_048;
 
-/// An interpreter and the tools that the prelude gives.
+/// An interpreter and the functions of its parts that are written in Lua.
 pub(super) struct Sandbox {
     pub(super) lua: Lua,
-    pub(super) tools: Table,
+    pub(super) request: Table,
+    pub(super) modules: Table,
+    pub(super) templates: Table,
     pub(super) json: Json,
 }
 
@@ -38,13 +40,19 @@ pub(super) fn open(budget: &Rc<Budget>) -> mlua::Result<Sandbox> {
     lua.set_memory_limit(MEMORY_MAX_BYTES)?;
     let json = Json::new(lua.create_table()?);
     let native = native_functions(&lua, budget, &json)?;
-    let tools = lua.load(include_str!("prelude.lua")).set_name("=weir").call(native)?;
+    let library: Table = lua.load(include_str!("library.lua")).set_name("=library").call(&native)?;
+    let request: Table =
+        lua.load(include_str!("request.lua")).set_name("=request").call((&native, &library))?;
+    let modules: Table =
+        lua.load(include_str!("modules.lua")).set_name("=modules").call((&native, &library, &request))?;
+    let templates: Table =
+        lua.load(include_str!("templates.lua")).set_name("=templates").call((&native, &library))?;
     let charged = Rc::clone(budget);
     let triggers = HookTriggers::new().every_nth_instruction(CHARGED_INSTRUCTIONS);
     lua.set_global_hook(triggers, move |_, _| {
         charged.charge(u64::from(CHARGED_INSTRUCTIONS)).map(|()| VmState::Continue)
     })?;
-    Ok(Sandbox { lua, tools, json })
+    Ok(Sandbox { lua, request, modules, templates, json })
 }
 
 fn native_functions(lua: &Lua, budget: &Rc<Budget>, json: &Json) -> mlua::Result<Table> {
