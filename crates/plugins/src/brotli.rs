@@ -44,7 +44,7 @@ attributes! {
         types: Types = Types::html();
         /// The shortest body that is compressed, in bytes; it counts for responses that tell their length.
         min_length: u64 = 20, { "minimum": 1 };
-        /// What the body is: 0 anything, 1 text in UTF-8, 2 a font in WOFF 2.0.
+        /// The kind of body: 0 anything, 1 text in UTF-8, 2 a font in WOFF 2.0.
         mode: u16 = 0, { "minimum": 0, "maximum": 2 };
         /// How hard it is tried to make the body small: 0 is the fastest, 11 the smallest.
         comp_level: u32 = 6, { "minimum": 0, "maximum": 11 };
@@ -52,7 +52,7 @@ attributes! {
         lgwin: u32 = 19, { "enum": [0, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24] };
         /// The largest block, a power of two in bytes; 0 leaves it to the encoder.
         lgblock: u32 = 0, { "enum": [0, 16, 17, 18, 19, 20, 21, 22, 23, 24] };
-        /// The lowest HTTP version whose requests are answered compressed.
+        /// The lowest HTTP version of requests that are answered compressed.
         http_version: HttpVersion = HttpVersion::Http11;
         /// Whether responses say `Vary: Accept-Encoding`.
         vary: Option<bool>;

@@ -21,7 +21,7 @@
 //! groups as `$1`. An argument or field that occurs several times is masked in all places; `replace` leaves one. In JSON,
 //! `regex` leaves values that are no text as they are: use `replace` for numbers.
 //!
-//! **What is masked.** The query in every variable that shows it (`$request_uri`, `$request`, `$args`, `$arg_…`,
+//! **Masked parts.** The query in every variable that shows it (`$request_uri`, `$request`, `$args`, `$arg_…`,
 //! `$upstream_uri`), the fields of the request (`$http_…`, `$cookie_…`), and the request body that loggers ask for. Responses are
 //! not masked.
 //!
@@ -73,7 +73,7 @@ attributes! {
         body_format: Option<BodyFormat>;
         /// The argument, the field, or the JSONPath.
         name: String;
-        /// What is done.
+        /// The action.
         action: ActionName;
         /// The pattern, for `regex`.
         regex: Option<String>;
@@ -118,7 +118,7 @@ fn requires(field: &str, word: &str, needed: &[&str]) -> Value {
     json!({ "if": { "properties": { field: { "const": word } } }, "then": { "required": needed } })
 }
 
-/// What is done with a value.
+/// An action on a value.
 enum Action {
     Remove,
     Replace(Box<str>),

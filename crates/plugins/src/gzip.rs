@@ -61,7 +61,7 @@ attributes! {
         min_length: u64 = 20, { "minimum": 1 };
         /// How hard it is tried to make the body small: 1 is the fastest, 9 the smallest.
         comp_level: u16 = 1, { "minimum": 1, "maximum": 9 };
-        /// The lowest HTTP version whose requests are answered compressed.
+        /// The lowest HTTP version of requests that are answered compressed.
         http_version: HttpVersion = HttpVersion::Http11;
         /// Without effect; checked for compatibility.
         buffers: Buffers = Buffers { number: 32, size: 4_096 };

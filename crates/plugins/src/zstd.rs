@@ -42,7 +42,7 @@ attributes! {
         min_length: u64 = 20, { "minimum": 1 };
         /// How hard it is tried to make the body small: 1 is the fastest, 19 the smallest.
         comp_level: u16 = 3, { "minimum": 1, "maximum": 19 };
-        /// The lowest HTTP version whose requests are answered compressed.
+        /// The lowest HTTP version of requests that are answered compressed.
         http_version: HttpVersion = HttpVersion::Http11;
         /// Whether responses say `Vary: Accept-Encoding`.
         vary: Option<bool>;

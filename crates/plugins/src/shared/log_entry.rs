@@ -3,6 +3,7 @@
 
 pub(crate) mod json;
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use exchange::Exchange;
@@ -149,7 +150,9 @@ impl Field {
             Field::Constant(value) => Some(value.clone()),
             Field::Variable(variable) => exchange.variable(variable).map(|value| typed(variable, &value)),
             Field::RequestBody(max_bytes) => exchange.read_request_body(|body| beginning(body, *max_bytes)),
-            Field::ResponseBody(max_bytes) => response_body(exchange, *max_bytes),
+            Field::ResponseBody(max_bytes) => {
+                response_body(exchange, *max_bytes).map(|body| beginning(&body, *max_bytes))
+            }
             Field::Text(template) => {
                 let mut text = Vec::new();
                 template.render(exchange, &mut text);
@@ -173,15 +176,15 @@ fn typed(variable: &Variable, value: &VariableValue<'_>) -> Value {
     }
 }
 
-/// The beginning of the response body. One that the upstream has compressed is decoded as far as its copy goes, because
-/// compressed bytes cannot be read in a log.
-fn response_body(exchange: &Exchange, max_bytes: usize) -> Option<Value> {
+/// The kept part of the response body, up to `max_bytes`. One that the upstream has compressed is decoded as far as its copy
+/// goes, because compressed bytes cannot be read in a log.
+fn response_body(exchange: &Exchange, max_bytes: usize) -> Option<Cow<'_, [u8]>> {
     let body = exchange.response_copy()?;
     let coding = exchange.response.headers.get_known(FieldId::ContentEncoding);
     let decoded = coding
         .filter(|_| !exchange.response_is_coded)
         .and_then(|coding| codings::beginning(coding, body, max_bytes));
-    Some(beginning(decoded.as_deref().unwrap_or(body), max_bytes))
+    Some(decoded.map_or_else(|| Cow::Borrowed(&body[..body.len().min(max_bytes)]), Cow::Owned))
 }
 
 /// A text as JSON can hold it: bytes that are no UTF-8 become the replacement character.
@@ -223,7 +226,7 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
     if let Some(part) = bodies.response.as_ref().filter(|part| part.applies(exchange))
         && let Some(body) = response_body(exchange, part.max_bytes)
     {
-        response["body"] = body;
+        response["body"] = part.of(&body);
     }
     let mut entry = Map::new();
     let mut add = |name: &str, value: Value| entry.insert(name.to_owned(), value);

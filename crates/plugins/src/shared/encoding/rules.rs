@@ -55,7 +55,7 @@ impl Attribute for Types {
     }
 }
 
-/// The lowest HTTP version whose requests are answered coded.
+/// The lowest HTTP version of requests that are answered coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HttpVersion {
     Http10,

@@ -6,7 +6,7 @@ use exchange::Exchange;
 use message::Headers;
 use router::vars::{BuiltinVariable as Builtin, Variable, VariableSource};
 
-use super::super::{ARGUMENTS_MAX, Bodies, BodyPart, LogFormat, hostname, start_ms};
+use super::super::{ARGUMENTS_MAX, Bodies, BodyPart, LogFormat, hostname, response_body, start_ms};
 use super::{Object, in_scratch, write_escaped, write_text};
 use crate::shared::query::{arguments, decode};
 
@@ -101,9 +101,9 @@ fn response(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies) {
     fields(response.out, &exchange.response.headers);
     response.add_number("size", exchange.stats.response_bytes);
     if let Some(part) = bodies.response.as_ref().filter(|part| part.applies(exchange))
-        && let Some(body) = exchange.response_copy()
+        && let Some(body) = response_body(exchange, part.max_bytes)
     {
-        add_body(&mut response, body, part);
+        add_body(&mut response, &body, part);
     }
     response.end();
 }
