@@ -243,7 +243,7 @@ static JSON_BODY: LazyLock<String> = LazyLock::new(|| {
             scattered / 24 % 60,
             scattered / 60 % 10_000,
             scattered / 7 % 100,
-            scattered % 3 > 0,
+            !scattered.is_multiple_of(3),
         )
     };
     let orders: Vec<String> = (1..=JSON_ORDERS).map(order).collect();

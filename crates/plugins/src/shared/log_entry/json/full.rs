@@ -146,10 +146,13 @@ fn fields(out: &mut Vec<u8>, headers: &Headers) {
         object.out[start..].make_ascii_lowercase();
         let further =
             headers.iter().skip(index + 1).filter(|other| is_same(other.name)).map(|other| other.value);
-        write_values(object.out, field.value, further, |value, out| write_text(value, out));
+        write_values(object.out, field.value, further, write_text);
     }
     object.end();
 }
+
+/// The name and the value of an argument, decoded.
+type Argument<'a> = (Cow<'a, [u8]>, Option<Cow<'a, [u8]>>);
 
 /// The arguments by name; several of a name are a list, and one without a value is `true`.
 fn query(out: &mut Vec<u8>, query: &[u8]) {
@@ -158,8 +161,7 @@ fn query(out: &mut Vec<u8>, query: &[u8]) {
         let (name, value): (&[u8], &[u8]) = (name, value);
         (decode(name), (whole.len() != name.len()).then(|| decode(value)))
     };
-    let all: Vec<(Cow<'_, [u8]>, Option<Cow<'_, [u8]>>)> =
-        arguments(query).take(ARGUMENTS_MAX).map(argument).collect();
+    let all: Vec<Argument<'_>> = arguments(query).take(ARGUMENTS_MAX).map(argument).collect();
     let mut object = Object::inside(out);
     for (index, (name, value)) in all.iter().enumerate() {
         if all[..index].iter().any(|(other, _)| other == name) {
