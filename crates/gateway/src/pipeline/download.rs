@@ -200,7 +200,7 @@ fn edit_trailers(
     left
 }
 
-/// What happens to the body on its way.
+/// The treatment of the body on its way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passing {
     Untouched,

@@ -1,4 +1,4 @@
-//! What a client accepts, by its `Accept-Encoding` (RFC 9110 section 12.5.3). It knows no response.
+//! The codings that a client accepts, by its `Accept-Encoding` (RFC 9110 section 12.5.3). It knows no response.
 
 use message::{FieldId, Headers};
 
@@ -87,7 +87,7 @@ mod tests {
         check(&["gzip;q=0.8, *;q=0.1"], "gzip", 800);
         check(&["br;q=0, *"], "br", 0);
         check(&["*;q=0"], "br", 0);
-        // What is malformed is not wanted.
+        // A malformed weight counts as none.
         for malformed in ["2", "0.5.5", "0.1234", "-1", "", "1.001", "0,5", ".5"] {
             check(&[&format!("gzip;q={malformed}")], "gzip", 0);
         }

@@ -17,7 +17,7 @@ pub(crate) enum BrotliMode {
     Font,
 }
 
-/// What a user chooses.
+/// The settings of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BrotliSettings {
     pub(crate) mode: BrotliMode,

@@ -15,7 +15,7 @@ pub(crate) trait Compressor: Sized + 'static {
     const STATE_BYTES: usize;
     /// Whether a state can be reset.
     const IS_REUSED: bool;
-    /// What a user chooses.
+    /// The settings of a user.
     type Settings: Clone + PartialEq + Send + Sync + 'static;
 
     /// A state for a body of `length` bytes, if that is known; a plugin may still change the body.
