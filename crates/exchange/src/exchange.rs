@@ -540,9 +540,9 @@ impl Exchange {
     }
 
     /// Makes the request a gRPC call that a plugin translates for a client of another protocol. The fields of the request
-    /// are those of the call already: `Content-Type`, and `grpc-timeout` if it has one.
-    pub fn translate_call(&mut self) {
-        self.grpc = grpc::Call::of(&self.request.headers, self.times.started_ns)
+    /// are those of the call already: `Content-Type`, and `grpc-timeout` if it has one, which counts from `begun_ns`.
+    pub fn translate_call(&mut self, begun_ns: u64) {
+        self.grpc = grpc::Call::of(&self.request.headers, begun_ns)
             .map(|call| grpc::Call { is_translated: true, ..call });
     }
 
