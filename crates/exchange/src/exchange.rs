@@ -56,6 +56,9 @@ use crate::plugin::state::RequestStates;
 use crate::plugin::stored::BodyTap;
 use crate::plugin::upstream_ref::UpstreamRef;
 
+/// The largest `scratch` that the next request finds; a piece of a body may have made it megabytes long.
+const SCRATCH_KEPT_BYTES: usize = 16 * 1024;
+
 /// One request and its response.
 pub struct Exchange {
     local: Rc<Local>,
@@ -279,6 +282,9 @@ impl Exchange {
         states.clear();
         instance.set(0);
         gave_up.set(None);
+        if scratch.capacity() > SCRATCH_KEPT_BYTES {
+            *scratch = Vec::new();
+        }
         scratch.clear();
     }
 
