@@ -267,3 +267,14 @@ fn zstd_states_are_as_large_as_reserved() {
         check(level, Some(100_000), 17);
     }
 }
+
+#[test]
+fn short_brotli_bodies_have_no_large_table() {
+    let bytes = |quality: u32, length: u64| Brotli::state_bytes(&brotli(quality), Some(length)) as u64;
+    for quality in 0..=7 {
+        assert!(bytes(quality, 5_000) < 9 * MIB, "{quality}");
+        assert!(bytes(quality, 5_000) <= bytes(quality, 500_000), "{quality}");
+    }
+    let chosen = BrotliSettings { window_bits: 12, ..brotli(6) };
+    assert!(Brotli::state_bytes(&chosen, Some(5_000)) as u64 > 32 * MIB);
+}
