@@ -199,14 +199,17 @@ mod tests {
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let jobs = async {
             let mut first = Box::pin(run_on(thread.as_ref(), 1, move || wait.recv()));
-            poll_fn(|cx| Poll::Ready(assert!(first.as_mut().poll(cx).is_pending()))).await;
+            let is_pending = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await;
+            assert!(is_pending);
             wait_until("the first job runs", || {
                 thread.as_ref().unwrap().waiting.load(Ordering::Relaxed) == 0
             });
             let mut second = Box::pin(run_on(thread.as_ref(), 1, || 2));
             let mut response = Box::pin(run_on(thread.as_ref(), usize::MAX, || 3));
-            poll_fn(|cx| Poll::Ready(assert!(second.as_mut().poll(cx).is_pending()))).await;
-            poll_fn(|cx| Poll::Ready(assert!(response.as_mut().poll(cx).is_pending()))).await;
+            let is_pending = poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx).is_pending())).await;
+            assert!(is_pending);
+            let is_pending = poll_fn(|cx| Poll::Ready(response.as_mut().poll(cx).is_pending())).await;
+            assert!(is_pending);
             assert_eq!(
                 run_on(thread.as_ref(), 1, || 4).await,
                 Err("the side thread is behind with its work")

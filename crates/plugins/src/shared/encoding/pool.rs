@@ -27,7 +27,7 @@ pub(super) struct Pool<C: Compressor> {
 }
 
 impl<C: Compressor> Pool<C> {
-    /// A pool whose states take memory that `shared` allows.
+    /// An empty pool. Its states reserve their memory in `shared`.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Pool { shared, idle: RefCell::default() }
     }
