@@ -56,6 +56,9 @@ use crate::plugin::state::RequestStates;
 use crate::plugin::stored::BodyTap;
 use crate::plugin::upstream_ref::UpstreamRef;
 
+/// The largest `scratch` that the next request finds; a piece of a body may have made it megabytes long.
+const SCRATCH_KEPT_BYTES: usize = 16 * 1024;
+
 /// One request and its response.
 pub struct Exchange {
     local: Rc<Local>,
@@ -279,6 +282,9 @@ impl Exchange {
         states.clear();
         instance.set(0);
         gave_up.set(None);
+        if scratch.capacity() > SCRATCH_KEPT_BYTES {
+            *scratch = Vec::new();
+        }
         scratch.clear();
     }
 
@@ -540,9 +546,9 @@ impl Exchange {
     }
 
     /// Makes the request a gRPC call that a plugin translates for a client of another protocol. The fields of the request
-    /// are those of the call already: `Content-Type`, and `grpc-timeout` if it has one.
-    pub fn translate_call(&mut self) {
-        self.grpc = grpc::Call::of(&self.request.headers, self.times.started_ns)
+    /// are those of the call already: `Content-Type`, and `grpc-timeout` if it has one, which counts from `begun_ns`.
+    pub fn translate_call(&mut self, begun_ns: u64) {
+        self.grpc = grpc::Call::of(&self.request.headers, begun_ns)
             .map(|call| grpc::Call { is_translated: true, ..call });
     }
 

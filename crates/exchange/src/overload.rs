@@ -11,6 +11,7 @@ pub mod limiter;
 pub mod memory;
 pub mod outliers;
 mod priority;
+pub mod reservation;
 pub mod retry_budget;
 pub mod retry_reason;
 pub mod wait_queue;

@@ -20,7 +20,7 @@
 //!
 //! **When.** The status is 404 or above, and the response was made by the gateway (no route, no connection to the upstream, a
 //! timeout, a limit) or by a plugin. A response that the upstream sent, also one out of a cache, is not changed.
-//! Without metadata, with `enable: false`, and for statuses without a page nothing is changed.
+//! Without metadata, with `enable: false`, for statuses without a page, and for calls of gRPC clients nothing is changed.
 //!
 //! **Pages.** `error_404`, `error_500`, `error_502` and `error_503` have a page of this gateway where `body` is not written.
 //! Any other status from 404 to 599 may be written as well, such as `error_429`; its `body` has no default, and without one the
@@ -153,6 +153,10 @@ impl Plugin for ErrorPage {
         if status < STATUS_MIN || !exchange.stats.answered_locally || exchange.stats.is_stored {
             return Step::Done;
         }
+        // The gateway puts the body of such a reply into `grpc-message`, which is a sentence and no page.
+        if exchange.is_native_call() {
+            return Step::Done;
+        }
         let Ok(index) = self.pages.binary_search_by_key(&status, |page| page.status) else {
             return Step::Done;
         };
@@ -229,6 +233,23 @@ mod tests {
         }
         assert_eq!(answer(on, 404, false, false), kept, "of an upstream");
         assert_eq!(answer(on, 404, true, true), kept, "of an upstream, from a cache");
+    }
+
+    #[test]
+    fn call_of_grpc_client_has_no_page() {
+        let mut scene = Scene::new();
+        let metadata = json!({"enable": true, "error_503": {}});
+        let plugin = scene.build_with(&KIND, &json!({}), Some(&metadata));
+        let mut is_paged = |content_type: &str| {
+            let head = format!("POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\n\r\n");
+            let mut exchange = scene.exchange(head.as_bytes());
+            exchange.grpc = exchange::grpc::Call::of(&exchange.request.headers, 0);
+            exchange.stats.answered_locally = true;
+            respond(&mut exchange, 503, &[]);
+            finish(plugin.response_head(&mut exchange));
+            plugin.wants_response_body(&exchange) == BodyNeed::Stream
+        };
+        assert!(is_paged("text/plain") && !is_paged("application/grpc"));
     }
 
     #[test]

@@ -55,7 +55,8 @@
 //! | 8 | 429 | any other | 599 |
 //!
 //! A response that is no such message, or is longer than `max_resp_body_size`, is answered with 502; `weir_plugin_call_failures_total`
-//! counts them. `deadline` is sent as `grpc-timeout` and ends the call here as well, with 504.
+//! counts them. `deadline` is sent as `grpc-timeout` and ends the call here as well, with 504. It counts from when the call is made,
+//! after the body of the request has arrived; a `grpc-timeout` of the client counts from its request.
 
 mod call;
 mod definition;
@@ -322,7 +323,12 @@ impl GrpcTranscode {
         if !is_set {
             return Some(Reply::json(400, &json!({ "error_msg": "the request cannot be sent as a call" })));
         }
-        exchange.translate_call();
+        // The body may have taken long to arrive, which is no time of the call.
+        let begun_ns = match &self.timeout {
+            Some(_) => exchange.local().clock_ns(),
+            None => exchange.times.started_ns,
+        };
+        exchange.translate_call(begun_ns);
         exchange.state::<Call>().stage = Stage::Asked;
         None
     }

@@ -271,7 +271,8 @@ impl GrpcWeb {
             }
         }
         let is_set = exchange.request.headers.set("Content-Type", b"application/grpc").is_ok();
-        exchange.translate_call();
+        // The timeout is that of the client, which counts from its request.
+        exchange.translate_call(exchange.times.started_ns);
         is_set
     }
 

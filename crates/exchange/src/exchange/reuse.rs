@@ -70,3 +70,23 @@ impl Drop for PooledExchange {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn reused_exchange_has_no_long_scratch() {
+        let pool = ExchangePool::new(Local::new(0, Arc::new(crate::testing::options()), Arc::default()));
+        let kept_bytes = |used_bytes: usize| {
+            pool.checkout().scratch.resize(used_bytes, 1);
+            let exchange = pool.checkout();
+            assert!(exchange.scratch.is_empty());
+            exchange.scratch.capacity()
+        };
+        assert!(kept_bytes(16 * 1024) >= 16 * 1024);
+        assert_eq!(kept_bytes(1024 * 1024), 0);
+    }
+}

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub struct MemoryLevel {
     step: AtomicU8,
     /// Bytes that may still be held until the resident set is read again; [`NO_LIMIT`] without one.
     room_bytes: AtomicI64,
+    /// Readings of the resident set; it wraps.
+    readings: AtomicU32,
 }
 
 const NO_LIMIT: i64 = i64::MAX;
@@ -41,7 +43,11 @@ const REFUSES_CONNECTIONS: u8 = 5;
 
 impl Default for MemoryLevel {
     fn default() -> MemoryLevel {
-        MemoryLevel { step: AtomicU8::new(0), room_bytes: AtomicI64::new(NO_LIMIT) }
+        MemoryLevel {
+            step: AtomicU8::new(0),
+            room_bytes: AtomicI64::new(NO_LIMIT),
+            readings: AtomicU32::new(0),
+        }
     }
 }
 
@@ -65,20 +71,38 @@ impl MemoryLevel {
     }
 
     /// Whether so many bytes more may be held. They count from now on: what a flood brings between two readings of the
-    /// resident set, or while the thread that reads waits for a core, must not pass the limit either.
+    /// resident set, or while the thread that reads waits for a core, must not pass the limit either. Refused bytes do
+    /// not count, because they are not held.
     pub fn try_reserve(&self, bytes: usize) -> bool {
         if self.room_bytes.load(Ordering::Relaxed) == NO_LIMIT {
             return true;
         }
         let bytes = i64::try_from(bytes).unwrap_or(NO_LIMIT);
-        !self.refuses(Priority::Default) && self.room_bytes.fetch_sub(bytes, Ordering::Relaxed) >= bytes
+        let less = |room_bytes: i64| (room_bytes >= bytes).then(|| room_bytes - bytes);
+        !self.refuses(Priority::Default)
+            && self.room_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    /// The number of the last reading of the resident set.
+    pub(super) fn reading(&self) -> u32 {
+        self.readings.load(Ordering::Relaxed)
+    }
+
+    /// Frees `bytes` that were reserved after the reading with this number. After a later reading nothing is done,
+    /// because that reading is the room already, and the next one shows what was freed.
+    pub(super) fn give_back(&self, bytes: usize, reading: u32) {
+        if self.reading() == reading && self.room_bytes.load(Ordering::Relaxed) != NO_LIMIT {
+            self.room_bytes.fetch_add(i64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
+        }
     }
 
     /// Takes note of `resident_bytes` under a limit of `limit_bytes`.
     pub fn update(&self, resident_bytes: u64, limit_bytes: u64) {
         let room_bytes =
             i128::from(limit_bytes) * i128::from(HELD_PERCENT) / 100 - i128::from(resident_bytes);
-        self.room_bytes.store(i64::try_from(room_bytes).unwrap_or(NO_LIMIT - 1), Ordering::Relaxed);
+        self.readings.fetch_add(1, Ordering::Relaxed);
+        // Half of the range leaves space for bytes that are given back.
+        self.room_bytes.store(i64::try_from(room_bytes).unwrap_or(NO_LIMIT / 2), Ordering::Relaxed);
         let before = self.step.load(Ordering::Relaxed);
         let now = step(resident_bytes, limit_bytes, before);
         if now == before {
@@ -195,9 +219,9 @@ mod tests {
         assert_eq!([20, 10, 1].map(|bytes| level.try_reserve(bytes)), [true, true, false], "30 up to 90 %");
         level.update(85, 100);
         assert_eq!(
-            [6, 1].map(|bytes| level.try_reserve(bytes)),
-            [false, false],
-            "who came in vain counts, too"
+            [6, 1, 4, 1].map(|bytes| level.try_reserve(bytes)),
+            [false, true, true, false],
+            "refused bytes do not count"
         );
         level.update(91, 100);
         assert!(!level.try_reserve(0));

@@ -7,6 +7,7 @@ use exchange::observe::error_tap::{Severity, offer};
 use exchange::plugin::state::StateRegistry;
 use exchange::testing::{accepts, services};
 use model::catalog::SchemaType;
+use testkit::wait_until;
 
 use super::*;
 
@@ -62,6 +63,8 @@ fn instance_of_the_metadata_reads_the_log() {
     offer(Severity::Warning, b"a warning\n");
     let mut lines = BufReader::new(listener.accept().unwrap().0).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "a warning");
+    // The server has the line before the queue knows that it was delivered.
+    wait_until("the line is delivered", || services.queued_entries() == 0);
     drop((inert, again));
     offer(Severity::Error, b"after its end\n");
     assert_eq!(services.queued_entries(), 0);

@@ -109,17 +109,11 @@ impl GrpcTranscode {
                 Err(reason) => self.replace(exchange, body, reason),
             },
             Stage::Messages => {
-                let Some(held) = side_thread::hold(body.len()) else {
-                    self.replace(exchange, body, "too many bodies wait for their conversion");
-                    return Step::Done;
-                };
                 let (converter, bytes) = (self.converter.clone(), std::mem::take(body));
                 return Step::Wait(Box::pin(async move {
-                    let convert = move || {
-                        let _held = held;
-                        converter.json(&bytes)
-                    };
-                    match side_thread::run(convert).await.and_then(|converted| converted) {
+                    // The body is moved and not copied, so that it needs no room of its own.
+                    let convert = move || converter.json(&bytes);
+                    match side_thread::run_for_response(convert).await.and_then(|converted| converted) {
                         Ok(json) => *body = json,
                         Err(reason) => self.replace(exchange, body, reason),
                     }

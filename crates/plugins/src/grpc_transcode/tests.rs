@@ -74,12 +74,16 @@ fn call_that_cannot_be_made_is_no_instance() {
     check("t", "t.Echo", "Send", "it takes a stream of messages");
 }
 
+/// The time between the heads of requests and their calls, as if their bodies arrived slowly.
+const UPLOAD_NS: u64 = 60_000_000_000;
+
 /// Sends a request through the plugin: the message of the call, or the status and the body of the refusal.
 fn ask(config: Value, head: &str, body: &[u8]) -> Result<(Box<Exchange>, DynamicMessage), (u16, String)> {
     let mut scene = Scene::new();
     let plugin = plugin(&scene, config);
     let mut exchange = scene.exchange(format!("{head}\r\nHost: h\r\n\r\n").as_bytes());
     exchange.body.keep_whole(body.to_vec(), None);
+    exchange.times.started_ns = exchange.local().clock_ns().saturating_sub(UPLOAD_NS).max(1);
     let reply = match plugin.access(&mut exchange) {
         Flow::Wait(future) => match net::env::block_on(future).unwrap() {
             Decision::Reply(reply) => Some(*reply),
@@ -132,6 +136,19 @@ fn request_becomes_a_call() {
     assert_eq!(message.get_field_by_name("text").unwrap().as_str(), Some("form"));
     let (_, message) = ask(json!({}), "PUT /x?text=query HTTP/1.1", b"text=form").unwrap();
     assert_eq!(message.get_field_by_name("text").unwrap().as_str(), Some("query"));
+}
+
+#[test]
+fn deadline_counts_from_the_call() {
+    let left_ns = |config: Value, head: &str| {
+        let (exchange, _) = ask(config, head, b"").unwrap();
+        let began_ns = exchange.times.started_ns + UPLOAD_NS;
+        exchange.grpc.unwrap().deadline_ns.saturating_sub(began_ns)
+    };
+    assert!(left_ns(json!({"deadline": 500}), "GET /x HTTP/1.1") >= 500_000_000);
+    let of_client = "GET /x HTTP/1.1\r\ngrpc-timeout: 500m";
+    assert_eq!(left_ns(json!({}), of_client), 0, "a time of the client began with its request");
+    assert!(left_ns(json!({"deadline": 500}), of_client) >= 500_000_000);
 }
 
 #[test]

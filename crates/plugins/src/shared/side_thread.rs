@@ -3,28 +3,52 @@
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock};
 use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// Jobs that wait for the thread. Each holds a request of a client; one more is refused, because the thread is behind.
+/// Jobs that wait for the thread. Each holds a request of a client; one more is refused, because the thread is behind. Jobs
+/// for responses count and are not refused.
 const JOBS_MAX: usize = 1_024;
 /// Copies of bodies that jobs hold, all together, in bytes: two of the longest that a plugin checks by default.
 const BYTES_MAX: usize = 128 * 1024 * 1024;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// None where the thread cannot be started.
-static THREAD: LazyLock<Option<SyncSender<Job>>> = LazyLock::new(|| {
-    let (jobs, handed_in) = sync_channel(JOBS_MAX);
-    std::thread::Builder::new().name("plugins".to_owned()).spawn(move || work(&handed_in)).ok()?;
-    Some(jobs)
-});
+/// A thread with the jobs that wait for it.
+struct SideThread {
+    jobs: Sender<Job>,
+    waiting: Arc<AtomicUsize>,
+}
 
-fn work(jobs: &Receiver<Job>) {
+/// None where the thread cannot be started.
+static THREAD: LazyLock<Option<SideThread>> = LazyLock::new(SideThread::start);
+
+impl SideThread {
+    fn start() -> Option<SideThread> {
+        let (jobs, handed_in) = channel();
+        let waiting: Arc<AtomicUsize> = Arc::default();
+        let side = SideThread { jobs, waiting: waiting.clone() };
+        let work = move || work(&handed_in, &waiting);
+        std::thread::Builder::new().name("plugins".to_owned()).spawn(work).ok()?;
+        Some(side)
+    }
+
+    /// Hands a job in, if fewer than `jobs_max` wait.
+    fn hand_in(&self, job: Job, jobs_max: usize) -> Result<(), &'static str> {
+        let more = |waiting: usize| (waiting < jobs_max).then_some(waiting + 1);
+        self.waiting
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .map_err(|_| "the side thread is behind with its work")?;
+        self.jobs.send(job).map_err(|_| "the side thread has ended")
+    }
+}
+
+fn work(jobs: &Receiver<Job>, waiting: &AtomicUsize) {
     while let Ok(job) = jobs.recv() {
+        waiting.fetch_sub(1, Ordering::Relaxed);
         // A job that panics ends with its result missing; the thread serves others.
         let _ = catch_unwind(AssertUnwindSafe(job));
     }
@@ -70,9 +94,9 @@ struct Answer<T> {
 }
 
 /// Tells the worker that the job is over, with or without a result.
-struct Sender<T>(Arc<Mutex<Answer<T>>>);
+struct Reporter<T>(Arc<Mutex<Answer<T>>>);
 
-impl<T> Drop for Sender<T> {
+impl<T> Drop for Reporter<T> {
     fn drop(&mut self) {
         let mut answer = self.0.lock();
         answer.is_over = true;
@@ -90,9 +114,28 @@ impl<T> Drop for Sender<T> {
 pub(crate) async fn run<T: Send + 'static>(
     job: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, &'static str> {
+    run_on(THREAD.as_ref(), JOBS_MAX, job).await
+}
+
+/// As [`run`], for a job of a response, which waits however far the thread is behind: its request was executed, and a client
+/// that is told otherwise repeats it. The exchange's own limits bound the bytes that it holds and the time that it waits.
+///
+/// # Errors
+/// The thread could not be started, or the job panicked.
+pub(crate) async fn run_for_response<T: Send + 'static>(
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, &'static str> {
+    run_on(THREAD.as_ref(), usize::MAX, job).await
+}
+
+async fn run_on<T: Send + 'static>(
+    thread: Option<&SideThread>,
+    jobs_max: usize,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, &'static str> {
     let answer = Arc::new(Mutex::new(Answer { result: None, waker: None, is_over: false }));
-    let sender = Sender(answer.clone());
-    let thread = THREAD.as_ref().ok_or("the side thread could not be started")?;
+    let sender = Reporter(answer.clone());
+    let thread = thread.ok_or("the side thread could not be started")?;
     let job = Box::new(move || {
         // The future that waits has the other reference; without it the request has ended.
         if Arc::strong_count(&sender.0) == 1 {
@@ -101,7 +144,7 @@ pub(crate) async fn run<T: Send + 'static>(
         let result = job();
         sender.0.lock().result = Some(result);
     });
-    thread.try_send(job).map_err(|_| "the side thread is behind with its work")?;
+    thread.hand_in(job, jobs_max)?;
     poll_fn(|cx| {
         let mut answer = answer.lock();
         match answer.result.take() {
@@ -119,6 +162,7 @@ pub(crate) async fn run<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use net::env;
+    use testkit::wait_until;
 
     use super::*;
 
@@ -147,6 +191,33 @@ mod tests {
         };
         assert_eq!(env::block_on(last).unwrap(), Ok(1));
         assert!(ran.try_recv().is_err());
+    }
+
+    #[test]
+    fn response_waits_where_request_is_refused() {
+        let thread = SideThread::start();
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let jobs = async {
+            let mut first = Box::pin(run_on(thread.as_ref(), 1, move || wait.recv()));
+            let is_pending = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await;
+            assert!(is_pending);
+            wait_until("the first job runs", || {
+                thread.as_ref().unwrap().waiting.load(Ordering::Relaxed) == 0
+            });
+            let mut second = Box::pin(run_on(thread.as_ref(), 1, || 2));
+            let mut response = Box::pin(run_on(thread.as_ref(), usize::MAX, || 3));
+            let is_pending = poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx).is_pending())).await;
+            assert!(is_pending);
+            let is_pending = poll_fn(|cx| Poll::Ready(response.as_mut().poll(cx).is_pending())).await;
+            assert!(is_pending);
+            assert_eq!(
+                run_on(thread.as_ref(), 1, || 4).await,
+                Err("the side thread is behind with its work")
+            );
+            go.send(()).unwrap();
+            (second.await, response.await)
+        };
+        assert_eq!(env::block_on(jobs).unwrap(), (Ok(2), Ok(3)));
     }
 
     #[test]

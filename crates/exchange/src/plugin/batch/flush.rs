@@ -104,6 +104,10 @@ async fn deliver(mut batch: Batch, sink: Rc<dyn Sink>, client: Rc<HttpClient>, _
         if left == 0 {
             return;
         }
+        // Retries are counted for the entries that are left; each round that delivers some makes those fewer.
+        if failure.delivered > 0 {
+            failures = 0;
+        }
         failures = failures.saturating_add(1);
         if failures > shared.settings.max_retry_count || failure.is_final {
             shared.totals.failed(left as u64);

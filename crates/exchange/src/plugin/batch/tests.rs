@@ -147,6 +147,20 @@ fn failed_batches_are_repeated_and_then_given_up() {
 }
 
 #[test]
+fn delivered_part_of_batch_renews_its_retries() {
+    let sink = Recorder { failures: 3, accepted: 1, ..Recorder::default() };
+    let services = testing::services();
+    let changed = QueueSettings { batch_max_entries: 5, max_retry_count: 1, ..settings() };
+    let queue = services.queue(changed, sink.clone()).unwrap();
+    for entry in ["a", "b", "c", "d", "e"] {
+        queue.push(entry.into());
+    }
+    wait_until("the batch is done with", || services.queued_entries() == 0);
+    assert_eq!((counted(&services, "sent"), counted(&services, "failed")), (5, 0));
+    assert_eq!(sink.sizes(), [1, 1, 1, 2]);
+}
+
+#[test]
 fn delivered_part_of_batch_is_not_sent_again() {
     let check = |accepted: usize, is_final: bool, max_retry_count: u32, expected: &[&str], failed: u64| {
         let sink = Recorder { failures: 1, accepted, is_final, ..Recorder::default() };

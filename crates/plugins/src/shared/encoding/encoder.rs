@@ -5,18 +5,19 @@ use std::rc::Rc;
 
 use exchange::plugin::{BodyEncoder, EncoderFailed};
 
-use super::pool::Pool;
+use super::pool::{Pool, State};
 
 /// The state of a coding while it compresses one body.
 pub(crate) trait Compressor: Sized + 'static {
     /// The name of the coding in `Content-Encoding` and `Accept-Encoding`.
     const CODING: &'static str;
-    /// The memory of one state at most, in bytes, about.
-    const STATE_BYTES: usize;
     /// Whether a state can be reset.
     const IS_REUSED: bool;
     /// The settings of a user.
     type Settings: Clone + PartialEq + Send + Sync + 'static;
+
+    /// The memory of a state with these settings for a body of `length` bytes, in bytes, about.
+    fn state_bytes(settings: &Self::Settings, length: Option<u64>) -> usize;
 
     /// A state for a body of `length` bytes, if that is known; a plugin may still change the body.
     ///
@@ -48,7 +49,7 @@ pub(crate) enum Step {
 /// See the module.
 pub(super) struct Encoder<C: Compressor> {
     /// There is one until the encoder is dropped.
-    compressor: Option<C>,
+    state: Option<State<C>>,
     settings: C::Settings,
     pool: Rc<Pool<C>>,
     /// The body is a stream, of which the client shall have each piece soon.
@@ -61,14 +62,14 @@ impl<C: Compressor> Encoder<C> {
     /// An encoder for a body of `length` bytes. One of unknown length is a stream.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is none: also if memory is too short for a state.
     pub(super) fn new(
         pool: Rc<Pool<C>>,
         settings: &C::Settings,
         length: Option<u64>,
     ) -> Result<Self, EncoderFailed> {
         Ok(Encoder {
-            compressor: Some(pool.take(settings, length)?),
+            state: Some(pool.take(settings, length)?),
             settings: settings.clone(),
             pool,
             is_stream: length.is_none(),
@@ -78,7 +79,7 @@ impl<C: Compressor> Encoder<C> {
     }
 
     fn run(&mut self, input: &[u8], step: Step, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
-        self.compressor.as_mut().expect("it is taken by drop only").run(input, step, coded)
+        self.state.as_mut().expect("it is taken by drop only").compressor.run(input, step, coded)
     }
 }
 
@@ -106,8 +107,8 @@ impl<C: Compressor> BodyEncoder for Encoder<C> {
 impl<C: Compressor> Drop for Encoder<C> {
     fn drop(&mut self) {
         // A state that was given up in the middle is freed: a reset of zlib-rs 0.6.8 leaves a block of its level 1 open.
-        if let Some(compressor) = self.compressor.take().filter(|_| self.has_ended) {
-            self.pool.give(&self.settings, compressor);
+        if let Some(state) = self.state.take().filter(|_| self.has_ended) {
+            self.pool.give(&self.settings, state);
         }
     }
 }

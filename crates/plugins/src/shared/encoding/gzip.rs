@@ -7,6 +7,8 @@ use super::encoder::{Compressor, Step};
 
 /// The window: 32 KiB, the largest of the format.
 const WINDOW_BITS: u8 = 15;
+/// The window twice, the hash table, the chains and the pending output, the same at each level.
+const STATE_BYTES: usize = 384 * 1024;
 /// Room for compressed bytes that is made at a time.
 const OUTPUT_BYTES: usize = 8 * 1024;
 
@@ -23,9 +25,12 @@ pub(crate) struct Gzip(Compress);
 
 impl Compressor for Gzip {
     const CODING: &'static str = "gzip";
-    const STATE_BYTES: usize = 384 * 1024;
     const IS_REUSED: bool = true;
     type Settings = GzipLevel;
+
+    fn state_bytes(_settings: &GzipLevel, _length: Option<u64>) -> usize {
+        STATE_BYTES
+    }
 
     fn new(settings: &GzipLevel, _length: Option<u64>) -> Result<Self, EncoderFailed> {
         let level = LEVELS[usize::from(settings.0.clamp(1, 9)) - 1];

@@ -29,10 +29,10 @@ impl<C: Compressor> Plugin for Compression<C> {
     }
 
     fn encoder(&self, exchange: &mut Exchange) -> Option<Box<dyn BodyEncoder>> {
-        // When memory is short, responses are sent as they are: that costs bandwidth only.
-        exchange.local().shared.check_room(C::STATE_BYTES).ok()?;
-        let pool = exchange.local().resource(Pool::<C>::default);
+        let local = exchange.local();
+        let pool = local.resource(|| Pool::<C>::new(local.shared.clone()));
         let length = content_length(&exchange.response.headers);
+        // When memory is too short for a state, responses are sent as they are: that costs bandwidth only.
         let encoder = Encoder::new(pool, &self.settings, length).ok()?;
         fields::mark_coded(&mut exchange.response.headers, C::CODING).then(|| Box::new(encoder) as _)
     }

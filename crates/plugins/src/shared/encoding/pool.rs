@@ -2,7 +2,10 @@
 //! than allocating and clearing another one.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
+use exchange::overload::Shared;
+use exchange::overload::reservation::Reservation;
 use exchange::plugin::EncoderFailed;
 
 use super::encoder::Compressor;
@@ -11,36 +14,50 @@ use super::encoder::Compressor;
 /// their own, which are freed afterwards.
 const IDLE_MAX: usize = 8;
 
-/// See the module.
-pub(super) struct Pool<C: Compressor> {
-    idle: RefCell<Vec<(C::Settings, C)>>,
+/// A compressor with the memory that is reserved for it.
+pub(super) struct State<C> {
+    pub(super) compressor: C,
+    reservation: Reservation,
 }
 
-impl<C: Compressor> Default for Pool<C> {
-    fn default() -> Self {
-        Pool { idle: RefCell::default() }
-    }
+/// See the module.
+pub(super) struct Pool<C: Compressor> {
+    shared: Arc<Shared>,
+    idle: RefCell<Vec<(C::Settings, State<C>)>>,
 }
 
 impl<C: Compressor> Pool<C> {
-    /// A compressor with these settings, ready for a body.
+    /// An empty pool. Its states reserve their memory in `shared`.
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Pool { shared, idle: RefCell::default() }
+    }
+
+    /// A compressor with these settings, ready for a body. Memory is reserved only for a new one, and for an idle one that
+    /// grows, because other idle ones are in the resident set already.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) fn take(&self, settings: &C::Settings, length: Option<u64>) -> Result<C, EncoderFailed> {
+    pub(super) fn take(
+        &self,
+        settings: &C::Settings,
+        length: Option<u64>,
+    ) -> Result<State<C>, EncoderFailed> {
+        let bytes = C::state_bytes(settings, length);
         let mut idle = self.idle.borrow_mut();
         // The last one that was given is the warmest in the caches.
         if let Some(found) = idle.iter().rposition(|(own, _)| own == settings) {
-            let (_, mut compressor) = idle.swap_remove(found);
-            if compressor.reset(settings, length) {
-                return Ok(compressor);
+            let (_, mut state) = idle.swap_remove(found);
+            if state.reservation.grow_to(bytes).is_ok() && state.compressor.reset(settings, length) {
+                return Ok(state);
             }
         }
-        C::new(settings, length)
+        let reservation =
+            Reservation::new(&self.shared, bytes).map_err(|_| EncoderFailed("memory is short"))?;
+        Ok(State { compressor: C::new(settings, length)?, reservation })
     }
 
     /// Keeps a used compressor. The oldest one makes place for it, so that settings that are no longer in use do not stay.
-    pub(super) fn give(&self, settings: &C::Settings, compressor: C) {
+    pub(super) fn give(&self, settings: &C::Settings, state: State<C>) {
         let mut idle = self.idle.borrow_mut();
         if !C::IS_REUSED {
             return;
@@ -48,7 +65,7 @@ impl<C: Compressor> Pool<C> {
         if idle.len() >= IDLE_MAX {
             idle.remove(0);
         }
-        idle.push((settings.clone(), compressor));
+        idle.push((settings.clone(), state));
     }
 
     #[cfg(test)]

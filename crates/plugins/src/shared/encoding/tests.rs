@@ -1,7 +1,9 @@
 //! Bodies that were coded in any pieces decode to the same bytes; decoders have limits.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
+use exchange::overload::Shared;
 use exchange::plugin::BodyEncoder;
 use proptest::prelude::*;
 
@@ -24,6 +26,11 @@ fn brotli(quality: u32) -> BrotliSettings {
     BrotliSettings { mode: BrotliMode::Generic, quality, window_bits: 19, block_bits: 0 }
 }
 
+/// A pool without a limit of memory.
+fn pool<C: Compressor>() -> Rc<Pool<C>> {
+    Rc::new(Pool::new(Arc::default()))
+}
+
 /// Codes `pieces`, with a flush behind each of them if `is_stream`.
 fn code<C: Compressor>(
     pool: &Rc<Pool<C>>,
@@ -43,7 +50,7 @@ fn code<C: Compressor>(
 }
 
 fn check<C: Compressor>(settings: &C::Settings, pieces: &[&[u8]]) {
-    let pool = Rc::new(Pool::<C>::default());
+    let pool = pool::<C>();
     let whole = pieces.concat();
     for is_stream in [false, true, false] {
         let coded = code(&pool, settings, pieces, is_stream);
@@ -97,7 +104,7 @@ fn long_bodies_decode_to_the_same_bytes() {
 #[test]
 fn flushed_piece_can_be_decoded_before_the_end() {
     fn check<C: Compressor>(settings: &C::Settings, decode: fn(&[u8]) -> Vec<u8>) {
-        let mut encoder = Encoder::<C>::new(Rc::default(), settings, None).unwrap();
+        let mut encoder = Encoder::<C>::new(pool(), settings, None).unwrap();
         let (mut coded, mut events) = (Vec::new(), Vec::new());
         for number in 0..3 {
             let event = format!("data: {number}\n\n");
@@ -129,7 +136,7 @@ fn brotli_crate(coded: &[u8]) -> impl std::io::Read {
 
 #[test]
 fn compressor_returns_to_its_bounded_pool() {
-    let pool = Rc::new(Pool::<Gzip>::default());
+    let pool = pool::<Gzip>();
     let level = GzipLevel(1);
     let first = code(&pool, &level, &[b"abcabcabc"], false);
     assert_eq!(pool.idle(), 1);
@@ -150,7 +157,7 @@ fn compressor_returns_to_its_bounded_pool() {
 
 #[test]
 fn body_of_known_length_is_not_flushed() {
-    let pool = Rc::new(Pool::<Gzip>::default());
+    let pool = pool::<Gzip>();
     let body = text(20_000);
     let pieces: Vec<&[u8]> = body.chunks(1_000).collect();
     let as_one = code(&pool, &GzipLevel(6), &pieces, false);
@@ -160,7 +167,7 @@ fn body_of_known_length_is_not_flushed() {
 
 #[test]
 fn bodies_beyond_a_limit_are_not_decoded() {
-    let pool = Rc::new(Pool::<Gzip>::default());
+    let pool = pool::<Gzip>();
     let level = GzipLevel(9);
     let (zeros, body) = (vec![0; 10_000_000], text(200_000));
     let (bomb, coded) = (code(&pool, &level, &[&zeros], false), code(&pool, &level, &[&body], false));
@@ -204,4 +211,70 @@ fn deflate_is_decoded_with_and_without_its_header() {
     for coded in [zlib, raw] {
         assert!(decode::decode(b"deflate", &coded, 5_000).as_ref() == Ok(&body));
     }
+}
+
+const MIB: u64 = 1024 * 1024;
+
+#[test]
+fn reused_and_freed_states_take_no_room() {
+    fn check<C: Compressor>(settings: &C::Settings) {
+        let shared = Arc::new(Shared::default());
+        let pool = Rc::new(Pool::<C>::new(shared.clone()));
+        shared.memory.update(0, 20 * MIB);
+        for _ in 0..100 {
+            assert!(!code(&pool, settings, &[b"abc"], true).is_empty(), "{}", C::CODING);
+        }
+        assert!(shared.check_room(14 << 20).is_ok(), "{}: one state is reserved", C::CODING);
+    }
+    check::<Gzip>(&GzipLevel(1));
+    check::<Brotli>(&brotli(6));
+    check::<Zstd>(&ZstdLevel(3));
+}
+
+#[test]
+fn state_that_memory_is_too_short_for_is_refused() {
+    let shared = Arc::new(Shared::default());
+    let pool = Rc::new(Pool::<Zstd>::new(shared.clone()));
+    shared.memory.update(0, 4 * MIB);
+    let level = ZstdLevel(3);
+    let first = Encoder::new(pool.clone(), &level, None).unwrap();
+    assert!(Encoder::new(pool.clone(), &level, None).is_err());
+    drop(first);
+    assert!(Encoder::new(pool.clone(), &level, None).is_ok());
+    code(&pool, &level, &[b"abc"], false);
+    shared.memory.update(99, 100);
+    code(&pool, &level, &[b"abc"], false);
+    assert!(Encoder::new(pool, &level, None).is_err(), "the idle state has a short window");
+}
+
+#[test]
+fn zstd_states_are_as_large_as_reserved() {
+    use ::zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
+    let check = |level: u8, length: Option<u64>, window_bits: u32| {
+        let mut context = CCtx::create();
+        context.set_parameter(CParameter::CompressionLevel(i32::from(level))).unwrap();
+        context.set_parameter(CParameter::WindowLog(window_bits)).unwrap();
+        let mut coded = Vec::with_capacity(1_000);
+        context.compress_stream(&mut OutBuffer::around(&mut coded), &mut InBuffer::around(b"abc")).unwrap();
+        let (real, reserved) = (context.sizeof(), Zstd::state_bytes(&ZstdLevel(level), length));
+        let is_near = (real - real / 20..=2 * real).contains(&reserved);
+        assert!(is_near, "{level} {length:?}: {real}, reserved {reserved}");
+    };
+    for level in 1..=19 {
+        check(level, None, 20);
+        check(level, Some(0), 10);
+        check(level, Some(5_000), 13);
+        check(level, Some(100_000), 17);
+    }
+}
+
+#[test]
+fn short_brotli_bodies_have_no_large_table() {
+    let bytes = |quality: u32, length: u64| Brotli::state_bytes(&brotli(quality), Some(length)) as u64;
+    for quality in 0..=7 {
+        assert!(bytes(quality, 5_000) < 9 * MIB, "{quality}");
+        assert!(bytes(quality, 5_000) <= bytes(quality, 500_000), "{quality}");
+    }
+    let chosen = BrotliSettings { window_bits: 12, ..brotli(6) };
+    assert!(Brotli::state_bytes(&chosen, Some(5_000)) as u64 > 32 * MIB);
 }
