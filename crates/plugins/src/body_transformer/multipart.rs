@@ -6,6 +6,10 @@ use crate::shared::lua::RESULT_MAX_BYTES;
 
 /// Parts of one body.
 pub(super) const PARTS_MAX: usize = 1_000;
+/// Header lines of one part. Each is an allocation, which takes many times the bytes of a short line.
+pub(super) const HEADER_LINES_MAX: usize = 64;
+/// Bytes of the header of one part, line ends included.
+pub(super) const HEADER_BYTES_MAX: usize = 8 * 1024;
 
 /// See the module.
 pub(super) struct Multipart {
@@ -28,7 +32,7 @@ impl Multipart {
     /// Reads `body`, the boundary of which `content_type` names. Parts without a name are left out.
     ///
     /// # Errors
-    /// There are too many parts.
+    /// There are too many parts, or the header of one is too long.
     pub(super) fn read(content_type: &[u8], body: &[u8]) -> Result<Multipart, String> {
         let Some(boundary) = boundary(content_type) else {
             return Ok(Multipart { boundary: OWN_BOUNDARY.to_vec(), parts: Vec::new() });
@@ -42,7 +46,7 @@ impl Multipart {
             if is_delimiter(&body[from..end], &boundary) {
                 if let Some(begun) = part {
                     let length = begun.len() - (body.len() - from);
-                    parts.extend(Part::read(&begun[..length]));
+                    parts.extend(Part::read(&begun[..length])?);
                 }
                 part = Some(&body[end..]);
                 if parts.len() > PARTS_MAX {
@@ -52,7 +56,9 @@ impl Multipart {
             from = end;
         }
         // A body that was cut before its last delimiter.
-        parts.extend(part.and_then(Part::read));
+        if let Some(begun) = part {
+            parts.extend(Part::read(begun)?);
+        }
         Ok(Multipart { boundary, parts })
     }
 
@@ -177,9 +183,13 @@ fn is_delimiter(line: &[u8], boundary: &[u8]) -> bool {
 
 impl Part {
     /// Reads the bytes between two delimiters; none for a part without a name.
-    fn read(bytes: &[u8]) -> Option<Part> {
+    ///
+    /// # Errors
+    /// The header has too many lines or bytes.
+    fn read(bytes: &[u8]) -> Result<Option<Part>, String> {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-        let mut rest = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let mut rest = bytes;
         let mut part = Part::default();
         loop {
             let end = memchr::memchr(b'\n', rest);
@@ -189,13 +199,18 @@ impl Part {
             if line.is_empty() || end.is_none() {
                 break;
             }
+            if part.headers.len() == HEADER_LINES_MAX || bytes.len() - rest.len() > HEADER_BYTES_MAX {
+                return Err(format!(
+                    "the header of a part has more than {HEADER_LINES_MAX} lines or {HEADER_BYTES_MAX} bytes"
+                ));
+            }
             if let Some(name) = disposition_name(line) {
                 part.name = name.to_vec();
             }
             part.headers.push(line.to_vec());
         }
         part.value = rest.to_vec();
-        (!part.name.is_empty()).then_some(part)
+        Ok((!part.name.is_empty()).then_some(part))
     }
 }
 
@@ -245,5 +260,25 @@ impl UserData for Multipart {
             Ok(())
         });
         methods.add_method("tostring", |lua, this, ()| lua.create_string(this.write()?));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn part_with_long_header_is_refused() {
+        let read = |header: &str| {
+            let body = format!("--b\r\n{header}Content-Disposition: form-data; name=\"n\"\r\n\r\nv\r\n--b--");
+            Multipart::read(b"multipart/form-data; boundary=b", body.as_bytes())
+                .map(|multipart| multipart.parts.len())
+        };
+        let refused = "the header of a part has more than 64 lines or 8192 bytes";
+        assert_eq!(read(&"a\n".repeat(HEADER_LINES_MAX - 1)), Ok(1));
+        assert_eq!(read(&"a\n".repeat(HEADER_LINES_MAX)), Err(refused.to_owned()));
+        assert_eq!(read(&format!("X: {}\r\n", "a".repeat(HEADER_BYTES_MAX))), Err(refused.to_owned()));
+        let cut = [b"--b\r\n".as_slice(), &b"a\n".repeat(1_000_000)].concat();
+        assert!(Multipart::read(b"multipart/form-data; boundary=b", &cut).is_err());
     }
 }
