@@ -22,7 +22,7 @@
 //! | `input_format` | fields |
 //! |---|---|
 //! | `json` | those of the object, or the elements of the array from 1; `null` prints as nothing. 128 levels at most |
-//! | `xml` | the root element by its name, its children below it, without prefixes of namespaces: a string for an element with text alone, a list for elements that repeat; attributes are in `_attr`, and the text beside them is at 1. 128 levels and 200,000 elements and attributes at most. A document type is refused, and entities other than the five of XML |
+//! | `xml` | the root element by its name, its children below it, without prefixes of namespaces: a string for an element with text alone, a list for elements that repeat; attributes are in `_attr`, and the text beside them is at 1. 128 levels and 200,000 elements, attributes and texts at most. A document type is refused, and entities other than the five of XML |
 //! | `encoded` | those of the form, 100 at most; a list where a name repeats, `true` without a value |
 //! | `args` | the arguments of the query of the request, as of a form |
 //! | `multipart` | the values of the named parts, 1,000 at most, each with 64 lines and 8 KiB of header at most; `_multipart` edits the parts (`get`, `set_simple`, `delete`, `tostring`) |

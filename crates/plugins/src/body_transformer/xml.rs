@@ -12,7 +12,7 @@ use crate::shared::wide_bytes::{narrow, widen};
 
 /// Elements inside each other.
 pub(super) const DEPTH_MAX: usize = 128;
-/// Elements and attributes of one document: each takes more than a hundred bytes, however short it is.
+/// Elements, attributes and texts of one document: each takes many times its bytes, however short it is.
 pub(super) const NODES_MAX: usize = 200_000;
 
 /// An element that is read.
@@ -51,11 +51,11 @@ fn parse(text: &str) -> Result<Element, String> {
         let wrong = |reason: &str| format!("Error Parsing XML at byte {at}: {reason}");
         match event.map_err(|error| wrong(&error.to_string()))? {
             Event::Start(start) => {
-                tree.flush();
+                tree.flush().map_err(|reason| wrong(&reason))?;
                 tree.begin(&start).map_err(|reason| wrong(&reason))?;
             }
             Event::End(_) => {
-                tree.flush();
+                tree.flush().map_err(|reason| wrong(&reason))?;
                 tree.end();
             }
             Event::Text(text) => tree.text.push_str(&text),
@@ -63,17 +63,17 @@ fn parse(text: &str) -> Result<Element, String> {
                 tree.text.push(character(&reference).map_err(|reason| wrong(&reason))?);
             }
             Event::CData(data) => {
-                tree.flush();
-                if let Some((_, element)) = tree.open.last_mut() {
-                    element.texts.push(data.into_inner().into_owned());
-                }
+                tree.flush().map_err(|reason| wrong(&reason))?;
+                tree.add_text(data.into_inner().into_owned()).map_err(|reason| wrong(&reason))?;
             }
             Event::DocType(_) => return Err(wrong("a document type is not accepted")),
-            Event::Comment(_) | Event::PI(_) | Event::Decl(_) | Event::Empty(_) => tree.flush(),
+            Event::Comment(_) | Event::PI(_) | Event::Decl(_) | Event::Empty(_) => {
+                tree.flush().map_err(|reason| wrong(&reason))?;
+            }
             Event::Eof => break,
         }
     }
-    tree.flush();
+    tree.flush()?;
     match tree.open.pop() {
         Some((_, document)) if tree.open.is_empty() => match document.texts.first() {
             None => Ok(document),
@@ -85,28 +85,43 @@ fn parse(text: &str) -> Result<Element, String> {
 
 impl Tree {
     /// Gives the text so far to the innermost element, without the white space around it.
-    fn flush(&mut self) {
+    fn flush(&mut self) -> Result<(), String> {
         let text = self.text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}');
-        if !text.is_empty()
-            && let Some((_, element)) = self.open.last_mut()
-        {
-            element.texts.push(text.to_owned());
+        if !text.is_empty() {
+            let text = text.to_owned();
+            self.add_text(text)?;
         }
         self.text.clear();
+        Ok(())
+    }
+
+    fn add_text(&mut self, text: String) -> Result<(), String> {
+        self.count_node()?;
+        if let Some((_, element)) = self.open.last_mut() {
+            element.texts.push(text);
+        }
+        Ok(())
+    }
+
+    /// Counts a node before memory is taken for it.
+    fn count_node(&mut self) -> Result<(), String> {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX {
+            return Err(format!("more than {NODES_MAX} elements, attributes and texts"));
+        }
+        Ok(())
     }
 
     fn begin(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
         if self.open.len() > DEPTH_MAX {
             return Err(format!("more than {DEPTH_MAX} elements inside each other"));
         }
+        self.count_node()?;
         let mut element = Element::default();
         for attribute in start.attributes() {
+            self.count_node()?;
             let attribute = attribute.map_err(|error| error.to_string())?;
             element.attributes.push((local_name(attribute.key.as_ref()), unescape(&attribute.value)?));
-        }
-        self.nodes += 1 + element.attributes.len();
-        if self.nodes > NODES_MAX {
-            return Err(format!("more than {NODES_MAX} elements and attributes"));
         }
         self.open.push((local_name(start.name().as_ref()), element));
         Ok(())
@@ -212,5 +227,25 @@ impl Writer<'_> {
             return self.lua.create_string(text);
         }
         self.lua.create_string(narrow(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_and_texts_count_as_nodes() {
+        let many = NODES_MAX + 1;
+        let attributes: String = (0..many).map(|n| format!(" a{n}=''")).collect();
+        let cases = [
+            (format!("<a{attributes}/>"), "more than 200000 elements"),
+            (format!("<a>{}</a>", "t<?p?>".repeat(many)), "more than 200000 elements, attributes and texts"),
+            (format!("<a>{}</a>", "<![CDATA[]]>".repeat(many)), "more than 200000 elements"),
+        ];
+        for (document, expected) in cases {
+            let reason = parse(&document).err().unwrap();
+            assert!(reason.contains(expected), "{reason}");
+        }
     }
 }
