@@ -43,7 +43,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use crate::shared::lua::{Call, Interpreter, Script, describe};
+use crate::shared::lua::{Call, DecodingBudget, Interpreter, Script, describe};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -126,6 +126,8 @@ impl Functions {
     /// Runs the functions one behind the other. One that fails changes nothing.
     fn run(&self, exchange: &Exchange, call: &Call<'_>, reply: &Reply) -> mlua::Result<Changed> {
         let old_body = read_body(call, reply)?;
+        // The functions do not pay for the decoding.
+        call.restart_budget();
         let was_table = old_body.is_table();
         let mut values = (reply.status, old_body, Some(call.lua().create_table()?));
         for script in &self.scripts {
@@ -154,9 +156,10 @@ fn read_body(call: &Call<'_>, reply: &Reply) -> mlua::Result<Lua> {
     if reply.body.is_empty() {
         return Ok(Lua::Nil);
     }
+    let decoding = DecodingBudget::begin();
     let content_type = reply.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     if content_type.is_some_and(|(_, value)| value.starts_with("application/json"))
-        && let Ok(value @ Lua::Table(_)) = call.json().read(call.lua(), &reply.body)
+        && let Ok(value @ Lua::Table(_)) = call.json().read(call.lua(), &reply.body, &|| decoding.charge())
     {
         return Ok(value);
     }

@@ -87,6 +87,8 @@ impl Transformation {
                     return Ok(Vec::new());
                 }
             };
+            // A large body must not leave less to the template.
+            call.restart_budget();
             let Decoded { fields, multipart } = decoded;
             let multipart = match multipart {
                 Some(parts) => Value::UserData(call.lua().create_userdata(parts)?),

@@ -8,6 +8,7 @@ use mlua::{Lua, LuaString, Table, Value};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
+use crate::shared::lua::{DecodingBudget, describe};
 use crate::shared::wide_bytes::{narrow, widen};
 
 /// Elements inside each other.
@@ -30,24 +31,25 @@ struct Tree {
     nodes: usize,
 }
 
-/// Reads `text`.
+/// Reads `text` within the limits of `budget`.
 ///
 /// # Errors
 /// It is no XML, or exceeds a limit; the texts begin as those of xml2lua do.
-pub(super) fn read(lua: &Lua, text: &[u8]) -> Result<Table, String> {
+pub(super) fn read(lua: &Lua, text: &[u8], budget: &DecodingBudget) -> Result<Table, String> {
     // A text of another encoding passes through as bytes.
     let (text, is_utf8) = widen(text);
-    let document = parse(&text)?;
-    Writer { lua, is_utf8 }.table(document).map_err(|error| error.to_string())
+    let document = parse(&text, budget)?;
+    Writer { lua, budget, is_utf8 }.table(document).map_err(|error| describe(&error))
 }
 
-fn parse(text: &str) -> Result<Element, String> {
+fn parse(text: &str, budget: &DecodingBudget) -> Result<Element, String> {
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
     reader.config_mut().expand_empty_elements = true;
     let mut tree = Tree { open: vec![Default::default()], text: String::new(), nodes: 0 };
     loop {
         let event = reader.read_event();
         let at = reader.buffer_position();
+        budget.check_time().map_err(|error| describe(&error))?;
         let wrong = |reason: &str| format!("Error Parsing XML at byte {at}: {reason}");
         match event.map_err(|error| wrong(&error.to_string()))? {
             Event::Start(start) => {
@@ -178,6 +180,7 @@ fn character(name: &str) -> Result<char, String> {
 /// Makes the values of Lua.
 struct Writer<'a> {
     lua: &'a Lua,
+    budget: &'a DecodingBudget,
     is_utf8: bool,
 }
 
@@ -202,6 +205,7 @@ impl Writer<'_> {
     }
 
     fn table(&self, element: Element) -> mlua::Result<Table> {
+        self.budget.charge()?;
         let table = self.lua.create_table()?;
         for text in &element.texts {
             table.raw_push(self.text(text)?)?;
@@ -223,6 +227,7 @@ impl Writer<'_> {
     }
 
     fn text(&self, text: &str) -> mlua::Result<LuaString> {
+        self.budget.charge()?;
         if self.is_utf8 || text.is_ascii() {
             return self.lua.create_string(text);
         }
@@ -239,12 +244,13 @@ mod tests {
         let many = NODES_MAX + 1;
         let attributes: String = (0..many).map(|n| format!(" a{n}=''")).collect();
         let cases = [
+            (format!("<a>{}</a>", "<b/>".repeat(many)), "more than 200000 elements"),
             (format!("<a{attributes}/>"), "more than 200000 elements"),
             (format!("<a>{}</a>", "t<?p?>".repeat(many)), "more than 200000 elements, attributes and texts"),
             (format!("<a>{}</a>", "<![CDATA[]]>".repeat(many)), "more than 200000 elements"),
         ];
         for (document, expected) in cases {
-            let reason = parse(&document).err().unwrap();
+            let reason = parse(&document, &DecodingBudget::unlimited()).err().unwrap();
             assert!(reason.contains(expected), "{reason}");
         }
     }

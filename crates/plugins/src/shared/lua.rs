@@ -16,6 +16,7 @@ use exchange::Exchange;
 use mlua::{Function, Lua, Table, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
+pub(crate) use budget::DecodingBudget;
 pub(crate) use json::{Json, RESULT_MAX_BYTES};
 pub(crate) use script::{LoadedScript, Script};
 
@@ -123,6 +124,11 @@ impl Call<'_> {
     /// The codec of JSON.
     pub(crate) fn json(&self) -> &Json {
         &self.interpreter.sandbox.json
+    }
+
+    /// Begins the limits of the call anew, behind work that was not that of a script.
+    pub(crate) fn restart_budget(&self) {
+        self.interpreter.budget.begin();
     }
 
     /// The script, loaded by this worker.
