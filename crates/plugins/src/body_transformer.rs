@@ -48,9 +48,10 @@
 //! A response fails with 502 if its body is longer than `max_resp_body_size`; APISIX cuts it there.
 //!
 //! **Limits.** A body may have a million values and take half a second to be decoded; one that exceeds this is answered like one
-//! that is not of its format. A template may execute 5 million instructions, each step of a pattern search counted as one, or take half a
-//! second; the worker serves no other request meanwhile. All templates of one worker share 128 MiB, and a new body has 64 MiB at
-//! most.
+//! that is not of its format. A template may execute 5 million instructions, each step of a pattern search counted as one, or
+//! take half a second; the worker serves no other request meanwhile. All templates and functions of `exit-transformer` of one
+//! worker share 128 MiB; if values in global names of functions take more than half of it, or leave too little for a call, these
+//! names are unset. A new body has 64 MiB at most.
 
 mod format;
 mod multipart;

@@ -24,7 +24,7 @@
 //!
 //! **Lua.** The functions of Lua 5.1, `ngx.var` and `require` of `cjson`, `cjson.safe` and `apisix.core` (`json`, `log`,
 //! `request`, `string`, `table`) are there; files, processes, byte code and other modules are not. Names that a function
-//! assigns are kept by this function and this worker. An entry that does not compile is refused, with its line. A
+//! assigns are kept by this function and this worker, until what all functions and templates of a worker keep takes 64 MiB. An entry that does not compile is refused, with its line. A
 //! function that fails is logged, and the reply goes to the next one as it was. All functions of one reply together may execute 5
 //! million instructions or take half a second.
 

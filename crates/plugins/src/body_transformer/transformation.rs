@@ -83,8 +83,8 @@ impl Transformation {
             let decoded = match input.decode(call.lua(), call.json()) {
                 Ok(decoded) => decoded,
                 Err(reason) => {
-                    undecoded = Some(reason);
-                    return Ok(Vec::new());
+                    // The interpreter looks for a lack of memory in it.
+                    return Err(mlua::Error::runtime(undecoded.insert(reason)));
                 }
             };
             // A large body must not leave less to the template.
