@@ -39,7 +39,7 @@
 //!
 //! **Requests.** The body is decoded as it came, with the `Content-Type` that it came with, before `proxy-rewrite` changes either
 //! one; it is read after authentication. A body of more than `max_req_body_size` bytes is answered with 413, one that
-//! is not of its format with 400, and 503 says that the template has failed; the log has the reason.
+//! is not of its format with 400, and 503 says that the template has failed or that there is no memory for the new body; the log has the reason.
 //!
 //! **Responses** of upstreams and local ones are transformed, and lose `Content-Length`, `Content-Encoding`, `ETag` and
 //! `Last-Modified`. A compressed body cannot be decoded: keep the upstream from compressing with `proxy-rewrite`

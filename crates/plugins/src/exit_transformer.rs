@@ -100,7 +100,10 @@ impl TransformReply for Functions {
     fn transform(&self, exchange: &Exchange, reply: &mut Reply) {
         let changed = Interpreter::call(exchange, |call| self.run(exchange, call, reply));
         match changed {
-            Ok(changed) => changed.apply(reply),
+            Ok(changed) => match exchange.local().shared.check_room(changed.body.len()) {
+                Ok(()) => changed.apply(reply),
+                Err(failure) => self.note(exchange, &failure.detail),
+            },
             Err(reason) => self.note(exchange, &reason),
         }
     }

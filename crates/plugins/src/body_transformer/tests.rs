@@ -247,6 +247,22 @@ fn failing_template_is_answered_with_503() {
 }
 
 #[test]
+fn new_body_counts_as_held_memory() {
+    let mut scene = Scene::new();
+    let plugin = scene.build(&KIND, &on_request("json", "{{('x'):rep(n)}}"));
+    let mut status = |body: &[u8]| {
+        let head = b"POST / HTTP/1.1\r\nHost: a\r\n\r\n";
+        let mut exchange = scene.exchange(&[head, body].concat());
+        // 90 percent of the limit may be held: 600 bytes are left.
+        exchange.local().shared.memory.update(3_000, 4_000);
+        assert!(decide(plugin.rewrite(&mut exchange)).is_none());
+        decide(plugin.access(&mut exchange)).map(|reply| reply.status)
+    };
+    assert_eq!(status(b"{\"n\":500}"), None);
+    assert_eq!(status(b"{\"n\":700}"), Some(503));
+}
+
+#[test]
 fn body_cannot_replace_helpers_or_tags() {
     let body =
         br#"{"name": "safe", "_ctx": "evil", "_body": "evil", "_escape_xml": "evil", "_escape_json": "evil",

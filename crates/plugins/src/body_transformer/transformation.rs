@@ -110,7 +110,13 @@ impl Transformation {
                 let text = format!("{side} body decode: {reason}");
                 Err(Fault { status: 400, reason: text.clone(), text })
             }
-            (None, Ok(body)) => Ok(body),
+            (None, Ok(body)) => match exchange.local().shared.check_room(body.len()) {
+                Ok(()) => Ok(body),
+                Err(failure) => {
+                    let text = format!("{side} body: memory is short");
+                    Err(Fault { status: 503, reason: failure.detail.to_string(), text })
+                }
+            },
             (None, Err(reason)) => Err(Fault {
                 status: 503,
                 text: format!("{side} template rendering: the template has failed"),
