@@ -43,7 +43,7 @@
 //!
 //! **Responses** of upstreams and local ones are transformed, and lose `Content-Length`, `Content-Encoding`, `ETag` and
 //! `Last-Modified`. A compressed body cannot be decoded: keep the upstream from compressing with `proxy-rewrite`
-//! (`"set": {"Accept-Encoding": "identity"}`). A response of an upstream that cannot be transformed is answered with 500, because
+//! (`"set": {"Accept-Encoding": "identity"}`). A compressed local one stays as it is. A response of an upstream that cannot be transformed is answered with 500, because
 //! the body may hold what the template leaves out; a local one stays as it is, and so does an empty body that cannot be decoded.
 //! A response fails with 502 if its body is longer than `max_resp_body_size`; APISIX cuts it there.
 //!
@@ -263,6 +263,12 @@ impl Plugin for BodyTransformer {
             let headers = &exchange.response.headers;
             let content_type = headers.get_known(FieldId::ContentType).unwrap_or_default();
             let message = Message::new(response.format, content_type, headers.get("Content-Encoding"));
+            let is_local = exchange.stats.answered_locally && !exchange.stats.is_stored;
+            if is_local && message.coding.is_some() {
+                // It cannot be decoded and stays as it is, so that its head has to describe it still.
+                exchange.state::<Visit>().response = None;
+                return Step::Done;
+            }
             exchange.state::<Visit>().response = Some(message);
             for name in ["Content-Length", "Content-Encoding", "Last-Modified", "ETag"] {
                 exchange.response.headers.remove(name);

@@ -318,6 +318,10 @@ fn responses_are_transformed_or_fail_closed() {
     let gzip = [("Content-Encoding", "gzip")];
     assert_eq!(response(&config, &gzip, b"<a/>", false).2, failed, "compressed");
     assert_eq!(response(&config, &[], b"{\"message\":\"no\"}", true).2, "{\"message\":\"no\"}", "local");
+    let coded = [("Content-Encoding", "gzip"), ("Content-Length", "4"), ("ETag", "\"1\"")];
+    let (status, lines, body) = response(&config, &coded, b"gzip", true);
+    assert_eq!((status, &*body), (200, "gzip"), "compressed and local");
+    assert_eq!(lines, ["Content-Encoding: gzip", "Content-Length: 4", "ETag: \"1\""]);
     let json = json!({"response": {"template": "{{a}}"}});
     let typed = [("Content-Type", "application/json")];
     assert_eq!(response(&json, &typed, b"{\"a\":1}", false).2, "1");
