@@ -22,7 +22,7 @@
 //! | `input_format` | fields |
 //! |---|---|
 //! | `json` | those of the object, or the elements of the array from 1; `null` prints as nothing. 128 levels at most |
-//! | `xml` | the root element by its name, its children below it, without prefixes of namespaces: a string for an element with text alone, a list for elements that repeat; attributes are in `_attr`, and the text beside them is at 1. 128 levels and 200,000 elements, attributes and texts at most. A document type is refused, and entities other than the five of XML |
+//! | `xml` | the root element by its name, its children below it, without prefixes of namespaces: a string for an element with text alone, a list for elements that repeat; attributes are in `_attr`, and the text beside them is at 1. 128 levels and 200,000 elements, attributes and texts at most. A document type is refused; references to entities other than the five of XML stay as they are written |
 //! | `encoded` | those of the form, 100 at most; a list where a name repeats, `true` without a value |
 //! | `args` | the arguments of the query of the request, as of a form |
 //! | `multipart` | the values of the named parts, 1,000 at most, each with 64 lines and 8 KiB of header at most; `_multipart` edits the parts (`get`, `set_simple`, `delete`, `tostring`) |
@@ -43,9 +43,10 @@
 //!
 //! **Responses** of upstreams and local ones are transformed, and lose `Content-Length`, `Content-Encoding`, `ETag` and
 //! `Last-Modified`. A compressed body cannot be decoded: keep the upstream from compressing with `proxy-rewrite`
-//! (`"set": {"Accept-Encoding": "identity"}`). A compressed local one stays as it is. A response of an upstream that cannot be transformed is answered with 500, because
-//! the body may hold what the template leaves out; a local one stays as it is, and so does an empty body that cannot be decoded.
-//! A response fails with 502 if its body is longer than `max_resp_body_size`; APISIX cuts it there.
+//! (`"set": {"Accept-Encoding": "identity"}`). A compressed local one stays as it is. A response of an upstream that cannot be
+//! transformed is answered with 500, because the body may hold what the template leaves out; a local one stays as it is, and so
+//! does an empty body that cannot be decoded. A response fails with 502 if its body is longer than `max_resp_body_size`; APISIX
+//! cuts it there.
 //!
 //! **Limits.** A body may have a million values and take half a second to be decoded; one that exceeds this is answered like one
 //! that is not of its format. A template may execute 5 million instructions, each step of a pattern search counted as one, or

@@ -1,6 +1,7 @@
 //! XML as a tree for templates, in the shape that xml2lua gives it in APISIX: an element with text alone is a string, an empty
 //! one an empty string, any other a table with its children by name (a list where a name repeats), its attributes under `_attr`
-//! and its texts from 1. Prefixes of namespaces are left out. Document types and entities of their own are refused.
+//! and its texts from 1. Prefixes of namespaces are left out. Document types are refused, and references to entities
+//! of them stay as they are written.
 
 use std::collections::HashMap;
 
@@ -62,7 +63,7 @@ fn parse(text: &str, budget: &DecodingBudget) -> Result<Element, String> {
             }
             Event::Text(text) => tree.text.push_str(&text),
             Event::GeneralRef(reference) => {
-                tree.text.push(character(&reference).map_err(|reason| wrong(&reason))?);
+                append_reference(&mut tree.text, &reference).map_err(|reason| wrong(&reason))?;
             }
             Event::CData(data) => {
                 tree.flush().map_err(|reason| wrong(&reason))?;
@@ -152,29 +153,34 @@ fn unescape(value: &str) -> Result<String, String> {
     while let Some((before, behind)) = rest.split_once('&') {
         let (name, after) = behind.split_once(';').ok_or("a reference without `;`")?;
         text.push_str(before);
-        text.push(character(name)?);
+        append_reference(&mut text, name)?;
         rest = after;
     }
     text.push_str(rest);
     Ok(text)
 }
 
-/// The character that the reference `name` stands for: one of the five of XML, or a number.
-fn character(name: &str) -> Result<char, String> {
+/// Appends the character that the reference `name` stands for: one of the five of XML, or a number. A reference to any other
+/// entity, such as `&nbsp;`, is appended as it is written, as xml2lua does: nothing is expanded.
+fn append_reference(text: &mut String, name: &str) -> Result<(), String> {
     let number = name.strip_prefix('#').and_then(|number| match number.strip_prefix('x') {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None => number.parse().ok(),
     });
     match (name, number) {
-        ("lt", _) => Ok('<'),
-        ("gt", _) => Ok('>'),
-        ("amp", _) => Ok('&'),
-        ("quot", _) => Ok('"'),
-        ("apos", _) => Ok('\''),
-        (_, Some(number)) => char::from_u32(number).ok_or_else(|| format!("there is no character {number}")),
-        // The name comes from the client and goes to the log.
-        _ => Err("an entity that is none of the five of XML".to_owned()),
+        ("lt", _) => text.push('<'),
+        ("gt", _) => text.push('>'),
+        ("amp", _) => text.push('&'),
+        ("quot", _) => text.push('"'),
+        ("apos", _) => text.push('\''),
+        (_, Some(number)) => {
+            let character =
+                char::from_u32(number).ok_or_else(|| format!("there is no character {number}"))?;
+            text.push(character);
+        }
+        _ => text.extend(["&", name, ";"]),
     }
+    Ok(())
 }
 
 /// Makes the values of Lua.
