@@ -25,7 +25,7 @@
 //! | `xml` | the root element by its name, its children below it, without prefixes of namespaces: a string for an element with text alone, a list for elements that repeat; attributes are in `_attr`, and the text beside them is at 1. 128 levels and 200,000 elements, attributes and texts at most. A document type is refused; references to entities other than the five of XML stay as they are written |
 //! | `encoded` | those of the form, 100 at most; a list where a name repeats, `true` without a value |
 //! | `args` | the arguments of the query of the request, as of a form |
-//! | `multipart` | the values of the named parts, 1,000 at most, each with 64 lines and 8 KiB of header at most; `_multipart` edits the parts (`get`, `set_simple`, `delete`, `tostring`) |
+//! | `multipart` | the values of the named parts, of 1,000 parts at most, each with 64 lines and 8 KiB of header at most; `_multipart` edits the parts (`get`, `set_simple`, `delete`, `tostring`) |
 //! | `plain` | none; `_body` is the text |
 //!
 //! **Templates** have the syntax of lua-resty-template: `{{expression}}` prints with HTML escaped, `{*expression*}` as it is,

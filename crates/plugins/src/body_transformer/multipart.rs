@@ -4,7 +4,7 @@ use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, UserData, UserDataMethods
 
 use crate::shared::lua::RESULT_MAX_BYTES;
 
-/// Parts of one body.
+/// Parts of one body, with or without a name.
 pub(super) const PARTS_MAX: usize = 1_000;
 /// Header lines of one part. Each is an allocation, which takes many times the bytes of a short line.
 pub(super) const HEADER_LINES_MAX: usize = 64;
@@ -38,22 +38,28 @@ impl Multipart {
             return Ok(Multipart { boundary: OWN_BOUNDARY.to_vec(), parts: Vec::new() });
         };
         let mut parts = Vec::new();
-        // The lines between two delimiters; none before the first one.
+        // The lines behind the last delimiter; none before the first one.
         let mut part: Option<&[u8]> = None;
-        let mut from = 0;
-        while from < body.len() {
-            let end = memchr::memchr(b'\n', &body[from..]).map_or(body.len(), |at| from + at + 1);
-            if is_delimiter(&body[from..end], &boundary) {
-                if let Some(begun) = part {
-                    let length = begun.len() - (body.len() - from);
-                    parts.extend(Part::read(&begun[..length])?);
-                }
-                part = Some(&body[end..]);
-                if parts.len() > PARTS_MAX {
-                    return Err(format!("more than {PARTS_MAX} parts"));
-                }
+        let mut delimiters = 0;
+        for at in memchr::memmem::find_iter(body, &[b"--", &*boundary].concat()) {
+            // Before the search for the end of the line, which would be repeated for each match in one long line.
+            if at > 0 && body[at - 1] != b'\n' {
+                continue;
             }
-            from = end;
+            let end = memchr::memchr(b'\n', &body[at..]).map_or(body.len(), |end| at + end + 1);
+            if !is_delimiter(&body[at..end], &boundary) {
+                continue;
+            }
+            if let Some(begun) = part {
+                let length = begun.len() - (body.len() - at);
+                parts.extend(Part::read(&begun[..length])?);
+            }
+            part = Some(&body[end..]);
+            // Parts without a name take time to read, too.
+            delimiters += 1;
+            if delimiters > PARTS_MAX + 1 {
+                return Err(format!("more than {PARTS_MAX} parts"));
+            }
         }
         // A body that was cut before its last delimiter.
         if let Some(begun) = part {
@@ -266,6 +272,16 @@ impl UserData for Multipart {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_without_a_name_count() {
+        let read = |parts: usize| {
+            let body = [b"x--b--b\r\n".repeat(2), b"--b\r\n\r\n--bc--b\r\n".repeat(parts), b"--b--".to_vec()];
+            Multipart::read(b"multipart/mixed; boundary=b", &body.concat()).map(|read| read.parts.len())
+        };
+        assert_eq!(read(PARTS_MAX), Ok(0));
+        assert_eq!(read(PARTS_MAX + 1), Err("more than 1000 parts".to_owned()));
+    }
 
     #[test]
     fn part_with_long_header_is_refused() {
