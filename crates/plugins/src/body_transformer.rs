@@ -22,10 +22,10 @@
 //! | `input_format` | fields |
 //! |---|---|
 //! | `json` | those of the object, or the elements of the array from 1; `null` prints as nothing. 128 levels at most |
-//! | `xml` | the root element by its name, its children below it, without prefixes of namespaces: a string for an element with text alone, a list for elements that repeat; attributes are in `_attr`, and the text beside them is at 1. 128 levels and 200,000 elements and attributes at most. A document type is refused, and entities other than the five of XML |
+//! | `xml` | the root element by its name, its children below it, without prefixes of namespaces: a string for an element with text alone, a list for elements that repeat; attributes are in `_attr`, and the text beside them is at 1. 128 levels and 200,000 elements, attributes and texts at most. A document type is refused; references to entities other than the five of XML stay as they are written |
 //! | `encoded` | those of the form, 100 at most; a list where a name repeats, `true` without a value |
 //! | `args` | the arguments of the query of the request, as of a form |
-//! | `multipart` | the values of the named parts, 1,000 at most; `_multipart` edits the parts (`get`, `set_simple`, `delete`, `tostring`) |
+//! | `multipart` | the values of the named parts, of 1,000 parts at most, each with 64 lines and 8 KiB of header at most; `_multipart` edits the parts (`get`, `set_simple`, `delete`, `tostring`) |
 //! | `plain` | none; `_body` is the text |
 //!
 //! **Templates** have the syntax of lua-resty-template: `{{expression}}` prints with HTML escaped, `{*expression*}` as it is,
@@ -39,17 +39,20 @@
 //!
 //! **Requests.** The body is decoded as it came, with the `Content-Type` that it came with, before `proxy-rewrite` changes either
 //! one; it is read after authentication. A body of more than `max_req_body_size` bytes is answered with 413, one that
-//! is not of its format with 400, and 503 says that the template has failed; the log has the reason.
+//! is not of its format with 400, and 503 says that the template has failed or that there is no memory for the new body; the log has the reason.
 //!
 //! **Responses** of upstreams and local ones are transformed, and lose `Content-Length`, `Content-Encoding`, `ETag` and
 //! `Last-Modified`. A compressed body cannot be decoded: keep the upstream from compressing with `proxy-rewrite`
-//! (`"set": {"Accept-Encoding": "identity"}`). A response of an upstream that cannot be transformed is answered with 500, because
-//! the body may hold what the template leaves out; a local one stays as it is, and so does an empty body that cannot be decoded.
-//! A response fails with 502 if its body is longer than `max_resp_body_size`; APISIX cuts it there.
+//! (`"set": {"Accept-Encoding": "identity"}`). A compressed local one stays as it is. A response of an upstream that cannot be
+//! transformed is answered with 500, because the body may hold what the template leaves out; a local one stays as it is, and so
+//! does an empty body that cannot be decoded. A response fails with 502 if its body is longer than `max_resp_body_size`; APISIX
+//! cuts it there.
 //!
-//! **Limits.** A template may execute 5 million instructions, each step of a pattern search counted as one, or take half a
-//! second; the worker serves no other request meanwhile. All templates of one worker share 128 MiB, and a new body has 64 MiB at
-//! most.
+//! **Limits.** A body may have a million values and take half a second to be decoded; one that exceeds this is answered like one
+//! that is not of its format. A template may execute 5 million instructions, each step of a pattern search counted as one, or
+//! take half a second; the worker serves no other request meanwhile. All templates and functions of `exit-transformer` of one
+//! worker share 128 MiB; if values in global names of functions take more than half of it, or leave too little for a call, these
+//! names are unset. A new body has 64 MiB at most.
 
 mod format;
 mod multipart;
@@ -261,6 +264,12 @@ impl Plugin for BodyTransformer {
             let headers = &exchange.response.headers;
             let content_type = headers.get_known(FieldId::ContentType).unwrap_or_default();
             let message = Message::new(response.format, content_type, headers.get("Content-Encoding"));
+            let is_local = exchange.stats.answered_locally && !exchange.stats.is_stored;
+            if is_local && message.coding.is_some() {
+                // It cannot be decoded and stays as it is, so that its head has to describe it still.
+                exchange.state::<Visit>().response = None;
+                return Step::Done;
+            }
             exchange.state::<Visit>().response = Some(message);
             for name in ["Content-Length", "Content-Encoding", "Last-Modified", "ETag"] {
                 exchange.response.headers.remove(name);

@@ -24,7 +24,7 @@
 //!
 //! **Lua.** The functions of Lua 5.1, `ngx.var` and `require` of `cjson`, `cjson.safe` and `apisix.core` (`json`, `log`,
 //! `request`, `string`, `table`) are there; files, processes, byte code and other modules are not. Names that a function
-//! assigns are kept by this function and this worker. An entry that does not compile is refused, with its line. A
+//! assigns are kept by this function and this worker, until what all functions and templates of a worker keep takes 64 MiB. An entry that does not compile is refused, with its line. A
 //! function that fails is logged, and the reply goes to the next one as it was. All functions of one reply together may execute 5
 //! million instructions or take half a second.
 
@@ -43,7 +43,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use crate::shared::lua::{Call, Interpreter, Script, describe};
+use crate::shared::lua::{Call, DecodingBudget, Interpreter, Script, describe};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -100,7 +100,10 @@ impl TransformReply for Functions {
     fn transform(&self, exchange: &Exchange, reply: &mut Reply) {
         let changed = Interpreter::call(exchange, |call| self.run(exchange, call, reply));
         match changed {
-            Ok(changed) => changed.apply(reply),
+            Ok(changed) => match exchange.local().shared.check_room(changed.body.len()) {
+                Ok(()) => changed.apply(reply),
+                Err(failure) => self.note(exchange, &failure.detail),
+            },
             Err(reason) => self.note(exchange, &reason),
         }
     }
@@ -126,6 +129,8 @@ impl Functions {
     /// Runs the functions one behind the other. One that fails changes nothing.
     fn run(&self, exchange: &Exchange, call: &Call<'_>, reply: &Reply) -> mlua::Result<Changed> {
         let old_body = read_body(call, reply)?;
+        // The functions do not pay for the decoding.
+        call.restart_budget();
         let was_table = old_body.is_table();
         let mut values = (reply.status, old_body, Some(call.lua().create_table()?));
         for script in &self.scripts {
@@ -154,9 +159,10 @@ fn read_body(call: &Call<'_>, reply: &Reply) -> mlua::Result<Lua> {
     if reply.body.is_empty() {
         return Ok(Lua::Nil);
     }
+    let decoding = DecodingBudget::begin();
     let content_type = reply.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     if content_type.is_some_and(|(_, value)| value.starts_with("application/json"))
-        && let Ok(value @ Lua::Table(_)) = call.json().read(call.lua(), &reply.body)
+        && let Ok(value @ Lua::Table(_)) = call.json().read(call.lua(), &reply.body, &|| decoding.charge())
     {
         return Ok(value);
     }

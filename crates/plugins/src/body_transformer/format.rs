@@ -5,7 +5,7 @@ use mlua::{Lua, Table, Value};
 use super::multipart::Multipart;
 use super::xml;
 use crate::shared::attributes::words;
-use crate::shared::lua::Json;
+use crate::shared::lua::{DecodingBudget, Json};
 use crate::shared::query::{arguments, decode};
 
 /// Arguments of a query or a form that count, as in APISIX; further ones are left out.
@@ -61,16 +61,17 @@ impl Input<'_> {
     /// The fields that a template sees of the body; none where it cannot be told what the body is, and without a body.
     ///
     /// # Errors
-    /// The body is not of its format, as a sentence.
+    /// The body is not of its format, or exceeds a limit of decoding, as a sentence.
     pub(super) fn decode(&self, lua: &Lua, json: &Json) -> Result<Decoded, String> {
         let body = self.body.unwrap_or_default();
+        let budget = DecodingBudget::begin();
         let mut multipart = None;
         let fields = match self.format {
             Some(Format::Args) => form(lua, self.query),
             Some(Format::Xml) if self.body.is_some() => {
-                return Ok(Decoded { fields: xml::read(lua, body)?, multipart });
+                return Ok(Decoded { fields: xml::read(lua, body, &budget)?, multipart });
             }
-            Some(Format::Json) if self.body.is_some() => match json.read(lua, body)? {
+            Some(Format::Json) if self.body.is_some() => match json.read(lua, body, &|| budget.charge())? {
                 Value::Table(fields) => Ok(fields),
                 _ => return Err("it is neither an object nor an array".to_owned()),
             },

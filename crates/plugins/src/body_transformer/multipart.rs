@@ -4,8 +4,12 @@ use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, UserData, UserDataMethods
 
 use crate::shared::lua::RESULT_MAX_BYTES;
 
-/// Parts of one body.
+/// Parts of one body, with or without a name.
 pub(super) const PARTS_MAX: usize = 1_000;
+/// Header lines of one part. Each is an allocation, which takes many times the bytes of a short line.
+pub(super) const HEADER_LINES_MAX: usize = 64;
+/// Bytes of the header of one part, line ends included.
+pub(super) const HEADER_BYTES_MAX: usize = 8 * 1024;
 
 /// See the module.
 pub(super) struct Multipart {
@@ -28,31 +32,39 @@ impl Multipart {
     /// Reads `body`, the boundary of which `content_type` names. Parts without a name are left out.
     ///
     /// # Errors
-    /// There are too many parts.
+    /// There are too many parts, or the header of one is too long.
     pub(super) fn read(content_type: &[u8], body: &[u8]) -> Result<Multipart, String> {
         let Some(boundary) = boundary(content_type) else {
             return Ok(Multipart { boundary: OWN_BOUNDARY.to_vec(), parts: Vec::new() });
         };
         let mut parts = Vec::new();
-        // The lines between two delimiters; none before the first one.
+        // The lines behind the last delimiter; none before the first one.
         let mut part: Option<&[u8]> = None;
-        let mut from = 0;
-        while from < body.len() {
-            let end = memchr::memchr(b'\n', &body[from..]).map_or(body.len(), |at| from + at + 1);
-            if is_delimiter(&body[from..end], &boundary) {
-                if let Some(begun) = part {
-                    let length = begun.len() - (body.len() - from);
-                    parts.extend(Part::read(&begun[..length]));
-                }
-                part = Some(&body[end..]);
-                if parts.len() > PARTS_MAX {
-                    return Err(format!("more than {PARTS_MAX} parts"));
-                }
+        let mut delimiters = 0;
+        for at in memchr::memmem::find_iter(body, &[b"--", &*boundary].concat()) {
+            // Before the search for the end of the line, which would be repeated for each match in one long line.
+            if at > 0 && body[at - 1] != b'\n' {
+                continue;
             }
-            from = end;
+            let end = memchr::memchr(b'\n', &body[at..]).map_or(body.len(), |end| at + end + 1);
+            if !is_delimiter(&body[at..end], &boundary) {
+                continue;
+            }
+            if let Some(begun) = part {
+                let length = begun.len() - (body.len() - at);
+                parts.extend(Part::read(&begun[..length])?);
+            }
+            part = Some(&body[end..]);
+            // Parts without a name take time to read, too.
+            delimiters += 1;
+            if delimiters > PARTS_MAX + 1 {
+                return Err(format!("more than {PARTS_MAX} parts"));
+            }
         }
         // A body that was cut before its last delimiter.
-        parts.extend(part.and_then(Part::read));
+        if let Some(begun) = part {
+            parts.extend(Part::read(begun)?);
+        }
         Ok(Multipart { boundary, parts })
     }
 
@@ -177,9 +189,13 @@ fn is_delimiter(line: &[u8], boundary: &[u8]) -> bool {
 
 impl Part {
     /// Reads the bytes between two delimiters; none for a part without a name.
-    fn read(bytes: &[u8]) -> Option<Part> {
+    ///
+    /// # Errors
+    /// The header has too many lines or bytes.
+    fn read(bytes: &[u8]) -> Result<Option<Part>, String> {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-        let mut rest = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let mut rest = bytes;
         let mut part = Part::default();
         loop {
             let end = memchr::memchr(b'\n', rest);
@@ -189,13 +205,18 @@ impl Part {
             if line.is_empty() || end.is_none() {
                 break;
             }
+            if part.headers.len() == HEADER_LINES_MAX || bytes.len() - rest.len() > HEADER_BYTES_MAX {
+                return Err(format!(
+                    "the header of a part has more than {HEADER_LINES_MAX} lines or {HEADER_BYTES_MAX} bytes"
+                ));
+            }
             if let Some(name) = disposition_name(line) {
                 part.name = name.to_vec();
             }
             part.headers.push(line.to_vec());
         }
         part.value = rest.to_vec();
-        (!part.name.is_empty()).then_some(part)
+        Ok((!part.name.is_empty()).then_some(part))
     }
 }
 
@@ -245,5 +266,35 @@ impl UserData for Multipart {
             Ok(())
         });
         methods.add_method("tostring", |lua, this, ()| lua.create_string(this.write()?));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_without_a_name_count() {
+        let read = |parts: usize| {
+            let body = [b"x--b--b\r\n".repeat(2), b"--b\r\n\r\n--bc--b\r\n".repeat(parts), b"--b--".to_vec()];
+            Multipart::read(b"multipart/mixed; boundary=b", &body.concat()).map(|read| read.parts.len())
+        };
+        assert_eq!(read(PARTS_MAX), Ok(0));
+        assert_eq!(read(PARTS_MAX + 1), Err("more than 1000 parts".to_owned()));
+    }
+
+    #[test]
+    fn part_with_long_header_is_refused() {
+        let read = |header: &str| {
+            let body = format!("--b\r\n{header}Content-Disposition: form-data; name=\"n\"\r\n\r\nv\r\n--b--");
+            Multipart::read(b"multipart/form-data; boundary=b", body.as_bytes())
+                .map(|multipart| multipart.parts.len())
+        };
+        let refused = "the header of a part has more than 64 lines or 8192 bytes";
+        assert_eq!(read(&"a\n".repeat(HEADER_LINES_MAX - 1)), Ok(1));
+        assert_eq!(read(&"a\n".repeat(HEADER_LINES_MAX)), Err(refused.to_owned()));
+        assert_eq!(read(&format!("X: {}\r\n", "a".repeat(HEADER_BYTES_MAX))), Err(refused.to_owned()));
+        let cut = [b"--b\r\n".as_slice(), &b"a\n".repeat(1_000_000)].concat();
+        assert!(Multipart::read(b"multipart/form-data; boundary=b", &cut).is_err());
     }
 }

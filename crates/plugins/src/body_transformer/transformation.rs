@@ -83,10 +83,12 @@ impl Transformation {
             let decoded = match input.decode(call.lua(), call.json()) {
                 Ok(decoded) => decoded,
                 Err(reason) => {
-                    undecoded = Some(reason);
-                    return Ok(Vec::new());
+                    // The interpreter looks for a lack of memory in it.
+                    return Err(mlua::Error::runtime(undecoded.insert(reason)));
                 }
             };
+            // A large body must not leave less to the template.
+            call.restart_budget();
             let Decoded { fields, multipart } = decoded;
             let multipart = match multipart {
                 Some(parts) => Value::UserData(call.lua().create_userdata(parts)?),
@@ -108,7 +110,13 @@ impl Transformation {
                 let text = format!("{side} body decode: {reason}");
                 Err(Fault { status: 400, reason: text.clone(), text })
             }
-            (None, Ok(body)) => Ok(body),
+            (None, Ok(body)) => match exchange.local().shared.check_room(body.len()) {
+                Ok(()) => Ok(body),
+                Err(failure) => {
+                    let text = format!("{side} body: memory is short");
+                    Err(Fault { status: 503, reason: failure.detail.to_string(), text })
+                }
+            },
             (None, Err(reason)) => Err(Fault {
                 status: 503,
                 text: format!("{side} template rendering: the template has failed"),

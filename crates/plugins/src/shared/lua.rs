@@ -13,22 +13,40 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use exchange::Exchange;
+use exchange::observe::pace::Pace;
 use mlua::{Function, Lua, Table, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
+pub(crate) use budget::DecodingBudget;
 pub(crate) use json::{Json, RESULT_MAX_BYTES};
 pub(crate) use script::{LoadedScript, Script};
 
 use budget::Budget;
-use sandbox::Sandbox;
+use sandbox::{MEMORY_MAX_BYTES, Sandbox};
 use script::LoadedScripts;
 
 /// Memory that an idle interpreter may hold before its garbage is collected at once, in bytes.
 const IDLE_BYTES: usize = 8 * 1024 * 1024;
+/// Memory at which garbage is collected in any case, in bytes: the rest is for the next call.
+const COLLECT_MAX_BYTES: usize = MEMORY_MAX_BYTES / 4 * 3;
+/// Memory that scripts may keep from call to call, in bytes. Beyond it the interpreter is replaced, because all scripts of a
+/// worker share its memory, and each of them would fail.
+const KEPT_MAX_BYTES: usize = MEMORY_MAX_BYTES / 2;
+/// Milliseconds between two lines about interpreters that were replaced.
+const LOG_INTERVAL_MS: u64 = 1_000;
 /// The longest reason of an error, in bytes, because a script may make one of any length.
 const REASON_MAX_BYTES: usize = 1_024;
+/// The interpreter's message of a lack of memory.
+const NO_MEMORY: &str = "not enough memory";
 /// Bytes that `ngx.escape_uri` leaves as they are (RFC 3986 section 2.3).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Holds the interpreter of one worker between calls.
+struct InterpreterSlot {
+    /// None before the first call, and where the interpreter was full.
+    interpreter: RefCell<Option<Rc<Interpreter>>>,
+    pace: Pace,
+}
 
 /// The interpreter of one worker.
 pub(crate) struct Interpreter {
@@ -47,6 +65,31 @@ pub(crate) struct Interpreter {
 /// A call in progress.
 pub(crate) struct Call<'a> {
     interpreter: &'a Interpreter,
+}
+
+impl InterpreterSlot {
+    fn new() -> InterpreterSlot {
+        InterpreterSlot { interpreter: RefCell::default(), pace: Pace::every_ms(LOG_INTERVAL_MS) }
+    }
+
+    /// The interpreter, opened now if there is none. A failure is not kept, because memory may be there for the next call.
+    fn get(&self) -> mlua::Result<Rc<Interpreter>> {
+        if let Some(interpreter) = &*self.interpreter.borrow() {
+            return Ok(interpreter.clone());
+        }
+        let interpreter = Rc::new(Interpreter::open()?);
+        *self.interpreter.borrow_mut() = Some(interpreter.clone());
+        Ok(interpreter)
+    }
+
+    /// Drops an interpreter that scripts have filled with values that they keep. The next call opens a new one, which loads
+    /// its scripts again.
+    fn replace(&self, exchange: &Exchange, kept_bytes: usize) {
+        self.interpreter.take();
+        if let Some(times) = self.pace.add(1, exchange.local().now_ms()) {
+            tracing::warn!(kept_bytes, times, "scripts kept too much memory: their global names are unset");
+        }
+    }
 }
 
 impl Interpreter {
@@ -73,16 +116,17 @@ impl Interpreter {
         exchange: &Exchange,
         work: impl FnOnce(&Call<'_>) -> mlua::Result<T>,
     ) -> Result<T, String> {
-        let slot = exchange.local().resource(|| Interpreter::open().map_err(|error| describe(&error)));
-        let interpreter = match &*slot {
-            Ok(interpreter) => interpreter,
-            Err(reason) => return Err(reason.clone()),
-        };
+        let slot = exchange.local().resource(InterpreterSlot::new);
+        let interpreter = slot.get().map_err(|error| describe(&error))?;
         interpreter.budget.begin();
         let result = interpreter.run(exchange, work);
         interpreter.budget.end();
-        interpreter.tidy();
-        result.map_err(|error| describe(&error))
+        let result = result.map_err(|error| describe(&error));
+        let lacked_memory = result.as_ref().is_err_and(|reason| reason.contains(NO_MEMORY));
+        if let Some(kept_bytes) = interpreter.tidy(lacked_memory) {
+            slot.replace(exchange, kept_bytes);
+        }
+        result
     }
 
     fn run<T>(
@@ -102,15 +146,21 @@ impl Interpreter {
         })
     }
 
-    /// Collects garbage once there is much of it, so that a large body does not hold memory for ever.
-    fn tidy(&self) {
+    /// Collects garbage once there is much of it, so that a large body does not hold memory for ever. Gives the bytes that
+    /// scripts keep if they are too many for other scripts, or for a call that `lacked_memory`.
+    fn tidy(&self, lacked_memory: bool) -> Option<usize> {
         let lua = &self.sandbox.lua;
-        if lua.used_memory() > self.collect_at.get() {
-            // It fails only if a finalizer fails, and no script has one.
-            let _ = lua.gc_collect();
-            // Values that scripts keep are not searched again behind each call.
-            self.collect_at.set(IDLE_BYTES.max(lua.used_memory().saturating_mul(2)));
+        if !lacked_memory && lua.used_memory() <= self.collect_at.get() {
+            return None;
         }
+        // It fails only if a finalizer fails, and no script has one.
+        let _ = lua.gc_collect();
+        let kept_bytes = lua.used_memory();
+        // Values that scripts keep are not searched again behind each call.
+        self.collect_at.set(kept_bytes.saturating_mul(2).clamp(IDLE_BYTES, COLLECT_MAX_BYTES));
+        // A call that lacked memory although the interpreter is all but empty needs too much itself.
+        let is_full = kept_bytes > KEPT_MAX_BYTES || (lacked_memory && kept_bytes > IDLE_BYTES);
+        is_full.then_some(kept_bytes)
     }
 }
 
@@ -123,6 +173,11 @@ impl Call<'_> {
     /// The codec of JSON.
     pub(crate) fn json(&self) -> &Json {
         &self.interpreter.sandbox.json
+    }
+
+    /// Begins the limits of the call anew, behind work that was not that of a script.
+    pub(crate) fn restart_budget(&self) {
+        self.interpreter.budget.begin();
     }
 
     /// The script, loaded by this worker.

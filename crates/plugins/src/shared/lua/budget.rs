@@ -1,5 +1,5 @@
 //! The limits of one call into a script: instructions, steps of pattern searches and time come out of one budget, which the
-//! interpreter and the functions written in Rust charge. It knows no interpreter.
+//! interpreter and the functions written in Rust charge. The decoding of a body has limits of its own. It knows no interpreter.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,6 +10,11 @@ pub(crate) const STEPS_MAX: u64 = 5_000_000;
 /// The longest time of one call. It bounds scripts with slow instructions, such as the insertion at the beginning of a long
 /// table.
 pub(crate) const TIME_MAX: Duration = Duration::from_millis(500);
+
+/// Values that are decoded of one body: a short one takes about a hundred bytes of the interpreter's memory.
+pub(crate) const DECODED_VALUES_MAX: u64 = 1_000_000;
+/// The longest time in which one body is decoded.
+pub(crate) const DECODING_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// See the module.
 #[derive(Default)]
@@ -59,5 +64,64 @@ impl Budget {
             )));
         }
         Ok(())
+    }
+}
+
+/// The limits of the decoding of one body, which the body uses up and no script.
+pub(crate) struct DecodingBudget {
+    left: Cell<u64>,
+    until: Instant,
+}
+
+impl DecodingBudget {
+    /// The budget of a body the decoding of which begins now.
+    pub(crate) fn begin() -> DecodingBudget {
+        DecodingBudget { left: Cell::new(DECODED_VALUES_MAX), until: Instant::now() + DECODING_TIME_MAX }
+    }
+
+    /// A budget that no test exceeds, however slow the machine is.
+    #[cfg(test)]
+    pub(crate) fn unlimited() -> DecodingBudget {
+        DecodingBudget { left: Cell::new(u64::MAX), until: Instant::now() + Duration::from_secs(3_600) }
+    }
+
+    /// Takes one value out of the budget.
+    ///
+    /// # Errors
+    /// The body has exceeded a limit.
+    pub(crate) fn charge(&self) -> mlua::Result<()> {
+        let left = self.left.get().checked_sub(1).ok_or_else(DecodingBudget::exceeded)?;
+        self.left.set(left);
+        self.check_time()
+    }
+
+    /// Fails once the time is over, for steps that make no value.
+    ///
+    /// # Errors
+    /// As for [`DecodingBudget::charge`].
+    pub(crate) fn check_time(&self) -> mlua::Result<()> {
+        (Instant::now() < self.until).then_some(()).ok_or_else(DecodingBudget::exceeded)
+    }
+
+    fn exceeded() -> mlua::Error {
+        mlua::Error::runtime(format!(
+            "it has more than {DECODED_VALUES_MAX} values or takes longer than {} ms to decode",
+            DECODING_TIME_MAX.as_millis()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decoding_ends_at_each_of_its_limits() {
+        let of = |left, time| DecodingBudget { left: Cell::new(left), until: Instant::now() + time };
+        let budget = of(2, Duration::from_secs(3_600));
+        assert!(budget.charge().is_ok() && budget.charge().is_ok() && budget.charge().is_err());
+        assert!(budget.check_time().is_ok());
+        let budget = of(2, Duration::ZERO);
+        assert!(budget.check_time().is_err() && budget.charge().is_err());
     }
 }

@@ -31,15 +31,20 @@ impl Json {
         &self.array
     }
 
-    /// Reads `text`.
+    /// Reads `text`, with one call of `charge` for each value of an array or object.
     ///
     /// # Errors
-    /// The text is not JSON, as a sentence.
-    pub(crate) fn read(&self, lua: &Lua, text: &[u8]) -> Result<Value, String> {
+    /// The text is not JSON, or the error of `charge`, as a sentence.
+    pub(crate) fn read(
+        &self,
+        lua: &Lua,
+        text: &[u8],
+        charge: &dyn Fn() -> mlua::Result<()>,
+    ) -> Result<Value, String> {
         // Bytes of another encoding in a string stay as they are, as lua-cjson keeps them.
         let (text, is_utf8) = widen(text);
         let mut reader = serde_json::Deserializer::from_str(&text);
-        let value = Reader { lua, json: self, is_utf8 }
+        let value = Reader { lua, json: self, is_utf8, charge }
             .deserialize(&mut reader)
             .map_err(|error| error.to_string())?;
         reader.end().map_err(|error| error.to_string())?;
@@ -190,9 +195,14 @@ struct Reader<'a> {
     lua: &'a Lua,
     json: &'a Json,
     is_utf8: bool,
+    charge: &'a dyn Fn() -> mlua::Result<()>,
 }
 
 impl Reader<'_> {
+    fn charge<E: serde::de::Error>(&self) -> Result<(), E> {
+        (self.charge)().map_err(|error| E::custom(super::describe(&error)))
+    }
+
     fn string<E: serde::de::Error>(&self, text: &str) -> Result<LuaString, E> {
         let made = match self.is_utf8 || text.is_ascii() {
             true => self.lua.create_string(text),
@@ -245,6 +255,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let table = self.lua.create_table().map_err(A::Error::custom)?;
         let mut length = 0;
         while let Some(item) = items.next_element_seed(self)? {
+            self.charge()?;
             length += 1;
             table.raw_set(length, item).map_err(A::Error::custom)?;
         }
@@ -257,6 +268,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let table = self.lua.create_table().map_err(A::Error::custom)?;
         while let Some(key) = fields.next_key_seed(Key(self))? {
+            self.charge()?;
             table.raw_set(key, fields.next_value_seed(self)?).map_err(A::Error::custom)?;
         }
         Ok(Value::Table(table))

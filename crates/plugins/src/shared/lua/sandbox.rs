@@ -76,12 +76,15 @@ fn native_functions(lua: &Lua, budget: &Rc<Budget>, json: &Json) -> mlua::Result
         }
     })?;
     native.raw_set("find_plain", plain)?;
-    let codec = json.clone();
-    let decode =
-        lua.create_function(move |lua, text: LuaString| match codec.read(lua, &text.as_bytes()) {
+    let (codec, charged) = (json.clone(), Rc::clone(budget));
+    let decode = lua.create_function(move |lua, text: LuaString| {
+        let read = codec.read(lua, &text.as_bytes(), &|| charged.charge(1));
+        charged.check()?;
+        match read {
             Ok(value) => value.into_lua_multi(lua),
             Err(reason) => (Value::Nil, reason).into_lua_multi(lua),
-        })?;
+        }
+    })?;
     native.raw_set("decode", decode)?;
     let codec = json.clone();
     let encode = lua.create_function(move |lua, value: Value| match codec.write(&value) {

@@ -250,3 +250,29 @@ fn binary_texts_keep_their_bytes() {
         assert_eq!(bytes.as_deref(), Ok(&b"\xff\xff\xfe"[..]));
     });
 }
+
+#[test]
+fn full_interpreter_is_replaced() {
+    // Equal strings would be stored once.
+    let fill = |letter: char, megabytes: u32| {
+        format!("kept = {{}} for i = 1, {megabytes} do kept[i] = ('{letter}'):rep(1e6 - i) end return #kept")
+    };
+    with_exchange(|exchange| {
+        let script = Script::compile("script", b"seen = (seen or 0) + 1 return seen".to_vec()).unwrap();
+        let seen = || Interpreter::call(exchange, |call| call.load(&script)?.function.call::<u32>(()));
+        assert_eq!((seen(), seen()), (Ok(1), Ok(2)));
+        assert_eq!(run_in(exchange, &fill('a', 20)).as_deref(), Ok("20"));
+        assert_eq!(seen(), Ok(3), "values that leave memory to others stay");
+        // The strings stay reachable: their script is loaded as long as it is held.
+        let holder = Script::compile("script", fill('b', 100).into_bytes()).unwrap();
+        let held = Interpreter::call(exchange, |call| call.load(&holder)?.function.call::<u32>(()));
+        assert_eq!(held, Ok(100));
+        assert_eq!(seen(), Ok(1), "more than half of the memory was kept");
+        let holder = Script::compile("script", fill('c', 50).into_bytes()).unwrap();
+        let held = Interpreter::call(exchange, |call| call.load(&holder)?.function.call::<u32>(()));
+        assert_eq!((held, seen()), (Ok(50), Ok(2)));
+        let reason = run_in(exchange, &fill('d', 100)).unwrap_err();
+        assert!(reason.contains("not enough memory"), "{reason}");
+        assert_eq!(seen(), Ok(1), "a call lacked memory");
+    });
+}
