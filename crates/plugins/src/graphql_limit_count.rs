@@ -27,7 +27,8 @@
 //! - `node_quantifier`: only fields that have one of their `mul_arguments` in the query cost something: their `add_value`, as
 //!   often as they are resolved.
 //!
-//! The last two round up, so that a whole number becomes the next one. `score_factor` scales the cost. Of several operations
+//! The last two round up, so that a whole number becomes the next one. `score_factor` scales the cost, which is at most
+//! 2^53. Of several operations
 //! the one that `operationName` names counts, without it the dearest.
 //!
 //! **Weights.** `cost_decorations` lists them, each with its `field_path`: a type (`Product`) weighs every field that returns
@@ -67,7 +68,7 @@ use crate::shared::attributes::{Attribute, Fields, attributes, words};
 use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refusal};
 use crate::shared::graphql::{Document, Operation};
 use crate::shared::outages::Outages;
-use cost::{Inputs, Strategy, query_cost};
+use cost::{Inputs, Strategy, bounded, query_cost};
 use decorations::{Decoration, Decorations};
 use schema_index::SchemaIndex;
 use sources::Sources;
@@ -280,7 +281,7 @@ impl GraphqlLimitCount {
     }
 
     fn scaled(&self, raw: f64) -> u64 {
-        (raw * self.score_factor).ceil().clamp(1.0, COST_MAX) as u64
+        bounded(raw * self.score_factor).ceil().max(1.0) as u64
     }
 
     /// Takes the cost of the quota, and decides.
