@@ -12,11 +12,12 @@
 //!
 //! **GET.** The upstream gets `query`, `operationName` and `variables` as arguments, in place of those of the client. The
 //! value of a variable is the argument of its name: a text, `true` for an argument without a value, a list for one that is
-//! repeated. The schema of the upstream has to accept a text there.
+//! repeated. The schema of the upstream has to accept a text there. A body is not passed on.
 //!
 //! **POST.** The upstream gets a body of JSON with these three members, under `Content-Type: application/json`. The value of
 //! a variable is the member of its name in the client's body, of any type. Without `variables` the client's body does not
-//! matter.
+//! matter. The arguments `query`, `operationName`, `variables` and `extensions` of the client are removed, because many
+//! servers prefer them to the body.
 //!
 //! A variable for which the client sends nothing is left out. Other fields of the request, the path among them, stay; use
 //! [proxy-rewrite](#proxy-rewrite) where the upstream has GraphQL under another path.
@@ -38,6 +39,7 @@ use crate::shared::api_call;
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::graphql::Document;
+use crate::shared::graphql::request::is_part_of_request;
 use crate::shared::query::{arguments, decode};
 
 /// The plugin.
@@ -109,14 +111,14 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 impl Plugin for Degraphql {
     fn wants_request_body(&self, exchange: &Exchange) -> BodyNeed {
         match exchange.request.method {
-            // Without variables it is read as well, because it is replaced.
-            Method::Post => BodyNeed::Buffer { limit_bytes: self.body_bytes_max },
+            // Without variables, and of a GET, it is read as well, because it is replaced.
+            Method::Post | Method::Get => BodyNeed::Buffer { limit_bytes: self.body_bytes_max },
             _ => BodyNeed::None,
         }
     }
 
     fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
-        (exchange.request.method == Method::Post).then(|| Reply::status(503))
+        matches!(exchange.request.method, Method::Post | Method::Get).then(|| Reply::status(503))
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
@@ -149,6 +151,7 @@ impl Degraphql {
         }
         body.push('}');
         exchange.set_request_body(body.into_bytes()).map_err(|_| 503_u16)?;
+        drop_arguments_of_requests(exchange)?;
         let headers = &mut exchange.request.headers;
         headers.remove("content-encoding");
         headers.set("Content-Type", b"application/json").map_err(|_| 400_u16)
@@ -170,8 +173,25 @@ impl Degraphql {
             query.push_str("&variables=");
             query.push_str(&api_call::encode(&chosen(names, given).to_string()));
         }
+        if exchange.request_body().is_some_and(|body| !body.is_empty()) {
+            // Some servers read the request from the body of a GET too.
+            exchange.set_request_body(Vec::new()).map_err(|_| 503_u16)?;
+            exchange.request.headers.remove("content-type");
+            exchange.request.headers.remove("content-encoding");
+        }
         exchange.set_forward_query(query.as_bytes()).map_err(|_| 400_u16)
     }
+}
+
+/// Removes the arguments that a server could run in place of the body; the error is a status.
+fn drop_arguments_of_requests(exchange: &mut Exchange) -> Result<(), u16> {
+    let all = || arguments(exchange.forward_query().unwrap_or_default()).map(|(whole, _, _)| whole);
+    if !all().any(is_part_of_request) {
+        return Ok(());
+    }
+    let kept: Vec<&[u8]> = all().filter(|whole| !is_part_of_request(whole)).collect();
+    let kept = kept.join(&b'&');
+    exchange.set_forward_query(&kept).map_err(|_| 400_u16)
 }
 
 /// The values of these names, in their order.

@@ -50,6 +50,14 @@ fn stored_query_answers_plain_requests() {
     let posted = stage.weir.client().request("POST", "/graphql", &[], br#"{"name":"Josh","other":1}"#);
     assert_eq!((posted.status, posted.json()), (200, expected.clone()));
     let got = stage.weir.get("/graphql?name=Josh&query=%7Bpersons%7Bid%7D%7D");
+    assert_eq!((got.status, got.json()), (200, expected.clone()));
+    // The client's own query is run neither from the arguments of a POST nor from the body of a GET.
+    let evil = "/graphql?query=%7Bpersons%7Bid%7D%7D";
+    let posted = stage.weir.client().request("POST", evil, &[], br#"{"name":"Josh"}"#);
+    assert_eq!((posted.status, posted.json()), (200, expected.clone()));
+    let json = [("Content-Type", "application/json")];
+    let body = br#"{"query":"{persons{id}}"}"#;
+    let got = stage.weir.client().request("GET", "/graphql?name=Josh", &json, body);
     assert_eq!((got.status, got.json()), (200, expected));
     let status =
         |method: &str, body: &[u8]| stage.weir.client().request(method, "/graphql", &[], body).status;

@@ -17,6 +17,8 @@ const MALFORMED: &str = "Invalid graphql request: failed to parse graphql query"
 const EMPTY: &str = "Invalid graphql request: empty graphql query";
 /// The members of a body.
 const MEMBERS: [&str; 3] = ["query", "variables", "operationName"];
+/// The arguments of a query string that servers read a request from.
+const ARGUMENTS: [&[u8]; 4] = [b"query", b"variables", b"operationname", b"extensions"];
 /// The limit of bodies where the setting `max_matched_body_bytes` is 0, which is about variables.
 const BODY_BYTES_DEFAULT: usize = 1024 * 1024;
 
@@ -46,6 +48,17 @@ pub(crate) fn source(exchange: &Exchange) -> Option<&[u8]> {
         _ => exchange.request_body(),
     };
     source.filter(|source| !source.is_empty() && source.len() <= bytes_max(exchange))
+}
+
+/// Whether a server may read a part of a GraphQL request from this argument, which is `name=value` as sent. Many servers
+/// prefer such an argument to the same member of the body.
+pub(crate) fn is_part_of_request(argument: &[u8]) -> bool {
+    // Some servers also split at semicolons, trim names, or read `variables[n]` as a member of an object.
+    argument.split(|byte| *byte == b';').any(|pair| {
+        let name = decode(pair.split(|byte| *byte == b'=').next().unwrap_or_default());
+        let name = name.split(|byte| matches!(byte, b'[' | b'.')).next().unwrap_or_default().trim_ascii();
+        ARGUMENTS.iter().any(|known| name.eq_ignore_ascii_case(known))
+    })
 }
 
 impl GraphqlRequest {
