@@ -16,8 +16,10 @@
 //!
 //! **Requests** are POST with a body of JSON that has the member `query`, or with a document as `application/graphql`. Other
 //! methods are answered 405. A request without a document, or with one that cannot be parsed or has more than 15,000 tokens
-//! or 100 levels, is answered 400, and the message says why. So is a list of requests, a compressed body, and a body of more
-//! bytes than the setting [`max_matched_body_bytes`](settings.md#max_matched_body_bytes) allows.
+//! or 100 levels, is answered 400, and the message says why. So is a list of requests, a compressed body, a body of more
+//! bytes than the setting [`max_matched_body_bytes`](settings.md#max_matched_body_bytes) allows, `variables` that are no
+//! object, and a request that has `query`, `variables`, `operationName` or `extensions` in its query string too, because the
+//! upstream could run that instead.
 //!
 //! **Cost.** `cost_strategy` says what a request costs, at least 1:
 //!
