@@ -74,6 +74,16 @@ fn body_has_query_and_chosen_variables() {
 }
 
 #[test]
+fn values_in_a_body_are_bounded() {
+    let body = |count: usize| format!(r#"{{"x":[{}0]}}"#, "0,".repeat(count - 1));
+    let read = |body: &str| variables(&["x".to_owned()], body.as_bytes());
+    // The object and the list count too.
+    let longest = body(VALUES_MAX - 2);
+    assert!(read(&longest) == Ok(longest));
+    assert!(read(&body(VALUES_MAX - 1)) == Err(400));
+}
+
+#[test]
 fn client_cannot_choose_the_query() {
     let config = json!({"query": "{ a }"});
     let check = |query: &str, kept: &str| {
