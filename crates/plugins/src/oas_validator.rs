@@ -27,7 +27,7 @@
 //! **Body.** The schema is that of the media type in `Content-Type`, of `application/json` without one; another media type is
 //! refused. JSON, forms and texts are checked, other bodies pass. A body of JSON with a name twice counts with the last value.
 //! A body of more than `max_req_body_size` bytes is answered 500. One of more than 64 KiB is checked on a thread beside the
-//! workers, and refused if too many wait for it. `format` is checked, `discriminator` is not, and properties with `readOnly`
+//! workers, and answered 503 if too many wait for it. One with more than 1,000,000 values is refused. `format` is checked, `discriminator` is not, and properties with `readOnly`
 //! are not required.
 //!
 //! **Refusals** have the status `rejection_status_code` and the message `failed to validate request. `, with `verbose_errors`
@@ -244,8 +244,7 @@ impl OasValidator {
         }
         // Before the body is copied, because the thread may be behind with many copies.
         let Some(held) = side_thread::hold(body.len()) else {
-            let fault = Some("the body could not be checked: too many bodies wait for it".to_owned());
-            return self.conclude(exchange, fault).map_or(Flow::Continue, Flow::reply);
+            return self.unchecked(exchange, "too many bodies wait").map_or(Flow::Continue, Flow::reply);
         };
         let (content_type, body) = (content_type.map(<[u8]>::to_vec), body.to_vec());
         Flow::Wait(Box::pin(async move {
@@ -253,9 +252,11 @@ impl OasValidator {
                 let _held = held;
                 operation.body.as_ref().and_then(|rule| rule.fault(content_type.as_deref(), &body))
             };
-            let fault = side_thread::run(check).await;
-            let fault = fault.unwrap_or_else(|fault| Some(format!("the body could not be checked: {fault}")));
-            match self.conclude(exchange, fault) {
+            let reply = match side_thread::run(check).await {
+                Ok(fault) => self.conclude(exchange, fault),
+                Err(reason) => self.unchecked(exchange, reason),
+            };
+            match reply {
                 None => Decision::Continue,
                 Some(reply) => Decision::Reply(Box::new(reply)),
             }
@@ -264,15 +265,23 @@ impl OasValidator {
 
     /// The refusal of a request with this fault, if it is refused.
     fn conclude(&self, exchange: &Exchange, fault: Option<String>) -> Option<Reply> {
-        let fault = fault?;
+        self.refusal(exchange, self.config.rejection_status_code, &fault?)
+    }
+
+    /// The refusal of a request of which the body could not be checked, which is no fault of the client.
+    fn unchecked(&self, exchange: &Exchange, reason: &str) -> Option<Reply> {
+        self.refusal(exchange, 503, &format!("the body could not be checked: {reason}"))
+    }
+
+    fn refusal(&self, exchange: &Exchange, status: u16, fault: &str) -> Option<Reply> {
         if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
             let method = String::from_utf8_lossy(exchange.request.method_text());
             let path = String::from_utf8_lossy(exchange.path());
             tracing::warn!(%method, %path, fault, requests, "error occurred while validating request");
         }
-        let told = if self.config.verbose_errors { &*fault } else { "" };
+        let told = if self.config.verbose_errors { fault } else { "" };
         let text = format!("failed to validate request. {told}");
-        self.config.reject_if_not_match.then(|| Reply::message(self.config.rejection_status_code, &text))
+        self.config.reject_if_not_match.then(|| Reply::message(status, &text))
     }
 
     fn without_document(&self, exchange: &Exchange, reason: &str) -> Box<Reply> {
