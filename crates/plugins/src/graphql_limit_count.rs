@@ -43,7 +43,7 @@
 //! write them here instead.
 //!
 //! **Schema.** With weights the plugin asks the upstream for its schema by an introspection query, when a request needs it,
-//! for each service once; it asks again after an hour, and keeps the old schema if that fails. The call goes to the first node
+//! for each service once; it asks again after an hour, and the old schema counts until it has a new one. The call goes to the first node
 //! of the upstream of the service, else of the route, at the path of the request, or to `introspection_endpoint`. Only
 //! `introspection_headers` are sent along, nothing of the client's request. Without a schema the request is answered 400, and
 //! the error log says why once a second at most. A call takes at most 9 seconds.

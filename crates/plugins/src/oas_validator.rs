@@ -13,8 +13,8 @@
 //! **Document.** `spec` is an OpenAPI 3.0 or 3.1 document in JSON. It is checked when the configuration is written, and a
 //! fault is told with its place in the document. `spec_url` names the document instead: it is fetched when a request needs
 //! it, with `spec_url_request_headers`, within `timeout` milliseconds, and again after the seconds of `spec_url_ttl` in the
-//! plugin's metadata. An older document counts where a new one cannot be fetched; without any, requests are answered 500, and
-//! the error log says why. References have to lead into the same document, in circles too. A document has at most 16 MiB,
+//! plugin's metadata. Requests are checked by the older document until a new one is there, and after a failure the next try
+//! is made after 10 seconds; without any document requests are answered 500. The error log says why a document is missing. References have to lead into the same document, in circles too. A document has at most 16 MiB,
 //! 10,000 paths and schemas of 100 levels.
 //!
 //! **Path.** The path of a request is looked for with and without the paths in the URLs of `servers`. Texts are preferred to

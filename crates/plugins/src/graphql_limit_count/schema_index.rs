@@ -2,6 +2,7 @@
 //! an introspection query, once for all workers, and kept until it is an hour old.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use exchange::local::Local;
@@ -111,7 +112,7 @@ fn field(written: &Value) -> Option<(Box<str>, FieldType)> {
 }
 
 /// The server that is asked for its schema.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Endpoint {
     /// Scheme, host, port and path.
     pub(super) url: String,
@@ -122,14 +123,14 @@ pub(super) struct Endpoint {
 /// The schema of one service, and how it is fetched. Outlives configuration changes.
 pub(super) struct SchemaSource {
     opener: DestinationOpener,
-    schema: Fetched<SchemaIndex>,
+    schema: Arc<Fetched<SchemaIndex>>,
     /// The server of the last call: a new one has a new pool of connections.
     opened: Mutex<Option<(String, Arc<Destination>)>>,
 }
 
 impl SchemaSource {
     pub(super) fn new(opener: DestinationOpener) -> SchemaSource {
-        SchemaSource { opener, schema: Fetched::default(), opened: Mutex::default() }
+        SchemaSource { opener, schema: Arc::default(), opened: Mutex::default() }
     }
 
     /// The schema; `headers` are sent along when it is fetched.
@@ -137,13 +138,17 @@ impl SchemaSource {
     /// # Errors
     /// It cannot be fetched, a sentence for the log.
     pub(super) async fn get(
-        &self,
-        local: &Local,
+        self: &Arc<SchemaSource>,
+        local: &Rc<Local>,
         endpoint: &Endpoint,
-        headers: &[(String, String)],
+        headers: &Arc<[(String, String)]>,
     ) -> Result<Arc<SchemaIndex>, String> {
-        let fetched = self.schema.get_or_stale(KEPT_MS, self.fetch(local, endpoint, headers)).await;
-        fetched.map_err(|reason| reason.to_string())
+        let fetch = || {
+            let (this, local, headers) = (self.clone(), local.clone(), headers.clone());
+            let endpoint = endpoint.clone();
+            async move { this.fetch(&local, &endpoint, &headers).await }
+        };
+        self.schema.get_or_stale(KEPT_MS, fetch).await.map_err(|reason| reason.to_string())
     }
 
     async fn fetch(

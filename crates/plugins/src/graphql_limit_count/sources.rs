@@ -18,7 +18,7 @@ const SOURCES_MAX: usize = 1_024;
 /// See the module.
 pub(super) struct Sources {
     endpoint: Option<String>,
-    headers: Vec<(String, String)>,
+    headers: Arc<[(String, String)]>,
     opener: DestinationOpener,
     by_service: Arc<BySource>,
 }
