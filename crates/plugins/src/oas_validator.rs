@@ -22,7 +22,8 @@
 //!
 //! **Parameters** are read by their `style`: `simple`, `form`, `spaceDelimited`, `pipeDelimited` or `deepObject`; `matrix` and
 //! `label` are refused when the configuration is written. A text becomes a number or a boolean where the schema has these
-//! types. Parameters that the document does not have are allowed. A parameter that is no list and comes twice is refused.
+//! types. Parameters that the document does not have are allowed. A parameter that is no list and comes twice is refused, and so is such a property of
+//! an object. An exploded object of which the schema names no properties has all arguments that are no other parameter.
 //!
 //! **Body.** The schema is that of the media type in `Content-Type`, of `application/json` without one; another media type is
 //! refused. JSON, forms and texts are checked, other bodies pass. A body of JSON with a name twice counts with the last value.
@@ -223,8 +224,9 @@ impl OasValidator {
             true => Vec::new(),
             false => decoded_arguments(exchange.request.query().unwrap_or_default()),
         };
-        let parts = Parts { path, query: &query, headers: &exchange.request.headers };
-        let counting = operation.parameters.iter().filter(|parameter| counts(parameter.place));
+        let parameters = &operation.parameters;
+        let parts = Parts { path, query: &query, headers: &exchange.request.headers, parameters };
+        let counting = parameters.iter().filter(|parameter| counts(parameter.place));
         counting.into_iter().find_map(|parameter| parameter.fault(&parts))
     }
 
