@@ -1,5 +1,6 @@
 //! The cost of a query by its selections and the weights of the schema: `complexity` and `node_quantifier`.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
@@ -10,8 +11,8 @@ use super::schema_index::{FieldType, SchemaIndex};
 use crate::shared::graphql::{Document, Field, Literal, Operation, OperationKind, Selection};
 
 /// Selections that a walk expands. A real query has hundreds; fragments that spread each other twice would make it
-/// exponential.
-const SELECTIONS_MAX: usize = 100_000;
+/// exponential. So many take a few milliseconds of a worker.
+const SELECTIONS_MAX: usize = 10_000;
 /// Levels of a walk, fragments included, because it recurses. Queries have a dozen.
 const LEVELS_MAX: usize = 500;
 
@@ -84,7 +85,7 @@ struct Walk<'a> {
 /// A node of the tree: a field, or the operation.
 struct Node<'a> {
     field: Option<&'a Field>,
-    weight: Option<Decoration>,
+    weight: Option<Cow<'a, Decoration>>,
     field_type: Option<&'a FieldType>,
 }
 

@@ -244,6 +244,7 @@ fn expansion_of_fragments_is_bounded() {
     };
     let of = |query: &str| cost(Strategy::Complexity, &schema, &json!([]), query, None);
     assert_eq!(of(&dag(10)), Some(1_026.0));
+    assert_eq!(of(&dag(13)), None);
     assert_eq!(of(&dag(24)), None);
     let chain: String =
         (0..1_000).map(|number| format!("fragment F{number} on T{{a{{...F{}}}}}", number + 1)).collect();
