@@ -16,7 +16,7 @@
 //!
 //! **Requests** are POST with a body of JSON that has the member `query`, or with a document as `application/graphql`. Other
 //! methods are answered 405. A request without a document, or with one that cannot be parsed or has more than 15,000 tokens
-//! or 100 levels, is answered 400, and the message says why. So is a list of requests, a compressed body, a body of more
+//! or 100 levels, or expands to more than 10,000 selections, is answered 400, and the message says why. So is a list of requests, a compressed body, a body of more
 //! bytes than the setting [`max_matched_body_bytes`](settings.md#max_matched_body_bytes) allows, `variables` that are no
 //! object, and a request that has `query`, `variables`, `operationName` or `extensions` in its query string too, because the
 //! upstream could run that instead.
@@ -44,7 +44,9 @@
 //!
 //! **Schema.** With weights the plugin asks the upstream for its schema by an introspection query, when a request needs it,
 //! for each service once; it asks again after an hour, and the old schema counts until it has a new one. The call goes to the first node
-//! of the upstream of the service, else of the route, at the path of the request, or to `introspection_endpoint`. Only
+//! of the upstream of the service, else of the route, at the path of the request, or to `introspection_endpoint`. The
+//! path and the Host field that have given a schema once are kept for later calls. Set `introspection_endpoint` where a route
+//! has several paths, because otherwise the first request chooses by which of their schemas all are counted. Only
 //! `introspection_headers` are sent along, nothing of the client's request. Without a schema the request is answered 400, and
 //! the error log says why once a second at most. A call takes at most 9 seconds.
 //!

@@ -180,7 +180,10 @@ fn weights_apply_by_the_schema_of_the_upstream() {
     stage
         .weir
         .put("services/gql", json!({"upstream": upstream(), "plugins": {"graphql-limit-count": plugin}}));
-    stage.route("1", "/graphql", json!({}), json!({"service_id": "gql"}));
+    stage.route("1", "/*", json!({}), json!({"service_id": "gql"}));
+    // A client that asks for a path without a schema does not disturb others.
+    let elsewhere = stage.query("/elsewhere", "{ products { nodes { id } } }");
+    assert_eq!(elsewhere.status, 400, "{}", elsewhere.text());
     let query = "query q($n: Int) { products(first: $n) { nodes { reviews(first: 20) { body } } } }";
     let of = |variables: Value| json!({"query": query, "variables": variables});
     assert_eq!(cost(&stage, "/graphql", &of(json!({"n": 50}))), (200, "52".to_owned()));
