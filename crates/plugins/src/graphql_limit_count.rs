@@ -16,8 +16,10 @@
 //!
 //! **Requests** are POST with a body of JSON that has the member `query`, or with a document as `application/graphql`. Other
 //! methods are answered 405. A request without a document, or with one that cannot be parsed or has more than 15,000 tokens
-//! or 100 levels, is answered 400, and the message says why. So is a list of requests, a compressed body, and a body of more
-//! bytes than the setting [`max_matched_body_bytes`](settings.md#max_matched_body_bytes) allows.
+//! or 100 levels, or expands to more than 10,000 selections, is answered 400, and the message says why. So is a list of requests, a compressed body, a body of more
+//! bytes than the setting [`max_matched_body_bytes`](settings.md#max_matched_body_bytes) allows, `variables` that are no
+//! object, and a request that has `query`, `variables`, `operationName` or `extensions` in its query string too, because the
+//! upstream could run that instead.
 //!
 //! **Cost.** `cost_strategy` says what a request costs, at least 1:
 //!
@@ -27,7 +29,8 @@
 //! - `node_quantifier`: only fields that have one of their `mul_arguments` in the query cost something: their `add_value`, as
 //!   often as they are resolved.
 //!
-//! The last two round up, so that a whole number becomes the next one. `score_factor` scales the cost. Of several operations
+//! The last two round up, so that a whole number becomes the next one. `score_factor` scales the cost, which is at most
+//! 2^53. Of several operations
 //! the one that `operationName` names counts, without it the dearest.
 //!
 //! **Weights.** `cost_decorations` lists them, each with its `field_path`: a type (`Product`) weighs every field that returns
@@ -40,8 +43,10 @@
 //! write them here instead.
 //!
 //! **Schema.** With weights the plugin asks the upstream for its schema by an introspection query, when a request needs it,
-//! for each service once; it asks again after an hour, and keeps the old schema if that fails. The call goes to the first node
-//! of the upstream of the service, else of the route, at the path of the request, or to `introspection_endpoint`. Only
+//! for each service once; it asks again after an hour, and the old schema counts until it has a new one. The call goes to the first node
+//! of the upstream of the service, else of the route, at the path of the request, or to `introspection_endpoint`. The
+//! path and the Host field that have given a schema once are kept for later calls. Set `introspection_endpoint` where a route
+//! has several paths, because otherwise the first request chooses by which of their schemas all are counted. Only
 //! `introspection_headers` are sent along, nothing of the client's request. Without a schema the request is answered 400, and
 //! the error log says why once a second at most. A call takes at most 9 seconds.
 //!
@@ -67,7 +72,7 @@ use crate::shared::attributes::{Attribute, Fields, attributes, words};
 use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refusal};
 use crate::shared::graphql::{Document, Operation};
 use crate::shared::outages::Outages;
-use cost::{Inputs, Strategy, query_cost};
+use cost::{Inputs, Strategy, bounded, query_cost};
 use decorations::{Decoration, Decorations};
 use schema_index::SchemaIndex;
 use sources::Sources;
@@ -280,7 +285,7 @@ impl GraphqlLimitCount {
     }
 
     fn scaled(&self, raw: f64) -> u64 {
-        (raw * self.score_factor).ceil().clamp(1.0, COST_MAX) as u64
+        bounded(raw * self.score_factor).ceil().max(1.0) as u64
     }
 
     /// Takes the cost of the quota, and decides.

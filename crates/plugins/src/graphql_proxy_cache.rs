@@ -29,7 +29,8 @@
 //!
 //! **Refusals.** Methods other than GET and POST are answered 405. A request without a document, or with one that cannot be
 //! parsed or has more than 15,000 tokens or 100 levels, is answered 400, and the message says why. So is a body or a query
-//! of more bytes than the setting [`max_matched_body_bytes`](settings.md#max_matched_body_bytes) allows.
+//! of more bytes than the setting [`max_matched_body_bytes`](settings.md#max_matched_body_bytes) allows, `variables` that are
+//! no object, and a POST that has `query`, `variables`, `operationName` or `extensions` in its query string too.
 //!
 //! **Purge.** A route with `public-api` opens
 //! `PURGE /apisix/plugin/graphql-proxy-cache/STRATEGY/ROUTE_ID/KEY`, which removes the entry with all its variants. The answer

@@ -13,8 +13,8 @@
 //! **Document.** `spec` is an OpenAPI 3.0 or 3.1 document in JSON. It is checked when the configuration is written, and a
 //! fault is told with its place in the document. `spec_url` names the document instead: it is fetched when a request needs
 //! it, with `spec_url_request_headers`, within `timeout` milliseconds, and again after the seconds of `spec_url_ttl` in the
-//! plugin's metadata. An older document counts where a new one cannot be fetched; without any, requests are answered 500, and
-//! the error log says why. References have to lead into the same document, in circles too. A document has at most 16 MiB,
+//! plugin's metadata. Requests are checked by the older document until a new one is there, and after a failure the next try
+//! is made after 10 seconds; without any document requests are answered 500. The error log says why a document is missing. References have to lead into the same document, in circles too. A document has at most 16 MiB,
 //! 10,000 paths and schemas of 100 levels.
 //!
 //! **Path.** The path of a request is looked for with and without the paths in the URLs of `servers`. Texts are preferred to
@@ -22,12 +22,13 @@
 //!
 //! **Parameters** are read by their `style`: `simple`, `form`, `spaceDelimited`, `pipeDelimited` or `deepObject`; `matrix` and
 //! `label` are refused when the configuration is written. A text becomes a number or a boolean where the schema has these
-//! types. Parameters that the document does not have are allowed. A parameter that is no list and comes twice is refused.
+//! types. Parameters that the document does not have are allowed. A parameter that is no list and comes twice is refused, and so is such a property of
+//! an object. An exploded object of which the schema names no properties has all arguments that are no other parameter.
 //!
 //! **Body.** The schema is that of the media type in `Content-Type`, of `application/json` without one; another media type is
 //! refused. JSON, forms and texts are checked, other bodies pass. A body of JSON with a name twice counts with the last value.
 //! A body of more than `max_req_body_size` bytes is answered 500. One of more than 64 KiB is checked on a thread beside the
-//! workers, and refused if too many wait for it. `format` is checked, `discriminator` is not, and properties with `readOnly`
+//! workers, and answered 503 if too many wait for it. One with more than 1,000,000 values is refused. `format` is checked, `discriminator` is not, and properties with `readOnly`
 //! are not required.
 //!
 //! **Refusals** have the status `rejection_status_code` and the message `failed to validate request. `, with `verbose_errors`
@@ -223,8 +224,9 @@ impl OasValidator {
             true => Vec::new(),
             false => decoded_arguments(exchange.request.query().unwrap_or_default()),
         };
-        let parts = Parts { path, query: &query, headers: &exchange.request.headers };
-        let counting = operation.parameters.iter().filter(|parameter| counts(parameter.place));
+        let parameters = &operation.parameters;
+        let parts = Parts { path, query: &query, headers: &exchange.request.headers, parameters };
+        let counting = parameters.iter().filter(|parameter| counts(parameter.place));
         counting.into_iter().find_map(|parameter| parameter.fault(&parts))
     }
 
@@ -244,8 +246,7 @@ impl OasValidator {
         }
         // Before the body is copied, because the thread may be behind with many copies.
         let Some(held) = side_thread::hold(body.len()) else {
-            let fault = Some("the body could not be checked: too many bodies wait for it".to_owned());
-            return self.conclude(exchange, fault).map_or(Flow::Continue, Flow::reply);
+            return self.unchecked(exchange, "too many bodies wait").map_or(Flow::Continue, Flow::reply);
         };
         let (content_type, body) = (content_type.map(<[u8]>::to_vec), body.to_vec());
         Flow::Wait(Box::pin(async move {
@@ -253,9 +254,11 @@ impl OasValidator {
                 let _held = held;
                 operation.body.as_ref().and_then(|rule| rule.fault(content_type.as_deref(), &body))
             };
-            let fault = side_thread::run(check).await;
-            let fault = fault.unwrap_or_else(|fault| Some(format!("the body could not be checked: {fault}")));
-            match self.conclude(exchange, fault) {
+            let reply = match side_thread::run(check).await {
+                Ok(fault) => self.conclude(exchange, fault),
+                Err(reason) => self.unchecked(exchange, reason),
+            };
+            match reply {
                 None => Decision::Continue,
                 Some(reply) => Decision::Reply(Box::new(reply)),
             }
@@ -264,15 +267,23 @@ impl OasValidator {
 
     /// The refusal of a request with this fault, if it is refused.
     fn conclude(&self, exchange: &Exchange, fault: Option<String>) -> Option<Reply> {
-        let fault = fault?;
+        self.refusal(exchange, self.config.rejection_status_code, &fault?)
+    }
+
+    /// The refusal of a request of which the body could not be checked, which is no fault of the client.
+    fn unchecked(&self, exchange: &Exchange, reason: &str) -> Option<Reply> {
+        self.refusal(exchange, 503, &format!("the body could not be checked: {reason}"))
+    }
+
+    fn refusal(&self, exchange: &Exchange, status: u16, fault: &str) -> Option<Reply> {
         if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
             let method = String::from_utf8_lossy(exchange.request.method_text());
             let path = String::from_utf8_lossy(exchange.path());
             tracing::warn!(%method, %path, fault, requests, "error occurred while validating request");
         }
-        let told = if self.config.verbose_errors { &*fault } else { "" };
+        let told = if self.config.verbose_errors { fault } else { "" };
         let text = format!("failed to validate request. {told}");
-        self.config.reject_if_not_match.then(|| Reply::message(self.config.rejection_status_code, &text))
+        self.config.reject_if_not_match.then(|| Reply::message(status, &text))
     }
 
     fn without_document(&self, exchange: &Exchange, reason: &str) -> Box<Reply> {

@@ -8,6 +8,7 @@ pub(crate) mod authentication;
 #[cfg(feature = "lua")]
 pub(crate) mod base64;
 pub(crate) mod batch;
+pub(crate) mod bounded_json;
 pub(crate) mod config;
 pub(crate) mod config_file;
 pub(crate) mod consumer;

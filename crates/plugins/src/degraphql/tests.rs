@@ -74,6 +74,36 @@ fn body_has_query_and_chosen_variables() {
 }
 
 #[test]
+fn values_in_a_body_are_bounded() {
+    let body = |count: usize| format!(r#"{{"x":[{}0]}}"#, "0,".repeat(count - 1));
+    let read = |body: &str| variables(&["x".to_owned()], body.as_bytes());
+    // The object and the list count too.
+    let longest = body(VALUES_MAX - 2);
+    assert!(read(&longest) == Ok(longest));
+    assert!(read(&body(VALUES_MAX - 1)) == Err(400));
+}
+
+#[test]
+fn client_cannot_choose_the_query() {
+    let config = json!({"query": "{ a }"});
+    let check = |query: &str, kept: &str| {
+        let request = format!("POST /graphql?{query} HTTP/1.1\r\nHost: a\r\n\r\nx");
+        assert_eq!(
+            run(&config, &request),
+            Ok((r#"{"query":"{ a }"}"#.to_owned(), kept.to_owned())),
+            "{query}"
+        );
+    };
+    check("query=%7Bevil%7D&apikey=k&operationName=x&variables=%7B%7D&extensions=x", "apikey=k");
+    check("a=1&Qu%65ry=x&b", "a=1&b");
+    check("a=1;query=x&variables[n]=1&+query=x&c=%3Bquery%3D1", "c=%3Bquery%3D1");
+    check("query=x", "");
+    let request =
+        "GET /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\r\n{\"query\":\"{evil}\"}";
+    assert_eq!(run(&config, request), Ok((String::new(), "query=%7B%20a%20%7D".to_owned())));
+}
+
+#[test]
 fn content_type_becomes_json() {
     let mut scene = Scene::new();
     let plugin = scene.build(&KIND, &json!({"query": "{ a }"}));
@@ -117,5 +147,7 @@ fn long_bodies_are_refused_with_503() {
     assert_eq!(plugin.wants_request_body(&exchange), BodyNeed::Buffer { limit_bytes: 3 });
     assert_eq!(plugin.refuse_long_body(&exchange).map(|reply| reply.status), Some(503));
     let exchange = scene.exchange(get("/").as_bytes());
+    assert_eq!(plugin.wants_request_body(&exchange), BodyNeed::Buffer { limit_bytes: 3 });
+    let exchange = scene.exchange(b"PUT / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(plugin.wants_request_body(&exchange), BodyNeed::None);
 }

@@ -1,16 +1,18 @@
 //! The cost of a query by its selections and the weights of the schema: `complexity` and `node_quantifier`.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use super::COST_MAX;
 use super::decorations::{Decoration, Decorations, Positions, weight_at};
 use super::schema_index::{FieldType, SchemaIndex};
 use crate::shared::graphql::{Document, Field, Literal, Operation, OperationKind, Selection};
 
 /// Selections that a walk expands. A real query has hundreds; fragments that spread each other twice would make it
-/// exponential.
-const SELECTIONS_MAX: usize = 100_000;
+/// exponential. So many take a few milliseconds of a worker.
+const SELECTIONS_MAX: usize = 10_000;
 /// Levels of a walk, fragments included, because it recurses. Queries have a dozen.
 const LEVELS_MAX: usize = 500;
 
@@ -62,6 +64,12 @@ pub(super) fn query_cost(
     Ok(cost)
 }
 
+/// A part of a cost, at most [`COST_MAX`]. Without the bound, nested arguments overflow to infinity, and an argument of 0
+/// around them makes that NaN, which would count as the smallest cost.
+pub(super) fn bounded(cost: f64) -> f64 {
+    if cost.is_finite() { cost.min(COST_MAX) } else { COST_MAX }
+}
+
 /// The walk through one operation.
 struct Walk<'a> {
     strategy: Strategy,
@@ -77,7 +85,7 @@ struct Walk<'a> {
 /// A node of the tree: a field, or the operation.
 struct Node<'a> {
     field: Option<&'a Field>,
-    weight: Option<Decoration>,
+    weight: Option<Cow<'a, Decoration>>,
     field_type: Option<&'a FieldType>,
 }
 
@@ -95,11 +103,11 @@ impl<'a> Walk<'a> {
         match self.strategy {
             Strategy::Complexity => {
                 let below = self.below(selections, type_name, positions, 1.0)?;
-                Ok(below * multiply + add)
+                Ok(bounded(bounded(below * multiply) + add))
             }
             Strategy::NodeQuantifier if is_quantified => {
-                let below = self.below(selections, type_name, positions, times * multiply)?;
-                Ok(times * add + below)
+                let below = self.below(selections, type_name, positions, bounded(times * multiply))?;
+                Ok(bounded(bounded(times * add) + below))
             }
             Strategy::NodeQuantifier => self.below(selections, type_name, positions, times),
         }
@@ -144,6 +152,7 @@ impl<'a> Walk<'a> {
                     }
                 }
             };
+            sum = bounded(sum);
         }
         self.levels -= 1;
         Ok(sum)
@@ -190,15 +199,15 @@ impl<'a> Walk<'a> {
     /// The cost of the node itself, the factor for what is below it, and whether an argument of the query is in the factor.
     fn weigh(&self, node: &Node<'_>) -> (f64, f64, bool) {
         let Some(weight) = &node.weight else { return (1.0, 1.0, false) };
-        let mut add = weight.add_value.unwrap_or(1.0);
-        let mut multiply = weight.mul_value.unwrap_or(1.0);
+        let mut add = bounded(weight.add_value.unwrap_or(1.0));
+        let mut multiply = bounded(weight.mul_value.unwrap_or(1.0));
         let mut is_quantified = false;
         for name in weight.add_arguments.iter().flatten() {
-            add += self.argument(node, name).unwrap_or(0.0);
+            add = bounded(add + self.argument(node, name).unwrap_or(0.0));
         }
         for name in weight.mul_arguments.iter().flatten() {
             if let Some(value) = self.argument(node, name) {
-                multiply *= value;
+                multiply = bounded(multiply * value);
                 is_quantified = true;
             }
         }

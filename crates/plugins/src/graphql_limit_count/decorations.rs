@@ -1,6 +1,7 @@
 //! The weights of positions in a GraphQL schema, compiled: a position is a type, or a type and the chain of fields that leads
 //! on from it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::shared::attributes::attributes;
@@ -99,16 +100,19 @@ impl Decorations {
 }
 
 /// The weight at these positions; a longer position outweighs a shorter one in each part that it has.
-pub(super) fn weight_at(positions: &Positions<'_>) -> Option<Decoration> {
-    let mut weighing: Vec<&&Step> = positions.iter().filter(|step| step.weight.is_some()).collect();
+pub(super) fn weight_at<'d>(positions: &Positions<'d>) -> Option<Cow<'d, Decoration>> {
+    let mut weighing: Vec<&'d Step> =
+        positions.iter().copied().filter(|step| step.weight.is_some()).collect();
     weighing.sort_by_key(|step| step.depth);
     let mut weights = weighing.iter().filter_map(|step| step.weight.as_ref());
-    let mut merged = weights.next()?.clone();
+    // Borrowed where one position fits, as for most fields, because a walk takes the weight of each selection.
+    let mut merged = Cow::Borrowed(weights.next()?);
     for weight in weights {
+        let merged = merged.to_mut();
         merged.add_value = weight.add_value.or(merged.add_value);
         merged.mul_value = weight.mul_value.or(merged.mul_value);
-        merged.add_arguments = weight.add_arguments.clone().or(merged.add_arguments);
-        merged.mul_arguments = weight.mul_arguments.clone().or(merged.mul_arguments);
+        merged.add_arguments = weight.add_arguments.clone().or(merged.add_arguments.take());
+        merged.mul_arguments = weight.mul_arguments.clone().or(merged.mul_arguments.take());
     }
     Some(merged)
 }

@@ -2,6 +2,7 @@
 //! an introspection query, once for all workers, and kept until it is an hour old.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use exchange::local::Local;
@@ -25,6 +26,8 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Types of a schema, and fields of a type: beyond these it is refused.
 const TYPES_MAX: usize = 20_000;
 const FIELDS_MAX: usize = 5_000;
+/// Endpoints of a service that are known to have failed, until one has given the schema.
+const TRIED_MAX: usize = 64;
 /// Levels of lists and of not-null around a type.
 const WRAPPERS_MAX: usize = 8;
 
@@ -111,25 +114,45 @@ fn field(written: &Value) -> Option<(Box<str>, FieldType)> {
 }
 
 /// The server that is asked for its schema.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Endpoint {
-    /// Scheme, host, port and path.
-    pub(super) url: String,
+    /// Scheme, host and port, or a whole URL.
+    pub(super) origin: String,
+    /// The path of the request; empty with a whole URL.
+    pub(super) path: String,
     /// The Host field, where it is not that of the URL.
     pub(super) host: Option<Vec<u8>>,
+    /// Whether the Host field is that of the request.
+    pub(super) is_host_of_client: bool,
+}
+
+impl Endpoint {
+    fn url(&self) -> String {
+        format!("{}{}", self.origin, self.path)
+    }
+
+    /// The endpoint with the parts that clients choose as they are in `known`.
+    fn as_in(&self, known: &Endpoint) -> Endpoint {
+        let host = if self.is_host_of_client { &known.host } else { &self.host };
+        Endpoint { path: known.path.clone(), host: host.clone(), ..self.clone() }
+    }
 }
 
 /// The schema of one service, and how it is fetched. Outlives configuration changes.
 pub(super) struct SchemaSource {
     opener: DestinationOpener,
-    schema: Fetched<SchemaIndex>,
+    /// The endpoint that has given the schema. The schema is renewed from there only, because clients choose the paths of
+    /// their requests, and must not choose by which schema others are counted.
+    found: Mutex<Option<(Endpoint, Arc<Fetched<SchemaIndex>>)>>,
+    /// The endpoints without a schema yet, so that the failure of one is not that of another.
+    tried: Mutex<Vec<(Endpoint, Arc<Fetched<SchemaIndex>>)>>,
     /// The server of the last call: a new one has a new pool of connections.
     opened: Mutex<Option<(String, Arc<Destination>)>>,
 }
 
 impl SchemaSource {
     pub(super) fn new(opener: DestinationOpener) -> SchemaSource {
-        SchemaSource { opener, schema: Fetched::default(), opened: Mutex::default() }
+        SchemaSource { opener, found: Mutex::default(), tried: Mutex::default(), opened: Mutex::default() }
     }
 
     /// The schema; `headers` are sent along when it is fetched.
@@ -137,13 +160,42 @@ impl SchemaSource {
     /// # Errors
     /// It cannot be fetched, a sentence for the log.
     pub(super) async fn get(
-        &self,
-        local: &Local,
+        self: &Arc<SchemaSource>,
+        local: &Rc<Local>,
         endpoint: &Endpoint,
-        headers: &[(String, String)],
+        headers: &Arc<[(String, String)]>,
     ) -> Result<Arc<SchemaIndex>, String> {
-        let fetched = self.schema.get_or_stale(KEPT_MS, self.fetch(local, endpoint, headers)).await;
-        fetched.map_err(|reason| reason.to_string())
+        let found = self.found.lock().clone();
+        let is_new = found.is_none();
+        let (endpoint, schema) = match found {
+            Some((known, schema)) => (endpoint.as_in(&known), schema),
+            None => (endpoint.clone(), self.tried(endpoint)),
+        };
+        let fetch = || {
+            let (this, local, headers) = (self.clone(), local.clone(), headers.clone());
+            let endpoint = endpoint.clone();
+            async move { this.fetch(&local, &endpoint, &headers).await }
+        };
+        let index = schema.get_or_stale(KEPT_MS, fetch).await.map_err(|reason| reason.to_string())?;
+        if is_new {
+            self.found.lock().get_or_insert((endpoint, schema));
+            self.tried.lock().clear();
+        }
+        Ok(index)
+    }
+
+    /// The schema of an endpoint that has not given it yet.
+    fn tried(&self, endpoint: &Endpoint) -> Arc<Fetched<SchemaIndex>> {
+        let mut tried = self.tried.lock();
+        if let Some((_, schema)) = tried.iter().find(|(of, _)| of == endpoint) {
+            return schema.clone();
+        }
+        if tried.len() >= TRIED_MAX {
+            tried.clear();
+        }
+        let schema = Arc::<Fetched<SchemaIndex>>::default();
+        tried.push((endpoint.clone(), schema.clone()));
+        schema
     }
 
     async fn fetch(
@@ -152,7 +204,8 @@ impl SchemaSource {
         endpoint: &Endpoint,
         more: &[(String, String)],
     ) -> Result<SchemaIndex, String> {
-        let destination = self.destination(&endpoint.url).await?;
+        let url = endpoint.url();
+        let destination = self.destination(&url).await?;
         let mut headers = Headers::new();
         let mut host = endpoint.host.clone();
         let own = ("Content-Type".to_owned(), "application/json".to_owned());
@@ -181,7 +234,7 @@ impl SchemaSource {
         };
         let answer = answer.map_err(|error| error.to_string())?;
         if answer.status != 200 {
-            return Err(format!("unexpected status {} from {}", answer.status, endpoint.url));
+            return Err(format!("unexpected status {} from {url}", answer.status));
         }
         SchemaIndex::read(&answer.body)
     }
@@ -226,6 +279,21 @@ mod tests {
         let products = FieldType { returns: Some("Product".into()), defaults: vec![("first".into(), 10.0)] };
         assert_eq!(index.field("Root", "products"), Some(&products));
         assert!(index.knows("Root") && !index.knows("String"));
+    }
+
+    #[test]
+    fn renewal_keeps_what_clients_choose() {
+        let endpoint = |origin: &str, path: &str, host: &str, is_host_of_client| Endpoint {
+            origin: origin.to_owned(),
+            path: path.to_owned(),
+            host: Some(host.as_bytes().to_vec()),
+            is_host_of_client,
+        };
+        let known = endpoint("http://a", "/graphql", "first", true);
+        let renewed = endpoint("http://b", "/other", "second", true).as_in(&known);
+        assert_eq!(renewed, endpoint("http://b", "/graphql", "first", true));
+        let fixed = endpoint("http://b", "/other", "second", false).as_in(&known);
+        assert_eq!(fixed, endpoint("http://b", "/graphql", "second", false));
     }
 
     #[test]

@@ -18,7 +18,7 @@ const SOURCES_MAX: usize = 1_024;
 /// See the module.
 pub(super) struct Sources {
     endpoint: Option<String>,
-    headers: Vec<(String, String)>,
+    headers: Arc<[(String, String)]>,
     opener: DestinationOpener,
     by_service: Arc<BySource>,
 }
@@ -67,7 +67,9 @@ impl Sources {
         };
         let source = self.source(name)?;
         let endpoint = match &self.endpoint {
-            Some(url) => Endpoint { url: url.clone(), host: None },
+            Some(url) => {
+                Endpoint { origin: url.clone(), path: String::new(), host: None, is_host_of_client: false }
+            }
             None => of_upstream(exchange)?,
         };
         source.get(exchange.local(), &endpoint, &self.headers).await
@@ -107,7 +109,9 @@ fn of_upstream(exchange: &Exchange) -> Result<Endpoint, String> {
     let path = String::from_utf8_lossy(exchange.forward_path()).into_owned();
     let scheme = if matches!(origin.scheme, "https" | "grpcs") { "https" } else { "http" };
     Ok(Endpoint {
-        url: format!("{scheme}://{}{path}", origin.address),
+        origin: format!("{scheme}://{}", origin.address),
+        path,
+        is_host_of_client: matches!(origin.host, UpstreamHost::OfClient),
         host: Some(match origin.host {
             UpstreamHost::OfClient => exchange.request.authority().to_vec(),
             UpstreamHost::Fixed(host) => host.into_bytes(),

@@ -7,6 +7,10 @@ use serde_json::{Map, Value};
 use super::document::is_json;
 use super::parameters::{coerced, decoded_arguments};
 use super::schemas::{Compiled, Types};
+use crate::shared::bounded_json;
+
+/// Values in a body, those inside lists and objects included: they take about a hundred megabytes while it is checked.
+const VALUES_MAX: usize = 1_000_000;
 
 /// The rule for the bodies of an operation.
 pub(super) struct BodyRule {
@@ -57,10 +61,16 @@ impl BodyRule {
         };
         let schema = rule.schema.as_ref()?;
         let value = match &*media_type {
-            name if is_json(name) => match serde_json::from_slice(body) {
+            name if is_json(name) => match bounded_json::read(body, VALUES_MAX) {
                 Ok(value) => value,
+                Err(error) if error.is_data() => return Some(format!("the body has {error}")),
                 Err(error) => return Some(format!("the body is not JSON: {error}")),
             },
+            "application/x-www-form-urlencoded"
+                if body.iter().filter(|byte| **byte == b'&').count() >= VALUES_MAX =>
+            {
+                return Some(format!("the body has more than {VALUES_MAX} values"));
+            }
             "application/x-www-form-urlencoded" => form(body, &schema.types),
             name if name.starts_with("text/") => String::from_utf8_lossy(body).into_owned().into(),
             // Of other types nothing is known that a schema could check.
@@ -131,6 +141,9 @@ mod tests {
         };
         check(Some("application/json"), r#"{"n":1}"#, None);
         check(Some("application/json;x=y"), r#"{"n":"1"}"#, Some("body: property \"n\""));
+        let many = format!(r#"{{"n":1,"other":[{}0]}}"#, "0,".repeat(VALUES_MAX));
+        check(None, &many, Some("the body has more than 1000000 values"));
+        check(Some("application/x-www-form-urlencoded"), &"&".repeat(VALUES_MAX), Some("more than 1000000"));
         check(None, r#"{}"#, Some("body: property \"n\" is required"));
         check(None, "", Some("request body is required"));
         check(Some("application/json"), "{", Some("the body is not JSON"));

@@ -12,6 +12,9 @@ use crate::shared::query::{arguments, decode};
 /// Values of one list in a parameter.
 const ITEMS_MAX: usize = 10_000;
 
+/// A second text, of which the upstream may take either.
+const DOUBLED: &str = "it is there more than once";
+
 /// Where a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -51,6 +54,8 @@ pub(super) struct Parts<'r> {
     /// The arguments, decoded.
     pub(super) query: &'r [(String, String)],
     pub(super) headers: &'r Headers,
+    /// All parameters of the operation.
+    pub(super) parameters: &'r [Parameter],
 }
 
 /// The arguments of a query, decoded.
@@ -112,27 +117,39 @@ impl Parameter {
         }
     }
 
+    /// Whether an argument of this name belongs to the parameter.
+    fn is_written_as(&self, name: &str) -> bool {
+        match (self.style, name.strip_prefix(&*self.name)) {
+            (Style::Deep, Some(rest)) => rest.starts_with('['),
+            (_, Some(rest)) => rest.is_empty() || rest == "[]",
+            (_, None) => false,
+        }
+    }
+
     /// The value; none if the request has none.
     fn value(&self, texts: &[Cow<'_, str>], parts: &Parts<'_>) -> Option<Result<Value, String>> {
         let types = self.schema.as_ref().map(|schema| &schema.types);
-        let properties = types.and_then(|types| types.properties.as_deref());
-        match (self.style, properties) {
+        let of_object = types.filter(|types| types.properties.is_some());
+        match (self.style, of_object) {
             (Style::Json, _) => {
                 let text = texts.first()?;
+                if texts.len() > 1 {
+                    return Some(Err(DOUBLED.to_owned()));
+                }
                 return Some(serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}")));
             }
             (Style::Deep, _) => {
-                return deep(&self.name, properties.unwrap_or_default(), parts.query).map(Ok);
+                return deep(&self.name, types.unwrap_or(&Types::default()), parts.query).transpose();
             }
-            (Style::Repeated, Some(properties)) if self.place == Place::Query => {
-                return exploded(properties, parts.query).map(Ok);
+            (Style::Repeated, Some(types)) if self.place == Place::Query => {
+                return exploded(types, parts).transpose();
             }
             _ => {}
         }
         let first = texts.first()?;
         let Some(types) = types else { return Some(Ok(first.as_ref().into())) };
-        if let Some(properties) = properties.filter(|_| !types.number && !types.text) {
-            return Some(Ok(pairs(first, properties)));
+        if of_object.is_some() && !types.number && !types.text {
+            return Some(if texts.len() > 1 { Err(DOUBLED.to_owned()) } else { pairs(first, types) });
         }
         let Some(items) = &types.items else { return Some(self.single(texts, types)) };
         let separator = match self.style {
@@ -157,9 +174,8 @@ impl Parameter {
 
     /// The value of a text. One that may be several things is the first of them that the schema accepts.
     fn single(&self, texts: &[Cow<'_, str>], types: &Types) -> Result<Value, String> {
-        if texts.len() > 1 && self.place != Place::Header {
-            // The upstream may take another one of them.
-            return Err("it is there more than once".to_owned());
+        if texts.len() > 1 {
+            return Err(DOUBLED.to_owned());
         }
         let text = texts[0].as_ref();
         let value = coerced(text, types);
@@ -189,12 +205,27 @@ pub(super) fn coerced(text: &str, types: &Types) -> Value {
     }
 }
 
-fn type_of<'t>(properties: &'t [(String, Types)], name: &str) -> Option<&'t Types> {
-    properties.iter().find(|(known, _)| known == name).map(|(_, types)| types)
+/// The types of a property that the schema names.
+fn type_of<'t>(types: &'t Types, name: &str) -> Option<&'t Types> {
+    types.properties.iter().flatten().find(|(known, _)| known == name).map(|(_, types)| types)
+}
+
+/// Adds the text of a property to an object: to the list, or as a value that is there once.
+fn add(object: &mut Map<String, Value>, types: &Types, name: &str, text: &str) -> Result<(), String> {
+    let of_property = type_of(types, name).or(types.others.as_deref());
+    let items = of_property.and_then(|types| types.items.as_deref());
+    let value = coerced(text, items.or(of_property).unwrap_or(&Types::default()));
+    match (items, object.get_mut(name)) {
+        (Some(_), Some(Value::Array(all))) => all.push(value),
+        (_, Some(_)) => return Err(format!("property \"{name}\" is there more than once")),
+        (Some(_), None) => drop(object.insert(name.to_owned(), vec![value].into())),
+        (None, None) => drop(object.insert(name.to_owned(), value)),
+    }
+    Ok(())
 }
 
 /// An object as `a,1,b,2` or `a=1,b=2`.
-fn pairs(text: &str, properties: &[(String, Types)]) -> Value {
+fn pairs(text: &str, types: &Types) -> Result<Value, String> {
     let mut object = Map::new();
     let mut parts = text.split(',').take(ITEMS_MAX);
     while let Some(part) = parts.next() {
@@ -202,128 +233,41 @@ fn pairs(text: &str, properties: &[(String, Types)]) -> Value {
             Some(pair) => pair,
             None => (part, parts.next().unwrap_or_default()),
         };
-        object
-            .insert(name.to_owned(), coerced(value, type_of(properties, name).unwrap_or(&Types::default())));
+        add(&mut object, types, name, value)?;
     }
-    object.into()
+    Ok(object.into())
 }
 
-/// An object of which each property is an argument of its own.
-fn exploded(properties: &[(String, Types)], query: &[(String, String)]) -> Option<Value> {
-    let found = query.iter().filter_map(|(name, value)| Some((name, value, type_of(properties, name)?)));
-    let object: Map<String, Value> =
-        found.map(|(name, value, types)| (name.clone(), coerced(value, types))).collect();
-    (!object.is_empty()).then(|| object.into())
+/// An object of which each property is an argument of its own. One whose schema names no property has the arguments that
+/// are no other parameter.
+fn exploded(types: &Types, parts: &Parts<'_>) -> Result<Option<Value>, String> {
+    let names_some = types.properties.iter().flatten().next().is_some();
+    let is_other = |name: &str| {
+        let in_query = parts.parameters.iter().filter(|parameter| parameter.place == Place::Query);
+        in_query.into_iter().any(|parameter| parameter.is_written_as(name))
+    };
+    let is_property = |name: &str| match names_some {
+        true => type_of(types, name).is_some(),
+        false => types.others.is_some() && !is_other(name),
+    };
+    let mut object = Map::new();
+    for (name, text) in parts.query.iter().filter(|(name, _)| is_property(name)) {
+        add(&mut object, types, name, text)?;
+    }
+    Ok((!object.is_empty()).then(|| object.into()))
 }
 
 /// An object as `name[a]=1&name[b]=2`.
-fn deep(of: &str, properties: &[(String, Types)], query: &[(String, String)]) -> Option<Value> {
+fn deep(of: &str, types: &Types, query: &[(String, String)]) -> Result<Option<Value>, String> {
     let mut object = Map::new();
-    for (name, value) in query {
+    for (name, text) in query {
         let property = name.strip_prefix(of).and_then(|rest| rest.strip_prefix('[')?.strip_suffix(']'));
-        let Some(property) = property else { continue };
-        let types = type_of(properties, property);
-        let list = types.and_then(|types| types.items.as_deref());
-        let value = coerced(value, list.or(types).unwrap_or(&Types::default()));
-        match (list, object.get_mut(property)) {
-            (Some(_), Some(Value::Array(all))) => all.push(value),
-            (Some(_), _) => {
-                object.insert(property.to_owned(), vec![value].into());
-            }
-            (None, _) => {
-                object.insert(property.to_owned(), value);
-            }
+        if let Some(property) = property {
+            add(&mut object, types, property, text)?;
         }
     }
-    (!object.is_empty()).then(|| object.into())
+    Ok((!object.is_empty()).then(|| object.into()))
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::oas_validator::schemas::Schemas;
-
-    fn parameter(place: Place, style: Style, schema: Value) -> Parameter {
-        let document = json!({});
-        let schema: &Value = Box::leak(Box::new(schema));
-        let mut schemas = Schemas::new(Box::leak(Box::new(document)), true);
-        let schema = Some(schemas.compile(schema, "/x").unwrap());
-        Parameter { name: "p".into(), place, is_required: true, style, schema }
-    }
-
-    fn check(parameter: &Parameter, input: &str, expected: Option<&str>) {
-        let query = decoded_arguments(input.as_bytes());
-        let mut headers = Headers::new();
-        for line in input.lines().filter(|_| parameter.place != Place::Query) {
-            let (name, value) = line.split_once(": ").unwrap_or(("p", line));
-            headers.append(name, value.as_bytes()).unwrap();
-        }
-        let path = [("p", input)];
-        let parts = Parts { path: &path, query: &query, headers: &headers };
-        let fault = parameter.fault(&parts);
-        match expected {
-            None => assert_eq!(fault, None, "{input}"),
-            Some(part) => {
-                assert!(fault.as_ref().is_some_and(|fault| fault.contains(part)), "{input}: {fault:?}")
-            }
-        }
-    }
-
-    #[test]
-    fn texts_become_values_by_their_schema() {
-        let id = parameter(Place::Path, Style::Commas, json!({"type": "integer", "minimum": 1}));
-        check(&id, "7", None);
-        check(&id, "0", Some("path parameter p: "));
-        check(&id, "seven", Some("wrong type: expected integer"));
-        check(&id, "07", Some("wrong type"));
-        check(&id, "1.5", Some("wrong type"));
-        let flag = parameter(Place::Query, Style::Repeated, json!({"type": "boolean"}));
-        check(&flag, "p=true", None);
-        check(&flag, "p=1", Some("query parameter p: "));
-        check(&flag, "", Some("query parameter p is required"));
-        check(&flag, "p=true&p=false", Some("more than once"));
-        let code = parameter(Place::Query, Style::Repeated, json!({"type": "string", "pattern": "^[0-9]+$"}));
-        check(&code, "p=12", None);
-        let either = parameter(Place::Query, Style::Repeated, json!({"enum": [1, "one"]}));
-        check(&either, "p=1", None);
-        check(&either, "p=one", None);
-        check(&either, "p=2", Some("enum"));
-        let header = parameter(Place::Header, Style::Commas, json!({"type": "integer"}));
-        check(&header, "P: 5", None);
-        check(&header, "P: five", Some("header p: "));
-        let cookie = parameter(Place::Cookie, Style::Repeated, json!({"type": "integer"}));
-        check(&cookie, "Cookie: a=x; p=5", None);
-        check(&cookie, "Cookie: a=5", Some("cookie p is required"));
-    }
-
-    #[test]
-    fn lists_and_objects_are_read_by_their_style() {
-        let list = json!({"type": "array", "maxItems": 3, "items": {"type": "integer"}});
-        let of = |style: Style| parameter(Place::Query, style, list.clone());
-        check(&of(Style::Repeated), "p=1&p=2", None);
-        check(&of(Style::Repeated), "p%5B%5D=1&p%5B%5D=2", None);
-        check(&of(Style::Repeated), "p=1,2", Some("wrong type"));
-        check(&of(Style::Commas), "p=1,2", None);
-        check(&of(Style::Commas), "p=1,2,3,4", Some("query parameter p: "));
-        check(&of(Style::Spaces), "p=1%202", None);
-        check(&of(Style::Pipes), "p=1%7Cx", Some("wrong type"));
-        check(
-            &of(Style::Commas),
-            &format!("p={}", "1,".repeat(ITEMS_MAX + 1)),
-            Some("more than 10000 values"),
-        );
-        let object = json!({"type": "object", "required": ["a"], "additionalProperties": false,
-            "properties": {"a": {"type": "integer"}, "b": {"type": "array", "items": {"type": "string"}}}});
-        let of = |style: Style| parameter(Place::Query, style, object.clone());
-        check(&of(Style::Deep), "p[a]=1&p[b]=x&p[b]=y&other=1", None);
-        check(&of(Style::Deep), "p[b]=x", Some("property \"a\" is required"));
-        check(&of(Style::Deep), "p[a]=1&p[c]=1", Some("additional"));
-        check(&of(Style::Repeated), "a=1&z=2", None);
-        check(&of(Style::Repeated), "a=x", Some("wrong type"));
-        check(&of(Style::Commas), "p=a,1", None);
-        check(&of(Style::Json), "p=%7B%22a%22:1%7D", None);
-        check(&of(Style::Json), "p=%7B", Some("it is not JSON"));
-    }
-}
+mod tests;

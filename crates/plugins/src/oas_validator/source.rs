@@ -1,6 +1,7 @@
 //! A document that is fetched from a URL, once for all workers and all instances that name it, and kept for a time. Outlives
 //! configuration changes.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use exchange::local::Local;
@@ -16,11 +17,16 @@ use crate::shared::side_thread;
 
 /// See the module.
 pub(super) struct Source {
+    call: Arc<Call>,
+    kept_ms: u64,
+    document: Arc<Fetched<Document>>,
+}
+
+/// The call that fetches the document.
+struct Call {
     destination: Destination,
     headers: Headers,
     limits: OutboundLimits,
-    kept_ms: u64,
-    document: Arc<Fetched<Document>>,
 }
 
 impl Source {
@@ -52,17 +58,23 @@ impl Source {
             max_body_bytes: DOCUMENT_BYTES_MAX,
         };
         let document = build.states.keep(&key, Fetched::default);
-        Ok(Source { destination, headers: fields, limits, kept_ms, document })
+        Ok(Source { call: Arc::new(Call { destination, headers: fields, limits }), kept_ms, document })
     }
 
-    /// The document; an older one where a new one cannot be fetched.
+    /// The document; an older one until a new one is fetched.
     ///
     /// # Errors
     /// It cannot be fetched or is faulty, a sentence for the log.
-    pub(super) async fn get(&self, local: &Local) -> Result<Arc<Document>, Arc<str>> {
-        self.document.get_or_stale(self.kept_ms, self.fetch(local)).await
+    pub(super) async fn get(&self, local: &Rc<Local>) -> Result<Arc<Document>, Arc<str>> {
+        let fetch = || {
+            let (call, local) = (self.call.clone(), local.clone());
+            async move { call.fetch(&local).await }
+        };
+        self.document.get_or_stale(self.kept_ms, fetch).await
     }
+}
 
+impl Call {
     async fn fetch(&self, local: &Local) -> Result<Document, String> {
         let request =
             OutboundRequest { method: Method::Get, headers: self.headers.clone(), body: Vec::new().into() };

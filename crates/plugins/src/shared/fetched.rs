@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 
 /// Milliseconds after a failure in which no new try is made: a server that is down is not asked by every request.
 const FAILURE_KEPT_MS: u64 = 1_000;
+/// The same where an older value is at hand, which makes the next try less urgent.
+const RENEWAL_PAUSE_MS: u64 = 10_000;
 
 /// See the module.
 pub(crate) struct Fetched<T> {
@@ -48,18 +50,41 @@ impl<T> Fetched<T> {
         self.fetch(fetch).await
     }
 
-    /// As [`Fetched::get`], with an older value where a new one cannot be fetched.
+    /// As [`Fetched::get`], with an older value where there is one: it is returned at once, and a task of this worker fetches
+    /// a new one, so that requests do not wait for a slow server.
     ///
     /// # Errors
     /// As [`Fetched::get`], if no value was ever fetched.
-    pub(crate) async fn get_or_stale(
-        &self,
+    pub(crate) async fn get_or_stale<F>(
+        self: &Arc<Fetched<T>>,
         max_age_ms: u64,
-        fetch: impl Future<Output = Result<T, String>>,
-    ) -> Result<Arc<T>, Arc<str>> {
-        match self.get(max_age_ms, fetch).await {
-            Err(reason) => self.younger_than(u64::MAX).ok_or(reason),
-            fetched => fetched,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<Arc<T>, Arc<str>>
+    where
+        F: Future<Output = Result<T, String>> + 'static,
+        T: 'static,
+    {
+        if let Some(kept) = self.younger_than(max_age_ms) {
+            return Ok(kept);
+        }
+        let Some(old) = self.younger_than(u64::MAX) else {
+            return self.get(max_age_ms, fetch()).await;
+        };
+        if self.failure_within(RENEWAL_PAUSE_MS).is_none() && self.turn.try_lock().is_ok() {
+            let (this, fetch) = (self.clone(), fetch());
+            env::spawn(async move { this.renew_aside(max_age_ms, fetch).await });
+        }
+        Ok(old)
+    }
+
+    /// Fetches a new value, unless another task does so.
+    async fn renew_aside(&self, max_age_ms: u64, fetch: impl Future<Output = Result<T, String>>) {
+        let Ok(_turn) = self.turn.try_lock() else { return };
+        if self.younger_than(max_age_ms).is_some() || self.failure_within(RENEWAL_PAUSE_MS).is_some() {
+            return;
+        }
+        if let Err(reason) = self.fetch(fetch).await {
+            tracing::warn!(%reason, "an older value stays in force, because a new one could not be fetched");
         }
     }
 
@@ -88,11 +113,15 @@ impl<T> Fetched<T> {
         (now_ms().saturating_sub(*since_ms) < age_ms).then(|| value.clone())
     }
 
+    fn failure_within(&self, age_ms: u64) -> Option<Arc<str>> {
+        let kept = self.kept.lock();
+        let (reason, since_ms) = kept.failure.as_ref()?;
+        (now_ms().saturating_sub(*since_ms) < age_ms).then(|| reason.clone())
+    }
+
     async fn fetch(&self, fetch: impl Future<Output = Result<T, String>>) -> Result<Arc<T>, Arc<str>> {
-        if let Some((reason, since_ms)) = &self.kept.lock().failure
-            && now_ms().saturating_sub(*since_ms) < FAILURE_KEPT_MS
-        {
-            return Err(reason.clone());
+        if let Some(reason) = self.failure_within(FAILURE_KEPT_MS) {
+            return Err(reason);
         }
         let fetched = fetch.await;
         let mut kept = self.kept.lock();
@@ -146,12 +175,43 @@ mod tests {
     }
 
     #[test]
+    fn old_value_is_there_while_a_new_one_is_fetched() {
+        let run = async {
+            let fetched = Arc::new(Fetched::default());
+            assert_eq!(fetched.get_or_stale(0, || async { Ok(1) }).await.map(|value| *value), Ok(1));
+            let (sender, answer) = tokio::sync::oneshot::channel();
+            let slow = || async { answer.await.map_err(|_| "gone".to_owned()) };
+            assert_eq!(fetched.get_or_stale(0, slow).await.map(|value| *value), Ok(1));
+            env::yield_to_events().await;
+            let second = || async { Err("a second fetch".to_owned()) };
+            assert_eq!(fetched.get_or_stale(0, second).await.map(|value| *value), Ok(1));
+            sender.send(2).unwrap();
+            // Waits for the task, which holds the turn.
+            drop(fetched.turn.lock().await);
+            assert_eq!(fetched.get_or_stale(60_000, second).await.map(|value| *value), Ok(2));
+        };
+        env::block_on(run).unwrap();
+    }
+
+    #[test]
     fn old_value_outlives_a_failure() {
-        let fetched = Fetched::default();
-        let failing = || async { Err("down".to_owned()) };
-        assert_eq!(ready(fetched.get_or_stale(0, async { Ok(1) })).map(|value| *value), Ok(1));
-        assert_eq!(ready(fetched.get_or_stale(0, failing())).map(|value| *value), Ok(1));
-        assert!(ready(Fetched::<u8>::default().get_or_stale(0, failing())).is_err());
+        let run = async {
+            let (fetched, calls) = (Arc::new(Fetched::default()), std::rc::Rc::new(Cell::new(0)));
+            assert_eq!(fetched.get_or_stale(0, || async { Ok(1) }).await.map(|value| *value), Ok(1));
+            for _ in 0..3 {
+                let calls = calls.clone();
+                let failing = || async move {
+                    calls.set(calls.get() + 1);
+                    Err("down".to_owned())
+                };
+                assert_eq!(fetched.get_or_stale(0, failing).await.map(|value| *value), Ok(1));
+                env::yield_to_events().await;
+            }
+            assert_eq!(calls.get(), 1, "no further try for a while");
+            let empty = Arc::new(Fetched::<u8>::default());
+            assert!(empty.get_or_stale(0, || async { Err("down".to_owned()) }).await.is_err());
+        };
+        env::block_on(run).unwrap();
     }
 
     #[test]

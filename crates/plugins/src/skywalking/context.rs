@@ -22,7 +22,8 @@ pub(super) struct Names {
 pub(super) struct Reference {
     pub(super) trace_id: String,
     pub(super) segment_id: String,
-    pub(super) span_id: u32,
+    /// At least 0. SkyWalking reads 32 bits with a sign, and refuses a segment with a larger number.
+    pub(super) span_id: i32,
     pub(super) service: String,
     pub(super) instance: String,
     pub(super) endpoint: String,
@@ -53,7 +54,7 @@ pub(super) fn reference(carrier: &[u8]) -> Option<Reference> {
     Some(Reference {
         trace_id,
         segment_id: decode(segment_id)?,
-        span_id: span_id.parse().ok()?,
+        span_id: span_id.parse().ok().filter(|id| *id >= 0)?,
         service: decode(service)?,
         instance: decode(instance)?,
         endpoint: decode(endpoint)?,
@@ -104,6 +105,12 @@ mod tests {
             ["", "1", "garbage", &text[2..], &text.replace("-1-", "-x-"), &text.replace('=', "!"), &long]
         {
             assert_eq!(reference(bad.as_bytes()), None, "{bad}");
+        }
+        for (span_id, is_read) in
+            [("0", true), ("2147483647", true), ("2147483648", false), ("4294967295", false)]
+        {
+            let text = text.replace("-1-", &format!("-{span_id}-"));
+            assert_eq!(reference(text.as_bytes()).is_some(), is_read, "{span_id}");
         }
         assert_eq!(reference(b"1--MQ==-1-MQ==-MQ==-MQ==-MQ=="), None, "a trace has an id");
     }

@@ -50,6 +50,14 @@ fn stored_query_answers_plain_requests() {
     let posted = stage.weir.client().request("POST", "/graphql", &[], br#"{"name":"Josh","other":1}"#);
     assert_eq!((posted.status, posted.json()), (200, expected.clone()));
     let got = stage.weir.get("/graphql?name=Josh&query=%7Bpersons%7Bid%7D%7D");
+    assert_eq!((got.status, got.json()), (200, expected.clone()));
+    // The client's own query is run neither from the arguments of a POST nor from the body of a GET.
+    let evil = "/graphql?query=%7Bpersons%7Bid%7D%7D";
+    let posted = stage.weir.client().request("POST", evil, &[], br#"{"name":"Josh"}"#);
+    assert_eq!((posted.status, posted.json()), (200, expected.clone()));
+    let json = [("Content-Type", "application/json")];
+    let body = br#"{"query":"{persons{id}}"}"#;
+    let got = stage.weir.client().request("GET", "/graphql?name=Josh", &json, body);
     assert_eq!((got.status, got.json()), (200, expected));
     let status =
         |method: &str, body: &[u8]| stage.weir.client().request(method, "/graphql", &[], body).status;
@@ -172,7 +180,10 @@ fn weights_apply_by_the_schema_of_the_upstream() {
     stage
         .weir
         .put("services/gql", json!({"upstream": upstream(), "plugins": {"graphql-limit-count": plugin}}));
-    stage.route("1", "/graphql", json!({}), json!({"service_id": "gql"}));
+    stage.route("1", "/*", json!({}), json!({"service_id": "gql"}));
+    // A client that asks for a path without a schema does not disturb others.
+    let elsewhere = stage.query("/elsewhere", "{ products { nodes { id } } }");
+    assert_eq!(elsewhere.status, 400, "{}", elsewhere.text());
     let query = "query q($n: Int) { products(first: $n) { nodes { reviews(first: 20) { body } } } }";
     let of = |variables: Value| json!({"query": query, "variables": variables});
     assert_eq!(cost(&stage, "/graphql", &of(json!({"n": 50}))), (200, "52".to_owned()));

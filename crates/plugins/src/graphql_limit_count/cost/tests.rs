@@ -215,6 +215,26 @@ fn longer_positions_outweigh_shorter_ones() {
 }
 
 #[test]
+fn overflow_is_the_largest_cost() {
+    let weights = json!([{"field_path": "Person.friends", "mul_arguments": ["first"], "add_value": 2}]);
+    let people =
+        schema(json!({"Query": {"me": "Person"}, "Person": {"name": "String", "friends": "Person"}}));
+    let deep = format!("{} name {}", "friends(first: 2147483647) {".repeat(34), "}".repeat(34));
+    let of = |strategy: Strategy, query: &str| cost(strategy, &people, &weights, query, None);
+    for strategy in [Strategy::Complexity, Strategy::NodeQuantifier] {
+        assert_eq!(of(strategy, &format!("{{ me {{ {deep} }} }}")), Some(COST_MAX));
+    }
+    // A factor of 0 around an overflow leaves a number, and does not hide the neighbours.
+    let beside = |rest: &str| {
+        let query = format!("{{ me {{ friends(first: 0) {{ {deep} }} {rest} }} }}");
+        of(Strategy::Complexity, &query)
+    };
+    assert_eq!(beside(""), Some(4.0));
+    assert_eq!(beside("friends(first: 10) { name }"), Some(16.0));
+    assert_eq!(bounded(f64::NAN), COST_MAX);
+}
+
+#[test]
 fn expansion_of_fragments_is_bounded() {
     let schema = products();
     let dag = |levels: usize| {
@@ -224,6 +244,7 @@ fn expansion_of_fragments_is_bounded() {
     };
     let of = |query: &str| cost(Strategy::Complexity, &schema, &json!([]), query, None);
     assert_eq!(of(&dag(10)), Some(1_026.0));
+    assert_eq!(of(&dag(13)), None);
     assert_eq!(of(&dag(24)), None);
     let chain: String =
         (0..1_000).map(|number| format!("fragment F{number} on T{{a{{...F{}}}}}", number + 1)).collect();

@@ -20,6 +20,8 @@ pub(in crate::oas_validator) struct Types {
     pub(in crate::oas_validator) items: Option<Box<Types>>,
     /// The types of properties, if the value may be an object.
     pub(in crate::oas_validator) properties: Option<Vec<(String, Types)>>,
+    /// The types of other properties, if the value may be an object that has such.
+    pub(in crate::oas_validator) others: Option<Box<Types>>,
 }
 
 impl<'d> Schemas<'d> {
@@ -60,6 +62,13 @@ impl<'d> Schemas<'d> {
         } else if named("object") {
             types.properties = Some(Vec::new());
         }
+        if types.properties.is_some() {
+            types.others = match schema.get("additionalProperties") {
+                Some(Value::Bool(false)) => None,
+                Some(others @ Value::Object(_)) => Some(Box::new(self.types(others, &place, level + 1)?)),
+                _ => Some(Box::default()),
+            };
+        }
         for list in LISTS.iter().take(3) {
             for part in schema.get(*list).and_then(Value::as_array).into_iter().flatten() {
                 types.join(self.types(part, &place, level + 1)?);
@@ -76,6 +85,7 @@ impl Types {
         self.text |= other.text;
         self.null |= other.null;
         self.items = self.items.take().or(other.items);
+        self.others = self.others.take().or(other.others);
         match (&mut self.properties, other.properties) {
             (Some(own), Some(more)) => own.extend(more),
             (own, more) => *own = own.take().or(more),

@@ -15,8 +15,14 @@ pub(crate) const NO_BODY: &str = "Invalid graphql request: can't get graphql req
 const MALFORMED: &str = "Invalid graphql request: failed to parse graphql query";
 /// A document without an operation.
 const EMPTY: &str = "Invalid graphql request: empty graphql query";
+/// Variables that are no object.
+const NO_VARIABLES: &str = "invalid graphql request, json body[variables] is no object";
+/// Parts of the request in the query string besides the body.
+const IN_BOTH: &str = "invalid graphql request, the query string of a POST has a part of it";
 /// The members of a body.
 const MEMBERS: [&str; 3] = ["query", "variables", "operationName"];
+/// The arguments of a query string that servers read a request from.
+const ARGUMENTS: [&[u8]; 4] = [b"query", b"variables", b"operationname", b"extensions"];
 /// The limit of bodies where the setting `max_matched_body_bytes` is 0, which is about variables.
 const BODY_BYTES_DEFAULT: usize = 1024 * 1024;
 
@@ -48,6 +54,17 @@ pub(crate) fn source(exchange: &Exchange) -> Option<&[u8]> {
     source.filter(|source| !source.is_empty() && source.len() <= bytes_max(exchange))
 }
 
+/// Whether a server may read a part of a GraphQL request from this argument, which is `name=value` as sent. Many servers
+/// prefer such an argument to the same member of the body.
+pub(crate) fn is_part_of_request(argument: &[u8]) -> bool {
+    // Some servers also split at semicolons, trim names, or read `variables[n]` as a member of an object.
+    argument.split(|byte| *byte == b';').any(|pair| {
+        let name = decode(pair.split(|byte| *byte == b'=').next().unwrap_or_default());
+        let name = name.split(|byte| matches!(byte, b'[' | b'.')).next().unwrap_or_default().trim_ascii();
+        ARGUMENTS.iter().any(|known| name.eq_ignore_ascii_case(known))
+    })
+}
+
 impl GraphqlRequest {
     /// The request in the body or, for GET, in the query.
     ///
@@ -57,6 +74,11 @@ impl GraphqlRequest {
         let source = source(exchange).ok_or(NO_BODY)?;
         if exchange.request.method == Method::Get {
             return GraphqlRequest::in_query(source);
+        }
+        let query = exchange.forward_query().unwrap_or_default();
+        if arguments(query).any(|(argument, _, _)| is_part_of_request(argument)) {
+            // The upstream may run what is there instead of what is counted here.
+            return Err(IN_BOTH.to_owned());
         }
         let mut types = exchange.request.headers.get_all("content-type");
         let content_type = types.next().unwrap_or_default();
@@ -112,7 +134,9 @@ impl GraphqlRequest {
         };
         let variables = match body.shift_remove("variables") {
             Some(Value::Object(variables)) => Some(variables),
-            _ => None,
+            None | Some(Value::Null) => None,
+            // Some servers read a text as JSON, and would run values that were not counted.
+            Some(_) => return Err(NO_VARIABLES.to_owned()),
         };
         let operation_name = match body.shift_remove("operationName") {
             Some(Value::String(name)) => Some(name),
@@ -182,6 +206,11 @@ mod tests {
         let doubtful = "invalid graphql request, json body[Query] is written in another case";
         check("POST /", json, r#"{"query":"{a}","Query":"{b}"}"#, doubtful);
         check("POST /", json, r#"{"query":1}"#, MALFORMED);
+        check("POST /", json, r#"{"query":"{a}","variables":"{\"n\":9}"}"#, NO_VARIABLES);
+        check("POST /", json, r#"{"query":"{a}","variables":[]}"#, NO_VARIABLES);
+        check("POST /?query=%7Bb%7D", json, r#"{"query":"{a}"}"#, IN_BOTH);
+        check("POST /?a=1&variables=%7B%7D", graphql, "{a}", IN_BOTH);
+        check("POST /?operationName=b", json, r#"{"query":"{a}"}"#, IN_BOTH);
         check("POST /", json, r#"{"query":"query{persons(filter){id}}"}"#, MALFORMED);
         check("POST /", json, r#"{"query":""}"#, EMPTY);
         check("POST /", graphql, "test { a }", MALFORMED);
@@ -196,8 +225,11 @@ mod tests {
             operation_name: Some("Q".to_owned()),
         };
         let body = r#"{"query":"query Q { a }","variables":{"n":1},"operationName":"Q"}"#;
-        let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: Application/JSON; charset=utf-8\r\n\r\n";
+        let head =
+            "POST /?key=query HTTP/1.1\r\nHost: a\r\nContent-Type: Application/JSON; charset=utf-8\r\n\r\n";
         assert_eq!(read(&format!("{head}{body}")), Ok(expected));
+        let without = r#"{"query":"{a}","variables":null}"#;
+        assert_eq!(read(&format!("{head}{without}")).unwrap().variables, None);
         let got = read("GET /?query=query+Q%7Ba%7D&operationName=Q&variables=%7B%22n%22%3A1%7D HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         assert_eq!((&*got.query, got.variables.unwrap().len()), ("query Q{a}", 1));
     }

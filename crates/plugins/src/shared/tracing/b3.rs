@@ -2,7 +2,7 @@
 
 use message::Headers;
 
-use super::ids::read_hexadecimal;
+use super::ids::read_id;
 
 /// The parts of a context as they were written; none of them is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,20 +55,21 @@ pub(crate) fn of_fields(headers: &Headers) -> Written<'_> {
 }
 
 impl Written<'_> {
-    /// The caller's span; none without a trace, or if one of the ids is not valid.
+    /// The caller's span; none without a trace, or if one of the ids is not valid. An id of zeros is not valid: Zipkin refuses
+    /// the whole batch that a span with such an id is in.
     pub(crate) fn parent(&self) -> Option<Parent> {
         let read = |id: Option<&[u8]>| match id {
-            Some(digits) => read_hexadecimal::<8>(digits).map(Some).ok_or(()),
+            Some(digits) => read_id::<8>(digits).map(Some).ok_or(()),
             None => Ok(None),
         };
         let written = self.trace_id?;
         let is_short = written.len() == 16;
         let trace_id = if is_short {
             let mut trace_id = [0; 16];
-            trace_id[8..].copy_from_slice(&read_hexadecimal::<8>(written)?);
+            trace_id[8..].copy_from_slice(&read_id::<8>(written)?);
             trace_id
         } else {
-            read_hexadecimal(written)?
+            read_id(written)?
         };
         read(self.parent_span_id).ok()?;
         Some(Parent { trace_id, is_short, span_id: read(self.span_id).ok()? })
@@ -126,6 +127,10 @@ mod tests {
             (TRACE, Some("xyz"), None),
             (TRACE, Some(SPAN), Some("1")),
             (&TRACE.replace('8', "g"), Some(SPAN), None),
+            ("00000000000000000000000000000000", Some(SPAN), None),
+            ("0000000000000000", Some(SPAN), None),
+            (TRACE, Some("0000000000000000"), None),
+            (TRACE, Some(SPAN), Some("0000000000000000")),
         ] {
             assert_eq!(parent(trace, span, above), None, "{trace} {span:?} {above:?}");
         }
