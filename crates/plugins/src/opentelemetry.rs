@@ -274,7 +274,7 @@ impl Tracer {
                 let mut fields = exchange.request.headers.get_all("x-request-id");
                 match (fields.next(), fields.next()) {
                     (Some(only), None) => ids::read_id(only),
-                    (None, _) => exchange.request_id.as_ref().and_then(|id| ids::read_id(id.as_bytes())),
+                    (None, _) => ids::read_id(exchange.request_id.get().as_bytes()),
                     _ => None,
                 }
                 .unwrap_or_else(random)
