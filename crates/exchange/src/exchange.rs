@@ -11,6 +11,7 @@ pub mod context;
 mod directory;
 pub mod forwarded;
 mod proxy;
+pub mod request_id;
 pub mod reuse;
 mod target;
 pub mod timeline;
@@ -37,6 +38,7 @@ pub use consumer::Consumer;
 pub use context::{ConnectionContext, Scheme};
 pub use directory::{Directory, RouteInfo, ServiceName, UpstreamHost, UpstreamOrigin};
 pub use proxy::ProxyContext;
+pub use request_id::RequestId;
 pub use timeline::Timeline;
 pub use times::Times;
 pub use tls::TlsContext;
@@ -80,8 +82,8 @@ pub struct Exchange {
     pub failure: Option<Failure>,
     /// The parameters of the route's path.
     pub params: Params,
-    /// The id in the access log and in `X-Weir-…` headers; set on demand.
-    pub request_id: Option<Box<str>>,
+    /// Its id.
+    pub request_id: RequestId,
     /// Sizes and origin of the messages.
     pub stats: Stats,
     /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1 unless a plugin translates.
@@ -208,7 +210,7 @@ impl Exchange {
             attempts: Attempts::default(),
             failure: None,
             params: Params::default(),
-            request_id: None,
+            request_id: RequestId::default(),
             stats: Stats::default(),
             grpc: None,
             target: Target::default(),
@@ -267,7 +269,7 @@ impl Exchange {
         attempts.clear();
         *failure = None;
         params.clear();
-        *request_id = None;
+        *request_id = RequestId::default();
         *stats = Stats::default();
         *grpc = None;
         target.clear();

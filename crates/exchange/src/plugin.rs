@@ -11,7 +11,7 @@
 //!   upstream_response, where an endpoint answered or could not
 //!   response_head, response_body, response_trailers before the last piece of the body; behind response_head, coding_weight
 //!   and encoder
-//!   before_log, log after the last byte
+//!   request_ended, before_log, log after the last byte
 //! ```
 //!
 //! A plugin instance is built once, when the configuration changes, and is shared by all workers; what belongs to one

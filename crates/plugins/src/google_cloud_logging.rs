@@ -119,9 +119,7 @@ impl LogPlugin for GoogleLogging {
         entry["timestamp"] = rfc3339(now(exchange)).into();
         entry["resource"] = self.resource.clone();
         entry["logName"] = format!("projects/{project}/logs/{}", self.log_id).into();
-        if let Some(id) = &exchange.request_id {
-            entry["insertId"] = Value::from(&**id);
-        }
+        entry["insertId"] = exchange.request_id.get().into();
         Some(entry.to_string().into_bytes())
     }
 }

@@ -18,7 +18,9 @@
 //! | `enable_compression` | [`log_rotate_compression`](settings.md#log_rotate_compression) | false | packs rotated files with `tar` |
 //! | `timeout` | [`log_rotate_timeout`](settings.md#log_rotate_timeout) | 10000 | milliseconds a compression may take |
 //!
-//! A rotated file is named by its time in UTC: `2026-11-25_20-15-00__access.log`, compressed with `.tar.gz` behind it. Only logs
+//! A rotated file is named by its time in UTC: `2026-11-25_20-15-00__access.log`, compressed with `.tar.gz` behind it. It is
+//! compressed a second after it was renamed, because another process may still write to it during an upgrade; not before the
+//! new log is open; and not if the process ends in this second. Only logs
 //! that are files are rotated; those of `file-logger` are not. The signal USR1 with logrotate does the same from
 //! outside ([operations](../guide/operations.md)).
 

@@ -38,9 +38,9 @@
 //! | `http.request.method`, `http.method` | the method |
 //! | `url.scheme`, `http.scheme` | `http` or `https` |
 //! | `url.path` | the canonical path |
-//! | `http.target` | path and query |
+//! | `http.target` | path and query, as `data-mask` leaves them |
 //! | `net.host.name` | the host that the client asked for |
-//! | `user_agent.original`, `http.user_agent` | User-Agent, if there is one |
+//! | `user_agent.original`, `http.user_agent` | User-Agent, if there is one, as it is at the end of the request |
 //! | `network.protocol.version` | `1.1`, `2` or `3` |
 //! | `http.route` | the path pattern of the route that matched |
 //! | `apisix.route_id`, `apisix.route_name`, `apisix.service_id`, `apisix.service_name` | the route and its service |
@@ -274,7 +274,7 @@ impl Tracer {
                 let mut fields = exchange.request.headers.get_all("x-request-id");
                 match (fields.next(), fields.next()) {
                     (Some(only), None) => ids::read_id(only),
-                    (None, _) => exchange.request_id.as_ref().and_then(|id| ids::read_id(id.as_bytes())),
+                    (None, _) => ids::read_id(exchange.request_id.get().as_bytes()),
                     _ => None,
                 }
                 .unwrap_or_else(random)

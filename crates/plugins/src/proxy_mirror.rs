@@ -19,7 +19,7 @@
 //!
 //! Only requests that are forwarded are copied, not those that a plugin answers. A copy without a body is sent when the
 //! request is forwarded. One with a body is sent after the response, because the body is kept while it passes by: up to 1
-//! MiB; a request with a longer body, or with one that did not arrive whole, is not copied.
+//! MiB; a request with a longer body, or with one that did not arrive whole, is not copied. Copies are not masked by `data-mask`.
 //!
 //! **Limits.** A copy may take 5 seconds to connect and 60 in all. At most 256 copies of an instance, and on a worker
 //! copies with 32 MiB of bodies, are under way; further ones are dropped. The error log reports copies that were dropped
@@ -52,7 +52,7 @@ use in_flight::{Bodies, Copies, Place};
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "proxy-mirror",
     1010,
-    &[Phase::Rewrite, Phase::RequestBody, Phase::BeforeProxy, Phase::Log],
+    &[Phase::Rewrite, Phase::RequestBody, Phase::BeforeProxy, Phase::BeforeLog],
     Config::schema,
     build,
 )
@@ -224,7 +224,8 @@ impl Plugin for ProxyMirror {
         Flow::Continue
     }
 
-    fn log(&self, exchange: &Exchange) {
+    // Not in the log phase, because `data-mask` changes the request before it.
+    fn request_ended(&self, exchange: &Exchange) {
         // Without `waits_for_body` the request was answered before it was forwarded.
         let Some(Pending { target: Some(target), waits_for_body: true }) = exchange.peek_state::<Pending>()
         else {

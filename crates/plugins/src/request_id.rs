@@ -147,7 +147,7 @@ impl Plugin for RequestId {
             given.clear();
             given.extend_from_slice(id.as_bytes());
         }
-        exchange.request_id = Some(id);
+        exchange.request_id.set(id);
         Flow::Continue
     }
 
@@ -270,7 +270,7 @@ mod tests {
         exchange::testing::finish(plugin.response_head(&mut exchange));
         let name = config["header_name"].as_str().unwrap_or(HEADER_NAME_DEFAULT);
         let node = String::from_utf8(exchange.request.headers.get(name).unwrap().to_vec()).unwrap();
-        (node, lines(&exchange.response.headers), exchange.request_id.clone().unwrap().into())
+        (node, lines(&exchange.response.headers), exchange.request_id.get().to_owned())
     }
 
     #[test]

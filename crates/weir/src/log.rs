@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -89,6 +90,11 @@ impl LogControl {
     /// cannot be opened, the error is logged to the old one, and messages go on there.
     pub(crate) fn reopen(&self) {
         self.writer.reopen();
+    }
+
+    /// Whether messages go into the file that has this path now.
+    pub(crate) fn writes_to(&self, path: &Path) -> bool {
+        self.writer.writes_to(path)
     }
 
     /// Lines that were lost since the start.

@@ -128,7 +128,7 @@ impl Exchange {
                 body::whole(self).or_else(|| self.copied_request_body().map(Value::owned))
             }
             Builtin::RequestId | Builtin::ApisixRequestId => {
-                self.request_id.as_deref().map(|id| Value::borrowed(id.as_bytes()))
+                Some(Value::borrowed(self.request_id.get().as_bytes()))
             }
             Builtin::RequestLength => Some(Value::from(self.stats.request_bytes)),
             Builtin::RequestUri => Some(Value::owned(target(&self.target.encoded_path, request.query()))),

@@ -83,6 +83,10 @@ pub trait Plugin: Send + Sync + 'static {
     /// Sees each 1xx answer before it is passed on.
     fn informational(&self, _exchange: &mut Exchange, _head: &mut ResponseHead) {}
 
+    /// Runs after the exchange ended, before [`Plugin::before_log`] of any plugin masks parts of it. Called of the plugins in
+    /// [`Phase::BeforeLog`](super::Phase::BeforeLog).
+    fn request_ended(&self, _exchange: &Exchange) {}
+
     /// Runs after the exchange ended, before any plugin logs it, and before the access log: it may mask what they see.
     fn before_log(&self, _exchange: &mut Exchange) {}
 

@@ -23,7 +23,7 @@ pub enum Phase {
     Encode,
     /// [`Plugin::informational`](super::Plugin::informational)
     Informational,
-    /// [`Plugin::before_log`](super::Plugin::before_log)
+    /// [`Plugin::request_ended`](super::Plugin::request_ended), then [`Plugin::before_log`](super::Plugin::before_log)
     BeforeLog,
     /// [`Plugin::log`](super::Plugin::log) and [`Plugin::log_task`](super::Plugin::log_task)
     Log,

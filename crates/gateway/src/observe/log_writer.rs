@@ -1,16 +1,17 @@
 //! A log's writer: a bounded queue in memory, and one thread that owns the file. No thread of the gateway waits for a
 //! slow disk or a stopped reader: lines beyond the capacity of the queue are dropped, counted and reported.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// Mode of a log file that is created here: the group may read it for a log collector, others may not, because lines
@@ -60,7 +61,12 @@ struct State {
     lost_lines: AtomicU64,
     /// A `Reopen` is on its way: another would change nothing.
     is_reopening: AtomicBool,
+    /// The file that the lines go into.
+    file: Mutex<Option<FileId>>,
 }
+
+/// Device and inode of a file; they stay when it is renamed.
+type FileId = (u64, u64);
 
 impl LogWriter {
     /// Opens the target and starts the writer thread. `name` is what messages about the log call it; at most
@@ -77,6 +83,7 @@ impl LogWriter {
             waiting_bytes: AtomicUsize::new(0),
             lost_lines: AtomicU64::new(0),
             is_reopening: AtomicBool::new(false),
+            file: Mutex::new(id_of(out.metadata())),
         });
         let thread = WriterThread {
             target,
@@ -85,6 +92,7 @@ impl LogWriter {
             is_failing: false,
             told_lines: 0,
             told_at: None,
+            unopened_at: None,
         };
         std::thread::Builder::new().name(name.replace(' ', "-")).spawn(move || thread.run(&received))?;
         Ok(LogWriter { messages, state })
@@ -104,7 +112,7 @@ impl LogWriter {
     }
 
     /// Opens the file anew, as after it was moved away: lines that were sent before go into the old one, later lines
-    /// into the new one. Standard output and standard error stay.
+    /// into the new one. Standard output and standard error stay. [`LogWriter::writes_to`] tells whether it is done.
     pub fn reopen(&self) {
         if !self.state.is_reopening.swap(true, Ordering::AcqRel) {
             let _ = self.messages.send(Message::Reopen);
@@ -115,6 +123,12 @@ impl LogWriter {
     pub fn flush(&self, limit: Duration) -> bool {
         let (done, is_done) = sync_channel(1);
         self.messages.send(Message::Flush(done)).is_ok() && is_done.recv_timeout(limit).is_ok()
+    }
+
+    /// Whether the lines go into the file that has this path now, perhaps because it was renamed.
+    pub fn writes_to(&self, path: &Path) -> bool {
+        let file = *self.state.file.lock();
+        file.is_some() && file == id_of(std::fs::metadata(path))
     }
 
     /// Lines that were lost since the start, because the queue was full or the file could not be written.
@@ -128,6 +142,10 @@ impl State {
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.lost_lines.fetch_add(count, Ordering::Relaxed);
     }
+}
+
+fn id_of(file: io::Result<Metadata>) -> Option<FileId> {
+    file.ok().map(|file| (file.dev(), file.ino()))
 }
 
 fn cost_bytes(lines: &Vec<u8>) -> usize {
@@ -144,6 +162,8 @@ struct WriterThread {
     /// Lost lines that have been reported.
     told_lines: u64,
     told_at: Option<Instant>,
+    /// When it was last reported that the file cannot be opened anew.
+    unopened_at: Option<Instant>,
 }
 
 impl WriterThread {
@@ -199,8 +219,15 @@ impl WriterThread {
     fn reopen(&mut self) {
         self.state.is_reopening.store(false, Ordering::Release);
         match open(&self.target) {
-            Ok(opened) => self.out = opened,
+            Ok(opened) => {
+                *self.state.file.lock() = id_of(opened.metadata());
+                self.out = opened;
+                self.unopened_at = None;
+            }
+            // Not reported each time, because rotation tries again with every tick.
+            Err(_) if self.unopened_at.is_some_and(|at| at.elapsed() < TELL_INTERVAL) => {}
             Err(error) => {
+                self.unopened_at = Some(Instant::now());
                 let (log, target) = (self.state.name, &self.target);
                 tracing::error!(log, ?target, %error, "a log cannot be opened anew; it goes on in the old file");
             }
@@ -278,11 +305,25 @@ mod tests {
         assert!(writer.flush(LIMIT));
         std::fs::rename(&path, &moved).unwrap();
         writer.send(b"second\n".to_vec());
+        assert!(writer.writes_to(&moved) && !writer.writes_to(&path));
         writer.reopen();
         writer.send(b"third\n".to_vec());
         assert!(writer.flush(LIMIT));
         assert_eq!(std::fs::read_to_string(&moved).unwrap(), "first\nsecond\n");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "third\n");
+        assert!(writer.writes_to(&path) && !writer.writes_to(&moved));
+    }
+
+    #[test]
+    fn log_that_cannot_be_opened_again_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, moved) = (folder.path().join("a.log"), folder.path().join("a.log.1"));
+        let writer = LogWriter::start("test log", Target::File(path.clone()), 100_000).unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        writer.reopen();
+        assert!(writer.flush(LIMIT));
+        assert!(writer.writes_to(&moved));
     }
 
     #[test]

@@ -284,6 +284,9 @@ pub(super) fn piece_of_response_body(
 pub(super) fn log(context: &WorkerContext, exchange: &mut Exchange, chains: &Chains<'_>) {
     if chains.has(Phase::BeforeLog) {
         each(context, chains, Phase::BeforeLog, exchange, |instance, exchange| {
+            instance.plugin.request_ended(exchange);
+        });
+        each(context, chains, Phase::BeforeLog, exchange, |instance, exchange| {
             instance.plugin.before_log(exchange);
         });
     }

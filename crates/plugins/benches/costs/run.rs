@@ -239,6 +239,7 @@ fn once(bench: &Bench, exchange: &mut Exchange) -> End {
         assert!(is_coded, "the body of the measurement can be coded");
     }
     if has(Phase::BeforeLog) {
+        plugin.request_ended(exchange);
         plugin.before_log(exchange);
     }
     if has(Phase::Log) {

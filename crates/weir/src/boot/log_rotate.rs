@@ -1,19 +1,29 @@
 //! Rotation of the access log and the error log, as APISIX's plugin `log-rotate` does it: files are renamed by the time, opened
 //! again, perhaps compressed, and the oldest ones removed. It has a thread of its own, because a disk may be slow.
+//!
+//! During an upgrade two processes write the same logs. Each opens its logs again when their paths have become other files,
+//! and compresses only files that it has renamed itself, a second later, because compression removes them.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use stdx::clock::CivilTime;
 
 use crate::settings::{ErrorLog, LogTarget, Settings};
 
-/// How often the time and the sizes are looked at.
-const TICK: Duration = Duration::from_secs(1);
+/// How often the time, the sizes and the paths of the logs are looked at.
+const TICK: Duration = Duration::from_millis(500);
+/// Ticks from the renaming of a file to its compression. More than one, so that another process that writes to the file
+/// has had a tick in which it opened its logs again.
+const COMPRESSION_TICKS: u32 = 2;
 /// How often a compression is looked at.
 const COMPRESSION_POLL: Duration = Duration::from_millis(20);
 /// The end of the name of a compressed file.
@@ -61,20 +71,26 @@ impl Rotation {
         })
     }
 
-    /// Rotates from now on, for as long as the process runs. `reopen` opens the logs again and waits until that is done.
-    pub(super) fn start(self, reopen: impl Fn() + Send + 'static) {
+    /// Rotates from now on, for as long as the process runs. Once `has_given_way` is set another process rotates, and this
+    /// one only follows it.
+    pub(super) fn start(self, logs: impl OpenLogs, has_given_way: Arc<AtomicBool>) {
         let run = move || {
             let mut next = next_turn(now_seconds(), self.interval_seconds);
+            let mut renamed = Vec::new();
             loop {
                 thread::sleep(TICK);
-                let now = now_seconds();
-                let due = if now >= next {
-                    next = next_turn(now, self.interval_seconds);
-                    self.files.iter().collect()
-                } else {
-                    self.too_long()
-                };
-                self.rotate(&due, now, &reopen);
+                self.compress_renamed(&mut renamed, &logs);
+                if !has_given_way.load(Ordering::Relaxed) {
+                    let now = now_seconds();
+                    let due = if now >= next {
+                        next = next_turn(now, self.interval_seconds);
+                        self.files.iter().collect()
+                    } else {
+                        self.too_long()
+                    };
+                    renamed.extend(self.rotate(&due, now, &logs));
+                }
+                self.follow(&logs);
             }
         };
         if let Err(error) = thread::Builder::new().name("log-rotate".to_owned()).spawn(run) {
@@ -89,23 +105,60 @@ impl Rotation {
         self.files.iter().filter(is_too_long).collect()
     }
 
-    fn rotate(&self, files: &[&PathBuf], now: u64, reopen: &impl Fn()) {
+    /// Renames logs, and gives the files that this process has renamed.
+    fn rotate(&self, files: &[&PathBuf], now: u64, logs: &impl OpenLogs) -> Vec<Renamed> {
         let moved: Vec<PathBuf> = files.iter().filter_map(|path| moved_away(path, now)).collect();
         if moved.is_empty() {
-            return;
+            return Vec::new();
         }
-        reopen();
-        if let Some(limit) = self.compression {
-            for path in &moved {
-                if let Err(reason) = compress(path, limit) {
-                    tracing::error!(path = %path.display(), %reason, "a rotated log cannot be compressed");
-                }
-            }
-        }
+        logs.reopen();
         for path in files {
             remove_oldest(path, self.max_kept);
         }
+        moved.into_iter().map(|path| Renamed { path, ticks: 0 }).collect()
     }
+
+    /// Compresses the files that were renamed some ticks ago. One that a log still goes into, because it could not be opened
+    /// again, is kept until it can.
+    fn compress_renamed(&self, renamed: &mut Vec<Renamed>, logs: &impl OpenLogs) {
+        let Some(limit) = self.compression else { return renamed.clear() };
+        renamed.retain_mut(|file| {
+            file.ticks += 1;
+            let path = &file.path;
+            if file.ticks < COMPRESSION_TICKS || logs.are_in(path) {
+                // It may have become one of too many meanwhile.
+                return path.exists();
+            }
+            if path.exists()
+                && let Err(reason) = compress(path, limit)
+            {
+                tracing::error!(path = %path.display(), %reason, "a rotated log cannot be compressed");
+            }
+            false
+        });
+    }
+
+    /// Opens the logs again if another process has renamed one, or if that failed before.
+    fn follow(&self, logs: &impl OpenLogs) {
+        if !self.files.iter().all(|path| logs.are_in(path)) {
+            logs.reopen();
+        }
+    }
+}
+
+/// The logs of this process.
+pub(super) trait OpenLogs: Send + 'static {
+    /// Opens them again under their paths, and waits some time until that is done.
+    fn reopen(&self);
+    /// Whether one of them goes into the file that has this path now.
+    fn are_in(&self, path: &Path) -> bool;
+}
+
+/// A file that this process has renamed and is yet to compress.
+struct Renamed {
+    path: PathBuf,
+    /// Ticks since then.
+    ticks: u32,
 }
 
 /// The next multiple of the interval, so that instances rotate at the same times.
@@ -124,16 +177,16 @@ fn rotated_name(path: &Path, now: u64) -> Option<PathBuf> {
     Some(path.with_file_name(format!("{time}__{}", path.file_name()?.to_str()?)))
 }
 
-/// Renames a log. None if there is nothing to rename or it failed.
+/// Renames a log. None if there is nothing to rename, another process was first, or it failed.
 fn moved_away(path: &Path, now: u64) -> Option<PathBuf> {
     let to = rotated_name(path, now)?;
-    // Another process that has the same log, as during an upgrade, was first.
-    if to.exists() {
-        return Some(to);
+    // Another process that has the same log, as during an upgrade, was first; the file at `path` is its new one.
+    if archive_of(&to).exists() {
+        return None;
     }
-    match fs::rename(path, &to) {
+    match rename_to_new(path, &to) {
         Ok(()) => Some(to),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => None,
         Err(error) => {
             tracing::error!(path = %path.display(), %error, "a log cannot be renamed, so that it is not rotated");
             None
@@ -141,16 +194,31 @@ fn moved_away(path: &Path, now: u64) -> Option<PathBuf> {
     }
 }
 
+/// Renames a file, unless there is one of the new name.
+fn rename_to_new(path: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, path, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems, as NFS, cannot do both in one step.
+        Err(Errno::INVAL | Errno::NOSYS) if to.exists() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(path, to),
+        done => Ok(done?),
+    }
+}
+
+fn archive_of(path: &Path) -> PathBuf {
+    let mut archive = path.as_os_str().to_owned();
+    archive.push(COMPRESSED);
+    archive.into()
+}
+
 /// Packs a file into an archive beside it, by `tar`, and removes it.
 fn compress(path: &Path, limit: Duration) -> Result<(), String> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err("it has no name".to_owned());
     };
-    let mut archive = path.as_os_str().to_owned();
-    archive.push(COMPRESSED);
+    let archive = archive_of(path);
     let mut command = Command::new("tar");
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    command.arg("-C").arg(folder).arg("-czf").arg(Path::new(&archive)).arg("--").arg(name);
+    command.arg("-C").arg(folder).arg("-czf").arg(&archive).arg("--").arg(name);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("tar cannot be started: {error}"))?;
     let deadline = Instant::now() + limit;
@@ -209,96 +277,4 @@ fn is_rotated(candidate: &str, name: &str) -> bool {
 const TIME: &str = "0000-00-00_00-00-00";
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    fn rotation(files: &[&Path], compression: Option<Duration>) -> Rotation {
-        Rotation {
-            files: files.iter().map(|path| (*path).to_owned()).collect(),
-            interval_seconds: 60,
-            max_kept: 2,
-            max_bytes: 3,
-            compression,
-        }
-    }
-
-    fn names(folder: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn turns_are_multiples_of_the_interval() {
-        assert_eq!([0, 1, 59, 60, 61].map(|now| next_turn(now, 60)), [60, 60, 60, 120, 120]);
-        let name = rotated_name(Path::new("/a/access.log"), 1_577_836_801).unwrap();
-        assert_eq!(name, Path::new("/a/2020-01-01_00-00-01__access.log"));
-    }
-
-    #[test]
-    fn only_rotated_files_of_the_log_are_known() {
-        for name in ["2020-01-01_00-00-01__a.log", "2020-01-01_00-00-01__a.log.tar.gz"] {
-            assert!(is_rotated(name, "a.log"), "{name}");
-        }
-        for name in [
-            "a.log",
-            "2020-01-01_00-00-01__b.log",
-            "mine__a.log",
-            "2020-01-01_00-00-0x__a.log",
-            "2020-01-01_00-00-01__a.log.bak",
-        ] {
-            assert!(!is_rotated(name, "a.log"), "{name}");
-        }
-    }
-
-    #[test]
-    fn oldest_files_of_a_log_are_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, other) = (folder.path().join("a.log"), folder.path().join("2020-01-01_00-00-00__b.log"));
-        fs::write(&other, "").unwrap();
-        let rotation = rotation(&[&path], None);
-        let reopened = AtomicUsize::new(0);
-        for second in 1..=4 {
-            fs::write(&path, second.to_string()).unwrap();
-            rotation.rotate(&[&path], second, &|| {
-                reopened.fetch_add(1, Ordering::Relaxed);
-            });
-        }
-        let kept = ["1970-01-01_00-00-03__a.log", "1970-01-01_00-00-04__a.log", "2020-01-01_00-00-00__b.log"];
-        assert_eq!(names(folder.path()), kept);
-        assert_eq!(fs::read_to_string(folder.path().join(kept[1])).unwrap(), "4");
-        rotation.rotate(&[&path], 5, &|| panic!("there is no log to reopen"));
-        assert_eq!(reopened.load(Ordering::Relaxed), 4);
-    }
-
-    #[test]
-    fn long_logs_are_due_and_compressed() {
-        let folder = tempfile::tempdir().unwrap();
-        let (long, short) = (folder.path().join("a.log"), folder.path().join("b.log"));
-        fs::write(&long, "abc").unwrap();
-        fs::write(&short, "ab").unwrap();
-        let rotation = rotation(&[&long, &short], Some(Duration::from_secs(60)));
-        let due = rotation.too_long();
-        assert_eq!(due, [&long]);
-        rotation.rotate(&due, 1, &|| {});
-        assert_eq!(names(folder.path()), ["1970-01-01_00-00-01__a.log.tar.gz", "b.log"]);
-        let archive = folder.path().join("1970-01-01_00-00-01__a.log.tar.gz");
-        let listed = Command::new("tar").arg("-tzf").arg(&archive).output().unwrap();
-        assert_eq!(String::from_utf8(listed.stdout).unwrap(), "1970-01-01_00-00-01__a.log\n");
-    }
-
-    #[test]
-    fn file_that_cannot_be_compressed_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.log");
-        assert!(compress(&path, Duration::from_secs(60)).is_err(), "it is not there");
-        fs::write(&path, vec![0; 1024 * 1024]).unwrap();
-        assert!(compress(&path, Duration::ZERO).unwrap_err().contains("longer than 0 ms"));
-        assert_eq!(names(folder.path()), ["a.log"]);
-    }
-}
+mod tests;

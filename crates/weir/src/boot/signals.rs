@@ -3,6 +3,7 @@
 
 mod leave;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use self::leave::{Leaving, leave};
 use super::bridge::Gateway;
-use super::log_rotate::Rotation;
+use super::log_rotate::{OpenLogs, Rotation};
 use super::node::Node;
 use super::notify;
 use super::upgrade::{OldSide, Outcome, Successor, start_successor, write_outcome};
@@ -70,14 +71,11 @@ impl Watch {
                 notify::tell(notify::READY);
             }
             let access_log = node.access_log.clone();
+            let has_given_way = Arc::new(AtomicBool::new(false));
             if let Some(rotation) = Rotation::of(&node.settings) {
-                let logs = Logs::of(&node);
-                rotation.start(move || {
-                    logs.reopen();
-                    logs.flush();
-                });
+                rotation.start(Logs::of(&node), has_given_way.clone());
             }
-            let code = obey(node, Signals { requests, ends }).await;
+            let code = obey(node, Signals { requests, ends }, &has_given_way).await;
             if let Some(writer) = access_log {
                 writer.flush(ACCESS_LOG_FLUSH_LIMIT);
             }
@@ -86,7 +84,8 @@ impl Watch {
     }
 }
 
-async fn obey(mut node: Node, mut signals: Signals) -> ExitCode {
+/// `has_given_way` is set when another process serves in place of this one.
+async fn obey(mut node: Node, mut signals: Signals, has_given_way: &AtomicBool) -> ExitCode {
     let mut upgrade = Upgrade::default();
     loop {
         tokio::select! {
@@ -97,6 +96,7 @@ async fn obey(mut node: Node, mut signals: Signals) -> ExitCode {
                 Asked::Drain => {
                     return match upgrade.abandon(&node).await {
                         Some(successor) => {
+                            has_given_way.store(true, Ordering::Relaxed);
                             let grace = Duration::from_secs(node.settings.grace_seconds);
                             give_way(node, successor, &mut signals, grace, Duration::ZERO).await
                         }
@@ -116,6 +116,7 @@ async fn obey(mut node: Node, mut signals: Signals) -> ExitCode {
             },
             successor = upgrade.finished(&node) => {
                 if let Some(successor) = successor {
+                    has_given_way.store(true, Ordering::Relaxed);
                     let grace = Duration::from_secs(node.settings.upgrade_grace_seconds);
                     let after_term = Duration::from_secs(node.settings.grace_seconds);
                     return give_way(node, successor, &mut signals, grace, after_term).await;
@@ -153,13 +154,20 @@ impl Logs {
         }
         exchange::observe::reopening::ask();
     }
+}
 
-    /// Waits until everything that was asked for before is done, in particular that files were opened again.
-    fn flush(&self) {
+impl OpenLogs for Logs {
+    fn reopen(&self) {
+        Logs::reopen(self);
+        // Rotation asks `are_in` whether a log was slower than this.
         log::flush();
         if let Some(writer) = &self.access {
             writer.flush(ACCESS_LOG_FLUSH_LIMIT);
         }
+    }
+
+    fn are_in(&self, path: &Path) -> bool {
+        self.errors.writes_to(path) || self.access.as_ref().is_some_and(|writer| writer.writes_to(path))
     }
 }
 

@@ -216,6 +216,24 @@ fn mirror_receives_copies_of_requests() {
 }
 
 #[test]
+fn mirror_receives_requests_as_before_the_mask() {
+    let origin = Origin::answering("of the origin");
+    let mirror = Origin::answering("of the mirror");
+    let weir = Weir::start(BINARY);
+    let mask = json!({"request": [
+        {"type": "header", "name": "X-Key", "action": "remove"},
+        {"type": "body", "body_format": "json", "name": "$.password", "action": "remove"},
+    ]});
+    let host = format!("http://{}", mirror.address());
+    route(&weir, "1", "/*", &origin, json!({"proxy-mirror": {"host": host}, "data-mask": mask}));
+    for (count, body) in [(1, r#"{"password":"secret"}"#), (2, "no JSON")] {
+        weir.client().request("POST", "/a", &[("X-Key", "secret")], body.as_bytes());
+        assert_eq!(last_copy(&mirror, count), format!("POST /a {body}"));
+        assert_eq!(mirror.last_request().header("x-key"), Some("secret"));
+    }
+}
+
+#[test]
 fn dead_mirror_neither_delays_nor_fails_requests() {
     let origin = Origin::answering("served");
     let done = Signal::new();
