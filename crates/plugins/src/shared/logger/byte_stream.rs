@@ -92,7 +92,7 @@ impl ByteStream {
         if self.kept_max > 0 {
             self.keep(stream);
         } else {
-            self.close(stream).await.map_err(|error| self.not_sent(&error))?;
+            self.close(stream).await;
         }
         Ok(())
     }
@@ -117,15 +117,15 @@ impl ByteStream {
         }
     }
 
-    async fn close(&self, mut stream: OutboundStream) -> io::Result<()> {
-        stream.shutdown().await?;
-        if self.is_tls {
+    /// Ends a connection within the timeout. The batch is written: an error of the close does not concern it, and sending the
+    /// batch again would double its entries.
+    async fn close(&self, mut stream: OutboundStream) {
+        let is_closed = stream.shutdown(self.timeout_ms).await.is_ok();
+        if is_closed && self.is_tls {
             let deadline_ms = now_ms() + CLOSE_WAIT_MS;
             let mut room = [0; 1_024];
-            // The batch is written: an error of the close does not concern it.
             while let Ok(1..) = stream.read(&mut room, deadline_ms.saturating_sub(now_ms())).await {}
         }
-        Ok(())
     }
 
     fn not_connected(&self, error: &OutboundError) -> String {
