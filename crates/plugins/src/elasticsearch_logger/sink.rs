@@ -122,7 +122,7 @@ fn refused(answer: &Answer<'_>, entries: usize) -> Option<DeliveryFailure> {
     let count = faults.len().min(entries);
     // A document that was refused once will be refused again, and the others have arrived.
     let reason = format!("elasticsearch server refused {count} documents of {entries}: {first}");
-    Some(DeliveryFailure { reason, delivered: entries - count, is_final: true })
+    Some(DeliveryFailure::last_after(entries - count, reason))
 }
 
 impl Sink for Elasticsearch {

@@ -87,13 +87,16 @@ async fn send_datagrams(datagrams: &Datagrams, batch: &[Entry]) -> Result<(), De
             too_long += 1;
             continue;
         }
-        datagrams.send(entry).await.map_err(|reason| DeliveryFailure::after(index, reason))?;
+        if let Err(reason) = datagrams.send(entry).await {
+            let left = (index..batch.len()).collect();
+            return Err(DeliveryFailure::with_left(index - too_long, left, reason));
+        }
     }
     if too_long == 0 {
         return Ok(());
     }
     let reason = format!("{too_long} entries are longer than a datagram ({DATAGRAM_MAX_BYTES} bytes)");
-    Err(DeliveryFailure { reason, delivered: batch.len() - too_long, is_final: true })
+    Err(DeliveryFailure::last_after(batch.len() - too_long, reason))
 }
 
 async fn post(collector: &Collector, client: &HttpClient, batch: &[Entry]) -> Result<(), DeliveryFailure> {

@@ -119,7 +119,7 @@ impl Sink for LogService {
             if refused == 0 {
                 return Ok(());
             }
-            Err(DeliveryFailure { reason, delivered: batch.len() - refused, is_final: true })
+            Err(DeliveryFailure::last_after(batch.len() - refused, reason))
         })
     }
 }
