@@ -45,7 +45,11 @@ impl DatagramDestination {
         let (host, port) = host_and_port(place)?;
         let connecting = Connecting { tls: None, protocol: Protocol::Raw, keep_alive: KeepAlive::default() };
         let addresses = Addresses::follow(place, host, port, connecting, resolver, policy);
-        Ok(DatagramDestination { addresses, open: Mutex::default(), refusals: Pace::every_ms(LOG_INTERVAL_MS) })
+        Ok(DatagramDestination {
+            addresses,
+            open: Mutex::default(),
+            refusals: Pace::every_ms(LOG_INTERVAL_MS),
+        })
     }
 
     /// Hands a datagram to the kernel. Whether it arrives is not known. The kernel reports the refusal of an earlier datagram

@@ -73,6 +73,11 @@ impl StreamDestination {
         Err(self.addresses.error(cause, detail))
     }
 
+    /// Waits until the name was looked up, with an address or without, at most `wait_ms` milliseconds; how many it has waited.
+    pub async fn looked_up(&self, wait_ms: u64) -> u64 {
+        self.addresses.looked_up(wait_ms).await
+    }
+
     /// The failure of a step on a stream to this destination, for messages that name the place.
     pub fn broken(&self, error: &io::Error) -> OutboundError {
         let timed_out = error.kind() == io::ErrorKind::TimedOut;

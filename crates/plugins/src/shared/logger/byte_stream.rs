@@ -85,8 +85,11 @@ impl ByteStream {
             self.keep(stream);
             return Ok(());
         }
+        // The first batch of a new name would be lost otherwise, because batches are not repeated by default.
+        let waited_ms = self.destination.looked_up(self.timeout_ms).await;
+        let left_ms = self.timeout_ms - waited_ms;
         let mut stream =
-            self.destination.connect(self.timeout_ms).await.map_err(|error| self.not_connected(&error))?;
+            self.destination.connect(left_ms).await.map_err(|error| self.not_connected(&error))?;
         let written = stream.write_all(data, self.timeout_ms).await;
         written.map_err(|error| self.not_sent(&error))?;
         if self.kept_max > 0 {

@@ -118,7 +118,8 @@ impl Collector {
         let endpoint = self.endpoint();
         let request =
             OutboundRequest { method: Method::Post, headers: self.headers.clone(), body: body.into() };
-        answer(endpoint, client.send(endpoint, &request, &self.limits).await)
+        let limits = self.limits_of_call(endpoint).await;
+        answer(endpoint, client.send(endpoint, &request, &limits).await)
     }
 
     /// Sends a request with `method`, `target` and `headers` to one of the endpoints.
@@ -134,7 +135,16 @@ impl Collector {
         body: Vec<u8>,
     ) -> Result<Answer<'c>, String> {
         let request = OutboundRequest { method, headers, body: body.into() };
-        answer(endpoint, client.send_to(endpoint, target, &request, &self.limits).await)
+        let limits = self.limits_of_call(endpoint).await;
+        answer(endpoint, client.send_to(endpoint, target, &request, &limits).await)
+    }
+
+    /// Waits for the address of a name that is new, because the first batch would be lost otherwise; the limits of the call
+    /// with the time that is left.
+    async fn limits_of_call(&self, endpoint: &Destination) -> OutboundLimits {
+        let waited_ms = endpoint.looked_up(self.limits.total_timeout_ms).await;
+        let total_timeout_ms = self.limits.total_timeout_ms - waited_ms;
+        OutboundLimits { total_timeout_ms, ..self.limits }
     }
 }
 
