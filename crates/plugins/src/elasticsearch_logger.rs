@@ -20,8 +20,9 @@
 //! with `auth` as basic authentication and `headers` as further fields, which win over those of the plugin. Before the
 //! first batch the plugin asks the server for its version, because Elasticsearch 5 and 6 need a document type; while there
 //! is no answer, batches are sent without one. Status 200 within `timeout` seconds means that the batch has arrived. Documents
-//! that the server refuses in such a response are counted as failed and reported in the log; they are not sent again. [The
-//! guide](../guide/logging.md) says when a batch is sent, repeated and dropped.
+//! that the server refuses in such a response with 429 or 503, because it has no capacity, are sent again as a failed batch is;
+//! others that it refuses are counted as failed and reported in the log. [The guide](../guide/logging.md) says when a batch is
+//! sent, repeated and dropped.
 
 mod index;
 mod sink;

@@ -239,7 +239,7 @@ impl Sink for Topic {
             sent.map_err(|failure| match self.is_single {
                 true => failure,
                 // The message of the batch is the only one.
-                false => DeliveryFailure { delivered: 0, ..failure },
+                false => DeliveryFailure { delivered: 0, left: None, ..failure },
             })
         })
     }

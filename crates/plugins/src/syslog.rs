@@ -136,15 +136,23 @@ impl LogPlugin for Syslog {
 }
 
 impl SyslogServer {
-    /// Sends lines; gives how many were sent before one could not be, and why.
-    async fn send(&self, lines: &[&Entry]) -> Result<(), DeliveryFailure> {
+    /// Sends lines, each with its index in a batch of `count`.
+    ///
+    /// # Errors
+    /// The first line that could not be sent is left for another attempt, with all entries of the batch behind it.
+    async fn send(&self, lines: &[(usize, &Entry)], count: usize) -> Result<(), DeliveryFailure> {
+        let failed = |sent: usize, reason: String| {
+            let begin = lines.get(sent).map_or(count, |(index, _)| *index);
+            DeliveryFailure::with_left(sent, (begin..count).collect(), reason)
+        };
         match &self.transport {
+            // The lines that are too long stay in the batch, to be counted once the others have arrived.
             Transport::Stream(stream) => Ok(stream.send(&concatenated(lines)).await?),
             Transport::Datagrams(datagrams) => {
-                for (sent, line) in lines.iter().enumerate() {
+                for (sent, (_, line)) in lines.iter().enumerate() {
                     // A datagram is a line, so that nothing has to end it.
                     let line = line.strip_suffix(b"\n").unwrap_or(line);
-                    datagrams.send(line).await.map_err(|reason| DeliveryFailure::after(sent, reason))?;
+                    datagrams.send(line).await.map_err(|reason| failed(sent, reason))?;
                 }
                 Ok(())
             }
@@ -152,17 +160,18 @@ impl SyslogServer {
     }
 }
 
-fn concatenated(lines: &[&Entry]) -> Vec<u8> {
-    let mut data = Vec::with_capacity(lines.iter().map(|line| line.len()).sum());
-    lines.iter().for_each(|line| data.extend_from_slice(line));
+fn concatenated(lines: &[(usize, &Entry)]) -> Vec<u8> {
+    let mut data = Vec::with_capacity(lines.iter().map(|(_, line)| line.len()).sum());
+    lines.iter().for_each(|(_, line)| data.extend_from_slice(line));
     data
 }
 
 impl Sink for SyslogServer {
     fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
         Box::pin(async move {
-            let lines: Vec<&Entry> = batch.iter().filter(|line| line.len() <= self.line_max_bytes).collect();
-            self.send(&lines).await?;
+            let fits = |line: &Entry| line.len() <= self.line_max_bytes;
+            let lines: Vec<_> = batch.iter().enumerate().filter(|(_, line)| fits(line)).collect();
+            self.send(&lines, batch.len()).await?;
             if lines.len() == batch.len() {
                 return Ok(());
             }
@@ -172,7 +181,7 @@ impl Sink for SyslogServer {
                 batch.len(),
                 self.line_max_bytes
             );
-            Err(DeliveryFailure { reason, delivered: lines.len(), is_final: true })
+            Err(DeliveryFailure::last_after(lines.len(), reason))
         })
     }
 }
@@ -211,6 +220,18 @@ mod tests {
             &json!({"host": "127.0.0.1"}),
             Some("property \"port\" is required"),
         );
+    }
+
+    #[test]
+    fn line_that_is_too_long_is_not_sent_again() {
+        let services = exchange::testing::services();
+        let datagrams = Datagrams::new(&services, "169.254.169.254", 514, 60_000).unwrap();
+        let server = SyslogServer { transport: Transport::Datagrams(datagrams), line_max_bytes: 10 };
+        // Nothing reaches this address, so that the first entry that fits fails.
+        let batch = [20, 2, 20, 2].map(|bytes| Entry::from(vec![b'x'; bytes]));
+        let client = HttpClient::default();
+        let failure = net::env::block_on(server.deliver(&client, &batch)).unwrap().unwrap_err();
+        assert_eq!((failure.delivered, failure.left), (0, Some(vec![1, 2, 3])));
     }
 
     #[test]

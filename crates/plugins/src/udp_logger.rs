@@ -100,18 +100,22 @@ impl Sink for LogServer {
             if let ([entry], true) = (batch, self.is_single) {
                 return Ok(self.datagrams.send(entry).await?);
             }
-            let mut delivered = 0;
+            let (mut delivered, mut begin) = (0, 0);
             let mut too_long = None;
             for part in parts(batch) {
                 match self.datagrams.send(&json_list(part)).await {
                     Ok(()) => delivered += part.len(),
                     // The others of the batch are sent all the same; this one never can be.
                     Err(reason) if !fits(part) => too_long = Some(reason),
-                    Err(reason) => return Err(DeliveryFailure::after(delivered, reason)),
+                    Err(reason) => {
+                        let left = (begin..batch.len()).collect();
+                        return Err(DeliveryFailure::with_left(delivered, left, reason));
+                    }
                 }
+                begin += part.len();
             }
             match too_long {
-                Some(reason) => Err(DeliveryFailure { reason, delivered, is_final: true }),
+                Some(reason) => Err(DeliveryFailure::last_after(delivered, reason)),
                 None => Ok(()),
             }
         })
@@ -167,6 +171,18 @@ mod tests {
         check(json!({"host": "h", "port": 1, "timeout": 0}), Some("timeout"));
         check(json!({"host": "h", "port": 1, "tls": true}), Some("tls"));
         check(json!({"host": "h", "port": "1"}), Some("port"));
+    }
+
+    #[test]
+    fn entry_that_is_too_long_is_not_sent_again() {
+        let services = exchange::testing::services();
+        let datagrams = Datagrams::new(&services, "169.254.169.254", 514, 60_000).unwrap();
+        let server = LogServer { datagrams, is_single: false };
+        // Nothing reaches this address, so that the first entry that fits fails.
+        let batch = [70_000, 2, 2].map(|bytes| Entry::from(vec![b'x'; bytes]));
+        let client = HttpClient::default();
+        let failure = net::env::block_on(server.deliver(&client, &batch)).unwrap().unwrap_err();
+        assert_eq!((failure.delivered, failure.left), (0, Some(vec![1, 2])));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The trace that an exchange belongs to, as plugins of tracing have decided it: for variables, logs and exemplars.
+//! The trace that an exchange belongs to, as plugins of tracing have decided it: for variables and logs.
 
 /// The identity of a span in its trace, and whether the trace is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,6 +18,8 @@ use crate::shared::logger::collector::{Answer, Calling, Collector, basic_authori
 const BULK: &str = "/_bulk";
 /// Milliseconds between two log lines about the version.
 const VERSION_LOG_INTERVAL_MS: u64 = 10_000;
+/// Statuses of a document that the server had no capacity for, so that it may take it later.
+const RETRIED_STATUSES: [u16; 2] = [429, 503];
 
 /// The server, as one plugin instance reaches it.
 pub(crate) struct Elasticsearch {
@@ -107,22 +109,31 @@ fn actions(batch: &[Entry], needs_type: bool) -> Vec<u8> {
     body
 }
 
-/// The documents that the server refused in a response of status 200; nothing if it took all.
+/// The documents that the server refused in a response of status 200; nothing if it took all. Those that it had no capacity
+/// for are left for another attempt; the others would be refused again.
 fn refused(answer: &Answer<'_>, entries: usize) -> Option<DeliveryFailure> {
     let body: Value = serde_json::from_slice(&answer.response.body).ok()?;
     if body["errors"] != Value::Bool(true) {
         return None;
     }
-    let items = body["items"].as_array().into_iter().flatten();
-    let faults: Vec<&Value> =
-        items.map(|item| &item["index"]["error"]).filter(|fault| !fault.is_null()).collect();
-    let first =
-        faults.first().map(|fault| fault["reason"].as_str().unwrap_or("no reason")).unwrap_or("no reason");
-    let first: String = first.chars().filter(|character| !character.is_control()).take(200).collect();
-    let count = faults.len().min(entries);
-    // A document that was refused once will be refused again, and the others have arrived.
+    let items = body["items"].as_array().into_iter().flatten().take(entries).enumerate();
+    // The items are in the order of the actions.
+    let faults: Vec<(usize, &Value)> = items
+        .map(|(index, item)| (index, &item["index"]))
+        .filter(|(_, result)| !result["error"].is_null())
+        .collect();
+    let first = faults.first().and_then(|(_, result)| result["error"]["reason"].as_str());
+    let first = first.unwrap_or("no reason").chars();
+    let first: String = first.filter(|character| !character.is_control()).take(200).collect();
+    let count = faults.len();
     let reason = format!("elasticsearch server refused {count} documents of {entries}: {first}");
-    Some(DeliveryFailure { reason, delivered: entries - count, is_final: true })
+    let may_pass = |result: &Value| RETRIED_STATUSES.iter().any(|status| result["status"] == *status);
+    let left = faults.iter().filter(|(_, result)| may_pass(result));
+    let left: Vec<usize> = left.map(|(index, _)| *index).collect();
+    if left.is_empty() {
+        return Some(DeliveryFailure::last_after(entries - count, reason));
+    }
+    Some(DeliveryFailure::with_left(entries - count, left, reason))
 }
 
 impl Sink for Elasticsearch {
@@ -198,9 +209,16 @@ mod tests {
         assert_eq!(refusal(json!({"errors": false, "items": []}), 1), None);
         assert_eq!(refusal(json!("?"), 1), None);
         let fault = json!({"type": "mapper_parsing_exception", "reason": "failed to parse\nfield"});
-        let items = json!([{"index": {"status": 201}}, {"index": {"status": 400, "error": fault}}]);
+        let items = json!([{"index": {"status": 201}}, {"index": {"status": 400, "error": fault.clone()}}]);
         let failure = refusal(json!({"errors": true, "items": items}), 2).unwrap();
         assert_eq!((failure.delivered, failure.is_final), (1, true));
         assert_eq!(failure.reason, "elasticsearch server refused 1 documents of 2: failed to parsefield");
+        let busy = json!({"type": "es_rejected_execution_exception", "reason": "queue is full"});
+        let items = json!([
+            {"index": {"status": 429, "error": busy}}, {"index": {"status": 201}},
+            {"index": {"status": 400, "error": fault}}, {"index": {"status": 503, "error": busy}},
+        ]);
+        let failure = refusal(json!({"errors": true, "items": items}), 4).unwrap();
+        assert_eq!((failure.delivered, failure.left, failure.is_final), (1, Some(vec![0, 3]), false));
     }
 }

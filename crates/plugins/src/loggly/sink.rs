@@ -34,8 +34,7 @@ impl Loggly {
             keep_alive: KeepAlive::default(),
         };
         let uri = uri(metadata, &config.customer_token);
-        let collector = Collector::new(services, [&*uri], calling);
-        let mut collector = collector.map_err(|reason| without_token(&reason))?;
+        let mut collector = Collector::new(services, [&*uri], calling)?;
         collector.set("host", "Content-Type", "application/json")?;
         for tag in &config.tags {
             collector.append("tags", "X-LOGGLY-TAG", tag)?;
@@ -87,35 +86,27 @@ async fn send_datagrams(datagrams: &Datagrams, batch: &[Entry]) -> Result<(), De
             too_long += 1;
             continue;
         }
-        datagrams.send(entry).await.map_err(|reason| DeliveryFailure::after(index, reason))?;
+        if let Err(reason) = datagrams.send(entry).await {
+            let left = (index..batch.len()).collect();
+            return Err(DeliveryFailure::with_left(index - too_long, left, reason));
+        }
     }
     if too_long == 0 {
         return Ok(());
     }
     let reason = format!("{too_long} entries are longer than a datagram ({DATAGRAM_MAX_BYTES} bytes)");
-    Err(DeliveryFailure { reason, delivered: batch.len() - too_long, is_final: true })
+    Err(DeliveryFailure::last_after(batch.len() - too_long, reason))
 }
 
 async fn post(collector: &Collector, client: &HttpClient, batch: &[Entry]) -> Result<(), DeliveryFailure> {
     let answer = collector.post(client, batch.join(&b'\n')).await;
-    let answer =
-        answer.map_err(|reason| format!("failed to write log to loggly, {}", without_token(&reason)))?;
+    let answer = answer.map_err(|reason| format!("failed to write log to loggly, {reason}"))?;
     if answer.status() == 200 {
         return Ok(());
     }
     let (status, told) = (answer.status(), answer.told());
     let body = if told.is_empty() { String::new() } else { format!(" response body: {told}") };
     Err(format!("failed to send log to loggly, http status code: {status}{body}").into())
-}
-
-/// A message of the client without the path of the URI, in which the token stands.
-fn without_token(reason: &str) -> String {
-    match (reason.find("/bulk/"), reason.find("/tag/bulk")) {
-        (Some(begin), Some(end)) if begin < end => {
-            format!("{}{}", &reason[..begin], &reason[end + "/tag/bulk".len()..])
-        }
-        _ => reason.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -138,11 +129,6 @@ mod tests {
         check(json!({"protocol": "http", "host": "a:1/loggly/"}), "http://a:1/loggly/bulk/tok/tag/bulk");
         check(json!({"protocol": "https", "host": "http://a"}), "http://a/bulk/tok/tag/bulk");
         check(json!({"protocol": "http", "host": "httpd"}), "http://httpd/bulk/tok/tag/bulk");
-        assert_eq!(
-            without_token("http://a/bulk/tok/tag/bulk: cannot connect (x)"),
-            "http://a: cannot connect (x)"
-        );
-        assert_eq!(without_token("no answer"), "no answer");
     }
 
     #[test]

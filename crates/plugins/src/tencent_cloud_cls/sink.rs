@@ -3,12 +3,13 @@
 
 use std::net::ToSocketAddrs;
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::{Once, OnceLock};
 
 use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 use message::Method;
+use net::env;
 
 use super::Config;
 use super::message::list;
@@ -30,11 +31,38 @@ pub(crate) struct LogService {
     secret_key: Box<str>,
 }
 
-/// The first address of this machine's name, or the name. It is looked up once, where a configuration is compiled.
-static SOURCE: LazyLock<String> = LazyLock::new(|| {
-    let address = (hostname(), 0).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    address.map_or_else(|| hostname().to_owned(), |address| address.ip().to_string())
-});
+/// The first address of this machine's name, or the name.
+static SOURCE: OnceLock<String> = OnceLock::new();
+/// Milliseconds between two looks whether it is known.
+const SOURCE_POLL_MS: u64 = 20;
+
+/// Looks [`SOURCE`] up once, on a thread of its own: the query of the C library blocks, which would hold up the compilation of
+/// configurations and all batches.
+fn look_source_up() {
+    static LOOKUP: Once = Once::new();
+    LOOKUP.call_once(|| {
+        let lookup = || {
+            let address = (hostname(), 0).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+            SOURCE.get_or_init(|| {
+                address.map_or_else(|| hostname().to_owned(), |address| address.ip().to_string())
+            });
+        };
+        // Without a thread batches have the name.
+        if std::thread::Builder::new().name("source".to_owned()).spawn(lookup).is_err() {
+            SOURCE.get_or_init(|| hostname().to_owned());
+        }
+    });
+}
+
+/// [`SOURCE`], or the name if the address is not known in time.
+async fn source() -> &'static str {
+    let mut waited_ms = 0;
+    while SOURCE.get().is_none() && waited_ms < TIMEOUT_S * 1_000 {
+        env::sleep_ms(SOURCE_POLL_MS).await;
+        waited_ms += SOURCE_POLL_MS;
+    }
+    SOURCE.get().map_or(hostname(), String::as_str)
+}
 
 impl LogService {
     /// The service as `config` describes it.
@@ -42,7 +70,7 @@ impl LogService {
     /// # Errors
     /// Why it cannot be reached, or which text cannot be sent as a field.
     pub(super) fn new(services: &Services, config: &Config) -> Result<LogService, String> {
-        LazyLock::force(&SOURCE);
+        look_source_up();
         let calling = Calling::within_s(TIMEOUT_S, config.ssl_verify);
         let mut collector = Collector::new(services, [&*config.uri()], calling)?;
         collector.set("cls_host", "Content-Type", "application/x-protobuf")?;
@@ -60,11 +88,12 @@ impl LogService {
     }
 
     async fn send(&self, client: &HttpClient, entries: &[Entry]) -> Result<(), DeliveryFailure> {
+        let source = source().await;
         let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let signed = authorization(&self.secret_id, &self.secret_key, now_s.as_secs());
         let mut headers = self.collector.headers().clone();
         headers.set("Authorization", signed.as_bytes()).map_err(|error| error.to_string())?;
-        let body = list(entries.iter().map(|entry| entry.to_vec()).collect(), &SOURCE);
+        let body = list(entries.iter().map(|entry| entry.to_vec()).collect(), source);
         let endpoint = self.collector.endpoint();
         let request = (Method::Post, endpoint.target());
         let answer = self.collector.send(client, endpoint, request, headers, body).await?;
@@ -119,7 +148,7 @@ impl Sink for LogService {
             if refused == 0 {
                 return Ok(());
             }
-            Err(DeliveryFailure { reason, delivered: batch.len() - refused, is_final: true })
+            Err(DeliveryFailure::last_after(batch.len() - refused, reason))
         })
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::pace::{Due, due};
-use super::{DELIVERIES_MAX, Entry, Shared, Sink, now_ms};
+use super::{DELIVERIES_MAX, DeliveryFailure, Entry, Shared, Sink, now_ms};
 use crate::plugin::outbound::HttpClient;
 use net::env;
 
@@ -83,12 +83,30 @@ async fn take(shared: &Arc<Shared>, receiver: &mut UnboundedReceiver<Entry>) -> 
 }
 
 impl Batch {
-    /// Drops the first `count` entries, which were delivered, and makes room for as many in the queue.
-    fn settle(&mut self, count: usize) {
-        let count = count.min(self.entries.len());
-        let bytes = self.entries.drain(..count).map(|entry| entry.len()).sum();
-        self.shared.release(count, bytes);
-        self.shared.totals.sent(count as u64);
+    /// Keeps the entries that are worth another attempt, and makes room for the others in the queue. Entries that were given
+    /// up are counted as failed and told of.
+    fn settle(&mut self, failure: &DeliveryFailure) {
+        let (count, mut index, mut bytes) = (self.entries.len(), 0, 0);
+        self.entries.retain(|entry| {
+            let is_left = failure.leaves(index);
+            index += 1;
+            bytes += if is_left { 0 } else { entry.len() };
+            is_left
+        });
+        let settled = count - self.entries.len();
+        let delivered = failure.delivered.min(settled);
+        self.shared.release(settled, bytes);
+        self.shared.totals.sent(delivered as u64);
+        if settled > delivered {
+            self.shared.give_up(settled - delivered, &failure.reason);
+        }
+    }
+}
+
+impl Shared {
+    fn give_up(&self, entries: usize, reason: &str) {
+        self.totals.failed(entries as u64);
+        self.complaints.failed(&self.settings, entries, reason, now_ms());
     }
 }
 
@@ -99,7 +117,7 @@ async fn deliver(mut batch: Batch, sink: Rc<dyn Sink>, client: Rc<HttpClient>, _
         let Err(failure) = sink.deliver(&client, &batch.entries).await else {
             return shared.totals.sent(batch.entries.len() as u64);
         };
-        batch.settle(failure.delivered);
+        batch.settle(&failure);
         let left = batch.entries.len();
         if left == 0 {
             return;
@@ -110,8 +128,7 @@ async fn deliver(mut batch: Batch, sink: Rc<dyn Sink>, client: Rc<HttpClient>, _
         }
         failures = failures.saturating_add(1);
         if failures > shared.settings.max_retry_count || failure.is_final {
-            shared.totals.failed(left as u64);
-            return shared.complaints.failed(&shared.settings, left, &failure.reason, now_ms());
+            return shared.give_up(left, &failure.reason);
         }
         shared.complaints.retried(&shared.settings, left, &failure.reason, now_ms());
         env::sleep_ms(shared.settings.retry_delay_ms).await;

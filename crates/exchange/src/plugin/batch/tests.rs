@@ -30,6 +30,7 @@ pub(super) fn settings() -> QueueSettings {
 #[derive(Clone, Default)]
 struct Recorder {
     accepted: usize,
+    left: Option<Vec<usize>>,
     is_final: bool,
     batches: Arc<Mutex<Vec<Vec<String>>>>,
     attempts: Arc<AtomicU32>,
@@ -49,7 +50,8 @@ impl Sink for Recorder {
                     batch[..self.accepted].iter().map(|entry| String::from_utf8_lossy(entry).into_owned());
                 self.batches.lock().push(kept.collect());
                 let reason = "the script says so".to_owned();
-                return Err(DeliveryFailure { reason, delivered: self.accepted, is_final: self.is_final });
+                let Recorder { accepted: delivered, left, is_final, .. } = self.clone();
+                return Err(DeliveryFailure { reason, delivered, left, is_final });
             }
             let texts = batch.iter().map(|entry| String::from_utf8_lossy(entry).into_owned()).collect();
             self.batches.lock().push(texts);
@@ -180,6 +182,21 @@ fn delivered_part_of_batch_is_not_sent_again() {
     check(2, false, 0, &["a", "b"], 1);
     check(3, false, 0, &["a", "b", "c"], 0);
     check(1, true, 9, &["a"], 2);
+}
+
+#[test]
+fn only_entries_that_are_left_are_sent_again() {
+    let sink = Recorder { failures: 1, accepted: 1, left: Some(vec![1, 3]), ..Recorder::default() };
+    let services = testing::services();
+    let changed = QueueSettings { batch_max_entries: 4, max_retry_count: 1, ..settings() };
+    let queue = services.queue(changed, sink.clone()).unwrap();
+    for entry in ["a", "b", "c", "d"] {
+        queue.push(entry.into());
+    }
+    wait_until("the batch is done with", || services.queued_entries() == 0);
+    wait_until("it is counted", || counted(&services, "sent") == 3);
+    assert_eq!(counted(&services, "failed"), 1, "the third entry was given up");
+    assert_eq!(sink.batches.lock().concat(), ["a", "b", "d"]);
 }
 
 #[test]

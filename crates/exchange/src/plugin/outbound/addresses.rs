@@ -8,9 +8,13 @@ use stdx::published::Published;
 
 use super::error::{OutboundCause, OutboundError};
 use net::endpoint::{KeepAlive, Protocol};
+use net::env;
 use net::nodes::{NodeSet, Plan, PlannedNode};
 use net::resolver::Resolver;
 use net::tls::client::ClientTls;
+
+/// Milliseconds between two looks whether the name has an address: shorter than a query on a local network is noticed.
+const LOOKUP_POLL_MS: u64 = 5;
 
 /// See the module.
 pub(super) struct Addresses {
@@ -82,9 +86,19 @@ impl Addresses {
     }
 
     /// Whether the name was looked up, with an address or without.
-    pub(super) fn is_looked_up(&self) -> bool {
+    fn is_looked_up(&self) -> bool {
         let set = self.nodes.load();
         !set.nodes.is_empty() || set.note.is_some()
+    }
+
+    /// Waits until the name was looked up, at most `wait_ms` milliseconds; how many it has waited.
+    pub(super) async fn looked_up(&self, wait_ms: u64) -> u64 {
+        let mut waited_ms = 0;
+        while !self.is_looked_up() && waited_ms < wait_ms {
+            env::sleep_ms(LOOKUP_POLL_MS).await;
+            waited_ms += LOOKUP_POLL_MS;
+        }
+        waited_ms.min(wait_ms)
     }
 
     /// A failure at this place.

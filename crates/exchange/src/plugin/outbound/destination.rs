@@ -136,9 +136,9 @@ impl Destination {
         self.addresses.nodes()
     }
 
-    /// Whether the name was looked up, with an address or without.
-    pub(super) fn is_looked_up(&self) -> bool {
-        self.addresses.is_looked_up()
+    /// Waits until the name was looked up, with an address or without, at most `wait_ms` milliseconds; how many it has waited.
+    pub async fn looked_up(&self, wait_ms: u64) -> u64 {
+        self.addresses.looked_up(wait_ms).await
     }
 
     /// A failure at this place.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use model::outbound::OutboundPolicy;
 use net::endpoint::KeepAlive;
-use net::env;
 use net::resolver::Resolver;
 use net::tls::identity::ClientIdentities;
 
@@ -42,14 +41,7 @@ impl DestinationOpener {
     ) -> Result<Destination, String> {
         let policy = self.policy.clone();
         let destination = Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, policy)?;
-        let mut waited_ms = 0;
-        while !destination.is_looked_up() && waited_ms < wait_ms {
-            env::sleep_ms(LOOKUP_POLL_MS).await;
-            waited_ms += LOOKUP_POLL_MS;
-        }
+        destination.looked_up(wait_ms).await;
         Ok(destination)
     }
 }
-
-/// Milliseconds between two looks whether the name has an address: shorter than a query on a local network is noticed.
-const LOOKUP_POLL_MS: u64 = 5;

@@ -73,6 +73,11 @@ impl StreamDestination {
         Err(self.addresses.error(cause, detail))
     }
 
+    /// Waits until the name was looked up, with an address or without, at most `wait_ms` milliseconds; how many it has waited.
+    pub async fn looked_up(&self, wait_ms: u64) -> u64 {
+        self.addresses.looked_up(wait_ms).await
+    }
+
     /// The failure of a step on a stream to this destination, for messages that name the place.
     pub fn broken(&self, error: &io::Error) -> OutboundError {
         let timed_out = error.kind() == io::ErrorKind::TimedOut;
@@ -153,12 +158,13 @@ impl OutboundStream {
         self.transport.poll_read(&mut cx, &mut [0; 1]).is_pending()
     }
 
-    /// Closes the sending side; over TLS, with close_notify.
+    /// Closes the sending side within `timeout_ms`; over TLS, with close_notify, which a peer that reads nothing holds up.
     ///
     /// # Errors
-    /// The socket's.
-    pub async fn shutdown(&mut self) -> io::Result<()> {
-        poll_fn(|cx| self.transport.poll_shutdown(cx)).await
+    /// The socket's, and [`io::ErrorKind::TimedOut`].
+    pub async fn shutdown(&mut self, timeout_ms: u64) -> io::Result<()> {
+        let shutdown = poll_fn(|cx| self.transport.poll_shutdown(cx));
+        within(timeout_ms, shutdown).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

@@ -53,8 +53,10 @@ struct Leaders {
     nodes: BTreeMap<String, Arc<Node>>,
 }
 
+/// A message with its index in the batch.
+type Message = (usize, Bytes);
 /// Messages by the number of their partition.
-type Partitions = BTreeMap<i32, Vec<Bytes>>;
+type Partitions = BTreeMap<i32, Vec<Message>>;
 
 /// Why messages were not taken, and whether another attempt may help.
 #[derive(Clone)]
@@ -108,20 +110,25 @@ impl Producer {
     /// reply was lost is sent again, so that it may arrive twice.
     ///
     /// # Errors
-    /// The reason of the last attempt, a sentence, and how many messages at the beginning have arrived.
+    /// The reason of the last attempt, a sentence, and the indices of the messages that have not arrived.
     pub(crate) async fn send(&self, messages: Vec<Bytes>) -> Result<(), DeliveryFailure> {
-        let mut arrived = 0;
-        for mut group in groups(messages, self.topic.request_max_bytes) {
-            let (mut retries, count) = (0, group.len());
+        let count = messages.len();
+        let mut groups = groups(messages, self.topic.request_max_bytes).into_iter();
+        while let Some(mut group) = groups.next() {
+            let mut retries = 0;
             while let Err(failed) = self.try_send(&mut group).await {
                 if !failed.may_pass || retries >= RETRIES_MAX {
-                    return Err(DeliveryFailure::after(arrived, self.failure(&failed.reason)));
+                    let left = group.into_iter().chain(groups.flatten());
+                    let mut left: Vec<usize> = left.map(|(index, _)| index).collect();
+                    // Those of a group are in the order of their partitions.
+                    left.sort_unstable();
+                    let reason = self.failure(&failed.reason);
+                    return Err(DeliveryFailure::with_left(count - left.len(), left, reason));
                 }
                 retries += 1;
                 self.is_stale.store(true, Ordering::Relaxed);
                 env::sleep_ms(RETRY_BACKOFF_MS).await;
             }
-            arrived += count;
         }
         Ok(())
     }
@@ -132,7 +139,7 @@ impl Producer {
     }
 
     /// Sends `messages` and leaves those that were not taken.
-    async fn try_send(&self, messages: &mut Vec<Bytes>) -> Result<(), Failed> {
+    async fn try_send(&self, messages: &mut Vec<Message>) -> Result<(), Failed> {
         let leaders = self.leaders().await?;
         let mut outcome = Ok(());
         let mut by_leader: BTreeMap<&str, (&Arc<Node>, Partitions)> = BTreeMap::new();
@@ -164,7 +171,7 @@ impl Producer {
     }
 
     /// Sends to the partitions of one broker; gives the messages that it did not take.
-    async fn produce(&self, node: &Node, partitions: Partitions) -> (Vec<Bytes>, Option<Failed>) {
+    async fn produce(&self, node: &Node, partitions: Partitions) -> (Vec<Message>, Option<Failed>) {
         let TopicSettings { topic, required_acks, .. } = &self.topic;
         let partitions: Vec<_> = partitions.into_iter().collect();
         let now_ms = i64::try_from(env::wall_clock().as_millis()).unwrap_or_default();
@@ -298,17 +305,18 @@ fn now_ms() -> u64 {
 }
 
 /// Messages in groups of at most `max_bytes`; a longer one stands alone.
-fn groups(messages: Vec<Bytes>, max_bytes: usize) -> Vec<Vec<Bytes>> {
-    let mut groups: Vec<Vec<Bytes>> = Vec::new();
+fn groups(messages: Vec<Bytes>, max_bytes: usize) -> Vec<Vec<Message>> {
+    let mut groups: Vec<Vec<Message>> = Vec::new();
     let mut bytes = 0;
-    for message in messages {
+    for message in messages.into_iter().enumerate() {
+        let length = message.1.len();
         match groups.last_mut() {
-            Some(group) if bytes + message.len() <= max_bytes => {
-                bytes += message.len();
+            Some(group) if bytes + length <= max_bytes => {
+                bytes += length;
                 group.push(message);
             }
             _ => {
-                bytes = message.len();
+                bytes = length;
                 groups.push(vec![message]);
             }
         }

@@ -85,7 +85,7 @@ impl Request {
         topic: &str,
         acks: i16,
         timeout_ms: u64,
-        partitions: &[(i32, Vec<Bytes>)],
+        partitions: &[(i32, Vec<(usize, Bytes)>)],
         key: Option<&Bytes>,
         now_ms: i64,
     ) -> Request {
@@ -137,10 +137,10 @@ fn topic_name(topic: &str) -> TopicName {
     TopicName(StrBytes::from_string(topic.to_owned()))
 }
 
-fn record_batch(values: &[Bytes], key: Option<&Bytes>, now_ms: i64) -> Bytes {
+fn record_batch(values: &[(usize, Bytes)], key: Option<&Bytes>, now_ms: i64) -> Bytes {
     let records: Vec<Record> = (0_i32..)
         .zip(values)
-        .map(|(index, value)| Record {
+        .map(|(index, (_, value))| Record {
             transactional: false,
             control: false,
             delete_horizon: false,

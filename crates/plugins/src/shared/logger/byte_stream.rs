@@ -85,14 +85,17 @@ impl ByteStream {
             self.keep(stream);
             return Ok(());
         }
+        // The first batch of a new name would be lost otherwise, because batches are not repeated by default.
+        let waited_ms = self.destination.looked_up(self.timeout_ms).await;
+        let left_ms = self.timeout_ms - waited_ms;
         let mut stream =
-            self.destination.connect(self.timeout_ms).await.map_err(|error| self.not_connected(&error))?;
+            self.destination.connect(left_ms).await.map_err(|error| self.not_connected(&error))?;
         let written = stream.write_all(data, self.timeout_ms).await;
         written.map_err(|error| self.not_sent(&error))?;
         if self.kept_max > 0 {
             self.keep(stream);
         } else {
-            self.close(stream).await.map_err(|error| self.not_sent(&error))?;
+            self.close(stream).await;
         }
         Ok(())
     }
@@ -117,15 +120,15 @@ impl ByteStream {
         }
     }
 
-    async fn close(&self, mut stream: OutboundStream) -> io::Result<()> {
-        stream.shutdown().await?;
-        if self.is_tls {
+    /// Ends a connection within the timeout. The batch is written: an error of the close does not concern it, and sending the
+    /// batch again would double its entries.
+    async fn close(&self, mut stream: OutboundStream) {
+        let is_closed = stream.shutdown(self.timeout_ms).await.is_ok();
+        if is_closed && self.is_tls {
             let deadline_ms = now_ms() + CLOSE_WAIT_MS;
             let mut room = [0; 1_024];
-            // The batch is written: an error of the close does not concern it.
             while let Ok(1..) = stream.read(&mut room, deadline_ms.saturating_sub(now_ms())).await {}
         }
-        Ok(())
     }
 
     fn not_connected(&self, error: &OutboundError) -> String {

@@ -68,7 +68,10 @@ impl Collector {
         calling: Calling,
     ) -> Result<Collector, String> {
         let tls = OutboundTls::verifying(calling.verifies);
-        let endpoints = uris.into_iter().map(|uri| services.destination(uri, calling.keep_alive, &tls));
+        let endpoints = uris.into_iter().map(|uri| {
+            let destination = services.destination(uri, calling.keep_alive, &tls);
+            destination.map_err(|reason| reason.replace(uri, without_path(uri)))
+        });
         Ok(Collector {
             endpoints: endpoints.collect::<Result<_, _>>()?,
             next: AtomicUsize::new(0),
@@ -118,7 +121,8 @@ impl Collector {
         let endpoint = self.endpoint();
         let request =
             OutboundRequest { method: Method::Post, headers: self.headers.clone(), body: body.into() };
-        answer(endpoint, client.send(endpoint, &request, &self.limits).await)
+        let limits = self.limits_of_call(endpoint).await;
+        answer(endpoint, client.send(endpoint, &request, &limits).await)
     }
 
     /// Sends a request with `method`, `target` and `headers` to one of the endpoints.
@@ -134,7 +138,16 @@ impl Collector {
         body: Vec<u8>,
     ) -> Result<Answer<'c>, String> {
         let request = OutboundRequest { method, headers, body: body.into() };
-        answer(endpoint, client.send_to(endpoint, target, &request, &self.limits).await)
+        let limits = self.limits_of_call(endpoint).await;
+        answer(endpoint, client.send_to(endpoint, target, &request, &limits).await)
+    }
+
+    /// Waits for the address of a name that is new, because the first batch would be lost otherwise; the limits of the call
+    /// with the time that is left.
+    async fn limits_of_call(&self, endpoint: &Destination) -> OutboundLimits {
+        let waited_ms = endpoint.looked_up(self.limits.total_timeout_ms).await;
+        let total_timeout_ms = self.limits.total_timeout_ms - waited_ms;
+        OutboundLimits { total_timeout_ms, ..self.limits }
     }
 }
 
@@ -144,8 +157,18 @@ fn answer(
 ) -> Result<Answer<'_>, String> {
     match answer {
         Ok(response) => Ok(Answer { endpoint, response }),
-        Err(error) => Err(error.to_string()),
+        Err(error) => {
+            let place = without_path(endpoint.uri()).into();
+            Err(OutboundError { place, ..error }.to_string())
+        }
     }
+}
+
+/// Scheme, host and port of a URI, for messages: path and query may hold a token.
+fn without_path(uri: &str) -> &str {
+    let authority = uri.find("://").map_or(0, |scheme_end| scheme_end + "://".len());
+    let length = uri[authority..].find(['/', '?', '#']);
+    length.map_or(uri, |length| &uri[..authority + length])
 }
 
 impl Answer<'_> {
@@ -244,6 +267,21 @@ mod tests {
         check(500, "disk\r\nfull", Err(&format!("{head}body[disk  full]")));
         let long = "x".repeat(1_000);
         check(500, &long, Err(&format!("{head}body[{}… (1000 bytes)]", "x".repeat(200))));
+    }
+
+    #[test]
+    fn failures_tell_neither_path_nor_query() {
+        let services = exchange::testing::services();
+        // The port is closed as soon as its number is known.
+        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let uri = format!("http://{address}/in/secret?token=secret");
+        let collector = Collector::new(&services, [&*uri], Calling::within_s(60, false)).unwrap();
+        let client = HttpClient::default();
+        let told = net::env::block_on(collector.post(&client, Vec::new())).unwrap().err().unwrap();
+        assert!(told.starts_with(&format!("http://{address}: ")) && !told.contains("secret"), "{told}");
+        let bad = Collector::new(&services, ["ftp://a/secret"], Calling::within_s(1, false)).err().unwrap();
+        assert!(bad.starts_with("ftp://a: ") && !bad.contains("secret"), "{bad}");
+        assert_eq!(without_path("https://[::1]:9?token=secret"), "https://[::1]:9");
     }
 
     #[test]

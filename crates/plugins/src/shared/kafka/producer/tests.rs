@@ -31,6 +31,8 @@ struct State {
     taken: Mutex<Vec<(i32, String)>>,
     /// The errors that the next requests to produce are answered with.
     codes: Mutex<Vec<i16>>,
+    /// The partition that refuses what other partitions take, and its error.
+    refusing: Mutex<Option<(i32, i16)>>,
     metadata_requests: AtomicU32,
     produce_requests: AtomicU32,
     acks: AtomicI16,
@@ -113,7 +115,10 @@ impl State {
         let code = self.codes.lock().pop().unwrap_or_default();
         let topic = &request.topic_data[0];
         let mut answers = Vec::new();
+        let refusing = *self.refusing.lock();
         for data in &topic.partition_data {
+            let code =
+                refusing.filter(|(partition, _)| *partition == data.index).map_or(code, |(_, code)| code);
             answers.push(PartitionProduceResponse::default().with_index(data.index).with_error_code(code));
             if code == 0 {
                 let records = RecordBatchDecoder::decode(&mut data.records.clone().unwrap()).unwrap().records;
@@ -204,6 +209,19 @@ fn lasting_refusal_is_told_without_another_try() {
     broker.state.codes.lock().extend([6; 4]);
     assert!(send(&broker.producer(&services, None, 1), &["a"]).unwrap_err().contains("NotLeader"));
     assert_eq!(broker.counts().1, 1 + RETRIES_MAX);
+}
+
+#[test]
+fn only_refused_messages_are_left() {
+    let services = exchange::testing::services();
+    let broker = FakeBroker::start();
+    *broker.state.refusing.lock() = Some((0, 29));
+    let messages = ["aaa", "bbb", "ccc", "dddd"].map(|text| Bytes::from_static(text.as_bytes()));
+    let producer = broker.producer(&services, None, 1);
+    let failure = env::block_on(producer.send(messages.to_vec())).unwrap().unwrap_err();
+    // The last one is a group of its own, which is not sent after a failure.
+    assert_eq!((failure.delivered, failure.left), (2, Some(vec![0, 3])));
+    assert_eq!(broker.taken(), [(1, "bbb".to_owned()), (2, "ccc".to_owned())]);
 }
 
 #[test]

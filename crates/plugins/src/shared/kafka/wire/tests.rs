@@ -100,7 +100,8 @@ fn refused_login_repeats_text_of_the_broker() {
 fn values_of_a_partition_are_one_batch() {
     let values = ["a", "b", "c"].map(|value| Bytes::from_static(value.as_bytes()));
     let key = Bytes::from_static(b"k");
-    let mut batch = record_batch(&values, Some(&key), 1_700_000_000_000);
+    let messages: Vec<_> = values.iter().cloned().enumerate().collect();
+    let mut batch = record_batch(&messages, Some(&key), 1_700_000_000_000);
     let read = RecordBatchDecoder::decode(&mut batch).unwrap();
     assert!(batch.is_empty(), "nothing stands behind the batch");
     let found: Vec<_> = read.records.iter().map(|record| record.value.clone().unwrap()).collect();
