@@ -27,8 +27,9 @@
 //!
 //! **Bodies.** The first `max_body_size` bytes are kept for the mask where a rule is for bodies. A form has at most
 //! `max_req_post_args` arguments (0: any number); further ones are left out of the log. A body that the rules cannot read is not
-//! logged at all: one that is longer than `max_body_size`, was cut or compressed, or is no JSON while all rules for bodies are
-//! for JSON. Where there are rules for forms, a body that is no JSON object or list is read as a form.
+//! logged at all: one that is longer than `max_body_size`, was cut or compressed, is no JSON while all rules for bodies are
+//! for JSON, or is no form while all of them are for forms. A body is a form if its `Content-Type` is
+//! `application/x-www-form-urlencoded`; where there are rules for JSON too, it is read as JSON first.
 //!
 //! **Faults.** A pattern that gives up and a value that cannot stand in a field remove what they should have masked.
 
@@ -257,7 +258,7 @@ impl DataMask {
         if exchange.read_request_body(<[u8]>::is_empty).unwrap_or(true) {
             return;
         }
-        let masked = exchange.read_whole_request_body(|body| self.masked_body(body));
+        let masked = exchange.read_whole_request_body(|body| self.masked_body(body, is_form(exchange)));
         match masked.unwrap_or(Err("it is longer than `max_body_size`, or was cut")) {
             Ok(None) => return,
             Ok(Some(body)) => exchange.body.keep_whole(body, None),
@@ -272,7 +273,7 @@ impl DataMask {
     }
 
     /// The body for the logs; none if it stays as it is.
-    fn masked_body(&self, body: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
+    fn masked_body(&self, body: &[u8], is_form: bool) -> Result<Option<Vec<u8>>, &'static str> {
         if body.len() > self.max_body_bytes {
             return Err("it is longer than `max_body_size`");
         }
@@ -285,9 +286,24 @@ impl DataMask {
                 _ => {}
             }
         }
+        // Rules for forms find nothing in other bodies, such as JSON that is malformed or `multipart/form-data`.
+        if !is_form {
+            return Err("its `Content-Type` is not that of a form, or it is compressed");
+        }
         Ok(form::mask(&self.forms, body, self.max_arguments))
     }
 }
+
+/// Whether the request says that its body is a form, which is not compressed.
+fn is_form(exchange: &Exchange) -> bool {
+    let headers = &exchange.request.headers;
+    let media_type = headers.get("content-type").and_then(|value| value.split(|byte| *byte == b';').next());
+    let is_plain = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"identity");
+    media_type.is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(FORM))
+        && headers.get_all("content-encoding").all(is_plain)
+}
+
+const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
 impl Plugin for DataMask {
     fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
@@ -299,11 +315,12 @@ impl Plugin for DataMask {
     }
 
     fn before_log(&self, exchange: &mut Exchange) {
-        self.mask_query(exchange);
-        self.mask_fields(exchange);
+        // First, because a rule may mask the fields that describe the body.
         if self.concerns_bodies() {
             self.mask_body(exchange);
         }
+        self.mask_query(exchange);
+        self.mask_fields(exchange);
     }
 }
 

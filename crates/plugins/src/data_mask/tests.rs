@@ -138,7 +138,11 @@ fn pattern_that_gives_up_removes_the_value() {
 }
 
 fn post(config: &Value, body: &str) -> String {
-    masked(config, &format!("POST / HTTP/1.1\r\nHost: a\r\n\r\n{body}"), "$request_body")
+    post_with(config, "Content-Type: application/x-www-form-urlencoded\r\n", body)
+}
+
+fn post_with(config: &Value, fields: &str, body: &str) -> String {
+    masked(config, &format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n{body}"), "$request_body")
 }
 
 #[test]
@@ -196,6 +200,25 @@ fn body_that_cannot_be_masked_is_not_logged() {
     ]});
     assert_eq!(post(&both, r#"{"a":1,"b":2}"#), r#"{"b":2}"#);
     assert_eq!(post(&both, "a=1&b=2"), "b=2");
+    let malformed = r#"{"a":1,"b":2"#;
+    let multipart = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x--\r\n";
+    let deep = format!(r#"{{"a":1,"b":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+    let form = "Content-Type: Application/x-www-form-urlencoded; charset=utf-8\r\n";
+    for (fields, body, expected) in [
+        ("Content-Type: application/json\r\n", malformed, ""),
+        ("Content-Type: application/json\r\n", &*deep, ""),
+        ("Content-Type: multipart/form-data; boundary=x\r\n", multipart, ""),
+        ("", "a=1&b=2", ""),
+        (&*format!("{form}Content-Encoding: gzip\r\n"), "a=1&b=2", ""),
+        (&*format!("{form}Content-Encoding: identity\r\n"), "a=1&b=2", "b=2"),
+        (form, "a=1&b=2", "b=2"),
+    ] {
+        assert_eq!(post_with(&both, fields, body), expected, "{fields}{body}");
+    }
+    let with_type = json!({"request": [
+        rule("header", "Content-Type", "remove", "", ""), rule("body urlencoded", "a", "remove", "", ""),
+    ]});
+    assert_eq!(post(&with_type, "a=1&b=2"), "b=2");
     let no_bodies = json!({"request": rules("query", ["a", "b", "c"])});
     assert_eq!(post(&no_bodies, "password=secret"), "password=secret");
 }
