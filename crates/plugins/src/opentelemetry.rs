@@ -38,9 +38,9 @@
 //! | `http.request.method`, `http.method` | the method |
 //! | `url.scheme`, `http.scheme` | `http` or `https` |
 //! | `url.path` | the canonical path |
-//! | `http.target` | path and query |
+//! | `http.target` | path and query, as `data-mask` leaves them |
 //! | `net.host.name` | the host that the client asked for |
-//! | `user_agent.original`, `http.user_agent` | User-Agent, if there is one |
+//! | `user_agent.original`, `http.user_agent` | User-Agent, if there is one, as it is at the end of the request |
 //! | `network.protocol.version` | `1.1`, `2` or `3` |
 //! | `http.route` | the path pattern of the route that matched |
 //! | `apisix.route_id`, `apisix.route_name`, `apisix.service_id`, `apisix.service_name` | the route and its service |

@@ -40,7 +40,7 @@ pub(super) struct Below {
     pub(super) plugins_from_ns: Option<u64>,
 }
 
-/// Writes name and attributes of a request as it came in.
+/// Writes name and attributes of a request as it came in, without those that `data-mask` may change.
 pub(super) fn begin(exchange: &Exchange, fields: &mut Vec<u8>) {
     let request = &exchange.request;
     let (method, scheme) = (request.method_text(), exchange.connection.scheme.as_str());
@@ -49,19 +49,9 @@ pub(super) fn begin(exchange: &Exchange, fields: &mut Vec<u8>) {
     write_attribute("net.host.name", Value::Text(exchange.host()), fields);
     write_attribute("http.method", Value::Text(method), fields);
     write_attribute("http.scheme", scheme, fields);
-    if let Some(target) = exchange.variable(&Variable::Builtin(BuiltinVariable::RequestUri)) {
-        write_attribute("http.target", Value::Text(&target.text()), fields);
-    }
-    let agent = request.headers.get("user-agent");
-    if let Some(agent) = agent {
-        write_attribute("http.user_agent", Value::Text(agent), fields);
-    }
     write_attribute("http.request.method", Value::Text(method), fields);
     write_attribute("url.scheme", scheme, fields);
     write_attribute("url.path", Value::Text(exchange.path()), fields);
-    if let Some(agent) = agent {
-        write_attribute("user_agent.original", Value::Text(agent), fields);
-    }
     let version = request.version.as_str();
     write_attribute("network.protocol.version", version.strip_prefix("HTTP/").unwrap_or(version), fields);
     if let Some(route) = exchange.route() {
@@ -133,6 +123,7 @@ fn end_of_request(
             write_attribute(name, Value::Text(&value.text()), fields);
         }
     }
+    add_maskable(exchange, fields);
     add_fields(exchange, additional, fields);
     let error = (status >= 500).then(|| format!("{source} error: {status}"));
     let span = Span {
@@ -146,6 +137,17 @@ fn end_of_request(
         error: error.as_deref(),
     };
     write_span(&span, fields);
+}
+
+/// Adds the query and the agent as they are at the end of the request, because `data-mask` has masked them only then.
+fn add_maskable(exchange: &Exchange, fields: &mut Vec<u8>) {
+    if let Some(target) = exchange.variable(&Variable::Builtin(BuiltinVariable::RequestUri)) {
+        write_attribute("http.target", Value::Text(&target.text()), fields);
+    }
+    if let Some(agent) = exchange.request.headers.get("user-agent") {
+        write_attribute("http.user_agent", Value::Text(agent), fields);
+        write_attribute("user_agent.original", Value::Text(agent), fields);
+    }
 }
 
 /// Adds the fields of the request that the configuration names; several of one name are one list.

@@ -242,6 +242,22 @@ fn unsampled_requests_only_pass_the_trace_on() {
 }
 
 #[test]
+fn masked_parts_of_the_request_are_not_exported() {
+    let mut stage = Stage::new(always(), json!({}));
+    // As `data-mask` does it before the log phase.
+    stage.run("User-Agent: secret\r\n", |exchange| {
+        exchange.request.set_query(Some(b"x=***"));
+        exchange.request.headers.remove("user-agent");
+    });
+    let span = stage.received(1).spans()[0].clone();
+    for (name, expected) in
+        [("http.target", "\"/orders/7?x=***\""), ("http.user_agent", ""), ("user_agent.original", "")]
+    {
+        assert_eq!(span.attribute(name), expected, "{name}");
+    }
+}
+
+#[test]
 fn trace_id_is_taken_from_valid_request_id() {
     let id = "0123456789ABCDEF0123456789abcdef";
     let zeros = "0".repeat(32);
