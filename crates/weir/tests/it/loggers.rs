@@ -263,20 +263,21 @@ fn masked_parts_are_in_no_log_and_reach_the_upstream() {
     let nodes = json!({origin.address().to_string(): 1});
     let plugins = json!({"data-mask": masks, "http-logger": logger});
     weir.put("routes/1", json!({"uri": "/*", "upstream": {"nodes": nodes}, "plugins": plugins}));
-    for (number, (body, logged)) in [
-        (r#"{"users":[{"name":"a","token":"t-1"}]}"#, r#"{"users":[{"name":"a","token":"*****"}]}"#),
-        ("secret=t-1&b=c", "b=c"),
+    let users = |token: &str| format!(r#"{{"users":[{{"name":"a","token":"{token}"}}]}}"#);
+    for (number, (media_type, body, logged)) in [
+        ("application/json", users("t-1"), users("*****")),
+        ("application/x-www-form-urlencoded", "secret=t-1&b=c".into(), "b=c".into()),
     ]
     .into_iter()
     .enumerate()
     {
         let path = "/p?password=t-1&card=11-99-22&a=b";
-        let sent = [("X-Key", "t-1")];
+        let sent = [("X-Key", "t-1"), ("Content-Type", media_type)];
         assert_eq!(weir.client().request("POST", path, &sent, body.as_bytes()).status, 200);
         let seen = origin.last_request();
         assert_eq!(
             (seen.target.as_str(), seen.text().as_str(), seen.header("x-key")),
-            (path, body, Some("t-1"))
+            (path, &*body, Some("t-1"))
         );
         let entry: Value =
             serde_json::from_slice(&server.wait_for_requests(number + 1)[number].body).unwrap();
