@@ -25,7 +25,7 @@ impl Pinger {
             }
             answer.extend_from_slice(&room[..count]);
         }
-        stream.shutdown().await.map_err(broken)?;
+        stream.shutdown(1_000).await.map_err(broken)?;
         Ok(answer)
     }
 }
