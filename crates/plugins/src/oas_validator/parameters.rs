@@ -238,8 +238,8 @@ fn pairs(text: &str, types: &Types) -> Result<Value, String> {
     Ok(object.into())
 }
 
-/// An object of which each property is an argument of its own. One whose schema names no property has the arguments that
-/// are no other parameter.
+/// An object of which each property is an argument of its own. If the schema names no property, the arguments that are no
+/// other parameter are the properties.
 fn exploded(types: &Types, parts: &Parts<'_>) -> Result<Option<Value>, String> {
     let names_some = types.properties.iter().flatten().next().is_some();
     let is_other = |name: &str| {
