@@ -28,6 +28,8 @@ fn object(fields: &Map<String, Value>) -> Map<String, Value> {
             }
             // It has no effect without a tuple.
             "additionalItems" => {}
+            // Readers without Unicode properties in their patterns, such as those in Python, would refuse the whole document.
+            "pattern" if value.as_str().is_some_and(|pattern| pattern.contains(r"\p{")) => {}
             "dependencies" => dependencies(value, &mut made),
             "properties" | "patternProperties" => {
                 made.insert(name.clone(), each(value));
@@ -106,6 +108,8 @@ mod tests {
             json!({"items": {"type": "string"}}),
         );
         check(json!({"definitions": {"x": {"$schema": "y"}}}), json!({"$defs": {"x": {}}}));
+        check(json!({"items": {"pattern": r"^\p{L}", "minLength": 1}}), json!({"items": {"minLength": 1}}));
+        check(json!({"pattern": "^a"}), json!({"pattern": "^a"}));
         check(
             json!({"anyOf": [{"not": {"definitions": {}}}], "additionalProperties": false}),
             json!({"anyOf": [{"not": {"$defs": {}}}], "additionalProperties": false}),
