@@ -140,29 +140,7 @@ const fn kind(
     phases: &'static [Phase],
     build: exchange::plugin::BuildPlugin,
 ) -> PluginKind {
-    PluginKind {
-        name,
-        priority,
-        phases,
-        auth: false,
-        prefer_route: false,
-        schema: || json!({"type": "object"}),
-        consumer_schema: None,
-        metadata_schema: None,
-        check: |_| Ok(()),
-        check_running: None,
-        consumer_key: &[],
-        compile_credential: None,
-        check_consumer: |_| Ok(()),
-        check_metadata: |_| Ok(()),
-        check_proto: None,
-        build,
-        stream: None,
-        apis: &[],
-        parts: &[],
-        runs_by_metadata: false,
-        documentation: "",
-    }
+    PluginKind::new(name, priority, phases, || json!({"type": "object"}), build)
 }
 
 fn flag(config: &Value, name: &str) -> bool {
