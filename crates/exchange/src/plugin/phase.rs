@@ -100,7 +100,7 @@ pub trait Plugin: Send + Sync + 'static {
     }
 
     /// This instance's need of the request body; asked before the access phase, of kinds that list
-    /// [`Phase::RequestBody`].
+    /// [`Phase::RequestBody`](super::Phase::RequestBody).
     fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
         BodyNeed::None
     }
