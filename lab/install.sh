@@ -19,8 +19,8 @@ declare -A packages=(
   [fuzz]="g++ libc6-dev make"
 )
 
-# ClickHouse is a peer of log plugins; the compiler of Java makes the program that starts OpenSearch.
-packages[test]+=" clickhouse-server default-jdk-headless"
+# ClickHouse is a peer of log plugins; the compiler of Java makes the program that starts OpenSearch; Prometheus reads metrics.
+packages[test]+=" clickhouse-server default-jdk-headless prometheus"
 
 say() { printf 'install: %s\n' "$*" >&2; }
 

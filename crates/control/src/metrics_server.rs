@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use model::report::MetricsText;
+use stdx::open_metrics;
 
 use crate::acme::Acme;
 use crate::admin::respond;
@@ -61,16 +62,19 @@ impl Handler for Metrics {
             return Box::pin(std::future::ready(respond::empty(StatusCode::NOT_FOUND)));
         }
         let metrics = self.clone();
+        let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+        let is_open = open_metrics::is_wanted(accept.unwrap_or_default());
         Box::pin(async move {
             let text = respond::blocking(move || {
                 let mut text = String::new();
                 metrics.write_metrics(&mut text);
-                text
+                if is_open { open_metrics::from_text(&text) } else { text }
             });
             match text.await {
                 Ok(text) => {
                     let mut response = Response::new(Bytes::from(text));
-                    response.headers_mut().insert(header::CONTENT_TYPE, TEXT_FORMAT);
+                    let format = if is_open { OPEN_METRICS } else { TEXT_FORMAT };
+                    response.headers_mut().insert(header::CONTENT_TYPE, format);
                     response
                 }
                 Err(refusal) => *refusal,
@@ -82,6 +86,7 @@ impl Handler for Metrics {
 /// The default path of scrapers, and the path of APISIX's exporter.
 const METRICS_PATHS: [&str; 2] = ["/metrics", "/apisix/prometheus/metrics"];
 /// The Prometheus text exposition format.
+const OPEN_METRICS: HeaderValue = HeaderValue::from_static(open_metrics::CONTENT_TYPE);
 const TEXT_FORMAT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Counters that exchanges and plugins write, and the pace of repeated log lines.
 
 pub mod error_tap;
+pub mod exemplars;
 pub mod extra_labels;
 pub mod histogram;
 pub mod labels;

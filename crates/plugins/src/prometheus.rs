@@ -21,6 +21,12 @@
 //! for responses of the gateway because a node gave none, and `apisix` for all others. `request_type` is
 //! `traditional_http`, and the labels of models are empty.
 //!
+//! A reader that asks for OpenMetrics by its `Accept`, as Prometheus does, gets it, with **exemplars**: where
+//! [`opentelemetry`](#opentelemetry) or [`zipkin`](#zipkin) report the traces of requests, each bucket of `apisix_http_latency` with
+//! the type `request` has the ids of the newest trace in it, so that a slow bucket leads to a request that was as slow. In the
+//! plain text they are comments. Names and labels are the same in both formats; counters without `_total` are `unknown` in
+//! OpenMetrics.
+//!
 //! The metadata can leave labels empty, which lowers the number of series, and add labels with variables, which raises
 //! it:
 //!
@@ -46,6 +52,7 @@ use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginApi, PluginKi
 use message::Method;
 use router::vars::Template;
 use serde_json::{Value, json};
+use stdx::open_metrics;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
@@ -57,6 +64,9 @@ pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::
     .with_apis(&[PluginApi { method: Method::Get, path: "/apisix/prometheus/metrics" }])
     .prefers_route()
     .documented(include_str!("prometheus.rs"));
+
+/// The Prometheus text exposition format.
+const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 attributes! {
     struct Config {
@@ -209,12 +219,15 @@ impl Plugin for Prometheus {
         exchange.local().resource(WorkerMetrics::default).record(exchange, self.policy, self.extra.as_ref());
     }
 
-    fn api<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
-        Flow::Wait(Box::pin(async {
-            Decision::Reply(Box::new(match self.scrapes.text().await {
-                Ok(text) => Reply::status(200)
-                    .with_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-                    .with_body(text.into_bytes()),
+    fn api<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let accept = exchange.request.headers.get("accept").unwrap_or_default();
+        let is_open = open_metrics::is_wanted(&String::from_utf8_lossy(accept));
+        Flow::Wait(Box::pin(async move {
+            let format = if is_open { open_metrics::CONTENT_TYPE } else { TEXT_FORMAT };
+            Decision::Reply(Box::new(match self.scrapes.text(is_open).await {
+                Ok(text) => {
+                    Reply::status(200).with_header("Content-Type", format).with_body(text.into_bytes())
+                }
                 Err(NoMetrics::Busy) => Reply::message(503, "Too many scrapes run"),
                 Err(NoMetrics::Absent) => {
                     Reply::message(500, "Failed to retrieve metrics: no data available")

@@ -1,6 +1,6 @@
 //! Additions to the standard library for a gateway: buffers, pooled boxes, timers, clocks, hashing, published and
-//! persistent values, the nearest of some names, throttled lines, an allocator for tests. It knows no sockets, protocols or configuration, and
-//! does no I/O.
+//! persistent values, the nearest of some names, throttled lines, texts of metrics, an allocator for tests. It knows no sockets,
+//! protocols or configuration, and does no I/O.
 //!
 //! Per-worker things are deliberately not `Send`: a worker thread shares nothing on the request path.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -11,6 +11,7 @@ pub mod clock;
 pub mod hash;
 pub mod nearest;
 pub mod noting_allocator;
+pub mod open_metrics;
 pub mod persistent;
 pub mod pooled;
 pub mod prometheus_text;

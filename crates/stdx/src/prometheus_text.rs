@@ -1,5 +1,5 @@
-//! The Prometheus text exposition format, version 0.0.4: the lines in front of a metric, and its samples. It knows no
-//! metric.
+//! The Prometheus text exposition format, version 0.0.4: the lines in front of a metric, its samples, and exemplars as
+//! comments, which [`crate::open_metrics`] makes part of the samples. It knows no metric.
 
 use std::fmt::{Display, Write};
 
@@ -12,6 +12,21 @@ pub fn header(text: &mut String, name: &str, kind: &str, help: &str) {
 /// Appends one sample of a metric that was announced. The values of labels are escaped.
 pub fn sample(text: &mut String, name: &str, labels: &[(&str, &dyn Display)], value: impl Display) {
     text.push_str(name);
+    write_labels(text, labels);
+    let _ = writeln!(text, " {value}");
+}
+
+/// Appends an exemplar of the sample before it, of the time `unix_ms` since the Unix epoch.
+pub fn exemplar(text: &mut String, labels: &[(&str, &dyn Display)], value: impl Display, unix_ms: u64) {
+    text.push_str(EXEMPLAR);
+    write_labels(text, labels);
+    let _ = writeln!(text, " {value} {}.{:03}", unix_ms / 1_000, unix_ms % 1_000);
+}
+
+/// The begin of the line of an exemplar: a comment, because this format has none.
+pub(crate) const EXEMPLAR: &str = "# EXEMPLAR ";
+
+fn write_labels(text: &mut String, labels: &[(&str, &dyn Display)]) {
     for (index, (label, value)) in labels.iter().enumerate() {
         let _ = write!(text, "{}{label}=\"", if index == 0 { '{' } else { ',' });
         let _ = write!(Escaping(text), "{value}");
@@ -20,7 +35,6 @@ pub fn sample(text: &mut String, name: &str, labels: &[(&str, &dyn Display)], va
     if !labels.is_empty() {
         text.push('}');
     }
-    let _ = writeln!(text, " {value}");
 }
 
 /// Appends a metric that has one sample and no labels.

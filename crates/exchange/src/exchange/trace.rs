@@ -22,6 +22,14 @@ pub struct Traces {
     pub zipkin: Option<TraceContext>,
 }
 
+impl Traces {
+    /// A trace that is reported.
+    #[inline]
+    pub fn sampled(&self) -> Option<&TraceContext> {
+        [&self.opentelemetry, &self.zipkin].into_iter().flatten().find(|trace| trace.is_sampled)
+    }
+}
+
 impl TraceContext {
     /// The id of the trace in hexadecimal digits.
     pub fn trace_id_text(&self) -> Vec<u8> {

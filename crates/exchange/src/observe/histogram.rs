@@ -6,10 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub const BOUNDS_MS: [u64; 15] =
     [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
+/// How many buckets a histogram has.
+pub const BUCKETS: usize = BOUNDS_MS.len() + 1;
+
+/// The bucket of a sample.
+#[inline]
+pub fn bucket_of(us: u64) -> usize {
+    let ms = us.div_ceil(1_000);
+    BOUNDS_MS.iter().position(|bound| ms <= *bound).unwrap_or(BOUNDS_MS.len())
+}
+
 /// Counts of samples by bound.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    counts: [AtomicU64; BOUNDS_MS.len() + 1],
+    counts: [AtomicU64; BUCKETS],
     sum_us: AtomicU64,
 }
 
@@ -17,9 +27,7 @@ impl Histogram {
     /// Counts a sample. Only one thread may ever call this on one histogram.
     #[inline]
     pub fn record(&self, us: u64) {
-        let ms = us.div_ceil(1_000);
-        let bucket = BOUNDS_MS.iter().position(|bound| ms <= *bound).unwrap_or(BOUNDS_MS.len());
-        bump(&self.counts[bucket], 1);
+        bump(&self.counts[bucket_of(us)], 1);
         bump(&self.sum_us, us);
     }
 
@@ -36,7 +44,7 @@ impl Histogram {
 #[derive(Clone, Debug, Default)]
 pub struct HistogramTotals {
     /// Samples by bound, not cumulated.
-    pub counts: [u64; BOUNDS_MS.len() + 1],
+    pub counts: [u64; BUCKETS],
     /// The sum of the samples in microseconds.
     pub sum_us: u64,
 }

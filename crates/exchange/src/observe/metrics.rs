@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use stdx::hash::FastMap;
 
+use super::exemplars::Exemplars;
 use super::extra_labels::ExtraLabels;
 use super::histogram::{Histogram, bump};
 use super::labels::{LabelBy, LabelPolicy, Labels, ResponseSource};
@@ -35,6 +36,8 @@ pub struct Series {
     statuses: [(AtomicU64, AtomicU64); STATUSES_MAX],
     /// From the first byte of the request to the last of the response.
     pub request: Histogram,
+    /// Traces of requests in [`Series::request`].
+    pub exemplars: Exemplars,
     /// The part spent waiting for nodes.
     pub upstream: Histogram,
     /// The rest, spent here; without what the client was waited for.
@@ -57,7 +60,9 @@ impl Series {
         }
         bump(count, 1);
         let times = &exchange.times;
-        self.request.record(times.total_ns() / 1_000);
+        let request_us = times.total_ns() / 1_000;
+        self.request.record(request_us);
+        self.exemplars.note(exchange, request_us);
         if times.upstream_started_ns != 0 {
             self.upstream.record(times.upstream_ns() / 1_000);
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use model::report::MetricsText;
+use stdx::open_metrics;
 use tokio::sync::oneshot;
 
 /// Scrapes that run at the same time; further ones are refused. Two scrapers, and one that did not wait for its response.
@@ -32,11 +33,11 @@ impl Scrapes {
         let _ = self.metrics.set(Arc::downgrade(metrics));
     }
 
-    /// The metrics in the Prometheus text format.
+    /// The metrics in the Prometheus text format, or in OpenMetrics if `is_open`.
     ///
     /// # Errors
     /// Why there are none.
-    pub async fn text(self: &Arc<Self>) -> Result<String, NoMetrics> {
+    pub async fn text(self: &Arc<Self>, is_open: bool) -> Result<String, NoMetrics> {
         let metrics = self.metrics.get().and_then(Weak::upgrade).ok_or(NoMetrics::Absent)?;
         if self.running.fetch_add(1, Ordering::Relaxed) >= SCRAPES_MAX {
             self.running.fetch_sub(1, Ordering::Relaxed);
@@ -49,7 +50,7 @@ impl Scrapes {
             let mut text = String::new();
             metrics.write_metrics(&mut text);
             // The client may have gone away.
-            let _ = sender.send(text);
+            let _ = sender.send(if is_open { open_metrics::from_text(&text) } else { text });
         };
         let thread = std::thread::Builder::new().name("scrape".to_owned());
         // If the thread cannot be started, the closure is dropped, and with it the count and the sender.
@@ -83,7 +84,7 @@ mod tests {
     fn scrapes_end_with_their_source() {
         let run = |scrapes: &Arc<Scrapes>| {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            runtime.block_on(scrapes.text())
+            runtime.block_on(scrapes.text(false))
         };
         let scrapes = Arc::new(Scrapes::default());
         assert_eq!(run(&scrapes), Err(NoMetrics::Absent));

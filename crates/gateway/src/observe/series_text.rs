@@ -6,16 +6,18 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use exchange::observe::exemplars::{ByBucket, Exemplar};
 use exchange::observe::extra_labels::{ExtraLabelValues, ExtraValues};
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use exchange::observe::labels::{DisabledLabels, Label, LabelSet, Labels, ResponseSource};
 use exchange::observe::metrics::{Series, SharedSeries};
-use stdx::prometheus_text::{header, sample};
+use stdx::prometheus_text::{exemplar, header, sample};
 
 #[derive(Default)]
 struct Totals {
     statuses: BTreeMap<(u16, ResponseSource), u64>,
     request: HistogramTotals,
+    exemplars: ByBucket,
     upstream: HistogramTotals,
     gateway: HistogramTotals,
     ingress_bytes: u64,
@@ -29,6 +31,7 @@ impl Totals {
         }
         let add = |from: &Histogram, to: &mut HistogramTotals| from.add_to(to);
         add(&series.request, &mut self.request);
+        series.exemplars.add_to(&mut self.exemplars);
         add(&series.upstream, &mut self.upstream);
         add(&series.gateway, &mut self.gateway);
         self.ingress_bytes += series.ingress_bytes.load(Ordering::Relaxed);
@@ -142,32 +145,43 @@ fn write_latency(totals: &Merged, text: &mut String) {
         "Milliseconds of a request in all, at nodes, and in the gateway.",
     );
     for (key, totals) in totals {
-        for (kind, histogram) in
-            [("request", &totals.request), ("upstream", &totals.upstream), ("apisix", &totals.gateway)]
-        {
-            write_histogram(text, key, kind, histogram);
+        write_histogram(text, key, "request", &totals.request, &totals.exemplars);
+        for (kind, histogram) in [("upstream", &totals.upstream), ("apisix", &totals.gateway)] {
+            write_histogram(text, key, kind, histogram, &ByBucket::default());
         }
     }
 }
 
-fn write_histogram(text: &mut String, key: &MetricLabels, kind: &str, totals: &HistogramTotals) {
+fn write_histogram(
+    text: &mut String,
+    key: &MetricLabels,
+    kind: &str,
+    totals: &HistogramTotals,
+    exemplars: &ByBucket,
+) {
     let count: u64 = totals.counts.iter().sum();
     if count == 0 {
         return;
     }
     let request_type = key.request_type();
     let common = common(&kind, &key.labels, &request_type);
-    let mut bucket = |bound: &dyn Display, below: u64| {
+    let mut bucket = |bound: &dyn Display, below: u64, index: usize| {
         let [kind, route, service, consumer, node, request_type, asked, model] = common;
         let labels = [kind, route, service, consumer, node, request_type, asked, model, ("le", bound)];
         key.sample(text, "apisix_http_latency_bucket", &labels, below);
+        if let Some(Exemplar { trace, us, unix_ms }) = &exemplars[index] {
+            let ids = [("trace_id", trace.trace_id_text()), ("span_id", trace.span_id_text())];
+            let ids = ids.map(|(name, text)| (name, String::from_utf8_lossy(&text).into_owned()));
+            let labels = [(ids[0].0, &ids[0].1 as &dyn Display), (ids[1].0, &ids[1].1)];
+            exemplar(text, &labels, *us as f64 / 1_000.0, *unix_ms);
+        }
     };
     let mut below = 0;
-    for (bound, samples) in BOUNDS_MS.iter().zip(&totals.counts) {
+    for (index, (bound, samples)) in BOUNDS_MS.iter().zip(&totals.counts).enumerate() {
         below += samples;
-        bucket(bound, below);
+        bucket(bound, below, index);
     }
-    bucket(&"+Inf", count);
+    bucket(&"+Inf", count, BOUNDS_MS.len());
     key.sample(text, "apisix_http_latency_sum", &common, totals.sum_us as f64 / 1_000.0);
     key.sample(text, "apisix_http_latency_count", &common, count);
 }

@@ -2,7 +2,7 @@
 //! server of SkyWalking.
 
 use serde_json::{Value, json};
-use testkit::{Client, Origin, Otelcol, Weir, Zipkin, wait_for, wait_until};
+use testkit::{Client, Origin, Otelcol, Prometheus, Weir, Zipkin, wait_for, wait_until};
 
 use crate::support::BINARY;
 
@@ -185,4 +185,40 @@ fn skywalking_gets_segments_of_proxied_requests() {
     assert_eq!((&exit["spanType"], &exit["operationName"]), (&json!("Exit"), &json!("/orders")));
     assert_eq!(exit["tags"], json!([{"key": "http.status_code", "value": "200"}]));
     assert_eq!(segments[0]["service"], "APISIX");
+}
+
+/// Slow requests are found by the ids that a bucket of the latencies has. Prometheus itself says that the format is right.
+#[test]
+fn prometheus_finds_traces_in_latencies() {
+    let origin = Origin::answering("hello");
+    let weir = Weir::builder(BINARY).start();
+    weir.put("plugin_metadata/opentelemetry", collector("127.0.0.1:9", "http"));
+    let sampler = json!({"name": "parent_base", "options": {"root": {"name": "always_off"}}});
+    traced(&weir, &origin, json!({"opentelemetry": {"sampler": sampler}, "prometheus": {}}));
+    for context in [parent("9c", "01"), parent("00", "00")] {
+        let answer = weir.client().request("GET", "/", &[("Traceparent", &context)], b"");
+        assert_eq!(answer.status, 200);
+    }
+    let prometheus = Prometheus::scraping(weir.address("metrics"));
+    let window = "start=0&end=9999999999";
+    let asked = format!("query_exemplars?query=apisix_http_latency_bucket&{window}");
+    let found = wait_for("the exemplar is stored", || {
+        let found = prometheus.api(&asked);
+        found.as_array().is_some_and(|found| !found.is_empty()).then_some(found)
+    });
+    let exemplars: Vec<(&str, &str)> = (found.as_array().into_iter().flatten())
+        .flat_map(|series| series["exemplars"].as_array().into_iter().flatten())
+        .map(|one| &one["labels"])
+        .map(|labels| (labels["trace_id"].as_str().unwrap(), labels["span_id"].as_str().unwrap()))
+        .collect();
+    let [(trace_id, span_id)] = exemplars[..] else { panic!("{found}") };
+    assert_eq!((trace_id, span_id.len()), (&parent("9c", "01")[3..35], 16), "only the sampled one");
+    assert_eq!(found[0]["seriesLabels"]["type"], "request");
+    // The series are those of the plain text, and the counter of APISIX without a suffix is among them.
+    let total = prometheus.api("query?query=sum(apisix_http_status)");
+    assert_eq!(total["result"][0]["value"][1], "2");
+    let bounds = prometheus.api("query?query=apisix_http_latency_bucket{type=%22request%22,le=%221%22}");
+    assert_eq!(bounds["result"].as_array().map(Vec::len), Some(1), "{bounds}");
+    let health = prometheus.api("targets");
+    assert_eq!(health["activeTargets"][0]["health"], "up", "{health}");
 }
