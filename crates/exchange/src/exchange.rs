@@ -4,6 +4,7 @@
 
 pub mod address;
 mod attempt;
+mod bodies;
 pub mod body;
 mod body_copy;
 pub mod consumer;
@@ -32,8 +33,7 @@ use serde_json::{Map, Value as Json};
 
 pub use address::Address;
 pub use attempt::{Attempt, Attempts};
-pub use body_copy::BodyCopy;
-pub use body_copy::SharedCopy;
+pub use body_copy::{BodyCopy, Copies, SharedCopy};
 pub use consumer::Consumer;
 pub use context::{ConnectionContext, Scheme};
 pub use directory::{Directory, RouteInfo, ServiceName, UpstreamHost, UpstreamOrigin};
@@ -55,7 +55,6 @@ use crate::local::Local;
 use crate::plugin::encode::BodyEncoder;
 use crate::plugin::phase_name::Phase;
 use crate::plugin::state::RequestStates;
-use crate::plugin::stored::BodyTap;
 use crate::plugin::upstream_ref::UpstreamRef;
 
 /// The largest `scratch` that the next request finds; a piece of a body may have made it megabytes long.
@@ -184,17 +183,6 @@ pub const FALLBACKS_MAX: u8 = 8;
 /// A request body cannot be replaced, because it was not read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyUnread;
-
-/// Copies of the first bytes of both bodies, for the log phase.
-#[derive(Default)]
-pub struct Copies {
-    /// Filled while the request body is sent on.
-    pub request: Option<SharedCopy>,
-    /// The response body as the client received it, before it was coded.
-    pub response: Option<BodyCopy>,
-    /// Gets the bytes of the upstream's response body before plugins edit them.
-    pub tap: Option<Box<dyn BodyTap>>,
-}
 
 impl Exchange {
     /// An exchange of the thread of `local`.
@@ -342,21 +330,6 @@ impl Exchange {
         Ok(())
     }
 
-    /// The body of the request, where matching or a plugin asked to see it whole.
-    pub fn request_body(&self) -> Option<&[u8]> {
-        self.body.whole()
-    }
-
-    /// Replaces the body of the request, of which a plugin asked to see the whole; trailers are dropped with the old one.
-    ///
-    /// # Errors
-    /// When the body was not read whole: its rest would follow the new one.
-    pub fn set_request_body(&mut self, body: Vec<u8>) -> Result<(), BodyUnread> {
-        self.body.whole().ok_or(BodyUnread)?;
-        self.body.keep_whole(body, None);
-        Ok(())
-    }
-
     /// Selects the upstream of this request in place of the route's. Before the first attempt, or from
     /// [`Plugin::before_attempt`](crate::plugin::Plugin::before_attempt) for the next one.
     pub fn set_upstream(&mut self, upstream: UpstreamRef) {
@@ -397,24 +370,6 @@ impl Exchange {
     #[inline]
     pub fn skips(&self, name: &str) -> bool {
         self.decision.skipped_plugins.contains(&name)
-    }
-
-    /// Refuses a request body of more than `bytes`; 0 is without a limit. The limit of the engine holds besides.
-    pub fn limit_request_body(&mut self, bytes: u64) {
-        self.decision.max_body_bytes = bytes;
-    }
-
-    /// The longest request body that is accepted, in bytes; 0 is without a limit.
-    pub fn max_request_body_bytes(&self) -> u64 {
-        match (self.decision.max_body_bytes, self.local.options.limits.max_body_bytes) {
-            (0, limit) | (limit, 0) => limit,
-            (own, general) => own.min(general),
-        }
-    }
-
-    /// Says how much of the request body is awaited before an endpoint is selected.
-    pub fn await_request_body(&mut self, arrival: BodyArrival) {
-        self.decision.body_arrival = arrival;
     }
 
     /// The host the client asked for, in lower case and without port.
@@ -479,72 +434,6 @@ impl Exchange {
     /// The calling plugin instance's state for this request, if it made one.
     pub fn peek_state<T: std::any::Any>(&self) -> Option<&T> {
         self.states.peek(self.instance.get())
-    }
-
-    /// Calls `read` with the first bytes of the request body as far as they are known here: the whole body if a plugin asked
-    /// for it, or the copy that one asked for. None if no plugin asked, or nothing was read.
-    pub fn read_request_body<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        match (self.body.whole(), &self.copies.request) {
-            (Some(body), _) => Some(read(body)),
-            (None, Some(copy)) => copy.read(read),
-            (None, None) => None,
-        }
-    }
-
-    /// Calls `read` with the request body, if it is known whole: it was read before an endpoint was selected, or was sent on
-    /// to its end and a plugin asked for a copy at least as long.
-    pub fn read_whole_request_body<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        match (self.body.whole(), &self.copies.request) {
-            (Some(body), _) => Some(read(body)),
-            (None, copy) => copy.as_ref()?.whole(read),
-        }
-    }
-
-    /// The copy of the request body that a plugin asked for, where it was not read whole.
-    fn copied_request_body(&self) -> Option<Vec<u8>> {
-        self.copies.request.as_ref()?.read(<[u8]>::to_vec)
-    }
-
-    /// The beginning of the response body as the client got it; nothing if no plugin asked for a copy.
-    pub fn response_copy(&self) -> Option<&[u8]> {
-        self.copies.response.as_ref().map(BodyCopy::bytes)
-    }
-
-    /// Keeps at least the first `limit_bytes` of the response body.
-    pub fn copy_response(&mut self, limit_bytes: usize) {
-        let shared = self.local.shared.clone();
-        self.copies.response.get_or_insert_with(|| BodyCopy::new(shared)).extend_limit(limit_bytes);
-    }
-
-    /// Notes a piece of the response body on its way to the client.
-    #[inline]
-    pub fn note_response(&mut self, piece: &[u8]) {
-        if let Some(copy) = &mut self.copies.response {
-            copy.add(piece);
-        }
-    }
-
-    /// Gives the bytes of the upstream's response body to `tap`, from [`Plugin::upstream_response`](crate::plugin::Plugin::upstream_response).
-    pub fn tap_response(&mut self, tap: Box<dyn BodyTap>) {
-        self.copies.tap = Some(tap);
-    }
-
-    /// Notes a piece of the response body as it came from the upstream.
-    #[inline]
-    pub fn note_upstream_body(&mut self, piece: &[u8]) {
-        if let Some(tap) = &mut self.copies.tap
-            && !tap.piece(piece)
-        {
-            self.copies.tap = None;
-        }
-    }
-
-    /// Notes that the response body of the upstream is complete.
-    #[inline]
-    pub fn note_upstream_end(&mut self) {
-        if let Some(tap) = self.copies.tap.take() {
-            tap.end();
-        }
     }
 
     /// Makes the request a gRPC call that a plugin translates for a client of another protocol. The fields of the request

@@ -5,6 +5,7 @@ mod active_attempt;
 mod attempt;
 mod attempt_limit;
 mod backoff;
+mod chains;
 mod challenge;
 mod client_certificate;
 mod client_watch;
@@ -19,6 +20,7 @@ mod head_wait;
 mod hedge;
 mod hedge_times;
 mod kept_body;
+mod log_phase;
 mod min_rate;
 mod phases;
 mod places;
@@ -211,7 +213,7 @@ pub(crate) fn log(context: &WorkerContext, exchange: &mut Exchange, log: LogChai
         ended_ns => ended_ns,
     };
     let chains = Chains::again(&log.generation, exchange, log.merged);
-    phases::log(context, exchange, &chains);
+    log_phase::run(context, exchange, &chains);
     context.observe(exchange);
     context.current_work().set(CurrentWork::Nothing);
 }

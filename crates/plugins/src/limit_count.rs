@@ -48,6 +48,7 @@
 
 mod by_cost;
 mod delayed;
+mod group;
 mod rule;
 mod shared_windows;
 mod window;
@@ -55,7 +56,6 @@ mod window;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply, Step};
 use serde_json::{Value, json};
 
@@ -68,6 +68,7 @@ use crate::shared::limits::key::shared_prefix;
 use crate::shared::redis::Redis;
 use crate::shared::redis::settings::{RedisFields, RedisSettings, SentinelFields, add_to_schema};
 use delayed::Delayed;
+use group::Group;
 use rule::{Rule, rules_of};
 use shared_windows::SharedWindows;
 use window::{Counters, Quota, Taken, WindowType};
@@ -78,7 +79,7 @@ pub(crate) use by_cost::CostLimit;
 pub(crate) const KIND: PluginKind =
     PluginKind::new(NAME, 1002, &[Phase::Access, Phase::ResponseHead], schema, build)
         .checked(check)
-        .checked_with_running(check_group)
+        .checked_with_running(group::check)
         .with_metadata(metadata_schema)
         .documented(include_str!("limit_count.rs"));
 
@@ -185,12 +186,6 @@ enum Store {
     Delayed(Arc<Delayed>),
 }
 
-/// Routes that share their counters.
-struct Group {
-    identity: String,
-    store: Store,
-}
-
 /// The values of the response fields of one rule, for the last request that it counted.
 #[derive(Clone, Copy)]
 struct Shown {
@@ -253,18 +248,6 @@ fn check(config: &Value) -> Result<(), String> {
     rules_of(&parsed, DEFAULT_NAMES.map(str::to_owned)).map(|_| ())
 }
 
-/// Refuses a configuration of a group that running routes use with another one.
-fn check_group(states: &StateRegistry, config: &Value) -> Result<(), String> {
-    check_group_of(NAME, states, config)
-}
-
-fn check_group_of(plugin: &str, states: &StateRegistry, config: &Value) -> Result<(), String> {
-    let Some(name) = config.get("group").and_then(Value::as_str) else { return Ok(()) };
-    states
-        .held::<Group>(&group_key(plugin, name))
-        .map_or(Ok(()), |running| running.admits(&config::identity(config)))
-}
-
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(compile(NAME, build, config)?))
 }
@@ -276,9 +259,7 @@ fn compile(plugin: &'static str, build: &Build<'_>, config: &Value) -> Result<Li
     let failures = Arc::new(Failures::new(build, plugin, parsed.allow_degradation, reply));
     let store = || store(plugin, build, config, &parsed, settings.as_ref(), &failures);
     let group = match &parsed.group {
-        Some(name) => {
-            Some(join_group(build.states, &group_key(plugin, name), &config::identity(config), store)?)
-        }
+        Some(name) => Some(Group::join(build.states, plugin, name, &config::identity(config), store)?),
         None => None,
     };
     Ok(LimitCount {
@@ -330,35 +311,6 @@ fn interval_ms(config: &Config) -> Option<u64> {
     #[allow(clippy::float_cmp)]
     let is_on = config.sync_interval != SYNC_OFF;
     is_on.then_some((config.sync_interval * 1_000.0) as u64)
-}
-
-fn join_group(
-    states: &StateRegistry,
-    key: &str,
-    identity: &str,
-    store: impl FnOnce() -> Result<Store, String>,
-) -> Result<Arc<Group>, String> {
-    let group = match states.held::<Group>(key) {
-        Some(group) => group,
-        None => {
-            let store = store()?;
-            states.keep(key, || Group { identity: identity.to_owned(), store })
-        }
-    };
-    group.admits(identity)?;
-    Ok(group)
-}
-
-/// The key of a group's state. Keys of other counters have a slash behind the plugin.
-fn group_key(plugin: &str, name: &str) -> String {
-    format!("{plugin} group {name}")
-}
-
-impl Group {
-    /// Whether a route with this configuration may count here.
-    fn admits(&self, identity: &str) -> Result<(), String> {
-        if self.identity == identity { Ok(()) } else { Err("group conf mismatched".to_owned()) }
-    }
 }
 
 /// The names of the response fields; an invalid name is replaced by the default.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::overload::Shared;
+use crate::plugin::stored::BodyTap;
 
 /// See the module.
 #[derive(Debug)]
@@ -45,6 +46,17 @@ impl BodyCopy {
             self.limit_bytes = self.bytes.len();
         }
     }
+}
+
+/// Copies of the first bytes of both bodies, for the log phase.
+#[derive(Default)]
+pub struct Copies {
+    /// Filled while the request body is sent on.
+    pub request: Option<SharedCopy>,
+    /// The response body as the client received it, before it was coded.
+    pub response: Option<BodyCopy>,
+    /// Gets the bytes of the upstream's response body before plugins edit them.
+    pub tap: Option<Box<dyn BodyTap>>,
 }
 
 /// A copy that is filled by an upload while the exchange holds it too. Each try sends the body from its beginning, and

@@ -1,12 +1,12 @@
 //! The newest sampled trace in each bucket of a histogram: it leads from a slow bucket to a request that was as slow. It knows
-//! no histogram's labels. A request whose trace is not sampled costs one test.
+//! no labels. A request without a sampled trace costs one test.
 
 use parking_lot::Mutex;
 
 use super::histogram::{BUCKETS, bucket_of};
 use crate::exchange::{Exchange, TraceContext};
 
-/// A request whose trace is reported.
+/// A request with a trace that is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exemplar {
     /// Its trace and the gateway's span in it.

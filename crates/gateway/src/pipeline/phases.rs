@@ -1,30 +1,25 @@
 //! Runs the chains of one exchange: global rules first, then the route's chain, merged with the consumer's once the
 //! consumer is known. The order is that of contract section 2.5.
 
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 
+pub(super) use super::chains::Chains;
 use super::collect;
 use super::run::{Run, refuse_undecided};
 use super::wait::HALF_CLOSE_GRACE_MS;
 use crate::body::{BodyLength, DownstreamStream};
 use crate::context::WorkerContext;
-use crate::runtime::{ConsumerPlugins, Generation, Route};
+use crate::runtime::ConsumerPlugins;
 use exchange::Exchange;
 use exchange::exchange::SharedCopy;
 use exchange::failure::{Cause, Failure};
-use exchange::overload::Priority;
 use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::{
-    BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, PHASE_WAIT_MS, Phase, Portion, Reply,
-    Step, StoredReply, StreamedReply,
+    BodyNeed, Decision, Flow, PHASE_WAIT_MS, Phase, Portion, Reply, Step, StoredReply, StreamedReply,
 };
 use message::Headers;
-use net::env;
 
 /// A reply by which a plugin ends the request phases.
 pub(super) enum LocalReply {
@@ -34,83 +29,6 @@ pub(super) enum LocalReply {
     Stream(Box<StreamedReply>),
     /// A stored response.
     Stored(Box<StoredReply>),
-}
-
-/// The chains of one exchange.
-pub(super) struct Chains<'g> {
-    global: &'g Chain,
-    route: Option<&'g Arc<Route>>,
-    merged: Option<Arc<Chain>>,
-}
-
-impl<'g> Chains<'g> {
-    /// The chains of a request to the route in `slot`.
-    pub(super) fn new(generation: &'g Generation, slot: Option<u32>) -> Chains<'g> {
-        Chains {
-            global: &generation.global,
-            route: slot.and_then(|slot| generation.routes.get(slot)),
-            merged: None,
-        }
-    }
-
-    /// The chains of a request that was never matched: none runs.
-    pub(super) fn none(generation: &'g Generation) -> Chains<'g> {
-        Chains { global: &generation.global, route: None, merged: None }
-    }
-
-    /// The chains as they were when the exchange was answered.
-    pub(super) fn again(
-        generation: &'g Generation,
-        exchange: &Exchange,
-        merged: Option<Arc<Chain>>,
-    ) -> Chains<'g> {
-        Chains { merged, ..Chains::new(generation, exchange.decision.route) }
-    }
-
-    /// The route of the request.
-    pub(super) fn route(&self) -> Option<&'g Arc<Route>> {
-        self.route
-    }
-
-    /// The priority of the route.
-    pub(super) fn priority(&self) -> Priority {
-        self.route.map_or(Priority::Default, |route| route.priority)
-    }
-
-    /// The chain with the consumer's plugins, if there is one.
-    pub(super) fn into_merged(self) -> Option<Arc<Chain>> {
-        self.merged
-    }
-
-    /// The route's chain, with the consumer's plugins where there are any.
-    fn local(&self) -> Option<&Chain> {
-        self.merged.as_deref().or(self.route.map(|route| &*route.plugins))
-    }
-
-    fn both(&self) -> impl Iterator<Item = &Chain> {
-        std::iter::once(self.global).chain(self.local())
-    }
-
-    /// Whether [`request`] has anything to do: a plugin in a request phase, or a refusal.
-    pub(super) fn concern_request(&self, generation: &Generation) -> bool {
-        generation.global_missing.is_some()
-            || self.global.concerns_request()
-            || self.route.is_none_or(|route| route.missing.is_some() || route.plugins.concerns_request())
-    }
-
-    /// Whether a plugin takes part in `phase`.
-    pub(super) fn has(&self, phase: Phase) -> bool {
-        self.both().any(|chain| chain.has(phase))
-    }
-
-    /// Whether a global instance yields to the route's own instance (contract section 2.5, `prefer_route`).
-    fn gives_way(&self, chain: &Chain, instance: &Instance) -> bool {
-        instance.prefer_route
-            && std::ptr::eq(chain, self.global)
-            && self
-                .local()
-                .is_some_and(|local| local.instances().iter().any(|other| other.name == instance.name))
-    }
 }
 
 /// Calls `call` for each instance of a phase that cannot end the exchange.
@@ -278,49 +196,6 @@ pub(super) fn piece_of_response_body(
         }
     }
     Ok(())
-}
-
-/// Runs the log phase, and starts the tasks that plugins leave for afterwards.
-pub(super) fn log(context: &WorkerContext, exchange: &mut Exchange, chains: &Chains<'_>) {
-    if chains.has(Phase::BeforeLog) {
-        each(context, chains, Phase::BeforeLog, exchange, |instance, exchange| {
-            instance.plugin.request_ended(exchange);
-        });
-        each(context, chains, Phase::BeforeLog, exchange, |instance, exchange| {
-            instance.plugin.before_log(exchange);
-        });
-    }
-    each(context, chains, Phase::Log, exchange, |instance, exchange| {
-        instance.plugin.log(exchange);
-        if let Some(task) = instance.plugin.log_task(exchange) {
-            let running = exchange.local().resource(LogTasks::default);
-            if running.0.get() < LOG_TASKS_MAX {
-                env::spawn(running.clone().run(task));
-            }
-        }
-    });
-}
-
-/// The log tasks that run on this thread.
-#[derive(Default)]
-struct LogTasks(Cell<usize>);
-
-impl LogTasks {
-    async fn run(self: Rc<Self>, task: LogTask) {
-        /// Counts a task while it runs; a panic ends the count as well.
-        struct Counted(Rc<LogTasks>);
-        impl Drop for Counted {
-            fn drop(&mut self) {
-                self.0.0.set(self.0.0.get() - 1);
-            }
-        }
-        self.0.set(self.0.get() + 1);
-        let _counted = Counted(self);
-        tokio::select! {
-            () = task => {}
-            () = env::sleep_ms(LOG_TASK_MS) => {}
-        }
-    }
 }
 
 /// Whether `instance` runs for this exchange; then [`Exchange::state`] gives the state of this instance.

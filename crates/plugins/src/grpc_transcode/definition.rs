@@ -23,7 +23,7 @@ const FILE: &str = "content";
 /// Compiles a definition.
 ///
 /// # Errors
-/// What is wrong, as a sentence, with the line where it is known.
+/// The fault, a sentence, with the line where it is known.
 pub(super) fn compile(content: &str) -> Result<DescriptorPool, String> {
     if content.len() > DEFINITION_MAX_BYTES {
         return Err(format!("a definition has at most {DEFINITION_MAX_BYTES} bytes"));

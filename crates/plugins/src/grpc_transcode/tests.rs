@@ -1,3 +1,5 @@
+//! Configurations of `grpc-transcode`, the messages that it makes of requests, and the JSON and statuses that it makes of replies.
+
 use data_encoding::{BASE64, BASE64_NOPAD};
 use exchange::testing::{Scene, check_configuration, decide, finish, lines, put_proto, respond};
 use model::catalog::SchemaType;

@@ -1,3 +1,5 @@
+//! Configurations of `grpc-web`, and the bodies and trailers that it translates in both directions.
+
 use exchange::failure::{Cause, Failure};
 use exchange::testing::{Scene, check_configuration, decide, finish, lines, respond};
 use model::catalog::SchemaType;

@@ -6,7 +6,7 @@ use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{Build, Flow};
 use serde_json::Value;
 
-use super::{LimitCount, check, check_group_of, compile, metadata_schema, read, schema};
+use super::{LimitCount, check, compile, group, metadata_schema, read, schema};
 
 /// See the module.
 pub(crate) struct CostLimit(LimitCount);
@@ -35,7 +35,7 @@ impl CostLimit {
     /// # Errors
     /// The group is used with another configuration.
     pub(crate) fn check_group(plugin: &str, states: &StateRegistry, config: &Value) -> Result<(), String> {
-        check_group_of(plugin, states, config)
+        group::check_of(plugin, states, config)
     }
 
     /// Compiles the fields for `plugin`.

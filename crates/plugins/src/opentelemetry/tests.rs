@@ -1,3 +1,5 @@
+//! Configurations of `opentelemetry`, its samplers, and the spans that it reports.
+
 use std::net::SocketAddr;
 
 use exchange::exchange::{Attempt, ServiceName};

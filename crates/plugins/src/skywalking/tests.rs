@@ -1,3 +1,5 @@
+//! Configurations of `skywalking`, the contexts that it reads and writes, and the segments that it reports.
+
 use exchange::testing::{Scene, check_configuration, decide, lines, respond};
 use model::catalog::SchemaType;
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Configurations of `zipkin`, the contexts that it reads and writes, and the spans that it reports.
+
 use exchange::testing::{Scene, check_configuration, decide, finish, lines, respond};
 use model::catalog::SchemaType;
 use testkit::Origin as Server;

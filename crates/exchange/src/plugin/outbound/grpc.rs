@@ -1,5 +1,5 @@
-//! Unary gRPC calls to a server that a plugin's configuration names, over one kept HTTP/2 connection. Messages are bytes:
-//! what they mean is the plugin's business.
+//! Unary gRPC calls to a server that a plugin's configuration names, over one kept HTTP/2 connection. Messages are bytes
+//! here; the plugin knows their meaning.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The fields of a coded response (RFC 9110 section 8): writes `Vary`, `Content-Encoding` and a weak `ETag`, and takes away
-//! what no longer holds of the body. It knows no coding.
+//! The fields of a coded response (RFC 9110 section 8): writes `Vary`, `Content-Encoding` and a weak `ETag`, and removes
+//! the fields that hold for the body before it was coded. It knows no coding.
 
 use message::{FieldId, Headers};
 

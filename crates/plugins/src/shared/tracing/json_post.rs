@@ -35,7 +35,7 @@ impl JsonPost {
     /// Sends a body; a status of success means that it has arrived.
     ///
     /// # Errors
-    /// What went wrong and where, a sentence.
+    /// The failure and its place, a sentence.
     pub(crate) async fn send(&self, client: &HttpClient, body: Bytes) -> Result<(), String> {
         let limits = OutboundLimits {
             connect_timeout_ms: TIMEOUT_MS,

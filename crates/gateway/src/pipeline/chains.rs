@@ -1,0 +1,88 @@
+//! The chains of plugins of one exchange: the global one, and the route's, with the consumer's once the consumer is known. It
+//! runs none.
+
+use std::sync::Arc;
+
+use crate::runtime::{Generation, Route};
+use exchange::Exchange;
+use exchange::overload::Priority;
+use exchange::plugin::Phase;
+use exchange::plugin::chain::{Chain, Instance};
+
+/// The chains of one exchange.
+pub(super) struct Chains<'g> {
+    pub(super) global: &'g Chain,
+    pub(super) route: Option<&'g Arc<Route>>,
+    pub(super) merged: Option<Arc<Chain>>,
+}
+
+impl<'g> Chains<'g> {
+    /// The chains of a request to the route in `slot`.
+    pub(super) fn new(generation: &'g Generation, slot: Option<u32>) -> Chains<'g> {
+        Chains {
+            global: &generation.global,
+            route: slot.and_then(|slot| generation.routes.get(slot)),
+            merged: None,
+        }
+    }
+
+    /// The chains of a request that was never matched: none runs.
+    pub(super) fn none(generation: &'g Generation) -> Chains<'g> {
+        Chains { global: &generation.global, route: None, merged: None }
+    }
+
+    /// The chains as they were when the exchange was answered.
+    pub(super) fn again(
+        generation: &'g Generation,
+        exchange: &Exchange,
+        merged: Option<Arc<Chain>>,
+    ) -> Chains<'g> {
+        Chains { merged, ..Chains::new(generation, exchange.decision.route) }
+    }
+
+    /// The route of the request.
+    pub(super) fn route(&self) -> Option<&'g Arc<Route>> {
+        self.route
+    }
+
+    /// The priority of the route.
+    pub(super) fn priority(&self) -> Priority {
+        self.route.map_or(Priority::Default, |route| route.priority)
+    }
+
+    /// The chain with the consumer's plugins, if there is one.
+    pub(super) fn into_merged(self) -> Option<Arc<Chain>> {
+        self.merged
+    }
+
+    /// The route's chain, with the consumer's plugins where there are any.
+    pub(super) fn local(&self) -> Option<&Chain> {
+        self.merged.as_deref().or(self.route.map(|route| &*route.plugins))
+    }
+
+    /// The global chain, then the local one.
+    pub(super) fn both(&self) -> impl Iterator<Item = &Chain> {
+        std::iter::once(self.global).chain(self.local())
+    }
+
+    /// Whether `phases::request` has anything to do: a plugin in a request phase, or a refusal.
+    pub(super) fn concern_request(&self, generation: &Generation) -> bool {
+        generation.global_missing.is_some()
+            || self.global.concerns_request()
+            || self.route.is_none_or(|route| route.missing.is_some() || route.plugins.concerns_request())
+    }
+
+    /// Whether a plugin takes part in `phase`.
+    pub(super) fn has(&self, phase: Phase) -> bool {
+        self.both().any(|chain| chain.has(phase))
+    }
+
+    /// Whether a global instance yields to the route's own instance (contract section 2.5, `prefer_route`).
+    pub(super) fn gives_way(&self, chain: &Chain, instance: &Instance) -> bool {
+        instance.prefer_route
+            && std::ptr::eq(chain, self.global)
+            && self
+                .local()
+                .is_some_and(|local| local.instances().iter().any(|other| other.name == instance.name))
+    }
+}

@@ -1,0 +1,53 @@
+//! The log phase: plugins report an exchange that has ended, and leave work that has to wait.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::phases::{Chains, each};
+use crate::context::WorkerContext;
+use exchange::Exchange;
+use exchange::plugin::{LOG_TASK_MS, LOG_TASKS_MAX, LogTask, Phase};
+use net::env;
+
+/// Runs the log phase, and starts the tasks that plugins leave for afterwards.
+pub(super) fn run(context: &WorkerContext, exchange: &mut Exchange, chains: &Chains<'_>) {
+    if chains.has(Phase::BeforeLog) {
+        each(context, chains, Phase::BeforeLog, exchange, |instance, exchange| {
+            instance.plugin.request_ended(exchange);
+        });
+        each(context, chains, Phase::BeforeLog, exchange, |instance, exchange| {
+            instance.plugin.before_log(exchange);
+        });
+    }
+    each(context, chains, Phase::Log, exchange, |instance, exchange| {
+        instance.plugin.log(exchange);
+        if let Some(task) = instance.plugin.log_task(exchange) {
+            let running = exchange.local().resource(LogTasks::default);
+            if running.0.get() < LOG_TASKS_MAX {
+                env::spawn(running.clone().run(task));
+            }
+        }
+    });
+}
+
+/// The log tasks that run on this thread.
+#[derive(Default)]
+struct LogTasks(Cell<usize>);
+
+impl LogTasks {
+    async fn run(self: Rc<Self>, task: LogTask) {
+        /// Counts a task while it runs; a panic ends the count as well.
+        struct Counted(Rc<LogTasks>);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                self.0.0.set(self.0.0.get() - 1);
+            }
+        }
+        self.0.set(self.0.get() + 1);
+        let _counted = Counted(self);
+        tokio::select! {
+            () = task => {}
+            () = env::sleep_ms(LOG_TASK_MS) => {}
+        }
+    }
+}
