@@ -338,9 +338,8 @@ impl Tracer {
         }
         // If the head is full, the request continues without the field.
         let _ = headers.set_known(FieldId::Traceparent, &context.traceparent());
-        if self.sets_variables {
-            exchange.traces.opentelemetry = Some(context);
-        }
+        exchange.traces.opentelemetry = Some(context);
+        exchange.traces.has_opentelemetry_variables = self.sets_variables;
         if !is_sampled {
             return;
         }

@@ -18,6 +18,8 @@ pub struct TraceContext {
 pub struct Traces {
     /// Of `opentelemetry`.
     pub opentelemetry: Option<TraceContext>,
+    /// Whether the variables of `opentelemetry` have values: its metadata decide (`set_ngx_var`).
+    pub has_opentelemetry_variables: bool,
     /// Of `zipkin`.
     pub zipkin: Option<TraceContext>,
 }

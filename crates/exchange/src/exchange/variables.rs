@@ -141,11 +141,13 @@ impl Exchange {
     }
 
     fn trace_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
-        let (opentelemetry, zipkin) = (&self.traces.opentelemetry, &self.traces.zipkin);
+        let zipkin = &self.traces.zipkin;
+        let opentelemetry =
+            self.traces.opentelemetry.as_ref().filter(|_| self.traces.has_opentelemetry_variables);
         Some(Value::owned(match builtin {
-            Builtin::OpentelemetryContextTraceparent => opentelemetry.as_ref()?.traceparent().to_vec(),
-            Builtin::OpentelemetrySpanId => opentelemetry.as_ref()?.span_id_text(),
-            Builtin::OpentelemetryTraceId => opentelemetry.as_ref()?.trace_id_text(),
+            Builtin::OpentelemetryContextTraceparent => opentelemetry?.traceparent().to_vec(),
+            Builtin::OpentelemetrySpanId => opentelemetry?.span_id_text(),
+            Builtin::OpentelemetryTraceId => opentelemetry?.trace_id_text(),
             Builtin::ZipkinContextTraceparent => zipkin.as_ref()?.traceparent().to_vec(),
             Builtin::ZipkinSpanId => zipkin.as_ref()?.span_id_text(),
             Builtin::ZipkinTraceId => zipkin.as_ref()?.trace_id_text(),

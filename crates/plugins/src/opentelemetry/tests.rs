@@ -7,6 +7,7 @@ use exchange::failure::Cause;
 use exchange::testing::{Scene, check_configuration, decide, respond, route};
 use model::catalog::SchemaType;
 use prost::Message;
+use router::vars::{Variable, VariableSource};
 use serde_json::json;
 use testkit::{Origin, wait_for};
 
@@ -241,6 +242,18 @@ fn unsampled_requests_only_pass_the_trace_on() {
         assert!(field(&passed, "tracestate").is_none(), "{passed:?}");
     }
     assert!(stage.collector.requests().is_empty());
+}
+
+#[test]
+fn metadata_decide_about_variables_alone() {
+    for is_set in [false, true] {
+        let mut stage = Stage::new(always(), json!({ "set_ngx_var": is_set }));
+        stage.run("", |exchange| {
+            let id = Variable::parse("opentelemetry_trace_id").unwrap();
+            assert_eq!(exchange.variable(&id).is_some(), is_set);
+            assert!(exchange.traces.sampled().is_some(), "exemplars do not depend on it");
+        });
+    }
 }
 
 #[test]

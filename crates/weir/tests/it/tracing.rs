@@ -192,7 +192,8 @@ fn skywalking_gets_segments_of_proxied_requests() {
 fn prometheus_finds_traces_in_latencies() {
     let origin = Origin::answering("hello");
     let weir = Weir::builder(BINARY).start();
-    weir.put("plugin_metadata/opentelemetry", collector("127.0.0.1:9", "http"));
+    // Without `set_ngx_var`, which is about variables alone.
+    weir.put("plugin_metadata/opentelemetry", json!({"collector": {"address": "127.0.0.1:9"}}));
     let sampler = json!({"name": "parent_base", "options": {"root": {"name": "always_off"}}});
     traced(&weir, &origin, json!({"opentelemetry": {"sampler": sampler}, "prometheus": {}}));
     for context in [parent("9c", "01"), parent("00", "00")] {
