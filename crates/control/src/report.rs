@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::instance::InstanceInfo;
 use model::report::{
-    Certificates, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, UpstreamNodes,
+    Certificates, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, Traffic, UpstreamNodes,
     WorkerRevisions,
 };
 
@@ -31,6 +31,8 @@ pub struct Reports {
     pub explain: Option<Arc<dyn Explain>>,
     /// The level of the instance's own log; none where it cannot be changed.
     pub log_level: Option<Arc<dyn LogLevel>>,
+    /// The rates of traffic; none where they are not measured.
+    pub traffic: Option<Arc<dyn Traffic>>,
 }
 
 impl std::fmt::Debug for Reports {

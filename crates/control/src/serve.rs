@@ -8,6 +8,7 @@ mod notice;
 mod seats;
 mod secure;
 mod stream;
+pub(crate) mod streamed;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -21,7 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
@@ -31,6 +32,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use notice::Notice;
 pub(crate) use seats::Stage;
 use seats::{HeldSeat, SeatLimits, Seats};
+use streamed::AnswerBody;
 
 use crate::tls::{Io, ServerTls};
 
@@ -271,15 +273,20 @@ async fn connection(
 ) {
     let first = Arc::new(Mutex::new(Some(first)));
     let noted = Arc::clone(&seat);
+    let ending = stop.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let (handler, seat) = (Arc::clone(&handler), Arc::clone(&noted));
+        let (handler, seat, ending) = (Arc::clone(&handler), Arc::clone(&noted), ending.clone());
         let first = first.lock().take();
         let guard = first.unwrap_or_else(|| busy.begin());
         async move {
             let response = respond(&*handler, request, peer, &|stage| seat.note(stage)).await;
-            seat.note(Stage::Idle);
+            let response = AnswerBody::of(response, &ending);
+            // A stream is being answered until its connection ends; it does not keep a listener that stops waiting.
+            if !response.body().is_streamed() {
+                seat.note(Stage::Idle);
+            }
             drop(guard);
-            Ok::<_, Infallible>(response.map(Full::new))
+            Ok::<_, Infallible>(response)
         }
     });
     let connection = hyper::server::conn::http1::Builder::new()

@@ -205,6 +205,7 @@ pub(crate) fn reports() -> Reports {
         certificates: Arc::new(Gateway),
         explain: None,
         log_level: Some(Arc::new(Level(Mutex::new("info".to_owned())))),
+        traffic: None,
     }
 }
 

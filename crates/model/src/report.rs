@@ -1,6 +1,7 @@
 //! The state of the running gateway as control reads it and boot implements it: small traits, each usable as `dyn`.
 //! Knows no implementation.
 
+mod traffic;
 mod upstream_nodes;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+pub use traffic::{Breakdown, Rate, Traffic};
 pub use upstream_nodes::{
     NodeProtection, NodeReport, NodeTransition, UpstreamNodes, UpstreamProtection, UpstreamReport,
 };

@@ -180,6 +180,7 @@ pub(super) fn reports(parts: Report) -> Reports {
         certificates: report.clone(),
         explain: Some(report),
         log_level: Some(log),
+        traffic: None,
     }
 }
 
