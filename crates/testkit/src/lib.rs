@@ -1,7 +1,5 @@
-//! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, nginx,
-//! HAProxy, etcd, Pebble, OpenLDAP and Open Policy Agent beside it.
-//! HAProxy, etcd, Redis and Pebble beside it.
-//! HAProxy, etcd, Pebble and OpenID providers beside it.
+//! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, and the real servers beside
+//! it, such as nginx, HAProxy, etcd, Redis, Pebble, Keycloak, OpenLDAP, Kafka and Prometheus.
 //!
 //! The crate has threads, blocking sockets and an HTTP/1 reader of its own. It uses nothing of the gateway, because a
 //! peer with the same parser would have the same mistakes. Helpers panic with a message, because a test cannot handle
