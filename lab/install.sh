@@ -136,6 +136,19 @@ install_node() {
   cp "$list" "$place/installed.json"
 }
 
+# What the pages of the dashboard are built and tested with, in web/node_modules; made again when the list has changed. Building
+# Weir needs none of it.
+install_web() {
+  local web node npm
+  web=$(realpath "$(dirname "$0")/../web")
+  ! cmp -s "$web/package-lock.json" "$web/node_modules/installed.json" || return 0
+  say "npm: $(grep -c '"integrity"' "$web/package-lock.json") packages of the dashboard"
+  node=$(realpath "$(dirname "$0")/../target/test-node")
+  npm=$(find "$node/toolchain/lib" -path '*/npm/bin/npm-cli.js')
+  (cd "$web" && PATH="$node:$PATH" "$node/node" "$npm" ci --silent --no-audit --no-fund)
+  cp "$web/package-lock.json" "$web/node_modules/installed.json"
+}
+
 # Keycloak, from Maven's repository.
 install_keycloak() {
   local place name
@@ -200,4 +213,4 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
-case " ${groups[*]} " in *" test "*) install_python; install_go; install_collector; install_node; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch ;; esac
+case " ${groups[*]} " in *" test "*) install_python; install_go; install_collector; install_node; install_web; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch ;; esac
