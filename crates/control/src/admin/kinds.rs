@@ -39,19 +39,24 @@ pub(super) fn refers_to_upstreams(kind: Kind) -> bool {
     matches!(kind, Kind::Route | Kind::StreamRoute)
 }
 
-/// The stored text as an answer shows it to that role: without private keys, and for a viewer with all secrets masked.
+/// The stored text as an answer shows it to that role: an admin gets it without private keys, a viewer with all secrets
+/// masked.
 pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &Key, text: &'t str) -> Cow<'t, RawValue> {
-    let shown = shown(key.kind, text);
-    if role == Role::Admin {
-        return shown;
+    match role {
+        Role::Admin => shown(key.kind, text),
+        Role::Viewer => raw(&hidden(catalog, key, text)),
     }
-    match serde_json::from_str(shown.get()) {
+}
+
+/// The stored object with all secrets masked. A text that is no object is masked as a whole.
+pub(crate) fn hidden(catalog: &Catalog, key: &Key, text: &str) -> Value {
+    match serde_json::from_str(text) {
         Ok(Value::Object(object)) => {
             let mut object = Value::Object(object);
             hide_secrets(catalog, key, &mut object);
-            raw(&object)
+            object
         }
-        _ => raw(&HIDDEN.into()),
+        _ => HIDDEN.into(),
     }
 }
 

@@ -58,26 +58,31 @@ impl EtcdSource {
         let (sealer, revision) = (&reconciler.parts.sealer, reconciler.snapshot.revision());
         let journal = Planned::new(&self.etcd, &self.space, &handle, sealer, revision);
         let mut batch = Batch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms);
-        let mut planned = Vec::new();
+        let mut planned: Vec<(usize, Signed, Done, usize)> = Vec::new();
+        let mut again = Vec::new();
         for (index, signed) in writes {
             let from = batch.journal.planned();
-            match batch.write(signed.0.clone()) {
+            match batch.write(signed.clone()) {
                 Ok(done) => planned.push((index, signed, done, batch.journal.planned() - from)),
+                // Whether the earlier write of this batch that changes the object is done is known afterwards.
+                Err(Refused::Changed(key)) if planned.iter().any(|(_, _, done, _)| *done.key() == key) => {
+                    again.push((index, signed));
+                }
                 Err(refused) => results[index] = Some(Err(refused)),
             }
         }
         let operations = batch.finish().map(|(journal, _)| journal.operations).unwrap_or_default();
         let mut operations = operations.into_iter();
-        let group = |(_, (_, author), _, count): &(usize, Signed, Done, usize)| {
+        let group = |(_, signed, _, count): &(usize, Signed, Done, usize)| {
             let mut group: Vec<Operation> = operations.by_ref().take(*count).collect();
-            let label = Label { at_ms: now_ms, source: VersionSource::Admin, by: Arc::clone(author) };
+            let by = Arc::clone(&signed.author);
+            let label = Label { at_ms: now_ms, source: VersionSource::Admin, by };
             group.push(note(&label, group.iter().map(|operation| operation.path.clone())));
             group
         };
         let groups: Vec<Vec<Operation>> = planned.iter().map(group).collect();
         let outcomes = handle.block_on(self.etcd.write(&self.space, &groups));
         let newest = outcomes.iter().flatten().map(|outcome| outcome.revision).max().unwrap_or(0);
-        let mut again = Vec::new();
         let noted = outcomes.len();
         for ((index, signed, done, _), outcome) in planned.into_iter().zip(outcomes) {
             match outcome {
@@ -90,6 +95,7 @@ impl EtcdSource {
             self.follow_until(reconciler, newest);
         }
         self.forget_oldest_notes(noted);
+        again.sort_by_key(|(index, _)| *index);
         again
     }
 
