@@ -194,6 +194,7 @@ mod tests {
             true,
             vec![],
         )
+        .with_hosts(vec!["admin.example".to_owned()])
     }
 
     fn check(access: Access, target: &str, headers: &[(&str, &str)], expected: Result<Role, Denied>) {

@@ -43,7 +43,7 @@ fn page_or_file(files: &dyn Files, name: &str, head: &Parts) -> Response<Bytes> 
     {
         return file;
     }
-    if names_a_file(name) {
+    if name != INDEX && names_a_file(name) {
         return plain(StatusCode::NOT_FOUND, "no such file\n");
     }
     match files.get(INDEX) {
