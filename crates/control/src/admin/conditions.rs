@@ -52,7 +52,7 @@ pub(super) async fn unmet_read(
 pub(super) async fn changed(parts: &AdminParts, key: &Key) -> Response<Bytes> {
     let view = parts.view.load();
     let Some(written) = view.written(key) else {
-        let message = format!("{} does not exist: it was deleted, or never written", shown(key));
+        let message = format!("{} does not exist; the request expects that it does", shown(key));
         let nothing = Value::Null;
         let body = json!({
             "error_msg": message, "current": nothing, "modifiedIndex": nothing, "by": nothing, "at_ms": nothing,
@@ -66,9 +66,12 @@ pub(super) async fn changed(parts: &AdminParts, key: &Key) -> Response<Bytes> {
     let version = listed.and_then(Result::ok).and_then(|mut listed| listed.versions.pop());
     let label = version.filter(|version| version.revision == revision).map(|version| version.label);
     let by = label.as_ref().map(|label| &*label.by);
-    let author = by.filter(|by| !by.is_empty()).map(|by| format!(" by {by}")).unwrap_or_default();
+    let author = by.filter(|by| !by.is_empty()).map(|by| format!(", written by {by}")).unwrap_or_default();
     let body = json!({
-        "error_msg": format!("{} was last written at revision {revision}{author}, which the request does not name", shown(key)),
+        "error_msg": format!(
+            "{} is at revision {revision}{author}; the request expects another state",
+            shown(key)
+        ),
         "current": kinds::hidden(&parts.catalog, key, &written.text),
         "modifiedIndex": revision,
         "by": by,

@@ -63,7 +63,9 @@ fn write_with_an_old_tag_changes_nothing() {
             (&answer["by"], &answer["at_ms"]),
             (&json!("ana (127.0.0.1)"), &json!(1_767_225_600_000_u64))
         );
-        assert!(answer["error_msg"].as_str().unwrap().starts_with("routes/1 was last written at revision 2"));
+        assert!(
+            answer["error_msg"].as_str().unwrap().starts_with("routes/1 is at revision 2, written by ana")
+        );
     }
     let (status, _, _) = send(&talk, "PUT", "routes/1", &[("If-Match", "\"1\", \"2\"")], &route("/c"));
     assert_eq!(status, 200);

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::Kind;
+use model::{Key, Kind};
 
 use super::super::batch::Batch;
 use super::super::journal::Journal;
 use super::super::whole::{Differing, Terms, WholeRefused};
 use super::super::write::{Done, Refused};
-use super::super::{Reconciler, Signed};
+use super::super::{Condition, Reconciler, Signed};
 use super::journal::Planned;
 use crate::sealing::{Medium, Sealer};
 use crate::source::etcd::{
@@ -59,14 +59,15 @@ impl EtcdSource {
         let journal = Planned::new(&self.etcd, &self.space, &handle, sealer, revision);
         let mut batch = Batch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms);
         let mut planned: Vec<(usize, Signed, Done, usize)> = Vec::new();
-        let mut again = Vec::new();
+        let (mut again, mut doubtful) = (Vec::new(), Vec::new());
         for (index, signed) in writes {
             let from = batch.journal.planned();
             match batch.write(signed.clone()) {
                 Ok(done) => planned.push((index, signed, done, batch.journal.planned() - from)),
-                // Whether the earlier write of this batch that changes the object is done is known afterwards.
-                Err(Refused::Changed(key)) if planned.iter().any(|(_, _, done, _)| *done.key() == key) => {
-                    again.push((index, signed));
+                Err(Refused::Changed(key)) => {
+                    // Whether an earlier write of this batch that changes the object is done is known afterwards.
+                    let is_open = planned.iter().any(|(_, _, done, _)| *done.key() == key);
+                    doubtful.push((index, signed, key, is_open));
                 }
                 Err(refused) => results[index] = Some(Err(refused)),
             }
@@ -95,8 +96,30 @@ impl EtcdSource {
             self.follow_until(reconciler, newest);
         }
         self.forget_oldest_notes(noted);
+        for (index, signed, key, is_open) in doubtful {
+            if is_open || self.was_behind(reconciler, &key, &signed.condition) {
+                again.push((index, signed));
+            } else {
+                results[index] = Some(Err(Refused::Changed(key)));
+            }
+        }
         again.sort_by_key(|(index, _)| *index);
         again
+    }
+
+    /// Whether an object meets a condition in etcd that it does not meet here, because another instance has written it just
+    /// now; then waits for that change.
+    fn was_behind(&mut self, reconciler: &mut Reconciler, key: &Key, condition: &Condition) -> bool {
+        // Revision 0 is the newest one.
+        let newest = self.etcd.object_at(&self.space, &stored_key::text(key), 0);
+        let Ok(newest) = self.handle().block_on(newest) else { return false };
+        let index = newest.map(|record| record.modified_index);
+        if !condition.holds(index) {
+            return false;
+        }
+        // The revision of a deletion is not known, but it is the next one to come.
+        self.follow_until(reconciler, index.unwrap_or(self.followed + 1));
+        true
     }
 
     /// Now and then, removes the notes of the oldest changes from etcd.
