@@ -64,7 +64,7 @@ fn page_is_served_with_its_policy() {
 
 #[test]
 fn page_can_be_switched_off() {
-    let weir = Weir::builder(BINARY).arguments(&["--admin-ui", "false"]).start();
+    let weir = Weir::builder(BINARY).arguments(&["--admin-ui=false"]).start();
     for target in ["/ui", "/ui/"] {
         let answer = weir.admin_raw("GET", target, &[], b"");
         assert_eq!((answer.status, answer.json()), (404, json!({"error_msg": "not found"})), "{target}");
@@ -190,7 +190,7 @@ fn viewer_gets_every_secret_hidden() {
 #[test]
 fn other_sites_are_refused_without_a_key_in_the_header() {
     let weir = Weir::builder(BINARY)
-        .arguments(&["--admin-key-required", "false", "--admin-hosts", "weir.example"])
+        .arguments(&["--admin-key-required=false", "--admin-hosts", "weir.example"])
         .start();
     let ask = |method: &str, fields: &[(&str, &str)]| {
         let text =

@@ -111,7 +111,8 @@ impl EtcdSource {
     /// now; then waits for that change.
     fn was_behind(&mut self, reconciler: &mut Reconciler, key: &Key, condition: &Condition) -> bool {
         // Revision 0 is the newest one.
-        let newest = self.etcd.object_at(&self.space, &stored_key::text(key), 0);
+        let path = stored_key::text(key);
+        let newest = self.etcd.object_at(&self.space, &path, 0);
         let Ok(newest) = self.handle().block_on(newest) else { return false };
         let index = newest.map(|record| record.modified_index);
         if !condition.holds(index) {
