@@ -2,12 +2,14 @@
 //! and sends writes to the reconciling thread.
 
 pub mod auth;
+mod conditions;
 mod configs;
 mod json;
 mod kinds;
 mod listing;
 mod object_path;
 pub mod openapi;
+mod origin;
 pub(crate) mod patch;
 mod plugins;
 mod query;
@@ -16,10 +18,11 @@ mod resources;
 pub(crate) mod respond;
 mod schema;
 mod server;
+mod ui;
 mod validate;
 mod weir;
 
-pub(crate) use kinds::secret_places;
+pub(crate) use kinds::{hidden, secret_places};
 pub(crate) use listing::shown_key;
 pub(crate) use object_path::ObjectPath;
 pub(crate) use plugins::all as all_plugins;

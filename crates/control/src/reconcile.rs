@@ -6,6 +6,7 @@
 
 mod automatic;
 mod batch;
+mod condition;
 pub(crate) mod configs;
 pub(crate) mod etcd;
 pub(crate) mod file;
@@ -43,6 +44,7 @@ use crate::source::store::StoreError;
 use crate::view::{EtcdStatus, SharedView};
 use source::{Source, SourceFacts};
 
+pub use condition::{Condition, Revisions};
 pub use configs::Configs;
 pub use gate::WriteGate;
 pub use release::{HandOver, Released};
@@ -118,7 +120,7 @@ pub struct Reconcile {
 /// A command for the thread.
 #[derive(Debug)]
 enum Command {
-    Write(Write, Author, oneshot::Sender<Result<Done, Refused>>),
+    Write(Signed, oneshot::Sender<Result<Done, Refused>>),
     Reload(oneshot::Sender<Vec<String>>),
     Adopt,
     /// The source has updates to be taken.
@@ -191,9 +193,20 @@ impl Reconcile {
 
     /// Sends a write; the answer comes when the write is durable and published.
     pub async fn write(&self, write: Write, author: Author) -> Result<Done, Refused> {
+        self.write_if(write, author, Condition::default()).await
+    }
+
+    /// As [`Reconcile::write`], if the object meets the condition when its turn comes.
+    pub async fn write_if(
+        &self,
+        write: Write,
+        author: Author,
+        condition: Condition,
+    ) -> Result<Done, Refused> {
         self.gate.pass().await;
         let (reply, answer) = oneshot::channel();
-        match self.commands.try_send(Command::Write(write, author, reply)) {
+        let signed = Signed { write, author, condition };
+        match self.commands.try_send(Command::Write(signed, reply)) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 return Err(Refused::Store("too many writes are waiting".to_owned()));
@@ -260,8 +273,13 @@ impl Reconcile {
     }
 }
 
-/// A write and its author.
-type Signed = (Write, Author);
+/// A write, its author, and the state that it expects.
+#[derive(Debug, Clone)]
+pub(crate) struct Signed {
+    write: Write,
+    author: Author,
+    condition: Condition,
+}
 
 /// The thread: commands come in, and go through the source to the reconciler.
 pub(crate) struct ControlLoop {
@@ -328,8 +346,8 @@ impl ControlLoop {
         let mut next = Some(command);
         while let Some(command) = next.take() {
             match command {
-                Command::Write(write, author, reply) => {
-                    writes.push(((write, author), reply));
+                Command::Write(signed, reply) => {
+                    writes.push((signed, reply));
                     if writes.len() < MAX_BATCH {
                         next = self.inbox.try_recv().ok();
                     }

@@ -58,6 +58,7 @@ impl Control {
     pub fn start(config: ControlConfig) -> Result<Control, StartError> {
         let admin_tls = config.admin.tls.clone().map(ServerTls::load).transpose().map_err(StartError::Tls)?;
         let data = Some(config.source.directory().to_owned());
+        let source_name = config.source.name();
         let is_file = matches!(config.source, SourceConfig::File { .. });
         let source = config.source.open(config.lock)?;
         let view = SharedView::default();
@@ -138,6 +139,7 @@ impl Control {
             acme: acme.clone(),
             discovery: config.discovery,
             registration: config.registration,
+            source: source_name,
         });
         let mut control = Control {
             reconcile,

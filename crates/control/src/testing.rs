@@ -357,7 +357,8 @@ impl Rig {
         )?;
         let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
         let admin = Admin::new(AdminParts {
-            gate: Gate::new(vec![key("boss", Role::Admin), key("guest", Role::Viewer)], true, Vec::new()),
+            gate: Gate::new(vec![key("boss", Role::Admin), key("guest", Role::Viewer)], true, Vec::new())
+                .with_hosts(vec!["admin.example".to_owned()]),
             headers: ApiHeaders::new(Some("3.18.0"), true),
             view: view.clone(),
             reconcile: reconcile.clone(),
@@ -367,6 +368,8 @@ impl Rig {
             sealer: sealer(keyring),
             acme: None,
             max_set_bytes: MAX_SET_BYTES,
+            source: "store",
+            ui: true,
         });
         let control = ControlApi::new(ControlParts {
             view: view.clone(),

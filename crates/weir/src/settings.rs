@@ -193,6 +193,12 @@ settings! {
         admin_allow: Vec<IpNet> = parse::networks("CIDR,…", "127.0.0.0/8, ::1/128"),
         /// Let web pages of any origin read answers of the Admin API (its CORS headers); they need the key as well.
         admin_cors: bool = parse::switch("true|false", "true"),
+        /// Serve the dashboard at `/ui/` of the Admin API. The page itself needs no key; what it asks for does.
+        admin_ui: bool = parse::switch("true|false", "true"),
+        /// Names by which browsers may call the Admin API where the key is in a cookie or none is required. Addresses, names
+        /// without a dot and names below `.local`, `.localhost` and `.internal` are always accepted; any other name may have
+        /// been pointed here by a foreign site (DNS rebinding), so that such calls are refused.
+        admin_hosts: Vec<String> = parse::hosts("NAME,…", ""),
         /// The version that the Admin API names itself by, as `Server: APISIX/VERSION`, or `off` for `Server: APISIX`. Some
         /// clients choose by it how they write objects; the behaviour stays that of the default.
         admin_emulated_version: Option<String> = parse::version("VERSION|off", control::EMULATED_VERSION),

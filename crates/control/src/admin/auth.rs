@@ -8,6 +8,7 @@ use http::{HeaderMap, header};
 use ipnet::IpNet;
 use subtle::{Choice, ConstantTimeEq};
 
+use super::origin::{is_foreign, is_own_host, is_same};
 use super::query::Query;
 use super::refusals::Refusals;
 
@@ -43,8 +44,10 @@ pub enum Access {
 pub enum Denied {
     /// The key is missing, wrong, or its role does not allow the request; holds the contract's `description`.
     Token(&'static str),
-    /// A browser sent the key in a cookie, and the page may be of another origin.
+    /// A page of another origin may have sent the request, and no key in a header shows that it did not.
     CrossSite,
+    /// The request has no key in a header, and `Host` is a name that another site may have pointed here.
+    ForeignHost,
 }
 
 /// The access rules of one Admin API.
@@ -55,6 +58,8 @@ pub struct Gate {
     key_required: bool,
     /// Networks that may connect.
     allowed: Vec<IpNet>,
+    /// Names of this API in `Host`, besides addresses and private names.
+    hosts: Vec<String>,
     /// Limits the log lines about refused callers.
     refusals: Refusals,
 }
@@ -70,7 +75,18 @@ impl Gate {
     /// A gate with these rules. An empty `allowed` means the contract's default, `127.0.0.0/24`, and `::1`.
     pub fn new(keys: Vec<AdminKey>, key_required: bool, allowed: Vec<IpNet>) -> Gate {
         let allowed = if allowed.is_empty() { default_networks() } else { allowed };
-        Gate { keys, key_required, allowed, refusals: Refusals::default() }
+        Gate { keys, key_required, allowed, hosts: Vec::new(), refusals: Refusals::default() }
+    }
+
+    /// The gate with names that `Host` may have in requests without a key in a header.
+    #[must_use]
+    pub fn with_hosts(self, hosts: Vec<String>) -> Gate {
+        Gate { hosts, ..self }
+    }
+
+    /// Whether callers need a key.
+    pub fn key_required(&self) -> bool {
+        self.key_required
     }
 
     /// Whether the peer's address is on the allow list.
@@ -84,12 +100,14 @@ impl Gate {
         self.refusals.note(peer, message, description);
     }
 
-    /// Checks the key, its role and, for a key in a cookie, the origin; returns the role.
+    /// Checks the key and its role; returns the role. Where a browser would send the request for a page of any origin,
+    /// because the key is in a cookie or none is needed, checks the origin too.
     ///
     /// # Errors
     /// See [`Denied`].
     pub fn check(&self, head: &Parts, access: Access) -> Result<Role, Denied> {
         if !self.key_required {
+            self.check_origin(&head.headers)?;
             return Ok(Role::Admin);
         }
         let query = Query::parse(head.uri.query().unwrap_or_default());
@@ -98,18 +116,30 @@ impl Gate {
         let sent =
             sent.or_else(|| cookie(&head.headers, "x_api_key")).ok_or(Denied::Token("missing apikey"))?;
         let role = self.role_of(&sent).ok_or(Denied::Token("wrong apikey"))?;
+        // Browsers add cookies to requests of any page, but a page of another origin cannot add the header, and does
+        // not know the argument.
+        if is_cookie {
+            self.check_origin(&head.headers)?;
+        }
         if access == Access::Read {
             return Ok(role);
         }
         if role == Role::Viewer {
             return Err(Denied::Token("invalid method for role viewer"));
         }
-        // Browsers add cookies to requests of any page, but a page of another origin cannot add the header, and does
-        // not know the argument.
-        if is_cookie && !is_same_origin(&head.headers) {
+        // Older browsers say nothing about the origin, and a form can write too.
+        if is_cookie && !is_same(&head.headers) {
             return Err(Denied::CrossSite);
         }
         Ok(role)
+    }
+
+    /// Checks that no page of another origin is known to have sent the request.
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        if is_foreign(headers) {
+            return Err(Denied::CrossSite);
+        }
+        if is_own_host(headers, &self.hosts) { Ok(()) } else { Err(Denied::ForeignHost) }
     }
 
     /// The role of a key. Compares all keys in constant time, because timing would otherwise reveal a prefix of a key.
@@ -140,34 +170,6 @@ fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     })
 }
 
-/// Whether the request comes from a page of this origin, or from the user directly. Browsers do not let a page set the
-/// two header fields that are read: `Sec-Fetch-Site` decides if it is present, otherwise `Origin` must name the host
-/// and port of `Host`. A request with neither field is refused, because any page may have sent it.
-fn is_same_origin(headers: &HeaderMap) -> bool {
-    if let Some(site) = only(headers, "sec-fetch-site") {
-        return matches!(site, Some("same-origin" | "none"));
-    }
-    let (Some(Some(origin)), Some(Some(host))) = (only(headers, "origin"), only(headers, "host")) else {
-        return false;
-    };
-    // The scheme is not compared, because a proxy in front may terminate TLS.
-    let Some((scheme, origin)) = origin.split_once("://") else { return false };
-    let port = match scheme {
-        "http" => ":80",
-        "https" => ":443",
-        _ => return false,
-    };
-    let plain = |authority: &str| authority.strip_suffix(port).unwrap_or(authority).to_ascii_lowercase();
-    !origin.is_empty() && plain(origin) == plain(host)
-}
-
-/// The value of a header field; `Some(None)` if the field is repeated or is not text.
-fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<Option<&'h str>> {
-    let mut all = headers.get_all(name).iter();
-    let first = all.next()?;
-    Some(first.to_str().ok().filter(|_| all.next().is_none()))
-}
-
 /// The IPv4 address of an IPv4-mapped one, so that networks of the allow list match peers on an IPv6 socket.
 fn canonical(address: IpAddr) -> IpAddr {
     match address {
@@ -192,6 +194,7 @@ mod tests {
             true,
             vec![],
         )
+        .with_hosts(vec!["admin.example".to_owned()])
     }
 
     fn check(access: Access, target: &str, headers: &[(&str, &str)], expected: Result<Role, Denied>) {
@@ -224,11 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn cookie_writes_from_same_origin_only() {
+    fn cookie_counts_from_same_origin_only() {
         let of = |more: &[(&'static str, &'static str)], expected: Result<Role, Denied>| {
             let fields = [&[("Cookie", "x_api_key=boss"), ("Host", "admin.example:9180")], more].concat();
             check(Access::Write, "/", &fields, expected);
-            check(Access::Read, "/", &fields, Ok(Role::Admin));
+            // A request that says nothing may read.
+            let read = if more.is_empty() { Ok(Role::Admin) } else { expected };
+            check(Access::Read, "/", &fields, read);
             let with_key = [&[("X-API-KEY", "boss")], &*fields].concat();
             check(Access::Write, "/", &with_key, Ok(Role::Admin));
         };

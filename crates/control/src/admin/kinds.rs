@@ -39,19 +39,24 @@ pub(super) fn refers_to_upstreams(kind: Kind) -> bool {
     matches!(kind, Kind::Route | Kind::StreamRoute)
 }
 
-/// The stored text as an answer shows it to that role: without private keys, and for a viewer with all secrets masked.
+/// The stored text as an answer shows it to that role: an admin gets it without private keys, a viewer with all secrets
+/// masked.
 pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &Key, text: &'t str) -> Cow<'t, RawValue> {
-    let shown = shown(key.kind, text);
-    if role == Role::Admin {
-        return shown;
+    match role {
+        Role::Admin => shown(key.kind, text),
+        Role::Viewer => raw(&hidden(catalog, key, text)),
     }
-    match serde_json::from_str(shown.get()) {
+}
+
+/// The stored object with all secrets masked. A text that is no object is masked as a whole.
+pub(crate) fn hidden(catalog: &Catalog, key: &Key, text: &str) -> Value {
+    match serde_json::from_str(text) {
         Ok(Value::Object(object)) => {
             let mut object = Value::Object(object);
             hide_secrets(catalog, key, &mut object);
-            raw(&object)
+            object
         }
-        _ => raw(&HIDDEN.into()),
+        _ => HIDDEN.into(),
     }
 }
 
@@ -117,6 +122,12 @@ pub(crate) fn secret_places(catalog: &Catalog, key: &Key, object: &Value) -> Vec
         places.extend(of_manager.map(|place| (*place).to_owned()));
     }
     add_unknown_plugins(catalog, key, object, &mut places);
+    match key.kind {
+        Kind::PluginMetadata => add_named(object, "", &mut places),
+        _ => {
+            object.get("plugins").into_iter().for_each(|plugins| add_named(plugins, "/plugins", &mut places))
+        }
+    }
     places
 }
 
@@ -139,6 +150,38 @@ fn add_unknown_plugins(catalog: &Catalog, key: &Key, object: &Value, places: &mu
     for (name, config) in plugins.into_iter().flatten().filter(|(name, _)| catalog.get(name).is_none()) {
         add_texts(config, below("/plugins", name), places);
     }
+}
+
+/// Adds the places of texts with the name of a secret, at any depth: configurations of plugins within others (of
+/// `redis_password` in an action of a rule, of a whole upstream) and fields that APISIX does not encrypt.
+fn add_named(value: &Value, place: &str, places: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                add_named(item, &below(place, &index.to_string()), places);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let place = below(place, name);
+                match field {
+                    Value::String(_) if has_name_of_secret(name) => places.push(place),
+                    _ => add_named(field, &place, places),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a field with that name holds a secret, whatever it belongs to.
+fn has_name_of_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_word = |end: &&str| {
+        let before = name.strip_suffix(*end).unwrap_or("x");
+        before.is_empty() || before.ends_with(['_', '-', '.'])
+    };
+    SECRET_NAMES.iter().any(is_word)
 }
 
 fn add_texts(value: &Value, place: String, places: &mut Vec<String>) {
@@ -176,6 +219,9 @@ fn raw(value: &Value) -> Cow<'static, RawValue> {
     Cow::Owned(serde_json::value::to_raw_value(value).expect("a value serializes"))
 }
 
+/// The last words of names of secrets, in small letters: `redis_password`, `tls.client_key`, `Authorization`.
+const SECRET_NAMES: [&str; 7] =
+    ["password", "secret", "secret_key", "client_key", "private_key", "authorization", "token"];
 /// Fields of an `ssl` that hold private keys.
 const PRIVATE_FIELDS: [&str; 2] = ["key", "keys"];
 /// Fields of a secret manager (`vault`, `aws`, `gcp`) that hold its credentials.
@@ -197,6 +243,25 @@ mod tests {
         let expected = serde_json::json!({"client_secret": HIDDEN, "scopes": [HIDDEN], "timeout": 3});
         assert_eq!((&route["plugins"]["openid/x"], &route["uri"]), (&expected, &"/a".into()));
         assert_eq!(route["plugins"]["count"], serde_json::json!({"count": 1}));
+    }
+
+    #[test]
+    fn secrets_within_other_configurations_are_hidden() {
+        let mut route = serde_json::json!({"plugins": {"count": {
+            "actions": [["limit", {"redis_password": "s3cr3t", "redis_host": "h"}]],
+            "upstream": {"tls": {"client_key": "s3cr3t", "client_cert": "c"}},
+            "headers": {"set": {"Authorization": "s3cr3t", "X-Token-Endpoint": "/a"}},
+            "token": 3, "token_endpoint": "/t", "nonsecret": "n",
+        }}, "labels": {"token": "l"}});
+        let key = Key::new(Kind::Route, "1").unwrap();
+        hide_secrets(&crate::testing::catalog(), &key, &mut route);
+        let expected = serde_json::json!({
+            "actions": [["limit", {"redis_password": HIDDEN, "redis_host": "h"}]],
+            "upstream": {"tls": {"client_key": HIDDEN, "client_cert": "c"}},
+            "headers": {"set": {"Authorization": HIDDEN, "X-Token-Endpoint": "/a"}},
+            "token": 3, "token_endpoint": "/t", "nonsecret": "n",
+        });
+        assert_eq!((&route["plugins"]["count"], &route["labels"]["token"]), (&expected, &"l".into()));
     }
 
     #[test]

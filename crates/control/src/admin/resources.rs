@@ -9,12 +9,13 @@ use model::{Catalog, Key, Kind, Warning, Written, check};
 use serde_json::{Map, Value, json};
 
 use super::auth::Role;
+use super::conditions;
 use super::kinds;
 use super::listing::{self, Entry, shown_key};
 use super::object_path::ObjectPath;
 use super::respond::{self, bad, refused};
 use super::server::{AdminParts, Call, REVISION};
-use crate::reconcile::{Author, Done, Part, Refused, Write};
+use crate::reconcile::{Author, Condition, Done, Part, Refused, Write};
 use crate::serve::Refusal;
 
 /// Answers one request for an object or a collection.
@@ -28,8 +29,12 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, target: ObjectPath, call: Ca
         return respond::error(StatusCode::METHOD_NOT_ALLOWED, message);
     }
     let author = Arc::clone(&call.author);
+    let condition = match conditions::read(&call.headers) {
+        Ok(condition) => condition,
+        Err(refusal) => return *refusal,
+    };
     let write = match call.method {
-        Method::GET => return get(parts, target, call).await,
+        Method::GET => return get(parts, target, call, &condition).await,
         Method::PUT => put(parts, &target, call),
         Method::POST => post(&target, call),
         Method::PATCH => patch(&target, call),
@@ -37,18 +42,27 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, target: ObjectPath, call: Ca
         _ => return respond::not_found(),
     };
     match write {
-        Ok(write) => finish(parts, write, author).await,
+        Ok(write) => finish(parts, write, author, condition).await,
         Err(refusal) => *refusal,
     }
 }
 
-async fn get(parts: &Arc<AdminParts>, target: ObjectPath, call: Call) -> Response<Bytes> {
+async fn get(
+    parts: &Arc<AdminParts>,
+    target: ObjectPath,
+    call: Call,
+    condition: &Condition,
+) -> Response<Bytes> {
     let view = parts.view.load();
     if let Some(id) = target.key_id() {
         let written = Key::new(target.kind, &id).ok().and_then(|key| view.written(&key));
-        return written.map_or_else(respond::key_not_found, |written| {
-            respond::json(StatusCode::OK, &entry(&parts.catalog, call.role, written))
-        });
+        let Some(written) = written else { return respond::key_not_found() };
+        let index = written.modified_index;
+        if !condition.holds(Some(index)) {
+            return conditions::unmet_read(parts, &written.key, condition, index).await;
+        }
+        let shown = respond::json(StatusCode::OK, &entry(&parts.catalog, call.role, written));
+        return conditions::tag(shown, index);
     }
     let catalog = Arc::clone(&parts.catalog);
     let listed = respond::blocking(move || {
@@ -149,14 +163,14 @@ fn delete(target: &ObjectPath, call: &Call) -> Result<Write, Refusal> {
 }
 
 /// Sends the write to the reconciling thread and makes the answer from its result.
-async fn finish(parts: &AdminParts, write: Write, author: Author) -> Response<Bytes> {
+async fn finish(parts: &AdminParts, write: Write, author: Author, condition: Condition) -> Response<Bytes> {
     let is_patch = matches!(write, Write::Patch { .. });
-    match parts.reconcile.write(write, author).await {
+    match parts.reconcile.write_if(write, author, condition).await {
         Ok(Done::Stored { key, text, created, revision }) => {
             let status = if created && !is_patch { StatusCode::CREATED } else { StatusCode::OK };
             let value = kinds::shown_as_stored(&parts.sealer, &key, &text);
             let body = json!({ "key": shown_key(&key.path()), "value": value });
-            let mut response = stamped(respond::json(status, &body), revision);
+            let mut response = conditions::tag(stamped(respond::json(status, &body), revision), revision);
             respond::warn(&mut response, &warnings(parts, &key, &text));
             response
         }
@@ -164,6 +178,7 @@ async fn finish(parts: &AdminParts, write: Write, author: Author) -> Response<By
             let body = json!({ "deleted": "1", "key": shown_key(&key.path()) });
             stamped(respond::json(StatusCode::OK, &body), revision)
         }
+        Err(Refused::Changed(key)) => conditions::changed(parts, &key).await,
         Err(refused) => refusal_of_write(refused),
     }
 }
@@ -182,6 +197,10 @@ fn warnings(parts: &AdminParts, key: &Key, text: &str) -> Vec<Warning> {
 pub(super) fn refusal_of_write(refused: Refused) -> Response<Bytes> {
     match refused {
         Refused::NotFound => respond::key_not_found(),
+        Refused::Changed(key) => {
+            let message = format!("{} was changed in the meantime", crate::stored_key::text(&key));
+            respond::error(StatusCode::PRECONDITION_FAILED, message)
+        }
         Refused::NoConsumer => respond::error(StatusCode::NOT_FOUND, "consumer not found"),
         Refused::Invalid(message) => bad(message),
         Refused::ReadOnly(message) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use model::Catalog;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use super::auth::{Access, Denied, Gate, Role};
 use super::object_path::{COST_DECORATIONS, ObjectPath};
 use super::query::{Query, segments};
-use super::{configs, json as body_json, openapi, plugins, resources, respond, schema, validate, weir};
+use super::{configs, json as body_json, openapi, plugins, resources, respond, schema, ui, validate, weir};
 use crate::acme::Acme;
 use crate::reconcile::{Author, Reconcile};
 use crate::report::Reports;
@@ -51,6 +51,10 @@ pub struct AdminParts {
     pub(crate) acme: Option<Arc<Acme>>,
     /// The longest body of a whole set, in bytes.
     pub max_set_bytes: usize,
+    /// The kind of the configuration's source: `store`, `file` or `etcd`.
+    pub source: &'static str,
+    /// Whether the dashboard is served.
+    pub ui: bool,
 }
 
 /// One request.
@@ -59,6 +63,7 @@ pub(super) struct Call {
     /// The segments after `/apisix/admin`.
     pub(super) segments: Vec<String>,
     pub(super) query: Query,
+    pub(super) headers: HeaderMap,
     /// The body as JSON; none if the body is empty.
     pub(super) body: Option<Value>,
     /// The caller, for the history.
@@ -80,7 +85,7 @@ impl Handler for Admin {
     }
 
     fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Refusal> {
-        if head.method == Method::OPTIONS || is_probe(head) || !head.uri.path().starts_with(PREFIX) {
+        if head.method == Method::OPTIONS || is_probe(head) || !is_below_prefix(head) {
             return Ok(());
         }
         let denied = match self.parts.gate.check(head, access(head)) {
@@ -94,9 +99,15 @@ impl Handler for Admin {
                 respond::json(StatusCode::UNAUTHORIZED, &body)
             }
             Denied::CrossSite => {
-                let message = "a write with the key in a cookie that may come from another site's page";
+                let message = "a request without a key in its header that may come from another site's page";
                 self.parts.gate.log_refusal(peer, message, None);
-                respond::error(StatusCode::FORBIDDEN, CROSS_SITE)
+                let reason = if self.parts.gate.key_required() { CROSS_SITE } else { CROSS_SITE_KEYLESS };
+                respond::error(StatusCode::FORBIDDEN, reason)
+            }
+            Denied::ForeignHost => {
+                let message = "a request without a key in its header under a name that is not in admin_hosts";
+                self.parts.gate.log_refusal(peer, message, None);
+                respond::error(StatusCode::FORBIDDEN, FOREIGN_HOST)
             }
         };
         Err(Box::new(self.parts.headers.add_to_refusal(refusal)))
@@ -131,6 +142,10 @@ impl Handler for Admin {
 
     fn answer(&self, request: Request<Bytes>) -> Answer {
         let parts = Arc::clone(&self.parts);
+        if parts.ui && ui::is_ours(request.uri().path()) {
+            let (head, _) = request.into_parts();
+            return Box::pin(std::future::ready(ui::answer(ui::embedded(), &head)));
+        }
         Box::pin(async move {
             let mut response = route(&parts, request).await;
             let revision = parts.view.load().revision();
@@ -152,8 +167,11 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
     let known_method =
         matches!(head.method, Method::GET | Method::PUT | Method::POST | Method::PATCH | Method::DELETE);
     let author = author(&head);
-    // `admit` refused callers without a role before the body was read, so that the default is not reached.
-    let role = parts.gate.check(&head, access(&head)).unwrap_or(Role::Viewer);
+    // `admit` refused callers without a role before the body was read. It is not repeated outside the API.
+    let role = match parts.gate.check(&head, access(&head)) {
+        Ok(role) => role,
+        Err(_) => return respond::not_found(),
+    };
     let whole = whole_set(&path);
     if whole == ["configs"] && (known_method || head.method == Method::HEAD) {
         return configs::answer(parts, &head, &body, author, role).await;
@@ -184,7 +202,8 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
         }
         _ => {}
     }
-    dispatch(parts, Call { method: head.method, segments: behind, query, body, author, role }).await
+    let (method, headers) = (head.method, head.headers);
+    dispatch(parts, Call { method, segments: behind, query, headers, body, author, role }).await
 }
 
 async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
@@ -274,6 +293,11 @@ fn access(head: &Parts) -> Access {
     }
 }
 
+/// Whether the path is one of the API, in the form in which it is dispatched: percent-decoded, without empty segments.
+fn is_below_prefix(head: &Parts) -> bool {
+    matches!(segments(head.uri.path()).as_slice(), [first, second, ..] if first == "apisix" && second == "admin")
+}
+
 /// Whether this is `HEAD /apisix/admin`, which tells clients without a key that an Admin API listens here.
 fn is_probe(head: &Parts) -> bool {
     head.method == Method::HEAD && head.uri.path().trim_end_matches('/') == PREFIX
@@ -294,6 +318,10 @@ const SETS_AT_ONCE: usize = 1;
 const CROSS_SITE: &str = "the key came in the cookie x_api_key, and neither Sec-Fetch-Site (same-origin or none) nor \
                           Origin (the host of this API) says that the request comes from here: send the key in the \
                           header X-API-KEY";
+/// The text of a 403 where no key is needed.
+const CROSS_SITE_KEYLESS: &str = "this API needs no key (admin_key_required: false), and Sec-Fetch-Site or Origin says that a                                   page of another site has sent the request";
+/// The text of a 403 for a name in `Host`.
+const FOREIGN_HOST: &str = "the request has no key in the header X-API-KEY, and Host is no address of this machine, no                             private name and none of the setting admin_hosts: any site may have pointed the name here";
 /// The name that the caller states; kept in the history with the revision of a write.
 const AUTHOR: HeaderName = HeaderName::from_static("x-weir-author");
 /// Longest name: it fits a line of `weir history`.

@@ -1,7 +1,10 @@
 //! Transcripts of Admin API requests and their answers, each line of the contract's section 2.1 once.
 
 mod access;
+mod conditional;
 mod front;
+mod hidden;
+mod history;
 mod objects;
 mod properties;
 mod schemas;

@@ -2,6 +2,7 @@
 //! of a request.
 
 pub(super) mod plan;
+mod session;
 pub(super) mod versions;
 
 use std::sync::Arc;
@@ -21,7 +22,8 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         (&Method::GET, Some("status")) => status(parts),
         (&Method::GET, Some("certificates")) if call.segments.len() == 2 => certificates(parts),
         (&Method::POST, Some("adopt")) => adopt(parts),
-        (&Method::GET, Some("versions")) if call.segments.len() <= 3 => versions::answer(parts, call).await,
+        (&Method::GET, Some("versions")) => versions::answer(parts, call).await,
+        (&Method::GET, Some("session")) if call.segments.len() == 2 => session::answer(parts, call),
         (&Method::GET, Some("verdicts")) => {
             verdict::answer(&parts.view.load(), &call.segments[2..], call.query.get("kind"))
         }

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use model::{Applied, Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Written, check};
 use serde_json::{Map, Value};
 
+use super::Signed;
 use super::journal::{Indices, Journal, Put};
 use super::write::{Done, Part, Refused, Write, forbid_times, set_times};
+use crate::hidden;
 use crate::source::store::Expect;
 use crate::stored_key;
 
@@ -46,7 +48,19 @@ impl<'a, J: Journal> Batch<'a, J> {
         self.dirty.then_some((self.journal, applied))
     }
 
-    pub(super) fn write(&mut self, write: Write) -> Result<Done, Refused> {
+    pub(super) fn write(&mut self, signed: Signed) -> Result<Done, Refused> {
+        let Signed { write, condition, .. } = signed;
+        match write.key() {
+            Some(key) if !condition.holds(self.written(key).map(|written| written.modified_index)) => {
+                return Err(Refused::Changed(key.clone()));
+            }
+            None if !condition.holds(None) => {
+                return Err(Refused::Invalid(
+                    "an object that gets its id with this write has no revision for If-Match".to_owned(),
+                ));
+            }
+            _ => {}
+        }
         let planned = self.journal.planned();
         let done = match write {
             Write::Put { key, body, ttl_s } => self.put(key, body, ttl_s),
@@ -104,7 +118,10 @@ impl<'a, J: Journal> Batch<'a, J> {
         expect: Expect,
         ttl_s: Option<f64>,
     ) -> Result<Done, Refused> {
-        let value = Value::Object(body);
+        let mut value = Value::Object(body);
+        let before = self.written(&key);
+        hidden::put_back(self.catalog, &key, &mut value, before.map(|before| &*before.text))
+            .map_err(|fault| Refused::Invalid(fault.to_string()))?;
         if self.catalog.options().refuses_expired_certificates {
             let now_s = i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX);
             check::unexpired(key.kind, &value, now_s)

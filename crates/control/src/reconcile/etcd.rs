@@ -11,10 +11,10 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::{Change, Policy, Written};
+use model::{Change, Key, Policy, Written};
 
 use super::source::{ClusterAccess, Source, SourceFacts, Wake};
-use super::versions::VersionList;
+use super::versions::{VersionFilter, VersionList};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, Refused};
 use super::{Flow, LoadError, Reconciler, Signed};
@@ -95,12 +95,26 @@ impl Source for EtcdSource {
         reconciler: &Reconciler,
         below: u64,
         limit: usize,
+        filter: &VersionFilter,
     ) -> Result<VersionList, WholeRefused> {
-        self.noted_versions(reconciler, below, limit)
+        self.noted_versions(reconciler, below, limit, filter)
     }
 
     fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(Version, Plan), WholeRefused> {
         self.noted_version(reconciler, version)
+    }
+
+    fn object_at(
+        &mut self,
+        reconciler: &Reconciler,
+        version: u64,
+        key: &Key,
+    ) -> Result<Option<Arc<str>>, WholeRefused> {
+        self.known_object_at(reconciler, version, key)
+    }
+
+    fn plan_between(&mut self, reconciler: &Reconciler, from: u64, to: u64) -> Result<Plan, WholeRefused> {
+        self.plan_of_two(reconciler, from, to)
     }
 
     fn release(&mut self) {

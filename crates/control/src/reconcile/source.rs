@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use model::Key;
+
 use super::configs::{Overtaken, Put};
-use super::versions::VersionList;
+use super::versions::{VersionFilter, VersionList};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, Refused};
 use super::{Flow, LoadError, Reconciler, Signed};
@@ -123,7 +125,7 @@ pub(crate) trait Source: Send {
         Err(WholeRefused::Write(self.refusal()))
     }
 
-    /// The kept versions below `below`, newest first, at most `limit` of them.
+    /// The kept versions below `below` that pass the filter, newest first, at most `limit` of them.
     ///
     /// # Errors
     /// It keeps none, or they cannot be read.
@@ -132,6 +134,7 @@ pub(crate) trait Source: Send {
         _reconciler: &Reconciler,
         _below: u64,
         _limit: usize,
+        _filter: &VersionFilter,
     ) -> Result<VersionList, WholeRefused> {
         Err(WholeRefused::Write(self.refusal()))
     }
@@ -141,6 +144,27 @@ pub(crate) trait Source: Send {
     /// # Errors
     /// The version is not kept, or cannot be read.
     fn version(&mut self, _reconciler: &Reconciler, _version: u64) -> Result<(Version, Plan), WholeRefused> {
+        Err(WholeRefused::Write(self.refusal()))
+    }
+
+    /// The text of an object at a version; none if it did not exist.
+    ///
+    /// # Errors
+    /// As [`Source::version`].
+    fn object_at(
+        &mut self,
+        _reconciler: &Reconciler,
+        _version: u64,
+        _key: &Key,
+    ) -> Result<Option<Arc<str>>, WholeRefused> {
+        Err(WholeRefused::Write(self.refusal()))
+    }
+
+    /// The changes from one version to another, in either order.
+    ///
+    /// # Errors
+    /// As [`Source::version`].
+    fn plan_between(&mut self, _reconciler: &Reconciler, _from: u64, _to: u64) -> Result<Plan, WholeRefused> {
         Err(WholeRefused::Write(self.refusal()))
     }
 

@@ -4,12 +4,14 @@
 mod journal;
 mod whole;
 
-use model::{Change, Policy};
+use std::sync::Arc;
+
+use model::{Change, Key, Policy};
 
 use super::batch::Batch;
 use super::configs::{Configs, Overtaken, Put};
 use super::source::{Source, SourceFacts, Wake};
-use super::versions::{VersionList, plan_of};
+use super::versions::{VersionFilter, VersionList, plan_of, text_of};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, Refused};
 use super::{Flow, LoadError, Reconciler, Signed};
@@ -59,6 +61,10 @@ impl EmbeddedStore {
             Ok(applied) => self.publish(reconciler, applied),
             Err(fault) => tracing::warn!(%fault, "objects whose time is up cannot be removed"),
         }
+    }
+
+    fn not_kept(&self, version: u64) -> WholeRefused {
+        WholeRefused::Unknown { version, oldest: self.store.oldest_version() }
     }
 
     /// A batch in a transaction of its own.
@@ -143,9 +149,10 @@ impl Source for EmbeddedStore {
             Ok(batch) => batch,
             Err(fault) => return vec![Err(Refused::Store(fault.to_string())); count],
         };
-        let write = |(write, author): Signed| {
-            batch.journal.sign(Label { at_ms: now_ms, source: VersionSource::Admin, by: author });
-            batch.write(write)
+        let write = |signed: Signed| {
+            let by = Arc::clone(&signed.author);
+            batch.journal.sign(Label { at_ms: now_ms, source: VersionSource::Admin, by });
+            batch.write(signed)
         };
         let mut results: Vec<Result<Done, Refused>> = writes.into_iter().map(write).collect();
         let committed = batch.finish().map(|(journal, applied)| journal.commit().map(|()| applied));
@@ -193,17 +200,37 @@ impl Source for EmbeddedStore {
         reconciler: &Reconciler,
         below: u64,
         limit: usize,
+        filter: &VersionFilter,
     ) -> Result<VersionList, WholeRefused> {
         let (revision, oldest) = (reconciler.snapshot.revision(), self.store.oldest_version());
-        Ok(VersionList { revision, oldest, versions: self.store.versions(below, limit)? })
+        let admits = |version: &Version| filter.admits(&version.label);
+        let versions = self.store.versions_with(below, limit, filter.path().as_deref(), &admits)?;
+        Ok(VersionList { revision, oldest, versions })
     }
 
     fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(Version, Plan), WholeRefused> {
         let (catalog, sealer) = (&reconciler.parts.catalog, &reconciler.parts.sealer);
-        let unknown = || WholeRefused::Unknown { version, oldest: self.store.oldest_version() };
-        let (version, changed) = self.store.version(version)?.ok_or_else(unknown)?;
+        let (version, changed) = self.store.version(version)?.ok_or_else(|| self.not_kept(version))?;
         let plan = plan_of(catalog, sealer, Medium::Store, version.parent, changed);
         Ok((version, plan))
+    }
+
+    fn object_at(
+        &mut self,
+        reconciler: &Reconciler,
+        version: u64,
+        key: &Key,
+    ) -> Result<Option<Arc<str>>, WholeRefused> {
+        let found = self.store.object_at(version, &stored_key::text(key))?;
+        let record = found.ok_or_else(|| self.not_kept(version))?;
+        let sealer = &reconciler.parts.sealer;
+        record.map_or(Ok(None), |record| text_of(sealer, Medium::Store, key, record))
+    }
+
+    fn plan_between(&mut self, reconciler: &Reconciler, from: u64, to: u64) -> Result<Plan, WholeRefused> {
+        let changed = self.store.between(from, to)?.map_err(|version| self.not_kept(version))?;
+        let (catalog, sealer) = (&reconciler.parts.catalog, &reconciler.parts.sealer);
+        Ok(plan_of(catalog, sealer, Medium::Store, from, changed))
     }
 
     fn release(&mut self) {

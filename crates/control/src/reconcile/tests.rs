@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::HandOver;
+use super::versions::VersionFilter;
 use crate::source::store::{DirectoryLock, Store};
 use crate::testing::{Rig, block_on};
 
@@ -134,7 +135,8 @@ fn objects_are_removed_when_they_expire() {
     let put = |id: &str, ttl_s| {
         let key = model::Key::new(model::Kind::Upstream, id).unwrap();
         let body = upstream().as_object().unwrap().clone();
-        (super::Write::Put { key, body, ttl_s }, super::Author::from("somebody"))
+        let write = super::Write::Put { key, body, ttl_s };
+        super::Signed { write, author: "tester".into(), condition: super::Condition::default() }
     };
     let results = control.write(vec![put("short", Some(1.5)), put("long", Some(10.0)), put("kept", None)]);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
@@ -154,10 +156,10 @@ fn objects_are_removed_when_they_expire() {
     clock.advance(1_000_000);
     control.tick();
     assert_eq!((ids(&control), revision(&control)), (vec!["kept".to_owned(), "long".to_owned()], 5));
-    let kept = control.versions(u64::MAX, 2).unwrap().versions;
+    let kept = control.versions(u64::MAX, 2, &VersionFilter::default()).unwrap().versions;
     let by: Vec<_> = kept.iter().map(|version| (version.label.source, &*version.label.by)).collect();
     use crate::source::store::VersionSource;
-    assert_eq!(by, [(VersionSource::Admin, "somebody"), (VersionSource::Expiry, "weir")]);
+    assert_eq!(by, [(VersionSource::Admin, "tester"), (VersionSource::Expiry, "weir")]);
 }
 
 /// A publisher that cannot compile one of two revisions, and panics at the other.

@@ -1,12 +1,14 @@
 //! Reading which revisions are kept, in the store or in etcd, and the changes of each. It changes nothing.
 
-use model::Catalog;
+use std::sync::Arc;
+
+use model::{Catalog, Key};
 
 use super::ControlLoop;
-use super::whole::WholeRefused;
+use super::whole::{WholeRefused, unreadable};
 use crate::plan::{self, Plan};
 use crate::sealing::{Medium, Sealer};
-use crate::source::store::{Changed, Version};
+use crate::source::store::{Changed, Label, Record, Version};
 use crate::stored_key;
 
 /// A part of the list of revisions.
@@ -20,11 +22,57 @@ pub(crate) struct VersionList {
     pub(crate) versions: Vec<Version>,
 }
 
+/// The revisions that a list has; the default admits all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct VersionFilter {
+    /// Only those that changed this object.
+    pub(crate) key: Option<Key>,
+    /// Only those of an author with this text in its name, in small letters.
+    pub(crate) by: Option<String>,
+    /// Only those made at this time or later, in milliseconds since the Unix epoch.
+    pub(crate) since_ms: Option<u64>,
+}
+
+impl VersionFilter {
+    /// Whether author and time of a revision pass. The object is compared by the source.
+    pub(crate) fn admits(&self, label: &Label) -> bool {
+        self.since_ms.is_none_or(|since_ms| label.at_ms >= since_ms)
+            && self.by.as_ref().is_none_or(|by| label.by.to_lowercase().contains(by))
+    }
+
+    /// Whether it admits every revision.
+    pub(crate) fn is_open(&self) -> bool {
+        self.key.is_none() && self.by.is_none() && self.since_ms.is_none()
+    }
+
+    /// The key of the object as the store writes it.
+    pub(crate) fn path(&self) -> Option<String> {
+        self.key.as_ref().map(stored_key::text)
+    }
+}
+
 impl ControlLoop {
-    /// The revisions below `below`, newest first, at most `limit` of them.
-    pub(crate) fn versions(&mut self, below: u64, limit: usize) -> Result<VersionList, WholeRefused> {
+    /// The revisions below `below` that pass the filter, newest first, at most `limit` of them.
+    pub(crate) fn versions(
+        &mut self,
+        below: u64,
+        limit: usize,
+        filter: &VersionFilter,
+    ) -> Result<VersionList, WholeRefused> {
         self.source.catch_up(&mut self.reconciler)?;
-        self.source.versions(&self.reconciler, below, limit)
+        self.source.versions(&self.reconciler, below, limit, filter)
+    }
+
+    /// The text of an object at a revision; none if it did not exist.
+    pub(crate) fn object_at(&mut self, version: u64, key: &Key) -> Result<Option<Arc<str>>, WholeRefused> {
+        self.source.catch_up(&mut self.reconciler)?;
+        self.source.object_at(&self.reconciler, version, key)
+    }
+
+    /// The changes from one revision to another, in either order.
+    pub(crate) fn plan_between(&mut self, from: u64, to: u64) -> Result<Plan, WholeRefused> {
+        self.source.catch_up(&mut self.reconciler)?;
+        self.source.plan_between(&self.reconciler, from, to)
     }
 
     /// One revision and its changes.
@@ -32,6 +80,20 @@ impl ControlLoop {
         self.source.catch_up(&mut self.reconciler)?;
         self.source.version(&self.reconciler, version)
     }
+}
+
+/// The text of a stored object, its secrets decrypted.
+pub(super) fn text_of(
+    sealer: &Sealer,
+    medium: Medium,
+    key: &Key,
+    record: Record,
+) -> Result<Option<Arc<str>>, WholeRefused> {
+    let written = stored_key::change(sealer, medium, key.clone(), record).written;
+    if let Some(reason) = written.as_ref().and_then(model::Written::why_unreadable) {
+        return Err(WholeRefused::Faulty(vec![unreadable(key, reason)]));
+    }
+    Ok(written.map(|written| written.text))
 }
 
 /// The changes of a revision, as a plan.

@@ -1,6 +1,7 @@
 //! Many objects changed as one: the changes of a whole set, and making them, all or none, in one revision. It knows
 //! neither the origin of the set nor the receiver of the answer.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use serde_json::Value;
 
 use super::write::{Author, Refused, set_times};
 use super::{ControlLoop, Reconciler};
-use crate::plan::{self, Plan};
+use crate::hidden::{self, NothingStored};
+use crate::plan::{self, HIDDEN, Plan};
 use crate::source::file::Document;
 use crate::source::store::{StoreError, VersionSource};
 use crate::view::View;
@@ -21,6 +23,8 @@ pub(crate) struct Set {
     pub(crate) objects: Vec<(Key, Arc<str>)>,
     /// The kinds that the set lists completely: other objects of these kinds are removed.
     pub(crate) complete: Vec<Kind>,
+    /// Objects that are removed, whatever the kinds that are listed completely. Missing ones are ignored.
+    pub(crate) deletes: Vec<Key>,
 }
 
 /// The wanted state.
@@ -82,7 +86,36 @@ impl Set {
     pub(crate) fn of(document: &Document, keep_others: bool) -> Set {
         let objects =
             document.objects.iter().map(|object| (object.key.clone(), Arc::clone(&object.text))).collect();
-        Set { objects, complete: if keep_others { Vec::new() } else { Kind::ALL.to_vec() } }
+        let deletes = document.deletes.iter().map(|(key, _)| key.clone()).collect();
+        Set { objects, complete: if keep_others { Vec::new() } else { Kind::ALL.to_vec() }, deletes }
+    }
+
+    /// The set with stored secrets in the places where it has them hidden.
+    ///
+    /// # Errors
+    /// The places where no secret is stored.
+    fn revealed(&self, catalog: &Catalog, view: &View) -> Result<Cow<'_, Set>, Vec<Fault>> {
+        let is_hidden = |(_, text): &&(Key, Arc<str>)| text.contains(HIDDEN);
+        if !self.objects.iter().any(|object| is_hidden(&object)) {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut set = self.clone();
+        let mut faults = Vec::new();
+        for (key, text) in set.objects.iter_mut().filter(|object| is_hidden(&&**object)) {
+            // A text that is no JSON has other faults.
+            let Ok(mut object) = serde_json::from_str::<Value>(text) else { continue };
+            let before = view.written(key).map(|written| &*written.text);
+            match hidden::put_back(catalog, key, &mut object, before) {
+                Ok(()) => *text = object.to_string().into(),
+                Err(NothingStored { pointer }) => faults.push(Fault {
+                    key: Some(key.clone()),
+                    pointer,
+                    reason: NothingStored::REASON.to_owned(),
+                    kept: view.snapshot.contains(key),
+                }),
+            }
+        }
+        if faults.is_empty() { Ok(Cow::Owned(set)) } else { Err(faults) }
     }
 }
 
@@ -114,11 +147,12 @@ pub(crate) struct Differing {
 /// # Errors
 /// The faulty objects.
 pub(crate) fn plan(catalog: &Catalog, view: &View, set: &Set) -> Result<Plan, Vec<Fault>> {
-    let differing = differences(view, set);
+    let set = set.revealed(catalog, view)?;
+    let differing = differences(view, &set);
     let revision = view.revision() + 1;
     let changes: Vec<Change> = differing.iter().map(|differing| differing.change(view, revision)).collect();
     let applied = view.snapshot.apply(catalog, &changes, revision, Policy::Strict);
-    let faults = faults_of(&applied, set);
+    let faults = faults_of(&applied, &set);
     if faults.is_empty() { Ok(told(catalog, view.revision(), &differing)) } else { Err(faults) }
 }
 
@@ -138,26 +172,32 @@ impl ControlLoop {
         if let Some(expected) = order.expect.filter(|expected| *expected != now) {
             return Err(WholeRefused::Moved { revision: now, expected });
         }
+        let view = reconciler.parts.view.load();
+        let set = match &order.wanted {
+            Wanted::Set(set) => {
+                set.revealed(&reconciler.parts.catalog, &view).map_err(WholeRefused::Faulty)?
+            }
+            Wanted::Version(_) => Cow::Owned(Set::default()),
+        };
         let mut differing = match &order.wanted {
-            Wanted::Set(set) => differences(&reconciler.parts.view.load(), set),
+            Wanted::Set(_) => differences(&view, &set),
             Wanted::Version(version) => source.differences_to(reconciler, *version)?,
         };
         let plan = told(&reconciler.parts.catalog, now, &differing);
-        let nothing = Set::default();
-        let (made_by, set) = match &order.wanted {
-            Wanted::Set(set) => {
+        let made_by = match &order.wanted {
+            Wanted::Set(_) => {
                 let now_s = reconciler.parts.clock.unix_ms() / 1000;
                 differing.iter_mut().for_each(|differing| differing.set_times(now_s));
-                (VersionSource::Apply, set)
+                VersionSource::Apply
             }
-            Wanted::Version(_) => (VersionSource::Rollback, &nothing),
+            Wanted::Version(_) => VersionSource::Rollback,
         };
         let expired: Vec<Fault> =
             differing.iter().flat_map(|differing| reconciler.expired(differing)).collect();
         if !order.lenient && matches!(made_by, VersionSource::Apply) && !expired.is_empty() {
             return Err(WholeRefused::Faulty(expired));
         }
-        let strict = (!order.lenient).then_some(set);
+        let strict = (!order.lenient).then_some(&*set);
         let terms = Terms { source: made_by, author: &order.author, strict };
         source.write_whole(reconciler, &differing, &terms)?;
         Ok(Outcome { plan, revision: reconciler.snapshot.revision() })
@@ -232,14 +272,26 @@ pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
             differing.push(Differing { key, before, after, expires_at_ms: None });
         }
     }
-    for written in set.complete.iter().flat_map(|kind| view.all_written(*kind)) {
-        if !named.contains(&written.key) {
+    let listed = set.complete.iter().flat_map(|kind| view.all_written(*kind));
+    for written in listed.chain(removed(view, set)) {
+        // An object is listed twice where the set names a consumer and a credential of it.
+        if named.insert(&written.key) {
             let (key, before) = (written.key.clone(), Some(Arc::clone(&written.text)));
             differing.push(Differing { key, before, after: None, expires_at_ms: None });
         }
     }
     differing.sort_by(|left, right| left.key.cmp(&right.key));
     differing
+}
+
+/// The objects that the set removes by name; with a consumer, its credentials.
+fn removed<'v>(view: &'v View, set: &'v Set) -> impl Iterator<Item = &'v Written> {
+    let consumers: HashSet<&str> =
+        set.deletes.iter().filter(|key| key.kind == Kind::Consumer).map(Key::own_id).collect();
+    let credentials = if consumers.is_empty() { Vec::new() } else { view.all_written(Kind::Credential) };
+    let of_consumer =
+        move |written: &&Written| written.key.consumer().is_some_and(|consumer| consumers.contains(consumer));
+    set.deletes.iter().filter_map(|key| view.written(key)).chain(credentials.into_iter().filter(of_consumer))
 }
 
 /// All faults of the objects of the set, and of objects that refer to them. An object that was faulty before and is

@@ -78,7 +78,23 @@ pub enum Done {
     },
 }
 
+impl Write {
+    /// The object that is written; none for an object that gets its id with the write.
+    pub(super) fn key(&self) -> Option<&Key> {
+        match self {
+            Write::Put { key, .. } | Write::Patch { key, .. } | Write::Delete { key, .. } => Some(key),
+            Write::Create { .. } => None,
+        }
+    }
+}
+
 impl Done {
+    /// The object that was written.
+    pub(super) fn key(&self) -> &Key {
+        let (Done::Stored { key, .. } | Done::Deleted { key, .. }) = self;
+        key
+    }
+
     /// The same result at the revision that etcd assigned.
     pub(super) fn at(mut self, real: u64) -> Done {
         let (Done::Stored { revision, .. } | Done::Deleted { revision, .. }) = &mut self;
@@ -92,6 +108,8 @@ impl Done {
 pub enum Refused {
     /// The object does not exist.
     NotFound,
+    /// The object is not at a revision that the condition of the write admits.
+    Changed(Key),
     /// The consumer of the credential does not exist.
     NoConsumer,
     /// The write breaks a rule; holds the contract's text.

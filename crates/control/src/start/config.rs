@@ -101,6 +101,15 @@ impl SourceConfig {
         }
     }
 
+    /// The kind of the source, as the Admin API names it.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            SourceConfig::Store { .. } => "store",
+            SourceConfig::File { .. } => "file",
+            SourceConfig::Etcd { .. } => "etcd",
+        }
+    }
+
     /// The source; this is the one place that names them all.
     pub(super) fn open(self, lock: Option<DirectoryLock>) -> Result<Box<dyn Source>, LoadError> {
         Ok(match self {
@@ -157,6 +166,10 @@ pub struct AdminConfig {
     pub memory_limit_bytes: u64,
     /// HTTPS with these files; none: plain HTTP.
     pub tls: Option<TlsFiles>,
+    /// Whether the dashboard is served at `/ui/`.
+    pub ui: bool,
+    /// Names by which browsers may call the Admin API without a key in the header; see `Gate::with_hosts`.
+    pub hosts: Vec<String>,
 }
 
 impl Default for AdminConfig {
@@ -170,6 +183,8 @@ impl Default for AdminConfig {
             stream_routes: true,
             memory_limit_bytes: 0,
             tls: None,
+            ui: true,
+            hosts: Vec::new(),
         }
     }
 }

@@ -41,12 +41,14 @@ pub(super) struct HandlerParts {
     pub(super) acme: Option<Arc<Acme>>,
     pub(super) discovery: Option<Arc<Discovery>>,
     pub(super) registration: Option<Arc<Registration>>,
+    /// The kind of the configuration's source.
+    pub(super) source: &'static str,
 }
 
 /// Makes the handlers.
 pub(super) fn handlers(parts: HandlerParts) -> Handlers {
     let HandlerParts { reconcile, view, admin, catalog, reports, status, sealer, .. } = parts;
-    let HandlerParts { acme, discovery, registration, .. } = parts;
+    let HandlerParts { acme, discovery, registration, source, .. } = parts;
     let control = ControlApi::new(ControlParts {
         view: view.clone(),
         reconcile: reconcile.clone(),
@@ -57,7 +59,7 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
     });
     let metrics = Arc::new(Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone()));
     let admin = Admin::new(AdminParts {
-        gate: Gate::new(admin.keys, admin.key_required, admin.allow),
+        gate: Gate::new(admin.keys, admin.key_required, admin.allow).with_hosts(admin.hosts),
         headers: ApiHeaders::new(admin.emulated_version.as_deref(), admin.cors),
         view: view.clone(),
         reconcile: reconcile.clone(),
@@ -67,6 +69,8 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         sealer,
         acme,
         max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
+        source,
+        ui: admin.ui,
     });
     Handlers {
         admin: Arc::new(admin),

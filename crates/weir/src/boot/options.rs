@@ -141,6 +141,8 @@ pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
         key_required: settings.admin_key_required,
         allow: settings.admin_allow.clone(),
         cors: settings.admin_cors,
+        ui: settings.admin_ui,
+        hosts: settings.admin_hosts.clone(),
         emulated_version: settings.admin_emulated_version.clone(),
         stream_routes: settings.admin_stream_routes,
         memory_limit_bytes: memory_limit_bytes(settings),

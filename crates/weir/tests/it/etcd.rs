@@ -2,6 +2,7 @@
 //! objects harm no other object. Failures of etcd are in `etcd/faults.rs`.
 
 mod access;
+mod conditions;
 mod disk;
 mod faults;
 mod replacing;

@@ -2,7 +2,7 @@
 //!
 //! In a template, a text in the place of a schema, parameter, response or header names a component, and a text in the
 //! place of an enumeration names a list. An operation has `body` or `body_or_yaml` (a schema), `example` (of the body)
-//! and `refusals`; a response has `json` (a schema).
+//! and `refusals`; a response has `json` (a schema) and `tag` (whether it has an entity tag).
 
 use serde_json::{Map, Value, json};
 
@@ -75,6 +75,9 @@ fn response(value: &mut Value, lists: &Value) {
         })
     };
     let mut headers = fields.shift_remove("headers").unwrap_or_else(common);
+    if fields.shift_remove("tag").is_some() {
+        headers["ETag"] = "Tag".into();
+    }
     values(&mut headers).for_each(|header| {
         refer("headers", header);
     });
@@ -91,21 +94,19 @@ fn response(value: &mut Value, lists: &Value) {
     }
 }
 
-/// Every operation that needs a key can be refused for its key and its arguments; one with a body also for a slow body.
+/// Every operation that needs a key can be refused for its key, its origin and its arguments; one with a body also for a slow body.
 fn operation(value: &mut Value, lists: &Value) {
     let Some(fields) = value.as_object_mut() else { return };
     let mut refusals = Map::new();
     if !fields.contains_key("security") {
-        refusals.extend(named(&[("400", "Refused"), ("401", "Unauthorized")]));
+        refusals.extend(named(&[("400", "Refused"), ("401", "Unauthorized"), ("403", "CrossSite")]));
     }
     if let Some(body) = request_body(fields, lists) {
         fields.insert("requestBody".to_owned(), body);
         refusals.extend(named(&[("408", "TooSlow")]));
     }
     match fields.shift_remove("refusals").as_ref().and_then(Value::as_str) {
-        Some("store") => refusals.extend(named(&STORE_REFUSALS)),
-        // A page of another origin is refused as well.
-        Some("write") => refusals.extend(named(&STORE_REFUSALS).chain(named(&[("403", "CrossSite")]))),
+        Some("store" | "write") => refusals.extend(named(&STORE_REFUSALS)),
         _ => {}
     }
     if let Some(parameters) = fields.shift_remove("parameters") {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Talk;
+use crate::admin::auth::{Access, Denied, Gate, Role};
 use crate::testing::{Rig, ask, block_on};
 
 /// Writes objects of every kind that can hold a secret, with the secret `s3cr3t`.
@@ -106,10 +107,63 @@ fn cookie_from_another_site_cannot_write() {
     check("PUT", "routes/1", &[], 403);
     check("POST", "routes", &foreign, 403);
     check("POST", "weir/apply", &[("Sec-Fetch-Site", "cross-site")], 403);
-    check("GET", "routes/1", &foreign, 404);
-    check("POST", "schema/validate/routes", &foreign, 200);
+    check("GET", "routes/1", &foreign, 403);
+    check("GET", "routes/1", &[("Sec-Fetch-Site", "cross-site")], 403);
+    check("GET", "routes/1", &[], 404);
+    check("POST", "schema/validate/routes", &foreign, 403);
+    check("POST", "schema/validate/routes", &[], 200);
     check("PUT", "routes/1", &[("Origin", "http://admin.example:9180")], 201);
     check("PUT", "routes/1", &[("Sec-Fetch-Site", "same-origin")], 200);
+}
+
+#[test]
+fn cookie_under_an_unknown_name_is_refused() {
+    let talk = Talk::new();
+    let check = |host: &str, more: &[(&str, &str)], expected: u16| {
+        let fields = [&[("Host", host)], more].concat();
+        let (status, _, answer) =
+            block_on(ask(&talk.rig.admin, "GET", "/apisix/admin/routes/1", &fields, ""));
+        assert_eq!(status, expected, "{host} {more:?}: {answer}");
+        assert_eq!(status == 403, answer.contains("admin_hosts"), "{answer}");
+    };
+    let cookie = [("Cookie", "x_api_key=boss")];
+    check("evil.example:9180", &cookie, 403);
+    check("admin.example:9180", &cookie, 404);
+    check("127.0.0.1:9180", &cookie, 404);
+    check("evil.example:9180", &[("X-API-KEY", "boss")], 404);
+}
+
+#[test]
+fn api_without_a_key_refuses_other_sites() {
+    let gate = Gate::new(Vec::new(), false, Vec::new());
+    let check = |fields: &[(&str, &str)], expected: Result<Role, Denied>| {
+        let mut request = http::Request::builder().method("PUT").uri("/apisix/admin/routes/1");
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        assert_eq!(gate.check(&head, Access::Write), expected, "{fields:?}");
+    };
+    check(&[], Ok(Role::Admin));
+    check(&[("host", "localhost:9180")], Ok(Role::Admin));
+    check(&[("host", "localhost:9180"), ("origin", "http://localhost:9180")], Ok(Role::Admin));
+    check(&[("host", "localhost:9180"), ("origin", "http://evil.example")], Err(Denied::CrossSite));
+    let keyed = [("host", "127.0.0.1"), ("x-api-key", "any"), ("sec-fetch-site", "cross-site")];
+    check(&keyed, Err(Denied::CrossSite));
+    check(&[("host", "evil.example")], Err(Denied::ForeignHost));
+}
+
+#[test]
+fn path_in_another_notation_needs_the_key_too() {
+    let talk = Talk::new();
+    for target in ["//apisix/admin/routes/1", "/%61pisix/admin/routes/1", "/apisix//admin/routes/1"] {
+        for method in ["GET", "PUT", "DELETE"] {
+            let (status, _, answer) = block_on(ask(&talk.rig.admin, method, target, &[], r#"{"uri": "/a"}"#));
+            assert_eq!(status, 401, "{method} {target}: {answer}");
+        }
+        let (status, _, _) = block_on(ask(&talk.rig.admin, "GET", target, &[("X-API-KEY", "boss")], ""));
+        assert_eq!(status, 404, "{target}");
+    }
 }
 
 #[test]

@@ -43,9 +43,15 @@ pub(in crate::admin) async fn answer(
     answered.unwrap_or_else(|refusal| *refusal)
 }
 
-/// The plan for the set in the body, or for a rollback to the revision `to`.
+/// The plan for the set in the body, for a rollback to the revision `to`, or from the revision `from` to `to`.
 async fn plan(parts: &Arc<AdminParts>, query: &Query, body: &Bytes) -> Result<Response<Bytes>, Refusal> {
-    let plan = if query.get(TO).is_some() {
+    let plan = if let Some(from) = number(query, FROM)? {
+        let Some(to) = number(query, TO)? else {
+            return Err(refused("the argument to is missing: weir/plan?from=REVISION&to=REVISION"));
+        };
+        let planned = parts.reconcile.run(move |control| control.plan_between(from, to)).await;
+        planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
+    } else if query.get(TO).is_some() {
         let version = number(query, TO)?.unwrap_or_default();
         let planned = parts.reconcile.run(move |reconciler| reconciler.plan_back(version)).await;
         planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
@@ -125,7 +131,10 @@ async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), Refusal> {
         if text.trim().is_empty() {
             return Err(whole("is empty; for no objects, write {}"));
         }
-        let document = Document::parse_plain(Path::new(BODY), text)?;
+        let mut document = Document::parse_set(Path::new(BODY), text)?;
+        if !keep_others {
+            document.refuse_deletes(DELETES_ALL);
+        }
         if document.faults.is_empty() { Ok(document) } else { Err(document.faults) }
     });
     let document = parsed.await?.map_err(|faults| Box::new(malformed(&faults)))?;
@@ -197,6 +206,11 @@ fn switch(query: &Query, name: &str) -> Result<bool, Refusal> {
     }
 }
 
+/// The argument with the revision that a plan of two revisions begins with.
+const FROM: &str = "from";
+/// The fault of deletions in a set that is complete.
+const DELETES_ALL: &str =
+    "`delete` needs keep_others=true: without it, all objects that the set does not have are deleted";
 /// The argument with the revision of a rollback.
 const TO: &str = "to";
 /// The argument with the revision that must be in force.

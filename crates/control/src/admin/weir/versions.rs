@@ -1,45 +1,91 @@
-//! `weir/versions`: the kept revisions and the changes of each.
+//! `weir/versions`: the kept revisions, the changes of each, and objects as they were.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
+use model::Key;
 use serde_json::{Value, json};
 
 use super::plan::{number, refusal};
+use crate::admin::hidden;
+use crate::admin::object_path::ObjectPath;
 use crate::admin::respond::{self, refused};
 use crate::admin::server::{AdminParts, Call};
-use crate::plan::Plan;
-use crate::reconcile::versions::VersionList;
+use crate::plan::{ObjectChange, Plan};
+use crate::reconcile::versions::{VersionFilter, VersionList};
 use crate::serve::Refusal;
 use crate::source::store::Version;
+use crate::stored_key;
 
-/// Answers `weir/versions` and `weir/versions/N`.
+/// Answers `weir/versions`, `weir/versions/N` and `weir/versions/N/objects/KIND/ID`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
-    let answered = match call.segments.get(2).map(|version| version.parse::<u64>()) {
-        None => list(parts, call).await,
-        Some(Ok(version)) => one(parts, version).await,
-        Some(Err(_)) => Err(refused("the last segment must be a revision, a whole number")),
+    let path: Vec<&str> = call.segments[2..].iter().map(String::as_str).collect();
+    let answered = match path.as_slice() {
+        [] => list(parts, call).await,
+        [version] => one(parts, call, version).await,
+        [version, "objects", _, _, ..] => object(parts, version, &call.segments[4..]).await,
+        _ => return respond::not_found(),
     };
     answered.unwrap_or_else(|refusal| *refusal)
 }
 
 async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, Refusal> {
-    let limit = number(&call.query, "limit")?.unwrap_or(LIMIT_DEFAULT);
-    if !(1..=LIMIT_MAX).contains(&limit) {
-        return Err(refused(format!("the argument limit must be 1 to {LIMIT_MAX}")));
-    }
+    let limit = limit(call, LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
     let below = number(&call.query, "before")?.unwrap_or(u64::MAX);
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let listed = parts.reconcile.run(move |reconciler| reconciler.versions(below, limit)).await;
+    let filter = filter(call)?;
+    let listed = parts.reconcile.run(move |control| control.versions(below, limit, &filter)).await;
     let VersionList { revision, oldest, versions } = answered(listed)?;
     Ok(respond::json(StatusCode::OK, &versions_value(revision, oldest, &versions)))
 }
 
-async fn one(parts: &Arc<AdminParts>, version: u64) -> Result<Response<Bytes>, Refusal> {
-    let found = parts.reconcile.run(move |reconciler| reconciler.version(version)).await;
+/// The filter of a list: `key=routes/shop`, `by=ana`, `since=MILLISECONDS`.
+fn filter(call: &Call) -> Result<VersionFilter, Refusal> {
+    let key = |text: &str| {
+        let key = stored_key::parse(text.trim_start_matches('/'));
+        key.ok_or_else(|| refused("the argument key must be the key of an object, such as routes/1"))
+    };
+    let key = call.query.get("key").map(key).transpose()?;
+    let by = call.query.get("by").map(str::trim).filter(|by| !by.is_empty()).map(str::to_lowercase);
+    Ok(VersionFilter { key, by, since_ms: number(&call.query, "since")? })
+}
+
+/// One revision. Without `limit` all its changes are answered, as `weir history` reads them.
+async fn one(parts: &Arc<AdminParts>, call: &Call, version: &str) -> Result<Response<Bytes>, Refusal> {
+    let version = revision(version)?;
+    let limit = limit(call, CHANGES_MAX)?.unwrap_or(usize::MAX);
+    let offset = number(&call.query, "offset")?.unwrap_or_default();
+    let found = parts.reconcile.run(move |control| control.version(version)).await;
     let (version, plan) = answered(found)?;
-    Ok(respond::json(StatusCode::OK, &version_value(&version, &plan)))
+    Ok(respond::json(StatusCode::OK, &page_value(&version, &plan, offset, limit)))
+}
+
+/// An object as it was at a revision, its secrets hidden; `value` is null if it did not exist.
+async fn object(parts: &Arc<AdminParts>, version: &str, path: &[String]) -> Result<Response<Bytes>, Refusal> {
+    let version = revision(version)?;
+    let key = object_key(path).ok_or_else(|| Box::new(respond::not_found()))?;
+    let wanted = key.clone();
+    let found = parts.reconcile.run(move |control| control.object_at(version, &wanted)).await;
+    let value = answered(found)?.map(|text| hidden(&parts.catalog, &key, &text));
+    let body = json!({ "version": version, "key": stored_key::text(&key), "value": value });
+    Ok(respond::json(StatusCode::OK, &body))
+}
+
+fn object_key(path: &[String]) -> Option<Key> {
+    let path = ObjectPath::parse(path).filter(|path| path.sub_path.is_empty())?;
+    Key::new(path.kind, &path.key_id()?).ok()
+}
+
+fn revision(text: &str) -> Result<u64, Refusal> {
+    text.parse().map_err(|_| refused("the segment after versions must be a revision, a whole number"))
+}
+
+fn limit(call: &Call, most: u64) -> Result<Option<usize>, Refusal> {
+    let limit = number(&call.query, "limit")?;
+    if limit.is_some_and(|limit| !(1..=most).contains(&limit)) {
+        return Err(refused(format!("the argument limit must be 1 to {most}")));
+    }
+    Ok(limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)))
 }
 
 fn answered<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>) -> Result<T, Refusal> {
@@ -56,10 +102,19 @@ pub(crate) fn versions_value(revision: u64, oldest: u64, versions: &[Version]) -
     json!({ "revision": revision, "oldest": oldest, "versions": versions })
 }
 
-/// The answer of `weir/versions/N`.
+/// The answer of `weir/versions/N` with all changes.
 pub(crate) fn version_value(version: &Version, plan: &Plan) -> Value {
+    page_value(version, plan, 0, usize::MAX)
+}
+
+/// A revision with at most `limit` of its changes, beginning with the one at `offset`, and the number of all.
+fn page_value(version: &Version, plan: &Plan, offset: u64, limit: usize) -> Value {
+    let first = usize::try_from(offset).unwrap_or(usize::MAX);
+    let page: Vec<&ObjectChange> = plan.objects.iter().skip(first).take(limit).collect();
     let mut body = describe(version);
-    body["changes"] = serde_json::to_value(&plan.objects).expect("a plan is texts and numbers");
+    body["changes"] = serde_json::to_value(page).expect("a plan is texts and numbers");
+    body["total"] = plan.objects.len().into();
+    body["offset"] = offset.into();
     body
 }
 
@@ -75,6 +130,8 @@ fn describe(version: &Version) -> Value {
 }
 
 /// Default number of revisions: one or two screens of a terminal.
-const LIMIT_DEFAULT: u64 = 100;
+const LIMIT_DEFAULT: usize = 100;
 /// Largest number of revisions in an answer.
 const LIMIT_MAX: u64 = 10_000;
+/// Largest number of changes on a page: about half a megabyte of routes.
+const CHANGES_MAX: u64 = 1_000;

@@ -1,28 +1,41 @@
 //! Older versions of the configuration in etcd: notes name their authors, and etcd's own past holds their changes. It
 //! changes nothing.
 
-use model::Kind;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::{Key, Kind};
 
 use super::super::Reconciler;
-use super::super::versions::{VersionList, plan_of};
+use super::super::versions::{VersionFilter, VersionList, plan_of, text_of};
 use super::super::whole::{Differing, Set, WholeRefused, differences, unreadable};
 use super::super::write::Refused;
 use crate::plan::Plan;
 use crate::sealing::Medium;
 use crate::source::etcd::{EtcdError, EtcdSource};
-use crate::source::store::{Changed, Version};
+use crate::source::store::{Changed, Record, Version};
 use crate::stored_key;
 
 impl EtcdSource {
-    /// The noted versions below `below`, newest first, at most `limit` of them.
+    /// The noted versions below `below` that pass the filter, newest first, at most `limit` of them.
     pub(super) fn noted_versions(
         &self,
         reconciler: &Reconciler,
         below: u64,
         limit: usize,
+        filter: &VersionFilter,
     ) -> Result<VersionList, WholeRefused> {
-        let noted = self.handle().block_on(self.etcd.notes(&self.space, below, limit)).map_err(refused)?;
-        let versions = noted.into_iter().map(|note| note.version).collect();
+        // etcd cannot look into the notes.
+        let asked = if filter.is_open() { limit } else { MAX_NOTES };
+        let noted = self.handle().block_on(self.etcd.notes(&self.space, below, asked)).map_err(refused)?;
+        let path = filter.path();
+        let versions = noted
+            .into_iter()
+            .filter(|note| path.as_ref().is_none_or(|path| note.paths.contains(path)))
+            .map(|note| note.version)
+            .filter(|version| filter.admits(&version.label))
+            .take(limit)
+            .collect();
         let revision = reconciler.snapshot.revision();
         Ok(VersionList { revision, oldest: self.oldest_known(reconciler), versions })
     }
@@ -64,20 +77,76 @@ impl EtcdSource {
         known.checked_sub(1).map_or(now, |last| notes[last].version.revision)
     }
 
+    /// All objects of etcd at a version, without those that have a time to live.
+    fn entries_at(
+        &self,
+        reconciler: &Reconciler,
+        version: u64,
+    ) -> Result<Vec<(String, Record)>, WholeRefused> {
+        self.handle()
+            .block_on(self.etcd.at(&self.space, version))
+            .map_err(|fault| self.not_known(reconciler, version, &fault))
+    }
+
+    /// The refusal for a version that etcd does not have, or for the fault itself.
+    fn not_known(&self, reconciler: &Reconciler, version: u64, fault: &EtcdError) -> WholeRefused {
+        if version > self.followed || *fault == EtcdError::Compacted {
+            WholeRefused::Unknown { version, oldest: self.oldest_known(reconciler) }
+        } else {
+            WholeRefused::Write(Refused::Store(fault.to_string()))
+        }
+    }
+
+    /// The text of an object at a version; none if it did not exist.
+    pub(super) fn known_object_at(
+        &self,
+        reconciler: &Reconciler,
+        version: u64,
+        key: &Key,
+    ) -> Result<Option<Arc<str>>, WholeRefused> {
+        let path = stored_key::text(key);
+        let found = self.handle().block_on(self.etcd.object_at(&self.space, &path, version));
+        let record = found.map_err(|fault| self.not_known(reconciler, version, &fault))?;
+        let sealer = &reconciler.parts.sealer;
+        record.map_or(Ok(None), |record| text_of(sealer, Medium::Etcd, key, record))
+    }
+
+    /// The changes from one version to another.
+    pub(super) fn plan_of_two(
+        &self,
+        reconciler: &Reconciler,
+        from: u64,
+        to: u64,
+    ) -> Result<Plan, WholeRefused> {
+        let mut changed: BTreeMap<String, Changed> = BTreeMap::new();
+        for (path, record) in self.entries_at(reconciler, from)? {
+            changed.insert(path.clone(), Changed { key: path, before: Some(record), after: None });
+        }
+        for (path, record) in self.entries_at(reconciler, to)? {
+            let place = changed.entry(path.clone());
+            place.or_insert(Changed { key: path, before: None, after: None }).after = Some(record);
+        }
+        let is_same = |changed: &Changed| match (&changed.before, &changed.after) {
+            (Some(before), Some(after)) => before.text == after.text,
+            _ => false,
+        };
+        let changed = changed.into_values().filter(|changed| !is_same(changed)).collect();
+        let (catalog, sealer) = (&reconciler.parts.catalog, &reconciler.parts.sealer);
+        Ok(plan_of(catalog, sealer, Medium::Etcd, from, changed))
+    }
+
     /// The objects that differ from what etcd held at a version.
     pub(super) fn differences_at(
         &self,
         reconciler: &Reconciler,
         version: u64,
     ) -> Result<Vec<Differing>, WholeRefused> {
-        let entries = self.handle().block_on(self.etcd.at(&self.space, version)).map_err(|fault| {
-            if version > self.followed || fault == EtcdError::Compacted {
-                WholeRefused::Unknown { version, oldest: self.oldest_known(reconciler) }
-            } else {
-                WholeRefused::Write(Refused::Store(fault.to_string()))
-            }
-        })?;
-        let mut set = Set { objects: Vec::with_capacity(entries.len()), complete: Kind::ALL.to_vec() };
+        let entries = self.entries_at(reconciler, version)?;
+        let mut set = Set {
+            objects: Vec::with_capacity(entries.len()),
+            complete: Kind::ALL.to_vec(),
+            deletes: Vec::new(),
+        };
         for (path, record) in entries {
             let Some(key) = stored_key::parse(&path) else { continue };
             let change = stored_key::change(&reconciler.parts.sealer, Medium::Etcd, key.clone(), record);

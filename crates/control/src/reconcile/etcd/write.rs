@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::Kind;
+use model::{Key, Kind};
 
 use super::super::batch::Batch;
 use super::super::journal::Journal;
 use super::super::whole::{Differing, Terms, WholeRefused};
 use super::super::write::{Done, Refused};
-use super::super::{Reconciler, Signed};
+use super::super::{Condition, Reconciler, Signed};
 use super::journal::Planned;
 use crate::sealing::{Medium, Sealer};
 use crate::source::etcd::{
@@ -58,26 +58,32 @@ impl EtcdSource {
         let (sealer, revision) = (&reconciler.parts.sealer, reconciler.snapshot.revision());
         let journal = Planned::new(&self.etcd, &self.space, &handle, sealer, revision);
         let mut batch = Batch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms);
-        let mut planned = Vec::new();
+        let mut planned: Vec<(usize, Signed, Done, usize)> = Vec::new();
+        let (mut again, mut doubtful) = (Vec::new(), Vec::new());
         for (index, signed) in writes {
             let from = batch.journal.planned();
-            match batch.write(signed.0.clone()) {
+            match batch.write(signed.clone()) {
                 Ok(done) => planned.push((index, signed, done, batch.journal.planned() - from)),
+                Err(Refused::Changed(key)) => {
+                    // Whether an earlier write of this batch that changes the object is done is known afterwards.
+                    let is_open = planned.iter().any(|(_, _, done, _)| *done.key() == key);
+                    doubtful.push((index, signed, key, is_open));
+                }
                 Err(refused) => results[index] = Some(Err(refused)),
             }
         }
         let operations = batch.finish().map(|(journal, _)| journal.operations).unwrap_or_default();
         let mut operations = operations.into_iter();
-        let group = |(_, (_, author), _, count): &(usize, Signed, Done, usize)| {
+        let group = |(_, signed, _, count): &(usize, Signed, Done, usize)| {
             let mut group: Vec<Operation> = operations.by_ref().take(*count).collect();
-            let label = Label { at_ms: now_ms, source: VersionSource::Admin, by: Arc::clone(author) };
+            let by = Arc::clone(&signed.author);
+            let label = Label { at_ms: now_ms, source: VersionSource::Admin, by };
             group.push(note(&label, group.iter().map(|operation| operation.path.clone())));
             group
         };
         let groups: Vec<Vec<Operation>> = planned.iter().map(group).collect();
         let outcomes = handle.block_on(self.etcd.write(&self.space, &groups));
         let newest = outcomes.iter().flatten().map(|outcome| outcome.revision).max().unwrap_or(0);
-        let mut again = Vec::new();
         let noted = outcomes.len();
         for ((index, signed, done, _), outcome) in planned.into_iter().zip(outcomes) {
             match outcome {
@@ -90,7 +96,31 @@ impl EtcdSource {
             self.follow_until(reconciler, newest);
         }
         self.forget_oldest_notes(noted);
+        for (index, signed, key, is_open) in doubtful {
+            if is_open || self.was_behind(reconciler, &key, &signed.condition) {
+                again.push((index, signed));
+            } else {
+                results[index] = Some(Err(Refused::Changed(key)));
+            }
+        }
+        again.sort_by_key(|(index, _)| *index);
         again
+    }
+
+    /// Whether an object meets a condition in etcd that it does not meet here, because another instance has written it just
+    /// now; then waits for that change.
+    fn was_behind(&mut self, reconciler: &mut Reconciler, key: &Key, condition: &Condition) -> bool {
+        // Revision 0 is the newest one.
+        let path = stored_key::text(key);
+        let newest = self.etcd.object_at(&self.space, &path, 0);
+        let Ok(newest) = self.handle().block_on(newest) else { return false };
+        let index = newest.map(|record| record.modified_index);
+        if !condition.holds(index) {
+            return false;
+        }
+        // The revision of a deletion is not known, but it is the next one to come.
+        self.follow_until(reconciler, index.unwrap_or(self.followed + 1));
+        true
     }
 
     /// Now and then, removes the notes of the oldest changes from etcd.

@@ -13,6 +13,7 @@ use yaml::Marked;
 
 use super::FileFault;
 use super::expand::{Expanded, Unset, expand};
+use crate::stored_key;
 
 /// One object of a file.
 #[derive(Debug, Clone)]
@@ -35,6 +36,8 @@ pub struct Document {
     pub stand_ins: Vec<FileObject>,
     /// Faults of items that are no objects of any kind; the other items are valid nevertheless.
     pub faults: Vec<FileFault>,
+    /// Objects to be removed, which only a set in a request may name, with their places.
+    pub deletes: Vec<(Key, String)>,
     /// Kinds with an item that has no usable key: an object of such a kind that seems to be removed may be that item.
     pub unclear: HashSet<Kind>,
     path: PathBuf,
@@ -77,7 +80,7 @@ impl Document {
             };
             unset.into_iter().map(fault).collect::<Vec<_>>()
         })?;
-        Document::split(path, text, expanded)
+        Document::split(path, text, expanded, Form::File)
     }
 
     /// Splits `text` without replacing variables, because a text from elsewhere must not read this process's
@@ -86,10 +89,26 @@ impl Document {
     /// # Errors
     /// As [`Document::parse`].
     pub fn parse_plain(path: &Path, text: &str) -> Result<Document, Vec<FileFault>> {
-        Document::split(path, text, Expanded::plain(text))
+        Document::split(path, text, Expanded::plain(text), Form::File)
     }
 
-    fn split(path: &Path, text: &str, expanded: Expanded) -> Result<Document, Vec<FileFault>> {
+    /// As [`Document::parse_plain`], for a set in a request, which may also list keys to `delete`.
+    ///
+    /// # Errors
+    /// As [`Document::parse`].
+    pub(crate) fn parse_set(path: &Path, text: &str) -> Result<Document, Vec<FileFault>> {
+        Document::split(path, text, Expanded::plain(text), Form::Set)
+    }
+
+    /// Reports the list of keys to delete as a fault, if there is one.
+    pub(crate) fn refuse_deletes(&mut self, reason: &str) {
+        if !self.deletes.is_empty() {
+            let fault = self.fault(&format!("/{DELETE}"), reason.to_owned());
+            self.faults.push(fault);
+        }
+    }
+
+    fn split(path: &Path, text: &str, expanded: Expanded, form: Form) -> Result<Document, Vec<FileFault>> {
         let general = |line, reason| FileFault { path: path.to_owned(), line, place: String::new(), reason };
         let last_line = text.lines().count().max(1);
         let mut marked = yaml::parse(&expanded.text).map_err(|fault| {
@@ -110,6 +129,7 @@ impl Document {
             objects: Vec::new(),
             stand_ins: Vec::new(),
             faults: Vec::new(),
+            deletes: Vec::new(),
             unclear: HashSet::new(),
             path: path.to_owned(),
             last_line,
@@ -119,8 +139,10 @@ impl Document {
         };
         // Objects under a misspelt collection name must not count as removed, because a gateway would then run without
         // its global rules.
-        let misspelt =
-            |name: &&String| Kind::from_collection(name).is_none() && nearest_collection(name).is_some();
+        let is_delete = |name: &str| form == Form::Set && name == DELETE;
+        let misspelt = |name: &&String| {
+            Kind::from_collection(name).is_none() && !is_delete(name) && nearest_collection(name).is_some()
+        };
         let misspelt: Vec<FileFault> = collections
             .keys()
             .filter(misspelt)
@@ -130,8 +152,13 @@ impl Document {
             return Err(misspelt);
         }
         for (name, items) in collections {
-            document.collection(&name, items);
+            if is_delete(&name) {
+                document.take_deletes(&items);
+            } else {
+                document.collection(&name, items);
+            }
         }
+        document.check_deletes();
         document.pointers =
             document.objects.iter().map(|object| (object.key.clone(), object.pointer.clone())).collect();
         // An object may have the key of a stand-in as its id.
@@ -158,6 +185,36 @@ impl Document {
     pub(crate) fn warning(&self, key: &Key, pointer: &str, reason: &str) -> Option<FileFault> {
         let object = self.pointers.get(key)?;
         Some(self.fault(&format!("{object}{pointer}"), format!("warning: {reason}")))
+    }
+
+    /// Reads the list of keys to delete: `["routes/1", "consumers/jack"]`.
+    fn take_deletes(&mut self, items: &Value) {
+        let Some(items) = items.as_array() else {
+            self.faults.push(self.fault(&format!("/{DELETE}"), format!("`{DELETE}` must be a list of keys")));
+            return;
+        };
+        for (index, item) in items.iter().enumerate() {
+            let pointer = format!("/{DELETE}/{index}");
+            let key = item.as_str().and_then(|text| stored_key::parse(text.trim_start_matches('/')));
+            match key {
+                Some(key) => self.deletes.push((key, pointer)),
+                None => {
+                    let reason = "must be the key of an object, such as routes/1".to_owned();
+                    self.faults.push(self.fault(&pointer, reason));
+                }
+            }
+        }
+    }
+
+    /// Reports keys to delete that the set has an object for.
+    fn check_deletes(&mut self) {
+        let kept: HashSet<&Key> = self.objects.iter().map(|object| &object.key).collect();
+        let both = self.deletes.iter().filter(|(key, _)| kept.contains(key));
+        let fault = |(key, pointer): &(Key, String)| {
+            self.fault(pointer, format!("{} is also an object of the set", stored_key::text(key)))
+        };
+        let faults: Vec<FileFault> = both.map(fault).collect();
+        self.faults.extend(faults);
     }
 
     fn collection(&mut self, name: &str, items: Value) {
@@ -209,6 +266,18 @@ impl Document {
         FileFault { path: self.path.clone(), line, place: dotted(pointer), reason }
     }
 }
+
+/// Where a text comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A file of objects.
+    File,
+    /// A set in a request, which may also name objects to be deleted.
+    Set,
+}
+
+/// The field with the keys to delete.
+const DELETE: &str = "delete";
 
 /// Whether an item that is left out would let requests through that it may refuse. A route that is no mapping matches
 /// no request.

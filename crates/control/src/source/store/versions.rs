@@ -7,6 +7,7 @@
 //! transaction of the change itself. The state after a change is not stored: it is the earlier record of the key's next
 //! change, or the present object.
 
+mod find;
 mod version;
 
 use std::collections::{BTreeMap, HashMap};
@@ -85,21 +86,7 @@ impl Store {
     /// # Errors
     /// The file cannot be read.
     pub fn versions(&self, below: u64, limit: usize) -> Result<Vec<Version>, StoreError> {
-        if self.log.latest.is_none() {
-            return Ok(Vec::new());
-        }
-        self.read(|read| {
-            let Some(heads) = opened(read.open_table(VERSIONS))? else { return Ok(Vec::new()) };
-            let heads = Leaked::new(heads);
-            let rows = heads.range(..below).map_err(failed)?;
-            rows.rev()
-                .take(limit)
-                .map(|row| {
-                    let (revision, bytes) = row.map_err(failed)?;
-                    Version::decode(revision.value(), bytes.value())
-                })
-                .collect()
-        })
+        self.versions_with(below, limit, None, &|_| true)
     }
 
     /// One revision with every object that it changed, ordered by key; none where it is not kept.

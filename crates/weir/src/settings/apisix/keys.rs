@@ -135,7 +135,7 @@ pub(super) const KEYS: &[Key] = &[
     key("deployment.admin.admin_key_required", Setting("admin_key_required"), ""),
     Key { path: "deployment.admin.allow_admin", act: Honour(admin::allow_admin), says: "`admin_allow`; an empty list lets everybody in; `admin` is `0.0.0.0:9180` if others than this machine are let in and `admin_listen` is not written", takes_null: true },
     key("deployment.admin.enable_admin_cors", Setting("admin_cors"), ""),
-    key("deployment.admin.enable_admin_ui", Same("false"), "there is no dashboard yet"),
+    key("deployment.admin.enable_admin_ui", Setting("admin_ui"), ""),
     key("deployment.admin.admin_api_version", Honour(admin::admin_api_version), "`v3`; another one is refused"),
     key("deployment.admin.https_admin", Honour(admin::https_admin), "`true`: HTTPS with the files of `admin_api_mtls`, which must be there"),
     key("deployment.admin.admin_api_mtls", Honour(admin::admin_api_mtls), "`admin_tls_cert`, `admin_tls_key` and `admin_tls_client_ca`, with `https_admin`"),

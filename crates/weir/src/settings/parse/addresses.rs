@@ -34,6 +34,22 @@ pub(in super::super) fn networks(given: &Given) -> Result<Vec<IpNet>, String> {
     items(given).iter().map(network).collect()
 }
 
+/// Host names without ports.
+pub(in super::super) fn hosts(given: &Given) -> Result<Vec<String>, String> {
+    let is_name = |text: &str| {
+        !text.is_empty()
+            && text.len() <= HOST_MAX_BYTES
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    let host = |text: &str| match is_name(text) {
+        true => Ok(text.trim_end_matches('.').to_ascii_lowercase()),
+        false => {
+            Err(format!("`{text}` is not the name of a host, such as `weir.example.com`, without a port"))
+        }
+    };
+    items(given).into_iter().map(host).collect()
+}
+
 /// Name servers; port 53 where none is written.
 pub(in super::super) fn name_servers(given: &Given) -> Result<Vec<SocketAddr>, String> {
     let server = |text: &&str| {
@@ -91,5 +107,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     Err(format!("{}: {advice}", hint()))
 }
 
+/// Longest name of a host in the notation of texts (RFC 1035, 2.3.4).
+const HOST_MAX_BYTES: usize = 253;
 /// The port of name servers (RFC 1035, 4.2).
 const DNS_PORT: u16 = 53;
