@@ -13,6 +13,7 @@ pub mod discovery;
 pub mod fault;
 pub mod instance;
 mod key;
+pub mod key_type;
 mod kind;
 pub mod merge;
 mod number;

@@ -18,7 +18,7 @@ mod text;
 
 use std::fmt;
 
-pub use fields::{Field, FieldType, Fields, OBJECT_FIELDS, TRAFFIC_FIELDS};
+pub use fields::{CERTIFICATE_FIELDS, Field, FieldType, Fields, OBJECT_FIELDS, TRAFFIC_FIELDS};
 pub use text::quote;
 
 use text::Pattern;

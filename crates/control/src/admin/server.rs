@@ -1,6 +1,7 @@
 //! The entry to the Admin API: it checks address and key before the body is read, then calls the module of the path.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -51,6 +52,8 @@ pub struct AdminParts {
     pub(crate) acme: Option<Arc<Acme>>,
     /// The longest body of a whole set, in bytes.
     pub max_set_bytes: usize,
+    /// The file with the certificate of this listener; none without HTTPS.
+    pub certificate_file: Option<PathBuf>,
 }
 
 /// One request.

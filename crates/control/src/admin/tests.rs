@@ -2,7 +2,9 @@
 
 mod access;
 mod front;
+mod lists;
 mod objects;
+mod places;
 mod properties;
 mod schemas;
 mod sets;

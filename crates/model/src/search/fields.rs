@@ -73,6 +73,18 @@ pub const OBJECT_FIELDS: Fields = Fields(&[
     field("type", FieldType::Text),
 ]);
 
+/// The fields of certificates.
+pub const CERTIFICATE_FIELDS: Fields = Fields(&[
+    field("id", FieldType::Text),
+    field("name", FieldType::Text),
+    one_of("kind", &["ssls", "file", "acme"]),
+    one_of("state", &["in_force", "soon", "expired", "not_yet", "out", "off"]),
+    field("issuer", FieldType::Text),
+    field("subject", FieldType::Text),
+    field("type", FieldType::Text),
+    field("ends", FieldType::Duration),
+]);
+
 /// The fields of requests.
 pub const TRAFFIC_FIELDS: Fields = Fields(&[
     field("status", FieldType::Status),
