@@ -171,12 +171,12 @@ mod tests {
 
     #[test]
     fn deep_and_long_values_are_bounded() {
-        let mut deep = json!("$secret://vault/1/x");
+        let mut deep = json!("$secret://vault/1/x/y");
         for _ in 0..200 {
             deep = json!([deep]);
         }
         assert!(named(Kind::Route, "1", &json!({ "vars": deep })).is_empty());
-        let many: Vec<Value> = (0..5_000).map(|_| json!("$secret://vault/1/x")).collect();
+        let many: Vec<Value> = (0..5_000).map(|_| json!("$secret://vault/1/x/y")).collect();
         assert_eq!(named(Kind::Route, "1", &json!({ "vars": many })).len(), NAMES_MAX);
     }
 }

@@ -238,9 +238,7 @@ fn list_of_10_000_routes_is_windowed() {
     let (status, answer) = talk.rig.json("POST", "/apisix/admin/weir/apply", &json!({ "routes": routes }));
     assert_eq!(status, 200, "{answer}");
     talk.get("objects/routes?limit=1");
-    let begin = std::time::Instant::now();
     let answer = talk.get("objects/routes?q=host:h7.example+-99&sort=-name&limit=200");
-    eprintln!("a filtered and ordered window took {:?}", begin.elapsed());
     assert_eq!((&answer["total"], &answer["matched"]), (&json!(10_000), &json!(198)));
     assert_eq!(answer["list"][0]["id"], "r09857");
 }

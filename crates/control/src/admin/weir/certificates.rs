@@ -51,7 +51,7 @@ struct Facts {
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let listed = async {
         let filter = filter(&call.query, &CERTIFICATE_FIELDS)?;
-        let limit = limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)?;
+        let limit = limit(&call.query, LIMIT_MAX, LIMIT_MAX)?;
         let parts = Arc::clone(parts);
         let entries = respond::blocking(move || entries(&parts)).await?;
         let matched: Vec<&Entry> = entries.iter().filter(|entry| filter.matches(*entry)).collect();
@@ -68,7 +68,7 @@ fn entries(parts: &AdminParts) -> Vec<Entry> {
     let (view, summaries) = parts.view.summaries(Kind::Ssl);
     let hosts = RouteHosts::new(&parts.view.summaries_of(&view, Kind::Route), &view);
     let mut reports: HashMap<Arc<str>, CertificateReport> = HashMap::new();
-    for report in parts.reports.certificates.certificates(LIMIT_MAX).0 {
+    for report in parts.reports.certificates.certificates(KNOWN_MAX).0 {
         // The first one of an object ends first.
         reports.entry(Arc::clone(&report.id)).or_insert(report);
     }
@@ -217,9 +217,9 @@ impl Searchable for Entry {
     }
 }
 
-/// Default number of certificates in an answer.
-const LIMIT_DEFAULT: usize = 1_000;
-/// Largest number of certificates in an answer, and of those with known dates.
-const LIMIT_MAX: usize = 10_000;
+/// Largest number of certificates in an answer, and the default.
+const LIMIT_MAX: usize = 1_000;
+/// Certificates with known dates, because the gateway parses them for each answer; those that end first.
+const KNOWN_MAX: usize = 10_000;
 /// Time before the end of a certificate from which on it needs attention: two weeks, as renewals by hand take days.
 const SOON_MS: u64 = 14 * 86_400_000;
