@@ -30,6 +30,7 @@ pub(crate) use query::{Query, segments};
 pub use respond::ApiHeaders;
 pub(crate) use server::max_set_bytes;
 pub use server::{Admin, AdminParts};
+pub(crate) use weir::list_query;
 pub(crate) use weir::versions::{version_value, versions_value};
 
 #[cfg(test)]

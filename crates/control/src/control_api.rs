@@ -80,6 +80,10 @@ impl Handler for ControlApi {
                     let query = Query::parse(request.uri().query().unwrap_or_default());
                     verdict::answer(&parts.view.load(), &path, query.get("kind"))
                 }
+                (&Method::GET, ["v1", "weir", "upstreams", rest @ ..]) => {
+                    let query = Query::parse(request.uri().query().unwrap_or_default());
+                    upstreams::answer(&parts.reports, rest, &query)
+                }
                 (&Method::GET, ["v1", rest @ ..]) => match parts.of_plugin(request.uri()) {
                     Some(response) => response,
                     None => parts.get(rest, request.headers()),
@@ -134,7 +138,6 @@ impl ControlParts {
                 }
             }
             ["weir", "listeners"] => respond::json(StatusCode::OK, &self.listeners()),
-            ["weir", "upstreams", rest @ ..] => upstreams::answer(&*self.reports.upstreams, rest),
             ["weir", "log_level"] => log_level::get(self.reports.log_level.as_deref()),
             ["discovery"] => match &self.discovery {
                 Some(discovery) => respond::json(StatusCode::OK, &discovery.states()),

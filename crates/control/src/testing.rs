@@ -12,9 +12,9 @@ use http_body_util::Full;
 use model::catalog::Subsystem;
 use model::control_endpoint::{ControlAnswer, ControlEndpoint};
 use model::report::{
-    CertificateReport, CertificateState, Certificates, ListenerReport, Listening, LogLevel, MetricsText,
-    NodeHealth, NodeReport, NodeTransition, Readiness, UpstreamHealth, UpstreamNodes, UpstreamReport,
-    WorkerRevision, WorkerRevisions,
+    Breakdown, CertificateReport, CertificateState, Certificates, ListenerReport, Listening, LogLevel,
+    MetricsText, NodeHealth, NodeReport, NodeTransition, Rate, Readiness, Traffic, UpstreamHealth,
+    UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::{Applied, Catalog, Fault, PluginInfo};
 use parking_lot::Mutex;
@@ -294,6 +294,41 @@ pub(crate) fn embedded(store: Store) -> Box<dyn Source> {
     Box::new(EmbeddedStore::new(store))
 }
 
+/// Traffic that a test wrote.
+pub(crate) struct Measured(Vec<(Breakdown, Rate)>);
+
+impl Traffic for Measured {
+    fn rates(&self, by: Breakdown) -> Arc<[Rate]> {
+        self.0.iter().filter(|(of, _)| *of == by).map(|(_, rate)| rate.clone()).collect()
+    }
+}
+
+/// The parts of an Admin API with the keys `boss` and `guest`.
+fn admin_parts(
+    view: &SharedView,
+    reconcile: &Reconcile,
+    keyring: &[&str],
+    stream_routes: bool,
+) -> AdminParts {
+    let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
+    AdminParts {
+        gate: Gate::new(vec![key("boss", Role::Admin), key("guest", Role::Viewer)], true, Vec::new())
+            .with_hosts(vec!["admin.example".to_owned()]),
+        headers: ApiHeaders::new(Some("3.18.0"), true),
+        view: view.clone(),
+        reconcile: reconcile.clone(),
+        catalog: catalog(),
+        reports: reports(),
+        stream_routes,
+        sealer: sealer(keyring),
+        acme: None,
+        max_set_bytes: MAX_SET_BYTES,
+        certificate_file: None,
+        source: "store",
+        ui: true,
+    }
+}
+
 /// A whole control side over a source, without listeners.
 pub(crate) struct Rig {
     pub(crate) admin: Admin,
@@ -355,22 +390,7 @@ impl Rig {
                 data: None,
             },
         )?;
-        let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
-        let admin = Admin::new(AdminParts {
-            gate: Gate::new(vec![key("boss", Role::Admin), key("guest", Role::Viewer)], true, Vec::new())
-                .with_hosts(vec!["admin.example".to_owned()]),
-            headers: ApiHeaders::new(Some("3.18.0"), true),
-            view: view.clone(),
-            reconcile: reconcile.clone(),
-            catalog: Arc::clone(&catalog),
-            reports: reports(),
-            stream_routes,
-            sealer: sealer(keyring),
-            acme: None,
-            max_set_bytes: MAX_SET_BYTES,
-            source: "store",
-            ui: true,
-        });
+        let admin = Admin::new(admin_parts(&view, &reconcile, keyring, stream_routes));
         let control = ControlApi::new(ControlParts {
             view: view.clone(),
             reconcile: reconcile.clone(),
@@ -380,6 +400,13 @@ impl Rig {
             registration: None,
         });
         Ok(Rig { admin, control, view, clock, published, reconcile, thread: Some(thread) })
+    }
+
+    /// Measures this traffic from now on, where the Admin API asks for it.
+    pub(crate) fn measure(&mut self, rates: Vec<(Breakdown, Rate)>) {
+        let mut parts = admin_parts(&self.view, &self.reconcile, &[], true);
+        parts.reports.traffic = Some(Arc::new(Measured(rates)));
+        self.admin = Admin::new(parts);
     }
 
     /// Asks the Admin API with the admin's key; status and body.

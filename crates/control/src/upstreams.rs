@@ -1,31 +1,35 @@
-//! The upstreams in force with the state of their nodes, as the control API answers them at `/v1/weir/upstreams` and the Admin API at
-//! `weir/upstreams`. It
-//! measures nothing.
+//! The upstreams in force with the state of their nodes and their traffic, as the control API answers them at
+//! `/v1/weir/upstreams` and the Admin API at `weir/upstreams`. It measures nothing.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::report::{NodeReport, NodeTransition, UpstreamNodes, UpstreamReport};
+use model::report::{NodeReport, NodeTransition, UpstreamReport};
+use model::search::{OBJECT_FIELDS, Searchable};
 use serde_json::{Value, json};
 
-use crate::admin::respond;
+use crate::admin::list_query::{filter, limit};
+use crate::admin::{Query, respond};
 use crate::certificates::shown_time;
+use crate::report::Reports;
+use crate::serve::Refusal;
+use crate::summary::{Rates, rates};
 
 /// Upstreams in one answer, the first by name.
 const MAX_LISTED: usize = 1000;
 
-/// Answers with all upstreams, or with the one that `path` names: `upstreams/1`, `routes/7`, or `1` for `upstreams/1`.
-pub(crate) fn answer(upstreams: &dyn UpstreamNodes, path: &[&str]) -> Response<Bytes> {
+/// Answers with all upstreams, filtered by `q`, at most `limit`, or with the one that `path` names: `upstreams/1`, `routes/7`,
+/// or `1` for `upstreams/1`.
+pub(crate) fn answer(reports: &Reports, path: &[&str], query: &Query) -> Response<Bytes> {
     if path.is_empty() {
-        let all = upstreams.upstreams(None);
-        let list: Vec<Value> = all.iter().take(MAX_LISTED).map(describe).collect();
-        return respond::json(StatusCode::OK, &json!({ "total": all.len(), "list": list }));
+        return list(reports, query).unwrap_or_else(|refusal| *refusal);
     }
     let name = match path {
         [id] => format!("/upstreams/{id}"),
         path => format!("/{}", path.join("/")),
     };
-    match upstreams.upstreams(Some(&name)).first() {
-        Some(upstream) => respond::json(StatusCode::OK, &describe(upstream)),
+    let endpoints = Rates::of_endpoints(reports.traffic.as_deref());
+    match reports.upstreams.upstreams(Some(&name)).first() {
+        Some(upstream) => respond::json(StatusCode::OK, &describe(upstream, &endpoints)),
         None => {
             let reason =
                 format!("no upstream is in force at {name}; write upstreams/ID, routes/ID or services/ID");
@@ -34,12 +38,51 @@ pub(crate) fn answer(upstreams: &dyn UpstreamNodes, path: &[&str]) -> Response<B
     }
 }
 
-fn describe(upstream: &UpstreamReport) -> Value {
+fn list(reports: &Reports, query: &Query) -> Result<Response<Bytes>, Refusal> {
+    let filter = filter(query, &OBJECT_FIELDS)?;
+    let limit = limit(query, MAX_LISTED, MAX_LISTED)?;
+    let endpoints = Rates::of_endpoints(reports.traffic.as_deref());
+    let all = reports.upstreams.upstreams(None);
+    let matched: Vec<&UpstreamReport> =
+        all.iter().filter(|upstream| filter.matches(&Row(upstream))).collect();
+    let list: Vec<Value> =
+        matched.iter().take(limit).map(|upstream| describe(upstream, &endpoints)).collect();
+    Ok(respond::json(StatusCode::OK, &json!({ "total": matched.len(), "list": list })))
+}
+
+/// An upstream as filters see it.
+struct Row<'a>(&'a UpstreamReport);
+
+impl Searchable for Row<'_> {
+    fn any_word(&self, test: &mut dyn FnMut(&str) -> bool) -> bool {
+        test(&self.0.name)
+            || self.0.nodes.iter().any(|node| test(&node.host) || test(&node.address.to_string()))
+    }
+
+    fn any_text(&self, field: &str, test: &mut dyn FnMut(&str) -> bool) -> bool {
+        match field {
+            // The name is a path: `/upstreams/1`.
+            "id" | "name" | "upstream" => {
+                test(&self.0.name) || self.0.name.rsplit('/').next().is_some_and(test)
+            }
+            "type" => test(self.0.method),
+            "host" => self.0.nodes.iter().any(|node| test(&node.host) || test(&node.address.to_string())),
+            "state" => test("in_force"),
+            _ => false,
+        }
+    }
+
+    fn number(&self, _: &str) -> Option<f64> {
+        None
+    }
+}
+
+fn describe(upstream: &UpstreamReport, endpoints: &Rates) -> Value {
     let mut described = json!({
         "name": &*upstream.name,
         "type": upstream.method,
         "scheme": upstream.scheme,
-        "nodes": upstream.nodes.iter().map(node).collect::<Vec<Value>>(),
+        "nodes": upstream.nodes.iter().map(|one| node(one, endpoints)).collect::<Vec<Value>>(),
     });
     if let Some(check_type) = upstream.check_type {
         described["checks"] = json!(check_type);
@@ -56,7 +99,7 @@ fn describe(upstream: &UpstreamReport) -> Value {
     described
 }
 
-fn node(node: &NodeReport) -> Value {
+fn node(node: &NodeReport, endpoints: &Rates) -> Value {
     let mut described = json!({
         "address": node.address.to_string(),
         "host": &*node.host,
@@ -64,7 +107,11 @@ fn node(node: &NodeReport) -> Value {
         "priority": node.priority,
         "state": node.state(),
         "in_flight": node.in_flight,
+        // Pools of connections belong to workers and are not counted by endpoint.
+        "idle": null,
+        "last_failure": last_failure(node),
     });
+    rates::add(&mut described, endpoints.get(&node.address.to_string()));
     if let Some(ewma_ms) = node.ewma_ms {
         // Microseconds are the resolution of the measurement.
         described["ewma_ms"] = json!((ewma_ms * 1_000.0).round() / 1_000.0);
@@ -92,4 +139,11 @@ fn node(node: &NodeReport) -> Value {
         });
     }
     described
+}
+
+/// The newer one of the observations that took the node out.
+fn last_failure(node: &NodeReport) -> Value {
+    let last =
+        [&node.unhealthy, &node.ejected].into_iter().flatten().max_by_key(|transition| transition.at_ms);
+    last.map_or(Value::Null, |transition| json!({ "cause": &*transition.cause, "at_ms": transition.at_ms }))
 }

@@ -7,6 +7,7 @@ use model::{Fault, Key, Kind, Snapshot, Written};
 use parking_lot::RwLock;
 
 use crate::reconcile::Configs;
+use crate::summary::Summaries;
 
 /// The configuration at one revision, for reading.
 #[derive(Debug, Clone, Default)]
@@ -128,12 +129,18 @@ impl View {
 #[derive(Debug, Clone, Default)]
 pub struct SharedView {
     current: Arc<RwLock<Arc<View>>>,
+    summaries: Arc<Summaries>,
 }
 
 impl SharedView {
     /// The view as it is now; it stays as it is while it is held.
     pub fn load(&self) -> Arc<View> {
         Arc::clone(&self.current.read())
+    }
+
+    /// The summaries that readers of lists share.
+    pub(crate) fn shared_summaries(&self) -> &Summaries {
+        &self.summaries
     }
 
     /// Replaces the view for later loads.

@@ -204,6 +204,8 @@ pub struct CertificateFacts {
     pub issuer: String,
     /// The serial number in hexadecimal digits.
     pub serial: String,
+    /// The type of its key, such as `ECDSA P-256`; none if it is not known.
+    pub key_type: Option<String>,
     /// Whether an OCSP response is stapled to it.
     pub has_staple: bool,
     /// Whether clients may refuse it without an OCSP response.

@@ -1,6 +1,7 @@
 //! The entry to the Admin API: it checks address and key before the body is read, then calls the module of the path.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -55,6 +56,8 @@ pub struct AdminParts {
     pub source: &'static str,
     /// Whether the dashboard is served.
     pub ui: bool,
+    /// The file with the certificate of this listener; none without HTTPS.
+    pub certificate_file: Option<PathBuf>,
 }
 
 /// One request.

@@ -1,8 +1,15 @@
 //! `/apisix/admin/weir`: Weir's additions to the contract: status, object states, history, the state of nodes, and the route
 //! of a request.
 
+mod certificates;
+pub(crate) mod list_query;
+mod objects;
 pub(super) mod plan;
 mod session;
+mod plugins;
+mod search;
+mod topology;
+mod usage;
 pub(super) mod versions;
 
 use std::sync::Arc;
@@ -20,7 +27,9 @@ use crate::{explain, upstreams, verdict};
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     match (&call.method, call.segments.get(1).map(String::as_str)) {
         (&Method::GET, Some("status")) => status(parts),
-        (&Method::GET, Some("certificates")) if call.segments.len() == 2 => certificates(parts),
+        (&Method::GET, Some("certificates")) if call.segments.len() == 2 => {
+            certificates::answer(parts, call).await
+        }
         (&Method::POST, Some("adopt")) => adopt(parts),
         (&Method::GET, Some("versions")) => versions::answer(parts, call).await,
         (&Method::GET, Some("session")) if call.segments.len() == 2 => session::answer(parts, call),
@@ -29,8 +38,13 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         }
         (&Method::GET, Some("upstreams")) => {
             let path: Vec<&str> = call.segments[2..].iter().map(String::as_str).collect();
-            upstreams::answer(&*parts.reports.upstreams, &path)
+            upstreams::answer(&parts.reports, &path, &call.query)
         }
+        (&Method::GET, Some("objects")) => objects::answer(parts, call).await,
+        (&Method::GET, Some("plugins")) if call.segments.len() <= 3 => plugins::answer(parts, call).await,
+        (&Method::GET, Some("search")) if call.segments.len() == 2 => search::answer(parts, call).await,
+        (&Method::GET, Some("topology")) if call.segments.len() == 2 => topology::answer(parts, call).await,
+        (&Method::GET, Some("usage")) => usage::answer(parts, call).await,
         (&Method::POST, Some("explain")) => {
             explain::answer(parts.reports.explain.as_deref(), call.body.as_ref())
         }
@@ -71,12 +85,6 @@ fn status(parts: &AdminParts) -> Response<Bytes> {
         body["acme"] = acme.summary();
     }
     respond::json(StatusCode::OK, &body)
-}
-
-/// `{"list": [...], "total"}`: the certificates that are ordered by ACME. None are where ACME is off.
-fn certificates(parts: &AdminParts) -> Response<Bytes> {
-    let none = || json!({ "list": [], "total": 0 });
-    respond::json(StatusCode::OK, &parts.acme.as_ref().map_or_else(none, |acme| acme.certificates()))
 }
 
 /// `POST /apisix/admin/weir/adopt`: brings the configuration in etcd into force, even if its revision is older.

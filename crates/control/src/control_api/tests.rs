@@ -187,10 +187,13 @@ fn upstreams_are_answered_with_their_nodes() {
         "name": "/upstreams/checked", "type": "roundrobin", "scheme": "http", "checks": "tcp",
         "nodes": [
             {"address": "127.0.0.1:80", "host": "a", "weight": 1, "priority": 0, "state": "usable",
-             "in_flight": 2, "ewma_ms": 1.5, "health": health},
+             "in_flight": 2, "ewma_ms": 1.5, "health": health, "idle": null, "last_failure": null, "rps": null,
+             "p5xx": null, "p99_us": null},
             {
                 "address": "127.0.0.1:81", "host": "a", "weight": 1, "priority": 0, "state": "unhealthy",
                 "in_flight": 2, "ewma_ms": 1.5, "unhealthy": {"since": "2026-01-01T00:01:01Z", "why": "a test"}, "health": health,
+                "idle": null, "last_failure": {"cause": "a test", "at_ms": 1_767_225_661_999_u64}, "rps": null, "p5xx": null,
+                "p99_us": null,
             },
         ],
     });

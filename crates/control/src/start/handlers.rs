@@ -71,6 +71,7 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
         source,
         ui: admin.ui,
+        certificate_file: admin.tls.map(|files| files.certificate),
     });
     Handlers {
         admin: Arc::new(admin),

@@ -52,6 +52,7 @@ fn facts(index: usize, certificate: &SiteCertificate) -> Option<CertificateFacts
         subject: parsed.subject(),
         issuer: parsed.issuer(),
         serial: parsed.serial(),
+        key_type: model::key_type::of_certificate(certificate.der()),
         has_staple: certificate.has_staple(),
         must_staple: certificate.must_staple,
     })

@@ -1,0 +1,107 @@
+//! The order of a list: by one column, up or down; objects without a value come last either way.
+
+use std::cmp::Ordering;
+
+use super::describe::Details;
+use crate::admin::respond::refused;
+use crate::serve::Refusal;
+use crate::summary::Row;
+
+/// A column and its direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Order {
+    column: &'static str,
+    is_descending: bool,
+}
+
+/// The value of one object in a column.
+enum Value<'a> {
+    Text(&'a str),
+    Number(f64),
+    Missing,
+}
+
+impl Order {
+    /// Reads `name` or `-name`.
+    ///
+    /// # Errors
+    /// 400 with the columns that there are.
+    pub(super) fn parse(text: &str) -> Result<Order, Refusal> {
+        let (is_descending, name) = match text.strip_prefix('-') {
+            Some(name) => (true, name),
+            None => (false, text),
+        };
+        match COLUMNS.into_iter().find(|column| *column == name) {
+            Some(column) => Ok(Order { column, is_descending }),
+            None => Err(refused(format!(
+                "the argument sort must be one of {}, with - before it for the highest first",
+                COLUMNS.join(", ")
+            ))),
+        }
+    }
+
+    /// Orders rows that are in the order of their ids; equal ones stay in it.
+    pub(super) fn sort(self, rows: &mut Vec<Row<'_>>, details: &Details<'_>) {
+        let mut keyed: Vec<(Value<'_>, Row<'_>)> =
+            rows.drain(..).map(|row| (self.value(&row, details), row)).collect();
+        keyed.sort_by(|(left, _), (right, _)| self.compare(left, right));
+        rows.extend(keyed.into_iter().map(|(_, row)| row));
+    }
+
+    fn compare(self, left: &Value<'_>, right: &Value<'_>) -> Ordering {
+        let order = match (left, right) {
+            (Value::Missing, Value::Missing) => return Ordering::Equal,
+            (Value::Missing, _) => return Ordering::Greater,
+            (_, Value::Missing) => return Ordering::Less,
+            (Value::Text(left), Value::Text(right)) => caseless(left, right),
+            (Value::Number(left), Value::Number(right)) => left.total_cmp(right),
+            // A column has values of one type.
+            (Value::Text(_), Value::Number(_)) => Ordering::Less,
+            (Value::Number(_), Value::Text(_)) => Ordering::Greater,
+        };
+        if self.is_descending { order.reverse() } else { order }
+    }
+
+    #[allow(clippy::cast_precision_loss)] // Times and counts are far below 2^53.
+    fn value<'a>(self, row: &Row<'a>, details: &Details<'_>) -> Value<'a> {
+        let facts = &row.summary.facts;
+        let number = |number: Option<f64>| number.map_or(Value::Missing, Value::Number);
+        match self.column {
+            "id" => Value::Text(&row.summary.key.id),
+            "name" => Value::Text(facts.name.as_deref().unwrap_or(&row.summary.key.id)),
+            "state" => Value::Number(f64::from(row.summary.state as u8)),
+            "priority" => Value::Number(facts.priority as f64),
+            "updated_ms" => number(facts.updated_ms.map(|ms| ms as f64)),
+            "created_ms" => number(facts.created_ms.map(|ms| ms as f64)),
+            "rps" => number(row.figures.map(|figures| figures.rps)),
+            "p5xx" => number(row.figures.and_then(|figures| figures.p5xx)),
+            "p99_us" => number(row.figures.and_then(|figures| figures.p99_us).map(|us| us as f64)),
+            "not_after_ms" => number(details.not_after_ms(row.summary).map(|ms| ms as f64)),
+            "nodes" => number(details.nodes(row.summary).map(|(nodes, _)| nodes as f64)),
+            "used_by" => Value::Number(details.used_by(row.summary) as f64),
+            _ => Value::Missing,
+        }
+    }
+}
+
+/// Compares texts as people order names: without case first.
+fn caseless(left: &str, right: &str) -> Ordering {
+    let lower = |byte: u8| byte.to_ascii_lowercase();
+    left.bytes().map(lower).cmp(right.bytes().map(lower)).then_with(|| left.cmp(right))
+}
+
+/// The columns that order a list.
+const COLUMNS: [&str; 12] = [
+    "id",
+    "name",
+    "state",
+    "priority",
+    "updated_ms",
+    "created_ms",
+    "rps",
+    "p5xx",
+    "p99_us",
+    "not_after_ms",
+    "nodes",
+    "used_by",
+];

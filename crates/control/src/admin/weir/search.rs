@@ -1,0 +1,149 @@
+//! `weir/search`: objects of all kinds for the palette, the best matches first, within a time budget.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use model::Kind;
+use model::search::{Filter, OBJECT_FIELDS};
+use serde_json::{Value, json};
+
+use super::list_query::{filter, limit, now_ms};
+use crate::admin::respond;
+use crate::admin::server::{AdminParts, Call};
+use crate::serve::Refusal;
+use crate::summary::{Row, Summary};
+
+/// Answers `weir/search?q=&limit=`.
+pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+    let found = async {
+        let filter = filter(&call.query, &OBJECT_FIELDS)?;
+        let limit = limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)?;
+        let text = call.query.get("q").unwrap_or_default().trim().to_lowercase();
+        let parts = Arc::clone(parts);
+        respond::blocking(move || find(&parts, &filter, &text, limit)).await
+    };
+    let found: Result<Value, Refusal> = found.await;
+    match found {
+        Ok(body) => respond::json(StatusCode::OK, &body),
+        Err(refusal) => *refusal,
+    }
+}
+
+fn find(parts: &AdminParts, filter: &Filter, text: &str, limit: usize) -> Value {
+    if filter.is_empty() {
+        return json!({ "list": [], "more": false });
+    }
+    let (view, now_ms) = (parts.view.load(), now_ms());
+    // Making the lists counts as well, so that the first search after a change of a large configuration may be partial.
+    let end = Instant::now() + BUDGET;
+    let mut found: Vec<(u8, usize, usize, Summary)> = Vec::new();
+    let mut more = false;
+    'kinds: for (place, kind) in KINDS.into_iter().enumerate() {
+        for (index, summary) in parts.view.summaries_of(&view, kind).iter().enumerate() {
+            if index % CLOCK_STEP == 0 && Instant::now() > end {
+                more = true;
+                break 'kinds;
+            }
+            if filter.matches(&Row { summary, figures: None, now_ms }) {
+                found.push((rank(summary, text), place, index, summary.clone()));
+            }
+        }
+        if found.len() > FOUND_MAX {
+            found.sort_by_key(|found| (found.0, found.1, found.2));
+            found.truncate(limit + 1);
+        }
+    }
+    found.sort_by_key(|found| (found.0, found.1, found.2));
+    more |= found.len() > limit;
+    let list: Vec<Value> = found.iter().take(limit).map(|(_, _, _, summary)| describe(summary)).collect();
+    json!({ "list": list, "more": more })
+}
+
+/// How near the text is to the object's id or name; the lowest first.
+fn rank(summary: &Summary, text: &str) -> u8 {
+    let name = summary.facts.name.as_deref().unwrap_or_default().to_lowercase();
+    let id = summary.key.id.to_lowercase();
+    let own_id = summary.key.own_id().to_lowercase();
+    let any = |test: &dyn Fn(&str) -> bool| test(&id) || test(&own_id) || test(&name);
+    match () {
+        () if any(&|known| known == text) => 0,
+        () if any(&|known| known.starts_with(text)) => 1,
+        () if any(&|known| known.contains(text)) => 2,
+        () => 3,
+    }
+}
+
+fn describe(summary: &Summary) -> Value {
+    // Credentials are below their consumer, so that kind and id make the key of each object.
+    let kind = match summary.key.kind {
+        Kind::Credential => Kind::Consumer,
+        kind => kind,
+    };
+    json!({
+        "kind": kind.collection(),
+        "id": &*summary.key.id,
+        "name": summary.facts.name,
+        "hint": hint(summary),
+    })
+}
+
+/// A few words that tell the object from others.
+pub(super) fn hint(summary: &Summary) -> String {
+    let facts = &summary.facts;
+    let several = |texts: &[Box<str>]| match texts {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [one, rest @ ..] => format!("{one} +{}", rest.len()),
+    };
+    match summary.key.kind {
+        Kind::Route => {
+            let methods: Vec<&str> = facts.methods.iter().map(|method| &**method).collect();
+            let match_text = format!("{}{}", several(&facts.hosts), several(&facts.paths));
+            if methods.is_empty() { match_text } else { format!("{} {match_text}", methods.join(",")) }
+        }
+        Kind::Service | Kind::Ssl if !facts.hosts.is_empty() => several(&facts.hosts),
+        Kind::StreamRoute => several(&facts.paths),
+        Kind::Upstream => {
+            let nodes = match facts.nodes {
+                0 => String::new(),
+                1 => ", 1 node".to_owned(),
+                nodes => format!(", {nodes} nodes"),
+            };
+            format!("{}{nodes}", facts.object_type.as_deref().unwrap_or_default())
+        }
+        Kind::Consumer if facts.group.is_some() => {
+            format!("group {}", facts.group.as_deref().unwrap_or_default())
+        }
+        _ if !facts.plugins.is_empty() => several(&facts.plugins),
+        _ => facts.desc.as_deref().unwrap_or_default().to_owned(),
+    }
+}
+
+/// The kinds, those that people look for most often first.
+const KINDS: [Kind; 13] = [
+    Kind::Route,
+    Kind::Service,
+    Kind::Upstream,
+    Kind::Consumer,
+    Kind::Credential,
+    Kind::Ssl,
+    Kind::StreamRoute,
+    Kind::ConsumerGroup,
+    Kind::PluginConfig,
+    Kind::GlobalRule,
+    Kind::PluginMetadata,
+    Kind::Secret,
+    Kind::Proto,
+];
+/// Default number of objects in an answer: the rows of a palette.
+const LIMIT_DEFAULT: usize = 20;
+/// Largest number of objects in an answer.
+const LIMIT_MAX: usize = 100;
+/// Time after which a search stops with what it has, because a palette asks at each key.
+const BUDGET: Duration = Duration::from_millis(20);
+/// Objects between two looks at the clock.
+const CLOCK_STEP: usize = 256;
+/// Matches that are held; beyond them only the best ones stay, one more than the answer has.
+const FOUND_MAX: usize = 2_000;

@@ -1,0 +1,254 @@
+//! `weir/topology?focus=KIND/ID`: the routes, services, upstreams and endpoints around one object, with their state and traffic.
+//! The rest beyond the limit is counted.
+
+mod graph;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use model::report::NodeReport;
+use model::{Key, Kind};
+use serde_json::Value;
+
+use super::list_query::{limit, object};
+use crate::admin::query::segments;
+use crate::admin::respond::{self, refused};
+use crate::admin::server::{AdminParts, Call};
+use crate::references;
+use crate::route_target::{self, Target};
+use crate::serve::Refusal;
+use crate::summary::{ListState, Rates, Summary};
+use crate::view::View;
+
+use graph::{Column, Graph};
+
+/// Answers `weir/topology?focus=KIND/ID&limit=`.
+pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+    let found = async {
+        let focus = focus(call.query.get("focus").unwrap_or_default())?;
+        let limit = limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)?;
+        let parts = Arc::clone(parts);
+        respond::blocking(move || draw(&parts, &focus, limit)).await
+    };
+    let found: Result<Option<Value>, Refusal> = found.await;
+    match found {
+        Ok(Some(body)) => respond::json(StatusCode::OK, &body),
+        Ok(None) => respond::key_not_found(),
+        Err(refusal) => *refusal,
+    }
+}
+
+fn focus(text: &str) -> Result<Key, Refusal> {
+    let key = object(&segments(text)).ok();
+    key.filter(|key| matches!(key.kind, Kind::Route | Kind::Service | Kind::Upstream))
+        .ok_or_else(|| refused("the argument focus must be routes/ID, services/ID or upstreams/ID"))
+}
+
+/// The view with what a drawing asks it for.
+struct Surroundings<'p> {
+    parts: &'p AdminParts,
+    view: Arc<View>,
+    routes: Rates,
+    endpoints: Rates,
+    summaries: HashMap<Kind, Arc<[Summary]>>,
+}
+
+/// None: there is no such object.
+fn draw(parts: &AdminParts, focus: &Key, limit: usize) -> Option<Value> {
+    let view = parts.view.load();
+    view.written(focus)?;
+    let traffic = parts.reports.traffic.as_deref();
+    let around = Surroundings {
+        parts,
+        routes: Rates::of(traffic, &view, Kind::Route),
+        endpoints: Rates::of_endpoints(traffic),
+        summaries: COLUMN_KINDS
+            .into_iter()
+            .map(|kind| (kind, parts.view.summaries_of(&view, kind)))
+            .collect(),
+        view,
+    };
+    let (routes, services, upstreams) = around.members(focus);
+    let mut graph = Graph::new(limit);
+    for upstream in &upstreams {
+        around.put_upstream(&mut graph, upstream);
+    }
+    for service in &services {
+        around.put(&mut graph, Column::Services, service);
+    }
+    for route in &routes {
+        around.put(&mut graph, Column::Routes, route);
+    }
+    around.connect(&mut graph, &routes, &services);
+    Some(graph.finish(focus))
+}
+
+impl Surroundings<'_> {
+    /// The routes, services and upstreams that belong to the focus.
+    fn members(&self, focus: &Key) -> (BTreeSet<Key>, BTreeSet<Key>, Vec<Target>) {
+        let snapshot = &self.view.snapshot;
+        let users = |key: &Key, kind: Kind| {
+            let users = snapshot.users_of(key).chain(snapshot.mentioned_by(key));
+            users.filter(move |user| user.kind == kind).cloned().collect::<BTreeSet<Key>>()
+        };
+        let (mut routes, mut services) = (BTreeSet::new(), BTreeSet::new());
+        match focus.kind {
+            Kind::Upstream => {
+                services = users(focus, Kind::Service);
+                routes = users(focus, Kind::Route);
+                for service in &services {
+                    routes.extend(users(service, Kind::Route).into_iter().filter(|route| {
+                        // A route with an upstream of its own does not use that of its service.
+                        self.targets(route).iter().any(|target| *target == Target::Upstream(focus.clone()))
+                    }));
+                }
+                return (routes, services, vec![Target::Upstream(focus.clone())]);
+            }
+            Kind::Service => {
+                services.insert(focus.clone());
+                routes = users(focus, Kind::Route);
+            }
+            _ => {
+                routes.insert(focus.clone());
+                services.extend(snapshot.get(focus).and_then(|route| route_target::service_of(route)));
+            }
+        }
+        let mut upstreams = Vec::new();
+        for key in routes.iter().chain(&services).take(MEMBERS_MAX) {
+            for target in self.targets(key) {
+                if !upstreams.contains(&target) && upstreams.len() < UPSTREAMS_MAX {
+                    upstreams.push(target);
+                }
+            }
+        }
+        (routes, services, upstreams)
+    }
+
+    /// The upstream of an object, and those that its plugins name.
+    fn targets(&self, key: &Key) -> Vec<Target> {
+        let Some(object) = self.view.snapshot.get(key) else { return Vec::new() };
+        let mut targets: Vec<Target> = route_target::of(&self.view.snapshot, object).into_iter().collect();
+        for upstream in references::upstreams_in_plugins(object) {
+            let target = Target::Upstream(upstream);
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
+        }
+        targets
+    }
+
+    fn put(&self, graph: &mut Graph, column: Column, key: &Key) {
+        let summary = self.summary(key);
+        let rps = self.routes.get(&key.id).filter(|_| key.kind == Kind::Route);
+        let state = summary.map_or("unknown", |summary| state(summary.state));
+        let name = summary.and_then(|summary| summary.facts.name.as_deref());
+        graph.put(column, key.id.to_string(), name, state, rps);
+    }
+
+    fn put_upstream(&self, graph: &mut Graph, target: &Target) {
+        let (Target::Upstream(owner) | Target::Inside(owner)) = target;
+        match target {
+            Target::Upstream(key) => self.put(graph, Column::Upstreams, key),
+            // A route or service with its upstream inside stands for it.
+            Target::Inside(_) => {
+                graph.put(Column::Upstreams, upstream_id(target), Some("(here)"), "unknown", None);
+            }
+        }
+        let upstreams = self.parts.reports.upstreams.upstreams(Some(&owner.path()));
+        let Some(report) = upstreams.first() else { return };
+        let id = upstream_id(target);
+        for node in &report.nodes {
+            let address = node.address.to_string();
+            let figures = self.endpoints.get(&address);
+            let is_checked = node.health.is_some() || node.protection.is_some();
+            let is_serving = figures.is_some_and(|figures| figures.rps > 0.0);
+            let state = match node.state() {
+                "usable" if is_checked || is_serving => "up",
+                "usable" => "unknown",
+                _ => "down",
+            };
+            graph.put(Column::Endpoints, address.clone(), Some(&node.host), state, figures);
+            let rps = figures.map(|figures| figures.rps);
+            graph.connect((Column::Upstreams, &id, Column::Endpoints, &address), rps);
+            graph.add_traffic(Column::Upstreams, &id, figures);
+        }
+        let mut states = report.nodes.iter().map(NodeReport::state);
+        if !report.nodes.is_empty() && states.all(|state| state != "usable") {
+            graph.set_state(Column::Upstreams, &id, "down");
+        } else if matches!(target, Target::Inside(_)) {
+            graph.set_state(Column::Upstreams, &id, "up");
+        }
+    }
+
+    /// Connects routes with their services and upstreams, and services with their upstreams.
+    fn connect(&self, graph: &mut Graph, routes: &BTreeSet<Key>, services: &BTreeSet<Key>) {
+        let of_services: HashMap<&Key, Vec<Target>> =
+            services.iter().map(|service| (service, self.targets(service))).collect();
+        for (service, targets) in &of_services {
+            for target in targets {
+                let ends = (Column::Services, &*service.id, Column::Upstreams, &*upstream_id(target));
+                graph.connect(ends, None);
+            }
+        }
+        for route in routes {
+            let Some(object) = self.view.snapshot.get(route) else { continue };
+            let figures = self.routes.get(&route.id);
+            let service = route_target::service_of(object);
+            let of_service = service.as_ref().and_then(|service| of_services.get(service));
+            let targets = self.targets(route);
+            // The parts of a route that divides its traffic are not known.
+            let rps = figures.map(|figures| figures.rps).filter(|_| targets.len() == 1);
+            if let Some(service) = &service {
+                let ends = (Column::Routes, &*route.id, Column::Services, &*service.id);
+                graph.connect(ends, figures.map(|figures| figures.rps));
+                graph.add_traffic(Column::Services, &service.id, figures);
+            }
+            for target in &targets {
+                let upstream = upstream_id(target);
+                let (column, id) = match &service {
+                    Some(service) if of_service.is_some_and(|of_service| of_service.contains(target)) => {
+                        (Column::Services, &*service.id)
+                    }
+                    _ => (Column::Routes, &*route.id),
+                };
+                graph.connect((column, id, Column::Upstreams, &upstream), rps);
+            }
+        }
+    }
+
+    fn summary(&self, key: &Key) -> Option<&Summary> {
+        let list = self.summaries.get(&key.kind)?;
+        let place = list.binary_search_by(|summary| summary.key.id.cmp(&key.id)).ok()?;
+        list.get(place)
+    }
+}
+
+/// The id of an upstream in the graph: the id of the object, or the key of the object that it is inside.
+fn upstream_id(target: &Target) -> String {
+    match target {
+        Target::Upstream(key) => key.id.to_string(),
+        Target::Inside(key) => key.to_string(),
+    }
+}
+
+fn state(state: ListState) -> &'static str {
+    match state {
+        ListState::InForce => "up",
+        ListState::LastGood => "last_good",
+        ListState::Out => "out",
+        ListState::Off => "off",
+    }
+}
+
+/// The kinds that have a column.
+const COLUMN_KINDS: [Kind; 3] = [Kind::Route, Kind::Service, Kind::Upstream];
+/// Default number of nodes: what a screen shows without scrolling.
+const LIMIT_DEFAULT: usize = 40;
+/// Largest number of nodes.
+const LIMIT_MAX: usize = 400;
+/// Upstreams in one drawing; a service with more of them names them in plugins.
+const UPSTREAMS_MAX: usize = 16;
+/// Routes and services of a focus that are asked for their upstreams: their texts are read for that.
+const MEMBERS_MAX: usize = 1_000;

@@ -1,0 +1,88 @@
+//! `weir/usage/KIND/ID`: the objects that an object names, and the objects that name it, with the places of the names.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use model::{Key, Kind};
+use serde_json::{Value, json};
+
+use super::list_query::{limit, object};
+use crate::admin::respond;
+use crate::admin::server::{AdminParts, Call};
+use crate::references::{self, Named};
+use crate::serve::Refusal;
+use crate::view::View;
+
+/// Answers `weir/usage/KIND/ID?limit=`.
+pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+    let found = async {
+        let key = object(&call.segments[2..])?;
+        let limit = limit(&call.query, LIMIT_MAX, LIMIT_MAX)?;
+        let view = parts.view.load();
+        respond::blocking(move || usage(&view, &key, limit)).await
+    };
+    let found: Result<Option<Value>, Refusal> = found.await;
+    match found {
+        Ok(Some(body)) => respond::json(StatusCode::OK, &body),
+        Ok(None) => respond::key_not_found(),
+        Err(refusal) => *refusal,
+    }
+}
+
+/// None: there is no such object.
+fn usage(view: &View, key: &Key, limit: usize) -> Option<Value> {
+    let own = view.written(key)?;
+    let own = serde_json::from_str(&own.text).unwrap_or_default();
+    let uses = references::of(key, &own);
+    // Metadata that nobody wrote are no object, and most plugins have none.
+    let uses = uses
+        .iter()
+        .filter(|named| named.target.kind != Kind::PluginMetadata || view.written(&named.target).is_some());
+    let users = users(view, key);
+    let mut used_by = Vec::new();
+    let mut total = 0;
+    for user in &users {
+        let Some(written) = view.written(user) else { continue };
+        let value = serde_json::from_str(&written.text).unwrap_or_default();
+        let names = references::of(user, &value);
+        let names: Vec<&Named> = names.iter().filter(|named| named.target == *key).collect();
+        total += usize::from(!names.is_empty());
+        used_by.extend(names.iter().map(|named| describe(user, &named.pointer)));
+        if used_by.len() >= limit {
+            // The rest is counted and not read.
+            total = users.len();
+            break;
+        }
+    }
+    used_by.truncate(limit);
+    let uses: Vec<Value> = uses.take(limit).map(|named| describe(&named.target, &named.pointer)).collect();
+    Some(json!({ "uses": uses, "used_by": used_by, "total": total }))
+}
+
+/// The objects that may name `key`, ordered by key.
+fn users(view: &View, key: &Key) -> BTreeSet<Key> {
+    let snapshot = &view.snapshot;
+    let mut users: BTreeSet<Key> =
+        snapshot.users_of(key).chain(snapshot.mentioned_by(key)).cloned().collect();
+    // Faulty objects are in no index of the snapshot.
+    let faulty = snapshot.faulty().filter(|faulty| references::may_name(&faulty.written.text, key));
+    users.extend(faulty.map(|faulty| faulty.written.key.clone()));
+    if matches!(key.kind, Kind::Secret | Kind::PluginMetadata) {
+        // No index has these either. Looking into the texts of 10,000 objects takes a few milliseconds.
+        let all = Kind::ALL.into_iter().flat_map(|kind| snapshot.iter(kind));
+        let named = all.filter(|object| references::may_name(&object.written.text, key));
+        users.extend(named.map(|object| object.key().clone()));
+    }
+    users
+}
+
+fn describe(key: &Key, pointer: &str) -> Value {
+    // Credentials are below their consumer, so that kind and id make the key of each object.
+    let kind = if key.kind == Kind::Credential { Kind::Consumer } else { key.kind };
+    json!({ "kind": kind.collection(), "id": &*key.id, "pointer": pointer })
+}
+
+/// Names in an answer, each way.
+const LIMIT_MAX: usize = 500;

@@ -1,0 +1,40 @@
+//! The service and the upstream that a route leads to, as far as objects say it: plugins that choose an upstream by the
+//! request are not asked.
+
+use model::resource::Resource;
+use model::{Key, Kind, Object, Snapshot};
+
+/// The upstream of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// An object of its own.
+    Upstream(Key),
+    /// Written inside the object of that key.
+    Inside(Key),
+}
+
+/// The service of a route.
+pub(crate) fn service_of(object: &Object) -> Option<Key> {
+    let id = match &object.resource {
+        Resource::Route(route) => route.service_id.as_ref(),
+        Resource::StreamRoute(route) => route.service_id.as_ref(),
+        _ => None,
+    };
+    id.map(|id| Key::of(Kind::Service, id))
+}
+
+/// The upstream of a route or service: its own one, otherwise that of its service.
+pub(crate) fn of(snapshot: &Snapshot, object: &Object) -> Option<Target> {
+    let own = match &object.resource {
+        Resource::Route(route) => route.upstream_id.as_ref(),
+        Resource::Service(service) => service.upstream_id.as_ref(),
+        Resource::StreamRoute(route) => route.upstream_id.as_ref(),
+        _ => None,
+    };
+    match own {
+        Some(id) => Some(Target::Upstream(Key::of(Kind::Upstream, id))),
+        None if object.resource.upstream().is_some() => Some(Target::Inside(object.key().clone())),
+        // A service refers to no other service, so that this ends.
+        None => of(snapshot, snapshot.get(&service_of(object)?)?),
+    }
+}

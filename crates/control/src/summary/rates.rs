@@ -1,0 +1,102 @@
+//! The traffic of objects, from the rates that the gateway measures for routes, consumers and endpoints.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::report::{Breakdown, Rate, Traffic};
+use model::{Key, Kind};
+use serde_json::{Value, json};
+
+use crate::route_target::{self, Target};
+use crate::view::View;
+
+/// The traffic of one object in the last minute.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Figures {
+    /// Requests a second.
+    pub(crate) rps: f64,
+    /// The share of statuses of 500 to 599, in percent; none without requests.
+    pub(crate) p5xx: Option<f64>,
+    /// The 99th percentile, in microseconds; none where it is not measured.
+    pub(crate) p99_us: Option<u64>,
+}
+
+/// The traffic of the objects of one kind, by id.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    /// None: nothing is measured for this kind.
+    by_id: Option<HashMap<Arc<str>, Figures>>,
+}
+
+impl From<&Rate> for Figures {
+    fn from(rate: &Rate) -> Figures {
+        let p5xx = (rate.requests > 0.0).then_some(rate.server_errors);
+        Figures { rps: rate.requests, p5xx, p99_us: rate.p99_us }
+    }
+}
+
+impl Rates {
+    /// The traffic of the objects of `kind`; of services and upstreams it is the sum over their routes.
+    pub(crate) fn of(traffic: Option<&dyn Traffic>, view: &View, kind: Kind) -> Rates {
+        let Some(traffic) = traffic else { return Rates::default() };
+        let by_id = match kind {
+            Kind::Route => direct(&traffic.rates(Breakdown::Routes)),
+            Kind::Consumer => direct(&traffic.rates(Breakdown::Consumers)),
+            Kind::Service | Kind::Upstream => sums(&traffic.rates(Breakdown::Routes), view, kind),
+            _ => return Rates::default(),
+        };
+        Rates { by_id: Some(by_id) }
+    }
+
+    /// The traffic of endpoints, by address.
+    pub(crate) fn of_endpoints(traffic: Option<&dyn Traffic>) -> Rates {
+        Rates { by_id: traffic.map(|traffic| direct(&traffic.rates(Breakdown::Endpoints))) }
+    }
+
+    /// The traffic of one object: zero where none was seen, none where nothing is measured.
+    pub(crate) fn get(&self, id: &str) -> Option<Figures> {
+        Some(self.by_id.as_ref()?.get(id).copied().unwrap_or_default())
+    }
+}
+
+fn direct(rates: &[Rate]) -> HashMap<Arc<str>, Figures> {
+    rates.iter().map(|rate| (Arc::clone(&rate.id), rate.into())).collect()
+}
+
+fn sums(rates: &[Rate], view: &View, kind: Kind) -> HashMap<Arc<str>, Figures> {
+    let mut sums: HashMap<Arc<str>, (f64, f64)> = HashMap::new();
+    for rate in rates {
+        let key = Key { kind: Kind::Route, id: Arc::clone(&rate.id) };
+        let Some(route) = view.snapshot.get(&key) else { continue };
+        let id = match kind {
+            Kind::Service => route_target::service_of(route).map(|key| key.id),
+            _ => match route_target::of(&view.snapshot, route) {
+                Some(Target::Upstream(key)) => Some(key.id),
+                _ => None,
+            },
+        };
+        if let Some(id) = id {
+            let sum = sums.entry(id).or_default();
+            sum.0 += rate.requests;
+            sum.1 += rate.requests * rate.server_errors;
+        }
+    }
+    let figures =
+        |(rps, errors): (f64, f64)| Figures { rps, p5xx: (rps > 0.0).then(|| errors / rps), p99_us: None };
+    sums.into_iter().map(|(id, sum)| (id, figures(sum))).collect()
+}
+
+/// A figure with three decimals, because more of them say nothing and make answers long.
+pub(crate) fn rounded(figure: Option<f64>) -> Value {
+    match figure {
+        Some(figure) if figure.is_finite() => json!((figure * 1_000.0).round() / 1_000.0),
+        _ => Value::Null,
+    }
+}
+
+/// Adds `rps`, `p5xx` and `p99_us`; each is null where it is not known.
+pub(crate) fn add(described: &mut Value, figures: Option<Figures>) {
+    described["rps"] = rounded(figures.map(|figures| figures.rps));
+    described["p5xx"] = rounded(figures.and_then(|figures| figures.p5xx));
+    described["p99_us"] = figures.and_then(|figures| figures.p99_us).map_or(Value::Null, Value::from);
+}
