@@ -367,6 +367,7 @@ impl Rig {
             sealer: sealer(keyring),
             acme: None,
             max_set_bytes: MAX_SET_BYTES,
+            live: Default::default(),
         });
         let control = ControlApi::new(ControlParts {
             view: view.clone(),

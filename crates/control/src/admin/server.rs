@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use super::auth::{Access, Denied, Gate, Role};
 use super::object_path::{COST_DECORATIONS, ObjectPath};
 use super::query::{Query, segments};
+use super::weir::live::Live;
 use super::{configs, json as body_json, openapi, plugins, resources, respond, schema, validate, weir};
 use crate::acme::Acme;
 use crate::reconcile::{Author, Reconcile};
@@ -51,6 +52,8 @@ pub struct AdminParts {
     pub(crate) acme: Option<Arc<Acme>>,
     /// The longest body of a whole set, in bytes.
     pub max_set_bytes: usize,
+    /// State of the pages about the running instance.
+    pub(crate) live: Live,
 }
 
 /// One request.

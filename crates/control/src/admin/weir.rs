@@ -1,7 +1,12 @@
 //! `/apisix/admin/weir`: Weir's additions to the contract: status, object states, history, the state of nodes, and the route
 //! of a request.
 
+mod attention;
+mod events;
+pub(crate) mod live;
+mod overview;
 pub(super) mod plan;
+mod top;
 pub(super) mod versions;
 
 use std::sync::Arc;
@@ -29,6 +34,9 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
             let path: Vec<&str> = call.segments[2..].iter().map(String::as_str).collect();
             upstreams::answer(&*parts.reports.upstreams, &path)
         }
+        (&Method::GET, Some("overview")) if call.segments.len() == 2 => overview::answer(parts, call).await,
+        (&Method::GET, Some("top")) if call.segments.len() == 2 => top::answer(parts, call).await,
+        (&Method::GET, Some("events")) if call.segments.len() == 2 => events::answer(parts, call),
         (&Method::POST, Some("explain")) => {
             explain::answer(parts.reports.explain.as_deref(), call.body.as_ref())
         }

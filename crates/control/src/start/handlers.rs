@@ -67,6 +67,7 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         sealer,
         acme,
         max_set_bytes: max_set_bytes(admin.memory_limit_bytes),
+        live: Default::default(),
     });
     Handlers {
         admin: Arc::new(admin),
