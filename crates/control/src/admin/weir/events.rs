@@ -99,23 +99,22 @@ struct Outlet {
 impl Outlet {
     fn send(&mut self, name: &str, data: &Value) -> Result<(), Gone> {
         if self.lost > 0 {
-            self.offer(event("lagged", &json!({ "lost": self.lost })))?;
-            if self.sender.capacity() == 0 {
+            if !self.offer(event("lagged", &json!({ "lost": self.lost })))? {
                 self.lost += 1;
                 return Ok(());
             }
             self.lost = 0;
         }
-        self.offer(event(name, data))
+        let was_sent = self.offer(event(name, data))?;
+        self.lost += u64::from(!was_sent);
+        Ok(())
     }
 
-    fn offer(&mut self, piece: Bytes) -> Result<(), Gone> {
+    /// Whether the piece was taken; a full queue takes none.
+    fn offer(&mut self, piece: Bytes) -> Result<bool, Gone> {
         match self.sender.try_send(piece) {
-            Ok(()) => Ok(()),
-            Err(TrySendError::Full(_)) => {
-                self.lost += 1;
-                Ok(())
-            }
+            Ok(()) => Ok(true),
+            Err(TrySendError::Full(_)) => Ok(false),
             Err(TrySendError::Closed(_)) => Err(Gone),
         }
     }
@@ -294,7 +293,7 @@ mod tests {
         assert_eq!(turn(&[1]), [""; 0], "the states at the begin are in the overview");
         let event = |port: u16, state: &str| {
             format!(
-                "event: health\ndata: {{\"node\":\"127.0.0.1:{port}\",\"state\":\"{state}\",\"upstream\":\"/upstreams/a\"}}\n\n"
+                "event: health\ndata: {{\"upstream\":\"/upstreams/a\",\"node\":\"127.0.0.1:{port}\",\"state\":\"{state}\"}}\n\n"
             )
         };
         assert_eq!(turn(&[1, 2]), [event(2, "unhealthy")]);

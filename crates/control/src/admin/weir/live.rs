@@ -65,7 +65,9 @@ impl Live {
             return Arc::clone(marks);
         }
         let listed = parts.reconcile.run(|reconciler| reconciler.versions(u64::MAX, MARKS_MAX)).await;
-        let versions = listed.and_then(Result::ok).map(|list| list.versions).unwrap_or_default();
+        // Busy is a state of a moment, which is not kept.
+        let Some(listed) = listed else { return Arc::from([]) };
+        let versions = listed.map(|list| list.versions).unwrap_or_default();
         let mark = |version: &crate::source::store::Version| {
             json!({
                 "revision": version.revision,

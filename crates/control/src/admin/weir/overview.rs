@@ -48,6 +48,7 @@ async fn overview(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes
         .collect();
     let newest = points.last().or(now.as_ref().map(|now| &now.point));
     let body = json!({
+        "instance": parts.reports.instance.hostname,
         "seq": newest.map_or(since, |point| point.seq),
         "step_ms": step_ms,
         "end_ms": newest.map_or_else(unix_ms, |point| point.end_ms),

@@ -165,7 +165,7 @@ impl Traffic for TrafficHistory {
         if let Some((at_ms, rates)) = &self.kinds.lock().rates[by as usize]
             && now_ms.saturating_sub(*at_ms) < FRESH_MS
         {
-            self.timed_until_ms.fetch_max(now_ms + TIMED_MS, Ordering::Relaxed);
+            self.wants_times(now_ms);
             return Arc::clone(rates);
         }
         let top = self.top_at(by, RATES_WINDOW_S, usize::MAX, now_ms);
