@@ -326,6 +326,7 @@ fn admin_parts(
         certificate_file: None,
         source: "store",
         ui: true,
+        live: Default::default(),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::evict::Evictor;
 use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::current_work::CurrentWorkCell;
 use crate::observe::status::Status;
+use crate::observe::traffic::worker::WorkerTraffic;
 use crate::runtime::merged::MergedChains;
 use crate::runtime::{ConsumerPlugins, Generation, Runtime};
 use crate::upstream::service::Upstreams;
@@ -35,6 +36,7 @@ pub(crate) struct WorkerContext {
     pub(crate) upstream_warnings: Arc<UpstreamWarnings>,
     pub(crate) path_scratch: RefCell<PathScratch>,
     pub(crate) metrics: Rc<WorkerMetrics>,
+    pub(crate) traffic: WorkerTraffic,
     access_log: Option<(AccessLog, RefCell<LineWriter>)>,
     current: RefCell<Current>,
     merged: RefCell<MergedChains>,
@@ -63,12 +65,13 @@ impl WorkerContext {
         parts.status.revision.store(generation.revision, Ordering::Release);
         let evictor = Evictor::new(local.clone(), parts.status.clone());
         Rc::new(WorkerContext {
-            exchanges: ExchangePool::new(local.clone()),
+            exchanges: ExchangePool::new(local.clone(), parts.status.in_flight.clone()),
             upstreams: Upstreams::new(local.clone(), evictor.clone(), parts.status.upstream_tls.clone()),
             evictor,
             upstream_warnings: parts.upstream_warnings,
             path_scratch: RefCell::default(),
             metrics: local.resource(|| parts.metrics),
+            traffic: WorkerTraffic::new(parts.status.clone()),
             access_log: parts.access_log.map(|(log, writer)| (log, RefCell::new(writer))),
             current: RefCell::new(Current { reader, generation }),
             merged: RefCell::default(),
@@ -109,11 +112,13 @@ impl WorkerContext {
         self.merged.borrow_mut().of(route, consumer, added)
     }
 
-    /// Counts an ended exchange and writes its line of the access log, if there is one.
-    pub(crate) fn observe(&self, exchange: &Exchange) {
+    /// Counts an ended exchange, which `generation` has decided, and writes its line of the access log, if there is one.
+    pub(crate) fn observe(&self, exchange: &Exchange, generation: &Generation) {
         // This thread is the only writer, so a load and a store suffice and cost less than an atomic addition.
         let requests = &self.status.requests;
         requests.store(requests.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let upstream = |slot| generation.upstreams.get(slot).map(|upstream| &upstream.identity);
+        self.traffic.record(exchange, upstream, || self.wall_ms());
         if let Some(failure) = &exchange.failure {
             self.status.failures.failed(failure.cause);
         }
@@ -123,6 +128,12 @@ impl WorkerContext {
         if let Some((log, writer)) = &self.access_log {
             log.write(exchange, &mut writer.borrow_mut());
         }
+    }
+
+    /// Milliseconds since 1970, as of the last reading of the clock.
+    fn wall_ms(&self) -> u64 {
+        let (seconds, nanoseconds) = self.local.wall_at(self.local.recent_ns());
+        seconds * 1_000 + u64::from(nanoseconds) / 1_000_000
     }
 
     /// Hands the collected lines of the access log to its writer.

@@ -20,6 +20,7 @@ use watch::Watch;
 use crate::command::{self, CLOSE_GRACE_MS, Closing, Command, Handle, Queue};
 use crate::observe::access_log::AccessLog;
 use crate::observe::log_writer::LogWriter;
+use crate::observe::traffic::history::TrafficHistory;
 use crate::observe::{exposition, series_text};
 use crate::runtime::Runtime;
 use crate::upstream::{Upstream, protection};
@@ -58,6 +59,7 @@ pub struct Engine {
     threads: Mutex<Vec<JoinHandle<()>>>,
     series: Arc<Mutex<Vec<SharedSeries>>>,
     services: Arc<Services>,
+    traffic: Arc<TrafficHistory>,
 }
 
 /// Whether the engine may have listeners.
@@ -103,6 +105,8 @@ impl Engine {
             memory::watch(&shared, |shared| &shared.memory, memory_limit_bytes)?;
             config.services.limit_memory(shared.clone());
         }
+        let statuses = workers.iter().map(|worker| worker.status.clone()).collect();
+        let traffic = TrafficHistory::start(statuses, memory_limit_bytes)?;
         let mut threads = Vec::new();
         for (index, (handle, mut commands)) in channels.into_iter().enumerate() {
             let seed = Seed {
@@ -124,7 +128,7 @@ impl Engine {
         }
         let listening = Mutex::new(Listens::Yes);
         let (workers, threads, services) = (workers, Mutex::new(threads), config.services);
-        Ok(Engine { published, listeners, listening, workers, threads, series, services })
+        Ok(Engine { published, listeners, listening, workers, threads, series, services, traffic })
     }
 
     /// Brings a generation into force: every request that begins from now on is decided by it.
@@ -287,6 +291,11 @@ impl Engine {
             loads.add(measured);
         }
         loads
+    }
+
+    /// The rates and figures of the traffic.
+    pub fn traffic(&self) -> &Arc<TrafficHistory> {
+        &self.traffic
     }
 
     /// The client connections of all workers.

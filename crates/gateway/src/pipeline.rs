@@ -214,7 +214,7 @@ pub(crate) fn log(context: &WorkerContext, exchange: &mut Exchange, log: LogChai
     };
     let chains = Chains::again(&log.generation, exchange, log.merged);
     log_phase::run(context, exchange, &chains);
-    context.observe(exchange);
+    context.observe(exchange, &log.generation);
     context.current_work().set(CurrentWork::Nothing);
 }
 

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-pub use traffic::{Breakdown, Rate, Traffic};
+pub use traffic::{Breakdown, Figures, Rate, Step, Top, Traffic, TrafficNow, TrafficPoint, TrafficRow};
 pub use upstream_nodes::{
-    NodeProtection, NodeReport, NodeTransition, UpstreamNodes, UpstreamProtection, UpstreamReport,
+    NodeProtection, NodeReport, NodeTransition, UnusableNodes, UpstreamNodes, UpstreamProtection,
+    UpstreamReport,
 };
 
 /// Which configuration revision each worker runs.

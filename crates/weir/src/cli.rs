@@ -16,6 +16,8 @@ mod origin;
 mod plan;
 mod rollback;
 mod run;
+mod status;
+mod top;
 mod upgrade;
 mod upstreams;
 mod version;
@@ -53,6 +55,8 @@ enum Command {
     Rollback(rollback::RollbackArguments),
     /// Serve a built-in echo origin, to try the gateway with
     Origin(origin::OriginArguments),
+    Status(status::StatusArguments),
+    Top(top::TopArguments),
     Upstreams(upstreams::UpstreamsArguments),
     Upgrade(upgrade::UpgradeArguments),
     #[cfg(feature = "lab")]
@@ -86,6 +90,8 @@ impl Command {
             Self::History(arguments) => history::run(&arguments),
             Self::Rollback(arguments) => rollback::run(&arguments),
             Self::Origin(arguments) => origin::run(arguments).map(|()| ExitCode::SUCCESS),
+            Self::Status(arguments) => status::run(&arguments),
+            Self::Top(arguments) => top::run(&arguments),
             Self::Upstreams(arguments) => upstreams::run(&arguments),
             Self::Upgrade(arguments) => upgrade::run(&arguments),
             #[cfg(feature = "lab")]

@@ -11,6 +11,7 @@ mod log;
 mod quick_copies;
 mod settings;
 mod terminal;
+mod top;
 
 use std::process::ExitCode;
 

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use super::auth::{Access, Denied, Gate, Role};
 use super::object_path::{COST_DECORATIONS, ObjectPath};
 use super::query::{Query, segments};
+use super::weir::live::Live;
 use super::{configs, json as body_json, openapi, plugins, resources, respond, schema, ui, validate, weir};
 use crate::acme::Acme;
 use crate::reconcile::{Author, Reconcile};
@@ -58,6 +59,8 @@ pub struct AdminParts {
     pub ui: bool,
     /// The file with the certificate of this listener; none without HTTPS.
     pub certificate_file: Option<PathBuf>,
+    /// State of the pages about the running instance.
+    pub(crate) live: Live,
 }
 
 /// One request.

@@ -1,13 +1,18 @@
 //! `/apisix/admin/weir`: Weir's additions to the contract: status, object states, history, the state of nodes, and the route
 //! of a request.
 
+mod attention;
 mod certificates;
+mod events;
 pub(crate) mod list_query;
+pub(crate) mod live;
 mod objects;
+mod overview;
 pub(super) mod plan;
-mod session;
 mod plugins;
 mod search;
+mod session;
+mod top;
 mod topology;
 mod usage;
 pub(super) mod versions;
@@ -45,6 +50,9 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         (&Method::GET, Some("search")) if call.segments.len() == 2 => search::answer(parts, call).await,
         (&Method::GET, Some("topology")) if call.segments.len() == 2 => topology::answer(parts, call).await,
         (&Method::GET, Some("usage")) => usage::answer(parts, call).await,
+        (&Method::GET, Some("overview")) if call.segments.len() == 2 => overview::answer(parts, call).await,
+        (&Method::GET, Some("top")) if call.segments.len() == 2 => top::answer(parts, call).await,
+        (&Method::GET, Some("events")) if call.segments.len() == 2 => events::answer(parts, call),
         (&Method::POST, Some("explain")) => {
             explain::answer(parts.reports.explain.as_deref(), call.body.as_ref())
         }

@@ -72,6 +72,7 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         source,
         ui: admin.ui,
         certificate_file: admin.tls.map(|files| files.certificate),
+        live: Default::default(),
     });
     Handlers {
         admin: Arc::new(admin),

@@ -15,6 +15,8 @@ pub struct Attempt {
     pub endpoint_id: u64,
     /// The scheme of the upstream, such as `https` or `grpc`.
     pub scheme: &'static str,
+    /// The slot of the upstream in the generation of the exchange.
+    pub upstream: u32,
     /// The status it answered with, or 0.
     pub status: u16,
     /// Why the try failed, if it did.

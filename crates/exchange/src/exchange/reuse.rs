@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Exchange;
 use crate::local::Local;
@@ -16,17 +18,22 @@ pub struct ExchangePool {
     // Boxed so that checking one out moves a pointer.
     #[expect(clippy::vec_box, reason = "a checkout moves the box, not the exchange")]
     kept: RefCell<Vec<Box<Exchange>>>,
+    /// How many are checked out, for other threads; only this one writes.
+    in_use: Arc<AtomicUsize>,
 }
 
 impl ExchangePool {
-    /// A pool without an exchange, for the thread of `local`.
-    pub fn new(local: Rc<Local>) -> Rc<ExchangePool> {
-        Rc::new(ExchangePool { local, kept: RefCell::default() })
+    /// A pool without an exchange, for the thread of `local`, that shows in `in_use` how many are checked out.
+    pub fn new(local: Rc<Local>, in_use: Arc<AtomicUsize>) -> Rc<ExchangePool> {
+        // The pool of a worker that has panicked may have left a number behind.
+        in_use.store(0, Ordering::Relaxed);
+        Rc::new(ExchangePool { local, kept: RefCell::default(), in_use })
     }
 
     /// Checks an exchange out.
     pub fn checkout(self: &Rc<Self>) -> PooledExchange {
         let kept = self.kept.borrow_mut().pop();
+        self.in_use.store(self.in_use.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let exchange = kept.unwrap_or_else(|| Box::new(Exchange::new(self.local.clone())));
         PooledExchange { exchange: Some(exchange), pool: self.clone() }
     }
@@ -62,6 +69,8 @@ impl DerefMut for PooledExchange {
 impl Drop for PooledExchange {
     fn drop(&mut self) {
         if let Some(mut exchange) = self.exchange.take() {
+            let in_use = &self.pool.in_use;
+            in_use.store(in_use.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
             exchange.reset();
             let mut kept = self.pool.kept.borrow_mut();
             if kept.len() < KEPT_MAX {
@@ -73,13 +82,14 @@ impl Drop for PooledExchange {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     #[test]
     fn reused_exchange_has_no_long_scratch() {
-        let pool = ExchangePool::new(Local::new(0, Arc::new(crate::testing::options()), Arc::default()));
+        let pool = ExchangePool::new(
+            Local::new(0, Arc::new(crate::testing::options()), Arc::default()),
+            Arc::default(),
+        );
         let kept_bytes = |used_bytes: usize| {
             pool.checkout().scratch.resize(used_bytes, 1);
             let exchange = pool.checkout();
@@ -88,5 +98,18 @@ mod tests {
         };
         assert!(kept_bytes(16 * 1024) >= 16 * 1024);
         assert_eq!(kept_bytes(1024 * 1024), 0);
+    }
+
+    #[test]
+    fn exchanges_in_use_are_counted() {
+        let in_use = Arc::new(AtomicUsize::new(7));
+        let local = Local::new(0, Arc::new(crate::testing::options()), Arc::default());
+        let pool = ExchangePool::new(local, in_use.clone());
+        let shown = || in_use.load(Ordering::Relaxed);
+        assert_eq!(shown(), 0);
+        let (one, other) = (pool.checkout(), pool.checkout());
+        assert_eq!(shown(), 2);
+        drop((one, other));
+        assert_eq!(shown(), 0);
     }
 }

@@ -155,17 +155,26 @@ pub fn watch<T: Send + Sync + 'static>(
 
 /// The resident set of this process (proc(5), the second number of `statm`). The file stays open, so that the watch works
 /// without a free descriptor.
-struct ResidentSet(File);
+#[derive(Debug)]
+pub struct ResidentSet(File);
 
 impl ResidentSet {
     /// Room for the seven numbers of `statm` at their longest, 20 digits each.
     const STATM_BYTES: usize = 160;
 
-    fn open() -> io::Result<ResidentSet> {
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// There is no such file, or no free descriptor.
+    pub fn open() -> io::Result<ResidentSet> {
         File::open("/proc/self/statm").map(ResidentSet)
     }
 
-    fn bytes(&self) -> io::Result<u64> {
+    /// The bytes that are resident now.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn bytes(&self) -> io::Result<u64> {
         let mut statm = [0; Self::STATM_BYTES];
         // A read from the beginning has the kernel write it anew.
         let length = self.0.read_at(&mut statm, 0)?;

@@ -8,6 +8,7 @@ use super::current_work::CurrentWorkCell;
 use super::failures::FailureCounts;
 use super::grpc_counts::GrpcCounts;
 use super::retry_counts::RetryCounts;
+use super::traffic::counts::TrafficCounts;
 use crate::observe::idle_counts::IdleCounts;
 use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::capacity::Shortage;
@@ -48,6 +49,10 @@ pub struct Status {
     pub quic: Arc<QuicCounts>,
     /// Requests served so far.
     pub requests: AtomicU64,
+    /// Requests in flight, from the first byte of the head to the log line. Tunnels are among them.
+    pub in_flight: Arc<AtomicUsize>,
+    /// Counts of requests by status, time, route, consumer and endpoint.
+    pub(crate) traffic: TrafficCounts,
     /// Idle connections to nodes.
     pub idle_upstream: AtomicUsize,
     /// Whether it has a configuration; `revision` names it.

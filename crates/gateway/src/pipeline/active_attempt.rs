@@ -45,6 +45,7 @@ pub(super) fn record_of(
         address,
         endpoint_id,
         scheme: upstream.scheme,
+        upstream: upstream.slot,
         status: 0,
         failed: None,
         started_ns,

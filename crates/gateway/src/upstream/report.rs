@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::report::{
-    HealthCounter, NodeReport, NodeStatus, NodeTransition, UpstreamHealth, UpstreamReport, Verdict,
+    HealthCounter, NodeReport, NodeStatus, NodeTransition, UnusableNodes, UpstreamHealth, UpstreamReport,
+    Verdict,
 };
 use net::node_health::{CheckResult, HealthSnapshot, HealthState};
 use net::node_state::Unusable;
@@ -48,6 +49,23 @@ fn node_report(upstream: &Upstream, node: &Node, loads: &NodeLoads) -> NodeRepor
         health: upstream.health.is_some().then(|| (verdict(snapshot), counter(snapshot))),
         protection: upstream.protection.is_some().then(|| protection_report::of_node(&node.state)),
     }
+}
+
+/// The nodes of the upstream that are not used; none where all are.
+pub fn unusable(upstream: &Upstream) -> Option<UnusableNodes> {
+    let set = upstream.nodes.load();
+    let unusable = |node: &Node| {
+        // Costs one load for a node that is used.
+        if node.state.is_usable() {
+            return None;
+        }
+        let reasons = [(Unusable::Unhealthy, "unhealthy"), (Unusable::Ejected, "ejected")];
+        let found = reasons.into_iter().find_map(|(reason, name)| Some((name, transition(node, reason)?)));
+        found.map(|(name, transition)| (node.endpoint.address, name, transition))
+    };
+    let nodes: Vec<_> = set.nodes.iter().filter_map(unusable).collect();
+    let name = &upstream.identity;
+    (!nodes.is_empty()).then(|| UnusableNodes { name: Arc::clone(name), total: set.nodes.len(), nodes })
 }
 
 /// The host of an authority; an IPv6 address is without brackets.

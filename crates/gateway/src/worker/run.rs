@@ -157,9 +157,15 @@ impl Worker {
         local.shared.capacity.read_limit();
         self.context.upstream_warnings.tell_due(now_ms);
         local.read_wall_offset();
+        self.context.traffic.sweep();
         let generation = self.context.generation();
         if self.swept_revision.replace(generation.revision) != generation.revision {
             self.context.metrics.retain_routes(|id| generation.route_slots.contains_key(id));
+            self.context.traffic.retain(
+                |id| generation.route_slots.contains_key(id),
+                |username| generation.consumers.named(username).is_some(),
+                |identity| generation.upstream_slots.contains_key(identity),
+            );
         }
     }
 }

@@ -9,6 +9,39 @@ use super::{HealthCounter, Verdict};
 pub trait UpstreamNodes: Send + Sync {
     /// All upstreams by name, or the one that is called `name`.
     fn upstreams(&self, name: Option<&str>) -> Vec<UpstreamReport>;
+
+    /// The upstreams with nodes that are not used, by name, without asking workers.
+    fn unusable(&self) -> Vec<UnusableNodes> {
+        let unusable = |upstream: UpstreamReport| UnusableNodes::among(&upstream.name, &upstream.nodes);
+        self.upstreams(None).into_iter().filter_map(unusable).collect()
+    }
+}
+
+/// The nodes of one upstream that are not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusableNodes {
+    /// See [`UpstreamReport::name`].
+    pub name: Arc<str>,
+    /// The number of all its nodes.
+    pub total: usize,
+    /// The addresses that are not used, with the state (`unhealthy`, `ejected`), since when and why.
+    pub nodes: Vec<(SocketAddr, &'static str, NodeTransition)>,
+}
+
+impl UnusableNodes {
+    /// Those among `nodes`; none where all are used.
+    fn among(name: &Arc<str>, nodes: &[NodeReport]) -> Option<UnusableNodes> {
+        let unusable = |node: &NodeReport| {
+            let transition = node.unhealthy.as_ref().or(node.ejected.as_ref())?;
+            Some((node.address, node.state(), transition.clone()))
+        };
+        let found: Vec<_> = nodes.iter().filter_map(unusable).collect();
+        (!found.is_empty()).then(|| UnusableNodes {
+            name: Arc::clone(name),
+            total: nodes.len(),
+            nodes: found,
+        })
+    }
 }
 
 /// One upstream.

@@ -58,6 +58,7 @@ impl Stage {
             let address = SocketAddr::from(([127, 0, 0, 1], 1));
             exchange.attempts.push(Attempt {
                 address,
+                upstream: 0,
                 endpoint_id: 0,
                 scheme: "http",
                 status,

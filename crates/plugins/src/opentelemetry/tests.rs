@@ -169,6 +169,7 @@ fn failure_attempts_and_plugins_are_spans_below() {
         let started_ns = exchange.times.started_ns;
         let attempt = Attempt {
             address: SocketAddr::from(([127, 0, 0, 2], 81)),
+            upstream: 0,
             endpoint_id: 1,
             scheme: "http",
             status: 0,

@@ -20,9 +20,9 @@ use gateway::upstream::{Upstream, report};
 use model::acme::Challenges;
 use model::instance::{ConnectionCounts, Connections, InstanceInfo};
 use model::report::{
-    CertificateReport, Certificates, Explain, ExplainQuestion, ListenerReport, Listening, LogLevel,
-    MetricsText, NodeHealth, Readiness, UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision,
-    WorkerRevisions,
+    Breakdown, CertificateReport, Certificates, Explain, ExplainQuestion, ListenerReport, Listening,
+    LogLevel, MetricsText, NodeHealth, Rate, Readiness, Step, Top, Traffic, TrafficNow, TrafficPoint,
+    UnusableNodes, UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
 use model::{Applied, Fault};
@@ -178,9 +178,9 @@ pub(super) fn reports(parts: Report) -> Reports {
         readiness: report.clone(),
         listening: report.clone(),
         certificates: report.clone(),
+        traffic: Some(report.clone()),
         explain: Some(report),
         log_level: Some(log),
-        traffic: None,
     }
 }
 
@@ -252,6 +252,34 @@ impl UpstreamNodes for Report {
         let mut all: Vec<_> = asked().map(|upstream| report::upstream(upstream, &loads)).collect();
         all.sort_by(|left, right| left.name.cmp(&right.name));
         all
+    }
+
+    fn unusable(&self) -> Vec<UnusableNodes> {
+        let Some(runtime) = self.gateway.engine().map(Engine::current) else { return Vec::new() };
+        let mut all: Vec<_> =
+            runtime.upstreams.iter().filter_map(|(_, upstream)| report::unusable(upstream)).collect();
+        all.sort_by(|left, right| left.name.cmp(&right.name));
+        all
+    }
+}
+
+impl Traffic for Report {
+    fn rates(&self, by: Breakdown) -> Arc<[Rate]> {
+        self.gateway.engine().map_or_else(|| Arc::from([]), |engine| engine.traffic().rates(by))
+    }
+
+    fn now(&self) -> Option<TrafficNow> {
+        let now = self.gateway.engine()?.traffic().now()?;
+        let access_log = self.access_log.as_ref().map_or(0, LogWriter::lost_lines);
+        Some(TrafficNow { log_lines_lost: access_log + self.log.lost_lines(), ..now })
+    }
+
+    fn points(&self, step: Step, since: u64, most: usize) -> Vec<TrafficPoint> {
+        self.gateway.engine().map(|engine| engine.traffic().points(step, since, most)).unwrap_or_default()
+    }
+
+    fn top(&self, by: Breakdown, window_s: u64, limit: usize) -> Top {
+        self.gateway.engine().map(|engine| engine.traffic().top(by, window_s, limit)).unwrap_or_default()
     }
 }
 

@@ -84,6 +84,7 @@ mod store;
 mod stream_sinks;
 mod support;
 mod tls;
+mod top;
 mod tracing;
 mod traffic_plugins;
 mod transformation;
