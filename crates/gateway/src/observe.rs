@@ -11,3 +11,4 @@ pub mod log_writer;
 pub mod retry_counts;
 pub mod series_text;
 pub mod status;
+pub mod tap;

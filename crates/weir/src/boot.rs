@@ -13,6 +13,7 @@ mod notify;
 mod options;
 mod signals;
 mod sockets;
+mod tap;
 pub(crate) mod upgrade;
 
 use std::io::IsTerminal;
@@ -81,8 +82,7 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
     let mut compiler = compiler(settings, services(settings)?, secrets(settings));
     let (runtime, _) = compiler.apply(&applied);
     let options = options::engine(settings, &Arc::default());
-    let Question { method, url, headers, remote_addr } = question;
-    gateway::explain::explain(&runtime, &options, method, url, headers, *remote_addr)
+    gateway::explain::explain(&runtime, &options, &question.for_gateway())
         .map_err(anyhow::Error::msg)
 }
 

@@ -6,6 +6,7 @@ mod objects;
 mod properties;
 mod schemas;
 mod sets;
+mod traffic;
 mod whole;
 
 use serde_json::Value;

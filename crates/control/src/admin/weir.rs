@@ -2,6 +2,7 @@
 //! of a request.
 
 pub(super) mod plan;
+mod tap;
 pub(super) mod versions;
 
 use std::sync::Arc;
@@ -29,8 +30,11 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
             let path: Vec<&str> = call.segments[2..].iter().map(String::as_str).collect();
             upstreams::answer(&*parts.reports.upstreams, &path)
         }
+        (&Method::GET, Some("tap")) if call.segments.len() == 2 => tap::follow(parts, call),
+        (&Method::GET, Some("failures")) if call.segments.len() == 2 => tap::failures(parts, call),
         (&Method::POST, Some("explain")) => {
-            explain::answer(parts.reports.explain.as_deref(), call.body.as_ref())
+            let explain = parts.reports.explain.clone();
+            explain::answer(explain, parts.view.load(), &parts.catalog, call.body.as_ref()).await
         }
         _ => respond::not_found(),
     }

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::ValueHint;
 use control::source::store::Instance;
+use model::report::ExplainQuestion;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -67,6 +68,20 @@ pub(crate) struct Question {
     pub(crate) headers: Vec<(String, String)>,
     /// The client's address.
     pub(crate) remote_addr: IpAddr,
+}
+
+impl Question {
+    /// The question as the gateway takes it.
+    pub(crate) fn for_gateway(&self) -> ExplainQuestion {
+        ExplainQuestion {
+            method: self.method.clone(),
+            url: self.url.clone(),
+            headers: self.headers.clone(),
+            remote_addr: self.remote_addr,
+            body_bytes: 0,
+            with: None,
+        }
+    }
 }
 
 /// Asks, and prints the answer. The exit code is 0 also when no route matches, because that is an answer.
