@@ -20,6 +20,7 @@ pub mod outbound;
 pub mod report;
 pub mod resource;
 pub mod schema;
+pub mod search;
 pub mod secret_field;
 pub mod secret_reference;
 pub mod settings;
