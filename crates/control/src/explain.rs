@@ -53,9 +53,9 @@ fn record(
     let mut record = explain.explain(question, applied.as_ref()).map_err(respond::refused)?;
     let faults = applied.as_ref().map_or(&view.snapshot, |applied| &applied.snapshot).faults();
     let all = faults.iter().chain(&view.compile_faults);
-    let described = all.take(FAULTY_MAX).map(|fault| {
-        json!({ "key": fault.key.as_ref().map(stored_key::text), "reason": in_words(fault) })
-    });
+    let described = all
+        .take(FAULTY_MAX)
+        .map(|fault| json!({ "key": fault.key.as_ref().map(stored_key::text), "reason": in_words(fault) }));
     record["faulty"] = described.collect();
     Ok(record)
 }
@@ -74,8 +74,7 @@ fn laid_over(view: &View, catalog: &Catalog, with: &ExplainWith) -> Result<Appli
     };
     let change = Change { key: key.clone(), written: Some(written) };
     let applied = view.snapshot.apply(catalog, &[change], revision, Policy::Lenient);
-    let own: Vec<&Fault> =
-        applied.faults.iter().filter(|fault| fault.key.as_ref() == Some(&key)).collect();
+    let own: Vec<&Fault> = applied.faults.iter().filter(|fault| fault.key.as_ref() == Some(&key)).collect();
     let Some(first) = own.first() else { return Ok(applied) };
     let faults: Vec<Value> = own
         .iter()
@@ -87,5 +86,9 @@ fn laid_over(view: &View, catalog: &Catalog, with: &ExplainWith) -> Result<Appli
 }
 
 fn in_words(fault: &Fault) -> String {
-    if fault.pointer.is_empty() { fault.reason.clone() } else { format!("{}: {}", fault.pointer, fault.reason) }
+    if fault.pointer.is_empty() {
+        fault.reason.clone()
+    } else {
+        format!("{}: {}", fault.pointer, fault.reason)
+    }
 }

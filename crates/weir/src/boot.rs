@@ -82,8 +82,7 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
     let mut compiler = compiler(settings, services(settings)?, secrets(settings));
     let (runtime, _) = compiler.apply(&applied);
     let options = options::engine(settings, &Arc::default());
-    gateway::explain::explain(&runtime, &options, &question.for_gateway())
-        .map_err(anyhow::Error::msg)
+    gateway::explain::explain(&runtime, &options, &question.for_gateway()).map_err(anyhow::Error::msg)
 }
 
 /// The identity of this process. Where the data folder keeps no id, the name of the machine stands in for it. An instance that

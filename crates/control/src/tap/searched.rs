@@ -28,9 +28,9 @@ impl Searchable for Searched<'_> {
             "service" => optional(record.service.as_deref()),
             "consumer" => optional(record.consumer.as_deref()),
             "upstream" => optional(record.upstream.as_deref()),
-            "endpoint" => record.endpoint.is_some_and(|endpoint| {
-                test(&endpoint.to_string()) || test(&endpoint.ip().to_string())
-            }),
+            "endpoint" => record
+                .endpoint
+                .is_some_and(|endpoint| test(&endpoint.to_string()) || test(&endpoint.ip().to_string())),
             "cause" => optional(record.cause),
             "client" => test(&record.client.to_string()),
             "protocol" => test(record.protocol) || test(record.protocol.trim_start_matches("HTTP/")),

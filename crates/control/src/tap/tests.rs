@@ -109,7 +109,8 @@ async fn events(receiver: &mut mpsc::Receiver<Bytes>) -> Vec<(String, Value)> {
 fn reader_gets_matching_requests_and_counts() {
     block_on(async {
         let script = Arc::new(Script::default());
-        *script.batches.lock() = vec![vec![record(200, "/a?b=<script>"), record(502, "/a"), record(200, "/b")]];
+        *script.batches.lock() =
+            vec![vec![record(200, "/a?b=<script>"), record(502, "/a"), record(200, "/b")]];
         let hub = TapHub::new(Arc::clone(&script) as Arc<dyn Tap>);
         let (sender, mut receiver) = mpsc::channel(QUEUE);
         assert!(hub.follow(wanted("path:/a", 50), sender));
@@ -169,10 +170,27 @@ fn every_field_of_the_grammar_is_answered() {
     let record = record(502, "/checkout/7?x=1");
     let holds = |text: &str| filter(text).matches(&Searched(&record));
     for text in [
-        "checkout", "shop-read", "status:>=500", "method:get", "host:*.example", "path:/checkout/7", "path:*x=1",
-        "route:shop", "route:shop-read", "upstream:orders", "endpoint:10.0.4.18", "endpoint:10.0.4.18:8080",
-        "cause:origin_*", "client:198.51.100.24", "took:>30ms", "total:<1s", "bytes:20", "protocol:HTTP/2",
-        "worker:1", "-service:x", "-consumer:x",
+        "checkout",
+        "shop-read",
+        "status:>=500",
+        "method:get",
+        "host:*.example",
+        "path:/checkout/7",
+        "path:*x=1",
+        "route:shop",
+        "route:shop-read",
+        "upstream:orders",
+        "endpoint:10.0.4.18",
+        "endpoint:10.0.4.18:8080",
+        "cause:origin_*",
+        "client:198.51.100.24",
+        "took:>30ms",
+        "total:<1s",
+        "bytes:20",
+        "protocol:HTTP/2",
+        "worker:1",
+        "-service:x",
+        "-consumer:x",
     ] {
         assert!(holds(text), "{text}");
     }

@@ -15,15 +15,21 @@ pub fn explain_by_running(plugin: &dyn Plugin, exchange: &mut Exchange, phase: P
         Phase::BeforeProxy => plugin.before_proxy(exchange),
         _ => return Explained::passes(),
     };
-    let answered = match flow {
+    match answer(flow) {
+        Some(answer) => answer,
+        None => before.changed(exchange),
+    }
+}
+
+/// The answer of a plugin that does not let the request pass at once. A future is dropped before its first step.
+fn answer(flow: Flow<'_>) -> Option<Explained> {
+    match flow {
         Flow::Continue => None,
         Flow::Reply(reply) => Some(Explained::replies(&reply)),
         Flow::Stream(reply) => Some(Explained::replies(&reply.head)),
         Flow::Stored(_) => Some(Explained::unknown("it has a stored response")),
-        // The future is dropped before its first step.
         Flow::Wait(_) => Some(Explained::unknown("it waits before it decides")),
-    };
-    answered.unwrap_or_else(|| before.changed(exchange))
+    }
 }
 
 /// The parts of a request that plugins commonly change.

@@ -134,7 +134,10 @@ mod tests {
     fn reply_is_a_redirect_with_a_location() {
         let plain = Explained::replies(&Reply::message(403, "no"));
         let would = plain.would.as_ref().unwrap();
-        assert_eq!((would.action, would.status, &*would.text), (Action::Reply, Some(403), r#"{"message":"no"}"#));
+        assert_eq!(
+            (would.action, would.status, &*would.text),
+            (Action::Reply, Some(403), r#"{"message":"no"}"#)
+        );
         assert!(plain.ends());
         let redirect = Explained::replies(&Reply::status(301).with_header("Location", "https://a/"));
         assert_eq!(redirect.would.map(|would| would.action), Some(Action::Redirect));

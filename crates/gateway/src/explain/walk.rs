@@ -28,7 +28,8 @@ pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange
     let own = route.map(|route| &route.plugins);
     let origins = Origins::of(route);
     let global = Asked { chain: &generation.global, local: own, origin: &|_| "global_rule" };
-    let local = own.map(|chain| Asked { chain, local: None, origin: &|name| origins.of_plugin(name) });
+    let of_plugin = |name: &str| origins.of_plugin(name);
+    let local = own.map(|chain| Asked { chain, local: None, origin: &of_plugin });
     walk.phase(&global, Phase::Rewrite, exchange, |_| true);
     if let Some(local) = &local {
         walk.phase(local, Phase::Rewrite, exchange, |_| true);
@@ -140,9 +141,10 @@ fn merged(own: Option<&Arc<Chain>>, exchange: &Exchange) -> Option<Arc<Chain>> {
 }
 
 fn written(plugin: &str, phase: Phase, from: &str, explained: &Explained) -> Value {
-    let would = explained.would.as_ref().map(|would| {
-        json!({ "action": would.action.as_str(), "status": would.status, "text": would.text })
-    });
+    let would = explained
+        .would
+        .as_ref()
+        .map(|would| json!({ "action": would.action.as_str(), "status": would.status, "text": would.text }));
     json!({
         "plugin": plugin,
         "phase": phase.name(),

@@ -299,7 +299,8 @@ impl Explain for Report {
     fn explain(&self, question: &ExplainQuestion, with: Option<&Applied>) -> Result<Value, String> {
         let engine = self.gateway.engine().ok_or("the workers have not started yet")?;
         let runtime = engine.current();
-        let runtime = with.map_or_else(|| Ok(runtime.clone()), |applied| self.trial.apply(&runtime, applied))?;
+        let runtime =
+            with.map_or_else(|| Ok(runtime.clone()), |applied| self.trial.apply(&runtime, applied))?;
         gateway::explain::explain(&runtime, &self.options, question)
     }
 }

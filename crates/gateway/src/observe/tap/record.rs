@@ -102,7 +102,9 @@ mod tests {
 
     #[test]
     fn upstream_is_named_by_its_object() {
-        for (identity, name) in [("/upstreams/u", "u"), ("/routes/1", "routes/1"), ("/routes/1#up", "routes/1#up")] {
+        for (identity, name) in
+            [("/upstreams/u", "u"), ("/routes/1", "routes/1"), ("/routes/1#up", "routes/1#up")]
+        {
             assert_eq!(&*upstream_name(identity), name);
         }
     }

@@ -55,15 +55,22 @@ fn of_client(exchange: &Exchange, spans: &mut Spans) {
     let times = &exchange.times;
     let begun_ns = exchange.timeline.begun_ns();
     if begun_ns != 0 {
-        spans.add("read head", SpanGroup::Client, times.started_ns, begun_ns - times.started_ns.min(begun_ns));
+        spans.add(
+            "read head",
+            SpanGroup::Client,
+            times.started_ns,
+            begun_ns - times.started_ns.min(begun_ns),
+        );
         let next_ns = exchange.timeline.runs().first().map(|run| run.started_ns);
-        let next_ns = next_ns.into_iter().chain([times.upstream_started_ns]).find(|next_ns| *next_ns > begun_ns);
+        let next_ns =
+            next_ns.into_iter().chain([times.upstream_started_ns]).find(|next_ns| *next_ns > begun_ns);
         if let Some(next_ns) = next_ns {
             spans.add("match", SpanGroup::Gateway, begun_ns, next_ns - begun_ns);
         }
     }
     if times.body_waited_ns != 0 {
-        let ended_ns = if times.upstream_started_ns == 0 { times.ended_ns } else { times.upstream_started_ns };
+        let ended_ns =
+            if times.upstream_started_ns == 0 { times.ended_ns } else { times.upstream_started_ns };
         let from_ns = ended_ns.saturating_sub(times.body_waited_ns);
         spans.add("read body", SpanGroup::Client, from_ns, times.body_waited_ns);
     }
@@ -188,6 +195,9 @@ mod tests {
         let spans = of(&exchange);
         assert_eq!(spans.len(), SPANS_MAX);
         assert!(spans.is_sorted_by_key(|span| span.at_us));
-        assert_eq!((&*spans[0].name, spans[0].us, &*spans[1].name, spans[1].us), ("read head", 1, "match", 3));
+        assert_eq!(
+            (&*spans[0].name, spans[0].us, &*spans[1].name, spans[1].us),
+            ("read head", 1, "match", 3)
+        );
     }
 }
