@@ -7,6 +7,7 @@
 mod apply;
 mod check;
 mod completions;
+mod doctor;
 pub(crate) mod explain;
 mod history;
 #[cfg(feature = "lab")]
@@ -16,6 +17,7 @@ mod origin;
 mod plan;
 mod rollback;
 mod run;
+mod tap;
 mod upgrade;
 mod upstreams;
 mod version;
@@ -54,6 +56,8 @@ enum Command {
     /// Serve a built-in echo origin, to try the gateway with
     Origin(origin::OriginArguments),
     Upstreams(upstreams::UpstreamsArguments),
+    Tap(tap::TapArguments),
+    Doctor(doctor::DoctorArguments),
     Upgrade(upgrade::UpgradeArguments),
     #[cfg(feature = "lab")]
     /// Measure Weir beside other gateways on this machine
@@ -87,6 +91,8 @@ impl Command {
             Self::Rollback(arguments) => rollback::run(&arguments),
             Self::Origin(arguments) => origin::run(arguments).map(|()| ExitCode::SUCCESS),
             Self::Upstreams(arguments) => upstreams::run(&arguments),
+            Self::Tap(arguments) => tap::run(&arguments),
+            Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Upgrade(arguments) => upgrade::run(&arguments),
             #[cfg(feature = "lab")]
             Self::Lab(arguments) => lab::run(&arguments),

@@ -1,7 +1,8 @@
-//! `weir explain`: the route that a request would take, and why the other routes lost. Decides nothing itself: the
+//! `weir explain`: the route that a request would take, why the other routes lost, its plugins and its endpoints. Decides nothing itself: the
 //! running instance answers; without one, the same code reads the store or the resources file.
 
 mod ask;
+mod journey;
 mod record;
 
 use std::ffi::OsString;
@@ -23,7 +24,9 @@ use crate::settings::{Place, SETTINGS, Settings, Written};
 use crate::terminal::{Paint, print, print_error};
 use record::Record;
 
-/// Tell which route a request would take, and why the others lost
+/// Tell which route a request would take, why the others lost, and what its plugins would do
+///
+/// Nothing is sent and nothing is counted: plugins that would ask a server or count say so.
 ///
 /// Asks the instance that runs on the data folder through its control API, whatever its port. Where none runs, or with
 /// `--resources`, it reads the store or the resources file itself.
