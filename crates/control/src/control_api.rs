@@ -90,7 +90,8 @@ impl Handler for ControlApi {
                 },
                 (&Method::POST, ["v1", "weir", "explain"]) => {
                     let body = serde_json::from_slice(request.body()).ok();
-                    explain::answer(parts.reports.explain.as_deref(), body.as_ref())
+                    let explain = parts.reports.explain.clone();
+                    explain::answer(explain, parts.view.load(), &parts.catalog, body.as_ref()).await
                 }
                 (&Method::PUT, ["v1", "weir", "log_level"]) => {
                     log_level::put(parts.reports.log_level.as_deref(), request.body())

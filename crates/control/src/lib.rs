@@ -39,6 +39,7 @@ pub mod view;
 
 mod start;
 mod stored_key;
+mod tap;
 #[cfg(test)]
 mod testing;
 mod ticket_keys;
@@ -53,5 +54,6 @@ pub use secret::{FilePolicy, SecretOptions, Secrets};
 pub use source::etcd::{EtcdConfig, EtcdTls};
 pub use source::file::{FileFault, check};
 pub use start::{AdminConfig, Control, ControlConfig, EMULATED_VERSION, Listeners, SourceConfig, StartError};
+pub use tap::TapHub;
 pub use tls::{ClientFiles, ReadWrite, TlsFiles};
 pub use view::{EtcdState, EtcdStatus, SharedView, View};

@@ -8,6 +8,8 @@ use model::report::{
     WorkerRevisions,
 };
 
+use crate::tap::TapHub;
+
 /// The reports that boot passes to control, so that it can show the state of the gateway.
 #[derive(Clone)]
 pub struct Reports {
@@ -33,6 +35,8 @@ pub struct Reports {
     pub log_level: Option<Arc<dyn LogLevel>>,
     /// The rates of traffic; none where they are not measured.
     pub traffic: Option<Arc<dyn Traffic>>,
+    /// The records of single requests; none where they are not kept.
+    pub tap: Option<TapHub>,
 }
 
 impl std::fmt::Debug for Reports {

@@ -34,6 +34,8 @@ use crate::secret::{SecretOptions, Secrets};
 use crate::serve::{Handler, respond};
 use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store};
+use crate::tap::TapHub;
+use crate::tap::tests::Script;
 use crate::view::SharedView;
 
 /// Asks `handler` from the loopback address; returns status, headers and body.
@@ -206,6 +208,7 @@ pub(crate) fn reports() -> Reports {
         explain: None,
         log_level: Some(Arc::new(Level(Mutex::new("info".to_owned())))),
         traffic: None,
+        tap: Some(TapHub::new(Arc::new(Script::with_a_failure()))),
     }
 }
 

@@ -23,6 +23,8 @@ pub mod call_failures;
 pub mod chain;
 pub mod encode;
 pub mod events;
+mod explain_by_running;
+mod explained;
 mod kind;
 pub mod ordered;
 pub mod outbound;
@@ -42,6 +44,8 @@ pub mod upstream_ref;
 
 pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};
 pub use encode::{BodyEncoder, EncoderFailed};
+pub use explain_by_running::explain_by_running;
+pub use explained::{Action, Explained, Would};
 pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Plugin,

@@ -19,6 +19,7 @@ mod sharing;
 mod sites;
 mod ssl;
 mod stream;
+mod trial;
 mod upstream;
 mod upstream_tls;
 
@@ -39,6 +40,7 @@ use key_set::KeySet;
 use sharing::Sharing;
 
 pub use expiry::ExpiredCertificates;
+pub use trial::Trial;
 
 use crate::runtime::{Consumers, Runtime, Unplaced};
 use crate::upstream::health::monitor::HealthMonitor;
@@ -85,6 +87,8 @@ pub struct Compiler {
     empty_chain: Arc<Chain>,
     sharing: Sharing,
     next_instance: u32,
+    /// Nothing of it comes into force: upstreams get cells of their own instead of those that workers use.
+    is_trial: bool,
     bulkheads: Bulkheads,
     /// Plugins that run as long as there are metadata of them.
     by_metadata: Vec<Arc<Instance>>,
@@ -154,6 +158,7 @@ impl Compiler {
             empty_chain,
             sharing: Sharing::default(),
             next_instance: 0,
+            is_trial: false,
             bulkheads: Bulkheads::default(),
             by_metadata: Vec::new(),
             faults: BTreeMap::new(),

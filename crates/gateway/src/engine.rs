@@ -20,6 +20,7 @@ use watch::Watch;
 use crate::command::{self, CLOSE_GRACE_MS, Closing, Command, Handle, Queue};
 use crate::observe::access_log::AccessLog;
 use crate::observe::log_writer::LogWriter;
+use crate::observe::tap::WorkerTap;
 use crate::observe::traffic::history::TrafficHistory;
 use crate::observe::{exposition, series_text};
 use crate::runtime::Runtime;
@@ -296,6 +297,11 @@ impl Engine {
     /// The rates and figures of the traffic.
     pub fn traffic(&self) -> &Arc<TrafficHistory> {
         &self.traffic
+    }
+
+    /// The records of single requests, worker by worker.
+    pub fn taps(&self) -> impl Iterator<Item = &WorkerTap> {
+        self.workers.iter().map(|worker| &worker.status.tap)
     }
 
     /// The client connections of all workers.

@@ -1,15 +1,21 @@
-//! Explains the decision on a request: the same preparation and the same router as for a real request. It sends
-//! nothing, runs no plugin and touches no worker.
+//! Explains the decision on a request: the same preparation and the same router as for a real request. Plugins are asked
+//! what they would do; nothing is sent, nothing is counted, and no worker is touched.
 
-use std::net::{IpAddr, SocketAddr};
+mod destination;
+mod walk;
+
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use message::Version;
+use model::report::ExplainQuestion;
 use router::path::PathScratch;
 use router::{Params, Verdict};
 use serde_json::{Value, json};
 
-use crate::runtime::{Route, Runtime};
+use crate::runtime::{Generation, Route, Runtime};
 use exchange::Exchange;
 use exchange::Local;
 use exchange::failure::Cause;
@@ -17,23 +23,22 @@ use exchange::failure::Unavailable;
 use exchange::options::Options;
 use exchange::prepare::prepare;
 
+/// Candidates that a record lists at most; `considered_total` is the number of all.
+const CONSIDERED_MAX: usize = 100;
+
 /// The record for a request: `revision`, the `request` as the router sees it, the route that `matched`, why it is answered
-/// 503 (`closed`), every candidate that was `considered`, in order, with its verdict, and the faulty routes that are not
-/// in the table (`unplaced`).
-///
-/// `url` is an absolute URL or a path with its query; `headers` are names and values.
+/// 503 (`closed`), the candidates that were `considered`, in order, with their verdicts, the faulty routes that are not
+/// in the table (`unplaced`), what each plugin would do (`pipeline`), the request as it would be `forwarded`, and the
+/// `upstream` with its endpoints. `with` of the question is not looked at.
 ///
 /// # Errors
 /// Why the gateway would refuse the request before looking for a route, as a sentence.
 pub fn explain(
-    runtime: &Runtime,
+    runtime: &Arc<Runtime>,
     options: &Options,
-    method: &str,
-    url: &str,
-    headers: &[(String, String)],
-    remote_addr: IpAddr,
+    question: &ExplainQuestion,
 ) -> Result<Value, String> {
-    let exchange = asked(options, method, url, headers, remote_addr)?;
+    let mut exchange = asked(options, question)?;
     let mut params = Params::default();
     let matched = runtime.router.find(&exchange, &mut params);
     if let Some(reason) = exchange.gave_up.get() {
@@ -41,10 +46,10 @@ pub fn explain(
     }
     let route = matched.and_then(|slot| runtime.routes.get(slot));
     let id_of = |slot: u32| runtime.routes.get(slot).map(|route| route.info.id.to_string());
-    let considered: Vec<Value> = runtime
-        .router
-        .explain(&exchange)
+    let all = runtime.router.explain(&exchange);
+    let considered: Vec<Value> = all
         .iter()
+        .take(CONSIDERED_MAX)
         .map(|candidate| {
             let (verdict, by) = match candidate.verdict {
                 Verdict::OutrankedBy(slot) => ("outranked", id_of(slot)),
@@ -69,7 +74,7 @@ pub fn explain(
             told
         })
         .collect();
-    Ok(json!({
+    let mut record = json!({
         "revision": runtime.revision,
         "request": {
             "host": String::from_utf8_lossy(exchange.host()),
@@ -78,12 +83,47 @@ pub fn explain(
         "matched": route.map(|route| described(runtime, route, &params)),
         "closed": closed(runtime, route.map(|route| &**route)).map(|missing| &missing.detail),
         "considered": considered,
+        "considered_total": all.len(),
         "unplaced": runtime
             .unplaced
             .iter()
             .map(|unplaced| json!({ "id": unplaced.id, "reason": unplaced.reason }))
             .collect::<Vec<_>>(),
-    }))
+    });
+    exchange.params = params;
+    exchange.decision.route = matched;
+    add_journey(&mut record, runtime, route, &mut exchange, question.body_bytes);
+    Ok(record)
+}
+
+/// Adds the plugins that the request would meet, and its destination.
+fn add_journey(
+    record: &mut Value,
+    runtime: &Arc<Runtime>,
+    route: Option<&Arc<Route>>,
+    exchange: &mut Exchange,
+    body_bytes: u64,
+) {
+    // No reclaimer takes the generation, so that it is freed here.
+    let generation = Rc::new(Generation::new(runtime.clone(), channel().0));
+    let is_closed = !record["closed"].is_null();
+    exchange.decision.directory = Some(generation.clone());
+    if is_closed {
+        record["pipeline"] = json!([]);
+    } else {
+        let walk = walk::walk(&generation, route, exchange);
+        record["pipeline"] = walk.plugins.into();
+        if walk.ended_by.is_none()
+            && route.is_some()
+            && let Some(upstream) = destination::upstream(&generation, route, exchange)
+        {
+            record["forwarded"] = destination::forwarded(exchange, upstream, body_bytes);
+            record["upstream"] = destination::candidates(upstream);
+            return;
+        }
+    }
+    record["forwarded"] = Value::Null;
+    record["upstream"] = Value::Null;
 }
 
 /// Why the request would be answered 503: a faulty global rule, else a faulty route.
@@ -92,16 +132,11 @@ fn closed<'r>(runtime: &'r Runtime, route: Option<&'r Route>) -> Option<&'r Unav
 }
 
 /// The request as an exchange, parsed by the parser of real requests.
-fn asked(
-    options: &Options,
-    method: &str,
-    url: &str,
-    headers: &[(String, String)],
-    remote_addr: IpAddr,
-) -> Result<Exchange, String> {
+fn asked(options: &Options, question: &ExplainQuestion) -> Result<Exchange, String> {
+    let ExplainQuestion { method, url, headers, remote_addr, .. } = question;
     let (of_url, target) = match url.split_once("://") {
         Some((_, rest)) => rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len())),
-        None => ("", url),
+        None => ("", url.as_str()),
     };
     let host = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
     // The authority of an absolute URL counts more than a Host field (RFC 9112 section 3.2.2).
@@ -117,7 +152,7 @@ fn asked(
     for (name, value) in headers.iter().chain(host.is_none().then_some(&implied)) {
         exchange.request.headers.append(name, value.as_bytes()).map_err(|error| refused(&error))?;
     }
-    exchange.connection.peer = SocketAddr::new(remote_addr, 0).into();
+    exchange.connection.peer = SocketAddr::new(*remote_addr, 0).into();
     prepare(options, &mut PathScratch::default(), &mut exchange).map_err(|failure| {
         format!("it would be refused with {}: {}", failure.cause.status(), failure.detail)
     })?;

@@ -11,4 +11,5 @@ pub mod log_writer;
 pub mod retry_counts;
 pub mod series_text;
 pub mod status;
+pub mod tap;
 pub mod traffic;

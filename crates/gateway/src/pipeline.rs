@@ -87,6 +87,7 @@ pub(crate) fn run<'a, S: DownstreamStream>(
         let run = Run::new(context, &generation, deadline);
         let mut chains = Chains::none(&generation);
         context.current_work().set(CurrentWork::Matching);
+        context.status.tap.begin(exchange);
         let outcome = match serve(&run, exchange, server, &mut chains).await {
             Ok(outcome) => outcome,
             // In a pooled box, because few requests need this state and it would enlarge the state of all others.
@@ -215,6 +216,10 @@ pub(crate) fn log(context: &WorkerContext, exchange: &mut Exchange, log: LogChai
     let chains = Chains::again(&log.generation, exchange, log.merged);
     log_phase::run(context, exchange, &chains);
     context.observe(exchange, &log.generation);
+    if context.status.tap.wants(exchange) {
+        let upstream = proxy::upstream_identity(&log.generation, exchange);
+        context.status.tap.record(exchange, log.generation.revision, upstream);
+    }
     context.current_work().set(CurrentWork::Nothing);
 }
 

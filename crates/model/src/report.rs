@@ -1,6 +1,7 @@
 //! The state of the running gateway as control reads it and boot implements it: small traits, each usable as `dyn`.
 //! Knows no implementation.
 
+mod tap;
 mod traffic;
 mod upstream_nodes;
 
@@ -9,6 +10,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::snapshot::Applied;
+
+pub use tap::{RequestRecord, SPANS_MAX, Span, SpanGroup, Tap, TapCounts};
 pub use traffic::{Breakdown, Figures, Rate, Step, Top, Traffic, TrafficNow, TrafficPoint, TrafficRow};
 pub use upstream_nodes::{
     NodeProtection, NodeReport, NodeTransition, UnusableNodes, UpstreamNodes, UpstreamProtection,
@@ -137,6 +141,22 @@ pub struct ExplainQuestion {
     /// The client's address.
     #[serde(default = "loopback")]
     pub remote_addr: IpAddr,
+    /// The length of the body, in bytes.
+    #[serde(default)]
+    pub body_bytes: u64,
+    /// An object that is not saved, laid over the configuration in force for this question.
+    #[serde(default)]
+    pub with: Option<ExplainWith>,
+}
+
+/// An object that a question is asked with.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainWith {
+    /// Its key, such as `routes/1`.
+    pub key: String,
+    /// Its value, as it would be written to the Admin API.
+    pub value: serde_json::Value,
 }
 
 fn loopback() -> IpAddr {
@@ -145,11 +165,15 @@ fn loopback() -> IpAddr {
 
 /// Answers what the router would do with a request, for `weir explain`.
 pub trait Explain: Send + Sync {
-    /// The decision record as JSON.
+    /// The decision record as JSON; by the configuration `with`, where that is given, instead of the one in force.
     ///
     /// # Errors
     /// What is wrong with the request, as a sentence.
-    fn explain(&self, question: &ExplainQuestion) -> Result<serde_json::Value, String>;
+    fn explain(
+        &self,
+        question: &ExplainQuestion,
+        with: Option<&Applied>,
+    ) -> Result<serde_json::Value, String>;
 }
 
 /// A listener of this instance.

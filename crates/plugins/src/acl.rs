@@ -30,7 +30,7 @@ mod labels;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
 use router::vars::{GaveUp, JsonPath, VariableSource};
 use serde_json::{Map, Value, json};
 
@@ -162,6 +162,10 @@ impl Plugin for Acl {
                 Flow::Continue
             }
         }
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

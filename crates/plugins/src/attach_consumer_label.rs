@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running};
 use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -74,6 +74,10 @@ impl Plugin for AttachConsumerLabel {
             }
         }
         Flow::Continue
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

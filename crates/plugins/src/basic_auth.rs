@@ -42,7 +42,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, BASE64_NOPAD};
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
@@ -116,6 +116,10 @@ impl Plugin for BasicAuth {
             }
             Err(refusal) => self.authentication.refuse(exchange, refusal, |exchange| self.hide(exchange)),
         }
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

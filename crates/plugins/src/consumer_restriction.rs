@@ -29,7 +29,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
 use router::MethodSet;
 use router::methods::{METHODS, method_bit};
 use serde_json::Value;
@@ -144,6 +144,10 @@ impl Plugin for ConsumerRestriction {
             Some(name) if self.lets_pass(name, exchange.request.method_text()) => Flow::Continue,
             Some(_) => Flow::reply(self.refusal.clone()),
         }
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

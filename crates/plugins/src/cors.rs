@@ -41,7 +41,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, Step};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, Step, explain_by_running};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -266,6 +266,10 @@ impl Plugin for Cors {
             let _ = headers.set("Timing-Allow-Origin", &allowed);
         }
         Step::Done
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER};
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, Step};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, Step, explain_by_running};
 use message::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -107,6 +107,10 @@ impl Plugin for Csrf {
         // Fails only if the response has as many fields as are allowed; then the client keeps its last token.
         let _ = exchange.response.headers.append("Set-Cookie", cookie.as_bytes());
         Step::Done
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

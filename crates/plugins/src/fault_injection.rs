@@ -28,7 +28,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Flow, PHASE_WAIT_MS, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, PHASE_WAIT_MS, Phase, Plugin, PluginKind, Reply};
 use message::Headers;
 use net::env;
 use router::vars::{Expression, Template};
@@ -201,6 +201,33 @@ impl Plugin for FaultInjection {
             env::sleep_ms(*duration_ms).await;
             abort.map_or(Decision::Continue, |abort| Decision::Reply(Box::new(abort.reply(exchange))))
         }))
+    }
+
+    fn explain(&self, exchange: &mut Exchange, _: Phase) -> Explained {
+        let abort = self.abort.as_ref().filter(|abort| abort.sample.matches(exchange));
+        let delay = self.delay.as_ref().filter(|delay| delay.sample.matches(exchange));
+        let delayed = delay.map(|delay| {
+            let share = delay.sample.percentage.unwrap_or(100);
+            format!("delays {share} % of these requests by {} ms", delay.duration_ms)
+        });
+        let explained = match abort {
+            Some(abort) if abort.sample.percentage.is_none_or(|share| share >= 100) => {
+                Explained::replies(&abort.reply(exchange))
+            }
+            Some(abort) => {
+                let share = abort.sample.percentage.unwrap_or(100);
+                return Explained::unknown(format!(
+                    "answers {share} % of these requests with {}",
+                    abort.status
+                ));
+            }
+            None if delay.is_none() => return Explained::passes(),
+            None => return Explained::changes(delayed.unwrap_or_default()),
+        };
+        match delayed {
+            Some(delayed) => explained.because(delayed),
+            None => explained,
+        }
     }
 }
 

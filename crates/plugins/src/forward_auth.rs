@@ -44,7 +44,7 @@ use exchange::Exchange;
 use exchange::plugin::outbound::{
     Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
 use message::{FieldId, Headers, Method};
 use net::endpoint::KeepAlive;
 use router::vars::Template;
@@ -137,6 +137,14 @@ impl Plugin for ForwardAuth {
             RequestMethod::Get => BodyNeed::None,
             RequestMethod::Post => BodyNeed::Buffer { limit_bytes: self.max_body_bytes },
         }
+    }
+
+    fn explain(&self, _: &mut Exchange, phase: Phase) -> Explained {
+        let asks_in = if self.consumer_header.is_some() { Phase::Rewrite } else { Phase::Access };
+        if phase != asks_in {
+            return Explained::passes();
+        }
+        Explained::calls(format!("it would ask {}", self.destination.uri()))
     }
 }
 

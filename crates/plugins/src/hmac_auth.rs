@@ -56,7 +56,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind};
+use exchange::plugin::{
+    BodyNeed, Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running,
+};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -191,6 +193,15 @@ impl Plugin for HmacAuth {
                 _ => Decision::Continue,
             }
         }))
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        match phase {
+            Phase::Access if self.body_bytes_max.is_some() => {
+                Explained::unknown("it compares a digest of the body")
+            }
+            _ => explain_by_running(self, exchange, phase),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
 use router::CidrSet;
 use serde_json::Value;
 
@@ -98,6 +98,10 @@ impl Plugin for IpRestriction {
         } else {
             Flow::reply(self.refusal.clone())
         }
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

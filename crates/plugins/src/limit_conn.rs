@@ -44,7 +44,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, Fields, attributes, words};
@@ -351,6 +351,23 @@ impl Plugin for LimitConn {
         if let Some(held) = exchange.peek_state::<Held>() {
             drop(held.0.take());
         }
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        if phase != Phase::Access {
+            return Explained::passes();
+        }
+        let mut told = Vec::new();
+        for rule in &self.rules {
+            match self.asked(rule, exchange) {
+                Asked::Limit { conn, all } => {
+                    told.push(format!("{conn} requests at once, and {} more that are delayed", all - conn));
+                }
+                Asked::Nothing => {}
+                Asked::Unknown => return Explained::unknown("the limit has no number for this request"),
+            }
+        }
+        Explained::counts(told.join("; "))
     }
 }
 

@@ -56,7 +56,7 @@ mod window;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply, Step};
+use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply, Step};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, Fields, attributes, words};
@@ -413,6 +413,32 @@ impl LimitCount {
         if applied { Decision::Continue } else { decision(self.failures.without_number()) }
     }
 
+    /// The quota that the request would meet; nothing is counted.
+    fn quota_left(&self, exchange: &Exchange) -> Explained {
+        let mut told = Vec::new();
+        for (index, rule) in self.rules.iter().enumerate() {
+            let mut key = Vec::new();
+            if !rule.key.write_local(index, exchange, &mut key) {
+                continue;
+            }
+            let Some(quota) = self.quota(rule, exchange, 1) else {
+                return Explained::unknown("the limit has no number for this request");
+            };
+            let window_s = quota.window_ms / 1_000;
+            let Store::Local(counters) = &self.store else {
+                told.push(format!("{} in {window_s} s, counted in Redis", quota.limit));
+                continue;
+            };
+            let left = counters.left(&key, quota, exchange.local().now_ms());
+            if left == 0 {
+                let why = format!("all {} in {window_s} s are used", quota.limit);
+                return Explained::replies(&self.rejected).because(why);
+            }
+            told.push(format!("{left} of {} left in {window_s} s", quota.limit));
+        }
+        Explained::counts(told.join("; "))
+    }
+
     /// Keeps the values for the response's fields; whether the request may pass.
     fn note(&self, exchange: &mut Exchange, shown: Shown) -> bool {
         if self.show_quota {
@@ -459,6 +485,10 @@ impl Plugin for LimitCount {
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         self.show(exchange);
         Step::Done
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        if phase == Phase::Access { self.quota_left(exchange) } else { Explained::passes() }
     }
 }
 

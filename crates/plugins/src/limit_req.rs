@@ -35,7 +35,7 @@ mod shared_bucket;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, Fields, attributes, words};
@@ -201,6 +201,12 @@ impl Plugin for LimitReq {
             Pour::After { delay_ms } if self.is_delaying => delay::continue_after(delay_ms),
             Pour::After { .. } => Flow::Continue,
         }
+    }
+
+    fn explain(&self, _: &mut Exchange, _: Phase) -> Explained {
+        let Bucket { rate, burst } = self.bucket;
+        let excess = if self.is_delaying { "delayed" } else { "let through at once" };
+        Explained::counts(format!("{rate} requests a second, and {burst} more that are {excess}"))
     }
 }
 

@@ -29,7 +29,7 @@ mod generate;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
 use net::env;
 use router::vars::Template;
 use serde_json::{Map, Value};
@@ -152,6 +152,20 @@ impl Plugin for Mocking {
             env::sleep_ms(delay_ms).await;
             Decision::Reply(Box::new(reply))
         }))
+    }
+
+    fn explain(&self, exchange: &mut Exchange, _: Phase) -> Explained {
+        let reply = match &self.body {
+            Body::Example(template) => {
+                let mut body = Vec::new();
+                template.render(exchange, &mut body);
+                self.head.clone().with_body(body)
+            }
+            // The body is made up at random.
+            Body::Json(_) | Body::Xml(_) => self.head.clone(),
+        };
+        let explained = Explained::replies(&reply);
+        if self.delay_ms == 0 { explained } else { explained.because(format!("after {} ms", self.delay_ms)) }
     }
 }
 

@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::outbound::{Destination, OutboundLimits, OutboundRequest, OutboundTls, check_uri};
-use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
 use message::{Headers, Method};
 use net::endpoint::KeepAlive;
 use serde_json::Value;
@@ -142,6 +142,10 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 impl Plugin for Opa {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         Flow::Wait(Box::pin(self.ask(exchange)))
+    }
+
+    fn explain(&self, _: &mut Exchange, _: Phase) -> Explained {
+        Explained::calls(format!("it would ask {}", self.destination.uri()))
     }
 }
 

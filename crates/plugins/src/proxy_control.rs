@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::BodyArrival;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -52,6 +52,10 @@ impl Plugin for ProxyControl {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         exchange.await_request_body(self.arrival);
         Flow::Continue
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

@@ -45,7 +45,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
 use router::path::{PathScratch, canonicalize};
 use router::vars::{Template, VariableSource};
 use serde_json::{Map, Value, json};
@@ -435,6 +435,10 @@ impl Plugin for ProxyRewrite {
             exchange.request.set_method(method).expect("the schema lets only known methods through");
         }
         Flow::Continue
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::client_address::ClientAddress;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running};
 use router::CidrSet;
 use router::vars::{Variable, VariableSource};
 use serde_json::Value;
@@ -129,6 +129,10 @@ impl Plugin for RealIp {
             exchange.set_client(client);
         }
         Flow::Continue
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

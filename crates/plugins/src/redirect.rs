@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Scheme;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
 use router::vars::{Template, VariableSource};
 use serde_json::{Value, json};
 
@@ -226,6 +226,10 @@ impl Plugin for Redirect {
             }
         };
         Flow::reply(Reply::status(status).with_header("Location", self.finish(exchange, uri)))
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

@@ -25,7 +25,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -106,6 +106,10 @@ impl RefererRestriction {
 impl Plugin for RefererRestriction {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         if self.lets_pass(exchange) { Flow::Continue } else { Flow::reply(self.refusal.clone()) }
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

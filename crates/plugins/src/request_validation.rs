@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
 use model::validate::UserSchema;
 use serde_json::Value;
 
@@ -171,6 +171,18 @@ impl Plugin for RequestValidation {
             }
         }))
     }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        match (phase, &self.header_schema, &self.body_schema) {
+            (Phase::Rewrite, Some(schema), _) => match schema.fault(&field_values(&exchange.request.headers))
+            {
+                None => Explained::passes(),
+                Some(fault) => Explained::replies(&self.refusal_with(&fault)),
+            },
+            (Phase::Access, _, Some(_)) => Explained::unknown("it checks the body"),
+            _ => Explained::passes(),
+        }
+    }
 }
 
 /// Checks a body. The result is the body to forward in its place, if it is JSON.
@@ -206,6 +218,10 @@ impl RequestValidation {
         if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
             tracing::info!(part, reason, requests, "request-validation refused a request");
         }
+        self.refusal_with(text)
+    }
+
+    fn refusal_with(&self, text: &str) -> Reply {
         let text = self.rejected_msg.as_deref().unwrap_or(text);
         let reply = Reply::status(self.rejected_code);
         match text {

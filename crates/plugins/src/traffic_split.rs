@@ -41,7 +41,7 @@ use std::sync::atomic::Ordering;
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, UpstreamRef};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, UpstreamRef};
 use model::check;
 use model::{Catalog, Id, Kind, schema};
 use router::vars::Expression;
@@ -248,6 +248,32 @@ impl Plugin for TrafficSplit {
             }
         }
         Flow::Continue
+    }
+
+    fn explain(&self, exchange: &mut Exchange, _: Phase) -> Explained {
+        for rule in &self.rules {
+            if rule.named.iter().any(|upstream| !exchange.has_upstream(upstream)) {
+                let body = json!({ "error_msg": "failed to fetch upstream info" });
+                return Explained::replies(&Reply::json(500, &body));
+            }
+            if !rule.matches(exchange) {
+                continue;
+            }
+            // The turn of this request is not taken, so that the share of others does not change.
+            if let [only] = &rule.choices[..] {
+                exchange.decision.upstream.clone_from(only);
+            }
+            let name = |choice: &Option<UpstreamRef>| match choice {
+                None => "that of the route".to_owned(),
+                Some(upstream) => {
+                    let identity = upstream.identity();
+                    identity.strip_prefix("/upstreams/").unwrap_or(identity).to_owned()
+                }
+            };
+            let names: Vec<String> = rule.choices.iter().map(name).collect();
+            return Explained::changes(format!("upstream by weight: {}", names.join(", ")));
+        }
+        Explained::passes()
     }
 }
 

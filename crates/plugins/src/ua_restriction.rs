@@ -23,7 +23,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
 use router::vars::GaveUp;
 use serde_json::Value;
 
@@ -98,6 +98,10 @@ impl Plugin for UaRestriction {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let passes = self.lets_pass(exchange);
         decide(exchange, passes, &self.refusal)
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

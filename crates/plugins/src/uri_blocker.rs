@@ -24,7 +24,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
 use router::vars::GaveUp;
 use serde_json::{Value, json};
 
@@ -108,6 +108,10 @@ impl Plugin for UriBlocker {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let passes = self.blocks(exchange).map(|blocks| !blocks);
         decide(exchange, passes, &self.refusal)
+    }
+
+    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+        explain_by_running(self, exchange, phase)
     }
 }
 

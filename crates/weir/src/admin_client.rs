@@ -12,7 +12,7 @@ use control::ClientFiles;
 use control::source::store::Instance;
 use serde_json::Value;
 
-use crate::ask::{Answer, Failure, Question, ask};
+use crate::ask::{Answer, Failure, Followed, Question, ask, follow};
 use crate::boot;
 use crate::settings::{Place, SETTINGS, Settings, Written};
 
@@ -133,15 +133,47 @@ impl Node {
         let tls = self.tls(admin);
         let (fields, tls) = (&fields[..], tls.as_ref());
         let question = Question { method, target: &target, fields, body, patience: PATIENCE, tls };
-        match (ask(admin, &question), &self.running) {
-            (Ok(answer), _) => Ok(Asked::Answered(answer)),
+        self.outcome(admin, ask(admin, &question).map(Asked::Answered), || Asked::Nobody)
+    }
+
+    /// As [`Node::ask`] with GET, for a response that arrives piece by piece; `patience` is the longest silence. Only a
+    /// running instance can answer.
+    ///
+    /// # Errors
+    /// As [`Node::ask`]; also, no instance runs here.
+    pub(crate) fn follow(&self, target: &str, patience: Duration) -> anyhow::Result<Followed> {
+        let admin = address_of(self.running.as_ref(), "admin", &self.settings, self.settings.admin)?;
+        let Some(admin) = admin else {
+            bail!("this instance has no Admin API: its setting `admin` is off");
+        };
+        let key = boot::admin_key_for_commands(&self.settings)?;
+        let author = author();
+        let mut fields = vec![("X-Weir-Author", author.as_str())];
+        fields.extend(key.as_deref().map(|key| ("X-API-KEY", key)));
+        let target = format!("/apisix/admin/{target}");
+        let tls = self.tls(admin);
+        let (fields, tls) = (&fields[..], tls.as_ref());
+        let question = Question { method: "GET", target: &target, fields, body: "", patience, tls };
+        let followed = self.outcome(admin, follow(admin, &question).map(Some), || None)?;
+        followed.map_or_else(|| Err(self.not_running()), Ok)
+    }
+
+    /// The result of a request to the Admin API at `admin`, or what to tell the user.
+    fn outcome<T>(
+        &self,
+        admin: SocketAddr,
+        outcome: Result<T, Failure>,
+        nobody: impl FnOnce() -> T,
+    ) -> anyhow::Result<T> {
+        match (outcome, &self.running) {
+            (Ok(answer), _) => Ok(answer),
             (Err(Failure::NotThere(error)), Some(running)) => bail!(
                 "process {} runs on the data folder {} and does not answer at {admin}: {error}; name its Admin API with \
                  --admin",
                 running.process,
                 self.settings.data.display()
             ),
-            (Err(Failure::NotThere(_)), None) if !self.is_named => Ok(Asked::Nobody),
+            (Err(Failure::NotThere(_)), None) if !self.is_named => Ok(nobody()),
             (Err(Failure::NotThere(error)), None) => {
                 bail!("no instance answers at {admin}: {error}; see the line `listening admin` of its output")
             }
@@ -180,16 +212,17 @@ impl Node {
     pub(crate) fn ask_running(&self, method: &str, target: &str, body: &str) -> anyhow::Result<Answer> {
         match self.ask(method, target, body)? {
             Asked::Answered(answer) => Ok(answer),
-            Asked::Nobody => {
-                let admin =
-                    self.settings.admin.map(|admin: SocketAddr| admin.to_string()).unwrap_or_default();
-                bail!(
-                    "no instance runs on the data folder {} or at {admin}; start it, or name its Admin API with --admin \
-                     or its data folder with --data",
-                    self.settings.data.display()
-                )
-            }
+            Asked::Nobody => Err(self.not_running()),
         }
+    }
+
+    fn not_running(&self) -> anyhow::Error {
+        let admin = self.settings.admin.map(|admin: SocketAddr| admin.to_string()).unwrap_or_default();
+        anyhow::anyhow!(
+            "no instance runs on the data folder {} or at {admin}; start it, or name its Admin API with --admin \
+             or its data folder with --data",
+            self.settings.data.display()
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! One request to an instance's Admin or control API: a blocking HTTP/1.0 exchange, over TLS where the API has it, which
 //! needs no client library. Knows no endpoint of these APIs.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -52,9 +52,57 @@ pub(crate) fn ask(node: SocketAddr, question: &Question<'_>) -> Result<Answer, F
     read_answer(&answer).map_err(|reason| Failure::Refused(format!("the instance at {node}: {reason}")))
 }
 
-/// Sends the request and reads until the end of the connection. HTTP/1.0, so that the response is neither chunked nor
-/// kept open.
+/// A response that arrives piece by piece.
+pub(crate) enum Followed {
+    /// The body of a response with status 200; it ends with the connection.
+    Body(Box<dyn BufRead>),
+    /// A response of another status.
+    Refused(Answer),
+}
+
+/// As [`ask`], for a response that arises while it is read. `patience` is the longest silence.
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn follow(node: SocketAddr, question: &Question<'_>) -> Result<Followed, Failure> {
+    let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(Failure::NotThere)?;
+    let refused =
+        |error: io::Error| Failure::Refused(format!("the instance at {node} did not answer: {error}"));
+    let mut reader = BufReader::new(send(stream, question, node).map_err(refused)?.0);
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
+        if reader.read_until(b'\n', &mut head).map_err(refused)? == 0 {
+            break;
+        }
+    }
+    if head.starts_with(b"HTTP/1") && head.get(9..12) == Some(b"200") {
+        return Ok(Followed::Body(Box::new(reader)));
+    }
+    let mut answer = head;
+    reader.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).map_err(refused)?;
+    let answer =
+        read_answer(&answer).map_err(|reason| Failure::Refused(format!("the instance at {node}: {reason}")));
+    answer.map(Followed::Refused)
+}
+
+/// Sends the request and reads until the end of the connection.
 fn exchange(stream: TcpStream, node: SocketAddr, question: &Question<'_>) -> io::Result<Vec<u8>> {
+    let (stream, sent) = send(stream, question, node)?;
+    let mut answer = Vec::new();
+    let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
+    if answer.is_empty() {
+        sent?;
+        read?;
+    }
+    Ok(answer)
+}
+
+/// Sends the request. HTTP/1.0, so that the response is neither chunked nor kept open.
+fn send(
+    stream: TcpStream,
+    question: &Question<'_>,
+    node: SocketAddr,
+) -> io::Result<(Box<dyn ReadWrite>, io::Result<()>)> {
     let Question { method, target, fields, body, patience, tls } = question;
     stream.set_read_timeout(Some(*patience))?;
     stream.set_write_timeout(Some(*patience))?;
@@ -72,13 +120,7 @@ fn exchange(stream: TcpStream, node: SocketAddr, question: &Question<'_>) -> io:
     // The error is used only without a response, because an instance that refuses the request may close before it has
     // read the body.
     let sent = stream.write_all(body.as_bytes()).and_then(|()| stream.flush());
-    let mut answer = Vec::new();
-    let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
-    if answer.is_empty() {
-        sent?;
-        read?;
-    }
-    Ok(answer)
+    Ok((stream, sent))
 }
 
 fn read_answer(answer: &[u8]) -> Result<Answer, String> {
@@ -113,6 +155,9 @@ impl Answer {
 
 /// An instance on the same machine or network accepts in milliseconds; one that is stuck never does.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest head of an answer that is followed.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// Room for a whole set (at most the largest resource file) and its plan.
 const ANSWER_BYTES_MAX: u64 = 512 << 20;

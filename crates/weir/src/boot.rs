@@ -13,6 +13,7 @@ mod notify;
 mod options;
 mod signals;
 mod sockets;
+mod tap;
 pub(crate) mod upgrade;
 
 use std::io::IsTerminal;
@@ -81,9 +82,7 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
     let mut compiler = compiler(settings, services(settings)?, secrets(settings));
     let (runtime, _) = compiler.apply(&applied);
     let options = options::engine(settings, &Arc::default());
-    let Question { method, url, headers, remote_addr } = question;
-    gateway::explain::explain(&runtime, &options, method, url, headers, *remote_addr)
-        .map_err(anyhow::Error::msg)
+    gateway::explain::explain(&runtime, &options, &question.for_gateway()).map_err(anyhow::Error::msg)
 }
 
 /// The identity of this process. Where the data folder keeps no id, the name of the machine stands in for it. An instance that

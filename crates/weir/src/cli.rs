@@ -7,6 +7,7 @@
 mod apply;
 mod check;
 mod completions;
+mod doctor;
 pub(crate) mod explain;
 mod history;
 #[cfg(feature = "lab")]
@@ -17,6 +18,7 @@ mod plan;
 mod rollback;
 mod run;
 mod status;
+mod tap;
 mod top;
 mod upgrade;
 mod upstreams;
@@ -58,6 +60,8 @@ enum Command {
     Status(status::StatusArguments),
     Top(top::TopArguments),
     Upstreams(upstreams::UpstreamsArguments),
+    Tap(tap::TapArguments),
+    Doctor(doctor::DoctorArguments),
     Upgrade(upgrade::UpgradeArguments),
     #[cfg(feature = "lab")]
     /// Measure Weir beside other gateways on this machine
@@ -93,6 +97,8 @@ impl Command {
             Self::Status(arguments) => status::run(&arguments),
             Self::Top(arguments) => top::run(&arguments),
             Self::Upstreams(arguments) => upstreams::run(&arguments),
+            Self::Tap(arguments) => tap::run(&arguments),
+            Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Upgrade(arguments) => upgrade::run(&arguments),
             #[cfg(feature = "lab")]
             Self::Lab(arguments) => lab::run(&arguments),

@@ -23,7 +23,7 @@ const GATEWAY: &[(&str, &[&str])] = &[
     ("upstream", &["body", "evict", "forward", "h1", "h2", "tunnel"]),
     ("runtime", &["upstream"]),
     ("compile", &["runtime", "upstream"]),
-    ("explain", &["runtime"]),
+    ("explain", &["body", "h1", "runtime", "upstream"]),
     ("context", &["evict", "observe", "runtime", "upstream"]),
     ("pipeline", &["body", "context", "observe", "runtime", "tunnel", "upstream"]),
     ("downstream", &["body", "command", "context", "forward", "h1", "h2", "observe", "pipeline", "tunnel"]),

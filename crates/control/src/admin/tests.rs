@@ -11,6 +11,7 @@ mod places;
 mod properties;
 mod schemas;
 mod sets;
+mod traffic;
 mod whole;
 
 use serde_json::Value;

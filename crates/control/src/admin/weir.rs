@@ -12,6 +12,7 @@ pub(super) mod plan;
 mod plugins;
 mod search;
 mod session;
+mod tap;
 mod top;
 mod topology;
 mod usage;
@@ -53,8 +54,11 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         (&Method::GET, Some("overview")) if call.segments.len() == 2 => overview::answer(parts, call).await,
         (&Method::GET, Some("top")) if call.segments.len() == 2 => top::answer(parts, call).await,
         (&Method::GET, Some("events")) if call.segments.len() == 2 => events::answer(parts, call),
+        (&Method::GET, Some("tap")) if call.segments.len() == 2 => tap::follow(parts, call),
+        (&Method::GET, Some("failures")) if call.segments.len() == 2 => tap::failures(parts, call),
         (&Method::POST, Some("explain")) => {
-            explain::answer(parts.reports.explain.as_deref(), call.body.as_ref())
+            let explain = parts.reports.explain.clone();
+            explain::answer(explain, parts.view.load(), &parts.catalog, call.body.as_ref()).await
         }
         _ => respond::not_found(),
     }

@@ -30,6 +30,7 @@ pub struct PluginRun {
 #[derive(Debug, Default)]
 pub struct Timeline {
     is_on: bool,
+    begun_ns: u64,
     runs: Vec<PluginRun>,
     dropped: u32,
 }
@@ -38,6 +39,17 @@ impl Timeline {
     /// Records runs from here on.
     pub fn switch_on(&mut self) {
         self.is_on = true;
+    }
+
+    /// Records runs from here on, for a request that begins to be served at `now_ns` of the monotonic clock.
+    pub fn switch_on_at(&mut self, now_ns: u64) {
+        self.is_on = true;
+        self.begun_ns = now_ns;
+    }
+
+    /// When the request began to be served: after its head was read. 0 if that was not recorded.
+    pub fn begun_ns(&self) -> u64 {
+        self.begun_ns
     }
 
     /// Whether runs are recorded.
@@ -84,6 +96,7 @@ impl Timeline {
     /// Forgets the runs and is off.
     pub(super) fn reset(&mut self) {
         self.is_on = false;
+        self.begun_ns = 0;
         self.dropped = 0;
         if self.runs.capacity() > KEPT_RUNS_MAX {
             self.runs = Vec::new();

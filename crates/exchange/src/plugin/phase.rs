@@ -6,6 +6,8 @@ use std::pin::Pin;
 use message::{Headers, ResponseHead};
 
 use super::encode::BodyEncoder;
+use super::explained::Explained;
+use super::phase_name::Phase;
 use super::reply::{Reply, StreamedReply};
 use super::stored::StoredReply;
 use crate::exchange::Exchange;
@@ -124,6 +126,13 @@ pub trait Plugin: Send + Sync + 'static {
     /// Answers a request to one of the kind's [`apis`](super::PluginKind::apis), for a route with `public-api`.
     fn api<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
         Flow::reply(Reply::status(404))
+    }
+
+    /// Tells what [`Plugin::rewrite`], [`Plugin::access`] or [`Plugin::before_proxy`] would do with `exchange`, which stands
+    /// for a request that is asked about. It counts nothing, calls no server and waits for nothing; it may change the
+    /// exchange as the phase would. See [`explain_by_running`](super::explain_by_running).
+    fn explain(&self, _exchange: &mut Exchange, _phase: Phase) -> Explained {
+        Explained::unknown("this plugin cannot tell without running")
     }
 
     /// The instance is in force from now on.

@@ -131,7 +131,8 @@ impl Compiler {
             note: None,
         };
         let probe = self.probe(snapshot, written)?;
-        let before = slot.and_then(|slot| self.current.upstreams.get(slot));
+        let slot_before = slot.filter(|_| !self.is_trial);
+        let before = slot_before.and_then(|slot| self.current.upstreams.get(slot));
         let checked_before = before.and_then(|before| before.health.clone());
         let states = before.map(|before| before.nodes.load().states.clone()).unwrap_or_default();
         let retry =
@@ -150,7 +151,7 @@ impl Compiler {
         let checks = written.checks.as_deref().zip(probe);
         let health = self.follow_checks(identity, &cell, checks, checked_before.as_ref())?;
         // After the last step that may fail, because it changes the state that the form before is still used with.
-        let before = slot.and_then(|slot| self.current.upstreams.get(slot));
+        let before = slot_before.and_then(|slot| self.current.upstreams.get(slot));
         let protection = protection::compile(identity, written, before.map(|before| &**before));
         Ok(Upstream {
             identity: identity.clone(),

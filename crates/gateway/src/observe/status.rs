@@ -8,6 +8,7 @@ use super::current_work::CurrentWorkCell;
 use super::failures::FailureCounts;
 use super::grpc_counts::GrpcCounts;
 use super::retry_counts::RetryCounts;
+use super::tap::WorkerTap;
 use super::traffic::counts::TrafficCounts;
 use crate::observe::idle_counts::IdleCounts;
 use exchange::observe::upstream_tls::UpstreamTlsCounts;
@@ -73,6 +74,8 @@ pub struct Status {
     pub grpc: GrpcCounts,
     /// Retries by their reason.
     pub retries: RetryCounts,
+    /// The records of single requests.
+    pub tap: WorkerTap,
     /// Client connections without a request in flight.
     pub idle: IdleCounts,
     /// How many of them other workers have asked it to close, by the resource that is short.

@@ -16,6 +16,7 @@ use super::stored_reply;
 use super::target::Forward;
 use super::upload::Upload;
 use crate::body::{BodyLength, DownstreamStream};
+use crate::runtime::Generation;
 use crate::upstream::Upstream;
 use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
@@ -168,6 +169,15 @@ fn find_upstream<'r>(
     upstream
         .map(|upstream| &**upstream)
         .ok_or_else(|| Failure::new(Cause::NoUpstream, "the upstream does not exist"))
+}
+
+/// The identity of the upstream that a plugin selected for the request, else of its route's.
+pub(super) fn upstream_identity<'r>(generation: &'r Generation, exchange: &'r Exchange) -> Option<&'r str> {
+    if let Some(selected) = &exchange.decision.upstream {
+        return Some(selected.identity());
+    }
+    let slot = generation.routes.get(exchange.decision.route?)?.upstream?;
+    generation.upstreams.get(slot).map(|upstream| &*upstream.identity)
 }
 
 /// Only a WebSocket handshake is forwarded as an upgrade, and only where it is allowed; every other `Upgrade` field is

@@ -79,6 +79,19 @@ impl Counters {
     }
 }
 
+impl Counters {
+    /// How many requests the quota would still allow under `key`; nothing is counted.
+    pub(super) fn left(&self, key: &[u8], quota: Quota, now_ms: u64) -> u64 {
+        let known = self.0.with_known(key, |window| *window);
+        let mut window = known.unwrap_or_else(|| Window::starting(now_ms, 0));
+        let taken = match quota.window_type {
+            WindowType::Fixed => fixed(&mut window, quota, now_ms),
+            WindowType::Sliding => sliding(&mut window, quota, now_ms),
+        };
+        if taken.allowed { taken.remaining + quota.cost } else { 0 }
+    }
+}
+
 impl KeyState for Window {
     fn is_over(&self, now_ms: u64) -> bool {
         self.ends_ms <= now_ms

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use control::discovery::Discovery;
 use control::discovery::registration::Registration;
 use control::ocsp::Ocsp;
-use control::{Publisher, Reports, Secrets};
+use control::{Publisher, Reports, Secrets, TapHub};
 use exchange::options::Options;
-use gateway::compile::{CompileFault, Compiler};
+use gateway::compile::{CompileFault, Compiler, Trial};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
 use gateway::runtime::Runtime;
@@ -30,6 +30,7 @@ use net::tls::server::{ChallengeIdentity, Orders, ServerTls, TicketSecret};
 use plugins::Zones;
 use serde_json::Value;
 
+use super::tap::GatewayTap;
 use super::{certificates, metrics};
 use crate::log::LogControl;
 
@@ -168,6 +169,7 @@ impl SharedTicketKeys for TlsTicketKeys {
 /// The reports that control may ask for.
 pub(super) fn reports(parts: Report) -> Reports {
     let (log, instance) = (Arc::new(parts.log.clone()), Arc::clone(&parts.instance));
+    let tap = TapHub::new(Arc::new(GatewayTap(Arc::clone(&parts.gateway))));
     let report = Arc::new(parts);
     Reports {
         instance,
@@ -181,6 +183,7 @@ pub(super) fn reports(parts: Report) -> Reports {
         traffic: Some(report.clone()),
         explain: Some(report),
         log_level: Some(log),
+        tap: Some(tap),
     }
 }
 
@@ -197,6 +200,8 @@ pub(super) struct Report {
     pub(super) registration: Option<Arc<Registration>>,
     pub(super) cache: Arc<Zones>,
     pub(super) health: Arc<HealthMonitor>,
+    /// Compiles objects that are not saved.
+    pub(super) trial: Trial,
     /// The listeners of the control side; those of the proxy come from the engine.
     pub(super) listeners: Vec<ListenerReport>,
 }
@@ -319,10 +324,12 @@ impl Certificates for Report {
 }
 
 impl Explain for Report {
-    fn explain(&self, question: &ExplainQuestion) -> Result<Value, String> {
+    fn explain(&self, question: &ExplainQuestion, with: Option<&Applied>) -> Result<Value, String> {
         let engine = self.gateway.engine().ok_or("the workers have not started yet")?;
-        let ExplainQuestion { method, url, headers, remote_addr } = question;
-        gateway::explain::explain(&engine.current(), &self.options, method, url, headers, *remote_addr)
+        let runtime = engine.current();
+        let runtime =
+            with.map_or_else(|| Ok(runtime.clone()), |applied| self.trial.apply(&runtime, applied))?;
+        gateway::explain::explain(&runtime, &self.options, question)
     }
 }
 

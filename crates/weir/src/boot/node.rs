@@ -114,6 +114,7 @@ impl Node {
         let catalog = Arc::new(running_catalog(&settings, compiler.states()));
         let sealer = sealer(&settings, &catalog)?;
         let instance = Arc::new(instance(&settings));
+        let trial = compiler.trial();
         let control = Control::start(ControlConfig {
             source: source(&settings),
             catalog,
@@ -130,6 +131,7 @@ impl Node {
                 registration: registration.clone(),
                 cache,
                 health,
+                trial,
                 listeners: sockets.reports,
             }),
             clock: Arc::new(SystemClock),

@@ -1,7 +1,8 @@
-//! `weir explain`: the route that a request would take, and why the other routes lost. Decides nothing itself: the
+//! `weir explain`: the route that a request would take, why the other routes lost, its plugins and its endpoints. Decides nothing itself: the
 //! running instance answers; without one, the same code reads the store or the resources file.
 
 mod ask;
+mod journey;
 mod record;
 
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::ValueHint;
 use control::source::store::Instance;
+use model::report::ExplainQuestion;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,7 +24,9 @@ use crate::settings::{Place, SETTINGS, Settings, Written};
 use crate::terminal::{Paint, print, print_error};
 use record::Record;
 
-/// Tell which route a request would take, and why the others lost
+/// Tell which route a request would take, why the others lost, and what its plugins would do
+///
+/// Nothing is sent and nothing is counted: plugins that would ask a server or count say so.
 ///
 /// Asks the instance that runs on the data folder through its control API, whatever its port. Where none runs, or with
 /// `--resources`, it reads the store or the resources file itself.
@@ -67,6 +71,20 @@ pub(crate) struct Question {
     pub(crate) headers: Vec<(String, String)>,
     /// The client's address.
     pub(crate) remote_addr: IpAddr,
+}
+
+impl Question {
+    /// The question as the gateway takes it.
+    pub(crate) fn for_gateway(&self) -> ExplainQuestion {
+        ExplainQuestion {
+            method: self.method.clone(),
+            url: self.url.clone(),
+            headers: self.headers.clone(),
+            remote_addr: self.remote_addr,
+            body_bytes: 0,
+            with: None,
+        }
+    }
 }
 
 /// Asks, and prints the answer. The exit code is 0 also when no route matches, because that is an answer.

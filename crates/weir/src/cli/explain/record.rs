@@ -16,6 +16,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use super::Question;
+use super::journey::Journey;
 use crate::terminal::Paint;
 
 /// The route that a request takes, and the reasons.
@@ -35,6 +36,9 @@ pub(super) struct Record {
     /// Routes outside the table, because their match is faulty.
     #[serde(default)]
     unplaced: Vec<Unplaced>,
+    /// Its plugins and its destination.
+    #[serde(flatten)]
+    journey: Journey,
 }
 
 #[derive(Debug, Deserialize)]
@@ -95,6 +99,7 @@ impl Record {
             self.line(&mut text, "answer", &paint.bad(&format!("503: {reason}")), paint);
         }
         self.render_candidates(&mut text, paint);
+        self.journey.render(self.considered.len(), &mut text, paint);
         self.render_unplaced(&mut text, paint);
         text
     }

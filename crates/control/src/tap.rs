@@ -1,0 +1,132 @@
+//! Single requests for pages and commands: reads the records of the workers while somebody follows them, filters and
+//! samples them for each reader, and lists the failures that were kept. Knows no HTTP.
+
+mod json;
+mod reader;
+mod searched;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::report::{RequestRecord, Tap};
+use model::search::Filter;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+use reader::Reader;
+use searched::Searched;
+
+/// Readers at the same time. A reader is a person in front of a page or a terminal.
+pub(crate) const READERS_MAX: usize = 4;
+/// The most requests a second that one reader gets: more lines can be neither drawn nor read.
+pub(crate) const RATE_MAX: u32 = 500;
+/// Pieces of an answer that wait for a slow reader; beyond it requests are left out and counted.
+pub(crate) const QUEUE: usize = 256;
+/// Interval at which the rings of the workers are read. A ring holds 256 records, so that 12,800 requests a second and
+/// worker are looked at.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// The tap of an instance, shared by its readers; see the module.
+#[derive(Clone)]
+pub struct TapHub {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    tap: Arc<dyn Tap>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    readers: Vec<Reader>,
+    /// Whether a task reads the rings.
+    is_running: bool,
+}
+
+/// What a reader wants to see.
+pub(crate) struct Wanted {
+    pub(crate) filter: Filter,
+    /// Requests a second, at most.
+    pub(crate) rate: u32,
+    /// Whether requests are shown with timelines.
+    pub(crate) timeline: bool,
+    /// Whether queries are hidden.
+    pub(crate) hides_queries: bool,
+}
+
+impl std::fmt::Debug for TapHub {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("TapHub")
+    }
+}
+
+impl TapHub {
+    /// A hub over the records of a gateway.
+    pub fn new(tap: Arc<dyn Tap>) -> TapHub {
+        TapHub { shared: Arc::new(Shared { tap, state: Mutex::default() }) }
+    }
+
+    /// Sends requests to `sender` as server-sent events until its receiver is gone or the time of a reader is over. Needs
+    /// a runtime. False: there are as many readers as there may be.
+    pub(crate) fn follow(&self, wanted: Wanted, sender: mpsc::Sender<Bytes>) -> bool {
+        let mut state = self.shared.state.lock();
+        state.readers.retain(Reader::is_there);
+        if state.readers.len() >= READERS_MAX {
+            return false;
+        }
+        state.readers.push(Reader::new(wanted, sender));
+        self.shared.tap.open(state.wants_timelines());
+        if !state.is_running {
+            state.is_running = true;
+            tokio::spawn(Arc::clone(&self.shared).run());
+        }
+        true
+    }
+
+    /// The failures kept, the newest first, as JSON; and the number of failures that were not kept.
+    pub(crate) fn failures(&self, filter: &Filter, hides_queries: bool, limit: usize) -> (Vec<Value>, u64) {
+        let (records, lost) = self.shared.tap.failures();
+        let matching = records.iter().filter(|record| filter.matches(&Searched(record)));
+        let shown = matching.take(limit).map(|record| json::record(record, hides_queries, true));
+        (shown.collect(), lost)
+    }
+}
+
+impl State {
+    fn wants_timelines(&self) -> bool {
+        self.readers.iter().any(Reader::wants_timelines)
+    }
+}
+
+impl Shared {
+    /// Reads the rings until no reader is left.
+    async fn run(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut records: Vec<RequestRecord> = Vec::new();
+        loop {
+            ticks.tick().await;
+            records.clear();
+            let mut state = self.state.lock();
+            let count = state.readers.len();
+            let counts = self.tap.take(&mut records);
+            records.sort_by_key(|record| record.t_ms + record.total_us / 1_000);
+            state.readers.retain_mut(|reader| reader.offer(&records, counts));
+            if state.readers.is_empty() {
+                state.is_running = false;
+                self.tap.close();
+                return;
+            }
+            if state.readers.len() != count {
+                self.tap.open(state.wants_timelines());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,147 @@
+//! The answer of a plugin to the question "what would you do with this request?", for pages and commands that explain a
+//! decision. Giving it has no effect on anything but the exchange of the question.
+
+use std::borrow::Cow;
+
+use super::reply::Reply;
+
+/// The longest text of an answer, in characters; the body of a reply may be longer.
+const TEXT_CHARS_MAX: usize = 200;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// Whether the plugin would do something; none where that is not known without doing it.
+    pub runs: Option<bool>,
+    /// The reason, or a remark.
+    pub why: Option<Cow<'static, str>>,
+    /// What the plugin would do; none if the request passes it unchanged, or that is not known.
+    pub would: Option<Would>,
+}
+
+/// What a plugin would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Would {
+    /// The kind of effect.
+    pub action: Action,
+    /// The status of a reply.
+    pub status: Option<u16>,
+    /// The effect in words.
+    pub text: Cow<'static, str>,
+}
+
+/// The kind of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It answers the request.
+    Reply,
+    /// It answers with a redirection.
+    Redirect,
+    /// It calls another server and then decides.
+    Call,
+    /// It counts the request.
+    Count,
+    /// It changes the request.
+    Change,
+}
+
+impl Action {
+    /// The name for users.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::Reply => "reply",
+            Action::Redirect => "redirect",
+            Action::Call => "call",
+            Action::Count => "count",
+            Action::Change => "change",
+        }
+    }
+}
+
+impl Explained {
+    /// It is not known what the plugin would do.
+    pub fn unknown(why: impl Into<Cow<'static, str>>) -> Explained {
+        Explained { runs: None, why: Some(why.into()), would: None }
+    }
+
+    /// The plugin runs, and the request passes it as it is.
+    pub fn passes() -> Explained {
+        Explained { runs: Some(true), why: None, would: None }
+    }
+
+    /// The plugin does not run.
+    pub fn skipped(why: impl Into<Cow<'static, str>>) -> Explained {
+        Explained { runs: Some(false), why: Some(why.into()), would: None }
+    }
+
+    /// The plugin answers the request with `reply`.
+    pub fn replies(reply: &Reply) -> Explained {
+        let location = reply.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"));
+        let (action, text) = match location {
+            Some((_, location)) if (300..400).contains(&reply.status) => (Action::Redirect, cut(location)),
+            _ => (Action::Reply, cut(String::from_utf8_lossy(&reply.body).trim_end())),
+        };
+        Explained::does(action, Some(reply.status), text)
+    }
+
+    /// The plugin counts the request; `text` says by what and within which limit.
+    pub fn counts(text: impl Into<Cow<'static, str>>) -> Explained {
+        Explained::does(Action::Count, None, text)
+    }
+
+    /// The plugin calls another server; what it does then is not known.
+    pub fn calls(text: impl Into<Cow<'static, str>>) -> Explained {
+        Explained { runs: None, ..Explained::does(Action::Call, None, text) }
+    }
+
+    /// The plugin changes the request.
+    pub fn changes(text: impl Into<Cow<'static, str>>) -> Explained {
+        Explained::does(Action::Change, None, text)
+    }
+
+    /// The plugin has this effect.
+    pub fn does(action: Action, status: Option<u16>, text: impl Into<Cow<'static, str>>) -> Explained {
+        let would = Would { action, status, text: text.into() };
+        Explained { runs: Some(true), why: None, would: Some(would) }
+    }
+
+    /// The same answer, with a remark.
+    #[must_use]
+    pub fn because(mut self, why: impl Into<Cow<'static, str>>) -> Explained {
+        self.why = Some(why.into());
+        self
+    }
+
+    /// Whether the request would end here.
+    pub fn ends(&self) -> bool {
+        self.would.as_ref().is_some_and(|would| matches!(would.action, Action::Reply | Action::Redirect))
+    }
+}
+
+/// The first characters of a text.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reply_is_a_redirect_with_a_location() {
+        let plain = Explained::replies(&Reply::message(403, "no"));
+        let would = plain.would.as_ref().unwrap();
+        assert_eq!(
+            (would.action, would.status, &*would.text),
+            (Action::Reply, Some(403), r#"{"message":"no"}"#)
+        );
+        assert!(plain.ends());
+        let redirect = Explained::replies(&Reply::status(301).with_header("Location", "https://a/"));
+        assert_eq!(redirect.would.map(|would| would.action), Some(Action::Redirect));
+        assert!(!Explained::counts("by client").ends());
+        assert_eq!(cut(&"x".repeat(300)).chars().count(), TEXT_CHARS_MAX + 1);
+    }
+}

@@ -1,0 +1,68 @@
+//! Compiles changes that are not saved on top of a generation, to explain what they would do. The generation, and the
+//! state of its upstreams, stay untouched; what is compiled here is freed with the answer.
+
+use std::sync::Arc;
+
+use model::secret_reference::SecretValues;
+use model::snapshot::Applied;
+use router::Mode;
+use stdx::hash::FastMap;
+
+use super::Compiler;
+use crate::runtime::Runtime;
+use exchange::options::Timeouts;
+use exchange::plugin::PluginKind;
+use exchange::plugin::services::Services;
+use exchange::plugin::state::StateRegistry;
+
+/// Numbers of plugin instances of trials begin here, so that none is that of an instance in force.
+const INSTANCES_FROM: u32 = 1 << 31;
+
+/// The parts of a compiler that trials need.
+pub struct Trial {
+    kinds: FastMap<&'static str, &'static PluginKind>,
+    states: Arc<StateRegistry>,
+    services: Arc<Services>,
+    secrets: Arc<dyn SecretValues>,
+    default_timeouts: Timeouts,
+    zone: Option<Box<str>>,
+}
+
+impl Compiler {
+    /// What is needed to compile trials as this compiler compiles.
+    pub fn trial(&self) -> Trial {
+        Trial {
+            kinds: self.kinds.clone(),
+            states: self.states.clone(),
+            services: self.services.clone(),
+            secrets: self.secrets.clone(),
+            default_timeouts: self.default_timeouts,
+            zone: self.zone.clone(),
+        }
+    }
+}
+
+impl Trial {
+    /// The generation `runtime` with the changes of `applied`. Names of new nodes are looked up, because the answer names
+    /// the addresses.
+    ///
+    /// # Errors
+    /// A changed object that cannot be compiled, as a sentence.
+    pub fn apply(&self, runtime: &Runtime, applied: &Applied) -> Result<Arc<Runtime>, String> {
+        let services = self.services.clone();
+        // The mode is that of the router of `runtime`, which replaces this one.
+        let mut compiler = Compiler::new(&[], Mode::default(), self.default_timeouts, services);
+        compiler.kinds.clone_from(&self.kinds);
+        compiler.states = self.states.clone();
+        compiler.secrets = self.secrets.clone();
+        compiler.zone.clone_from(&self.zone);
+        compiler.current = runtime.clone();
+        compiler.is_trial = true;
+        compiler.next_instance = INSTANCES_FROM;
+        let (runtime, faults) = compiler.apply(applied);
+        match faults.into_iter().next() {
+            Some(fault) => Err(format!("{} cannot be compiled: {}", fault.key.path(), fault.reason)),
+            None => Ok(runtime),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Where a request would be sent: the message that an endpoint would receive, and the endpoints that it may go to, each
+//! with its share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use net::node_state::Unusable;
+use serde_json::{Value, json};
+
+use crate::body::BodyLength;
+use crate::h1::encode;
+use crate::runtime::{Generation, Route};
+use crate::upstream::{PassHost, Upstream};
+use exchange::Exchange;
+
+/// Endpoints that are listed; an upstream may have thousands.
+const CANDIDATES_MAX: usize = 100;
+
+/// The upstream that the request would go to: the one that a plugin has selected, else that of its route.
+pub(super) fn upstream<'r>(
+    generation: &'r Generation,
+    route: Option<&Arc<Route>>,
+    exchange: &Exchange,
+) -> Option<&'r Upstream> {
+    let slot = match &exchange.decision.upstream {
+        Some(selected) => *generation.upstream_slots.get(selected.identity())?,
+        None => route?.upstream?,
+    };
+    generation.upstreams.get(slot).map(|upstream| &**upstream)
+}
+
+/// The request as an endpoint of `upstream` would receive it over HTTP/1, with a body of `body_bytes`.
+pub(super) fn forwarded(exchange: &mut Exchange, upstream: &Upstream, body_bytes: u64) -> Value {
+    if !exchange.target.host_is_rewritten {
+        match &upstream.pass_host {
+            PassHost::Pass => {}
+            PassHost::Rewrite(host) => exchange.target.forward_host = Some(host.as_bytes().to_vec()),
+            PassHost::Node => {
+                let first = upstream.nodes.load().nodes.first().map(|node| node.host.as_bytes().to_vec());
+                exchange.target.forward_host = first;
+            }
+        }
+    }
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let host = exchange.target.forward_host.as_deref().unwrap_or(exchange.request.authority());
+    let mut url = format!("{}://{}{}", upstream.scheme, text(host), text(exchange.forward_path()));
+    if let Some(query) = exchange.forward_query() {
+        url.push('?');
+        url.push_str(&text(query));
+    }
+    let length = match body_bytes {
+        0 => BodyLength::None,
+        bytes => BodyLength::Known(bytes),
+    };
+    let mut head = Vec::new();
+    encode::request_head(exchange, length, &mut head);
+    let head = text(&head);
+    let fields = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+    let headers: Vec<Value> = fields.map(|(name, value)| json!([name, value])).collect();
+    json!({ "method": text(exchange.request.method_text()), "url": url, "headers": headers })
+}
+
+/// The endpoints of `upstream`. The share of one is what its weight says among the usable ones of the priority in use; a
+/// method that measures endpoints, or a hash of the request, may divide otherwise.
+pub(super) fn candidates(upstream: &Upstream) -> Value {
+    let set = upstream.nodes.load();
+    let is_usable = |node: &net::nodes::Node| node.state.is_usable() && node.weight > 0;
+    let in_use = set.nodes.iter().filter(|node| is_usable(node)).map(|node| node.priority).max();
+    let takes_part = |node: &net::nodes::Node| is_usable(node) && Some(node.priority) == in_use;
+    let total: u64 =
+        set.nodes.iter().filter(|node| takes_part(node)).map(|node| u64::from(node.weight)).sum();
+    let listed: Vec<Value> = set
+        .nodes
+        .iter()
+        .take(CANDIDATES_MAX)
+        .map(|node| {
+            let address: SocketAddr = node.endpoint.address;
+            let share = if takes_part(node) && total > 0 {
+                f64::from(node.weight) * 100.0 / total as f64
+            } else {
+                0.0
+            };
+            let state = if node.state.is(Unusable::Unhealthy) {
+                "unhealthy"
+            } else if node.state.is(Unusable::Ejected) {
+                "ejected"
+            } else {
+                "usable"
+            };
+            json!({ "address": address, "state": state, "share": (share * 10.0).round() / 10.0 })
+        })
+        .collect();
+    let identity = &*upstream.identity;
+    let id = identity.strip_prefix("/upstreams/").or_else(|| identity.strip_prefix('/')).unwrap_or(identity);
+    json!({ "id": id, "type": upstream.balancer.name, "candidates": listed })
+}

@@ -1,0 +1,139 @@
+//! `weir doctor`: checks of the machine, the settings and the running instance, each with what to do about it. It changes
+//! nothing but a file in the data folder, which it removes again.
+
+mod etcd;
+mod instance;
+mod machine;
+mod names;
+mod places;
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::admin_client::{NodeArguments, running_on};
+use crate::terminal::{Paint, print};
+
+/// Check the machine and the running instance, and say what to do
+///
+/// Limits and kernel settings of the machine, the data folder, the ports of the settings, certificates, etcd, DNS, the clock,
+/// and the instance that runs on the data folder. Ends with 1 if a check has failed; what only needs attention ends with 0.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DoctorArguments {
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    node: NodeArguments,
+}
+
+/// The result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// Nothing to do.
+    Ok,
+    /// It works, and may not under load or later.
+    Attention,
+    /// The gateway cannot work, or not as the settings say.
+    Failed,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    /// What was found.
+    found: String,
+    /// What to do; none if it is ok.
+    advice: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Check {
+        Check { name, state: State::Ok, found: found.into(), advice: None }
+    }
+
+    fn attention(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
+        Check { name, state: State::Attention, found: found.into(), advice: Some(advice.into()) }
+    }
+
+    fn failed(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
+        Check { name, state: State::Failed, found: found.into(), advice: Some(advice.into()) }
+    }
+}
+
+/// Checks, and prints each in a line.
+pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
+    let checks = match arguments.node.node() {
+        Ok(node) => {
+            let running = running_on(&node.settings.data);
+            let mut checks = vec![Check::ok("settings", "read without a fault")];
+            checks.extend(machine::check(&node.settings));
+            checks.push(places::data_folder(&node.settings.data));
+            checks.extend(places::ports(&node.settings, running.as_ref()));
+            checks.extend(places::certificates(&node.settings));
+            checks.extend(names::check(&node.settings));
+            checks.extend(etcd::check(&node.settings));
+            checks.extend(instance::check(&node, running.as_ref()));
+            checks
+        }
+        Err(error) => {
+            let advice = "repair the settings; `weir check FILE` lists every fault";
+            vec![Check::failed("settings", format!("{error:#}"), advice)]
+        }
+    };
+    let is_good = checks.iter().all(|check| check.state != State::Failed);
+    if arguments.json {
+        let answer = serde_json::json!({ "ok": is_good, "checks": checks });
+        print(serde_json::to_string_pretty(&answer)?);
+    } else {
+        print(render(&checks, Paint::for_stdout()).trim_end());
+    }
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The checks as lines, with what to do below.
+fn render(checks: &[Check], paint: Paint) -> String {
+    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Check { name, state, found, advice } in checks {
+        let state = match state {
+            State::Ok => paint.good("ok       "),
+            State::Attention => paint.noted("attention"),
+            State::Failed => paint.bad("failed   "),
+        };
+        text.push_str(&format!("{state}  {name:<width$}  {found}\n"));
+        if let Some(advice) = advice {
+            text.push_str(&format!("           {:<width$}  {}\n", "", paint.faint(advice)));
+        }
+    }
+    let count = |wanted| checks.iter().filter(|check| check.state == wanted).count();
+    let (failed, attention) = (count(State::Failed), count(State::Attention));
+    text.push_str(&format!("{} checks, {attention} need attention, {failed} failed\n", checks.len()));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_are_lines_with_advice() {
+        let checks = [
+            Check::ok("memory", "512 MiB"),
+            Check::attention("somaxconn", "128", "set it to 4096"),
+            Check::failed("proxy", "0.0.0.0:80: in use", "choose another"),
+        ];
+        let expected = "\
+ok         memory     512 MiB
+attention  somaxconn  128
+                      set it to 4096
+failed     proxy      0.0.0.0:80: in use
+                      choose another
+3 checks, 1 need attention, 1 failed
+";
+        assert_eq!(render(&checks, Paint::Plain), expected);
+    }
+}

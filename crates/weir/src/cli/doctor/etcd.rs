@@ -1,0 +1,103 @@
+//! Checks of etcd, where the configuration comes from it: whether endpoints answer, and how far their clock is from this one.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use stdx::clock::HttpDate;
+
+use super::Check;
+use crate::settings::{Settings, Source};
+
+/// Longest wait for an endpoint.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Difference of two clocks from which leases and certificates are read differently.
+const SKEW_MAX_S: u64 = 5;
+
+/// One check for each endpoint; none where the configuration comes from elsewhere.
+pub(super) fn check(settings: &Settings) -> Vec<Check> {
+    if settings.source() != Source::Etcd {
+        return Vec::new();
+    }
+    settings.etcd_endpoints.iter().map(|endpoint| check_endpoint(endpoint)).collect()
+}
+
+fn check_endpoint(endpoint: &str) -> Check {
+    let advice =
+        "start etcd there, or correct etcd_endpoints; without it the last known configuration is served";
+    let date = match ask(endpoint) {
+        Ok(date) => date,
+        Err(error) => return Check::failed("etcd", format!("{endpoint}: {error}"), advice),
+    };
+    let Some(date) = date else { return Check::ok("etcd", format!("{endpoint} accepts connections")) };
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    match skew(&date, now_s) {
+        Some(seconds) => Check::attention(
+            "etcd",
+            format!("{endpoint} answers, and its clock is {seconds} s from this one"),
+            "synchronise both clocks (chrony, systemd-timesyncd)",
+        ),
+        None => Check::ok("etcd", format!("{endpoint} answers")),
+    }
+}
+
+/// Connects, and over plain HTTP asks for the version; the `Date` of the answer.
+fn ask(endpoint: &str) -> std::io::Result<Option<String>> {
+    let (scheme, authority) = endpoint.split_once("://").unwrap_or(("http", endpoint));
+    let authority = authority.trim_end_matches('/');
+    let address = authority.to_socket_addrs()?.next();
+    let address = address.ok_or_else(|| std::io::Error::other("the name has no address"))?;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    if scheme != "http" {
+        return Ok(None);
+    }
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    write!(stream, "GET /version HTTP/1.0\r\nHost: {authority}\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(16 * 1024).read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let field = answer.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("date").then(|| value.trim().to_owned())
+    });
+    Ok(field)
+}
+
+/// The difference of the clocks in seconds, if it is too large; none also for a date that is up to that much away. The date
+/// is compared with those around now, so that it need not be parsed.
+fn skew(date: &str, now_s: u64) -> Option<String> {
+    let mut formatted = HttpDate::new();
+    let mut is_at = |second: u64| formatted.at(second).as_slice() == date.as_bytes();
+    if (now_s.saturating_sub(SKEW_MAX_S)..=now_s + SKEW_MAX_S).any(&mut is_at) {
+        return None;
+    }
+    let far = (SKEW_MAX_S..=SKEW_SOUGHT_S).find(|far| is_at(now_s - far.min(&now_s)) || is_at(now_s + far));
+    Some(far.map_or_else(|| format!("more than {SKEW_SOUGHT_S}"), |far| far.to_string()))
+}
+
+/// How far a different clock is looked for.
+const SKEW_SOUGHT_S: u64 = 3_600;
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn clocks_are_compared() {
+        let mut date = HttpDate::new();
+        let at = String::from_utf8(date.at(1_767_225_600).to_vec()).unwrap();
+        assert_eq!(skew(&at, 1_767_225_603), None);
+        assert_eq!(skew(&at, 1_767_225_640).as_deref(), Some("40"));
+        assert_eq!(skew(&at, 1_867_225_640).as_deref(), Some("more than 3600"));
+    }
+
+    #[test]
+    fn endpoint_without_a_server_fails() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        assert_eq!(check_endpoint(&format!("http://{address}")).state, State::Failed);
+    }
+}

@@ -1,0 +1,171 @@
+//! Checks of the instance that runs on the data folder: its version, its configuration, its workers, its certificates.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use control::source::store::Instance;
+use serde_json::Value;
+use stdx::clock::CivilTime;
+
+use super::Check;
+use crate::admin_client::{Asked, Node, address_of};
+use crate::ask::{Question, ask};
+
+/// Days before the end of a certificate from which it needs attention.
+const DAYS_LEFT: u64 = 14;
+/// Longest wait for the control API.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// All checks; only one where no instance runs.
+pub(super) fn check(node: &Node, running: Option<&Instance>) -> Vec<Check> {
+    let Some(running) = running else {
+        return vec![Check::ok("instance", format!("none runs on {}", node.settings.data.display()))];
+    };
+    let mut checks = Vec::new();
+    let status = match node.ask("GET", "weir/status", "") {
+        Ok(Asked::Answered(answer)) if answer.status == 200 => answer.body.unwrap_or_default(),
+        Ok(Asked::Answered(answer)) => {
+            let found = format!("process {}: {}", running.process, answer.reason());
+            checks.push(Check::attention("instance", found, "give its Admin key in WEIR_ADMIN_KEY"));
+            Value::Null
+        }
+        Ok(Asked::Nobody) => Value::Null,
+        Err(error) => {
+            let advice = "look at its log; restart it if it does not answer";
+            checks.push(Check::attention(
+                "instance",
+                format!("process {}: {error:#}", running.process),
+                advice,
+            ));
+            Value::Null
+        }
+    };
+    if !status.is_null() {
+        checks.push(version(node, running));
+        checks.push(workers(&status));
+        checks.push(faults(&status));
+    }
+    checks.extend(certificates(node, running));
+    checks
+}
+
+/// The instance may be older than this binary after an installation.
+fn version(node: &Node, running: &Instance) -> Check {
+    let own = env!("CARGO_PKG_VERSION");
+    let session = match node.ask("GET", "weir/session", "") {
+        Ok(Asked::Answered(answer)) if answer.status == 200 => answer.body.unwrap_or_default(),
+        _ => Value::Null,
+    };
+    same_version(running.process, session["version"].as_str(), own)
+}
+
+fn same_version(process: u32, runs: Option<&str>, own: &str) -> Check {
+    match runs {
+        Some(runs) if runs != own => Check::attention(
+            "instance",
+            format!("process {process} is version {runs}, and this binary {own}"),
+            "`weir upgrade` replaces it without losing a connection",
+        ),
+        Some(runs) => Check::ok("instance", format!("process {process} runs version {runs}")),
+        None => Check::ok("instance", format!("process {process} answers")),
+    }
+}
+
+fn workers(status: &Value) -> Check {
+    let revision = status["revision"].as_u64().unwrap_or_default();
+    let workers = status["workers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let behind = workers.iter().filter(|worker| worker["revision"].as_u64() != Some(revision)).count();
+    let found = format!("{} of {} run revision {revision}", workers.len() - behind, workers.len());
+    if behind == 0 {
+        return Check::ok("workers", found);
+    }
+    let advice =
+        "a worker takes a revision up at its next request; if it stays behind, look at the log for stalls";
+    Check::attention("workers", found, advice)
+}
+
+fn faults(status: &Value) -> Check {
+    let faults = status["faults"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let Some(first) = faults.first() else {
+        return Check::ok("configuration", "every object serves as written");
+    };
+    let key = first["key"].as_str().map(|key| format!("{key}: ")).unwrap_or_default();
+    let reason = first["reason"].as_str().unwrap_or("unknown");
+    let found = format!("{} faults, the first: {key}{reason}", faults.len());
+    Check::attention("configuration", found, "`GET /apisix/admin/weir/verdicts` lists all with their places")
+}
+
+/// Certificates that have expired or do so soon.
+fn certificates(node: &Node, running: &Instance) -> Option<Check> {
+    let control = address_of(Some(running), "control", &node.settings, node.settings.control).ok()??;
+    let target = "/v1/weir/certificates";
+    let question = Question { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
+    let answer = ask(control, &question).ok().filter(|answer| answer.status == 200)?.body.ok()?;
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let soon = date(now_s + DAYS_LEFT * 86_400);
+    Some(ending(&answer, &date(now_s), &soon))
+}
+
+/// A time as the control API writes it; such texts are ordered as the times are.
+fn date(unix_s: u64) -> String {
+    let CivilTime { year, month, day, hour, minute, second } = CivilTime::at(unix_s);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+fn ending(answer: &Value, now: &str, soon: &str) -> Check {
+    let list = answer["list"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ends = |one: &&Value, until: &str| one["not_after"].as_str().is_some_and(|end| end < until);
+    let ends_soon: Vec<&Value> = list.iter().filter(|one| ends(one, soon)).collect();
+    let Some(first) = ends_soon.first() else {
+        let total = answer["total"].as_u64().unwrap_or_default();
+        return Check::ok(
+            "certificates",
+            format!("{total} of ssls objects, none ends within {DAYS_LEFT} days"),
+        );
+    };
+    let (id, end) =
+        (first["id"].as_str().unwrap_or_default(), first["not_after"].as_str().unwrap_or_default());
+    let found = format!(
+        "{} end within {DAYS_LEFT} days or have ended, the first: ssls/{id} at {end}",
+        ends_soon.len()
+    );
+    let advice = "replace them, or let ACME order them (acme_domains)";
+    if ends_soon.iter().any(|one| ends(one, now)) {
+        Check::failed("certificates", found, advice)
+    } else {
+        Check::attention("certificates", found, advice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn workers_behind_and_faults_need_attention() {
+        let status = json!({"revision": 3, "workers": [{"worker": 0, "revision": 3}, {"worker": 1, "revision": 2}],
+            "faults": [{"key": "/routes/1", "reason": "x"}]});
+        assert_eq!(workers(&status).found, "1 of 2 run revision 3");
+        assert_eq!((workers(&status).state, faults(&status).state), (State::Attention, State::Attention));
+        let good = json!({"revision": 3, "workers": [{"worker": 0, "revision": 3}], "faults": []});
+        assert_eq!((workers(&good).state, faults(&good).state), (State::Ok, State::Ok));
+    }
+
+    #[test]
+    fn certificates_are_judged_by_their_end() {
+        let answer = |end: &str| json!({"total": 1, "list": [{"id": "a", "not_after": end}]});
+        let state = |end: &str| ending(&answer(end), "2026-01-10T00:00:00Z", "2026-01-24T00:00:00Z").state;
+        assert_eq!(state("2026-03-01T00:00:00Z"), State::Ok);
+        assert_eq!(state("2026-01-12T00:00:00Z"), State::Attention);
+        assert_eq!(state("2026-01-09T00:00:00Z"), State::Failed);
+    }
+
+    #[test]
+    fn older_instance_is_named() {
+        assert_eq!(same_version(7, Some("0.1.0"), "0.2.0").state, State::Attention);
+        assert_eq!(same_version(7, Some("0.2.0"), "0.2.0").state, State::Ok);
+        assert_eq!(same_version(7, None, "0.2.0").state, State::Ok);
+    }
+}

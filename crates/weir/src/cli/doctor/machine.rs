@@ -1,0 +1,165 @@
+//! Checks of the machine: limits of the process, memory, kernel settings, the clock. It reads `/proc` and `/sys`.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Resource, getrlimit};
+
+use super::Check;
+use crate::boot::cgroup_memory_bytes;
+use crate::settings::{MemoryLimit, Settings};
+
+/// Descriptors besides those of connections: listeners, files, the event loops.
+const OTHER_DESCRIPTORS: u64 = 1_000;
+/// Connections that wait to be accepted during a burst.
+const BACKLOG_WANTED: u64 = 1_024;
+/// Ports for connections to one address of a node.
+const PORTS_WANTED: u64 = 20_000;
+/// Receive buffer of a UDP socket, below which QUIC loses datagrams during bursts.
+const DATAGRAMS_WANTED: u64 = 2_500_000;
+/// 2025-01-01. A clock before that was never set.
+const CLOCK_FROM_S: u64 = 1_735_689_600;
+
+/// All checks of the machine.
+pub(super) fn check(settings: &Settings) -> Vec<Check> {
+    let mut checks = vec![descriptors(settings), memory(settings)];
+    let kernel = [
+        number("somaxconn", "net/core/somaxconn", BACKLOG_WANTED, "connections of a burst are refused"),
+        number(
+            "syn backlog",
+            "net/ipv4/tcp_max_syn_backlog",
+            BACKLOG_WANTED,
+            "handshakes of a burst are lost",
+        ),
+        ports(),
+        huge_pages(),
+    ];
+    checks.extend(kernel.into_iter().flatten());
+    if !settings.proxy_tls_http3.is_empty() {
+        checks.extend(number(
+            "rmem_max",
+            "net/core/rmem_max",
+            DATAGRAMS_WANTED,
+            "QUIC loses datagrams of a burst",
+        ));
+    }
+    checks.push(clock(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())));
+    checks
+}
+
+/// The hard limit, because the gateway raises its own limit to it.
+fn descriptors(settings: &Settings) -> Check {
+    let wanted = 2 * settings.max_connections as u64 + OTHER_DESCRIPTORS;
+    let Some(limit) = getrlimit(Resource::Nofile).maximum else {
+        return Check::ok("descriptors", "unlimited");
+    };
+    enough_descriptors(limit, wanted)
+}
+
+fn enough_descriptors(limit: u64, wanted: u64) -> Check {
+    let found = format!("{limit}, and max_connections needs up to {wanted}");
+    if limit >= wanted {
+        return Check::ok("descriptors", found);
+    }
+    let advice = format!(
+        "raise the limit (LimitNOFILE={wanted} in a systemd unit, ulimit -Hn), or lower max_connections"
+    );
+    Check::attention("descriptors", found, advice)
+}
+
+fn memory(settings: &Settings) -> Check {
+    let cgroup = cgroup_memory_bytes();
+    let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+    match (&settings.memory_limit, cgroup) {
+        (MemoryLimit::Bytes(limit), Some(cgroup)) if *limit > cgroup => Check::failed(
+            "memory",
+            format!("memory_limit is {}, and the cgroup allows {}", mib(*limit), mib(cgroup)),
+            "lower memory_limit, or write auto: otherwise the kernel ends the process first",
+        ),
+        (MemoryLimit::Bytes(limit), _) => Check::ok("memory", format!("memory_limit is {}", mib(*limit))),
+        (MemoryLimit::Auto, Some(cgroup)) => {
+            Check::ok("memory", format!("the limit is four fifths of the cgroup's {}", mib(cgroup)))
+        }
+        (MemoryLimit::Auto | MemoryLimit::Off, _) => Check::attention(
+            "memory",
+            "no limit: requests are not rejected before the machine runs out of memory",
+            "set memory_limit, or a limit of the cgroup (MemoryMax= in a systemd unit)",
+        ),
+    }
+}
+
+/// A kernel setting that should be at least `wanted`; none where the kernel does not show it.
+fn number(name: &'static str, path: &str, wanted: u64, effect: &str) -> Option<Check> {
+    let value = sysctl(path)?.parse::<u64>().ok()?;
+    if value >= wanted {
+        return Some(Check::ok(name, value.to_string()));
+    }
+    let setting = path.replace('/', ".");
+    let advice = format!("{effect}: sysctl -w {setting}={wanted}");
+    Some(Check::attention(name, value.to_string(), advice))
+}
+
+/// The ports of outgoing connections.
+fn ports() -> Option<Check> {
+    port_range(&sysctl("net/ipv4/ip_local_port_range")?)
+}
+
+fn port_range(text: &str) -> Option<Check> {
+    let mut ends = text.split_whitespace().map(str::parse::<u64>);
+    let (first, last) = (ends.next()?.ok()?, ends.next()?.ok()?);
+    let found = format!("{first} to {last}");
+    if (last + 1).saturating_sub(first) >= PORTS_WANTED {
+        return Some(Check::ok("port range", found));
+    }
+    let advice =
+        "connections to one node run out of ports: sysctl -w net.ipv4.ip_local_port_range='10240 65535'";
+    Some(Check::attention("port range", found, advice))
+}
+
+fn huge_pages() -> Option<Check> {
+    let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
+    Some(huge_page_mode(&text))
+}
+
+fn huge_page_mode(text: &str) -> Check {
+    let mode = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    match mode {
+        Some("always") => Check::attention(
+            "huge pages",
+            "always",
+            "memory may grow in steps of 2 MiB: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+        ),
+        mode => Check::ok("huge pages", mode.unwrap_or("unknown")),
+    }
+}
+
+fn clock(now_s: u64) -> Check {
+    if now_s < CLOCK_FROM_S {
+        let advice = "set the clock, and keep it set (chrony, systemd-timesyncd): certificates depend on it";
+        return Check::failed("clock", "it is before 2025", advice);
+    }
+    let mut date = stdx::clock::HttpDate::new();
+    Check::ok("clock", String::from_utf8_lossy(date.at(now_s)).into_owned())
+}
+
+fn sysctl(path: &str) -> Option<String> {
+    Some(fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn limits_that_are_too_low_need_attention() {
+        assert_eq!(enough_descriptors(1_024, 201_000).state, State::Attention);
+        assert_eq!(enough_descriptors(1_048_576, 201_000).state, State::Ok);
+        assert_eq!(port_range("32768\t60999").map(|check| check.state), Some(State::Ok));
+        assert_eq!(port_range("60000 60999").map(|check| check.state), Some(State::Attention));
+        assert_eq!(port_range("x"), None);
+        assert_eq!(huge_page_mode("always [madvise] never").state, State::Ok);
+        assert_eq!(huge_page_mode("[always] madvise never").state, State::Attention);
+        assert_eq!(clock(0).state, State::Failed);
+    }
+}

@@ -1,0 +1,161 @@
+//! Checks of the places that the settings name: the data folder, ports, files of certificates.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
+use control::source::store::Instance;
+
+use super::Check;
+use crate::settings::Settings;
+
+/// Free space below which the store may fail to write.
+const FREE_FAILED_BYTES: u64 = 64 << 20;
+/// Free space below which a growing log or cache fills the disk soon.
+const FREE_WANTED_BYTES: u64 = 1 << 30;
+
+/// Whether the data folder can be written, and has space left.
+pub(super) fn data_folder(data: &Path) -> Check {
+    let name = "data folder";
+    if !data.exists() {
+        return match parent_of(data) {
+            Some(parent) => {
+                Check::ok(name, format!("{} is made at the start, in {}", data.display(), parent.display()))
+            }
+            None => Check::failed(
+                name,
+                format!("{} cannot be made", data.display()),
+                "name another one with --data",
+            ),
+        };
+    }
+    let probe = data.join(format!(".doctor.{}", std::process::id()));
+    if let Err(error) = fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)) {
+        let advice = "give the user of the gateway the right to write there, or name another folder";
+        return Check::failed(name, format!("{} cannot be written: {error}", data.display()), advice);
+    }
+    let Ok(space) = rustix::fs::statvfs(data) else { return Check::ok(name, "it can be written") };
+    space_left(data, space.f_bavail.saturating_mul(space.f_frsize))
+}
+
+fn space_left(data: &Path, free_bytes: u64) -> Check {
+    let found = format!("{} can be written, {} MiB are free", data.display(), free_bytes >> 20);
+    let advice = "free space on its disk: writes of the configuration and logs fail when it is full";
+    match free_bytes {
+        0..FREE_FAILED_BYTES => Check::failed("data folder", found, advice),
+        FREE_FAILED_BYTES..FREE_WANTED_BYTES => Check::attention("data folder", found, advice),
+        _ => Check::ok("data folder", found),
+    }
+}
+
+/// The folder in which `data` would be made.
+fn parent_of(data: &Path) -> Option<&Path> {
+    let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_usable = parent.is_dir() && rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).is_ok();
+    is_usable.then_some(parent)
+}
+
+/// Whether the addresses of the settings can be listened on.
+pub(super) fn ports(settings: &Settings, running: Option<&Instance>) -> Vec<Check> {
+    if let Some(running) = running {
+        let found = format!("process {} listens on the addresses of its settings", running.process);
+        return vec![Check::ok("ports", found)];
+    }
+    let one = |name, address: &Option<SocketAddr>| address.map(|address| (name, address));
+    let lists = [
+        ("proxy", &settings.proxy),
+        ("proxy_tls", &settings.proxy_tls),
+        ("proxy_tls_http3", &settings.proxy_tls_http3),
+        ("proxy_protocol", &settings.proxy_protocol),
+        ("proxy_protocol_tls", &settings.proxy_protocol_tls),
+    ];
+    let proxy = lists.into_iter().flat_map(|(name, list)| list.iter().map(move |address| (name, *address)));
+    let others = [
+        one("admin", &settings.admin),
+        one("control", &settings.control),
+        one("status", &settings.status),
+        one("metrics", &settings.metrics),
+    ];
+    proxy.chain(others.into_iter().flatten()).map(|(name, address)| port(name, address)).collect()
+}
+
+/// Listens for a moment.
+fn port(name: &'static str, address: SocketAddr) -> Check {
+    let Err(error) = TcpListener::bind(address) else { return Check::ok(name, format!("{address} is free")) };
+    let advice = match error.kind() {
+        ErrorKind::AddrInUse => "end the process that listens there (ss -ltnp), or choose another port",
+        ErrorKind::PermissionDenied => "give the process CAP_NET_BIND_SERVICE, or choose a port from 1024 on",
+        ErrorKind::AddrNotAvailable => "choose an address of this machine",
+        _ => "choose another address",
+    };
+    Check::failed(name, format!("{address}: {error}"), advice)
+}
+
+/// Whether the files of certificates that the settings name can be read.
+pub(super) fn certificates(settings: &Settings) -> Vec<Check> {
+    let files = [
+        ("admin_tls_cert", &settings.admin_tls_cert),
+        ("admin_tls_key", &settings.admin_tls_key),
+        ("admin_tls_client_ca", &settings.admin_tls_client_ca),
+        ("admin_ca", &settings.admin_ca),
+        ("admin_client_cert", &settings.admin_client_cert),
+        ("admin_client_key", &settings.admin_client_key),
+        ("etcd_ca", &settings.etcd_ca),
+        ("etcd_cert", &settings.etcd_cert),
+        ("etcd_key", &settings.etcd_key),
+        ("acme_ca", &settings.acme_ca),
+        ("secret_ca", &settings.secret_ca),
+    ];
+    files.into_iter().filter_map(|(name, path)| Some(pem(name, path.as_deref()?))).collect()
+}
+
+fn pem(name: &'static str, path: &Path) -> Check {
+    match fs::read(path) {
+        Ok(text) if text.windows(11).any(|part| part == b"-----BEGIN ") => {
+            Check::ok(name, path.display().to_string())
+        }
+        Ok(_) => Check::failed(name, format!("{} is no PEM file", path.display()), "name a file in PEM form"),
+        Err(error) => {
+            let advice = "name a file that the user of the gateway can read";
+            Check::failed(name, format!("{}: {error}", path.display()), advice)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn port_in_use_fails() {
+        let held = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = held.local_addr().unwrap();
+        assert_eq!(port("proxy", address).state, State::Failed);
+        drop(held);
+        assert_eq!(port("proxy", "127.0.0.1:0".parse().unwrap()).state, State::Ok);
+    }
+
+    #[test]
+    fn folder_is_written_and_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_ne!(data_folder(folder.path()).state, State::Failed);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(data_folder(&folder.path().join("new")).state, State::Ok);
+        assert_eq!(data_folder(&folder.path().join("no/new")).state, State::Failed);
+        assert_eq!(space_left(folder.path(), 1 << 20).state, State::Failed);
+        assert_eq!(space_left(folder.path(), 100 << 20).state, State::Attention);
+    }
+
+    #[test]
+    fn file_without_a_certificate_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pem");
+        assert_eq!(pem("admin_ca", &path).state, State::Failed);
+        fs::write(&path, "text").unwrap();
+        assert_eq!(pem("admin_ca", &path).state, State::Failed);
+        fs::write(&path, "-----BEGIN CERTIFICATE-----\n").unwrap();
+        assert_eq!(pem("admin_ca", &path).state, State::Ok);
+    }
+}
