@@ -1,0 +1,6 @@
+/** Page under construction. */
+import { Page } from '../../ui/Page';
+
+export default function VersionPage() {
+  return <Page title="VersionPage">{null}</Page>;
+}
