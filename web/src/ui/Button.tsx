@@ -1,8 +1,8 @@
 /** Buttons: one main action (`main`) a page, quiet ones otherwise. */
-import type { ButtonHTMLAttributes, ReactNode } from 'react';
+import type { ComponentProps, ReactNode } from 'react';
 import './controls.css';
 
-interface Props extends ButtonHTMLAttributes<HTMLButtonElement> {
+interface Props extends ComponentProps<'button'> {
   look?: 'main' | 'plain' | 'bare' | 'danger';
   icon?: ReactNode;
   /** Whether a toggle is on. */
@@ -19,7 +19,7 @@ export function Button({ look = 'plain', icon, pressed, className, children, typ
 }
 
 /** A button that is an icon; the label is read out and shown as the title. */
-export function IconButton({ label, icon, className, ...rest }: { label: string; icon: ReactNode } & ButtonHTMLAttributes<HTMLButtonElement>) {
+export function IconButton({ label, icon, className, ...rest }: { label: string; icon: ReactNode } & ComponentProps<'button'>) {
   return (
     <button type="button" {...rest} aria-label={label} title={label} className={`btn btn-icon ${className ?? ''}`}>
       {icon}

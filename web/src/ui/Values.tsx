@@ -20,9 +20,9 @@ export function FaultShare({ value }: { value: Maybe }) {
   return <span className={level === 'ok' ? 'tnum' : `tnum level-${level}`}>{percent(value)}</span>;
 }
 
-/** Fixed for pictures and tests by `window.weirNow`; otherwise the browser's clock. */
+/** The time on the browser's clock, in milliseconds. */
 export function now(): number {
-  return (window as { weirNow?: number }).weirNow ?? Date.now();
+  return Date.now();
 }
 
 const SIXTY_DAYS_MS = 60 * 86_400_000;
