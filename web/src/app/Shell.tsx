@@ -1,6 +1,7 @@
 /** The frame around every page: navigation, top bar, dialogs of the keyboard, the bar of a lost connection. */
 import { Suspense, lazy, useCallback, useEffect, useRef, useState } from 'react';
 import { Outlet } from '@tanstack/react-router';
+import { Skeleton } from '../ui/Problem';
 import { ConnectionBar } from './ConnectionBar';
 import { EventsProvider } from './events';
 import { NavBar, PhoneTabs } from './NavBar';
@@ -55,7 +56,7 @@ function Frame({ hidden }: { hidden: boolean }) {
         <TopBar onPalette={openPalette} />
         <main id="main" ref={main} tabIndex={-1}>
           <ConnectionBar />
-          <Suspense fallback={null}>
+          <Suspense fallback={<Skeleton height={400} />}>
             <Outlet />
           </Suspense>
         </main>

@@ -18,7 +18,7 @@ export function Page({ title, heading, note, actions, children, full = false }: 
     document.title = `${title} · Weir`;
   }, [title]);
   return (
-    <div className={full ? 'page page-full' : 'page'}>
+    <div className={`page ${full ? 'page-full' : ''} ${heading === undefined ? 'page-plain' : ''}`}>
       <header className="page-head">
         <h1>{heading ?? title}</h1>
         {note !== undefined && <div className="page-note">{note}</div>}

@@ -36,6 +36,7 @@ function drawMarks(plot: uPlot, marks: TimeChartProps['marks']) {
   const ratio = devicePixelRatio;
   let free = -Infinity;
   ctx.save();
+  ctx.textAlign = 'left';
   ctx.font = `600 ${11 * ratio}px Inter, system-ui, sans-serif`;
   for (const mark of marks ?? []) {
     const x = Math.round(plot.valToPos(mark.at_ms / 1000, 'x', true));

@@ -24,7 +24,7 @@ export function rate(value: Maybe): string {
   if (!isNumber(value)) return UNKNOWN;
   if (value === 0) return '0';
   if (value >= 100) return grouped.format(value);
-  if (value >= 0.05) return fixed(value, 1);
+  if (value >= 0.05) return fixed(value, Number.isInteger(value) ? 0 : 1);
   return `< ${fixed(0.05, 2)}`;
 }
 

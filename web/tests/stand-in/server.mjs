@@ -13,7 +13,8 @@ import { makeState, NOW_MS } from './data.mjs';
 import { handle as handleLive } from './live.mjs';
 import { handle as handleObjects } from './objects.mjs';
 
-const DIST = fileURLToPath(new URL('../../dist', import.meta.url));
+/** The built pages; WEIR_DIST names another folder. */
+const DIST = process.env.WEIR_DIST ?? fileURLToPath(new URL('../../dist', import.meta.url));
 const TYPES = {
   '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml',
 };
