@@ -50,6 +50,11 @@ export function duration(us: Maybe): string {
   const { value, unit } = durationParts(us);
   return unit ? `${value} ${unit}` : value;
 }
+/** As `duration`, with two decimals under 100 ms, for the spans of one request. */
+export function durationFine(us: Maybe): string {
+  if (!isNumber(us) || us < 1000 || us >= 100_000) return duration(us);
+  return `${fixed(us / 1000, 2)} ms`;
+}
 /** Milliseconds without their unit, for a column that names it in its header. */
 export function millis(us: Maybe): string {
   if (!isNumber(us)) return UNKNOWN;

@@ -1,6 +1,6 @@
 /** The timeline of a request: spans by group on one scale; a failed span is red, hatched and has a cross. */
 import type { RequestRecord, Span } from '../../api/types';
-import { duration, millis } from '../../ui/format';
+import { duration, durationFine, millis } from '../../ui/format';
 import { attemptOf, grouped } from './story';
 
 const NAMES: Record<string, string> = { client: 'Client', gateway: 'Gateway', response: 'Response', log: 'Log' };
@@ -36,7 +36,7 @@ export function Timeline({ record }: { record: RequestRecord }) {
           <div key={group} role="rowgroup">
             <div className="timeline-group" role="row">
               <span role="rowheader">{attempt ? `Attempt ${attempt.number} · ${attempt.address}` : (NAMES[group] ?? group)}</span>
-              <span role="cell" className={failed ? 'level-err' : 'quiet'}>{failed ? (failed.detail ?? 'failed') : spans.length > 1 ? duration(sum) : ''}</span>
+              <span role="cell" className={failed ? 'level-err' : 'quiet'}>{failed ? (failed.detail ?? 'failed') : spans.length > 1 ? durationFine(sum) : ''}</span>
             </div>
             {spans.map((span, at) => (
               <div key={`${span.name}${at}`} className="timeline-row" role="row">
@@ -48,7 +48,7 @@ export function Timeline({ record }: { record: RequestRecord }) {
                     style={{ left: `${(span.at_us / total) * 100}%`, width: `max(2px, ${(span.us / total) * 100}%)` }}
                   />
                 </span>
-                <span role="cell" className={span.failed ? 'num level-err' : 'num dim'}>{span.failed && '✕ '}{duration(span.us)}</span>
+                <span role="cell" className={span.failed ? 'num level-err' : 'num dim'}>{span.failed && '✕ '}{durationFine(span.us)}</span>
               </div>
             ))}
           </div>
