@@ -1,4 +1,6 @@
 /** Pages of the pictures and of the accessibility checks; `before` brings a page into the state to look at. */
+import { fileURLToPath } from 'node:url';
+
 export const PAGES = [
   { name: 'overview', path: '/overview' },
   { name: 'traffic', path: '/traffic' },
@@ -6,6 +8,7 @@ export const PAGES = [
   { name: 'explain', path: '/explain?method=POST&url=https://shop.example/checkout/7421/pay' },
   { name: 'explain-none', path: '/explain?method=GET&url=https://shop.example/nothing' },
   { name: 'laboratory', path: '/laboratory' },
+  { name: 'laboratory-report', path: '/laboratory', before: (page) => page.locator('input[type=file]').setInputFiles(fileURLToPath(new URL('../../../lab/results/0.1.0-turns.json', import.meta.url))) },
   { name: 'routes', path: '/routes' },
   { name: 'upstream', path: '/upstreams/orders?tab=endpoints' },
   { name: 'topology', path: '/upstreams/orders?tab=topology' },

@@ -57,7 +57,7 @@ export function Topology({ focus: own }: { focus: string }) {
         <span className="quiet">{folded.map(([kind, hidden]) => `+ ${count(hidden)} ${kind}`).join(', ')}</span>
       </div>
       {phone ? <NestedList data={data} /> : <Graph data={data} focus={focus} onEnter={refocus} />}
-      {!phone && <div className="sr"><NestedList data={data} /></div>}
+      {!phone && <div className="sr"><NestedList data={data} plain /></div>}
     </section>
   );
 }
@@ -130,7 +130,9 @@ function Details({ node, focus, onEnter }: { node: TopologyNode; focus: string; 
 }
 
 /** The same content as a list: each object with what it leads to. */
-function NestedList({ data }: { data: Data }) {
+function NestedList({ data, plain = false }: { data: Data; plain?: boolean }) {
+  const name = (node: TopologyNode) =>
+    node.kind === 'endpoints' ? <span className="mono">{node.id}</span> : plain ? nameOf(node) : <Go to={objectPath(node.kind, node.id)}>{nameOf(node)}</Go>;
   const targets = new Set(data.edges.map((edge) => edge.to));
   const roots = data.nodes.map((_, index) => index).filter((index) => !targets.has(index));
   const item = (index: number, depth: number) => {
@@ -140,7 +142,7 @@ function NestedList({ data }: { data: Data }) {
     return (
       <li key={index}>
         <span className="topology-item">
-          <Mark state={node.state} /> {node.kind === 'endpoints' ? <span className="mono">{node.id}</span> : <Go to={objectPath(node.kind, node.id)}>{nameOf(node)}</Go>}
+          <Mark state={node.state} /> {name(node)}
           <span className="quiet">{rate(node.rps)} /s{(node.p5xx ?? 0) >= 0.1 ? `, ${percent(node.p5xx)} 5xx` : ''}</span>
         </span>
         {next.length > 0 && <ul>{next.map((edge) => item(edge.to, depth + 1))}</ul>}
@@ -160,7 +162,7 @@ function NestedList({ data }: { data: Data }) {
             {data.nodes.map((node, index) => ({ node, index })).filter(({ node }) => node.kind === kind).map(({ node, index }) => (
               <li key={index}>
                 <span className="topology-item">
-                  <Mark state={node.state} /> {node.kind === 'endpoints' ? <span className="mono">{node.id}</span> : <Go to={objectPath(node.kind, node.id)}>{nameOf(node)}</Go>}
+                  <Mark state={node.state} /> {name(node)}
                   <span className="quiet">{rate(node.rps)} /s{(node.p5xx ?? 0) >= 0.1 ? `, ${percent(node.p5xx)} 5xx` : ''}</span>
                 </span>
               </li>
