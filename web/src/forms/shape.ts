@@ -62,7 +62,7 @@ export function shape(schema: Json | undefined, data: Json | undefined, place: P
   if (place.name === 'nodes' && (merged.anyOf || merged.oneOf)) return leaf({ ...base, type: 'object' }, 'nodes', options);
 
   if (Array.isArray(merged.enum)) {
-    if (place.name === 'status' && place.owner === '') return leaf({ ...base, type: 'integer', enum: [1, 0] }, 'status', options);
+    if (place.name === 'status' && depth === 1 && merged.enum.length === 2 && merged.enum.includes(0)) return leaf({ ...base, type: 'integer', enum: [1, 0] }, 'status', options);
     const type = merged.enum.every((item) => typeof item === 'number') ? 'number' : 'string';
     return { schema: { ...base, type, enum: merged.enum as never[] }, uiSchema: { 'ui:options': options } };
   }
