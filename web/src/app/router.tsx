@@ -39,7 +39,9 @@ const tree = root.addChildren([
   page('/faults', () => import('../features/faults/FaultsPage')),
   page('/laboratory', () => import('../features/lab/LabPage')),
   page('/$kind', () => import('../features/objects/ListPage')),
-  page('/$kind/$', () => import('../features/objects/ObjectPage')),
+  page('/$kind/$id', () => import('../features/objects/ObjectPage')),
+  // Ids may hold slashes (`vault/1`). A splat takes an empty rest too, so it must not stand directly below the kind.
+  page('/$kind/$id/$', () => import('../features/objects/ObjectPage')),
 ]);
 
 export const router = createRouter({

@@ -70,7 +70,8 @@ export function useSetSearch(): (change: Change, push?: boolean) => void {
 /** Parameters of the path; `id` of an object page is the whole rest (`vault/1`). */
 export function usePath(): { kind?: string; id?: string; name?: string; version?: string } {
   const params = useParams({ strict: false }) as Params;
-  return { kind: params.kind, id: params._splat ?? params.id, name: params.name, version: params.version };
+  const id = params._splat ? `${params.id}/${params._splat}` : params.id;
+  return { kind: params.kind, id, name: params.name, version: params.version };
 }
 
 export function usePathname(): string {

@@ -242,6 +242,11 @@ export async function handle(call) {
     const [, what, ...rest] = parts;
     if (what === 'objects') return list(call, rest[0]);
     if (what === 'usage') return usage(state, rest[0], rest.slice(1).join('/'));
+    if (what === 'verdicts' && rest.length > 1) {
+      const bad = verdicts(state).body.list.find((each) => each.kind === rest[0] && each.id === rest.slice(1).join('/'));
+      const good = shelf.has(rest.join('/')) ? { kind: rest[0], id: rest.slice(1).join('/'), state: 'in_force', revision_in_force: 4119, revision_written: 4119, faults: [], skipped_plugins: [], warnings: [] } : null;
+      return bad || good ? { body: bad ?? good } : { status: 404, body: { error_msg: 'no such object' } };
+    }
     if (what === 'verdicts') return verdicts(state);
     if (what === 'versions') return versions(call, parts);
     if (what === 'plan') {
