@@ -29,7 +29,11 @@ for (const scheme of schemes) {
         await page.evaluate((to) => window.history.pushState({}, '', to), '/ui/overview');
         await page.goto(`${target.url}/ui${path}`);
         await settled(page);
-        await before?.(page);
+        if (before) {
+          await before(page);
+          await page.waitForTimeout(400);
+          await settled(page);
+        }
         await page.screenshot({ path: join(folder, `${name}-${scheme}-${width}.png`), fullPage: args.includes('--full') });
       } catch (error) {
         faults.push(`${name}: ${error.message.split('\n')[0]}`);
