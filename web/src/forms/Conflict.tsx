@@ -5,6 +5,7 @@ import { Button } from '../ui/Button';
 import { FieldList } from './DiffView';
 import { brief, type Json } from './json';
 import { isResolved, merge, resolve } from './merge';
+import './diff.css';
 
 export interface ConflictProps {
   base: Json;

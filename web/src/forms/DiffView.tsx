@@ -4,6 +4,7 @@ import { Segmented } from '../ui/Button';
 import type { FieldChange } from './document';
 import { brief, isObject, type Json } from './json';
 import { render } from './text';
+import './diff.css';
 
 const TextDiff = lazy(() => import('./TextDiff'));
 

@@ -57,8 +57,8 @@ export function shape(schema: Json | undefined, data: Json | undefined, place: P
   if (typeof merged.title === 'string' && depth === 0) base.title = merged.title;
 
   const reference = REFERENCES[place.name];
-  if (reference && depth > 0) return leaf({ ...base, type: 'string' }, 'reference', { ...options, kind: reference });
-  if (place.name === 'plugins' && merged.type === 'object' && depth === 1) return leaf({ ...base, type: 'object' }, 'plugins', options);
+  if (reference && depth > 0) return leaf({ type: 'string' }, 'reference', { ...options, kind: reference });
+  if (place.name === 'plugins' && merged.type === 'object' && depth === 1) return leaf({ type: 'object' }, 'plugins', { ...options, bare: true });
   if (place.name === 'nodes' && (merged.anyOf || merged.oneOf)) return leaf({ ...base, type: 'object' }, 'nodes', options);
 
   if (Array.isArray(merged.enum)) {

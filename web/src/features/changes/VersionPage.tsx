@@ -1,6 +1,2 @@
-/** Page under construction. */
-import { Page } from '../../ui/Page';
-
-export default function VersionPage() {
-  return <Page title="VersionPage">{null}</Page>;
-}
+/** The page of one revision: the list with the revision beside it. */
+export { default } from './ChangesPage';

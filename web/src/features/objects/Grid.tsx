@@ -53,7 +53,7 @@ export function Grid(props: Props) {
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [active]);
 
-  const tracks = `${writable ? '28px ' : ''}${columns.map((column) => column.width).join(' ')}`;
+  const tracks = `${writable ? '16px ' : ''}${columns.map((column) => column.width).join(' ')}`;
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.target !== host.current) return;
     const page = Math.max(1, Math.floor((host.current?.clientHeight ?? 0) / height) - 1);

@@ -106,7 +106,7 @@ function List({ kind }: { kind: Kind }) {
   const badQuery = objects.error instanceof ApiError && objects.error.status === 400;
   const isEmpty = !objects.loading && objects.matched === 0 && objects.error === null && !objects.stale;
   return (
-    <Page title={kind.label} full note={objects.loading ? undefined : list.q ? `${count(objects.matched)} of ${count(objects.total)}` : count(objects.total)} actions={
+    <Page title={kind.label} full note={objects.loading ? undefined : <span className="list-count">{list.q ? `${count(objects.matched)} of ${count(objects.total)}` : count(objects.total)}</span>} actions={
       <>
         {phone ? null : <Button icon={<IconCode size={16} stroke={1.75} aria-hidden />} onClick={() => void exportAll()} disabled={objects.matched === 0}>Export</Button>}
         {writable ? <Go className="btn btn-main" to={`/${kind.kind}/new`} aria-label={`New ${kind.one}`}><IconPlus size={16} stroke={1.75} aria-hidden />{phone ? null : <span>New {kind.one}</span>}</Go> : null}

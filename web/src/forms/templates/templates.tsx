@@ -7,6 +7,7 @@ import { faultsAt, useFormEnv } from '../env';
 import { brief, isObject, pointerOf, type Json } from '../json';
 import type { Section } from '../SchemaForm';
 import { Reasons } from '../fields/Reasons';
+import '../diff.css';
 
 function pathOf(id: { path: (string | number)[] }): (string | number)[] {
   return id.path;
@@ -57,6 +58,15 @@ export function Field(props: FieldTemplateProps) {
         <Reasons faults={here} id={id} />
         {children}
       </Fold>
+    );
+  }
+  // A field that is its section, such as the plugins, needs no name of its own.
+  if (hints.bare === true) {
+    return (
+      <div className="w-field" data-pointer={pointer}>
+        {children}
+        <Reasons faults={here} id={id} />
+      </div>
     );
   }
   return (
@@ -159,7 +169,7 @@ export function ObjectTemplate(props: ObjectFieldTemplateProps) {
 function More({ properties, add, onAll }: { properties: readonly Property[]; add: (name: string) => void; onAll: () => void }) {
   const [open, setOpen] = useState(false);
   if (properties.length === 0) return null;
-  const few = properties.length <= 6;
+  const few = properties.length <= 9;
   const listed = open || few ? properties : properties.slice(0, 6);
   return (
     <div className="w-more" role="group" aria-label="Fields that are not set">

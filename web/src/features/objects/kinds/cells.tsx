@@ -37,7 +37,7 @@ export function Match({ row }: { row: ObjectRow }) {
   );
 }
 
-export const state: Column = { id: 'state', label: 'State', sort: 'state', width: '20px', cell: (row) => <Mark state={row.state} label={row.reason ? `${wordOf(row.state)}: ${row.reason}` : undefined} /> };
+export const state: Column = { id: 'state', label: 'State', sort: 'state', width: '12px', cell: (row) => <Mark state={row.state} label={row.reason ? `${wordOf(row.state)}: ${row.reason}` : undefined} /> };
 export const name: Column = { id: 'name', label: 'Name', sort: 'name', width: 'minmax(150px, 1.6fr)', cell: (row) => <Name row={row} /> };
 export const id: Column = { id: 'id', label: 'Id', sort: 'id', width: 'minmax(120px, 1fr)', extra: true, cell: (row) => <code className="ellipsis">{row.id}</code> };
 export const desc: Column = { id: 'desc', label: 'Description', width: 'minmax(140px, 1.4fr)', cell: (row) => <span className="ellipsis dim">{row.desc ?? ''}</span> };
@@ -64,8 +64,8 @@ export const labels: Column = {
 export const rps: Column = { id: 'rps', label: 'Req/s', sort: 'rps', width: '64px', numeric: true, cell: (row) => rate(row.rps) };
 export const p5xx: Column = { id: 'p5xx', label: '5xx', sort: 'p5xx', width: '72px', numeric: true, cell: (row) => row.rps === 0 && row.p5xx == null ? <span className="quiet">–</span> : <FaultShare value={row.p5xx} /> };
 export const p99: Column = { id: 'p99', label: 'p99', sort: 'p99_us', width: '84px', numeric: true, cell: (row) => row.p99_us == null ? <span className="quiet">–</span> : duration(row.p99_us) };
-export const changed: Column = { id: 'changed', label: 'Changed', sort: 'updated_ms', width: '72px', numeric: true, cell: (row) => <span className="quiet"><Ago ms={row.updated_ms} /></span> };
-export const created: Column = { id: 'created', label: 'Created', sort: 'created_ms', width: '72px', numeric: true, extra: true, cell: (row) => <span className="quiet"><Ago ms={row.created_ms} /></span> };
+export const changed: Column = { id: 'changed', label: 'Changed', sort: 'updated_ms', width: '92px', numeric: true, cell: (row) => <span className="quiet"><Ago ms={row.updated_ms} /></span> };
+export const created: Column = { id: 'created', label: 'Created', sort: 'created_ms', width: '92px', numeric: true, extra: true, cell: (row) => <span className="quiet"><Ago ms={row.created_ms} /></span> };
 export const usedBy: Column = { id: 'used_by', label: 'Used by', sort: 'used_by', width: '72px', numeric: true, cell: (row) => row.used_by ?? <span className="quiet">–</span> };
 export const type: Column = { id: 'type', label: 'Type', width: 'minmax(90px, 0.8fr)', cell: (row) => <span className="dim">{row.type ?? ''}</span> };
 
