@@ -1,0 +1,133 @@
+/** The source of a document, JSON or YAML, in an editor with the faults at their lines. */
+import { useEffect, useRef, useState } from 'react';
+import { Compartment, EditorState } from '@codemirror/state';
+import { EditorView, drawSelection, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from '@codemirror/view';
+import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
+import { bracketMatching, foldGutter, indentOnInput, syntaxHighlighting } from '@codemirror/language';
+import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from '@codemirror/lint';
+import { searchKeymap } from '@codemirror/search';
+import { json } from '@codemirror/lang-json';
+import { yaml } from '@codemirror/lang-yaml';
+import { styleNonce } from '../app/nonce';
+import { colours, editorTheme } from './editorTheme';
+import { equal, type Json } from './json';
+import { locate, pointerAt, rangeOf, type Syntax } from './locate';
+import { parse, render, smallestEdit } from './text';
+import type { Fault } from './validator';
+
+export interface SourceEditorProps {
+  document: Json;
+  syntax: Syntax;
+  faults: readonly Fault[];
+  readOnly: boolean;
+  /** Called with the document that the text says; not called while the text does not parse. */
+  onChange?: (next: Json) => void;
+  /** The mistake in a text that does not parse, or null. */
+  onMistake?: (mistake: string | null) => void;
+  /** Called with the pointer at the cursor. */
+  onPointer?: (pointer: string) => void;
+  /** Scrolls to a pointer when it changes. */
+  reveal?: { pointer: string; at: number } | null;
+  label: string;
+}
+
+export default function SourceEditor({ document, syntax, faults, readOnly, onChange, onMistake, onPointer, reveal, label }: SourceEditorProps) {
+  const host = useRef<HTMLDivElement>(null);
+  const view = useRef<EditorView | null>(null);
+  const calls = useRef({ onChange, onMistake, onPointer, syntax, document });
+  calls.current = { onChange, onMistake, onPointer, syntax, document };
+  const language = useRef(new Compartment());
+  const locked = useRef(new Compartment());
+  const ownEdit = useRef(false);
+  const [mistake, setMistake] = useState<{ error: string; at: number } | null>(null);
+
+  useEffect(() => {
+    if (!host.current) return undefined;
+    const listener = EditorView.updateListener.of((update) => {
+      const { onChange: change, onMistake: wrong, onPointer: move, syntax: now, document: current } = calls.current;
+      if (update.docChanged && !ownEdit.current) {
+        const read = parse(update.state.doc.toString(), now);
+        setMistake(read.error === undefined ? null : { error: read.error, at: read.at });
+        wrong?.(read.error ?? null);
+        if (read.document !== undefined && !equal(read.document, current)) change?.(read.document);
+      }
+      if (update.selectionSet && move) move(pointerAt(locate(update.state.doc.toString(), now), update.state.selection.main.head));
+    });
+    const made = new EditorView({
+      parent: host.current,
+      state: EditorState.create({
+        doc: render(calls.current.document, calls.current.syntax),
+        extensions: [
+          EditorView.cspNonce.of(styleNonce()),
+          lineNumbers(), foldGutter(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(),
+          highlightActiveLine(), highlightActiveLineGutter(), syntaxHighlighting(colours), editorTheme, EditorView.lineWrapping,
+          // Tab indents only after Escape was not pressed last; CodeMirror's own rule, so that the keyboard can leave.
+          keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, ...lintKeymap, indentWithTab]),
+          language.current.of(calls.current.syntax === 'json' ? json() : yaml()),
+          locked.current.of([EditorState.readOnly.of(false)]),
+          EditorView.contentAttributes.of({ 'aria-label': label }),
+          listener,
+        ],
+      }),
+    });
+    view.current = made;
+    return () => {
+      made.destroy();
+      view.current = null;
+    };
+  }, [label]);
+
+  useEffect(() => {
+    view.current?.dispatch({ effects: locked.current.reconfigure([EditorState.readOnly.of(readOnly)]) });
+  }, [readOnly]);
+
+  // A document that the form changed reaches the text by the smallest edit, so that the cursor keeps its place.
+  useEffect(() => {
+    const editor = view.current;
+    if (!editor) return;
+    const text = editor.state.doc.toString();
+    const read = parse(text, syntax);
+    const turned = editor.state.facet(EditorState.languageData).length >= 0 && lastSyntax.current !== syntax;
+    lastSyntax.current = syntax;
+    if (turned) editor.dispatch({ effects: language.current.reconfigure(syntax === 'json' ? json() : yaml()) });
+    else if (read.document !== undefined && equal(read.document, document)) return;
+    const edit = smallestEdit(text, render(document, syntax));
+    if (!edit) return;
+    ownEdit.current = true;
+    editor.dispatch({ changes: edit });
+    ownEdit.current = false;
+    setMistake(null);
+    calls.current.onMistake?.(null);
+  }, [document, syntax]);
+  const lastSyntax = useRef(syntax);
+
+  useEffect(() => {
+    const editor = view.current;
+    if (!editor) return;
+    const text = editor.state.doc.toString();
+    const places = locate(text, syntax);
+    const found: Diagnostic[] = faults.map((fault) => {
+      const range = rangeOf(places, fault.pointer) ?? { from: 0, to: 0 };
+      const end = Math.min(range.to, text.indexOf('\n', range.from) < 0 ? text.length : text.indexOf('\n', range.from));
+      return { from: range.from, to: Math.max(range.from, end), severity: 'error', message: `${fault.pointer}: ${fault.reason}` };
+    });
+    if (mistake) found.push({ from: Math.min(mistake.at, text.length), to: Math.min(mistake.at + 1, text.length), severity: 'error', message: mistake.error });
+    editor.dispatch(setDiagnostics(editor.state, found));
+  }, [faults, syntax, mistake, document]);
+
+  useEffect(() => {
+    const editor = view.current;
+    if (!editor || !reveal) return;
+    const range = rangeOf(locate(editor.state.doc.toString(), syntax), reveal.pointer);
+    if (range) editor.dispatch({ selection: { anchor: range.from }, effects: EditorView.scrollIntoView(range.from, { y: 'center' }) });
+    // Only a new request scrolls; typing does not.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [reveal]);
+
+  return (
+    <div className="w-source">
+      <div className="w-source-host" ref={host} />
+      {mistake ? <p className="w-source-mistake" role="status"><span aria-hidden>■</span> {mistake.error}</p> : null}
+    </div>
+  );
+}

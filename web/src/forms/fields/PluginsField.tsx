@@ -1,0 +1,155 @@
+/** The plugins of an object: one row each, in the order in which they run; a row opens the plugin's own form. */
+import { useMemo, useState } from 'react';
+import type { FieldProps } from '@rjsf/utils';
+import { Autocomplete, Switch } from '@mantine/core';
+import { IconChevronRight, IconTrash } from '@tabler/icons-react';
+import { Go } from '../../ui/Go';
+import { Mark } from '../../ui/Mark';
+import { nanos } from '../../ui/format';
+import { applyPatch, patchOf } from '../document';
+import { FormContext, faultsAt, pluginSchema, type FormEnv } from '../env';
+import { brief, isObject, pointerOf, type Json, type JsonObject } from '../json';
+import { SchemaForm } from '../SchemaForm';
+import { SmallIcon } from '../Small';
+import { JsonInput } from './JsonField';
+import { useField } from './props';
+import { Reasons } from './Reasons';
+
+/** Scopes of the catalogue by kind, so that a consumer is not offered what it cannot hold. */
+const SCOPES: Record<string, string> = { routes: 'route', services: 'service', consumers: 'consumer', credentials: 'consumer', consumer_groups: 'consumer', plugin_configs: 'route', global_rules: 'global_rule', stream_routes: 'stream_route' };
+
+/** The priority of a configured plugin: its own, or the one in `_meta`. */
+function priorityOf(env: FormEnv, name: string, config: Json): number {
+  const meta = isObject(config) && isObject(config._meta) ? config._meta.priority : undefined;
+  return typeof meta === 'number' ? meta : env.plugins[name]?.priority ?? 0;
+}
+
+export function PluginsField(props: FieldProps) {
+  const { value, emit, pointer, readOnly, id, env } = useField(props);
+  const plugins: JsonObject = isObject(value) ? value : {};
+  const names = Object.keys(plugins).sort((a, b) => priorityOf(env, b, plugins[b] as Json) - priorityOf(env, a, plugins[a] as Json));
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const toggle = (name: string) => setOpen((old) => {
+    const next = new Set(old);
+    if (!next.delete(name)) next.add(name);
+    return next;
+  });
+  const set = (name: string, config: Json | undefined) => emit(applyPatch(plugins, config === undefined ? [{ op: 'remove', path: pointerOf([name]) }] : [{ op: 'add', path: pointerOf([name]), value: config }]));
+  return (
+    <div className="w-plugins" id={id}>
+      {names.length > 0 ? (
+        <ul>
+          {names.map((name) => (
+            <PluginRow key={name} name={name} config={plugins[name] as Json} env={env} pointer={pointer + pointerOf([name])} open={open.has(name)} toggle={() => toggle(name)} set={(config) => set(name, config)} readOnly={readOnly} idPrefix={`${id}/${name}`} />
+          ))}
+        </ul>
+      ) : null}
+      {readOnly ? (names.length === 0 ? <p className="w-help">No plugin is configured here.</p> : null) : (
+        <AddPlugin env={env} taken={names} add={(name) => {
+          set(name, {});
+          setOpen((old) => new Set([...old, name]));
+        }} />
+      )}
+    </div>
+  );
+}
+
+interface RowProps {
+  name: string;
+  config: Json;
+  env: FormEnv;
+  pointer: string;
+  open: boolean;
+  toggle: () => void;
+  set: (config: Json | undefined) => void;
+  readOnly: boolean;
+  idPrefix: string;
+}
+
+function PluginRow({ name, config, env, pointer, open, toggle, set, readOnly, idPrefix }: RowProps) {
+  const { here, below } = faultsAt(env, pointer);
+  const meta = isObject(config) && isObject(config._meta) ? config._meta : {};
+  const off = meta.disable === true;
+  const schema = pluginSchema(env.plugins[name], env.kind);
+  const faults = here.length + below.length;
+  const shown = open || faults > 0;
+  const inner = useMemo(() => ({ ...env, base: pointer }), [env, pointer]);
+  const cost = env.facts.get(name)?.cost_ns;
+  const switchTo = (on: boolean) => {
+    const object = isObject(config) ? config : {};
+    const { disable: _disable, ...rest } = meta;
+    const next: JsonObject = on ? rest : { ...rest, disable: true };
+    const { _meta: _old, ...others } = object;
+    set(Object.keys(next).length > 0 ? { ...object, _meta: next } : others);
+  };
+  return (
+    <li className="w-plugin" data-pointer={pointer} data-off={off || undefined} data-bad={faults > 0 || undefined}>
+      <div className="w-plugin-row">
+        <button type="button" className="w-fold-head" aria-expanded={shown} onClick={toggle}>
+          <IconChevronRight size={14} stroke={1.75} className="w-chevron" data-open={shown || undefined} aria-hidden />
+          <Mark state={faults > 0 ? 'err' : off ? 'off' : schema ? 'ok' : 'unknown'} label={faults > 0 ? 'has a fault' : off ? 'disabled' : schema ? 'enabled' : 'unknown to this build'} />
+          <span className="w-fold-title">{name}</span>
+          <span className="w-fold-note">{summaryOf(config)}</span>
+        </button>
+        {cost != null ? <span className="w-cost">{nanos(cost)}</span> : null}
+        {readOnly ? null : <Switch size="xs" checked={!off} aria-label={`${name} is enabled`} onChange={(event) => switchTo(event.currentTarget.checked)} />}
+        {readOnly ? null : <SmallIcon label={`Remove ${name}`} onClick={() => set(undefined)} icon={<IconTrash size={14} stroke={1.75} />} />}
+      </div>
+      {shown ? (
+        <div className="w-plugin-body">
+          {env.facts.get(name) ? <p className="w-help">{env.facts.get(name)?.summary} <Go to={`/plugins/${encodeURIComponent(name)}`}>Documentation</Go></p> : null}
+          <Reasons faults={here} id={`${idPrefix}-faults`} />
+          {schema && isObject(config) ? (
+            <FormContext.Provider value={inner}>
+              <SchemaForm schema={schema} document={config} name={env.kind === 'consumers' || env.kind === 'credentials' ? `${name}.consumer` : name} idPrefix={idPrefix} readOnly={readOnly} onChange={(next) => set(applyPatch(config, patchOf(config, next)))} />
+            </FormContext.Provider>
+          ) : (
+            <>
+              <p className="w-help">{schema ? 'This is not an object; it is edited as JSON.' : 'This build does not have the plugin; its configuration is edited as JSON.'}</p>
+              <JsonInput aria={{ id: `${idPrefix}-json`, 'aria-label': `${name} as JSON` }} value={config} emit={(next) => set(next ?? {})} rows={4} />
+            </>
+          )}
+        </div>
+      ) : null}
+    </li>
+  );
+}
+
+function summaryOf(config: Json): string {
+  if (!isObject(config)) return brief(config, 60);
+  const parts = Object.entries(config).filter(([name]) => name !== '_meta').map(([name, item]) => (isObject(item) || Array.isArray(item) ? name : `${name} ${typeof item === 'string' ? item : JSON.stringify(item)}`));
+  const text = parts.join(', ');
+  return text.length > 80 ? `${text.slice(0, 79)}…` : text;
+}
+
+function AddPlugin({ env, taken, add }: { env: FormEnv; taken: readonly string[]; add: (name: string) => void }) {
+  const [text, setText] = useState('');
+  const scope = SCOPES[env.kind];
+  const offered = useMemo(() => {
+    const names = Object.keys(env.plugins).filter((name) => !taken.includes(name));
+    const fits = (name: string) => {
+      const scopes = env.facts.get(name)?.scopes;
+      if (env.kind === 'credentials') return env.plugins[name]?.consumer_schema !== undefined;
+      return scopes === undefined || scope === undefined || scopes.length === 0 || scopes.includes(scope);
+    };
+    const groups = new Map<string, string[]>();
+    for (const name of names.filter(fits).sort()) {
+      const group = env.facts.get(name)?.group ?? 'Plugins';
+      groups.set(group, [...(groups.get(group) ?? []), name]);
+    }
+    return [...groups].map(([group, items]) => ({ group, items }));
+  }, [env, taken, scope]);
+  const known = offered.some(({ items }) => items.includes(text));
+  const take = (name: string) => {
+    setText('');
+    add(name);
+  };
+  return (
+    <Autocomplete className="w-input" aria-label="Add a plugin" placeholder="+ Add a plugin" value={text} data={offered} onChange={setText} onOptionSubmit={take} maxDropdownHeight={320} spellCheck={false}
+      onKeyDown={(event) => {
+        if (event.key === 'Enter' && known) take(text);
+      }}
+      renderOption={({ option }) => <span className="w-candidate"><span>{option.value}</span><small>{env.facts.get(option.value)?.summary}</small></span>}
+      comboboxProps={{ shadow: 'sm', transitionProps: { duration: 0 } }} />
+  );
+}
