@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::attention::{self, Attention};
 use crate::admin::server::AdminParts;
+use crate::reconcile::versions::VersionFilter;
 
 /// See the module.
 #[derive(Debug)]
@@ -64,7 +65,9 @@ impl Live {
         {
             return Arc::clone(marks);
         }
-        let listed = parts.reconcile.run(|reconciler| reconciler.versions(u64::MAX, MARKS_MAX)).await;
+        let all = VersionFilter::default();
+        let listed =
+            parts.reconcile.run(move |reconciler| reconciler.versions(u64::MAX, MARKS_MAX, &all)).await;
         // Busy is a state of a moment, which is not kept.
         let Some(listed) = listed else { return Arc::from([]) };
         let versions = listed.map(|list| list.versions).unwrap_or_default();
