@@ -25,11 +25,13 @@ pub(super) fn read(headers: &HeaderMap) -> Result<Condition, Refusal> {
     Ok(Condition { is_at, is_not_at })
 }
 
-/// Adds the entity tag of an object that was last written at that revision.
+/// Adds the entity tag of an object that was last written at that revision. The answer may hold secrets, and another role is
+/// shown another form under the same tag, so that no cache may keep it.
 pub(super) fn tag(mut response: Response<Bytes>, modified_index: u64) -> Response<Bytes> {
     let tag =
         HeaderValue::from_str(&format!("\"{modified_index}\"")).expect("digits in quotes are a field value");
     response.headers_mut().insert(header::ETAG, tag);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

@@ -105,9 +105,8 @@ fn operation(value: &mut Value, lists: &Value) {
         fields.insert("requestBody".to_owned(), body);
         refusals.extend(named(&[("408", "TooSlow")]));
     }
-    match fields.shift_remove("refusals").as_ref().and_then(Value::as_str) {
-        Some("store" | "write") => refusals.extend(named(&STORE_REFUSALS)),
-        _ => {}
+    if let Some("store" | "write") = fields.shift_remove("refusals").as_ref().and_then(Value::as_str) {
+        refusals.extend(named(&STORE_REFUSALS));
     }
     if let Some(parameters) = fields.shift_remove("parameters") {
         let parameters = fields.entry("parameters").or_insert(parameters);
