@@ -28,6 +28,7 @@ mod connections;
 mod contract;
 mod control_listeners;
 mod dashboard_api;
+mod dashboard_lists;
 mod discovery;
 mod doctor;
 mod documents;

@@ -36,7 +36,7 @@ fn usage(view: &View, key: &Key, limit: usize) -> Option<Value> {
     let own = view.written(key)?;
     let own = serde_json::from_str(&own.text).unwrap_or_default();
     let uses = references::of(key, &own);
-    // Metadata that nobody wrote are no object, and most plugins have none.
+    // Most plugins have no metadata object, and one that was not written is not named.
     let uses = uses
         .iter()
         .filter(|named| named.target.kind != Kind::PluginMetadata || view.written(&named.target).is_some());
