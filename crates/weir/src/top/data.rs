@@ -26,7 +26,6 @@ pub(crate) struct Now {
     pub(crate) rss: Option<u64>,
     pub(crate) memory_limit: Option<u64>,
     pub(crate) in_flight: Option<f64>,
-    pub(crate) connections: Option<f64>,
 }
 
 impl Now {
@@ -64,7 +63,6 @@ impl Overview {
 /// The answer of `weir/top`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Top {
-    pub(crate) total: f64,
     pub(crate) list: Vec<Row>,
     pub(crate) other: Other,
 }
