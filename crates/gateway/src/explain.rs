@@ -4,7 +4,7 @@
 mod destination;
 mod walk;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::runtime::{Generation, Route, Runtime};
 use exchange::Exchange;
 use exchange::Local;
+use exchange::exchange::Scheme;
 use exchange::failure::Cause;
 use exchange::failure::Unavailable;
 use exchange::options::Options;
@@ -153,6 +154,11 @@ fn asked(options: &Options, question: &ExplainQuestion) -> Result<Exchange, Stri
         exchange.request.headers.append(name, value.as_bytes()).map_err(|error| refused(&error))?;
     }
     exchange.connection.peer = SocketAddr::new(*remote_addr, 0).into();
+    let is_tls = url.starts_with("https://");
+    exchange.connection.scheme = if is_tls { Scheme::Https } else { Scheme::Http };
+    let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    let port = port.unwrap_or(if is_tls { 443 } else { 80 });
+    exchange.connection.local = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port).into();
     prepare(options, &mut PathScratch::default(), &mut exchange).map_err(|failure| {
         format!("it would be refused with {}: {}", failure.cause.status(), failure.detail)
     })?;

@@ -226,3 +226,22 @@ fn metadata_renames_the_fields() {
     let node = "X-RateLimit-Limit: the node's own";
     assert_eq!(fields, [node, "RateLimit-Limit: 5", "X-RateLimit-Remaining: 4", "X-RateLimit-Reset: 1"]);
 }
+
+#[test]
+fn explaining_counts_nothing() {
+    for window_type in ["fixed", "sliding"] {
+        let mut scene = Scene::new();
+        let config =
+            json!({ "count": 2, "time_window": 600, "key": "remote_addr", "window_type": window_type });
+        let plugin = scene.build(&KIND, &config);
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        for left in ["2 of 2 left in 600 s", "1 of 2 left in 600 s"] {
+            for _ in 0..3 {
+                let would = plugin.explain(&mut exchange, Phase::Access).would.unwrap();
+                assert_eq!((would.action.as_str(), &*would.text), ("count", left), "{window_type}");
+            }
+            assert!(decide(plugin.access(&mut exchange)).is_none());
+        }
+        assert!(plugin.explain(&mut exchange, Phase::Access).ends());
+    }
+}

@@ -111,7 +111,7 @@ impl Step {
     /// The effect in words.
     fn effect(&self, paint: Paint) -> String {
         let would = self.would.as_ref().map(|would| {
-            let said = would.text.replace(['\n', '\r'], " ");
+            let said = would.text.replace(char::is_control, " ");
             match (would.action.as_str(), would.status) {
                 ("reply" | "redirect", Some(status)) => {
                     paint.bad(&format!("answers {status} {said}").trim_end().to_owned())
@@ -127,8 +127,12 @@ impl Step {
             Some(false) => Some("does not run".to_owned()),
             None => Some(paint.noted("unknown")),
         };
-        let parts: Vec<String> = [word, would, self.why.clone()].into_iter().flatten().collect();
-        parts.join(": ")
+        let told: Vec<String> = [word, would].into_iter().flatten().collect();
+        let told = told.join(": ");
+        match &self.why {
+            Some(why) => format!("{told} ({why})"),
+            None => told,
+        }
     }
 }
 
@@ -162,10 +166,10 @@ mod tests {
 … and 2 more
 
 PLUGIN    PHASE          FROM         EFFECT
-key-auth  rewrite        route        passes: passes as consumer jack
+key-auth  rewrite        route        passes (passes as consumer jack)
 opa       access         global_rule  unknown: it would ask http://opa
 acl       access         service      answers 403 no
-cors      header_filter  route        does not run: its filter
+cors      header_filter  route        does not run (its filter)
 
 sent as   GET http://h/a
           Host: h
