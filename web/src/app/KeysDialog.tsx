@@ -1,5 +1,5 @@
 /** All keys on one page. */
-import { Modal } from '@mantine/core';
+import { ModalDialog } from '../ui/ModalDialog';
 import { PAGES } from './pages';
 
 const SETS: { title: string; keys: [string[], string][] }[] = [
@@ -34,7 +34,7 @@ const SETS: { title: string; keys: [string[], string][] }[] = [
 
 export default function KeysDialog({ onClose }: { onClose: () => void }) {
   return (
-    <Modal opened onClose={onClose} title="Keys" size={760} transitionProps={{ duration: 0 }} closeButtonProps={{ 'aria-label': 'Close' }}>
+    <ModalDialog label="Keys" title="Keys" width={760} onClose={onClose}>
       <div className="keys">
         <section>
           <h3>Go to</h3>
@@ -52,7 +52,7 @@ export default function KeysDialog({ onClose }: { onClose: () => void }) {
         ))}
       </div>
       <p className="keys-foot quiet">Single-letter keys can be switched off in the menu of the role.</p>
-    </Modal>
+    </ModalDialog>
   );
 }
 

@@ -1,12 +1,13 @@
 /** The palette: objects, pages, commands, the last pages, and the right page for a pasted curl line, URL, request id or revision. */
 import { useEffect, useId, useMemo, useRef, useState, type ReactNode } from 'react';
-import { Modal, useMantineColorScheme } from '@mantine/core';
+import { useMantineColorScheme } from '@mantine/core';
 import { IconArrowRight, IconClock, IconCommand, IconPlus, IconSearch } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { get } from '../api/client';
 import { isCurl, parseCurl } from '../api/curl';
 import { keys } from '../api/keys';
 import type { Search } from '../api/types';
+import { ModalDialog } from '../ui/ModalDialog';
 import { handQuestion } from './handoff';
 import { PageIcon } from './icons';
 import { PAGES, pageOfKind } from './pages';
@@ -125,12 +126,12 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     item.run();
   };
   return (
-    <Modal opened onClose={onClose} withCloseButton={false} size={620} padding={0} yOffset="10vh" transitionProps={{ duration: 0 }} aria-label="Palette" returnFocus>
+    <ModalDialog label="Palette" high onClose={onClose}>
       <div className="palette">
         <div className="palette-field">
           <IconSearch size={16} stroke={1.75} aria-hidden="true" />
           <input
-            data-autofocus="" value={text} placeholder="Search, jump, or paste a curl line, a URL, a request id, r4126" aria-label="Search, jump or run a command"
+            value={text} placeholder="Search, jump, or paste a curl line, a URL, a request id, r4126" aria-label="Search, jump or run a command"
             role="combobox" aria-expanded="true" aria-controls={`${id}-list`} aria-activedescendant={items[chosen] ? `${id}-${chosen}` : undefined}
             autoComplete="off" spellCheck={false}
             onChange={(event) => {
@@ -164,6 +165,6 @@ export default function Palette({ onClose }: { onClose: () => void }) {
           {more && <p className="palette-none">There are more; type more of the name.</p>}
         </div>
       </div>
-    </Modal>
+    </ModalDialog>
   );
 }

@@ -46,9 +46,9 @@ function RevisionChip() {
   return (
     <Popover position="bottom-end" shadow="none" trapFocus returnFocus transitionProps={{ duration: 0 }}>
       <Popover.Target>
-        <button type="button" className="rev" aria-label={`Revision ${status.revision} on ${current} of ${status.workers.length} workers`}>
+        <button type="button" className="rev">
           <Mark state={behind.length ? 'warn' : 'ok'} label="" />
-          <span>r{status.revision}<span className="rev-workers"> · {current} of {status.workers.length} workers</span></span>
+          <span><span className="sr">Revision </span>r{status.revision}<span className="rev-workers"> · {current} of {status.workers.length} workers</span></span>
         </button>
       </Popover.Target>
       <Popover.Dropdown>

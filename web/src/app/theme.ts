@@ -18,6 +18,7 @@ export const theme = createTheme({
   lineHeights: { xs: '16px', sm: '20px', md: '20px', lg: '20px', xl: '28px' },
   spacing: { xs: '4px', sm: '8px', md: '12px', lg: '16px', xl: '24px' },
   radius: { xs: '4px', sm: '6px', md: '6px', lg: '8px', xl: '8px' },
+  components: { Modal: { defaultProps: { overlayProps: { backgroundOpacity: 0.35 } } } },
   breakpoints: { xs: '30em', sm: '45em', md: '68.75em', lg: '80em', xl: '90em' },
 });
 

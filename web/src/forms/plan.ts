@@ -1,6 +1,7 @@
 /** Plans and their application: what a change of the configuration would do, asked before it is made. */
 import { ApiError, post, request, type Query } from '../api/client';
 import { readPref } from '../app/prefs';
+import { count } from '../ui/format';
 import type { Json } from './json';
 import type { FieldChange } from './document';
 import type { Fault } from './validator';
@@ -83,9 +84,9 @@ export function inOrder(objects: readonly ObjectChange[]): ObjectChange[] {
 /** The sentence of a plan: 12 created, 3 changed, 1 deleted. */
 export function sentenceOf(plan: Plan): string {
   const parts = [
-    plan.delete > 0 ? `${plan.delete} deleted` : '',
-    plan.change > 0 ? `${plan.change} changed` : '',
-    plan.create > 0 ? `${plan.create} created` : '',
+    plan.delete > 0 ? `${count(plan.delete)} deleted` : '',
+    plan.change > 0 ? `${count(plan.change)} changed` : '',
+    plan.create > 0 ? `${count(plan.create)} created` : '',
   ].filter(Boolean);
   return parts.length > 0 ? parts.join(', ') : 'nothing changes';
 }

@@ -188,7 +188,8 @@ function ChartTable({ times, series, format, summary }: TimeChartProps) {
   const step = Math.max(1, Math.ceil(times.length / 12));
   const rows = times.map((time, at) => ({ time, at })).filter(({ at }) => at % step === 0);
   return (
-    <table className="sr">
+    <div className="sr">
+    <table>
       <caption>{summary}</caption>
       <thead>
         <tr><th scope="col">Time</th>{series.map((each) => <th scope="col" key={each.label}>{each.label}</th>)}</tr>
@@ -205,6 +206,7 @@ function ChartTable({ times, series, format, summary }: TimeChartProps) {
         ))}
       </tbody>
     </table>
+    </div>
   );
 }
 

@@ -28,8 +28,10 @@ function policy(nonce) {
 
 function serveFile(path, response) {
   const file = normalize(join(DIST, path.replace(/^\/ui\/?/, '')));
-  const isAsset = file.startsWith(DIST) && extname(file) !== '' && existsSync(file) && statSync(file).isFile();
-  if (!isAsset && extname(path) !== '') {
+  // Identifiers of objects may hold dots, so only the folder of assets has files.
+  const wantsFile = path.startsWith('/ui/assets/');
+  const isAsset = wantsFile && file.startsWith(join(DIST, 'assets')) && existsSync(file) && statSync(file).isFile();
+  if (wantsFile && !isAsset) {
     response.writeHead(404).end();
     return;
   }
@@ -41,7 +43,7 @@ function serveFile(path, response) {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Resource-Policy': 'same-origin',
   };
-  if (isAsset && extname(file) !== '.html') {
+  if (isAsset) {
     response.writeHead(200, { ...headers, 'Content-Type': TYPES[extname(file)] ?? 'application/octet-stream', 'Cache-Control': 'public, max-age=31536000, immutable' });
     response.end(readFileSync(file));
     return;

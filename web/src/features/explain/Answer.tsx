@@ -76,7 +76,7 @@ function Route({ answer, method }: { answer: Explanation; method: string }) {
               </li>
             ))}
             {(answer.faulty ?? []).map((each) => (
-              <li key={each.key}><Go to={`/${each.key}`}>{each.key.replace(/^routes\//, '')}</Go><span><Mark state="out" label="" /> out of force: {each.reason} <Go to="/faults">Open fault</Go></span></li>
+              <li key={each.key}><Go to={`/${each.key}`}>{each.key.replace(/^routes\//, '')}</Go><span className="in-text"><Mark state="out" label="" /> out of force: {each.reason} <Go to="/faults">Open fault</Go></span></li>
             ))}
             {answer.unplaced.map((each) => (
               <li key={each.id}><Go to={objectPath('routes', each.id)}>{each.id}</Go><span><Mark state="out" label="" /> has no place: {each.reason}</span></li>

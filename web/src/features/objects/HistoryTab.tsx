@@ -12,7 +12,7 @@ import type { ObjectChange } from '../../forms/plan';
 import { Button } from '../../ui/Button';
 import { Go } from '../../ui/Go';
 import { Empty, Problem, Skeleton } from '../../ui/Problem';
-import { Ago } from '../../ui/Values';
+import { Since } from './kinds/cells';
 import { adminPath, documentOf } from './sets';
 
 interface Props {
@@ -41,7 +41,7 @@ export function HistoryTab({ kind, id, current, canTake, onTake, source }: Props
           <li key={row.version}>
             <div className="history-row">
               <code>r{row.version}</code>
-              <span className="quiet"><Ago ms={row.at_ms} /> ago</span>
+              <span className="quiet"><Since ms={row.at_ms} /></span>
               <span className="strong">{row.by ?? 'unnamed'}</span>
               <span className="dim grow">{row.source}</span>
               <Button look="bare" aria-expanded={shown === row.version} onClick={() => setSearch({ rev: shown === row.version ? null : row.version }, true)}>{shown === row.version ? 'Hide' : 'See it as it was'}</Button>

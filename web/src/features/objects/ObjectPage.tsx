@@ -22,7 +22,6 @@ import { Go } from '../../ui/Go';
 import { StateText } from '../../ui/Mark';
 import { Page } from '../../ui/Page';
 import { Problem, Skeleton } from '../../ui/Problem';
-import { Ago } from '../../ui/Values';
 import { CertificateTab } from './CertificateTab';
 import { CredentialsTab } from './CredentialsTab';
 import { DeleteDialog } from './DeleteDialog';
@@ -31,6 +30,7 @@ import { useFormEnvironment, usePluginFacts, usePluginInfos, useSchema } from '.
 import { focusField } from './focusField';
 import { HistoryTab } from './HistoryTab';
 import { kindOf } from './kinds';
+import { Since } from './kinds/cells';
 import type { Kind } from './kinds/types';
 import { NewId, idFault } from './NewId';
 import { ReviewDialog } from './ReviewDialog';
@@ -169,7 +169,7 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
   const note = id === null ? (from ? `copy of ${from}` : undefined) : (
     <span className="object-note">
       {editor.verdict || status === 0 ? <StateText state={state} /> : null}
-      {version ? <span>written <Go to={`/changes/${version.version}`}>r{version.version}</Go> by {version.by ?? 'unnamed'} <Ago ms={version.at_ms} /> ago</span> : null}
+      {version ? <span>written <Go to={`/changes/${version.version}`}>r{version.version}</Go> by {version.by ?? 'unnamed'} <Since ms={version.at_ms} /></span> : null}
       {saved ? <span className="state-ok" role="status">{saved}</span> : null}
     </span>
   );
@@ -242,8 +242,8 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
           {writable && editor.dirty && editor.ready ? (
             <div className="save-bar" role="region" aria-label="Unsaved changes">
               <span className="grow">
-                {id === null ? 'Not created yet' : editor.changes.length === 1 ? '1 change, not saved' : `${editor.changes.length} changes, not saved`}
-                {mistake ? <span className="level-err"> · the source does not parse</span> : badId && id === null ? <span className="quiet"> · the id is {badId}</span> : editor.faults.length > 0 ? <button type="button" className="w-link level-err" onClick={() => showFault(editor.faults[0]?.pointer ?? '')}> · {editor.faults.length === 1 ? '1 fault' : `${editor.faults.length} faults`} (F8)</button> : editor.checking ? <span className="quiet"> · checking</span> : null}
+                {id === null ? 'Not created yet' : editor.changes.length === 1 ? '1 change, not saved' : `${editor.changes.length} changes, not saved`}{' '}
+                {mistake ? <span className="level-err"> · the source does not parse</span> : badId && id === null ? <span className="quiet"> · the id is {badId}</span> : editor.faults.length > 0 ? <button type="button" className="w-link level-err" onClick={() => showFault(editor.faults[0]?.pointer ?? '')}><span aria-hidden>■</span> {editor.faults.length === 1 ? '1 fault' : `${editor.faults.length} faults`} (F8)</button> : editor.checking ? <span className="quiet"> · checking</span> : null}
               </span>
               <Button onClick={editor.discard}>Discard</Button>
               <Button look="main" disabled={!canReview} onClick={openReview}>Review and save <kbd className="kbd btn-wide-only">Ctrl S</kbd></Button>

@@ -7,9 +7,9 @@ import { objectPath } from '../../app/url';
 import { Drawer } from '../../ui/Drawer';
 import { Go } from '../../ui/Go';
 import { Mark, StateText } from '../../ui/Mark';
-import { Ago, FaultShare } from '../../ui/Values';
+import { FaultShare } from '../../ui/Values';
 import { duration, rate } from '../../ui/format';
-import { nameOf } from './kinds/cells';
+import { Since, nameOf } from './kinds/cells';
 import type { Kind } from './kinds/types';
 import { adminPath } from './sets';
 
@@ -29,7 +29,7 @@ export function Peek({ kind, row, onClose }: { kind: Kind; row: ObjectRow; onClo
     ...(row.plugins.length > 0 ? [['Plugins', row.plugins.join(', ')] as [string, React.ReactNode]] : []),
     ...(Object.keys(row.labels).length > 0 ? [['Labels', Object.entries(row.labels).map(([key, value]) => `${key}:${value}`).join('  ')] as [string, React.ReactNode]] : []),
     ...(row.rps != null ? [['Traffic', <span key="t">{rate(row.rps)} /s, 5xx <FaultShare value={row.p5xx} />, p99 {duration(row.p99_us)}</span>] as [string, React.ReactNode]] : []),
-    ['Changed', <span key="c"><Ago ms={row.updated_ms} /> ago</span>],
+    ['Changed', <span key="c"><Since ms={row.updated_ms} /></span>],
     ['Used by', usage.data ? (usage.data.total === 0 ? 'nothing' : <span key="b">{usage.data.used_by.slice(0, 6).map((use, index) => <span key={use.kind + use.id}>{index > 0 ? ', ' : ''}<Go to={objectPath(use.kind, use.id)}>{use.id}</Go></span>)}{usage.data.total > 6 ? ` and ${usage.data.total - 6} more` : ''}</span>) : '–'],
   ];
   return (

@@ -24,7 +24,7 @@ function nameOf(node: TopologyNode): string {
   return node.name ?? node.id;
 }
 function said(node: TopologyNode): string {
-  return `${nameOf(node)}, ${node.state.replace('_', ' ')}, ${rate(node.rps)} a second, ${percent(node.p5xx)} 5xx`;
+  return `${nameOf(node)} ${rate(node.rps)} a second, ${node.state.replace('_', ' ')}, ${percent(node.p5xx)} 5xx`;
 }
 
 /** `focus` is `KIND/ID`; Enter on another object moves the focus, which the address keeps. */
@@ -107,8 +107,8 @@ function Graph({ data, focus, onEnter }: { data: Data; focus: string; onEnter: (
             <title>{said(box.node)}</title>
             <rect width={BOX.width} height={BOX.height} rx="6" />
             <g transform="translate(10 12)"><Mark state={box.node.state} label="" /></g>
-            <text x="28" y="21" className={box.node.kind === 'endpoints' ? 'topology-mono' : undefined}>{nameOf(box.node).length > NAME ? `${nameOf(box.node).slice(0, NAME - 1)}…` : nameOf(box.node)}</text>
-            <text x={BOX.width - 10} y="21" className="topology-rate" textAnchor="end">{box.node.rps === null ? '' : rate(box.node.rps)}</text>
+            <text aria-hidden="true" x="28" y="21" className={box.node.kind === 'endpoints' ? 'topology-mono' : undefined}>{nameOf(box.node).length > NAME ? `${nameOf(box.node).slice(0, NAME - 1)}…` : nameOf(box.node)}</text>
+            <text aria-hidden="true" x={BOX.width - 10} y="21" className="topology-rate" textAnchor="end">{box.node.rps === null ? '' : rate(box.node.rps)}</text>
           </g>
         ))}
       </svg>

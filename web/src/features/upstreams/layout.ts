@@ -15,6 +15,12 @@ export function isFailing(node: TopologyNode): boolean {
   return node.state === 'down' || node.state === 'out' || (node.p5xx ?? 0) >= 1;
 }
 
+/** A line is failing when its end is down, or when the requests that come over it fail. */
+function isLineFailing(from: TopologyNode, to: TopologyNode): boolean {
+  if (to.state === 'down' || to.state === 'out') return true;
+  return to.kind === 'endpoints' ? isFailing(to) : isFailing(from);
+}
+
 export function layout(topology: Topology): Layout {
   const used = COLUMNS.filter((kind) => topology.nodes.some((node) => node.kind === kind));
   const columns = used.map((kind) => topology.nodes.map((node, index) => ({ node, index })).filter(({ node }) => node.kind === kind));
@@ -56,7 +62,7 @@ export function layout(topology: Topology): Layout {
   for (const edge of topology.edges) {
     const [from, to] = [byIndex.get(edge.from), byIndex.get(edge.to)];
     if (!from || !to) continue;
-    lines.push({ from, to, rps: edge.rps, failing: isFailing(to.node) || (isFailing(from.node) && from.node.kind === 'routes'), width: MIN_LINE + ((edge.rps ?? 0) / most) * (MAX_LINE - MIN_LINE) });
+    lines.push({ from, to, rps: edge.rps, failing: isLineFailing(from.node, to.node), width: MIN_LINE + ((edge.rps ?? 0) / most) * (MAX_LINE - MIN_LINE) });
   }
   return { boxes, lines, height, width: Math.max(1, columns.length - 1) * BOX.column + BOX.width, columns: used.map((kind, at) => ({ kind, x: at * BOX.column })) };
 }

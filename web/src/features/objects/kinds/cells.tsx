@@ -3,7 +3,7 @@ import type { ReactNode } from 'react';
 import { Go } from '../../../ui/Go';
 import { Mark, wordOf } from '../../../ui/Mark';
 import { Ago, FaultShare } from '../../../ui/Values';
-import { day, duration, rate, span } from '../../../ui/format';
+import { absolute, day, duration, rate, span } from '../../../ui/format';
 import { objectPath } from '../../../app/url';
 import type { ObjectRow } from '../../../api/types';
 import type { Column } from './types';
@@ -64,8 +64,21 @@ export const labels: Column = {
 export const rps: Column = { id: 'rps', label: 'Req/s', sort: 'rps', width: '64px', numeric: true, cell: (row) => rate(row.rps) };
 export const p5xx: Column = { id: 'p5xx', label: '5xx', sort: 'p5xx', width: '72px', numeric: true, cell: (row) => row.rps === 0 && row.p5xx == null ? <span className="quiet">–</span> : <FaultShare value={row.p5xx} /> };
 export const p99: Column = { id: 'p99', label: 'p99', sort: 'p99_us', width: '84px', numeric: true, cell: (row) => row.p99_us == null ? <span className="quiet">–</span> : duration(row.p99_us) };
-export const changed: Column = { id: 'changed', label: 'Changed', sort: 'updated_ms', width: '92px', numeric: true, cell: (row) => <span className="quiet"><Ago ms={row.updated_ms} /></span> };
-export const created: Column = { id: 'created', label: 'Created', sort: 'created_ms', width: '92px', numeric: true, extra: true, cell: (row) => <span className="quiet"><Ago ms={row.created_ms} /></span> };
+/** Older times are dates, because an age in hundreds of days says nothing. */
+const OLD_MS = 60 * 86_400_000;
+
+/** The age of a time as a cell shows it, or its day. */
+function Age({ ms }: { ms: number | null }) {
+  return <span className="quiet">{ms !== null && Date.now() - ms > OLD_MS ? <time dateTime={new Date(ms).toISOString()} title={absolute(ms)}>{day(ms)}</time> : <Ago ms={ms} />}</span>;
+}
+
+/** "38 min ago", or the day of an older time. */
+export function Since({ ms }: { ms: number | null | undefined }) {
+  if (ms == null) return <span className="quiet">at an unknown time</span>;
+  return Date.now() - ms > OLD_MS ? <>on <Age ms={ms} /></> : <><Ago ms={ms} /> ago</>;
+}
+export const changed: Column = { id: 'changed', label: 'Changed', sort: 'updated_ms', width: '92px', numeric: true, cell: (row) => <Age ms={row.updated_ms} /> };
+export const created: Column = { id: 'created', label: 'Created', sort: 'created_ms', width: '92px', numeric: true, extra: true, cell: (row) => <Age ms={row.created_ms} /> };
 export const usedBy: Column = { id: 'used_by', label: 'Used by', sort: 'used_by', width: '72px', numeric: true, cell: (row) => row.used_by ?? <span className="quiet">–</span> };
 export const type: Column = { id: 'type', label: 'Type', width: 'minmax(90px, 0.8fr)', cell: (row) => <span className="dim">{row.type ?? ''}</span> };
 
