@@ -35,7 +35,7 @@ pub(super) fn tag(mut response: Response<Bytes>, modified_index: u64) -> Respons
     response
 }
 
-/// The answer to a read whose condition does not hold: 304 where the reader has the object already, otherwise 412.
+/// The answer to a read under a condition that does not hold: 304 where the reader has the object already, otherwise 412.
 pub(super) async fn unmet_read(
     parts: &AdminParts,
     key: &Key,

@@ -188,7 +188,7 @@ fn viewer_gets_every_secret_hidden() {
 }
 
 #[test]
-fn other_sites_are_refused_without_a_key_in_the_header() {
+fn other_sites_are_refused_where_no_key_is_needed() {
     let weir = Weir::builder(BINARY)
         .arguments(&["--admin-key-required=false", "--admin-hosts", "weir.example"])
         .start();

@@ -1,4 +1,4 @@
-//! `weir/session`: what a client may do with its key, and which instance answers.
+//! The session of a key (`weir/session`): its role, and the instance that answers.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
