@@ -202,7 +202,10 @@ mod tests {
         let mut state = state();
         assert_eq!(press(&mut state, "3"), Request::Ask);
         assert_eq!((state.tab, state.top.list.len()), (Tab::Endpoints, 0));
-        state.take(Tab::Routes, Ok((Overview::default(), Top { list: vec![Row::default()], ..Top::default() })));
+        state.take(
+            Tab::Routes,
+            Ok((Overview::default(), Top { list: vec![Row::default()], ..Top::default() })),
+        );
         assert_eq!(state.top.list.len(), 0, "an answer about other rows came late");
         assert_eq!(press(&mut state, "\t\t\t"), Request::Ask);
         assert_eq!(state.tab, Tab::Routes);
