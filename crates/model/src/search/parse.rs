@@ -227,7 +227,7 @@ fn is_end(character: char) -> bool {
     character.is_whitespace()
 }
 
-/// What the value of a field can begin with.
+/// Names and signs that can stand at the begin of a value of the field.
 fn expected(field: &'static Field) -> Vec<&'static str> {
     match field.of {
         FieldType::Text => field.values.to_vec(),

@@ -1,7 +1,7 @@
 //! The lists of the Admin API for pages and scripts, through the real binary: objects, search, usage, topology, plugins and
 //! certificates.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::{Authority, Client, Origin, Weir};
@@ -134,7 +134,8 @@ fn ten_thousand_routes_are_filtered_fast() {
         get(&weir, target);
         let begin = Instant::now();
         let answer = get(&weir, target);
-        eprintln!("{target}: {:?}", begin.elapsed());
+        // Programs without optimization on a busy machine take ten times what a release does.
+        assert!(begin.elapsed() < Duration::from_secs(3), "{target}: {:?}", begin.elapsed());
         assert!(answer.to_string().contains("r09857") || target.starts_with("topology"), "{target}");
     }
     let topology = get(&weir, "topology?focus=upstreams/all");
