@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 pub(crate) struct Streamed(Arc<Mutex<Option<mpsc::Receiver<Bytes>>>>);
 
 impl Streamed {
-    /// A stream whose queue holds `queue` pieces. The receiver of the answer is gone when sending fails with `Closed`.
+    /// A stream with a queue of `queue` pieces. The receiver of the answer is gone when sending fails with `Closed`.
     pub(crate) fn channel(queue: usize) -> (mpsc::Sender<Bytes>, Streamed) {
         let (sender, receiver) = mpsc::channel(queue);
         (sender, Streamed(Arc::new(Mutex::new(Some(receiver)))))

@@ -1,5 +1,5 @@
-//! What the live view looks like: lines of texts with a meaning, made from the state alone, for a terminal of any size and
-//! for plain output.
+//! The look of the live view: lines of texts with a meaning, made from the state alone, for a terminal of any size and for
+//! plain output.
 
 use super::data::{Now, Overview, Row};
 use super::numbers::{UNKNOWN, bytes, clean, mebibytes, millis, percent, rate, time_of_day};

@@ -10,7 +10,7 @@ use super::table::{Sort, Tab};
 pub(crate) struct State {
     pub(crate) tab: Tab,
     pub(crate) sort: Sort,
-    /// Rows are shown whose texts hold all words of it.
+    /// Only rows with all words of it in their texts are shown.
     pub(crate) filter: String,
     /// Whether keys write into the filter.
     pub(crate) is_filtering: bool,
@@ -27,7 +27,7 @@ pub(crate) struct State {
     pub(crate) in_words: bool,
 }
 
-/// What a key asks of the terminal loop.
+/// The effect of a key on the terminal loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Nothing,
@@ -202,7 +202,10 @@ mod tests {
         let mut state = state();
         assert_eq!(press(&mut state, "3"), Request::Ask);
         assert_eq!((state.tab, state.top.list.len()), (Tab::Endpoints, 0));
-        state.take(Tab::Routes, Ok((Overview::default(), Top { list: vec![Row::default()], ..Top::default() })));
+        state.take(
+            Tab::Routes,
+            Ok((Overview::default(), Top { list: vec![Row::default()], ..Top::default() })),
+        );
         assert_eq!(state.top.list.len(), 0, "an answer about other rows came late");
         assert_eq!(press(&mut state, "\t\t\t"), Request::Ask);
         assert_eq!(state.tab, Tab::Routes);
