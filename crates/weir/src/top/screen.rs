@@ -161,6 +161,7 @@ fn tabs(state: &State) -> Line {
 /// The reason why there are no rows.
 fn empty(state: &State) -> Line {
     let text = match state.top.list.len() {
+        _ if !state.has_answer => "asking the instance".to_owned(),
         0 => format!("no traffic in the last minute by {}", state.tab.name()),
         count => format!("none of {count} {} matches the filter; Esc clears it", state.tab.name()),
     };
