@@ -107,7 +107,7 @@ impl Engine {
             config.services.limit_memory(shared.clone());
         }
         let statuses = workers.iter().map(|worker| worker.status.clone()).collect();
-        let traffic = TrafficHistory::start(statuses, memory_limit_bytes)?;
+        let traffic = TrafficHistory::begin(statuses, memory_limit_bytes);
         let mut threads = Vec::new();
         for (index, (handle, mut commands)) in channels.into_iter().enumerate() {
             let seed = Seed {
@@ -294,7 +294,7 @@ impl Engine {
         loads
     }
 
-    /// The rates and figures of the traffic.
+    /// The rates and figures of the traffic. They are kept up to date from [`TrafficHistory::start`] on.
     pub fn traffic(&self) -> &Arc<TrafficHistory> {
         &self.traffic
     }

@@ -53,6 +53,7 @@ impl Gateway {
         let latest = self.latest();
         let runtime = latest.clone().expect("control publishes a configuration before it is started");
         let engine = Engine::start(config(runtime))?;
+        engine.traffic().start()?;
         await_workers(&engine);
         assert!(self.engine.set(engine).is_ok(), "the engine is started once");
         Ok(self.engine().expect("set in the line above"))

@@ -1,5 +1,5 @@
-//! What the live view looks like: lines of texts with a meaning, made from the state alone, for a terminal of any size and
-//! for plain output.
+//! The look of the live view: lines of texts with a meaning, made from the state alone, for a terminal of any size and for
+//! plain output.
 
 use super::data::{Now, Overview, Row};
 use super::numbers::{UNKNOWN, bytes, clean, mebibytes, millis, percent, rate, time_of_day};
@@ -161,6 +161,7 @@ fn tabs(state: &State) -> Line {
 /// The reason why there are no rows.
 fn empty(state: &State) -> Line {
     let text = match state.top.list.len() {
+        _ if !state.has_answer => "asking the instance".to_owned(),
         0 => format!("no traffic in the last minute by {}", state.tab.name()),
         count => format!("none of {count} {} matches the filter; Esc clears it", state.tab.name()),
     };

@@ -10,7 +10,7 @@ use super::table::{Sort, Tab};
 pub(crate) struct State {
     pub(crate) tab: Tab,
     pub(crate) sort: Sort,
-    /// Rows are shown whose texts hold all words of it.
+    /// Only rows with all words of it in their texts are shown.
     pub(crate) filter: String,
     /// Whether keys write into the filter.
     pub(crate) is_filtering: bool,
@@ -21,13 +21,15 @@ pub(crate) struct State {
     pub(crate) selected: usize,
     pub(crate) overview: Overview,
     pub(crate) top: Top,
-    /// Why the last answer did not come.
+    /// Whether `top` is an answer about the rows of `tab`.
+    pub(crate) has_answer: bool,
+    /// The reason for which the last answer did not come.
     pub(crate) problem: Option<String>,
     /// Words in place of shapes, because there are no colours.
     pub(crate) in_words: bool,
 }
 
-/// What a key asks of the terminal loop.
+/// The effect of a key on the terminal loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Nothing,
@@ -49,6 +51,7 @@ impl State {
             selected: 0,
             overview: Overview::default(),
             top: Top::default(),
+            has_answer: false,
             problem: None,
             in_words,
         }
@@ -62,6 +65,7 @@ impl State {
         match answers {
             Ok((overview, top)) => {
                 (self.overview, self.top, self.problem) = (overview, top, None);
+                self.has_answer = true;
                 self.selected = self.selected.min(self.rows().len().saturating_sub(1));
             }
             Err(problem) => self.problem = Some(problem),
@@ -137,7 +141,7 @@ impl State {
             return Request::Nothing;
         }
         (self.tab, self.selected, self.shows_details) = (tab, 0, false);
-        (self.is_paused, self.top) = (false, Top::default());
+        (self.is_paused, self.has_answer, self.top) = (false, false, Top::default());
         Request::Ask
     }
 }

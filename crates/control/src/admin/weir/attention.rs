@@ -171,10 +171,12 @@ fn lost_lines(lost: u64) -> Value {
 
 /// A span of at least a second in words: days from two days on, hours from two hours on.
 fn span(seconds: i64) -> String {
-    match seconds {
-        ..=7_199 => format!("{} min", seconds / 60),
-        ..=172_799 => format!("{} h", seconds / 3_600),
-        _ => format!("{} days", seconds / DAY_S),
+    if seconds < 2 * HOUR_S {
+        format!("{} min", seconds / 60)
+    } else if seconds < 2 * DAY_S {
+        format!("{} h", seconds / HOUR_S)
+    } else {
+        format!("{} days", seconds / DAY_S)
     }
 }
 
@@ -200,6 +202,7 @@ fn capitalized(text: String) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
+const HOUR_S: i64 = 3_600;
 const DAY_S: i64 = 86_400;
 /// Days before its end from which a certificate is named: shorter than the 30 days at which orders are renewed.
 const CERTIFICATE_DAYS: i64 = 14;

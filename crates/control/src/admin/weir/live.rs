@@ -35,7 +35,7 @@ impl Default for Live {
 }
 
 impl Live {
-    /// What needs the attention of users now, at most [`FRESH`] old. Blocks for milliseconds with many objects.
+    /// The faults that need the attention of users now, at most [`FRESH`] old. Blocks for milliseconds with many objects.
     pub(super) fn attention(&self, parts: &AdminParts) -> Arc<Attention> {
         let mut kept = self.attention.lock();
         if let Some((at, attention)) = &*kept

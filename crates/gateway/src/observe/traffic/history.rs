@@ -47,16 +47,17 @@ struct Kinds {
 }
 
 impl TrafficHistory {
-    /// A history that begins now, and the thread that keeps it up to date until it is dropped.
+    /// A history that begins now; [`TrafficHistory::start`] keeps it up to date.
+    pub(crate) fn begin(workers: Vec<Arc<Status>>, memory_limit_bytes: u64) -> Arc<TrafficHistory> {
+        Arc::new(TrafficHistory::new(workers, memory_limit_bytes, now_ms()))
+    }
+
+    /// Starts the thread that keeps the history up to date until it is dropped.
     ///
     /// # Errors
     /// When the thread cannot be made.
-    pub(crate) fn start(
-        workers: Vec<Arc<Status>>,
-        memory_limit_bytes: u64,
-    ) -> io::Result<Arc<TrafficHistory>> {
-        let history = Arc::new(TrafficHistory::new(workers, memory_limit_bytes, now_ms()));
-        let weak = Arc::downgrade(&history);
+    pub fn start(self: &Arc<Self>) -> io::Result<()> {
+        let weak = Arc::downgrade(self);
         let run = move || {
             let mut next = Instant::now() + PERIOD;
             loop {
@@ -67,8 +68,7 @@ impl TrafficHistory {
                 next = (next + PERIOD).max(Instant::now());
             }
         };
-        std::thread::Builder::new().name("figures".to_owned()).spawn(run)?;
-        Ok(history)
+        std::thread::Builder::new().name("figures".to_owned()).spawn(run).map(drop)
     }
 
     fn new(workers: Vec<Arc<Status>>, memory_limit_bytes: u64, now_ms: u64) -> TrafficHistory {

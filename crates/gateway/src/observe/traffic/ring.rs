@@ -14,7 +14,7 @@ const TENS_MAX: usize = 360;
 /// Seconds that a point of the longer series, and the figures of now, are over.
 pub(crate) const TEN: usize = 10;
 
-/// What all workers had counted at one moment, and what the process used.
+/// The counts of all workers at one moment, and the usage of the process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
     /// Milliseconds of the monotonic clock.
