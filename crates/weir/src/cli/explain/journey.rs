@@ -10,7 +10,7 @@ use crate::terminal::Paint;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Journey {
-    /// What each plugin would do, in running order.
+    /// The effect of each plugin, in running order.
     pipeline: Vec<Step>,
     /// The request as an endpoint would receive it.
     forwarded: Option<Forwarded>,
