@@ -1,4 +1,4 @@
-//! Single requests for pages and commands: reads the records of the workers while somebody follows them, filters and
+//! Single requests for pages and commands: reads the records of the workers while they are followed, filters and
 //! samples them for each reader, and lists the failures that were kept. Knows no HTTP.
 
 mod json;
@@ -47,7 +47,7 @@ struct State {
     is_running: bool,
 }
 
-/// What a reader wants to see.
+/// The requests that a reader asks for.
 pub(crate) struct Wanted {
     pub(crate) filter: Filter,
     /// Requests a second, at most.

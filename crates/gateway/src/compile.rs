@@ -19,7 +19,7 @@ mod sharing;
 mod sites;
 mod ssl;
 mod stream;
-mod trial;
+pub mod trial;
 mod upstream;
 mod upstream_tls;
 
@@ -40,7 +40,6 @@ use key_set::KeySet;
 use sharing::Sharing;
 
 pub use expiry::ExpiredCertificates;
-pub use trial::Trial;
 
 use crate::runtime::{Consumers, Runtime, Unplaced};
 use crate::upstream::health::monitor::HealthMonitor;

@@ -6,7 +6,7 @@ use super::phase::{Flow, Plugin};
 use super::phase_name::Phase;
 use crate::exchange::Exchange;
 
-/// What `plugin` does in `phase`, found by doing it to `exchange`.
+/// The effect of `plugin` in `phase`, found by running the phase on `exchange`.
 pub fn explain_by_running(plugin: &dyn Plugin, exchange: &mut Exchange, phase: Phase) -> Explained {
     let before = Before::of(exchange);
     let flow = match phase {

@@ -15,11 +15,11 @@ pub struct Explained {
     pub runs: Option<bool>,
     /// The reason, or a remark.
     pub why: Option<Cow<'static, str>>,
-    /// What the plugin would do; none if the request passes it unchanged, or that is not known.
+    /// The effect of the plugin; none if the request passes it unchanged, or that is not known.
     pub would: Option<Would>,
 }
 
-/// What a plugin would do.
+/// The effect that a plugin would have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Would {
     /// The kind of effect.

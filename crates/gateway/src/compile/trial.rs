@@ -29,7 +29,7 @@ pub struct Trial {
 }
 
 impl Compiler {
-    /// What is needed to compile trials as this compiler compiles.
+    /// The parts of this compiler that trials are compiled with.
     pub fn trial(&self) -> Trial {
         Trial {
             kinds: self.kinds.clone(),

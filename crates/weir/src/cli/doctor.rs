@@ -44,9 +44,9 @@ enum State {
 struct Check {
     name: &'static str,
     state: State,
-    /// What was found.
+    /// The finding.
     found: String,
-    /// What to do; none if it is ok.
+    /// The action to take; none if it is ok.
     advice: Option<String>,
 }
 

@@ -114,3 +114,50 @@ fn unsaved_object_is_laid_over_and_leaves_nothing() {
     let (status, answer) = weir.admin("POST", "weir/explain", question);
     assert!(status == 400 && answer["faults"][0]["pointer"].is_string(), "{answer}");
 }
+
+/// Requests that are compared, over the routes of [`routes_that_overlap`].
+const COMPARED: u32 = 1_000;
+
+/// Routes with overlapping paths, hosts, methods, conditions and priorities, each of which answers with its id.
+fn routes_that_overlap(weir: &Weir) {
+    let routes = [
+        json!({"uri": "/*"}),
+        json!({"uri": "/a/*"}),
+        json!({"uri": "/a/*", "methods": ["GET"], "priority": 2}),
+        json!({"uri": "/a/b", "hosts": ["*.example"]}),
+        json!({"uri": "/a/b", "hosts": ["x.example"], "vars": [["arg_q", "==", "1"]], "priority": 1}),
+        json!({"uris": ["/a/b/*", "/c"], "methods": ["POST", "PUT"]}),
+        json!({"uri": "/c", "remote_addrs": ["10.0.0.0/8"], "priority": 5}),
+        json!({"uri": "/c", "vars": [["http_x", "~~", "^1"]]}),
+    ];
+    for (index, mut route) in routes.into_iter().enumerate() {
+        let id = format!("r{index}");
+        route["plugins"] = json!({"mocking": {"response_example": id}});
+        weir.put(&format!("routes/{id}"), route);
+    }
+    wait_until("the last route is in force", || {
+        weir.client().request("GET", "/c", &[("x", "12")], b"").text() == "r7"
+    });
+}
+
+#[test]
+fn explained_route_is_the_one_that_serves() {
+    let weir = Weir::start(BINARY);
+    routes_that_overlap(&weir);
+    let mut client = weir.client();
+    for number in 0..COMPARED {
+        // Each digit chooses one part, so that all combinations come up.
+        let choose = |divisor: u32, choices: &[&'static str]| {
+            choices[((number / divisor) as usize + number as usize / 7) % choices.len()]
+        };
+        let method = choose(1, &["GET", "POST", "PUT", "DELETE"]);
+        let path =
+            choose(4, &["/", "/a", "/a/", "/a/b", "/a/b/c", "/c", "/%61/b", "/a//b", "/c?q=1", "/a/b?q=1"]);
+        let host = choose(40, &["x.example", "y.example", "other", "X.EXAMPLE:80"]);
+        let x = choose(160, &["1", "2", "12"]);
+        let served = client.request(method, path, &[("Host", host), ("x", x)], b"").text();
+        let question = json!({"method": method, "url": path, "headers": [["Host", host], ["x", x]]});
+        let (_, record) = weir.admin("POST", "weir/explain", question);
+        assert_eq!(record["matched"]["id"], served, "{method} {path} {host} {x}: {record}");
+    }
+}

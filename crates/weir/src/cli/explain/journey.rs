@@ -10,7 +10,7 @@ use crate::terminal::Paint;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Journey {
-    /// What each plugin would do, in running order.
+    /// The effect of each plugin, in running order.
     pipeline: Vec<Step>,
     /// The request as an endpoint would receive it.
     forwarded: Option<Forwarded>,
@@ -114,7 +114,7 @@ impl Step {
             let said = would.text.replace(char::is_control, " ");
             match (would.action.as_str(), would.status) {
                 ("reply" | "redirect", Some(status)) => {
-                    paint.bad(&format!("answers {status} {said}").trim_end().to_owned())
+                    paint.bad(format!("answers {status} {said}").trim_end())
                 }
                 ("count", _) => format!("counts: {said}"),
                 ("change", _) => format!("changes: {said}"),
