@@ -15,9 +15,9 @@ function tokens(): Plugin {
 
 /** Chunks that more than one page needs, so that each is fetched once; the first match of the highest priority counts. */
 const GROUPS = [
-  { name: 'base', priority: 30, test: /node_modules\/(react|react-dom|scheduler|@tanstack\/(react-router|router-core|history|react-query|query-core|store|react-store)|get-nonce)\// },
-  { name: 'yaml', priority: 25, test: /node_modules\/(yaml|@codemirror\/lang-yaml|@lezer\/yaml)\// },
-  { name: 'editor', priority: 20, test: /node_modules\/(@codemirror|@lezer|@marijn|style-mod|w3c-keyname|crelt)\// },
+  { name: 'base', priority: 30, test: /node_modules\/(react|react-dom|scheduler|@tanstack\/(react-router|router-core|history|react-query|query-core|store|react-store)|get-nonce|clsx|use-sync-external-store|tiny-invariant|tiny-warning)\// },
+  { name: 'yaml', priority: 20, test: /node_modules\/(yaml|@codemirror\/lang-yaml|@lezer\/yaml)\// },
+  { name: 'editor', priority: 25, test: /node_modules\/(@codemirror\/(?!lang-yaml)|@lezer\/(?!yaml)|@marijn\/|style-mod\/|w3c-keyname\/|crelt\/)/ },
   { name: 'chart', priority: 20, test: /node_modules\/uplot\// },
   { name: 'forms', priority: 20, test: /node_modules\/(@rjsf|@cfworker|lodash-es|lodash|markdown-to-jsx|nanoid|@x0k|fast-equals|fast-uri)\// },
 ];
@@ -33,7 +33,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 1200,
     rolldownOptions: {
-      output: { codeSplitting: { groups: GROUPS, includeDependenciesRecursively: false } },
+      output: { codeSplitting: { groups: GROUPS } },
     },
   },
   server: { proxy: { '/apisix': process.env.WEIR_URL ?? 'http://127.0.0.1:9180' } },
