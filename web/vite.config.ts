@@ -13,11 +13,13 @@ function tokens(): Plugin {
   };
 }
 
-/** Chunks that more than one lazily loaded page needs, so that each is fetched once. */
-const CHUNKS: [string, RegExp][] = [
-  ['editor', /node_modules\/(@codemirror|@lezer|@marijn|style-mod|w3c-keyname|crelt|yaml)\//],
-  ['chart', /node_modules\/uplot\//],
-  ['forms', /node_modules\/(@rjsf|@cfworker|lodash-es|lodash|markdown-to-jsx|nanoid|@x0k)\//],
+/** Chunks that more than one page needs, so that each is fetched once; the first match of the highest priority counts. */
+const GROUPS = [
+  { name: 'base', priority: 30, test: /node_modules\/(react|react-dom|scheduler|@tanstack\/(react-router|router-core|history|react-query|query-core|store|react-store)|get-nonce|clsx|use-sync-external-store|tiny-invariant|tiny-warning)\// },
+  { name: 'yaml', priority: 20, test: /node_modules\/(yaml|@codemirror\/lang-yaml|@lezer\/yaml)\// },
+  { name: 'editor', priority: 25, test: /node_modules\/(@codemirror\/(?!lang-yaml)|@lezer\/(?!yaml)|@marijn\/|style-mod\/|w3c-keyname\/|crelt\/)/ },
+  { name: 'chart', priority: 20, test: /node_modules\/uplot\// },
+  { name: 'forms', priority: 20, test: /node_modules\/(@rjsf|@cfworker|lodash-es|lodash|markdown-to-jsx|nanoid|@x0k|fast-equals|fast-uri)\// },
 ];
 
 export default defineConfig({
@@ -30,10 +32,8 @@ export default defineConfig({
     target: 'es2022',
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 1200,
-    rollupOptions: {
-      output: {
-        manualChunks: (id) => CHUNKS.find(([, match]) => match.test(id))?.[0],
-      },
+    rolldownOptions: {
+      output: { codeSplitting: { groups: GROUPS } },
     },
   },
   server: { proxy: { '/apisix': process.env.WEIR_URL ?? 'http://127.0.0.1:9180' } },

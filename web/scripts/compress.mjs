@@ -4,7 +4,7 @@ import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 
-const DIST = fileURLToPath(new URL('../dist', import.meta.url));
+const DIST = process.env.WEIR_DIST ?? fileURLToPath(new URL('../dist', import.meta.url));
 const KINDS = new Set(['.js', '.css', '.svg', '.html']);
 /** The server fills a nonce into this file, so it is never sent as it is on disk. */
 const PLAIN = new Set(['index.html']);

@@ -3,7 +3,7 @@ import { Suspense, lazy, useState } from 'react';
 import { Segmented } from '../ui/Button';
 import type { FieldChange } from './document';
 import { brief, isObject, type Json } from './json';
-import { render } from './text';
+import { renderJson } from './jsonText';
 import './diff.css';
 
 const TextDiff = lazy(() => import('./TextDiff'));
@@ -54,7 +54,7 @@ export function DiffView({ before, after, changes, label }: { before: Json | und
       </div>
       {view === 'fields' ? <FieldList changes={changes} /> : (
         <Suspense fallback={<p className="w-none">Loading the editor…</p>}>
-          <TextDiff label={label} before={before === undefined ? '' : render(before, 'json')} after={after === undefined ? '' : render(after, 'json')} />
+          <TextDiff label={label} before={before === undefined ? '' : renderJson(before)} after={after === undefined ? '' : renderJson(after)} />
         </Suspense>
       )}
     </div>

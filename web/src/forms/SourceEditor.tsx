@@ -6,13 +6,12 @@ import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirro
 import { bracketMatching, foldGutter, indentOnInput, syntaxHighlighting } from '@codemirror/language';
 import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from '@codemirror/lint';
 import { searchKeymap } from '@codemirror/search';
-import { json } from '@codemirror/lang-json';
-import { yaml } from '@codemirror/lang-yaml';
 import { styleNonce } from '../app/nonce';
 import { colours, editorTheme } from './editorTheme';
 import { equal, type Json } from './json';
-import { locate, pointerAt, rangeOf, type Syntax } from './locate';
-import { parse, render, smallestEdit } from './text';
+import { smallestEdit } from './jsonText';
+import { pointerAt, rangeOf, type Syntax } from './locate';
+import { jsonTools, type SyntaxTools } from './syntax';
 import type { Fault } from './validator';
 
 export interface SourceEditorProps {
@@ -32,38 +31,44 @@ export interface SourceEditorProps {
 }
 
 export default function SourceEditor({ document, syntax, faults, readOnly, onChange, onMistake, onPointer, reveal, label }: SourceEditorProps) {
+  const [yamlTools, setYamlTools] = useState<SyntaxTools | null>(null);
+  useEffect(() => {
+    if (syntax === 'yaml' && !yamlTools) void import('./yamlText').then((module) => setYamlTools(module.yamlTools));
+  }, [syntax, yamlTools]);
+  const tools = syntax === 'yaml' && yamlTools ? yamlTools : jsonTools;
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
-  const calls = useRef({ onChange, onMistake, onPointer, syntax, document });
-  calls.current = { onChange, onMistake, onPointer, syntax, document };
+  const calls = useRef({ onChange, onMistake, onPointer, tools, document });
+  calls.current = { onChange, onMistake, onPointer, tools, document };
   const language = useRef(new Compartment());
   const locked = useRef(new Compartment());
   const ownEdit = useRef(false);
+  const lastTools = useRef(tools);
   const [mistake, setMistake] = useState<{ error: string; at: number } | null>(null);
 
   useEffect(() => {
     if (!host.current) return undefined;
     const listener = EditorView.updateListener.of((update) => {
-      const { onChange: change, onMistake: wrong, onPointer: move, syntax: now, document: current } = calls.current;
+      const { onChange: change, onMistake: wrong, onPointer: move, tools: now, document: current } = calls.current;
       if (update.docChanged && !ownEdit.current) {
-        const read = parse(update.state.doc.toString(), now);
+        const read = now.parse(update.state.doc.toString());
         setMistake(read.error === undefined ? null : { error: read.error, at: read.at });
         wrong?.(read.error ?? null);
         if (read.document !== undefined && !equal(read.document, current)) change?.(read.document);
       }
-      if (update.selectionSet && move) move(pointerAt(locate(update.state.doc.toString(), now), update.state.selection.main.head));
+      if (update.selectionSet && move) move(pointerAt(now.locate(update.state.doc.toString()), update.state.selection.main.head));
     });
     const made = new EditorView({
       parent: host.current,
       state: EditorState.create({
-        doc: render(calls.current.document, calls.current.syntax),
+        doc: calls.current.tools.render(calls.current.document),
         extensions: [
           EditorView.cspNonce.of(styleNonce()),
           lineNumbers(), foldGutter(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(),
           highlightActiveLine(), highlightActiveLineGutter(), syntaxHighlighting(colours), editorTheme, EditorView.lineWrapping,
           // Tab indents only after Escape was not pressed last; CodeMirror's own rule, so that the keyboard can leave.
           keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, ...lintKeymap, indentWithTab]),
-          language.current.of(calls.current.syntax === 'json' ? json() : yaml()),
+          language.current.of(calls.current.tools.language()),
           locked.current.of([EditorState.readOnly.of(false)]),
           EditorView.contentAttributes.of({ 'aria-label': label }),
           listener,
@@ -86,26 +91,25 @@ export default function SourceEditor({ document, syntax, faults, readOnly, onCha
     const editor = view.current;
     if (!editor) return;
     const text = editor.state.doc.toString();
-    const read = parse(text, syntax);
-    const turned = editor.state.facet(EditorState.languageData).length >= 0 && lastSyntax.current !== syntax;
-    lastSyntax.current = syntax;
-    if (turned) editor.dispatch({ effects: language.current.reconfigure(syntax === 'json' ? json() : yaml()) });
+    const read = tools.parse(text);
+    const turned = lastTools.current !== tools;
+    lastTools.current = tools;
+    if (turned) editor.dispatch({ effects: language.current.reconfigure(tools.language()) });
     else if (read.document !== undefined && equal(read.document, document)) return;
-    const edit = smallestEdit(text, render(document, syntax));
+    const edit = smallestEdit(text, tools.render(document));
     if (!edit) return;
     ownEdit.current = true;
     editor.dispatch({ changes: edit });
     ownEdit.current = false;
     setMistake(null);
     calls.current.onMistake?.(null);
-  }, [document, syntax]);
-  const lastSyntax = useRef(syntax);
+  }, [document, tools]);
 
   useEffect(() => {
     const editor = view.current;
     if (!editor) return;
     const text = editor.state.doc.toString();
-    const places = locate(text, syntax);
+    const places = tools.locate(text);
     const found: Diagnostic[] = faults.map((fault) => {
       const range = rangeOf(places, fault.pointer) ?? { from: 0, to: 0 };
       const end = Math.min(range.to, text.indexOf('\n', range.from) < 0 ? text.length : text.indexOf('\n', range.from));
@@ -113,12 +117,12 @@ export default function SourceEditor({ document, syntax, faults, readOnly, onCha
     });
     if (mistake) found.push({ from: Math.min(mistake.at, text.length), to: Math.min(mistake.at + 1, text.length), severity: 'error', message: mistake.error });
     editor.dispatch(setDiagnostics(editor.state, found));
-  }, [faults, syntax, mistake, document]);
+  }, [faults, tools, mistake, document]);
 
   useEffect(() => {
     const editor = view.current;
     if (!editor || !reveal) return;
-    const range = rangeOf(locate(editor.state.doc.toString(), syntax), reveal.pointer);
+    const range = rangeOf(tools.locate(editor.state.doc.toString()), reveal.pointer);
     if (range) editor.dispatch({ selection: { anchor: range.from }, effects: EditorView.scrollIntoView(range.from, { y: 'center' }) });
     // Only a new request scrolls; typing does not.
     // eslint-disable-next-line react-hooks/exhaustive-deps

@@ -2,10 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { applyPatch, fieldChanges, patchOf, withValue } from './document';
 import { equal, pointerOf, tokensOf, type Json } from './json';
 import { isResolved, merge, resolve } from './merge';
-import { locate, pointerAt, rangeOf } from './locate';
-import { parse, render, smallestEdit } from './text';
+import { locateJson, pointerAt, rangeOf } from './locate';
+import { parseJson, renderJson, smallestEdit } from './jsonText';
+import { jsonTools } from './syntax';
+import { yamlTools } from './yamlText';
 import { distance, nearest } from './nearest';
-import { mask, secretPointers, unknownSecrets, unmask, withoutSecrets } from './secrets';
+import { fillHidden, mask, secretPointers, unknownSecrets, unmask, withoutSecrets } from './secrets';
 
 /** A small generator of documents, so that the properties are tried on many. */
 function documents(count: number): Json[] {
@@ -96,37 +98,37 @@ describe('merge', () => {
 describe('places in a text', () => {
   const document: Json = { uri: '/a', plugins: { 'limit-count': { cuont: 2, 'a/b': [1, { x: null }] } } };
   it('pointers_have_their_lines_in_both_syntaxes', () => {
-    for (const syntax of ['json', 'yaml'] as const) {
-      const text = render(document, syntax);
-      const places = locate(text, syntax);
+    for (const [syntax, tools] of Object.entries({ json: jsonTools, yaml: yamlTools })) {
+      const text = tools.render(document);
+      const places = tools.locate(text);
       for (const pointer of ['/uri', '/plugins/limit-count/cuont', '/plugins/limit-count/a~1b/1/x']) {
         const range = places.get(pointer);
         expect(range, `${syntax} ${pointer}`).toBeDefined();
         expect(text.slice(range?.from, range?.to)).toContain(tokensOf(pointer).at(-1)?.replace('/', '/') ?? '');
       }
-      expect(parse(text, syntax).document).toEqual(document);
+      expect(tools.parse(text).document).toEqual(document);
     }
   });
   it('missing_pointer_has_its_ancestor', () => {
-    const places = locate(render(document, 'json'), 'json');
+    const places = locateJson(renderJson(document));
     expect(rangeOf(places, '/plugins/limit-count/count')).toEqual(places.get('/plugins/limit-count'));
   });
   it('cursor_finds_its_pointer', () => {
-    const text = render(document, 'json');
-    expect(pointerAt(locate(text, 'json'), text.indexOf('cuont') + 2)).toBe('/plugins/limit-count/cuont');
+    const text = renderJson(document);
+    expect(pointerAt(locateJson(text), text.indexOf('cuont') + 2)).toBe('/plugins/limit-count/cuont');
   });
   it('mistakes_have_a_place_and_a_sentence', () => {
-    const wrong = parse('{\n  "a": 1,\n}', 'json');
+    const wrong = parseJson('{\n  "a": 1,\n}');
     expect(wrong.error).toContain('comma too much');
-    expect(parse('{"a": 1 "b": 2}', 'json').error).toContain('comma may be missing');
-    expect(parse('{"a": 1', 'json').error).toContain('ends too early');
-    expect(parse("{'a': 1}", 'json').error).toContain('quoted');
-    expect(parse('a: [1', 'yaml').error).toBeDefined();
-    expect(parse('', 'json').error).toContain('empty');
+    expect(parseJson('{"a": 1 "b": 2}').error).toContain('comma may be missing');
+    expect(parseJson('{"a": 1').error).toContain('ends too early');
+    expect(parseJson("{'a': 1}").error).toContain('quoted');
+    expect(yamlTools.parse('a: [1').error).toBeDefined();
+    expect(parseJson('').error).toContain('empty');
   });
   it('deep_text_does_not_overflow', () => {
-    expect(() => locate('['.repeat(50_000), 'json')).not.toThrow();
-    expect(parse('['.repeat(50_000), 'json').error).toBeDefined();
+    expect(() => locateJson('['.repeat(50_000))).not.toThrow();
+    expect(parseJson('['.repeat(50_000)).error).toBeDefined();
   });
   it('smallest_edit_leaves_equal_ends', () => {
     expect(smallestEdit('abcdef', 'abXdef')).toEqual({ from: 2, to: 3, insert: 'X' });
@@ -160,6 +162,10 @@ describe('secrets', () => {
   it('moved_mask_is_reported', () => {
     const { document, kept } = mask('routes', route, plugins);
     expect(unknownSecrets({ plugins: { other: (document as { plugins: Record<string, Json> }).plugins['limit-count'] as Json } }, kept)).toEqual(['/plugins/other/redis_password']);
+  });
+  it('older_form_keeps_hidden_fields_of_now', () => {
+    expect(fillHidden({ a: '(hidden)', b: [{ c: '(hidden)' }], d: 1 }, { a: 'now', b: [{ c: 'x' }], d: 2 })).toEqual({ a: 'now', b: [{ c: 'x' }], d: 1 });
+    expect(fillHidden({ a: '(hidden)' }, {})).toEqual({ a: '(hidden)' });
   });
   it('draft_keeps_no_typed_secret', () => {
     expect(JSON.stringify(withoutSecrets('routes', { plugins: { 'limit-count': { redis_password: 'typed' } } }, plugins))).not.toContain('typed');

@@ -1,5 +1,4 @@
-/** Places of pointers in a text, JSON or YAML, and the pointer at a place. */
-import { isMap, isScalar, isSeq, parseDocument, type Node as YamlNode, type Pair } from 'yaml';
+/** Places of pointers in a JSON text, and the pointer at a place. */
 import { escapeToken, tokensOf } from './json';
 
 export type Syntax = 'json' | 'yaml';
@@ -8,11 +7,6 @@ export type Syntax = 'json' | 'yaml';
 export interface Range {
   from: number;
   to: number;
-}
-
-/** Every pointer of a text with its range. A text that does not parse gives the places before the mistake. */
-export function locate(text: string, syntax: Syntax): Map<string, Range> {
-  return syntax === 'json' ? locateJson(text) : locateYaml(text);
 }
 
 /** The range of a pointer or, where the text does not have it, of its nearest ancestor. */
@@ -37,9 +31,10 @@ export function pointerAt(places: Map<string, Range>, at: number): string {
 }
 
 /** A depth that no object of the Admin API reaches; deeper texts are not walked, so that the stack does not overflow. */
-const MAX_DEPTH = 200;
+export const MAX_DEPTH = 200;
 
-function locateJson(text: string): Map<string, Range> {
+/** Every pointer of a text with its range. A text that does not parse gives the places before the mistake. */
+export function locateJson(text: string): Map<string, Range> {
   const places = new Map<string, Range>();
   let at = 0;
   const blank = () => {
@@ -98,25 +93,5 @@ function locateJson(text: string): Map<string, Range> {
   };
   blank();
   value('', at, 0);
-  return places;
-}
-
-function locateYaml(text: string): Map<string, Range> {
-  const places = new Map<string, Range>();
-  const walk = (node: unknown, pointer: string, from: number | undefined, depth: number) => {
-    const range = (node as YamlNode | null)?.range;
-    const start = from ?? range?.[0];
-    if (start === undefined || depth > MAX_DEPTH) return;
-    places.set(pointer, { from: start, to: range?.[1] ?? start });
-    if (isMap(node)) {
-      for (const pair of node.items as Pair[]) {
-        const key = isScalar(pair.key) ? pair.key : undefined;
-        if (key) walk(pair.value, `${pointer}/${escapeToken(String(key.value))}`, key.range?.[0], depth + 1);
-      }
-    } else if (isSeq(node)) {
-      node.items.forEach((item, index) => walk(item, `${pointer}/${index}`, undefined, depth + 1));
-    }
-  };
-  walk(parseDocument(text).contents, '', 0, 0);
   return places;
 }

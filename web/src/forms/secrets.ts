@@ -95,6 +95,14 @@ export function unknownSecrets(document: Json, kept: ReadonlyMap<string, Json>):
   return found;
 }
 
+/** An older form whose hidden fields take what the current form has there, because their old values are not told. */
+export function fillHidden(older: Json, current: Json | undefined): Json {
+  if (older === HIDDEN) return current ?? HIDDEN;
+  if (Array.isArray(older)) return older.map((item, index) => fillHidden(item, Array.isArray(current) ? current[index] : undefined));
+  if (!isObject(older)) return older;
+  return Object.fromEntries(Object.entries(older).map(([key, item]) => [key, fillHidden(item, isObject(current) && Object.hasOwn(current, key) ? current[key] : undefined)]));
+}
+
 /** A document that may be kept in the tab's storage: typed secrets are left out. */
 export function withoutSecrets(kind: string, document: Json, plugins: Readonly<Record<string, PluginInfo>>): Json {
   return secretPointers(kind, document, plugins).reduce<Json>((current, pointer) => {

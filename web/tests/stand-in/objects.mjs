@@ -71,7 +71,7 @@ function list({ state, query }, kind) {
 function hide(value) {
   if (Array.isArray(value)) return value.map(hide);
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, SECRET.test(key) && typeof item === 'string' ? HIDDEN : hide(item)]));
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, SECRET.test(key) && typeof item === 'string' && value.count === undefined ? HIDDEN : hide(item)]));
 }
 
 function fields(before, after, pointer = '') {

@@ -9,6 +9,7 @@ import { DiffView, FieldList } from '../../forms/DiffView';
 import { fieldChanges } from '../../forms/document';
 import type { Json, JsonObject } from '../../forms/json';
 import type { ObjectChange } from '../../forms/plan';
+import { fillHidden } from '../../forms/secrets';
 import { Button } from '../../ui/Button';
 import { Go } from '../../ui/Go';
 import { Empty, Problem, Skeleton } from '../../ui/Problem';
@@ -68,7 +69,7 @@ function Change({ version, objectKey }: { version: number; objectKey: string }) 
 function AsItWas({ version, kind, id, current, canTake, onTake }: Omit<Props, 'source'> & { version: number }) {
   const { data, error } = useQuery({ queryKey: ['version', version, kind, id], queryFn: ({ signal }) => get<{ value: JsonObject | null }>(`weir/versions/${version}/objects/${adminPath(kind, id)}`, undefined, signal), staleTime: Number.POSITIVE_INFINITY, retry: false });
   const [then, setThen] = useState<Json | null>(null);
-  useEffect(() => setThen(data?.value ? documentOf(data.value, kind) : null), [data, kind]);
+  useEffect(() => setThen(data?.value ? fillHidden(documentOf(data.value, kind), current) : null), [data, kind, current]);
   if (error) return <div className="history-body"><Problem title="That form could not be loaded." error={error} /></div>;
   if (!data) return <div className="history-body"><Skeleton lines={2} /></div>;
   if (then === null) return <p className="history-body dim">The object did not exist in r{version}.</p>;

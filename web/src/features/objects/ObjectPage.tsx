@@ -27,7 +27,7 @@ import { CredentialsTab } from './CredentialsTab';
 import { DeleteDialog } from './DeleteDialog';
 import { saveFile } from './exporting';
 import { useFormEnvironment, usePluginFacts, usePluginInfos, useSchema } from './environment';
-import { focusField } from './focusField';
+import { focusSoon } from './focusField';
 import { HistoryTab } from './HistoryTab';
 import { kindOf } from './kinds';
 import { Since } from './kinds/cells';
@@ -99,11 +99,8 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
 
   const at = useRef(0);
   const showFault = useCallback((pointer: string) => {
-    const seen = tab === 'form' && focusField(pointer);
-    if (!seen) {
-      if (tab !== 'source' && tab !== 'form') setTab('form');
-      window.setTimeout(() => focusField(pointer), 80);
-    }
+    if (tab !== 'source' && tab !== 'form') setTab('form');
+    focusSoon(pointer);
     setReveal({ pointer, at: Date.now() });
   }, [tab, setTab]);
   useEffect(() => {
@@ -129,7 +126,7 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
   useEffect(() => {
     if (!editor.ready || aimed.current || !params.at) return;
     aimed.current = true;
-    window.setTimeout(() => showFault(params.at ?? ''), 150);
+    showFault(params.at);
   }, [editor.ready, params.at, showFault]);
 
   const save = async () => {

@@ -179,8 +179,10 @@ export function useEditor(kind: Kind, id: string | null, from: string | null, pl
       return { ok: true, revision: answer.revision, id: made };
     } catch (error) {
       if (error instanceof ApiError && error.status === 412 && !isNew) {
-        const { current, modifiedIndex, by, at_ms: at } = error.body as { current?: JsonObject | null; modifiedIndex?: number; by?: string | null; at_ms?: number | null };
-        if (current) setConflict({ theirs: mask(kind.kind, documentOf(current, collection), plugins).document, index: modifiedIndex ?? 0, by: by ?? null, at: at ?? null });
+        const { current, by, at_ms: at } = error.body as { current?: JsonObject | null; by?: string | null; at_ms?: number | null };
+        // The form in the answer hides secrets by the server's list, so the stored form is read and masked as the page does it.
+        const now = current ? await load(collection, target).catch(() => null) : null;
+        if (now) setConflict({ theirs: mask(kind.kind, documentOf(now.value, collection), plugins).document, index: now.index, by: by ?? null, at: at ?? null });
         else setSaveError(new ApiError(412, { error_msg: 'The object was deleted in the meantime. Its document is still here; "Duplicate" makes a new object of it.' }));
       } else setSaveError(error);
       return { ok: false };

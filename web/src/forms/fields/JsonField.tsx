@@ -3,7 +3,7 @@ import { useEffect, useState } from 'react';
 import type { FieldProps } from '@rjsf/utils';
 import { Textarea } from '@mantine/core';
 import { equal, type Json } from '../json';
-import { parse } from '../text';
+import { parseJson } from '../jsonText';
 import { useField } from './props';
 import { Plain } from './scalars';
 
@@ -18,7 +18,7 @@ export function JsonInput({ value, emit, aria, rows = 2 }: { value: Json | undef
   const [mistake, setMistake] = useState<string | null>(null);
   useEffect(() => {
     setText((old) => {
-      const read = old.trim() === '' ? undefined : parse(old, 'json').document;
+      const read = old.trim() === '' ? undefined : parseJson(old).document;
       return equal(read, value) ? old : write(value);
     });
     setMistake(null);
@@ -34,7 +34,7 @@ export function JsonInput({ value, emit, aria, rows = 2 }: { value: Json | undef
             emit(undefined);
             return;
           }
-          const read = parse(next, 'json');
+          const read = parseJson(next);
           setMistake(read.error ?? null);
           if (read.document !== undefined) emit(read.document);
         }} />

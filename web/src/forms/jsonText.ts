@@ -1,26 +1,16 @@
-/** Texts of a document: JSON or YAML, read and written, with the place of a mistake. */
-import { parseDocument, stringify } from 'yaml';
+/** JSON texts of a document, read and written, with the place of a mistake. */
 import type { Json } from './json';
-import type { Syntax } from './locate';
 
 /** A text that was read, or the mistake in it with its place in characters. */
 export type Parsed = { document: Json; error?: undefined } | { document?: undefined; error: string; at: number };
 
-/** The largest nesting by aliases that is expanded; more would be an attack by a small text. */
-const MAX_ALIASES = 100;
+/** Writes a document with two spaces an indent. */
+export function renderJson(document: Json): string {
+  return `${JSON.stringify(document, null, 2)}\n`;
+}
 
 /** Reads a text. An empty text is a mistake, because an object is needed. */
-export function parse(text: string, syntax: Syntax): Parsed {
-  return syntax === 'json' ? parseJson(text) : parseYaml(text);
-}
-
-/** Writes a document as a user would write it. */
-export function render(document: Json, syntax: Syntax): string {
-  if (syntax === 'json') return `${JSON.stringify(document, null, 2)}\n`;
-  return stringify(document, { lineWidth: 0 });
-}
-
-function parseJson(text: string): Parsed {
+export function parseJson(text: string): Parsed {
   if (text.trim() === '') return { error: 'The text is empty; write {} for an object without fields.', at: 0 };
   try {
     return { document: JSON.parse(text) as Json };
@@ -91,20 +81,6 @@ function sentenceOf(text: string, at: number, cause: unknown): string {
   if (/^[A-Za-z_]/.test(rest)) return `Unexpected ${(/^\w{1,20}/.exec(rest) ?? [found])[0]}: names and texts need quotes.`;
   if (found === '"') return 'Unexpected text: a comma may be missing before it.';
   return cause instanceof Error && found === undefined ? cause.message : `Unexpected ${JSON.stringify(found)}.`;
-}
-
-function parseYaml(text: string): Parsed {
-  const read = parseDocument(text, { uniqueKeys: true, prettyErrors: false });
-  const mistake = read.errors[0];
-  if (mistake) return { error: `${mistake.message}.`, at: mistake.pos[0] };
-  if (read.contents === null) return { error: 'The text is empty; write {} for an object without fields.', at: 0 };
-  try {
-    const document = read.toJS({ maxAliasCount: MAX_ALIASES }) as unknown;
-    // The Admin API takes JSON, so that dates and other YAML types become what JSON makes of them.
-    return { document: JSON.parse(JSON.stringify(document)) as Json };
-  } catch (cause) {
-    return { error: cause instanceof Error ? cause.message : 'The text cannot be read.', at: 0 };
-  }
 }
 
 /** The one replacement that turns `before` into `after`: equal characters at both ends stay, and the cursor with them. */
