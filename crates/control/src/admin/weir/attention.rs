@@ -264,6 +264,7 @@ mod tests {
                 serial: String::new(),
                 has_staple: false,
                 must_staple: false,
+                key_type: None,
             };
             let certificate = CertificateReport {
                 id: "1".into(),

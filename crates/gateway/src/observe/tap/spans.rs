@@ -155,6 +155,7 @@ mod tests {
             address: SocketAddr::from(([127, 0, 0, 1], 80)),
             endpoint_id: 1,
             scheme: "http",
+            upstream: 0,
             status: 0,
             failed,
             started_ns: 5_000_000,
