@@ -25,12 +25,13 @@ export const editorTheme = EditorView.theme({
   '&.cm-merge-b .cm-changedLine, .cm-inlineChangedLine, .cm-insertedLine': { backgroundColor: 'var(--ok-soft)' },
   '&.cm-merge-a .cm-changedLine, .cm-deletedChunk': { backgroundColor: 'var(--err-soft)' },
   '&.cm-merge-a .cm-changedText, .cm-deletedChunk .cm-deletedText': { background: 'color-mix(in srgb, var(--mark-err) 25%, transparent)' },
+  '.cm-collapsedLines:before, .cm-collapsedLines:after': { content: 'none !important' },
   '.cm-collapsedLines': { background: 'var(--inset)', color: 'var(--text-2)' },
 });
 
 export const colours = HighlightStyle.define([
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: 'var(--accent)' },
   { tag: [tags.string, tags.special(tags.string)], color: 'var(--text)' },
-  { tag: [tags.number, tags.bool, tags.null, tags.atom], color: 'var(--chart-3)' },
+  { tag: [tags.number, tags.bool, tags.null, tags.atom], color: 'var(--text-2)', fontWeight: '550' },
   { tag: [tags.comment, tags.punctuation, tags.separator, tags.bracket, tags.squareBracket, tags.brace], color: 'var(--text-3)' },
 ]);

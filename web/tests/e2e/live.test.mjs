@@ -102,7 +102,8 @@ test('tap_shows_retry', { skip: isReal }, async () => {
 test('tap_shows_requests', { skip: !isReal || !hasProxy }, async () => {
   const { page } = await openPage(chromium.context, target.url);
   await signIn(page, target, '/ui/traffic');
-  await page.waitForTimeout(1500);
+  await page.mouse.move(0, 0);
+  await page.getByText(/\/s pass/).waitFor();
   await proxied('/walk-of-the-tap');
   await page.getByText('/walk-of-the-tap').first().waitFor();
   await page.close();
@@ -205,10 +206,10 @@ test('explain_without_route_names_losers', async () => {
 test('topology_marks_dead_endpoint', { skip: isReal }, async () => {
   const { page, faults } = await openPage(chromium.context, target.url);
   await signIn(page, target, '/ui/upstreams/orders?tab=topology');
-  const dead = page.getByRole('button', { name: /10\.0\.4\.17:8080 .*, down/ });
+  const dead = page.getByRole('img', { name: /10\.0\.4\.17:8080 .*, down/ });
   await dead.waitFor();
   assert.ok((await page.locator('.topology-line[data-failing=true]').count()) >= 2);
-  await page.getByRole('button', { name: /^orders 2,572 a second, up/ }).focus();
+  await page.getByRole('img', { name: /^orders 2,572 a second, up/ }).focus();
   await page.keyboard.press('ArrowRight');
   assert.match(await page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? ''), /10\.0\.4\./);
   assert.deepEqual(faults, []);
