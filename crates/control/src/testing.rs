@@ -13,8 +13,8 @@ use model::catalog::Subsystem;
 use model::control_endpoint::{ControlAnswer, ControlEndpoint};
 use model::report::{
     Breakdown, CertificateReport, CertificateState, Certificates, ListenerReport, Listening, LogLevel,
-    MetricsText, NodeHealth, NodeReport, NodeTransition, Rate, Readiness, Traffic, UpstreamHealth,
-    UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
+    MetricsText, NodeHealth, NodeReport, NodeTransition, Rate, Readiness, Top, Traffic, TrafficRow,
+    UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::{Applied, Catalog, Fault, PluginInfo};
 use parking_lot::Mutex;
@@ -303,6 +303,21 @@ pub(crate) struct Measured(Vec<(Breakdown, Rate)>);
 impl Traffic for Measured {
     fn rates(&self, by: Breakdown) -> Arc<[Rate]> {
         self.0.iter().filter(|(of, _)| *of == by).map(|(_, rate)| rate.clone()).collect()
+    }
+
+    fn top(&self, by: Breakdown, _window_s: u64, _limit: usize) -> Top {
+        let row = |rate: &Rate| TrafficRow {
+            id: Arc::clone(&rate.id),
+            upstream: None,
+            requests: rate.requests,
+            client_errors: rate.client_errors,
+            server_errors: rate.server_errors,
+            mean_us: 0,
+            p99_us: rate.p99_us,
+            bytes: rate.bytes,
+            last_failure: None,
+        };
+        Top { rows: self.rates(by).iter().map(row).collect(), ..Top::default() }
     }
 }
 

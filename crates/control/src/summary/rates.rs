@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::report::{Breakdown, Rate, Traffic};
+use model::report::{Breakdown, Rate, Traffic, TrafficRow};
 use model::{Key, Kind};
 use serde_json::{Value, json};
 
@@ -48,16 +48,64 @@ impl Rates {
         Rates { by_id: Some(by_id) }
     }
 
-    /// The traffic of endpoints, by address.
-    pub(crate) fn of_endpoints(traffic: Option<&dyn Traffic>) -> Rates {
-        Rates { by_id: traffic.map(|traffic| direct(&traffic.rates(Breakdown::Endpoints))) }
-    }
-
     /// The traffic of one object: zero where none was seen, none where nothing is measured.
     pub(crate) fn get(&self, id: &str) -> Option<Figures> {
         Some(self.by_id.as_ref()?.get(id).copied().unwrap_or_default())
     }
 }
+
+/// The traffic of endpoints in the last minute, by upstream and address: two upstreams may have the same endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointRates {
+    /// None: nothing is measured.
+    by_place: Option<HashMap<(Option<Arc<str>>, Arc<str>), EndpointFigures>>,
+}
+
+/// The traffic of one endpoint of one upstream.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct EndpointFigures {
+    /// Attempts.
+    pub(crate) figures: Figures,
+    /// The cause of the last failed attempt, and its time in milliseconds since 1970.
+    pub(crate) last_failure: Option<(&'static str, u64)>,
+}
+
+impl EndpointRates {
+    /// Reads what is measured of all endpoints.
+    pub(crate) fn of(traffic: Option<&dyn Traffic>) -> EndpointRates {
+        let by_place = traffic.map(|traffic| {
+            let top = traffic.top(Breakdown::Endpoints, WINDOW_S, usize::MAX);
+            top.rows
+                .into_iter()
+                .map(|row| ((row.upstream.clone(), Arc::clone(&row.id)), (&row).into()))
+                .collect()
+        });
+        EndpointRates { by_place }
+    }
+
+    /// The traffic of the endpoint at `address` of `upstream` (`/upstreams/1`): zero where none was seen, none where nothing
+    /// is measured.
+    pub(crate) fn get(&self, upstream: &str, address: &str) -> Option<EndpointFigures> {
+        let of = |upstream: Option<&str>| {
+            self.by_place.as_ref()?.get(&(upstream.map(Arc::from), Arc::from(address))).copied()
+        };
+        self.by_place.as_ref()?;
+        Some(of(Some(upstream)).or_else(|| of(None)).unwrap_or_default())
+    }
+}
+
+impl From<&TrafficRow> for EndpointFigures {
+    fn from(row: &TrafficRow) -> EndpointFigures {
+        let p5xx = (row.requests > 0.0).then_some(row.server_errors);
+        EndpointFigures {
+            figures: Figures { rps: row.requests, p5xx, p99_us: row.p99_us },
+            last_failure: row.last_failure,
+        }
+    }
+}
+
+/// The time that the rates of endpoints are over, in seconds: that of all other rates.
+const WINDOW_S: u64 = 60;
 
 fn direct(rates: &[Rate]) -> HashMap<Arc<str>, Figures> {
     rates.iter().map(|rate| (Arc::clone(&rate.id), rate.into())).collect()
