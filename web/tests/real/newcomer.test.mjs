@@ -53,7 +53,7 @@ test('newcomer_three_minutes', { skip }, async () => {
   const drawer = page.getByRole('complementary', { name: /Request GET \/newcomer\/hello/ });
   await drawer.getByText(`The endpoint ${target.origin} answered 200`).waitFor();
   await drawer.getByText(`Attempt 1 · ${target.origin}`).waitFor();
-  for (const span of ['read head', 'match', 'wait', 'send response']) await drawer.getByText(span, { exact: true }).first().waitFor();
+  for (const span of ['read head', 'wait', 'send response']) await drawer.getByText(span, { exact: true }).first().waitFor();
   await drawer.getByRole('button', { name: 'Explain' }).click();
   await page.waitForURL('**/ui/explain?**');
   const step = page.getByRole('region', { name: 'Route' });
