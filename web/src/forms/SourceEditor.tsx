@@ -70,7 +70,7 @@ export default function SourceEditor({ document, syntax, faults, readOnly, onCha
           keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, ...lintKeymap, indentWithTab]),
           language.current.of(calls.current.tools.language()),
           locked.current.of([EditorState.readOnly.of(false)]),
-          EditorView.contentAttributes.of({ 'aria-label': label }),
+          EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
           listener,
         ],
       }),

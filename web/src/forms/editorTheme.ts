@@ -25,6 +25,7 @@ export const editorTheme = EditorView.theme({
   '&.cm-merge-b .cm-changedLine, .cm-inlineChangedLine, .cm-insertedLine': { backgroundColor: 'var(--ok-soft)' },
   '&.cm-merge-a .cm-changedLine, .cm-deletedChunk': { backgroundColor: 'var(--err-soft)' },
   '&.cm-merge-a .cm-changedText, .cm-deletedChunk .cm-deletedText': { background: 'color-mix(in srgb, var(--mark-err) 25%, transparent)' },
+  '.cm-collapsedLines:before, .cm-collapsedLines:after': { content: 'none !important' },
   '.cm-collapsedLines': { background: 'var(--inset)', color: 'var(--text-2)' },
 });
 

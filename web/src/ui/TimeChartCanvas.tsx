@@ -20,6 +20,16 @@ export function stack(series: ChartSeries[]): (number | null)[][] {
   });
 }
 
+/** Points without a neighbour, which a line alone would not show. */
+function isolated(self: uPlot, index: number): number[] {
+  const values = self.data[index] as (number | null)[];
+  const found: number[] = [];
+  values.forEach((value, at) => {
+    if (value !== null && values[at - 1] == null && values[at + 1] == null) found.push(at);
+  });
+  return found;
+}
+
 function useThemeKey(): string {
   const read = () => `${document.documentElement.dataset.mantineColorScheme ?? ''}`;
   const [key, set] = useState(read);
@@ -115,7 +125,7 @@ export default function TimeChartCanvas(props: TimeChartProps) {
             width: stacked ? 1.25 : 1.5,
             fill: each.fill ? cssValue(each.fill) : undefined,
             dash: each.dash ? [4, 3] : undefined,
-            points: { show: false },
+            points: { show: true, size: 3, width: 0, fill: cssValue(each.colour), filter: isolated },
           })),
         ],
         bands: stacked

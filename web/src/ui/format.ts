@@ -31,7 +31,8 @@ export function rate(value: Maybe): string {
 /** A share in percent: 0.02 %, 1.84 %, 44 %. */
 export function percent(value: Maybe, places = 2): string {
   if (!isNumber(value)) return UNKNOWN;
-  return `${value === 0 ? '0' : fixed(value, value >= 10 && places > 1 ? 1 : places)} %`;
+  const digitsShown = value >= 99.95 ? 0 : value >= 10 && places > 1 ? 1 : places;
+  return `${value === 0 ? '0' : fixed(value, digitsShown)} %`;
 }
 
 /** A value in parts, so that a figure can show the unit smaller. */

@@ -102,7 +102,8 @@ test('tap_shows_retry', { skip: isReal }, async () => {
 test('tap_shows_requests', { skip: !isReal || !hasProxy }, async () => {
   const { page } = await openPage(chromium.context, target.url);
   await signIn(page, target, '/ui/traffic');
-  await page.waitForTimeout(1500);
+  await page.mouse.move(0, 0);
+  await page.getByText(/\/s pass/).waitFor();
   await proxied('/walk-of-the-tap');
   await page.getByText('/walk-of-the-tap').first().waitFor();
   await page.close();

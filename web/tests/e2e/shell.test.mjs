@@ -27,6 +27,7 @@ test('csp_has_no_violation', async () => {
     await page.waitForTimeout(400);
   }
   await page.goto(`${target.url}/ui/overview`);
+  await settled(page);
   await page.keyboard.press('Control+k');
   await page.getByRole('dialog').waitFor();
   await page.keyboard.press('Escape');

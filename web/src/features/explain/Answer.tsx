@@ -151,9 +151,9 @@ export function Answer({ answer, asked, method, url }: { answer: Explanation; as
       <Section number={2} title="Route"><Route answer={answer} method={method} /></Section>
       {answer.matched && (
         <>
-          <Section number={3} title="Plugins"><Plugins steps={answer.pipeline ?? []} /></Section>
-          <Section number={4} title="Sent as"><SentAs answer={answer} asked={asked} /></Section>
-          <Section number={5} title="Endpoint"><Endpoint answer={answer} /></Section>
+          <Section number={3} title="Plugins">{answer.pipeline ? <Plugins steps={answer.pipeline} /> : <p>{answer.matched.plugins.join(', ') || <span className="quiet">No plugin runs.</span>}</p>}</Section>
+          {answer.forwarded !== undefined && <Section number={4} title="Sent as"><SentAs answer={answer} asked={asked} /></Section>}
+          {answer.upstream !== undefined && <Section number={5} title="Endpoint"><Endpoint answer={answer} /></Section>}
         </>
       )}
       <p className="steps-foot quiet">Explained with revision {answer.revision ?? '–'}. Nothing was sent, counted or called.</p>

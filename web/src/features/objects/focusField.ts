@@ -9,7 +9,9 @@ export function focusField(pointer: string, exact = false): boolean {
     const found = document.querySelector<HTMLElement>(`.w-form [data-pointer="${CSS.escape(place)}"]`);
     if (!found) continue;
     found.scrollIntoView({ block: 'center' });
-    found.querySelector<HTMLElement>('input, select, textarea, button')?.focus({ preventScroll: true });
+    // The button that removes a field stands before its input.
+    const input = found.querySelector<HTMLElement>('input, select, textarea') ?? found.querySelector<HTMLElement>('button');
+    input?.focus({ preventScroll: true });
     return true;
   }
   return false;

@@ -38,10 +38,12 @@ function shareParts(value: Num): Parts {
   return text === UNKNOWN ? { value: UNKNOWN, unit: '' } : { value: text.replace(' %', ''), unit: '%' };
 }
 
-function delta(values: Num[], minutes: number): string {
+/** The newest minute beside the oldest one of the range, which is as long as the ring has points. */
+function delta(values: Num[], stepMs: number): string {
   const value = change(values);
   if (value === null) return 'a second, all workers';
-  const before = minutes === 60 ? 'an hour ago' : `${minutes} min ago`;
+  const minutes = Math.round((values.length * stepMs) / 60_000);
+  const before = minutes >= 60 ? 'an hour ago' : `${minutes} min ago`;
   const rounded = Math.round(value);
   return rounded === 0 ? `as ${before}` : `${rounded > 0 ? '+' : '−'}${Math.abs(rounded)} % to ${before}`;
 }
@@ -52,7 +54,7 @@ function perRequest(now: OverviewNow): string {
   return `${duration(Math.round((now.cpu / now.requests) * 1e6))} a request`;
 }
 
-export function Figures({ view, now, minutes }: { view: View; now: OverviewNow; minutes: number }) {
+export function Figures({ view, now }: { view: View; now: OverviewNow }) {
   const shares = faultShares(view);
   const share = now.requests && now.req_5xx !== null ? (now.req_5xx / now.requests) * 100 : now.requests === 0 ? 0 : null;
   const level = faultLevel(share);
@@ -60,7 +62,7 @@ export function Figures({ view, now, minutes }: { view: View; now: OverviewNow; 
   const p99 = durationParts(now.p99_us);
   return (
     <section className="card figures" aria-label="Figures of the last ten seconds">
-      <Figure label="Requests" value={{ value: rate(now.requests), unit: '/s' }} note={delta(totals(view), minutes)} values={totals(view)} to="/traffic" />
+      <Figure label="Requests" value={{ value: rate(now.requests), unit: '/s' }} note={delta(totals(view), view.step_ms)} values={totals(view)} to="/traffic" />
       <Figure
         label="5xx" mark={level !== 'ok' && <Mark state={level} label={level === 'err' ? 'failure' : 'attention'} size={11} />}
         value={shareParts(share)} note={`${rate(now.req_5xx)} of ${rate(now.requests)} /s`} values={shares} least={0.5}

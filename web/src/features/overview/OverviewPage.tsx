@@ -94,13 +94,15 @@ export default function OverviewPage() {
       {view && now ? (
         <div className="overview" data-stale={!connected}>
           <Attention overview={view} />
-          <Figures view={view} now={now} minutes={minutes} />
+          <Figures view={view} now={now} />
           {fresh ? (
             <section className="card">
               <Empty title={`No request yet. The proxy listens on ${proxy?.address ?? 'its port'}.`} curl={`curl -i http://${proxy?.address ?? '127.0.0.1:9080'}/`}>
                 <Button look="main" onClick={() => go('/routes/new')}>New route</Button>
               </Empty>
             </section>
+          ) : view.times.length < 2 ? (
+            <p className="card overview-young quiet">The first points come {Math.round(view.step_ms / 500)} s after the start of the instance.</p>
           ) : <Charts view={{ ...view, now }} />}
           <div className="columns">
             <TopTable paused={paused} />

@@ -44,7 +44,7 @@ export function TopTable({ paused }: { paused: boolean }) {
                 <th scope="col">{FIRST[by]}</th>
                 {hasMatch && <th scope="col" className="wide">{by === 'routes' ? 'Match' : 'Upstream'}</th>}
                 <th scope="col" className="num">Req/s</th>
-                <th scope="col">Share</th>
+                <th scope="col" className="top-share">Share</th>
                 {by !== 'causes' && <th scope="col" className="num">5xx</th>}
                 {by !== 'causes' && <th scope="col" className="num wide">p99</th>}
               </tr>

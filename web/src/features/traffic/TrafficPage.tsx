@@ -21,7 +21,7 @@ import { SLOW_US, classes } from './store';
 import { useTap, type Tap } from './tap';
 import './traffic.css';
 
-export const FIELDS = ['status', 'method', 'host', 'path', 'route', 'service', 'consumer', 'upstream', 'endpoint', 'cause', 'client', 'took', 'bytes', 'protocol', 'worker'];
+export const FIELDS = ['status', 'method', 'host', 'path', 'route', 'service', 'consumer', 'upstream', 'endpoint', 'cause', 'client', 'took', 'total', 'bytes', 'protocol', 'worker'];
 const RATES = [10, 50, 200, 500];
 type Only = 'server' | 'client' | 'slow' | 'kept';
 

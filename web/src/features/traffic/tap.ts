@@ -8,6 +8,8 @@ import { TapStore, type Snapshot } from './store';
 
 /** Time between two drawings; more often no eye follows a list. */
 const DRAW_MS = 250;
+/** A list shorter than this is not held: it is still filling, and nothing is read from it yet. */
+const HELD_FROM = 25;
 /** Pause after the last key before a new filter is sent. */
 const TYPING_MS = 300;
 
@@ -29,7 +31,7 @@ export function useTap(q: string, rate: number, paused: boolean, held: boolean):
   const [asked, setAsked] = useState(q);
   const dirty = useRef(false);
   const holding = useRef(held);
-  holding.current = held;
+  holding.current = held && shown.records.length >= HELD_FROM;
 
   useEffect(() => {
     const timer = window.setTimeout(() => setAsked(q), q === asked ? 0 : TYPING_MS);

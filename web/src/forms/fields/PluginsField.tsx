@@ -1,5 +1,5 @@
 /** The plugins of an object: one row each, in the order in which they run; a row opens the plugin's own form. */
-import { useMemo, useState } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 import type { FieldProps } from '@rjsf/utils';
 import { Autocomplete, Switch } from '@mantine/core';
 import { IconChevronRight, IconTrash } from '@tabler/icons-react';
@@ -72,7 +72,13 @@ function PluginRow({ name, config, env, pointer, open, toggle, set, readOnly, id
   const off = meta.disable === true;
   const schema = pluginSchema(env.plugins[name], env.kind);
   const faults = here.length + below.length;
-  const shown = open || faults > 0;
+  // A row that a fault opened stays open when the fault is mended, so that the field does not vanish under the cursor.
+  const [mended, setMended] = useState(false);
+  const isFaulty = faults > 0;
+  useEffect(() => {
+    if (isFaulty) setMended(true);
+  }, [isFaulty]);
+  const shown = open !== (mended || isFaulty);
   const inner = useMemo(() => ({ ...env, base: pointer }), [env, pointer]);
   const cost = env.facts.get(name)?.cost_ns;
   const switchTo = (on: boolean) => {

@@ -12,8 +12,8 @@ export interface Wired {
   emit: Emit;
   readOnly: boolean;
   options: Record<string, Json | undefined>;
-  /** Attributes that tie the input to its label, help and faults. */
-  aria: { id: string; 'aria-describedby': string | undefined; 'aria-invalid': true | undefined };
+  /** Properties that tie the input to its label, help and faults; `error` becomes `aria-invalid`. */
+  aria: { id: string; 'aria-describedby': string | undefined; error: boolean };
   label: string;
 }
 
@@ -33,7 +33,7 @@ export function useField(props: FieldProps): Wired {
     emit: (value) => onChange(value as never, path, undefined, id),
     readOnly: env.readOnly || readonly === true,
     options: (uiSchema?.['ui:options'] ?? {}) as Record<string, Json | undefined>,
-    aria: { id, 'aria-describedby': described || undefined, 'aria-invalid': here.length > 0 ? true : undefined },
+    aria: { id, 'aria-describedby': described || undefined, error: here.length > 0 },
     label: String(path.at(-1) ?? ''),
   };
 }

@@ -1,6 +1,6 @@
 /** The templates of every form: one field, an object, a list, an item of a list. None is made for a plugin. */
 import { SmallButton, SmallIcon } from '../Small';
-import { useState, type ReactNode } from 'react';
+import { useEffect, useState, type ReactNode } from 'react';
 import type { ArrayFieldItemTemplateProps, ArrayFieldTemplateProps, FieldTemplateProps, ObjectFieldTemplateProps, TemplatesType } from '@rjsf/utils';
 import { IconArrowDown, IconArrowUp, IconChevronRight, IconPlus, IconTrash, IconX } from '@tabler/icons-react';
 import { faultsAt, useFormEnv } from '../env';
@@ -95,7 +95,12 @@ function summary(value: Json): string {
 /** A part of a form that opens by its title. */
 export function Fold({ pointer, title, description, needed, open, faults, note, extra, children }: { pointer: string; title: string; description?: string; needed?: boolean; open: boolean; faults: number; note?: string; extra?: ReactNode; children: ReactNode }) {
   const [chosen, setChosen] = useState<boolean | null>(null);
-  const shown = chosen ?? open;
+  // A fold that opened by itself stays open when its reason is gone.
+  const [stays, setStays] = useState(open);
+  useEffect(() => {
+    if (open) setStays(true);
+  }, [open]);
+  const shown = chosen ?? (open || stays);
   return (
     <section className="w-fold" data-pointer={pointer} data-bad={faults > 0 || undefined}>
       <div className="w-label">
