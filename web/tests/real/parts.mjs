@@ -42,13 +42,14 @@ export async function revision(target) {
 /** One browser for a file of walks; `walk` opens a signed-in page and `done` checks that nothing went wrong in it. */
 export function walks() {
   const shared = { target: null, opened: null };
+  const kept = new Set();
   before(async () => {
     shared.target = await instance();
     shared.opened = await browser();
   });
   // A page that a failed walk left open would keep connections that later walks need.
   afterEach(async () => {
-    for (const page of shared.opened.context.pages().slice(1)) await page.close();
+    for (const page of shared.opened.context.pages().slice(1)) if (!kept.has(page)) await page.close();
   });
   after(async () => {
     await shared.opened?.close();
@@ -56,6 +57,7 @@ export function walks() {
   shared.walk = async (path, options = {}) => {
     const { page, faults } = await openPage(shared.opened.context, shared.target.url, options);
     page.setDefaultTimeout(8_000);
+    if (options.keep) kept.add(page);
     await signIn(page, shared.target, path);
     return {
       page,
