@@ -61,12 +61,11 @@ fn walk(file: &str) {
     let keys = format!("admin:{ADMIN_KEY},viewer:{VIEWER_KEY}");
     let weir = Weir::builder(BINARY).own_admin_key().environment("WEIR_ADMIN_KEYS", &keys).start();
     let origin = EchoOrigin::start();
-    let url = |name| format!("http://{}", weir.address(name));
     let environment = [
-        ("WEIR_URL", url("admin")),
+        ("WEIR_URL", format!("http://{}", weir.address("admin"))),
         ("WEIR_KEY", ADMIN_KEY.to_owned()),
         ("WEIR_VIEWER_KEY", VIEWER_KEY.to_owned()),
-        ("WEIR_PROXY", url("proxy")),
+        ("WEIR_PROXY", weir.proxy().to_string()),
         ("WEIR_ORIGIN", origin.address.clone()),
     ];
     node(&["--test", &format!("tests/real/{file}.test.mjs")], &environment);
@@ -87,4 +86,34 @@ fn sources_pass_their_own_checks() {
 #[test]
 fn pages_are_walked_with_fixed_data() {
     node(&["--test", "--test-concurrency=1", "tests/e2e/"], &[]);
+}
+
+#[test]
+fn newcomer_makes_a_route_and_finds_its_request() {
+    walk("newcomer");
+}
+
+#[test]
+fn every_kind_is_made_changed_and_deleted() {
+    walk("kinds");
+}
+
+#[test]
+fn objects_are_edited_on_a_real_instance() {
+    walk("objects");
+}
+
+#[test]
+fn endpoints_show_their_state() {
+    walk("endpoints");
+}
+
+#[test]
+fn roles_and_hostile_names_are_kept_apart() {
+    walk("roles");
+}
+
+#[test]
+fn traffic_shows_requests_and_failures() {
+    walk("traffic");
 }
