@@ -32,8 +32,11 @@ pub(crate) struct Rates {
 #[derive(Debug, Default)]
 pub(crate) struct EndpointRates {
     /// By upstream and address; none: nothing is measured.
-    by_upstream: Option<HashMap<Arc<str>, HashMap<Arc<str>, Endpoint>>>,
+    by_upstream: Option<HashMap<Arc<str>, Endpoints>>,
 }
+
+/// The endpoints of one upstream, by address.
+type Endpoints = HashMap<Arc<str>, Endpoint>;
 
 /// The traffic of one endpoint of one upstream.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -47,7 +50,7 @@ impl EndpointRates {
     /// The traffic of the last minute.
     pub(crate) fn of(traffic: Option<&dyn Traffic>) -> EndpointRates {
         let Some(traffic) = traffic else { return EndpointRates::default() };
-        let mut by_upstream: HashMap<Arc<str>, HashMap<Arc<str>, Endpoint>> = HashMap::new();
+        let mut by_upstream: HashMap<Arc<str>, Endpoints> = HashMap::new();
         for row in traffic.top(Breakdown::Endpoints, WINDOW_S, usize::MAX).rows {
             let Some(upstream) = row.upstream else { continue };
             let p5xx = (row.requests > 0.0).then_some(row.server_errors);

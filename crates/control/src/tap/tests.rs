@@ -95,7 +95,7 @@ fn wanted(text: &str, rate: u32) -> Wanted {
 async fn events(receiver: &mut mpsc::Receiver<Bytes>) -> Vec<(String, Value)> {
     let mut events = Vec::new();
     // The first counts come after a second.
-    while !events.last().is_some_and(|(name, _): &(String, Value)| name == "count") {
+    while events.last().is_none_or(|(name, _): &(String, Value)| name != "count") {
         let piece = tokio::time::timeout(Duration::from_secs(20), receiver.recv()).await.unwrap().unwrap();
         let text = String::from_utf8(piece.to_vec()).unwrap();
         let (name, data) = text.trim_end().split_once("\ndata: ").unwrap();
