@@ -9,6 +9,7 @@ use model::report::{Explain, ExplainQuestion, ExplainWith};
 use model::snapshot::{Applied, Change, Policy};
 use model::{Catalog, Fault, Written};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::admin::respond;
 use crate::serve::Refusal;
@@ -17,6 +18,10 @@ use crate::view::View;
 
 /// Faulty objects that an answer lists at most; `weir/verdicts` lists all.
 const FAULTY_MAX: usize = 100;
+
+/// Questions about an object that is not saved that are answered at the same time; others wait. Each holds a thread while it
+/// compiles and looks names up, and writes need threads of the same pool.
+static UNSAVED: Semaphore = Semaphore::const_new(2);
 
 /// The body is an [`ExplainQuestion`]: `{"method": "GET", "url": "http://...", "headers": [["name", "value"]]}`. An object in
 /// `with` is checked as a write of it would be.
@@ -35,6 +40,11 @@ pub(crate) async fn answer(
         Err(fault) => return respond::bad(format!("the body is no question: {fault}")),
     };
     let catalog = Arc::clone(catalog);
+    let _turn = match &question.with {
+        // The semaphore is never closed.
+        Some(_) => UNSAVED.acquire().await.ok(),
+        None => None,
+    };
     // Names of nodes of an object that is not saved may have to be looked up.
     let answered = respond::blocking(move || record(&*explain, &view, &catalog, &question)).await;
     match answered {
