@@ -53,7 +53,7 @@ const HIDDEN: &str = "(hidden)";
 
 /// The request as an endpoint of `upstream` would receive it over HTTP/1, with a body as long as the question says. A value
 /// that a plugin sets is shown only where the question or the `route` has it as a text: it may be what a reference to a
-/// secret stands for, and who may ask need not be allowed to see that.
+/// secret stands for, and keys that may ask need not be allowed to see that.
 pub(super) fn forwarded(
     exchange: &mut Exchange,
     upstream: &Upstream,

@@ -121,7 +121,7 @@ fn follow(
         } else if let Some(data) = line.strip_prefix("data: ") {
             let data: Value = serde_json::from_str(data)?;
             match event.as_str() {
-                // Nobody reads on, as in `weir tap | head`.
+                // The reader of the output is gone, as in `weir tap | head`.
                 "request" if !show(&data, arguments, paint) => return Ok(false),
                 "count" => totals.add(&data),
                 "end" => return Ok(true),

@@ -31,7 +31,7 @@ pub(super) fn data_folder(data: &Path) -> Check {
         };
     }
     let probe = data.join(format!(".doctor.{}", std::process::id()));
-    // A new file only: the folder may belong to another user, who could have put a link to any file there.
+    // A new file only: the folder may belong to another user, and a link to any file may lie there.
     let made = OpenOptions::new().write(true).create_new(true).open(&probe);
     if let Err(error) = made.and_then(|_| fs::remove_file(&probe)) {
         let advice = "give the user of the gateway the right to write there, or name another folder";
