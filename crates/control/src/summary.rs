@@ -13,7 +13,7 @@ use model::{Key, Kind, Written};
 use parking_lot::Mutex;
 
 pub(crate) use facts::Facts;
-pub(crate) use rates::{Figures, Rates};
+pub(crate) use rates::{EndpointRates, Figures, Rates};
 pub(crate) use row::Row;
 
 use crate::verdict::{State, Verdict};

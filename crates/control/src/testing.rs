@@ -13,8 +13,8 @@ use model::catalog::Subsystem;
 use model::control_endpoint::{ControlAnswer, ControlEndpoint};
 use model::report::{
     Breakdown, CertificateReport, CertificateState, Certificates, ListenerReport, Listening, LogLevel,
-    MetricsText, NodeHealth, NodeReport, NodeTransition, Rate, Readiness, Traffic, UpstreamHealth,
-    UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
+    MetricsText, NodeHealth, NodeReport, NodeTransition, Rate, Readiness, Top, Traffic, TrafficRow,
+    UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::{Applied, Catalog, Fault, PluginInfo};
 use parking_lot::Mutex;
@@ -303,6 +303,26 @@ pub(crate) struct Measured(Vec<(Breakdown, Rate)>);
 impl Traffic for Measured {
     fn rates(&self, by: Breakdown) -> Arc<[Rate]> {
         self.0.iter().filter(|(of, _)| *of == by).map(|(_, rate)| rate.clone()).collect()
+    }
+
+    /// Endpoints are of the upstream `checked`, and of another one with ten times the traffic.
+    fn top(&self, by: Breakdown, _: u64, _: usize) -> Top {
+        let row = |rate: &Rate, upstream: &str, times: f64| TrafficRow {
+            id: Arc::clone(&rate.id),
+            upstream: Some(upstream.into()),
+            requests: rate.requests * times,
+            client_errors: rate.client_errors,
+            server_errors: rate.server_errors,
+            mean_us: 0,
+            p99_us: rate.p99_us,
+            bytes: rate.bytes,
+            last_failure: Some(("origin_closed", 1_767_225_662_000)),
+        };
+        let rows = self.rates(by);
+        let rows = rows
+            .iter()
+            .flat_map(|rate| [row(rate, "/upstreams/checked", 1.0), row(rate, "/upstreams/other", 10.0)]);
+        Top { rows: rows.collect(), ..Top::default() }
     }
 }
 

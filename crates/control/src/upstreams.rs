@@ -12,14 +12,20 @@ use crate::admin::{Query, respond};
 use crate::certificates::shown_time;
 use crate::report::Reports;
 use crate::serve::Refusal;
-use crate::summary::{Rates, rates};
+use crate::summary::{EndpointRates, rates};
 
 /// Upstreams in one answer, the first by name.
 const MAX_LISTED: usize = 1000;
 
 /// Answers with all upstreams, filtered by `q`, at most `limit`, or with the one that `path` names: `upstreams/1`, `routes/7`,
 /// or `1` for `upstreams/1`.
-pub(crate) fn answer(reports: &Reports, path: &[&str], query: &Query) -> Response<Bytes> {
+pub(crate) async fn answer(reports: Reports, path: Vec<String>, query: Query) -> Response<Bytes> {
+    // Workers are waited for.
+    let answered = respond::blocking(move || answer_now(&reports, &path, &query)).await;
+    answered.unwrap_or_else(|refusal| *refusal)
+}
+
+fn answer_now(reports: &Reports, path: &[String], query: &Query) -> Response<Bytes> {
     if path.is_empty() {
         return list(reports, query).unwrap_or_else(|refusal| *refusal);
     }
@@ -27,7 +33,7 @@ pub(crate) fn answer(reports: &Reports, path: &[&str], query: &Query) -> Respons
         [id] => format!("/upstreams/{id}"),
         path => format!("/{}", path.join("/")),
     };
-    let endpoints = Rates::of_endpoints(reports.traffic.as_deref());
+    let endpoints = EndpointRates::of(reports.traffic.as_deref());
     match reports.upstreams.upstreams(Some(&name)).first() {
         Some(upstream) => respond::json(StatusCode::OK, &describe(upstream, &endpoints)),
         None => {
@@ -41,7 +47,7 @@ pub(crate) fn answer(reports: &Reports, path: &[&str], query: &Query) -> Respons
 fn list(reports: &Reports, query: &Query) -> Result<Response<Bytes>, Refusal> {
     let filter = filter(query, &OBJECT_FIELDS)?;
     let limit = limit(query, MAX_LISTED, MAX_LISTED)?;
-    let endpoints = Rates::of_endpoints(reports.traffic.as_deref());
+    let endpoints = EndpointRates::of(reports.traffic.as_deref());
     let all = reports.upstreams.upstreams(None);
     let matched: Vec<&UpstreamReport> =
         all.iter().filter(|upstream| filter.matches(&Row(upstream))).collect();
@@ -77,12 +83,12 @@ impl Searchable for Row<'_> {
     }
 }
 
-fn describe(upstream: &UpstreamReport, endpoints: &Rates) -> Value {
+fn describe(upstream: &UpstreamReport, endpoints: &EndpointRates) -> Value {
     let mut described = json!({
         "name": &*upstream.name,
         "type": upstream.method,
         "scheme": upstream.scheme,
-        "nodes": upstream.nodes.iter().map(|one| node(one, endpoints)).collect::<Vec<Value>>(),
+        "nodes": upstream.nodes.iter().map(|one| node(&upstream.name, one, endpoints)).collect::<Vec<Value>>(),
     });
     if let Some(check_type) = upstream.check_type {
         described["checks"] = json!(check_type);
@@ -99,9 +105,11 @@ fn describe(upstream: &UpstreamReport, endpoints: &Rates) -> Value {
     described
 }
 
-fn node(node: &NodeReport, endpoints: &Rates) -> Value {
+fn node(upstream: &str, node: &NodeReport, endpoints: &EndpointRates) -> Value {
+    let address = node.address.to_string();
+    let traffic = endpoints.get(upstream, &address);
     let mut described = json!({
-        "address": node.address.to_string(),
+        "address": address,
         "host": &*node.host,
         "weight": node.weight,
         "priority": node.priority,
@@ -109,9 +117,9 @@ fn node(node: &NodeReport, endpoints: &Rates) -> Value {
         "in_flight": node.in_flight,
         // Pools of connections belong to workers and are not counted by endpoint.
         "idle": null,
-        "last_failure": last_failure(node),
+        "last_failure": last_failure(node, traffic.and_then(|traffic| traffic.last_failure)),
     });
-    rates::add(&mut described, endpoints.get(&node.address.to_string()));
+    rates::add(&mut described, traffic.map(|traffic| traffic.figures));
     if let Some(ewma_ms) = node.ewma_ms {
         // Microseconds are the resolution of the measurement.
         described["ewma_ms"] = json!((ewma_ms * 1_000.0).round() / 1_000.0);
@@ -141,9 +149,10 @@ fn node(node: &NodeReport, endpoints: &Rates) -> Value {
     described
 }
 
-/// The newer one of the observations that took the node out.
-fn last_failure(node: &NodeReport) -> Value {
-    let last =
-        [&node.unhealthy, &node.ejected].into_iter().flatten().max_by_key(|transition| transition.at_ms);
-    last.map_or(Value::Null, |transition| json!({ "cause": &*transition.cause, "at_ms": transition.at_ms }))
+/// The newest one of the observations that took the node out and the last failed attempt.
+fn last_failure(node: &NodeReport, attempt: Option<(&str, u64)>) -> Value {
+    let transitions = [&node.unhealthy, &node.ejected].into_iter().flatten();
+    let observed = transitions.map(|transition| (&*transition.cause, transition.at_ms));
+    let last = observed.chain(attempt).max_by_key(|(_, at_ms)| *at_ms);
+    last.map_or(Value::Null, |(cause, at_ms)| json!({ "cause": cause, "at_ms": at_ms }))
 }

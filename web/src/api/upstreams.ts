@@ -40,8 +40,9 @@ export function stateOf(node: Pick<UpstreamNode, 'state'>): NodeState {
   return node.state === 'warming' || node.state === 'draining' ? node.state : 'unknown';
 }
 
-/** The page and the label of an upstream's name. */
+/** The page and the label of an upstream's name: an id, or the key of the object that holds it (`routes/shop`). */
 export function upstreamId(name: string): { path: string; label: string } {
-  const path = name.replace(/^\//, '');
+  const bare = name.replace(/^\//, '');
+  const path = bare.includes('/') ? bare : `upstreams/${bare}`;
   return { path, label: path.startsWith('upstreams/') ? path.slice('upstreams/'.length) : path };
 }

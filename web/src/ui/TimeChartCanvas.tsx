@@ -75,6 +75,11 @@ function drawMarks(plot: uPlot, marks: TimeChartProps['marks']) {
   ctx.restore();
 }
 
+/** Whether ticks are closer than a minute, so that minutes alone would repeat. */
+function isUnderMinute(ticks: number[]): boolean {
+  return ticks.length > 1 && ticks[1]! - ticks[0]! < 60;
+}
+
 export default function TimeChartCanvas(props: TimeChartProps) {
   const { times, series, stacked = false, height = 200, sync, format, summary } = props;
   const holder = useRef<HTMLDivElement>(null);
@@ -114,7 +119,7 @@ export default function TimeChartCanvas(props: TimeChartProps) {
         },
         scales: { x: { time: true }, y: { range: (_self, _min, max) => [0, Math.max(max * 1.08, 1e-9)] } },
         axes: [
-          { ...axis, grid: { show: false }, size: 24, gap: 4, space: 90, values: (_self, ticks) => ticks.map((tick) => clockMinute(tick * 1000)) },
+          { ...axis, grid: { show: false }, size: 24, gap: 4, space: 90, values: (_self, ticks) => ticks.map((tick) => (isUnderMinute(ticks) ? clock(tick * 1000) : clockMinute(tick * 1000))) },
           { ...axis, size: 42, gap: 6, space: 36, values: (_self, ticks) => ticks.map((tick) => latest.current.format(tick, true)) },
         ],
         series: [

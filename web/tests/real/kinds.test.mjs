@@ -1,7 +1,7 @@
 /** Every kind of object in a real instance: made by its source, edited by its form, disabled, deleted. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { ORIGIN, SKIP, field, goInside, put, saveAll, stored, walks, writeSource } from './parts.mjs';
+import { ORIGIN, SKIP, field, goInside, put, saveAll, stored, walks, writeSource } from './object-parts.mjs';
 
 const PROTO = 'syntax = "proto3";\npackage shop;\nservice Orders { rpc Find (Question) returns (Answer); }\nmessage Question { string id = 1; }\nmessage Answer { string name = 1; }\n';
 /** A document of each kind, the field that the walk edits in the form, and what the kind offers. */

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
-import { ORIGIN, SKIP, call, field, goInside, put, saveAll, stored, walks, writeSource } from './parts.mjs';
+import { ORIGIN, SKIP, call, field, goInside, put, saveAll, stored, walks, writeSource } from './object-parts.mjs';
 
 /** A fresh pair of a certificate and its key, for `names`. */
 function pair(...names) {

@@ -28,6 +28,44 @@ pub(crate) struct Rates {
     by_id: Option<HashMap<Arc<str>, Figures>>,
 }
 
+/// The traffic of endpoints. One that several upstreams have is told apart, because each is shown with its own part.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointRates {
+    /// By upstream and address; none: nothing is measured.
+    by_upstream: Option<HashMap<Arc<str>, HashMap<Arc<str>, Endpoint>>>,
+}
+
+/// The traffic of one endpoint of one upstream.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Endpoint {
+    pub(crate) figures: Figures,
+    /// The cause of the last failed attempt, and its time in milliseconds since 1970.
+    pub(crate) last_failure: Option<(&'static str, u64)>,
+}
+
+impl EndpointRates {
+    /// The traffic of the last minute.
+    pub(crate) fn of(traffic: Option<&dyn Traffic>) -> EndpointRates {
+        let Some(traffic) = traffic else { return EndpointRates::default() };
+        let mut by_upstream: HashMap<Arc<str>, HashMap<Arc<str>, Endpoint>> = HashMap::new();
+        for row in traffic.top(Breakdown::Endpoints, WINDOW_S, usize::MAX).rows {
+            let Some(upstream) = row.upstream else { continue };
+            let p5xx = (row.requests > 0.0).then_some(row.server_errors);
+            let figures = Figures { rps: row.requests, p5xx, p99_us: row.p99_us };
+            let endpoint = Endpoint { figures, last_failure: row.last_failure };
+            by_upstream.entry(upstream).or_default().insert(row.id, endpoint);
+        }
+        EndpointRates { by_upstream: Some(by_upstream) }
+    }
+
+    /// The traffic of the endpoint at `address` of an upstream, such as `/upstreams/1`: zero where none was seen, none where
+    /// nothing is measured.
+    pub(crate) fn get(&self, upstream: &str, address: &str) -> Option<Endpoint> {
+        let of_upstream = self.by_upstream.as_ref()?.get(upstream);
+        Some(of_upstream.and_then(|endpoints| endpoints.get(address)).copied().unwrap_or_default())
+    }
+}
+
 impl From<&Rate> for Figures {
     fn from(rate: &Rate) -> Figures {
         let p5xx = (rate.requests > 0.0).then_some(rate.server_errors);
@@ -46,11 +84,6 @@ impl Rates {
             _ => return Rates::default(),
         };
         Rates { by_id: Some(by_id) }
-    }
-
-    /// The traffic of endpoints, by address.
-    pub(crate) fn of_endpoints(traffic: Option<&dyn Traffic>) -> Rates {
-        Rates { by_id: traffic.map(|traffic| direct(&traffic.rates(Breakdown::Endpoints))) }
     }
 
     /// The traffic of one object: zero where none was seen, none where nothing is measured.
@@ -85,6 +118,9 @@ fn sums(rates: &[Rate], view: &View, kind: Kind) -> HashMap<Arc<str>, Figures> {
         |(rps, errors): (f64, f64)| Figures { rps, p5xx: (rps > 0.0).then(|| errors / rps), p99_us: None };
     sums.into_iter().map(|(id, sum)| (id, figures(sum))).collect()
 }
+
+/// The time that rates are over, in seconds; as long as the gateway keeps them.
+const WINDOW_S: u64 = 60;
 
 /// A figure with three decimals, because more of them say nothing and make answers long.
 pub(crate) fn rounded(figure: Option<f64>) -> Value {

@@ -1,12 +1,13 @@
 /** The answer of Explain in five steps: listener, route, plugins, the request as sent on, endpoint. */
 import { useState, type ReactNode } from 'react';
 import type { Explanation, Step } from '../../api/explain';
+import { upstreamId } from '../../api/upstreams';
 import { objectPath } from '../../app/url';
 import { Go } from '../../ui/Go';
 import { Mark, StateText } from '../../ui/Mark';
 import { Bar } from '../../ui/Spark';
 import { usePhone } from '../../ui/media';
-import { headerChanges, lost, nearest, stepWords } from './words';
+import { headerChanges, lost, nearest, stepWords, withHost } from './words';
 
 const FOLDED = 5;
 
@@ -117,7 +118,7 @@ function SentAs({ answer, asked }: { answer: Explanation; asked: [string, string
     <>
       <p className="mono explain-line">{sent.method} {sent.url}</p>
       <ul className="header-changes">
-        {headerChanges(asked, sent.headers).map((each) => (
+        {headerChanges(withHost(asked, answer.request.host), sent.headers).map((each) => (
           <li key={each.sign + each.name} className="mono"><b aria-label={{ '+': 'added', '−': 'removed', '~': 'changed' }[each.sign]}>{each.sign}</b> {each.name}{each.sign !== '−' && `: ${each.value}`}</li>
         ))}
       </ul>
@@ -130,7 +131,7 @@ function Endpoint({ answer }: { answer: Explanation }) {
   if (!upstream) return <p className="quiet">No endpoint is asked.</p>;
   return (
     <>
-      <p>upstream <Go to={objectPath('upstreams', upstream.id)} search={{ tab: 'endpoints' }}>{upstream.id}</Go>, {upstream.type}</p>
+      <p>upstream <Go to={`/${upstreamId(upstream.id).path}`} search={{ tab: 'endpoints' }}>{upstreamId(upstream.id).label}</Go>, {upstream.type}</p>
       <ul className="candidates">
         {upstream.candidates.map((each) => (
           <li key={each.address}>

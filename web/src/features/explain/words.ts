@@ -42,6 +42,11 @@ export function stepWords(step: Step): StepWords {
 
 export interface HeaderChange { sign: '+' | '−' | '~'; name: string; value: string }
 
+/** The fields asked about with the host of the URL, which each request has. */
+export function withHost(asked: [string, string][], host: string | null): [string, string][] {
+  return host === null || asked.some(([name]) => name.toLowerCase() === 'host') ? asked : [['host', host], ...asked];
+}
+
 /** Differences between the fields asked about and the fields sent on. */
 export function headerChanges(asked: [string, string][], sent: [string, string][]): HeaderChange[] {
   const before = new Map(asked.map(([name, value]) => [name.toLowerCase(), value]));

@@ -1,5 +1,6 @@
 /** Who makes up the traffic: routes, consumers, endpoints or causes, by their share. */
 import type { TopRow } from '../../api/types';
+import { upstreamId } from '../../api/upstreams';
 import { objectPath, useSearch, useSetSearch } from '../../app/url';
 import { Tabs } from '../../ui/Button';
 import { Go } from '../../ui/Go';
@@ -21,7 +22,7 @@ function shareText(share: number): string {
 
 function Name({ by, row }: { by: TopBy; row: TopRow }) {
   if (by === 'causes') return <Go to="/traffic" search={{ q: `cause:${row.id}` }}>{row.id}</Go>;
-  if (by === 'endpoints') return <Go to={row.upstream ? objectPath('upstreams', row.upstream) : '/upstreams'} search={{ tab: 'endpoints' }} className="mono">{row.id}</Go>;
+  if (by === 'endpoints') return <Go to={row.upstream ? `/${upstreamId(row.upstream).path}` : '/upstreams'} search={{ tab: 'endpoints' }} className="mono">{row.id}</Go>;
   return <Go to={objectPath(by, row.id)}>{row.name ?? row.id}</Go>;
 }
 
@@ -53,7 +54,7 @@ export function TopTable({ paused }: { paused: boolean }) {
               {data.list.map((row) => (
                 <tr key={`${row.id} ${row.upstream ?? ''}`} data-link="">
                   <th scope="row"><Name by={by} row={row} />{hasMatch && row.match && <span className="top-under mono">{row.match}</span>}</th>
-                  {hasMatch && <td className="wide mono ellipsis">{by === 'routes' ? row.match : row.upstream}</td>}
+                  {hasMatch && <td className="wide mono ellipsis">{by === 'routes' ? row.match : row.upstream ? upstreamId(row.upstream).label : ''}</td>}
                   <td className="num">{rate(row.rps)}</td>
                   <td><span className="share"><Bar share={row.share} width={64} /> <span className="quiet">{shareText(row.share)}</span></span></td>
                   {by !== 'causes' && <td className="num"><FaultShare value={row.p5xx} /></td>}

@@ -2,6 +2,7 @@
 import { IconCopy, IconFilter, IconRoute, IconTargetArrow } from '@tabler/icons-react';
 import type { RequestRecord } from '../../api/types';
 import { writeCurl } from '../../api/curl';
+import { upstreamId } from '../../api/upstreams';
 import { handQuestion } from '../../app/handoff';
 import { useSession } from '../../app/session';
 import { go, href, objectPath } from '../../app/url';
@@ -24,7 +25,7 @@ export function urlOf(record: RequestRecord): string {
 }
 
 export function explainRequest(record: RequestRecord): void {
-  handQuestion({ method: record.method, url: urlOf(record), headers: [], client: record.client, bodyBytes: record.bytes_in });
+  handQuestion({ method: record.method, url: urlOf(record), headers: [], client: record.client });
   go('/explain', { method: record.method, url: urlOf(record), client: record.client });
 }
 
@@ -74,7 +75,7 @@ export function RequestDrawer({ record, onClose, onFilter }: Props) {
             <dt>Route</dt>
             <dd>
               <Go to={objectPath('routes', record.route)}>{record.route_name ?? record.route}</Go>
-              {record.upstream && <> → upstream <Go to={objectPath('upstreams', record.upstream)} search={{ tab: 'endpoints' }}>{record.upstream}</Go></>}
+              {record.upstream && <> → upstream <Go to={`/${upstreamId(record.upstream).path}`} search={{ tab: 'endpoints' }}>{upstreamId(record.upstream).label}</Go></>}
             </dd>
           </>
         )}

@@ -1,6 +1,6 @@
 /** The timeline of a request: spans by group on one scale; a failed span is red, hatched and has a cross. */
 import type { RequestRecord, Span } from '../../api/types';
-import { duration, durationFine, millis } from '../../ui/format';
+import { count, duration, durationFine, millis } from '../../ui/format';
 import { attemptOf, grouped } from './story';
 
 const NAMES: Record<string, string> = { client: 'Client', gateway: 'Gateway', response: 'Response', log: 'Log' };
@@ -25,7 +25,7 @@ export function Timeline({ record }: { record: RequestRecord }) {
     <div className="timeline" role="table" aria-label={`Timeline of ${duration(record.total_us)}`}>
       <div className="timeline-axis" role="row" aria-hidden="true">
         <span />
-        <span className="timeline-ticks">{ticks.map((tick) => <i key={tick} style={{ left: `${tick * 100}%` }}>{tick === 0 ? '0' : millis(total * tick)}</i>)}</span>
+        <span className="timeline-ticks">{ticks.map((tick) => <i key={tick} style={{ left: `${tick * 100}%` }}>{tick === 0 ? '0' : total < 2000 ? count(Math.round(total * tick)) : millis(total * tick)}</i>)}</span>
         <span className="num">{duration(total)}</span>
       </div>
       {grouped(record.spans).map(({ group, spans }) => {

@@ -47,7 +47,7 @@ function stateWords(node: UpstreamNode, checked: boolean): { state: string; word
 
 function LastFailure({ node }: { node: UpstreamNode }) {
   if (!node.last_failure) return <span className="quiet">{UNKNOWN}</span>;
-  return <span><Go to="/traffic" search={{ q: `endpoint:${node.address}`, only: 'kept' }}>{node.last_failure.cause}</Go> <span className="quiet"><Ago ms={node.last_failure.at_ms} /> ago</span></span>;
+  return <span className="endpoints-failure" title={node.last_failure.cause}><Go className="ellipsis" to="/traffic" search={{ q: `endpoint:${node.address}`, only: 'kept' }}>{node.last_failure.cause}</Go> <span className="quiet"><Ago ms={node.last_failure.at_ms} /> ago</span></span>;
 }
 
 export function Endpoints({ id }: { id: string }) {

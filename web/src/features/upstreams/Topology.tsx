@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { get } from '../../api/client';
 import { keys } from '../../api/keys';
 import type { Topology as Data, TopologyNode } from '../../api/types';
+import { upstreamId } from '../../api/upstreams';
 import { usePoll } from '../../app/events';
 import { objectPath, useSearch, useSetSearch } from '../../app/url';
 import { Button } from '../../ui/Button';
@@ -21,10 +22,19 @@ const TITLES: Record<string, string> = { routes: 'Routes', services: 'Services',
 const NAME = 21;
 
 function nameOf(node: TopologyNode): string {
-  return node.name ?? node.id;
+  // The name of an endpoint is its host, without the port.
+  return node.kind === 'endpoints' ? node.id : (node.name ?? node.id);
 }
 function said(node: TopologyNode): string {
   return `${nameOf(node)} ${rate(node.rps)} a second, ${node.state.replace('_', ' ')}, ${percent(node.p5xx)} 5xx`;
+}
+
+/** Whether an upstream is inside of a route or service; its id is then the key of that object. */
+function isInside(node: TopologyNode): boolean {
+  return node.kind === 'upstreams' && node.id.includes('/');
+}
+function pathOf(node: TopologyNode): string {
+  return node.kind === 'upstreams' ? `/${upstreamId(node.id).path}` : objectPath(node.kind, node.id);
 }
 
 /** `focus` is `KIND/ID`; Enter on another object moves the focus, which the address keeps. */
@@ -41,7 +51,7 @@ export function Topology({ focus: own }: { focus: string }) {
     placeholderData: (old) => old,
   });
   const refocus = (node: TopologyNode) => {
-    if (node.kind === 'endpoints') return;
+    if (node.kind === 'endpoints' || isInside(node)) return;
     const next = `${node.kind}/${node.id}`;
     set({ focus: next === own ? null : next }, true);
   };
@@ -101,7 +111,7 @@ function Graph({ data, focus, onEnter }: { data: Data; focus: string; onEnter: (
         {boxes.map((box) => (
           <g
             key={box.index} data-index={box.index} className={`topology-box topology-${markOf(box.node.state)}`} data-focus={`${box.node.kind}/${box.node.id}` === focus}
-            data-near={near.has(box.index)} transform={`translate(${box.x} ${box.y})`} tabIndex={box === current ? 0 : -1} role="button" aria-label={said(box.node)}
+            data-near={near.has(box.index)} transform={`translate(${box.x} ${box.y})`} tabIndex={box === current ? 0 : -1} role="img" aria-label={said(box.node)}
             onFocus={() => setChosen(box.index)} onKeyDown={(event) => onKey(event, box)} onClick={() => setChosen(box.index)} onDoubleClick={() => onEnter(box.node)}
           >
             <title>{said(box.node)}</title>
@@ -122,8 +132,8 @@ function Details({ node, focus, onEnter }: { node: TopologyNode; focus: string; 
   return (
     <p className="topology-details" aria-live="polite">
       <Mark state={node.state} /> <b>{nameOf(node)}</b> <span className="quiet">{rate(node.rps)} /s, {percent(node.p5xx)} 5xx</span>
-      {node.kind !== 'endpoints' && <Go to={objectPath(node.kind, node.id)}>Open</Go>}
-      {node.kind !== 'endpoints' && key !== focus && <button type="button" onClick={() => onEnter(node)}>Focus</button>}
+      {node.kind !== 'endpoints' && <Go to={pathOf(node)}>Open</Go>}
+      {node.kind !== 'endpoints' && !isInside(node) && key !== focus && <button type="button" onClick={() => onEnter(node)}>Focus</button>}
       <Go to="/traffic" search={{ q: `${node.kind === 'endpoints' ? 'endpoint' : node.kind.slice(0, -1)}:${node.id}` }}>Traffic</Go>
     </p>
   );
@@ -132,7 +142,7 @@ function Details({ node, focus, onEnter }: { node: TopologyNode; focus: string; 
 /** The same content as a list: each object with what it leads to. */
 function NestedList({ data, plain = false }: { data: Data; plain?: boolean }) {
   const name = (node: TopologyNode) =>
-    node.kind === 'endpoints' ? <span className="mono">{node.id}</span> : plain ? nameOf(node) : <Go to={objectPath(node.kind, node.id)}>{nameOf(node)}</Go>;
+    node.kind === 'endpoints' ? <span className="mono">{node.id}</span> : plain ? nameOf(node) : <Go to={pathOf(node)}>{nameOf(node)}</Go>;
   const targets = new Set(data.edges.map((edge) => edge.to));
   const roots = data.nodes.map((_, index) => index).filter((index) => !targets.has(index));
   const item = (index: number, depth: number) => {

@@ -1,6 +1,6 @@
 /** The templates of every form: one field, an object, a list, an item of a list. None is made for a plugin. */
 import { SmallButton, SmallIcon } from '../Small';
-import { useEffect, useState, type ReactNode } from 'react';
+import { createContext, useContext, useEffect, useState, type ReactNode } from 'react';
 import type { ArrayFieldItemTemplateProps, ArrayFieldTemplateProps, FieldTemplateProps, ObjectFieldTemplateProps, TemplatesType } from '@rjsf/utils';
 import { IconArrowDown, IconArrowUp, IconChevronRight, IconPlus, IconTrash, IconX } from '@tabler/icons-react';
 import { faultsAt, useFormEnv } from '../env';
@@ -26,7 +26,11 @@ function hintsOf(uiSchema: FieldTemplateProps['uiSchema']): Hints {
   return (uiSchema?.['ui:options'] ?? {}) as Hints;
 }
 
+/** The fields of an alternative that the user has chosen: a part of the form among them is open at once. */
+const Chosen = createContext<readonly string[]>([]);
+
 export function Field(props: FieldTemplateProps) {
+  const chosen = useContext(Chosen);
   const { id, label, rawDescription, children, schema, uiSchema, formData, fieldPathId, hidden } = props;
   const env = useFormEnv();
   const path = pathOf(fieldPathId);
@@ -54,7 +58,7 @@ export function Field(props: FieldTemplateProps) {
   if (isGroup) {
     const found = here.length + below.length;
     return (
-      <Fold pointer={pointer} title={label} description={rawDescription} needed={hints.needed} open={found > 0 || (isSet && !isMeta(name)) || hints.needed === true} faults={found} note={isSet ? summary(formData as Json) : 'not set'} extra={clear}>
+      <Fold pointer={pointer} title={label} description={rawDescription} needed={hints.needed} open={found > 0 || (isSet && !isMeta(name)) || hints.needed === true || (path.length === 1 && chosen.includes(name))} faults={found} note={isSet ? summary(formData as Json) : 'not set'} extra={clear}>
         <Reasons faults={here} id={id} />
         {children}
       </Fold>
@@ -157,7 +161,7 @@ export function ObjectTemplate(props: ObjectFieldTemplateProps) {
 
   if (hints.sections) return <Sections sections={hints.sections} properties={properties} isSet={isSet} faulty={faulty} added={added} add={add} />;
   const shown = properties.filter(visible);
-  const rest = properties.filter((property) => !visible(property) && !property.hidden && !inOther(property.name));
+  const rest = properties.filter((property) => !visible(property) && !property.hidden && !inOther(property.name) && !isKept(property.name, schema.properties));
   return (
     <>
       {chooser}
@@ -168,6 +172,11 @@ export function ObjectTemplate(props: ObjectFieldTemplateProps) {
       {shown.length === 0 && rest.length === 0 ? <p className="w-help">This has no fields.</p> : null}
     </>
   );
+}
+
+/** Fields that the instance writes into its objects: the identifier beside the times. */
+function isKept(name: string, properties: object | undefined): boolean {
+  return properties !== undefined && Object.hasOwn(properties, 'create_time') && ['id', 'create_time', 'update_time'].includes(name);
 }
 
 /** The names of fields that are not set; a click opens one. */
@@ -197,6 +206,8 @@ interface SectionProps {
   added: ReadonlySet<string>;
   add: (name: string) => void;
 }
+
+const NONE: readonly string[] = [];
 
 function Sections({ sections, properties, ...state }: { sections: readonly Section[]; properties: readonly Property[] } & Omit<SectionProps, 'section' | 'byName'>) {
   const byName = new Map(properties.map((property) => [property.name, property]));
@@ -230,7 +241,7 @@ function SectionView({ section, byName, isSet, faulty, added, add }: SectionProp
             ))}
           </div>
         ) : null}
-        {shown.map((property) => property.content)}
+        <Chosen.Provider value={picked !== null && choice ? choice.fields : NONE}>{shown.map((property) => property.content)}</Chosen.Provider>
         {env.readOnly ? null : <More properties={rest} add={add} onAll={() => rest.forEach((property) => add(property.name))} />}
       </div>
     </section>

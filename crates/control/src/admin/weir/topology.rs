@@ -19,7 +19,7 @@ use crate::admin::server::{AdminParts, Call};
 use crate::references;
 use crate::route_target::{self, Target};
 use crate::serve::Refusal;
-use crate::summary::{ListState, Rates, Summary};
+use crate::summary::{EndpointRates, ListState, Rates, Summary};
 use crate::view::View;
 
 use graph::{Column, Graph};
@@ -51,7 +51,7 @@ struct Surroundings<'p> {
     parts: &'p AdminParts,
     view: Arc<View>,
     routes: Rates,
-    endpoints: Rates,
+    endpoints: EndpointRates,
     summaries: HashMap<Kind, Arc<[Summary]>>,
 }
 
@@ -63,7 +63,7 @@ fn draw(parts: &AdminParts, focus: &Key, limit: usize) -> Option<Value> {
     let around = Surroundings {
         parts,
         routes: Rates::of(traffic, &view, Kind::Route),
-        endpoints: Rates::of_endpoints(traffic),
+        endpoints: EndpointRates::of(traffic),
         summaries: COLUMN_KINDS
             .into_iter()
             .map(|kind| (kind, parts.view.summaries_of(&view, kind)))
@@ -161,7 +161,7 @@ impl Surroundings<'_> {
         let id = upstream_id(target);
         for node in &report.nodes {
             let address = node.address.to_string();
-            let figures = self.endpoints.get(&address);
+            let figures = self.endpoints.get(&owner.path(), &address).map(|endpoint| endpoint.figures);
             let is_checked = node.health.is_some() || node.protection.is_some();
             let is_serving = figures.is_some_and(|figures| figures.rps > 0.0);
             let state = match node.state() {
@@ -169,7 +169,8 @@ impl Surroundings<'_> {
                 "usable" => "unknown",
                 _ => "down",
             };
-            graph.put(Column::Endpoints, address.clone(), Some(&node.host), state, figures);
+            graph.put(Column::Endpoints, address.clone(), Some(&node.host), state, None);
+            graph.add_traffic(Column::Endpoints, &address, figures);
             let rps = figures.map(|figures| figures.rps);
             graph.connect((Column::Upstreams, &id, Column::Endpoints, &address), rps);
             graph.add_traffic(Column::Upstreams, &id, figures);
