@@ -1,7 +1,7 @@
 /** Changes of a real instance: a file applied, revisions compared, a roll back, a conflict, the list of faults. */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { ORIGIN, SKIP, call, field, goInside, put, revision, saveAll, stored, walks } from './parts.mjs';
+import { ORIGIN, SKIP, call, field, goInside, put, revision, saveAll, stored, walks } from './object-parts.mjs';
 
 const FILE = 'routes:\n- id: filed\n  uri: /filed\n  upstream_id: base\n  labels:\n    from: file\n';
 

@@ -1,7 +1,7 @@
 /** A list of 10,000 routes in a real instance: its first rows, sort, filter, scroll, many changes at once, the palette. */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { ORIGIN, SKIP, call, goInside, put, stored, walks } from './parts.mjs';
+import { ORIGIN, SKIP, call, goInside, put, stored, walks } from './object-parts.mjs';
 
 const ROUTES = 10_000;
 const name = (index) => `bulk-${String(index).padStart(5, '0')}`;

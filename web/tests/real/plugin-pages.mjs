@@ -1,6 +1,6 @@
 /** The pages of all plugins: documentation, fields, and the form with each of its parts opened. */
 import assert from 'node:assert/strict';
-import { ORIGIN, call, goInside, put, revision } from './parts.mjs';
+import { ORIGIN, call, goInside, put, revision } from './object-parts.mjs';
 
 /** Words of a form library that cannot show a schema. */
 const NOT_SHOWN = /unsupported field|unknown field type|option 1|\[object/i;

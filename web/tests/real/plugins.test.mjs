@@ -1,7 +1,7 @@
 /** The first half of the plugins of a real instance; one is tried and then added to a route. */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { ORIGIN, SKIP, put, stored, walks } from './parts.mjs';
+import { ORIGIN, SKIP, put, stored, walks } from './object-parts.mjs';
 import { openPlugins } from './plugin-pages.mjs';
 
 describe('plugins', { skip: SKIP }, () => {

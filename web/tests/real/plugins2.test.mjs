@@ -1,6 +1,6 @@
 /** The second half of the plugins of a real instance. */
 import { describe, it } from 'node:test';
-import { SKIP, walks } from './parts.mjs';
+import { SKIP, walks } from './object-parts.mjs';
 import { openPlugins } from './plugin-pages.mjs';
 
 describe('plugins', { skip: SKIP }, () => {
