@@ -117,3 +117,24 @@ fn roles_and_hostile_names_are_kept_apart() {
 fn traffic_shows_requests_and_failures() {
     walk("traffic");
 }
+
+#[test]
+fn revisions_are_compared_applied_and_rolled_back() {
+    walk("changes");
+}
+
+#[test]
+fn ten_thousand_routes_are_listed() {
+    walk("list");
+}
+
+#[test]
+fn plugins_have_pages_and_forms() {
+    walk("plugins");
+    walk("plugins2");
+}
+
+#[test]
+fn rich_objects_are_saved_unchanged() {
+    walk("rich");
+}
