@@ -159,3 +159,8 @@ export function faultLevel(p5xx: Maybe): 'ok' | 'warn' | 'err' {
   if (!isNumber(p5xx)) return 'ok';
   return p5xx >= 1 ? 'err' : p5xx >= 0.1 ? 'warn' : 'ok';
 }
+
+/** A line of Markdown as plain text: links by their words, code without its marks. */
+export function plainLine(markdown: string): string {
+  return markdown.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replace(/`/g, '');
+}

@@ -13,7 +13,7 @@ import { Button } from '../../ui/Button';
 import { Go } from '../../ui/Go';
 import { Problem, Skeleton } from '../../ui/Problem';
 import { Ago } from '../../ui/Values';
-import { percent } from '../../ui/format';
+import { count, percent } from '../../ui/format';
 import { sharesAround } from './query';
 
 interface Details extends VersionRow {
@@ -26,7 +26,7 @@ interface Details extends VersionRow {
 const PAGE = 200;
 
 export function whatOf(row: VersionRow): string {
-  const objects = row.objects === undefined ? '' : row.objects === 1 ? '1 object' : `${row.objects} objects`;
+  const objects = row.objects === undefined ? '' : row.objects === 1 ? '1 object' : `${count(row.objects)} objects`;
   const word = { admin: 'changed', apply: 'applied', rollback: 'rolled back', configs: 'replaced all', expiry: 'expired' }[row.source] ?? row.source;
   const to = typeof row.to === 'number' ? ` to r${row.to}` : '';
   return `${word}${to}${objects ? `, ${objects}` : ''}`;

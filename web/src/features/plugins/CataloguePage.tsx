@@ -11,7 +11,7 @@ import { Go } from '../../ui/Go';
 import { Page } from '../../ui/Page';
 import { Empty, Problem, Skeleton } from '../../ui/Problem';
 import { QueryField } from '../../ui/QueryField';
-import { count, nanos, percent } from '../../ui/format';
+import { count, nanos, percent, plainLine } from '../../ui/format';
 import './plugins.css';
 
 /** Figures that are timed while a reader asks: the question comes again before the server stops timing. */
@@ -49,7 +49,7 @@ export default function CataloguePage() {
                     <Go className="plugin-row" to={`/plugins/${encodeURIComponent(plugin.name)}`}>
                       <span className="strong">{plugin.name}</span>
                       <span className="dim plugin-phase">{plugin.phases[0] ?? ''} <span className="quiet">{plugin.priority}</span></span>
-                      <span className="dim plugin-summary">{plugin.summary}</span>
+                      <span className="dim plugin-summary">{plainLine(plugin.summary)}</span>
                       <span className="num">{plugin.used_by === 0 ? <span className="quiet">0</span> : `${count(plugin.used_by)}`}<span className="sr"> uses</span></span>
                       <span className="num plugin-cost">{nanos(plugin.live?.p50_ns ?? plugin.cost_ns)}</span>
                       <span className="num plugin-live">{plugin.live ? percent(plugin.live.share, 1) : <span className="quiet">–</span>}</span>

@@ -13,7 +13,7 @@ import { Tabs } from '../../ui/Button';
 import { Go } from '../../ui/Go';
 import { Page } from '../../ui/Page';
 import { Empty, Problem, Skeleton } from '../../ui/Problem';
-import { count, nanos, percent } from '../../ui/format';
+import { count, nanos, percent, plainLine } from '../../ui/format';
 import { Markdown } from './Markdown';
 import { schemaRows } from './schemaRows';
 import './plugins.css';
@@ -44,7 +44,7 @@ export default function PluginPage() {
   return (
     <Page title={name} heading={name} note={plugin ? `${plugin.group}, ${plugin.phases.join(', ')}, priority ${plugin.priority}` : undefined}>
       {details.error ? <Problem title="The plugin could not be loaded." error={details.error} retry={() => void details.refetch()} /> : null}
-      {plugin ? <p className="dim">{plugin.summary}</p> : null}
+      {plugin ? <p className="dim">{plainLine(plugin.summary)}</p> : null}
       <Tabs label="Views of the plugin" value={tab} options={options} onChange={(next) => setSearch({ tab: next }, true)} panel="plugin-panel" />
       <div id="plugin-panel" role="tabpanel" aria-label={options.find((option) => option.value === tab)?.label}>
         {!plugin && !details.error ? <Skeleton lines={6} /> : null}

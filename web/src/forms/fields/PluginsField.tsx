@@ -5,7 +5,7 @@ import { Autocomplete, Switch } from '@mantine/core';
 import { IconChevronRight, IconTrash } from '@tabler/icons-react';
 import { Go } from '../../ui/Go';
 import { Mark } from '../../ui/Mark';
-import { nanos } from '../../ui/format';
+import { nanos, plainLine } from '../../ui/format';
 import { applyPatch, patchOf } from '../document';
 import { FormContext, faultsAt, pluginSchema, type FormEnv } from '../env';
 import { brief, isObject, pointerOf, type Json, type JsonObject } from '../json';
@@ -100,7 +100,7 @@ function PluginRow({ name, config, env, pointer, chosen, choose, set, readOnly, 
       </div>
       {shown ? (
         <div className="w-plugin-body">
-          {env.facts.get(name) ? <p className="w-help">{env.facts.get(name)?.summary} <Go to={`/plugins/${encodeURIComponent(name)}`}>Documentation</Go></p> : null}
+          {env.facts.get(name) ? <p className="w-help">{plainLine(env.facts.get(name)?.summary ?? '')} <Go to={`/plugins/${encodeURIComponent(name)}`}>Documentation</Go></p> : null}
           <Reasons faults={here} id={`${idPrefix}-faults`} />
           {schema && isObject(config) ? (
             <FormContext.Provider value={inner}>
@@ -152,7 +152,7 @@ function AddPlugin({ env, taken, add }: { env: FormEnv; taken: readonly string[]
       onKeyDown={(event) => {
         if (event.key === 'Enter' && known) take(text);
       }}
-      renderOption={({ option }) => <span className="w-candidate"><span>{option.value}</span><small>{env.facts.get(option.value)?.summary}</small></span>}
+      renderOption={({ option }) => <span className="w-candidate"><span>{option.value}</span><small>{plainLine(env.facts.get(option.value)?.summary ?? '')}</small></span>}
       comboboxProps={{ shadow: 'sm', transitionProps: { duration: 0 } }} />
   );
 }
