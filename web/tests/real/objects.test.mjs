@@ -56,6 +56,17 @@ describe('objects', { skip: SKIP }, () => {
     await page.getByRole('tabpanel').getByText('ECDSA').first().waitFor();
     const line = first.key.split('\n')[1];
     assert.ok(!(await page.content()).includes(line));
+    // A key of another certificate is refused before anything is written.
+    const second = pair('one.example');
+    await page.getByRole('tabpanel').getByRole('textbox').fill(second.cert + first.key);
+    await page.getByRole('tabpanel').getByText(/match|belong/).first().waitFor();
+    assert.ok(await page.getByRole('tabpanel').getByRole('button', { name: 'Review and save…' }).isDisabled());
+    await page.getByRole('tabpanel').getByRole('textbox').fill(second.cert + second.key);
+    await page.getByRole('tabpanel').getByRole('button', { name: 'Review and save…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: /^Save as r/ }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    assert.equal((await stored(shared.target, 'ssls/one')).cert.trim(), second.cert.trim());
+    assert.ok(!(await page.content()).includes(second.key.split('\n')[1]));
     await page.getByRole('button', { name: 'Off', exact: true }).click();
     await page.getByText(/Disabled as r/).waitFor();
     await done();
