@@ -101,6 +101,7 @@ fn every_kind_is_made_changed_and_deleted() {
 #[test]
 fn objects_are_edited_on_a_real_instance() {
     walk("objects");
+    walk("editing");
 }
 
 #[test]
