@@ -58,8 +58,11 @@ impl Rates {
 #[derive(Debug, Default)]
 pub(crate) struct EndpointRates {
     /// None: nothing is measured.
-    by_place: Option<HashMap<(Option<Arc<str>>, Arc<str>), EndpointFigures>>,
+    by_place: Option<HashMap<Place, EndpointFigures>>,
 }
+
+/// An upstream, where it is known, and an address.
+type Place = (Option<Arc<str>>, Arc<str>);
 
 /// The traffic of one endpoint of one upstream.
 #[derive(Debug, Clone, Copy, Default)]
@@ -147,4 +150,51 @@ pub(crate) fn add(described: &mut Value, figures: Option<Figures>) {
     described["rps"] = rounded(figures.map(|figures| figures.rps));
     described["p5xx"] = rounded(figures.and_then(|figures| figures.p5xx));
     described["p99_us"] = figures.and_then(|figures| figures.p99_us).map_or(Value::Null, Value::from);
+}
+
+#[cfg(test)]
+mod tests {
+    use model::report::Top;
+
+    use super::*;
+
+    struct Endpoints;
+
+    impl Traffic for Endpoints {
+        fn rates(&self, _: Breakdown) -> Arc<[Rate]> {
+            Arc::from([])
+        }
+
+        fn top(&self, by: Breakdown, _: u64, _: usize) -> Top {
+            assert_eq!(by, Breakdown::Endpoints);
+            let row = |upstream: &str, requests, server_errors, last_failure| TrafficRow {
+                id: "10.0.0.1:80".into(),
+                upstream: Some(upstream.into()),
+                requests,
+                client_errors: 0.0,
+                server_errors,
+                mean_us: 1,
+                p99_us: None,
+                bytes: 0.0,
+                last_failure,
+            };
+            let rows = vec![
+                row("/upstreams/a", 4.0, 0.0, None),
+                row("/upstreams/b", 1.0, 100.0, Some(("origin_closed", 7))),
+            ];
+            Top { rows, ..Top::default() }
+        }
+    }
+
+    #[test]
+    fn endpoints_are_told_apart_by_upstream() {
+        let rates = EndpointRates::of(Some(&Endpoints));
+        let of = |upstream: &str| rates.get(upstream, "10.0.0.1:80").unwrap();
+        let (sound, failing) = (of("/upstreams/a"), of("/upstreams/b"));
+        assert_eq!((sound.figures.rps, sound.figures.p5xx, sound.last_failure), (4.0, Some(0.0), None));
+        assert_eq!((failing.figures.rps, failing.figures.p5xx), (1.0, Some(100.0)));
+        assert_eq!(failing.last_failure, Some(("origin_closed", 7)));
+        assert_eq!(of("/upstreams/c").figures, Figures::default(), "not asked");
+        assert!(EndpointRates::of(None).get("/upstreams/a", "10.0.0.1:80").is_none(), "not measured");
+    }
 }
