@@ -114,6 +114,7 @@ if [ -n "${WEIR_ADMIN_KEY:-}" ]; then key_command='key=$WEIR_ADMIN_KEY'; else ke
 printf '\nweir is running.\n'
 line proxy "$proxy"
 line "Admin API" "$admin" /apisix/admin
+line dashboard "$admin" /ui/
 line control "$control"
 line status "$status" /status
 line metrics "$metrics" /apisix/prometheus/metrics
@@ -125,6 +126,9 @@ Try next. In another terminal, set what the commands of README.md use:
   proxy=http://$proxy admin=http://$admin/apisix/admin origin=$origin
   control=http://$control metrics=http://$metrics/apisix/prometheus/metrics
   $key_command
+
+  # the dashboard asks for this key in a browser
+  echo \$key
 
   # through the gateway to the echo origin, which shows what reached it
   curl -i \$proxy/hello

@@ -14,6 +14,7 @@ use model::report::UpstreamHealth;
 use model::{Catalog, Key, Kind, Written, schema, secret_field};
 use serde_json::{Map, Value, json};
 
+use crate::admin::auth::Role;
 use crate::admin::{Query, all_plugins, respond, segments, shown_key};
 use crate::certificates;
 use crate::discovery::Discovery;
@@ -82,7 +83,8 @@ impl Handler for ControlApi {
                 }
                 (&Method::GET, ["v1", "weir", "upstreams", rest @ ..]) => {
                     let query = Query::parse(request.uri().query().unwrap_or_default());
-                    upstreams::answer(&parts.reports, rest, &query)
+                    let path = rest.iter().map(|step| (*step).to_owned()).collect();
+                    upstreams::answer(parts.reports.clone(), path, query).await
                 }
                 (&Method::GET, ["v1", rest @ ..]) => match parts.of_plugin(request.uri()) {
                     Some(response) => response,
@@ -91,7 +93,9 @@ impl Handler for ControlApi {
                 (&Method::POST, ["v1", "weir", "explain"]) => {
                     let body = serde_json::from_slice(request.body()).ok();
                     let explain = parts.reports.explain.clone();
-                    explain::answer(explain, parts.view.load(), &parts.catalog, body.as_ref()).await
+                    // It needs no key, so that it is told as much as a viewer.
+                    let role = Role::Viewer;
+                    explain::answer(explain, parts.view.load(), &parts.catalog, body.as_ref(), role).await
                 }
                 (&Method::PUT, ["v1", "weir", "log_level"]) => {
                     log_level::put(parts.reports.log_level.as_deref(), request.body())

@@ -1,5 +1,5 @@
 //! Answers "where would this request go?" for the Admin API and the control API. It does not know how the route is
-//! found.
+//! found. Callers who may not read secrets get none with the answer.
 
 use std::sync::Arc;
 
@@ -10,21 +10,43 @@ use model::snapshot::{Applied, Change, Policy};
 use model::{Catalog, Fault, Written};
 use serde_json::{Value, json};
 
+use crate::admin::auth::Role;
 use crate::admin::respond;
+use crate::plan::HIDDEN;
 use crate::serve::Refusal;
 use crate::stored_key;
 use crate::view::View;
 
 /// Faulty objects that an answer lists at most; `weir/verdicts` lists all.
 const FAULTY_MAX: usize = 100;
+/// The text of a 403.
+const WITH_NEEDS_ADMIN: &str =
+    "`with` needs the Admin API and a key with the role admin, because an object can name secrets";
+/// Fields that the gateway makes itself, of values that are no secrets.
+const MADE_FIELDS: [&str; 12] = [
+    "Host",
+    "Connection",
+    "Content-Length",
+    "Transfer-Encoding",
+    "X-Real-IP",
+    "X-Forwarded-For",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Host",
+    "X-Forwarded-Port",
+    "X-Consumer-Username",
+    "X-Credential-Identifier",
+    "X-Request-Id",
+];
 
 /// The body is an [`ExplainQuestion`]: `{"method": "GET", "url": "http://...", "headers": [["name", "value"]]}`. An object in
-/// `with` is checked as a write of it would be.
+/// `with` is checked as a write of it would be. A viewer may not ask with one, because it could name the secrets of this
+/// instance and show them; and is shown only those values of forwarded fields that it sent itself, or that the gateway makes.
 pub(crate) async fn answer(
     explain: Option<Arc<dyn Explain>>,
     view: Arc<View>,
     catalog: &Arc<Catalog>,
     body: Option<&Value>,
+    role: Role,
 ) -> Response<Bytes> {
     let Some(explain) = explain else {
         return respond::error(StatusCode::NOT_FOUND, "this gateway cannot explain its routing");
@@ -34,9 +56,12 @@ pub(crate) async fn answer(
         Ok(question) => question,
         Err(fault) => return respond::bad(format!("the body is no question: {fault}")),
     };
+    if role == Role::Viewer && question.with.is_some() {
+        return respond::error(StatusCode::FORBIDDEN, WITH_NEEDS_ADMIN);
+    }
     let catalog = Arc::clone(catalog);
     // Names of nodes of an object that is not saved may have to be looked up.
-    let answered = respond::blocking(move || record(&*explain, &view, &catalog, &question)).await;
+    let answered = respond::blocking(move || record(&*explain, &view, &catalog, &question, role)).await;
     match answered {
         Ok(Ok(record)) => respond::json(StatusCode::OK, &record),
         Ok(Err(refusal)) | Err(refusal) => *refusal,
@@ -48,6 +73,7 @@ fn record(
     view: &View,
     catalog: &Catalog,
     question: &ExplainQuestion,
+    role: Role,
 ) -> Result<Value, Refusal> {
     let applied = question.with.as_ref().map(|with| laid_over(view, catalog, with)).transpose()?;
     let mut record = explain.explain(question, applied.as_ref()).map_err(respond::refused)?;
@@ -57,7 +83,26 @@ fn record(
         .take(FAULTY_MAX)
         .map(|fault| json!({ "key": fault.key.as_ref().map(stored_key::text), "reason": in_words(fault) }));
     record["faulty"] = described.collect();
+    if role == Role::Viewer {
+        record
+            .pointer_mut("/forwarded/headers")
+            .into_iter()
+            .for_each(|fields| hide_fields(fields, &question.headers));
+    }
     Ok(record)
+}
+
+/// Hides the values of the fields that a plugin may have set: they may be secrets of its configuration.
+fn hide_fields(fields: &mut Value, asked: &[(String, String)]) {
+    for field in fields.as_array_mut().into_iter().flatten() {
+        let (Some(name), Some(value)) = (field[0].as_str(), field[1].as_str()) else { continue };
+        let is_asked =
+            asked.iter().any(|(known, text)| known.eq_ignore_ascii_case(name) && text.trim() == value);
+        let is_made = MADE_FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name));
+        if !is_asked && !is_made {
+            field[1] = HIDDEN.into();
+        }
+    }
 }
 
 /// The configuration in force with the object of the question over it.
@@ -90,5 +135,49 @@ fn in_words(fault: &Fault) -> String {
         fault.reason.clone()
     } else {
         format!("{}: {}", fault.pointer, fault.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::snapshot::Snapshot;
+
+    use super::*;
+    use crate::testing::{block_on, catalog};
+
+    /// Forwards with a field that a plugin has set.
+    struct Forwards;
+
+    impl Explain for Forwards {
+        fn explain(&self, _: &ExplainQuestion, _: Option<&Applied>) -> Result<Value, String> {
+            let fields = [["Host", "h"], ["x-own", "1"], ["X-Own", "2"], ["Authorization", "Bearer s3cr3t"]];
+            Ok(json!({ "forwarded": { "headers": fields } }))
+        }
+    }
+
+    fn asked(role: Role, more: &Value) -> (StatusCode, Value) {
+        let mut body = json!({ "method": "GET", "url": "/", "headers": [["X-Own", "1"]] });
+        body["with"] = more.clone();
+        let view = Arc::new(View { snapshot: Snapshot::default(), ..View::default() });
+        let catalog = catalog();
+        let answered = block_on(answer(Some(Arc::new(Forwards)), view, &catalog, Some(&body), role));
+        let (head, body) = answered.into_parts();
+        (head.status, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[test]
+    fn viewer_is_shown_no_value_that_a_plugin_set() {
+        for (role, own, secret) in [(Role::Admin, "2", "Bearer s3cr3t"), (Role::Viewer, HIDDEN, HIDDEN)] {
+            let (_, record) = asked(role, &Value::Null);
+            let fields = [["Host", "h"], ["x-own", "1"], ["X-Own", own], ["Authorization", secret]];
+            assert_eq!(record["forwarded"]["headers"], json!(fields), "{role:?}");
+        }
+    }
+
+    #[test]
+    fn viewer_may_not_ask_with_an_object() {
+        let object = json!({ "key": "routes/1", "value": { "uri": "$ENV://HOME" } });
+        let (status, answer) = asked(Role::Viewer, &object);
+        assert_eq!((status, &answer["error_msg"]), (StatusCode::FORBIDDEN, &json!(WITH_NEEDS_ADMIN)));
     }
 }

@@ -90,7 +90,7 @@ impl TapHub {
     /// The failures kept, the newest first, as JSON; and the number of failures that were not kept.
     pub(crate) fn failures(&self, filter: &Filter, hides_queries: bool, limit: usize) -> (Vec<Value>, u64) {
         let (records, lost) = self.shared.tap.failures();
-        let matching = records.iter().filter(|record| filter.matches(&Searched(record)));
+        let matching = records.iter().filter(|record| filter.matches(&Searched { record, hides_queries }));
         let shown = matching.take(limit).map(|record| json::record(record, hides_queries, true));
         (shown.collect(), lost)
     }

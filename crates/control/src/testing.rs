@@ -305,19 +305,24 @@ impl Traffic for Measured {
         self.0.iter().filter(|(of, _)| *of == by).map(|(_, rate)| rate.clone()).collect()
     }
 
-    fn top(&self, by: Breakdown, _window_s: u64, _limit: usize) -> Top {
-        let row = |rate: &Rate| TrafficRow {
+    /// Endpoints are of the upstream `checked`, and of another one with ten times the traffic.
+    fn top(&self, by: Breakdown, _: u64, _: usize) -> Top {
+        let row = |rate: &Rate, upstream: &str, times: f64| TrafficRow {
             id: Arc::clone(&rate.id),
-            upstream: None,
-            requests: rate.requests,
+            upstream: Some(upstream.into()),
+            requests: rate.requests * times,
             client_errors: rate.client_errors,
             server_errors: rate.server_errors,
             mean_us: 0,
             p99_us: rate.p99_us,
             bytes: rate.bytes,
-            last_failure: None,
+            last_failure: Some(("origin_closed", 1_767_225_662_000)),
         };
-        Top { rows: self.rates(by).iter().map(row).collect(), ..Top::default() }
+        let rows = self.rates(by);
+        let rows = rows
+            .iter()
+            .flat_map(|rate| [row(rate, "/upstreams/checked", 1.0), row(rate, "/upstreams/other", 10.0)]);
+        Top { rows: rows.collect(), ..Top::default() }
     }
 }
 

@@ -19,7 +19,13 @@ const MAX_LISTED: usize = 1000;
 
 /// Answers with all upstreams, filtered by `q`, at most `limit`, or with the one that `path` names: `upstreams/1`, `routes/7`,
 /// or `1` for `upstreams/1`.
-pub(crate) fn answer(reports: &Reports, path: &[&str], query: &Query) -> Response<Bytes> {
+pub(crate) async fn answer(reports: Reports, path: Vec<String>, query: Query) -> Response<Bytes> {
+    // Workers are waited for.
+    let answered = respond::blocking(move || answer_now(&reports, &path, &query)).await;
+    answered.unwrap_or_else(|refusal| *refusal)
+}
+
+fn answer_now(reports: &Reports, path: &[String], query: &Query) -> Response<Bytes> {
     if path.is_empty() {
         return list(reports, query).unwrap_or_else(|refusal| *refusal);
     }
@@ -82,7 +88,7 @@ fn describe(upstream: &UpstreamReport, endpoints: &EndpointRates) -> Value {
         "name": &*upstream.name,
         "type": upstream.method,
         "scheme": upstream.scheme,
-        "nodes": upstream.nodes.iter().map(|one| node(one, &upstream.name, endpoints)).collect::<Vec<Value>>(),
+        "nodes": upstream.nodes.iter().map(|one| node(&upstream.name, one, endpoints)).collect::<Vec<Value>>(),
     });
     if let Some(check_type) = upstream.check_type {
         described["checks"] = json!(check_type);
@@ -99,10 +105,11 @@ fn describe(upstream: &UpstreamReport, endpoints: &EndpointRates) -> Value {
     described
 }
 
-fn node(node: &NodeReport, upstream: &str, endpoints: &EndpointRates) -> Value {
-    let measured = endpoints.get(upstream, &node.address.to_string());
+fn node(upstream: &str, node: &NodeReport, endpoints: &EndpointRates) -> Value {
+    let address = node.address.to_string();
+    let traffic = endpoints.get(upstream, &address);
     let mut described = json!({
-        "address": node.address.to_string(),
+        "address": address,
         "host": &*node.host,
         "weight": node.weight,
         "priority": node.priority,
@@ -110,9 +117,9 @@ fn node(node: &NodeReport, upstream: &str, endpoints: &EndpointRates) -> Value {
         "in_flight": node.in_flight,
         // Pools of connections belong to workers and are not counted by endpoint.
         "idle": null,
-        "last_failure": last_failure(node, measured.and_then(|measured| measured.last_failure)),
+        "last_failure": last_failure(node, traffic.and_then(|traffic| traffic.last_failure)),
     });
-    rates::add(&mut described, measured.map(|measured| measured.figures));
+    rates::add(&mut described, traffic.map(|traffic| traffic.figures));
     if let Some(ewma_ms) = node.ewma_ms {
         // Microseconds are the resolution of the measurement.
         described["ewma_ms"] = json!((ewma_ms * 1_000.0).round() / 1_000.0);
@@ -142,10 +149,10 @@ fn node(node: &NodeReport, upstream: &str, endpoints: &EndpointRates) -> Value {
     described
 }
 
-/// The newest one of the observations that took the node out and the last attempt that failed.
-fn last_failure(node: &NodeReport, attempt: Option<(&'static str, u64)>) -> Value {
-    let taken_out = [&node.unhealthy, &node.ejected].into_iter().flatten();
-    let all = taken_out.map(|transition| (&*transition.cause, transition.at_ms)).chain(attempt);
-    let last = all.max_by_key(|(_, at_ms)| *at_ms);
+/// The newest one of the observations that took the node out and the last failed attempt.
+fn last_failure(node: &NodeReport, attempt: Option<(&str, u64)>) -> Value {
+    let transitions = [&node.unhealthy, &node.ejected].into_iter().flatten();
+    let observed = transitions.map(|transition| (&*transition.cause, transition.at_ms));
+    let last = observed.chain(attempt).max_by_key(|(_, at_ms)| *at_ms);
     last.map_or(Value::Null, |(cause, at_ms)| json!({ "cause": cause, "at_ms": at_ms }))
 }

@@ -32,6 +32,6 @@ export const editorTheme = EditorView.theme({
 export const colours = HighlightStyle.define([
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: 'var(--accent)' },
   { tag: [tags.string, tags.special(tags.string)], color: 'var(--text)' },
-  { tag: [tags.number, tags.bool, tags.null, tags.atom], color: 'var(--text-2)' },
+  { tag: [tags.number, tags.bool, tags.null, tags.atom], color: 'var(--text-2)', fontWeight: '550' },
   { tag: [tags.comment, tags.punctuation, tags.separator, tags.bracket, tags.squareBracket, tags.brace], color: 'var(--text-3)' },
 ]);

@@ -66,7 +66,9 @@ export async function applyText(text: string, query: Query): Promise<Applied> {
 export function faultsOf(error: unknown): SetFault[] {
   if (!(error instanceof ApiError) || error.status !== 400) return [];
   const { faults } = error.body;
-  return Array.isArray(faults) ? (faults as SetFault[]) : [{ reason: error.message }];
+  if (!Array.isArray(faults)) return [{ reason: error.message }];
+  // The answer writes keys with a slash in front; everywhere else they have none.
+  return (faults as SetFault[]).map((fault) => (fault.key?.startsWith('/') ? { ...fault, key: fault.key.slice(1) } : fault));
 }
 
 /** The kind and the id of an object's key. */

@@ -206,10 +206,10 @@ test('explain_without_route_names_losers', async () => {
 test('topology_marks_dead_endpoint', { skip: isReal }, async () => {
   const { page, faults } = await openPage(chromium.context, target.url);
   await signIn(page, target, '/ui/upstreams/orders?tab=topology');
-  const dead = page.getByRole('button', { name: /10\.0\.4\.17:8080 .*, down/ });
+  const dead = page.getByRole('img', { name: /10\.0\.4\.17:8080 .*, down/ });
   await dead.waitFor();
   assert.ok((await page.locator('.topology-line[data-failing=true]').count()) >= 2);
-  await page.getByRole('button', { name: /^orders 2,572 a second, up/ }).focus();
+  await page.getByRole('img', { name: /^orders 2,572 a second, up/ }).focus();
   await page.keyboard.press('ArrowRight');
   assert.match(await page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? ''), /10\.0\.4\./);
   assert.deepEqual(faults, []);

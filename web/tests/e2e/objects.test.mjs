@@ -190,7 +190,7 @@ describe('objects', { skip: isReal ? 'needs the data of the stand-in' : false },
     await dialog.getByRole('link', { name: 'routes/checkout' }).waitFor();
     assert.equal(await dialog.getByRole('button', { name: 'Delete', exact: true }).count(), 0);
     await dialog.getByRole('button', { name: 'Delete anyway…' }).click();
-    await dialog.getByText('will answer 503').waitFor();
+    await dialog.getByText('will be faulty').waitFor();
     await dialog.getByRole('button', { name: 'Delete it although it is in use' }).click();
     await page.waitForURL(/\/ui\/upstreams$/);
     assert.equal(stored('upstreams/orders'), undefined);

@@ -176,10 +176,11 @@ fn add_named(value: &Value, place: &str, places: &mut Vec<String>) {
 
 /// Whether a field with that name holds a secret, whatever it belongs to.
 fn has_name_of_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
+    // Names of header fields have hyphens where others have underscores.
+    let name = name.to_ascii_lowercase().replace('-', "_");
     let is_word = |end: &&str| {
         let before = name.strip_suffix(*end).unwrap_or("x");
-        before.is_empty() || before.ends_with(['_', '-', '.'])
+        before.is_empty() || before.ends_with(['_', '.'])
     };
     SECRET_NAMES.iter().any(is_word)
 }
@@ -220,8 +221,17 @@ fn raw(value: &Value) -> Cow<'static, RawValue> {
 }
 
 /// The last words of names of secrets, in small letters: `redis_password`, `tls.client_key`, `Authorization`.
-const SECRET_NAMES: [&str; 7] =
-    ["password", "secret", "secret_key", "client_key", "private_key", "authorization", "token"];
+const SECRET_NAMES: [&str; 9] = [
+    "password",
+    "secret",
+    "secret_key",
+    "client_key",
+    "private_key",
+    "authorization",
+    "token",
+    "api_key",
+    "apikey",
+];
 /// Fields of an `ssl` that hold private keys.
 const PRIVATE_FIELDS: [&str; 2] = ["key", "keys"];
 /// Fields of a secret manager (`vault`, `aws`, `gcp`) that hold its credentials.
@@ -250,7 +260,7 @@ mod tests {
         let mut route = serde_json::json!({"plugins": {"count": {
             "actions": [["limit", {"redis_password": "s3cr3t", "redis_host": "h"}]],
             "upstream": {"tls": {"client_key": "s3cr3t", "client_cert": "c"}},
-            "headers": {"set": {"Authorization": "s3cr3t", "X-Token-Endpoint": "/a"}},
+            "headers": {"set": {"Authorization": "s3cr3t", "X-API-Key": "s3cr3t", "X-Token-Endpoint": "/a"}},
             "token": 3, "token_endpoint": "/t", "nonsecret": "n",
         }}, "labels": {"token": "l"}});
         let key = Key::new(Kind::Route, "1").unwrap();
@@ -258,7 +268,7 @@ mod tests {
         let expected = serde_json::json!({
             "actions": [["limit", {"redis_password": HIDDEN, "redis_host": "h"}]],
             "upstream": {"tls": {"client_key": HIDDEN, "client_cert": "c"}},
-            "headers": {"set": {"Authorization": HIDDEN, "X-Token-Endpoint": "/a"}},
+            "headers": {"set": {"Authorization": HIDDEN, "X-API-Key": HIDDEN, "X-Token-Endpoint": "/a"}},
             "token": 3, "token_endpoint": "/t", "nonsecret": "n",
         });
         assert_eq!((&route["plugins"]["count"], &route["labels"]["token"]), (&expected, &"l".into()));

@@ -325,9 +325,11 @@ const CROSS_SITE: &str = "the key came in the cookie x_api_key, and neither Sec-
                           Origin (the host of this API) says that the request comes from here: send the key in the \
                           header X-API-KEY";
 /// The text of a 403 where no key is needed.
-const CROSS_SITE_KEYLESS: &str = "this API needs no key (admin_key_required: false), and Sec-Fetch-Site or Origin says that a                                   page of another site has sent the request";
+const CROSS_SITE_KEYLESS: &str = "this API needs no key (admin_key_required: false), and Sec-Fetch-Site or Origin says that a \
+                                  page of another site has sent the request";
 /// The text of a 403 for a name in `Host`.
-const FOREIGN_HOST: &str = "the request has no key in the header X-API-KEY, and Host is no address of this machine, no                             private name and none of the setting admin_hosts: any site may have pointed the name here";
+const FOREIGN_HOST: &str = "the request has no key in the header X-API-KEY, and Host is no address of this machine, no \
+                            private name and none of the setting admin_hosts: any site may have pointed the name here";
 /// The name that the caller states; kept in the history with the revision of a write.
 const AUTHOR: HeaderName = HeaderName::from_static("x-weir-author");
 /// Longest name: it fits a line of `weir history`.

@@ -43,8 +43,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
             verdict::answer(&parts.view.load(), &call.segments[2..], call.query.get("kind"))
         }
         (&Method::GET, Some("upstreams")) => {
-            let path: Vec<&str> = call.segments[2..].iter().map(String::as_str).collect();
-            upstreams::answer(&parts.reports, &path, &call.query)
+            upstreams::answer(parts.reports.clone(), call.segments[2..].to_vec(), call.query.clone()).await
         }
         (&Method::GET, Some("objects")) => objects::answer(parts, call).await,
         (&Method::GET, Some("plugins")) if call.segments.len() <= 3 => plugins::answer(parts, call).await,
@@ -58,7 +57,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         (&Method::GET, Some("failures")) if call.segments.len() == 2 => tap::failures(parts, call),
         (&Method::POST, Some("explain")) => {
             let explain = parts.reports.explain.clone();
-            explain::answer(explain, parts.view.load(), &parts.catalog, call.body.as_ref()).await
+            explain::answer(explain, parts.view.load(), &parts.catalog, call.body.as_ref(), call.role).await
         }
         _ => respond::not_found(),
     }

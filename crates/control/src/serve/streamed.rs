@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderValue, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use parking_lot::Mutex;
@@ -43,6 +43,10 @@ impl AnswerBody {
     /// close waits for the end of its answer.
     pub(super) fn of(mut response: Response<Bytes>, stop: &watch::Receiver<bool>) -> Response<AnswerBody> {
         let streamed = response.extensions_mut().remove::<Streamed>().and_then(|streamed| streamed.take());
+        if streamed.is_some() {
+            // The seat of the connection counts as being answered from here on, so that it is not kept for more requests.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         let mut stop = stop.clone();
         response.map(|whole| match streamed {
             None => AnswerBody::Whole(Full::new(whole)),
@@ -107,7 +111,9 @@ mod tests {
             let mut response = Response::new(Bytes::new());
             response.extensions_mut().insert(streamed);
             let (_keep, stop) = watch::channel(false);
-            let body = AnswerBody::of(response, &stop).into_body();
+            let response = AnswerBody::of(response, &stop);
+            assert_eq!(response.headers()["connection"], "close");
+            let body = response.into_body();
             assert!(body.is_streamed());
             for piece in ["data: 1\n\n", "data: 2\n\n"] {
                 sender.send(Bytes::from_static(piece.as_bytes())).await.unwrap();

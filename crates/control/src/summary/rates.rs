@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::report::{Breakdown, Rate, Traffic, TrafficRow};
+use model::report::{Breakdown, Rate, Traffic};
 use model::{Key, Kind};
 use serde_json::{Value, json};
 
@@ -26,6 +26,47 @@ pub(crate) struct Figures {
 pub(crate) struct Rates {
     /// None: nothing is measured for this kind.
     by_id: Option<HashMap<Arc<str>, Figures>>,
+}
+
+/// The traffic of endpoints. One that several upstreams have is told apart, because each is shown with its own part.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointRates {
+    /// By upstream and address; none: nothing is measured.
+    by_upstream: Option<HashMap<Arc<str>, Endpoints>>,
+}
+
+/// The endpoints of one upstream, by address.
+type Endpoints = HashMap<Arc<str>, Endpoint>;
+
+/// The traffic of one endpoint of one upstream.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Endpoint {
+    pub(crate) figures: Figures,
+    /// The cause of the last failed attempt, and its time in milliseconds since 1970.
+    pub(crate) last_failure: Option<(&'static str, u64)>,
+}
+
+impl EndpointRates {
+    /// The traffic of the last minute.
+    pub(crate) fn of(traffic: Option<&dyn Traffic>) -> EndpointRates {
+        let Some(traffic) = traffic else { return EndpointRates::default() };
+        let mut by_upstream: HashMap<Arc<str>, Endpoints> = HashMap::new();
+        for row in traffic.top(Breakdown::Endpoints, WINDOW_S, usize::MAX).rows {
+            let Some(upstream) = row.upstream else { continue };
+            let p5xx = (row.requests > 0.0).then_some(row.server_errors);
+            let figures = Figures { rps: row.requests, p5xx, p99_us: row.p99_us };
+            let endpoint = Endpoint { figures, last_failure: row.last_failure };
+            by_upstream.entry(upstream).or_default().insert(row.id, endpoint);
+        }
+        EndpointRates { by_upstream: Some(by_upstream) }
+    }
+
+    /// The traffic of the endpoint at `address` of an upstream, such as `/upstreams/1`: zero where none was seen, none where
+    /// nothing is measured.
+    pub(crate) fn get(&self, upstream: &str, address: &str) -> Option<Endpoint> {
+        let of_upstream = self.by_upstream.as_ref()?.get(upstream);
+        Some(of_upstream.and_then(|endpoints| endpoints.get(address)).copied().unwrap_or_default())
+    }
 }
 
 impl From<&Rate> for Figures {
@@ -54,62 +95,6 @@ impl Rates {
     }
 }
 
-/// The traffic of endpoints in the last minute, by upstream and address: two upstreams may have the same endpoint.
-#[derive(Debug, Default)]
-pub(crate) struct EndpointRates {
-    /// None: nothing is measured.
-    by_place: Option<HashMap<Place, EndpointFigures>>,
-}
-
-/// An upstream, where it is known, and an address.
-type Place = (Option<Arc<str>>, Arc<str>);
-
-/// The traffic of one endpoint of one upstream.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct EndpointFigures {
-    /// Attempts.
-    pub(crate) figures: Figures,
-    /// The cause of the last failed attempt, and its time in milliseconds since 1970.
-    pub(crate) last_failure: Option<(&'static str, u64)>,
-}
-
-impl EndpointRates {
-    /// Reads what is measured of all endpoints.
-    pub(crate) fn of(traffic: Option<&dyn Traffic>) -> EndpointRates {
-        let by_place = traffic.map(|traffic| {
-            let top = traffic.top(Breakdown::Endpoints, WINDOW_S, usize::MAX);
-            top.rows
-                .into_iter()
-                .map(|row| ((row.upstream.clone(), Arc::clone(&row.id)), (&row).into()))
-                .collect()
-        });
-        EndpointRates { by_place }
-    }
-
-    /// The traffic of the endpoint at `address` of `upstream` (`/upstreams/1`): zero where none was seen, none where nothing
-    /// is measured.
-    pub(crate) fn get(&self, upstream: &str, address: &str) -> Option<EndpointFigures> {
-        let of = |upstream: Option<&str>| {
-            self.by_place.as_ref()?.get(&(upstream.map(Arc::from), Arc::from(address))).copied()
-        };
-        self.by_place.as_ref()?;
-        Some(of(Some(upstream)).or_else(|| of(None)).unwrap_or_default())
-    }
-}
-
-impl From<&TrafficRow> for EndpointFigures {
-    fn from(row: &TrafficRow) -> EndpointFigures {
-        let p5xx = (row.requests > 0.0).then_some(row.server_errors);
-        EndpointFigures {
-            figures: Figures { rps: row.requests, p5xx, p99_us: row.p99_us },
-            last_failure: row.last_failure,
-        }
-    }
-}
-
-/// The time that the rates of endpoints are over, in seconds: that of all other rates.
-const WINDOW_S: u64 = 60;
-
 fn direct(rates: &[Rate]) -> HashMap<Arc<str>, Figures> {
     rates.iter().map(|rate| (Arc::clone(&rate.id), rate.into())).collect()
 }
@@ -137,6 +122,9 @@ fn sums(rates: &[Rate], view: &View, kind: Kind) -> HashMap<Arc<str>, Figures> {
     sums.into_iter().map(|(id, sum)| (id, figures(sum))).collect()
 }
 
+/// The time that rates are over, in seconds; as long as the gateway keeps them.
+const WINDOW_S: u64 = 60;
+
 /// A figure with three decimals, because more of them say nothing and make answers long.
 pub(crate) fn rounded(figure: Option<f64>) -> Value {
     match figure {
@@ -150,51 +138,4 @@ pub(crate) fn add(described: &mut Value, figures: Option<Figures>) {
     described["rps"] = rounded(figures.map(|figures| figures.rps));
     described["p5xx"] = rounded(figures.and_then(|figures| figures.p5xx));
     described["p99_us"] = figures.and_then(|figures| figures.p99_us).map_or(Value::Null, Value::from);
-}
-
-#[cfg(test)]
-mod tests {
-    use model::report::Top;
-
-    use super::*;
-
-    struct Endpoints;
-
-    impl Traffic for Endpoints {
-        fn rates(&self, _: Breakdown) -> Arc<[Rate]> {
-            Arc::from([])
-        }
-
-        fn top(&self, by: Breakdown, _: u64, _: usize) -> Top {
-            assert_eq!(by, Breakdown::Endpoints);
-            let row = |upstream: &str, requests, server_errors, last_failure| TrafficRow {
-                id: "10.0.0.1:80".into(),
-                upstream: Some(upstream.into()),
-                requests,
-                client_errors: 0.0,
-                server_errors,
-                mean_us: 1,
-                p99_us: None,
-                bytes: 0.0,
-                last_failure,
-            };
-            let rows = vec![
-                row("/upstreams/a", 4.0, 0.0, None),
-                row("/upstreams/b", 1.0, 100.0, Some(("origin_closed", 7))),
-            ];
-            Top { rows, ..Top::default() }
-        }
-    }
-
-    #[test]
-    fn endpoints_are_told_apart_by_upstream() {
-        let rates = EndpointRates::of(Some(&Endpoints));
-        let of = |upstream: &str| rates.get(upstream, "10.0.0.1:80").unwrap();
-        let (sound, failing) = (of("/upstreams/a"), of("/upstreams/b"));
-        assert_eq!((sound.figures.rps, sound.figures.p5xx, sound.last_failure), (4.0, Some(0.0), None));
-        assert_eq!((failing.figures.rps, failing.figures.p5xx), (1.0, Some(100.0)));
-        assert_eq!(failing.last_failure, Some(("origin_closed", 7)));
-        assert_eq!(of("/upstreams/c").figures, Figures::default(), "not asked");
-        assert!(EndpointRates::of(None).get("/upstreams/a", "10.0.0.1:80").is_none(), "not measured");
-    }
 }

@@ -66,15 +66,16 @@ impl Reader {
         self.counts.seen += counts.seen;
         self.counts.dropped += counts.dropped;
         self.tokens.fill(now);
+        let hides_queries = self.wanted.hides_queries;
         for record in records {
-            if !self.wanted.filter.matches(&Searched(record)) {
+            if !self.wanted.filter.matches(&Searched { record, hides_queries }) {
                 continue;
             }
             self.counts.matched += 1;
             if !self.tokens.take() {
                 continue;
             }
-            let shown = json::record(record, self.wanted.hides_queries, self.wanted.timeline);
+            let shown = json::record(record, hides_queries, self.wanted.timeline);
             if self.send("request", &shown) {
                 self.counts.sent += 1;
             }

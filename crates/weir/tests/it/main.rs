@@ -27,6 +27,7 @@ mod configs;
 mod connections;
 mod contract;
 mod control_listeners;
+mod dashboard;
 mod dashboard_api;
 mod dashboard_lists;
 mod discovery;

@@ -1,7 +1,7 @@
 /** The credentials of a consumer. Their secrets are never shown. */
 import { useQuery } from '@tanstack/react-query';
 import { IconPlus } from '@tabler/icons-react';
-import { get } from '../../api/client';
+import { ApiError, get } from '../../api/client';
 import { objectPath } from '../../app/url';
 import type { JsonObject } from '../../forms/json';
 import { isObject } from '../../forms/json';
@@ -24,8 +24,18 @@ function tail(config: unknown): string {
   return value === '(hidden)' || value.length < 8 ? '••••' : `••••${value.slice(-2)}`;
 }
 
+/** The credentials of a consumer; as in APISIX, a consumer without any is answered 404. */
+async function credentialsOf(consumer: string, signal: AbortSignal): Promise<{ list: Entry[] }> {
+  try {
+    return await get<{ list: Entry[] }>(`consumers/${encodeURIComponent(consumer)}/credentials`, undefined, signal);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return { list: [] };
+    throw error;
+  }
+}
+
 export function CredentialsTab({ consumer, writable, own }: { consumer: string; writable: boolean; own: JsonObject }) {
-  const { data, error, refetch } = useQuery({ queryKey: ['object', 'credentials', consumer], queryFn: ({ signal }) => get<{ list: Entry[] }>(`consumers/${encodeURIComponent(consumer)}/credentials`, undefined, signal), gcTime: 0 });
+  const { data, error, refetch } = useQuery({ queryKey: ['object', 'credentials', consumer], queryFn: ({ signal }) => credentialsOf(consumer, signal), gcTime: 0 });
   if (error) return <Problem title="The credentials could not be loaded." error={error} retry={() => void refetch()} />;
   if (!data) return <Skeleton lines={3} />;
   const inside = Object.entries(isObject(own.plugins) ? own.plugins : {}).filter(([name]) => /auth|jwe/.test(name));

@@ -65,7 +65,7 @@ export function DeleteDialog({ kind, id, index, onDone, onClose }: Props) {
             {users.slice(0, 20).map((use) => <li key={use.kind + use.id}><Go to={objectPath(use.kind, use.id)}>{use.kind}/{use.id}</Go> <code className="quiet">{use.pointer}</code></li>)}
             {(usage.data?.total ?? 0) > 20 ? <li className="quiet">and {(usage.data?.total ?? 0) - 20} more</li> : null}
           </ul>
-          {anyway ? <div className="strip strip-err" role="alert"><div className="grow">After it is deleted, {routes.length > 0 ? routes.slice(0, 6).map((use) => use.id).join(', ') + (routes.length > 6 ? ` and ${routes.length - 6} more` : '') : 'these objects'} will answer 503 until they name another one.</div></div> : <p className="dim">Change these objects first, or delete it anyway.</p>}
+          {anyway ? <div className="strip strip-err" role="alert"><div className="grow">After it is deleted, {routes.length > 0 ? routes.slice(0, 6).map((use) => use.id).join(', ') + (routes.length > 6 ? ` and ${routes.length - 6} more` : '') : 'these objects'} will be faulty until they name another one: each keeps its last good form in force, or answers 503 if it has none.</div></div> : <p className="dim">Change these objects first, or delete it anyway.</p>}
         </>
       ) : null}
     </Dialog>

@@ -70,10 +70,11 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
   const { schema, error: schemaError } = useSchema(kind, id ?? newId, infos.data);
   const plugins = infos.data ?? NO_PLUGINS;
   const draftKey = `${collection}/${id ?? `${parent ? `${parent}/credentials/` : ''}new`}`;
-  const editor = useEditor(kind, id, from, infos.data, schema, draftKey);
+  const editor = useEditor(kind, id, from, infos.data, schema, draftKey, id ?? placeOfNew(kind, parent, newId));
   const env = useFormEnvironment(kind, !writable, editor.faults, plugins, facts);
   const usage = useQuery({ queryKey: keys.usage(collection, id ?? ''), queryFn: ({ signal }) => get<Usage>(`weir/usage/${adminPath(collection, id ?? '')}`, undefined, signal), enabled: id !== null, retry: false });
   const last = useQuery({ queryKey: keys.versions({ key: `${collection}/${id}`, limit: 1 }), queryFn: ({ signal }) => get<Versions>('weir/versions', { key: `${collection}/${id ?? ''}`, limit: 1 }, signal), enabled: id !== null, retry: false });
+  const hidden = useMemo(() => [...kind.hide, ...SERVER_FIELDS], [kind]);
   const [review, setReview] = useState(false);
   const [deleting, setDeleting] = useState(false);
   const [saved, setSaved] = useState<string | null>(null);
@@ -211,7 +212,7 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
                       <section className="card" aria-label="Form">
                         {id === null ? <NewId kind={kind} id={newId} onChange={setNewId} plugins={plugins} /> : null}
                         <FormContext.Provider value={env}>
-                          <SchemaForm schema={schema as Json} document={editor.document} onChange={editor.setDocument} name={kind.kind} sections={kind.sections.length > 0 ? kind.sections : plain(schema)} hide={kind.hide} readOnly={!writable} idPrefix="field" />
+                          <SchemaForm schema={schema as Json} document={editor.document} onChange={editor.setDocument} name={kind.kind} sections={kind.sections.length > 0 ? kind.sections : plain(schema)} hide={hidden} readOnly={!writable} idPrefix="field" />
                         </FormContext.Provider>
                       </section>
                     ) : null}
@@ -255,11 +256,22 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
 }
 
 const NO_PLUGINS = {};
+/** Fields of the schemas that the instance fills in. */
+const SERVER_FIELDS = ['create_time', 'update_time'];
 const LABELS = { endpoints: 'Endpoints', topology: 'Topology', credentials: 'Credentials', certificate: 'Certificate' } as const;
+
+/** The id under which a new object is checked; null is that of its document. */
+function placeOfNew(kind: Kind, parent: string | null, id: string): string | null {
+  if (kind.kind === 'consumers') return null;
+  const good = id !== '' && idFault(kind, id) === null;
+  if (parent) return `${parent}/credentials/${good ? id : 'weir-new'}`;
+  if (kind.kind === 'secrets') return good ? id : `${id.split('/')[0] || 'vault'}/weir-new`;
+  return good ? id : 'weir-new';
+}
 
 /** One section with all fields, for kinds without sections of their own. */
 function plain(schema: Json | undefined) {
-  const properties = isObject(schema) && isObject(schema.properties) ? Object.keys(schema.properties).filter((name) => name !== 'id') : [];
+  const properties = isObject(schema) && isObject(schema.properties) ? Object.keys(schema.properties).filter((name) => name !== 'id' && !SERVER_FIELDS.includes(name)) : [];
   const required = isObject(schema) && Array.isArray(schema.required) ? schema.required.map(String) : [];
   return [{ title: 'Fields', fields: properties, open: required }];
 }

@@ -73,7 +73,7 @@ export interface Editor {
 
 const NOTHING: JsonObject = {};
 
-export function useEditor(kind: Kind, id: string | null, from: string | null, plugins: Readonly<Record<string, PluginInfo>> | undefined, schema: Json | undefined, draftKey: string): Editor {
+export function useEditor(kind: Kind, id: string | null, from: string | null, plugins: Readonly<Record<string, PluginInfo>> | undefined, schema: Json | undefined, draftKey: string, checkedAs: string | null): Editor {
   const client = useQueryClient();
   const isNew = id === null;
   const collection = kind.kind === 'credentials' ? 'consumers' : kind.kind;
@@ -144,7 +144,7 @@ export function useEditor(kind: Kind, id: string | null, from: string | null, pl
     return () => window.clearTimeout(timer);
   }, [held, plugins, isNew, kind, draftKey]);
 
-  const checked = useCheck(kind, id, held && dirty ? unmask(document, held.kept) : null, schema);
+  const checked = useCheck(kind, checkedAs, held && dirty ? unmask(document, held.kept) : null, schema);
   const unknown = useMemo(() => (kept ? unknownSecrets(document, kept).map((pointer) => ({ pointer, reason: 'stands for a stored secret, but none is stored at this place; type it again' })) : []), [document, kept]);
   const faults = useMemo(() => {
     if (!dirty) return verdict.data ? [...verdict.data.faults, ...verdict.data.skipped_plugins] : [];
@@ -253,7 +253,7 @@ function useCheck(kind: Kind, id: string | null, document: Json | null, schema: 
     const timer = window.setTimeout(async () => {
       const collection = kind.kind === 'credentials' ? 'consumers' : kind.kind;
       const value = JSON.parse(text) as Json;
-      const target = id ?? (kind.kind === 'consumers' ? String((value as JsonObject).username || 'new') : 'weir-new');
+      const target = id ?? String((value as JsonObject).username || 'new');
       const key = `${collection}/${target}`;
       try {
         await planSet(setOf(collection, target, value), abort.signal);

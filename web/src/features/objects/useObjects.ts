@@ -29,11 +29,20 @@ export interface Objects {
   refetch: () => void;
 }
 
+/** The rows of one window as they are shown, and when they came. */
+interface Held {
+  list: ObjectRow[];
+  matched: number;
+  at: number;
+}
+
 export function useObjects(kind: string, q: string, sort: string, poll: number | false): Objects {
   const [view, setView] = useState<{ of: string; windows: number[] }>({ of: '', windows: [0] });
   const of = `${kind}|${q}|${sort}`;
   const windows = useMemo(() => (view.of === of ? view.windows : [0]), [view, of]);
-  const held = useRef(new Map<string, ObjectRow[]>());
+  const held = useRef(new Map<string, Held>());
+  // Rows that an earlier visit left in the cache are replaced at once; only what this visit has shown is held.
+  const since = useRef(Date.now());
   const [, redraw] = useState(0);
 
   const results = useQueries({
@@ -52,15 +61,16 @@ export function useObjects(kind: string, q: string, sort: string, poll: number |
     if (!result.data || result.isPlaceholderData) return;
     const name = `${of}|${windows[index]}`;
     const old = held.current.get(name);
-    const same = old !== undefined && sameIds(old, result.data.list);
-    if (old === undefined || same) held.current.set(name, result.data.list);
-    else pending += countDifferent(old, result.data.list);
+    const { list, matched } = result.data;
+    const shown = { list, matched, at: result.dataUpdatedAt };
+    if (old === undefined || old.at < since.current || old.list.length === 0 || sameIds(old.list, list)) held.current.set(name, shown);
+    else pending += countDifferent(old.list, list);
   });
 
   const row = useCallback((index: number): ObjectRow | undefined => {
     const window = Math.floor(index / WINDOW);
     const found = held.current.get(`${of}|${window}`);
-    if (found) return found[index - window * WINDOW];
+    if (found) return found.list[index - window * WINDOW];
     const at = windows.indexOf(window);
     return results[at]?.data?.list[index - window * WINDOW];
   }, [of, windows, results]);
@@ -80,7 +90,7 @@ export function useObjects(kind: string, q: string, sort: string, poll: number |
   const data = first?.data;
   return {
     total: data?.total ?? 0,
-    matched: data?.matched ?? 0,
+    matched: held.current.get(`${of}|0`)?.matched ?? data?.matched ?? 0,
     facets: data?.facets ?? {},
     revision: data?.revision ?? 0,
     at: first?.dataUpdatedAt ?? 0,

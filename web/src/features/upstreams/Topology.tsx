@@ -111,7 +111,7 @@ function Graph({ data, focus, onEnter }: { data: Data; focus: string; onEnter: (
         {boxes.map((box) => (
           <g
             key={box.index} data-index={box.index} className={`topology-box topology-${markOf(box.node.state)}`} data-focus={`${box.node.kind}/${box.node.id}` === focus}
-            data-near={near.has(box.index)} transform={`translate(${box.x} ${box.y})`} tabIndex={box === current ? 0 : -1} role="button" aria-label={said(box.node)}
+            data-near={near.has(box.index)} transform={`translate(${box.x} ${box.y})`} tabIndex={box === current ? 0 : -1} role="img" aria-label={said(box.node)}
             onFocus={() => setChosen(box.index)} onKeyDown={(event) => onKey(event, box)} onClick={() => setChosen(box.index)} onDoubleClick={() => onEnter(box.node)}
           >
             <rect width={BOX.width} height={BOX.height} rx="6" />

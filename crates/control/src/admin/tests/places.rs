@@ -115,7 +115,7 @@ fn upstreams_show_rates_and_last_failure() {
     let answer = talk.get("upstreams?q=checked&limit=1");
     let node = &answer["list"][0]["nodes"][1];
     assert_eq!((&node["rps"], &node["p5xx"], &node["p99_us"]), (&json!(10.0), &json!(5.0), &json!(900)));
-    assert_eq!(node["last_failure"], json!({"cause": "a test", "at_ms": 1_767_225_661_999_u64}));
+    assert_eq!(node["last_failure"], json!({"cause": "origin_closed", "at_ms": 1_767_225_662_000_u64}));
     assert_eq!(answer["list"][0]["nodes"][0]["last_failure"], Value::Null);
     assert_eq!(talk.get("upstreams?q=type:random"), json!({"total": 0, "list": []}));
     assert_eq!(talk.get("upstreams?q=host:127.0.0.1:8*")["total"], 1);

@@ -18,8 +18,8 @@ fn followed_requests_are_an_event_stream() {
     let (status, headers, _) = get(&talk, "tap?q=status:5xx&rate=500&timeline=1", "guest");
     assert_eq!((status, &headers["content-type"]), (200, &"text/event-stream".parse().unwrap()));
     for (target, said) in [
-        ("tap?rate=0", "the argument rate must be from 1 to 500"),
-        ("tap?rate=501", "the argument rate must be from 1 to 500"),
+        ("tap?rate=0", "the argument rate must be 1 to 500"),
+        ("tap?rate=501", "the argument rate must be 1 to 500"),
         ("failures?limit=x", "the argument limit must be a whole number from 0"),
     ] {
         let (status, _, answer) = get(&talk, target, "boss");

@@ -6,7 +6,7 @@ use model::report::{CertificateReport, TrafficNow, UnusableNodes, WorkerRevision
 use serde_json::{Value, json};
 use stdx::clock::CivilTime;
 
-use super::live::unix_ms;
+use super::list_query::now_ms;
 use crate::admin::server::AdminParts;
 use crate::certificates::shown_time;
 use crate::verdict::{State, Verdict};
@@ -25,7 +25,7 @@ pub(crate) struct Attention {
 
 /// Finds it.
 pub(super) fn find(parts: &AdminParts) -> Attention {
-    let (view, reports, now_ms) = (parts.view.load(), &parts.reports, unix_ms());
+    let (view, reports, now_ms) = (parts.view.load(), &parts.reports, now_ms());
     let verdicts = view.verdicts(None);
     let unusable = reports.upstreams.unusable();
     let traffic = reports.traffic.as_ref().and_then(|traffic| traffic.now());
@@ -63,7 +63,7 @@ fn objects<'v>(verdicts: &'v [Verdict], states: &'v [State]) -> impl Iterator<It
             let place = if fault.pointer.is_empty() { String::new() } else { format!("{}: ", fault.pointer) };
             format!("{place}{}{more}", fault.reason)
         });
-        let link = format!("/{}", key.path());
+        let link = key.path();
         match (verdict.state, verdict.revision_in_force) {
             (State::LastGood, Some(revision)) => {
                 let title = format!("{object} runs its last good form, of r{revision}.");
@@ -77,7 +77,14 @@ fn objects<'v>(verdicts: &'v [Verdict], states: &'v [State]) -> impl Iterator<It
                 line("err", "objects_out", title, detail, link)
             }
             _ => {
-                let title = format!("{object} is out of force: its requests are answered 503.");
+                let effect = match key.kind {
+                    Kind::Route | Kind::Service | Kind::Upstream | Kind::PluginConfig => {
+                        ": its requests are answered 503"
+                    }
+                    Kind::GlobalRule => ": all requests are answered 503",
+                    _ => "",
+                };
+                let title = format!("{object} is out of force{effect}.");
                 line("err", "objects_out", title, detail, link)
             }
         }
@@ -193,6 +200,9 @@ fn time_of_day(unix_ms: u64) -> String {
 }
 
 fn noun(kind: Kind) -> String {
+    if kind == Kind::Ssl {
+        return "certificate".to_owned();
+    }
     let collection = kind.collection().replace('_', " ");
     collection.strip_suffix('s').map_or(collection.clone(), str::to_owned)
 }
@@ -237,6 +247,33 @@ mod tests {
         let line = down("/routes/7", (1..=5).map(node).collect());
         assert_eq!(line["title"], "5 of 6 endpoints of the upstream in routes/7 are down.");
         assert!(line["detail"].as_str().unwrap().contains("; and 2 more; since"), "{line}");
+    }
+
+    #[test]
+    fn faulty_objects_are_named_with_their_effect() {
+        let named = |kind: Kind, state: State| {
+            let key = model::Key::new(kind, "a").unwrap();
+            let verdict = Verdict {
+                key,
+                state,
+                revision_in_force: None,
+                revision_written: 1,
+                faults: Vec::new(),
+                skipped: Vec::new(),
+                warnings: Vec::new(),
+            };
+            let line = objects(&[verdict], &[state]).next().unwrap();
+            [line["title"].as_str().unwrap().to_owned(), line["link"].as_str().unwrap().to_owned()]
+        };
+        let out = |kind| named(kind, State::Out);
+        assert_eq!(
+            out(Kind::Route),
+            ["Route a is out of force: its requests are answered 503.", "/routes/a"]
+        );
+        assert_eq!(out(Kind::GlobalRule)[0], "Global rule a is out of force: all requests are answered 503.");
+        assert_eq!(out(Kind::Ssl), ["Certificate a is out of force.", "/ssls/a"]);
+        let unplaced = named(Kind::Route, State::Unplaced);
+        assert_eq!(unplaced[0], "Route a is out of force: no request reaches it.");
     }
 
     #[test]

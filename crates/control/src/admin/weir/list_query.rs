@@ -30,12 +30,20 @@ pub(crate) fn filter(query: &Query, fields: &Fields) -> Result<Filter, Refusal> 
 /// # Errors
 /// 400 for any other value.
 pub(crate) fn limit(query: &Query, default: usize, most: usize) -> Result<usize, Refusal> {
-    let Some(limit) = number(query, "limit")? else { return Ok(default) };
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    if (1..=most).contains(&limit) {
-        Ok(limit)
+    number_to(query, "limit", default, most)
+}
+
+/// The argument `name`: 1 to `most`.
+///
+/// # Errors
+/// 400 for any other value.
+pub(crate) fn number_to(query: &Query, name: &str, default: usize, most: usize) -> Result<usize, Refusal> {
+    let Some(found) = number(query, name)? else { return Ok(default) };
+    let found = usize::try_from(found).unwrap_or(usize::MAX);
+    if (1..=most).contains(&found) {
+        Ok(found)
     } else {
-        Err(refused(format!("the argument limit must be 1 to {most}")))
+        Err(refused(format!("the argument {name} must be 1 to {most}")))
     }
 }
 

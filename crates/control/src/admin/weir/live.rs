@@ -2,7 +2,7 @@
 //! much as one, and places for readers of event streams.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -83,12 +83,6 @@ impl Live {
         *self.marks.lock() = Some((revision, Arc::clone(&marks)));
         marks
     }
-}
-
-/// Milliseconds since 1970.
-pub(super) fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// How old an answer may be that is given again. Less than a second, because readers ask once a second.

@@ -7,7 +7,7 @@ use http::{Response, StatusCode};
 use model::report::{Figures, Step, TrafficNow, TrafficPoint};
 use serde_json::{Map, Value, json};
 
-use super::live::unix_ms;
+use super::list_query::now_ms;
 use super::plan::number;
 use crate::admin::respond::{self, refused};
 use crate::admin::server::{AdminParts, Call};
@@ -33,7 +33,7 @@ async fn overview(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes
     let traffic = parts.reports.traffic.as_ref();
     let now = traffic.and_then(|traffic| traffic.now());
     let points = traffic.map(|traffic| traffic.points(step, since, most)).unwrap_or_default();
-    let began_ms = unix_ms().saturating_sub(minutes * 60_000);
+    let began_ms = now_ms().saturating_sub(minutes * 60_000);
     let marks = parts.live.marks(parts).await;
     let marks: Vec<&Value> =
         marks.iter().filter(|mark| mark["at_ms"].as_u64().is_some_and(|at_ms| at_ms >= began_ms)).collect();
@@ -51,7 +51,7 @@ async fn overview(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes
         "instance": parts.reports.instance.hostname,
         "seq": newest.map_or(since, |point| point.seq),
         "step_ms": step_ms,
-        "end_ms": newest.map_or_else(unix_ms, |point| point.end_ms),
+        "end_ms": newest.map_or_else(now_ms, |point| point.end_ms),
         "series": series(&points),
         "now": now_value(now.as_ref()),
         "marks": marks,

@@ -63,6 +63,7 @@ fn features(parts: &AdminParts) -> Vec<&'static str> {
         ("history", parts.source != "file"),
         ("explain", parts.reports.explain.is_some()),
         ("traffic", parts.reports.traffic.is_some()),
+        ("tap", parts.reports.tap.is_some()),
         ("acme", parts.acme.is_some()),
     ];
     has.into_iter().filter(|(_, has)| *has).map(|(feature, _)| feature).collect()

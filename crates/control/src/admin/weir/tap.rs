@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
-use model::search::{Filter, FilterError, TRAFFIC_FIELDS};
+use http::{Response, StatusCode};
+use model::search::TRAFFIC_FIELDS;
 use serde_json::json;
 
-use super::plan::number;
+use super::events::event_stream;
+use super::list_query::{filter, limit, number_to};
 use crate::admin::auth::Role;
 use crate::admin::respond;
 use crate::admin::server::{AdminParts, Call};
@@ -22,9 +23,9 @@ pub(super) fn follow(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
 
 fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, Refusal> {
     let hub = hub(parts)?;
-    let rate = limited(call, "rate", u64::from(RATE_DEFAULT), u64::from(RATE_MAX))?;
+    let rate = number_to(&call.query, "rate", RATE_DEFAULT, RATE_MAX as usize)?;
     let wanted = Wanted {
-        filter: filter(call)?,
+        filter: filter(&call.query, &TRAFFIC_FIELDS)?,
         rate: u32::try_from(rate).unwrap_or(RATE_MAX),
         timeline: matches!(call.query.get("timeline"), Some("1" | "true" | "")),
         hides_queries: hides_queries(call),
@@ -37,20 +38,14 @@ fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, Refusa
         return Err(Box::new(respond::error(StatusCode::TOO_MANY_REQUESTS, message)));
     }
     tracing::info!(by = %call.author, "requests are being followed");
-    let mut response = Response::new(Bytes::new());
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response.extensions_mut().insert(streamed);
-    Ok(response)
+    Ok(event_stream(streamed))
 }
 
 /// `{"list": [...], "lost"}`: failures of the gateway and of upstreams, the newest first.
 pub(super) fn failures(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let answered = || {
-        let (hub, filter) = (hub(parts)?, filter(call)?);
-        let limit = limited(call, "limit", FAILURES_DEFAULT, FAILURES_MAX)?;
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let (hub, filter) = (hub(parts)?, filter(&call.query, &TRAFFIC_FIELDS)?);
+        let limit = limit(&call.query, FAILURES_DEFAULT, FAILURES_MAX)?;
         let (list, lost) = hub.failures(&filter, hides_queries(call), limit);
         Ok(respond::json(StatusCode::OK, &json!({ "list": list, "lost": lost })))
     };
@@ -65,26 +60,9 @@ fn hides_queries(call: &Call) -> bool {
     call.role == Role::Viewer
 }
 
-fn filter(call: &Call) -> Result<Filter, Refusal> {
-    Filter::parse(call.query.get("q").unwrap_or_default(), &TRAFFIC_FIELDS).map_err(|fault| {
-        let FilterError { at, expected, reason } = fault;
-        let body = json!({ "error_msg": reason, "at": at, "expected": expected });
-        Box::new(respond::json(StatusCode::BAD_REQUEST, &body))
-    })
-}
-
-/// An argument from 1 to `most`.
-fn limited(call: &Call, name: &str, default: u64, most: u64) -> Result<u64, Refusal> {
-    match number(&call.query, name)? {
-        None => Ok(default),
-        Some(value) if (1..=most).contains(&value) => Ok(value),
-        Some(_) => Err(respond::refused(format!("the argument {name} must be from 1 to {most}"))),
-    }
-}
-
 /// Requests a second that a reader gets without `rate`: as many as a page can show.
-const RATE_DEFAULT: u32 = 50;
+const RATE_DEFAULT: usize = 50;
 /// Failures in one answer without `limit`.
-const FAILURES_DEFAULT: u64 = 256;
+const FAILURES_DEFAULT: usize = 256;
 /// The most failures in one answer: all that 64 workers keep.
-const FAILURES_MAX: u64 = 4_096;
+const FAILURES_MAX: usize = 4_096;

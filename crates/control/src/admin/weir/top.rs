@@ -10,6 +10,7 @@ use model::{Key, Kind};
 use serde_json::{Value, json};
 
 use super::attention::object_path;
+use super::list_query::limit;
 use super::overview::rounded;
 use super::plan::number;
 use crate::admin::respond::{self, refused};
@@ -84,11 +85,7 @@ impl Asked {
             let message = format!("the argument window must be {WINDOW_MIN_S} to {WINDOW_MAX_S}, in seconds");
             return Err(refused(message));
         }
-        let limit = number(&call.query, "limit")?.unwrap_or(LIMIT_DEFAULT);
-        if !(1..=LIMIT_MAX).contains(&limit) {
-            return Err(refused(format!("the argument limit must be 1 to {LIMIT_MAX}")));
-        }
-        Ok(Asked { by, window_s, limit: usize::try_from(limit).unwrap_or(usize::MAX) })
+        Ok(Asked { by, window_s, limit: limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)? })
     }
 
     fn body(&self, mut top: Top, view: &View) -> Value {
@@ -236,9 +233,9 @@ const WINDOW_MIN_S: u64 = 10;
 /// Longest window that is kept.
 const WINDOW_MAX_S: u64 = 60;
 /// Rows in an answer by default: what a page shows.
-const LIMIT_DEFAULT: u64 = 20;
+const LIMIT_DEFAULT: usize = 20;
 /// Most rows in an answer.
-const LIMIT_MAX: u64 = 1_000;
+const LIMIT_MAX: usize = 1_000;
 
 #[cfg(test)]
 mod tests {

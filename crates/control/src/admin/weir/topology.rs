@@ -161,7 +161,7 @@ impl Surroundings<'_> {
         let id = upstream_id(target);
         for node in &report.nodes {
             let address = node.address.to_string();
-            let figures = self.endpoints.get(&report.name, &address).map(|endpoint| endpoint.figures);
+            let figures = self.endpoints.get(&owner.path(), &address).map(|endpoint| endpoint.figures);
             let is_checked = node.health.is_some() || node.protection.is_some();
             let is_serving = figures.is_some_and(|figures| figures.rps > 0.0);
             let state = match node.state() {
@@ -169,7 +169,8 @@ impl Surroundings<'_> {
                 "usable" => "unknown",
                 _ => "down",
             };
-            graph.put(Column::Endpoints, address.clone(), Some(&node.host), state, figures);
+            graph.put(Column::Endpoints, address.clone(), Some(&node.host), state, None);
+            graph.add_traffic(Column::Endpoints, &address, figures);
             let rps = figures.map(|figures| figures.rps);
             graph.connect((Column::Upstreams, &id, Column::Endpoints, &address), rps);
             graph.add_traffic(Column::Upstreams, &id, figures);

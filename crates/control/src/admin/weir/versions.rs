@@ -7,6 +7,7 @@ use http::{Response, StatusCode};
 use model::Key;
 use serde_json::{Value, json};
 
+use super::list_query::limit;
 use super::plan::{number, refusal};
 use crate::admin::hidden;
 use crate::admin::object_path::ObjectPath;
@@ -31,7 +32,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 }
 
 async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, Refusal> {
-    let limit = limit(call, LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
+    let limit = limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)?;
     let below = number(&call.query, "before")?.unwrap_or(u64::MAX);
     let filter = filter(call)?;
     let listed = parts.reconcile.run(move |control| control.versions(below, limit, &filter)).await;
@@ -53,7 +54,7 @@ fn filter(call: &Call) -> Result<VersionFilter, Refusal> {
 /// One revision. Without `limit` all its changes are answered, as `weir history` reads them.
 async fn one(parts: &Arc<AdminParts>, call: &Call, version: &str) -> Result<Response<Bytes>, Refusal> {
     let version = revision(version)?;
-    let limit = limit(call, CHANGES_MAX)?.unwrap_or(usize::MAX);
+    let limit = limit(&call.query, usize::MAX, CHANGES_MAX)?;
     let offset = number(&call.query, "offset")?.unwrap_or_default();
     let found = parts.reconcile.run(move |control| control.version(version)).await;
     let (version, plan) = answered(found)?;
@@ -78,14 +79,6 @@ fn object_key(path: &[String]) -> Option<Key> {
 
 fn revision(text: &str) -> Result<u64, Refusal> {
     text.parse().map_err(|_| refused("the segment after versions must be a revision, a whole number"))
-}
-
-fn limit(call: &Call, most: u64) -> Result<Option<usize>, Refusal> {
-    let limit = number(&call.query, "limit")?;
-    if limit.is_some_and(|limit| !(1..=most).contains(&limit)) {
-        return Err(refused(format!("the argument limit must be 1 to {most}")));
-    }
-    Ok(limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)))
 }
 
 fn answered<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>) -> Result<T, Refusal> {
@@ -132,6 +125,6 @@ fn describe(version: &Version) -> Value {
 /// Default number of revisions: one or two screens of a terminal.
 const LIMIT_DEFAULT: usize = 100;
 /// Largest number of revisions in an answer.
-const LIMIT_MAX: u64 = 10_000;
+const LIMIT_MAX: usize = 10_000;
 /// Largest number of changes on a page: about half a megabyte of routes.
-const CHANGES_MAX: u64 = 1_000;
+const CHANGES_MAX: usize = 1_000;

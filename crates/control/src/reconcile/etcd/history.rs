@@ -83,6 +83,7 @@ impl EtcdSource {
         reconciler: &Reconciler,
         version: u64,
     ) -> Result<Vec<(String, Record)>, WholeRefused> {
+        self.refuse_newest(reconciler, version)?;
         self.handle()
             .block_on(self.etcd.at(&self.space, version))
             .map_err(|fault| self.not_known(reconciler, version, &fault))
@@ -97,6 +98,14 @@ impl EtcdSource {
         }
     }
 
+    /// Refuses version 0, which no configuration has: etcd would answer with the newest one.
+    fn refuse_newest(&self, reconciler: &Reconciler, version: u64) -> Result<(), WholeRefused> {
+        if version > 0 {
+            return Ok(());
+        }
+        Err(WholeRefused::Unknown { version, oldest: self.oldest_known(reconciler) })
+    }
+
     /// The text of an object at a version; none if it did not exist.
     pub(super) fn known_object_at(
         &self,
@@ -104,6 +113,7 @@ impl EtcdSource {
         version: u64,
         key: &Key,
     ) -> Result<Option<Arc<str>>, WholeRefused> {
+        self.refuse_newest(reconciler, version)?;
         let path = stored_key::text(key);
         let found = self.handle().block_on(self.etcd.object_at(&self.space, &path, version));
         let record = found.map_err(|fault| self.not_known(reconciler, version, &fault))?;

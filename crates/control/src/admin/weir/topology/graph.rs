@@ -75,14 +75,14 @@ impl Graph {
         }
     }
 
-    /// Adds the traffic of a part to a node.
+    /// Adds the traffic of a part to a node. The percentile becomes the higher one, because that of both cannot be known.
     pub(super) fn add_traffic(&mut self, column: Column, id: &str, part: Option<Figures>) {
         let (Some(node), Some(part)) = (self.node_mut(column, id), part) else { return };
         let sum = node.figures.unwrap_or_default();
         let errors = |figures: Figures| figures.rps * figures.p5xx.unwrap_or_default();
         let rps = sum.rps + part.rps;
         let p5xx = (rps > 0.0).then(|| (errors(sum) + errors(part)) / rps);
-        node.figures = Some(Figures { rps, p5xx, p99_us: None });
+        node.figures = Some(Figures { rps, p5xx, p99_us: sum.p99_us.max(part.p99_us) });
     }
 
     /// Adds an edge, or more requests to one that is there. Edges to nodes that are not there are left out.
@@ -144,7 +144,12 @@ impl Graph {
         });
         // Columns give up nodes one by one, the longest first, so that each keeps its fair part.
         while columns.iter().map(Vec::len).sum::<usize>() > self.limit {
-            let longest = columns.iter_mut().max_by_key(|places| places.len());
+            let is_focus = |places: &Vec<usize>| match places[..] {
+                [only] => self.weight(only, focus) == f64::INFINITY,
+                _ => false,
+            };
+            let longest =
+                columns.iter_mut().filter(|places| !is_focus(places)).max_by_key(|places| places.len());
             if longest.and_then(Vec::pop).is_none() {
                 break;
             }
@@ -210,5 +215,14 @@ mod tests {
         assert_eq!(drawn["edges"].as_array().unwrap().len(), 5);
         assert_eq!(drawn["edges"][1], json!({ "from": 1, "to": 5, "rps": 10.0 }));
         assert_eq!((&drawn["nodes"][5]["rps"], &drawn["nodes"][5]["p5xx"]), (&json!(45.0), &json!(1.0)));
+    }
+
+    #[test]
+    fn focus_stays_with_the_least_limit() {
+        let mut graph = Graph::new(1);
+        graph.put(Column::Services, "s".to_owned(), None, "up", None);
+        graph.put(Column::Upstreams, "u".to_owned(), None, "up", figures(1.0));
+        let drawn = graph.finish(&Key::new(Kind::Service, "s").unwrap());
+        assert_eq!((&drawn["nodes"][0]["id"], &drawn["folded"]), (&json!("s"), &json!({ "upstreams": 1 })));
     }
 }

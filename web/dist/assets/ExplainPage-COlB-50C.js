@@ -1,1 +1,0 @@
-import{n as e}from"./Page-DxsAzUI5.js";import{t}from"./jsx-runtime-DyZJNswf.js";var n=t();function r(){return(0,n.jsx)(e,{title:`ExplainPage`,children:null})}export{r as default};
