@@ -114,9 +114,10 @@ function Graph({ data, focus, onEnter }: { data: Data; focus: string; onEnter: (
             data-near={near.has(box.index)} transform={`translate(${box.x} ${box.y})`} tabIndex={box === current ? 0 : -1} role="img" aria-label={said(box.node)}
             onFocus={() => setChosen(box.index)} onKeyDown={(event) => onKey(event, box)} onClick={() => setChosen(box.index)} onDoubleClick={() => onEnter(box.node)}
           >
+            <title>{said(box.node)}</title>
             <rect width={BOX.width} height={BOX.height} rx="6" />
             <g transform="translate(10 12)"><Mark state={box.node.state} label="" /></g>
-            <text aria-hidden="true" x="28" y="21" className={box.node.kind === 'endpoints' ? 'topology-mono' : undefined}>{nameOf(box.node).length > NAME ? `${nameOf(box.node).slice(0, NAME - 1)}…` : nameOf(box.node)}</text>{' '}
+            <text aria-hidden="true" x="28" y="21" className={box.node.kind === 'endpoints' ? 'topology-mono' : undefined}>{nameOf(box.node).length > NAME ? `${nameOf(box.node).slice(0, NAME - 1)}…` : nameOf(box.node)}</text>
             <text aria-hidden="true" x={BOX.width - 10} y="21" className="topology-rate" textAnchor="end">{box.node.rps === null ? '' : rate(box.node.rps)}</text>
           </g>
         ))}
