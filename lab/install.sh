@@ -136,7 +136,7 @@ install_node() {
   cp "$list" "$place/installed.json"
 }
 
-# The packages that build and test the pages of the dashboard, in web/node_modules; made again when the list has changed. Building
+# The tools that build and test the pages of the dashboard, in web/node_modules; made again when the list has changed. Building
 # Weir needs none of it.
 install_web() {
   local web node npm

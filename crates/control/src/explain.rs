@@ -9,6 +9,7 @@ use model::report::{Explain, ExplainQuestion, ExplainWith};
 use model::snapshot::{Applied, Change, Policy};
 use model::{Catalog, Fault, Written};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::admin::auth::Role;
 use crate::admin::respond;
@@ -38,6 +39,10 @@ const MADE_FIELDS: [&str; 12] = [
     "X-Request-Id",
 ];
 
+/// Questions about an object that is not saved that are answered at the same time; others wait. Each holds a thread while it
+/// compiles and looks names up, and writes need threads of the same pool.
+static UNSAVED: Semaphore = Semaphore::const_new(2);
+
 /// The body is an [`ExplainQuestion`]: `{"method": "GET", "url": "http://...", "headers": [["name", "value"]]}`. An object in
 /// `with` is checked as a write of it would be. A viewer may not ask with one, because it could name the secrets of this
 /// instance and show them; and is shown only those values of forwarded fields that it sent itself, or that the gateway makes.
@@ -60,6 +65,11 @@ pub(crate) async fn answer(
         return respond::error(StatusCode::FORBIDDEN, WITH_NEEDS_ADMIN);
     }
     let catalog = Arc::clone(catalog);
+    let _turn = match &question.with {
+        // The semaphore is never closed.
+        Some(_) => UNSAVED.acquire().await.ok(),
+        None => None,
+    };
     // Names of nodes of an object that is not saved may have to be looked up.
     let answered = respond::blocking(move || record(&*explain, &view, &catalog, &question, role)).await;
     match answered {

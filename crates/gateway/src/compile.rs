@@ -219,7 +219,11 @@ impl Compiler {
             directory.settle();
         }
         // New names are looked up before requests need them, within a bound; afterwards in the background.
-        self.services.resolver().settle();
+        if self.is_trial {
+            self.services.resolver().settle_aside();
+        } else {
+            self.services.resolver().settle();
+        }
         (self.current(), self.faults.values().flatten().cloned().collect())
     }
 

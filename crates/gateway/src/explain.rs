@@ -93,7 +93,7 @@ pub fn explain(
     });
     exchange.params = params;
     exchange.decision.route = matched;
-    add_journey(&mut record, runtime, route, &mut exchange, question.body_bytes);
+    add_journey(&mut record, runtime, route, &mut exchange, question);
     Ok(record)
 }
 
@@ -103,7 +103,7 @@ fn add_journey(
     runtime: &Arc<Runtime>,
     route: Option<&Arc<Route>>,
     exchange: &mut Exchange,
-    body_bytes: u64,
+    question: &ExplainQuestion,
 ) {
     // No reclaimer takes the generation, so that it is freed here.
     let generation = Rc::new(Generation::new(runtime.clone(), channel().0));
@@ -118,7 +118,7 @@ fn add_journey(
             && route.is_some()
             && let Some(upstream) = destination::upstream(&generation, route, exchange)
         {
-            record["forwarded"] = destination::forwarded(exchange, upstream, body_bytes);
+            record["forwarded"] = destination::forwarded(exchange, upstream, route, question);
             record["upstream"] = destination::candidates(upstream);
             return;
         }

@@ -176,6 +176,17 @@ impl Resolver {
             table.round += 1;
             table.round - 1
         };
+        self.settle_round(round);
+    }
+
+    /// As [`Resolver::settle`], and leaves the names that came to the next call of it, for a caller beside the one that calls
+    /// it: names of that one are still waited for.
+    pub fn settle_aside(&self) {
+        let round = self.shared.lock().round;
+        self.settle_round(round);
+    }
+
+    fn settle_round(&self, round: u64) {
         let unsettled =
             |table: &mut Table| table.names.values().any(|name| !name.tried && name.round == round);
         env::wait_while(&self.shared.table, &self.shared.settled, SETTLE_MAX, unsettled);

@@ -62,6 +62,8 @@ function useItems(text: string): { items: Item[]; more: boolean; busy: boolean }
     queryKey: keys.search(q),
     queryFn: ({ signal }) => get<Search>('weir/search', { q, limit: 20 }, signal),
     enabled: q.length > 0 && !isCurl(q),
+    // The first search after a change of a large configuration ends while the instance still makes its lists.
+    refetchInterval: (query) => (query.state.data?.more && query.state.data.list.length === 0 ? 400 : false),
     placeholderData: (old) => (q.length > 0 ? old : undefined),
   });
   const items = useMemo(() => {

@@ -12,6 +12,24 @@ use crate::local::Local;
 /// Exchanges kept for reuse: as many as are commonly in flight at once on one core; a burst's surplus is freed.
 pub const KEPT_MAX: usize = 256;
 
+/// How many exchanges of one worker are in use. It has a cache line of its own, because its worker writes it twice for each
+/// request, and those of several workers would lie side by side.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct InUse(AtomicUsize);
+
+impl InUse {
+    /// The number now, for any thread.
+    pub fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Sets the number. Only the thread of the pool may call this.
+    pub fn set(&self, number: usize) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+}
+
 /// The exchanges of one worker that no request uses now.
 pub struct ExchangePool {
     local: Rc<Local>,
@@ -19,21 +37,21 @@ pub struct ExchangePool {
     #[expect(clippy::vec_box, reason = "a checkout moves the box, not the exchange")]
     kept: RefCell<Vec<Box<Exchange>>>,
     /// How many are checked out, for other threads; only this one writes.
-    in_use: Arc<AtomicUsize>,
+    in_use: Arc<InUse>,
 }
 
 impl ExchangePool {
     /// A pool without an exchange, for the thread of `local`, that shows in `in_use` how many are checked out.
-    pub fn new(local: Rc<Local>, in_use: Arc<AtomicUsize>) -> Rc<ExchangePool> {
+    pub fn new(local: Rc<Local>, in_use: Arc<InUse>) -> Rc<ExchangePool> {
         // The pool of a worker that has panicked may have left a number behind.
-        in_use.store(0, Ordering::Relaxed);
+        in_use.set(0);
         Rc::new(ExchangePool { local, kept: RefCell::default(), in_use })
     }
 
     /// Checks an exchange out.
     pub fn checkout(self: &Rc<Self>) -> PooledExchange {
         let kept = self.kept.borrow_mut().pop();
-        self.in_use.store(self.in_use.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.in_use.set(self.in_use.get() + 1);
         let exchange = kept.unwrap_or_else(|| Box::new(Exchange::new(self.local.clone())));
         PooledExchange { exchange: Some(exchange), pool: self.clone() }
     }
@@ -70,7 +88,7 @@ impl Drop for PooledExchange {
     fn drop(&mut self) {
         if let Some(mut exchange) = self.exchange.take() {
             let in_use = &self.pool.in_use;
-            in_use.store(in_use.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+            in_use.set(in_use.get().saturating_sub(1));
             exchange.reset();
             let mut kept = self.pool.kept.borrow_mut();
             if kept.len() < KEPT_MAX {
@@ -102,10 +120,12 @@ mod tests {
 
     #[test]
     fn exchanges_in_use_are_counted() {
-        let in_use = Arc::new(AtomicUsize::new(7));
+        let in_use = Arc::new(InUse::default());
+        in_use.set(7);
+        assert_eq!(align_of::<InUse>(), 64);
         let local = Local::new(0, Arc::new(crate::testing::options()), Arc::default());
         let pool = ExchangePool::new(local, in_use.clone());
-        let shown = || in_use.load(Ordering::Relaxed);
+        let shown = || in_use.get();
         assert_eq!(shown(), 0);
         let (one, other) = (pool.checkout(), pool.checkout());
         assert_eq!(shown(), 2);

@@ -58,6 +58,24 @@ impl Services {
         }
     }
 
+    /// Services with the same names and trust, and with queues, counters and a thread of their own, which end with them: for
+    /// instances that do not come into force.
+    #[must_use]
+    pub fn apart(&self) -> Services {
+        Services {
+            resolver: self.resolver.clone(),
+            policy: self.policy.clone(),
+            tls: self.tls.clone(),
+            queues: Queues::default(),
+            failures: AllCallFailures::default(),
+            unfinished: UnfinishedWork::default(),
+            events: PluginEvents::default(),
+            scrapes: self.scrapes.clone(),
+            process: self.process.clone(),
+            thread: Mutex::default(),
+        }
+    }
+
     /// Opens TLS connections with `tls`, which says what is trusted; without this, the system's authorities are.
     #[must_use]
     pub fn with_tls(mut self, tls: ClientIdentities) -> Services {

@@ -59,11 +59,27 @@ impl RequestStates {
 #[derive(Default)]
 pub struct StateRegistry {
     entries: Mutex<HashMap<String, Weak<dyn Any + Send + Sync>>>,
+    /// State that is found and not added to.
+    below: Option<Arc<StateRegistry>>,
 }
 
 impl StateRegistry {
+    /// A registry that finds the state of `below`, and leaves it as it is: new state is kept here alone.
+    pub fn over(below: Arc<StateRegistry>) -> StateRegistry {
+        StateRegistry { entries: Mutex::default(), below: Some(below) }
+    }
+
     /// The state under `key`, made by `make` if no holder has one of this type.
     pub fn keep<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce() -> T) -> Arc<T> {
+        if let Some(held) = self.below.as_ref().and_then(|below| below.held(key)) {
+            return held;
+        }
+        self.keep_own(key, make)
+    }
+
+    /// As [`StateRegistry::keep`], for a table that instances enter themselves in: never that of a registry below, so that
+    /// an instance that does not come into force takes no place in it.
+    pub fn keep_own<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce() -> T) -> Arc<T> {
         let mut entries = self.entries.lock();
         let held = entries.get(key).and_then(Weak::upgrade).and_then(|state| state.downcast::<T>().ok());
         held.unwrap_or_else(|| {
@@ -78,8 +94,9 @@ impl StateRegistry {
 
     /// The state under `key`, if a holder has one of this type.
     pub fn held<T: Any + Send + Sync>(&self, key: &str) -> Option<Arc<T>> {
-        let state = self.entries.lock().get(key).and_then(Weak::upgrade)?;
-        state.downcast::<T>().ok()
+        let state = self.entries.lock().get(key).and_then(Weak::upgrade);
+        let own = state.and_then(|state| state.downcast::<T>().ok());
+        own.or_else(|| self.below.as_ref()?.held(key))
     }
 }
 
@@ -108,5 +125,18 @@ mod tests {
         drop((first, second));
         assert_eq!(registry.held::<u64>("limit-count/routes/1"), None);
         assert_eq!(*registry.keep("limit-count/routes/1", || 6_u64), 6);
+    }
+
+    #[test]
+    fn registry_below_is_read_and_not_added_to() {
+        let below = Arc::new(StateRegistry::default());
+        let held = below.keep("a", || 1_u64);
+        let above = StateRegistry::over(below.clone());
+        assert!(Arc::ptr_eq(&held, &above.keep("a", || 2_u64)));
+        let own = above.keep_own("a", || 3_u64);
+        assert_eq!((*own, below.held::<u64>("a").as_deref()), (3, Some(&1)));
+        let new = above.keep("b", || 4_u64);
+        assert_eq!((above.held::<u64>("b").as_deref(), below.held::<u64>("b")), (Some(&4), None));
+        drop(new);
     }
 }

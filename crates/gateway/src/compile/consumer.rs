@@ -7,6 +7,7 @@ use std::sync::Arc;
 use model::catalog::consumer_key;
 use model::merge::Provenance;
 use model::resource::{Plugins, Resource};
+use model::secret_reference::SecretValues;
 use model::snapshot::{Object, Snapshot};
 use model::{Key, Kind};
 use serde_json::Value;
@@ -31,6 +32,10 @@ impl Compiler {
         for key in &keys {
             for (plugin, secret) in self.consumer_entries.remove(&key.id).unwrap_or_default() {
                 self.current.consumers.remove(plugin, &secret, &key.id);
+            }
+            if self.is_trial {
+                // A trial has not made the entries that are in force, and does not know their keys.
+                self.current.consumers.remove_all_of(&key.id);
             }
             self.current.consumers.remove_named(&key.id);
         }
@@ -98,7 +103,9 @@ impl Compiler {
         for plugin in plugins.iter() {
             let kind = self.kinds.get(&*plugin.name).copied();
             let Some(kind) = kind.filter(|kind| !kind.consumer_key.is_empty()) else { continue };
-            let resolved = reference::resolve(&plugin.config, &*self.secrets);
+            // A stand-in for a value would be the same key for all consumers.
+            let values: &dyn SecretValues = if self.is_trial { &reference::NoValues } else { &*self.secrets };
+            let resolved = reference::resolve(&plugin.config, values);
             // An unresolved reference must not become a credential, because its text is no secret.
             if resolved.incomplete {
                 continue;

@@ -87,7 +87,9 @@ impl Compiler {
         let Some(stream) = &kind.stream else { return Ok(None) };
         let plugin = (stream.build)(&prepared.build(&parts, 0), &prepared.config)
             .map_err(|reason| format!("plugin {name}: {reason}"))?;
-        plugin.start();
+        if !self.is_trial {
+            plugin.start();
+        }
         Ok(Some(StreamInstance {
             name: kind.name,
             priority: meta.priority.unwrap_or(i64::from(kind.priority)),
@@ -97,9 +99,14 @@ impl Compiler {
         }))
     }
 
+    /// The values behind references in configurations of plugins.
+    fn plugin_secrets(&self) -> &dyn SecretValues {
+        if self.is_trial { &reference::HiddenValues } else { &*self.secrets }
+    }
+
     /// A number that changes when the values behind the references of the same texts change.
     fn secrets_version(&self, snapshot: &Snapshot, name: &str, config: &Value) -> u64 {
-        let version = |config: &Value| reference::resolve(config, &*self.secrets).version;
+        let version = |config: &Value| reference::resolve(config, self.plugin_secrets()).version;
         version(config) ^ metadata(snapshot, name).map_or(0, version).rotate_left(1)
     }
 }
@@ -111,6 +118,8 @@ struct Parts<'c> {
     services: &'c Services,
     secrets: &'c dyn SecretValues,
     snapshot: &'c Snapshot,
+    /// Whether the instances do not come into force.
+    is_trial: bool,
     /// The number of the last instance.
     number: Cell<u32>,
     /// Upstreams that the plugins hold in their configurations.
@@ -123,7 +132,8 @@ impl<'c> Parts<'c> {
             kinds: &compiler.kinds,
             states: &compiler.states,
             services: &compiler.services,
-            secrets: &*compiler.secrets,
+            secrets: compiler.plugin_secrets(),
+            is_trial: compiler.is_trial,
             snapshot,
             number: Cell::new(compiler.next_instance),
             upstreams: RefCell::default(),
@@ -142,7 +152,9 @@ impl<'c> Parts<'c> {
         let Prepared { kind, meta, filter, .. } = &prepared;
         let plugin = (kind.build)(&prepared.build(self, depth), &prepared.config)
             .map_err(|reason| format!("plugin {name}: {reason}"))?;
-        plugin.start();
+        if !self.is_trial {
+            plugin.start();
+        }
         self.number.set(self.number.get().wrapping_add(1));
         Ok(Some(Arc::new(Instance {
             name: kind.name,

@@ -1,5 +1,6 @@
-//! Compiles changes that are not saved on top of a generation, to explain what they would do. The generation, and the
-//! state of its upstreams, stay untouched; what is compiled here is freed with the answer.
+//! Compiles changes that are not saved on top of a generation, to explain what they would do. The generation, the state
+//! of its upstreams and that of its plugins stay untouched; what is compiled here is freed with the answer. The values
+//! behind references to secrets are not used, because the author of the changes need not be allowed to see them.
 
 use std::sync::Arc;
 
@@ -49,11 +50,11 @@ impl Trial {
     /// # Errors
     /// A changed object that cannot be compiled, as a sentence.
     pub fn apply(&self, runtime: &Runtime, applied: &Applied) -> Result<Arc<Runtime>, String> {
-        let services = self.services.clone();
+        let services = Arc::new(self.services.apart());
         // The mode is that of the router of `runtime`, which replaces this one.
         let mut compiler = Compiler::new(&[], Mode::default(), self.default_timeouts, services);
         compiler.kinds.clone_from(&self.kinds);
-        compiler.states = self.states.clone();
+        compiler.states = Arc::new(StateRegistry::over(self.states.clone()));
         compiler.secrets = self.secrets.clone();
         compiler.zone.clone_from(&self.zone);
         compiler.current = runtime.clone();

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use model::report::ExplainQuestion;
 use net::node_state::Unusable;
 use serde_json::{Value, json};
 
@@ -29,8 +30,36 @@ pub(super) fn upstream<'r>(
     generation.upstreams.get(slot).map(|upstream| &**upstream)
 }
 
-/// The request as an endpoint of `upstream` would receive it over HTTP/1, with a body of `body_bytes`.
-pub(super) fn forwarded(exchange: &mut Exchange, upstream: &Upstream, body_bytes: u64) -> Value {
+/// Fields that the gateway itself writes, in lower case; no value of them is a secret.
+const OWN_FIELDS: [&str; 15] = [
+    "host",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "te",
+    "x-real-ip",
+    "x-forwarded-for",
+    "x-forwarded-proto",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-consumer-username",
+    "x-consumer-custom-id",
+    "x-credential-identifier",
+    "x-consumer-group",
+    "x-request-id",
+];
+/// Stands for a value that may be a secret.
+const HIDDEN: &str = "(hidden)";
+
+/// The request as an endpoint of `upstream` would receive it over HTTP/1, with a body as long as the question says. A value
+/// that a plugin sets is shown only where the question or the `route` has it as a text: it may be what a reference to a
+/// secret stands for, and keys that may ask need not be allowed to see that.
+pub(super) fn forwarded(
+    exchange: &mut Exchange,
+    upstream: &Upstream,
+    route: Option<&Arc<Route>>,
+    question: &ExplainQuestion,
+) -> Value {
     if !exchange.target.host_is_rewritten {
         match &upstream.pass_host {
             PassHost::Pass => {}
@@ -48,7 +77,7 @@ pub(super) fn forwarded(exchange: &mut Exchange, upstream: &Upstream, body_bytes
         url.push('?');
         url.push_str(&text(query));
     }
-    let length = match body_bytes {
+    let length = match question.body_bytes {
         0 => BodyLength::None,
         bytes => BodyLength::Known(bytes),
     };
@@ -56,7 +85,15 @@ pub(super) fn forwarded(exchange: &mut Exchange, upstream: &Upstream, body_bytes
     encode::request_head(exchange, length, &mut head);
     let head = text(&head);
     let fields = head.lines().skip(1).filter_map(|line| line.split_once(": "));
-    let headers: Vec<Value> = fields.map(|(name, value)| json!([name, value])).collect();
+    let written = route.map(|route| &*route.info.written);
+    let service = route.and_then(|route| route.info.service.as_ref()).map(|service| &*service.written);
+    let is_known = |name: &str, value: &str| {
+        OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own))
+            || question.headers.iter().any(|(_, asked)| asked == value)
+            || [written, service].into_iter().flatten().any(|text| text.contains(value))
+    };
+    let shown = |(name, value)| json!([name, if is_known(name, value) { value } else { HIDDEN }]);
+    let headers: Vec<Value> = fields.map(shown).collect();
     json!({ "method": text(exchange.request.method_text()), "url": url, "headers": headers })
 }
 

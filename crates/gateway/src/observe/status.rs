@@ -11,6 +11,7 @@ use super::retry_counts::RetryCounts;
 use super::tap::WorkerTap;
 use super::traffic::counts::TrafficCounts;
 use crate::observe::idle_counts::IdleCounts;
+use exchange::exchange::reuse::InUse;
 use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::capacity::Shortage;
 use net::quic::QuicCounts;
@@ -51,7 +52,7 @@ pub struct Status {
     /// Requests served so far.
     pub requests: AtomicU64,
     /// Requests in flight, from the first byte of the head to the log line. Tunnels are among them.
-    pub in_flight: Arc<AtomicUsize>,
+    pub in_flight: Arc<InUse>,
     /// Counts of requests by status, time, route, consumer and endpoint.
     pub(crate) traffic: TrafficCounts,
     /// Idle connections to nodes.

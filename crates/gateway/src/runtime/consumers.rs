@@ -64,6 +64,17 @@ impl Consumers {
         self.by_name.remove(username);
     }
 
+    /// Removes all entries of `owner`, which are looked for among those of all consumers.
+    pub(crate) fn remove_all_of(&mut self, owner: &str) {
+        for consumers in self.by_plugin.values_mut() {
+            let own = consumers.iter().filter(|(_, consumer)| &*consumer.username == owner);
+            let own: Vec<Box<str>> = own.map(|(key, _)| key.clone()).collect();
+            for key in own {
+                consumers.remove(&*key);
+            }
+        }
+    }
+
     /// Removes an entry, if it is still the one of `owner`.
     pub(crate) fn remove(&mut self, plugin: &str, key: &str, owner: &str) {
         if let Some(consumers) = self.by_plugin.get_mut(plugin)

@@ -172,7 +172,7 @@ pub(crate) struct PurgeableCaches(Mutex<HashMap<String, Weak<Purgeable>>>);
 impl PurgeableCaches {
     /// Those of the plugin `plugin`.
     pub(crate) fn of(states: &StateRegistry, plugin: &str) -> Arc<PurgeableCaches> {
-        states.keep(&format!("{plugin} caches"), PurgeableCaches::default)
+        states.keep_own(&format!("{plugin} caches"), PurgeableCaches::default)
     }
 
     fn add(&self, owner: &str, cache: &Arc<Purgeable>) {

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::admin_client::{NodeArguments, running_on};
 use crate::terminal::{Paint, print};
+use crate::top::numbers::clean;
 
 /// Check the machine and the running instance, and say what to do
 ///
@@ -104,9 +105,9 @@ fn render(checks: &[Check], paint: Paint) -> String {
             State::Attention => paint.noted("attention"),
             State::Failed => paint.bad("failed   "),
         };
-        text.push_str(&format!("{state}  {name:<width$}  {found}\n"));
+        text.push_str(&format!("{state}  {name:<width$}  {}\n", clean(found)));
         if let Some(advice) = advice {
-            text.push_str(&format!("           {:<width$}  {}\n", "", paint.faint(advice)));
+            text.push_str(&format!("           {:<width$}  {}\n", "", paint.faint(&clean(advice))));
         }
     }
     let count = |wanted| checks.iter().filter(|check| check.state == wanted).count();
@@ -124,13 +125,13 @@ mod tests {
         let checks = [
             Check::ok("memory", "512 MiB"),
             Check::attention("somaxconn", "128", "set it to 4096"),
-            Check::failed("proxy", "0.0.0.0:80: in use", "choose another"),
+            Check::failed("proxy", "0.0.0.0:80:\u{1b}in use", "choose another"),
         ];
         let expected = "\
 ok         memory     512 MiB
 attention  somaxconn  128
                       set it to 4096
-failed     proxy      0.0.0.0:80: in use
+failed     proxy      0.0.0.0:80:?in use
                       choose another
 3 checks, 1 need attention, 1 failed
 ";

@@ -22,6 +22,7 @@ use crate::ask::Failure;
 use crate::boot;
 use crate::settings::{Place, SETTINGS, Settings, Written};
 use crate::terminal::{Paint, print, print_error};
+use crate::top::numbers::clean;
 use record::Record;
 
 /// Tell which route a request would take, why the others lost, and what its plugins would do
@@ -109,10 +110,23 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
         print(serde_json::to_string_pretty(&answer).context("the record is not JSON")?);
         return Ok(ExitCode::SUCCESS);
     }
-    let record: Record = serde_json::from_value(answer)
+    let record: Record = serde_json::from_value(cleaned(answer))
         .context("the instance answered in a form this version does not know; see it with `--json`")?;
     print(record.render(&question, Paint::for_stdout()).trim_end());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The answer with texts that a terminal does not obey: paths, names and values of fields hold any characters.
+fn cleaned(value: Value) -> Value {
+    let clean = |text: &str| clean(&text.replace(['\n', '\r', '\t'], " "));
+    match value {
+        Value::String(text) => clean(&text).into(),
+        Value::Array(items) => items.into_iter().map(cleaned).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (clean(&name), cleaned(value))).collect()
+        }
+        other => other,
+    }
 }
 
 /// The running instance's answer; if none runs and none was named, the answer from the configuration on disk.
@@ -207,6 +221,14 @@ mod tests {
         assert!(url("/a?b=c").is_ok() && url("http://a/").is_ok() && url("https://a").is_ok());
         assert!(url("a/b").is_err() && url("/a b").is_err() && url("").is_err());
         assert!(method("GET").is_ok() && method("").is_err() && method("GE T").is_err());
+    }
+
+    #[test]
+    fn answer_cannot_steer_the_terminal() {
+        let answer =
+            serde_json::json!({"params": {"a\u{1b}": ["x\u{9b}2J\u{202e}", "a\nb", 7]}, "closed": null});
+        let expected = serde_json::json!({"params": {"a?": ["x?2J?", "a b", 7]}, "closed": null});
+        assert_eq!(cleaned(answer), expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 mod line;
 
-use std::io::BufRead;
+use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -62,7 +62,9 @@ pub(crate) fn run(arguments: &TapArguments) -> anyhow::Result<ExitCode> {
     if arguments.failures {
         let answer = agreed(node.ask_running("GET", &format!("weir/failures?q={query}"), "")?)?;
         let list = answer["list"].as_array().cloned().unwrap_or_default();
-        list.iter().rev().for_each(|record| show(record, arguments, paint));
+        if !list.iter().rev().all(|record| show(record, arguments, paint)) {
+            return Ok(ExitCode::SUCCESS);
+        }
         let lost = answer["lost"].as_u64().unwrap_or_default();
         if lost > 0 && !arguments.json {
             print(
@@ -74,7 +76,8 @@ pub(crate) fn run(arguments: &TapArguments) -> anyhow::Result<ExitCode> {
     }
     let timeline = u8::from(arguments.spans || arguments.json);
     let target = format!("weir/tap?q={query}&rate={}&timeline={timeline}", arguments.rate);
-    let ends = arguments.time.map(|time| Instant::now() + time);
+    // A time beyond the clock never comes.
+    let ends = arguments.time.and_then(|time| Instant::now().checked_add(time));
     let mut totals = Totals::default();
     loop {
         let body = match node.follow(&target, PATIENCE)? {
@@ -83,11 +86,11 @@ pub(crate) fn run(arguments: &TapArguments) -> anyhow::Result<ExitCode> {
                 let at = answer.body.as_ref().ok().and_then(|body| body["at"].as_u64());
                 let reason = answer.reason();
                 match at {
-                    Some(at) => bail!(
-                        "{reason}\n  {}\n  {}^",
-                        arguments.expression.join(" "),
-                        " ".repeat(at as usize)
-                    ),
+                    Some(at) => {
+                        let expression = arguments.expression.join(" ");
+                        let at = usize::try_from(at).unwrap_or(usize::MAX).min(expression.chars().count());
+                        bail!("{reason}\n  {expression}\n  {}^", " ".repeat(at))
+                    }
                     None => return agreed(answer).map(|_| ExitCode::SUCCESS),
                 }
             }
@@ -118,7 +121,8 @@ fn follow(
         } else if let Some(data) = line.strip_prefix("data: ") {
             let data: Value = serde_json::from_str(data)?;
             match event.as_str() {
-                "request" => show(&data, arguments, paint),
+                // The reader of the output is gone, as in `weir tap | head`.
+                "request" if !show(&data, arguments, paint) => return Ok(false),
                 "count" => totals.add(&data),
                 "end" => return Ok(true),
                 _ => {}
@@ -133,14 +137,20 @@ fn follow(
     Ok(false)
 }
 
-fn show(record: &Value, arguments: &TapArguments, paint: Paint) {
-    if arguments.json {
-        return print(record);
-    }
-    match serde_json::from_value::<Record>(record.clone()) {
-        Ok(record) => print(record.render(arguments.spans, paint).trim_end()),
-        Err(error) => print_error(format_args!("a record has an unknown form: {error}")),
-    }
+/// Prints a record; false if the reader of standard output is gone.
+fn show(record: &Value, arguments: &TapArguments, paint: Paint) -> bool {
+    let text = if arguments.json {
+        record.to_string()
+    } else {
+        match serde_json::from_value::<Record>(record.clone()) {
+            Ok(record) => record.render(arguments.spans, paint),
+            Err(error) => {
+                print_error(format_args!("a record has an unknown form: {error}"));
+                return true;
+            }
+        }
+    };
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).is_ok()
 }
 
 impl Totals {

@@ -30,7 +30,10 @@ pub(crate) fn run(
     let (wanted, wishes) = channel();
     let (answers, answered) = channel();
     std::thread::Builder::new().name("ask".to_owned()).spawn(move || answer_all(&wishes, &answers, ask))?;
-    let mut terminal = ratatui::try_init()?;
+    let mut terminal = ratatui::try_init().inspect_err(|_| {
+        // It may have been taken over in part; the error of that counts more than one of giving it back.
+        let _ = ratatui::try_restore();
+    })?;
     let shown = show(&mut terminal, &mut state, &wanted, &answered, has_colours);
     ratatui::restore();
     shown

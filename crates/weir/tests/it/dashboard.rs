@@ -111,9 +111,38 @@ fn endpoints_show_their_state() {
 #[test]
 fn roles_and_hostile_names_are_kept_apart() {
     walk("roles");
+    walk("hostile");
+}
+
+#[test]
+fn pages_with_real_data_are_accessible() {
+    for pages in ["live", "lists", "objects", "phone"] {
+        walk(&format!("axe-{pages}"));
+    }
 }
 
 #[test]
 fn traffic_shows_requests_and_failures() {
     walk("traffic");
+}
+
+#[test]
+fn revisions_are_compared_applied_and_rolled_back() {
+    walk("changes");
+}
+
+#[test]
+fn ten_thousand_routes_are_listed() {
+    walk("list");
+}
+
+#[test]
+fn plugins_have_pages_and_forms() {
+    walk("plugins");
+    walk("plugins2");
+}
+
+#[test]
+fn rich_objects_are_saved_unchanged() {
+    walk("rich");
 }

@@ -54,7 +54,7 @@ fn running_instance_is_examined() {
     let data = instance.data();
     let arguments = ["doctor", "--data", data.to_str().unwrap()];
     let outcome = weir(instance.directory(), &arguments, &[("WEIR_ADMIN_KEY", ADMIN_KEY)]);
-    for part in ["workers", "configuration", "listens on the addresses of its settings"] {
+    for part in ["workers", "configuration", "runs on this data folder"] {
         assert!(outcome.stdout.contains(part), "{part}: {outcome:?}");
     }
 }

@@ -107,12 +107,51 @@ fn unsaved_object_is_laid_over_and_leaves_nothing() {
     let changed = json!({"nodes": {"127.0.0.1:9": 1}});
     let record = ask(&weir, json!({"with": {"key": "upstreams/orders", "value": changed}}));
     assert_eq!(record["upstream"]["candidates"][0]["address"], "127.0.0.1:9", "{record}");
+    let renewed = json!({"username": "jack", "plugins": {"key-auth": {"key": "k2"}}});
+    for (key, action) in [("k1", "reply"), ("k2", "change")] {
+        let with = json!({"key": "consumers/jack", "value": renewed});
+        let record = ask(&weir, json!({"headers": [["apikey", key]], "with": with}));
+        assert_eq!(step(&record, "key-auth")["would"]["action"], action, "{record}");
+    }
     let served = weir.client().request("GET", "/a/1", &[("apikey", "k1")], b"");
     assert_eq!((served.status, origin.requests().len()), (200, 1));
     let question = json!({"method": "GET", "url": "/a", "headers": [["Host", "h"]],
         "with": {"key": "routes/x", "value": {"uri": 7}}});
     let (status, answer) = weir.admin("POST", "weir/explain", question);
     assert!(status == 400 && answer["faults"][0]["pointer"].is_string(), "{answer}");
+}
+
+#[test]
+fn secrets_stay_out_of_explanations() {
+    let origin = Origin::answering("x");
+    let weir = gateway(&origin);
+    // Every process has this variable.
+    let path = std::env::var("PATH").unwrap();
+    let value = json!({"uri": "/a/*", "upstream_id": "orders", "plugins": {
+        "proxy-rewrite": {"headers": {"set": {"X-Secret": "$env://PATH", "X-Plain": "written"}}},
+        "response-rewrite": {"body": "$env://PATH"}, "fault-injection": {"delay": {"duration": 0.001}}}});
+    let field = |record: &Value, name: &str| {
+        let fields = record["forwarded"]["headers"].as_array().cloned().unwrap_or_default();
+        fields.into_iter().find(|field| field[0] == name).map(|field| field[1].clone())
+    };
+    let unsaved = ask(&weir, json!({"with": {"key": "routes/a", "value": value}}));
+    assert!(!unsaved.to_string().contains(&path), "{unsaved}");
+    assert_eq!(field(&unsaved, "X-Plain"), Some(json!("written")), "{unsaved}");
+    let answers = json!({"uri": "/a/*", "plugins": {"mocking": {"response_example": "$env://PATH"}}});
+    let unsaved = ask(&weir, json!({"with": {"key": "routes/a", "value": answers}}));
+    assert!(!unsaved.to_string().contains(&path), "{unsaved}");
+    weir.put("routes/a", value);
+    wait_until("the route is in force", || {
+        weir.client().request("GET", "/a/1", &[], b"");
+        origin.requests().last().is_some_and(|request| request.header("x-secret") == Some(&path))
+    });
+    let saved = ask(&weir, json!({}));
+    assert_eq!(
+        (field(&saved, "X-Secret"), field(&saved, "X-Plain")),
+        (Some(json!("(hidden)")), Some(json!("written"))),
+        "{saved}"
+    );
+    assert!(!saved.to_string().contains(&path), "{saved}");
 }
 
 /// Requests that are compared, over the routes of [`routes_that_overlap`].

@@ -28,26 +28,23 @@ export function PluginsField(props: FieldProps) {
   const { value, emit, pointer, readOnly, id, env } = useField(props);
   const plugins: JsonObject = isObject(value) ? value : {};
   const names = Object.keys(plugins).sort((a, b) => priorityOf(env, b, plugins[b] as Json) - priorityOf(env, a, plugins[a] as Json));
-  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  const toggle = (name: string) => setOpen((old) => {
-    const next = new Set(old);
-    if (!next.delete(name)) next.add(name);
-    return next;
-  });
+  // Rows that were opened or closed by hand; the others are open while they have a fault.
+  const [chosen, setChosen] = useState<ReadonlyMap<string, boolean>>(new Map());
+  const choose = (name: string, open: boolean) => setChosen((old) => new Map([...old, [name, open]]));
   const set = (name: string, config: Json | undefined) => emit(applyPatch(plugins, config === undefined ? [{ op: 'remove', path: pointerOf([name]) }] : [{ op: 'add', path: pointerOf([name]), value: config }]));
   return (
     <div className="w-plugins" id={id}>
       {names.length > 0 ? (
         <ul>
           {names.map((name) => (
-            <PluginRow key={name} name={name} config={plugins[name] as Json} env={env} pointer={pointer + pointerOf([name])} open={open.has(name)} toggle={() => toggle(name)} set={(config) => set(name, config)} readOnly={readOnly} idPrefix={`${id}/${name}`} />
+            <PluginRow key={name} name={name} config={plugins[name] as Json} env={env} pointer={pointer + pointerOf([name])} chosen={chosen.get(name)} choose={(open) => choose(name, open)} set={(config) => set(name, config)} readOnly={readOnly} idPrefix={`${id}/${name}`} />
           ))}
         </ul>
       ) : null}
       {readOnly ? (names.length === 0 ? <p className="w-help">No plugin is configured here.</p> : null) : (
         <AddPlugin env={env} taken={names} add={(name) => {
           set(name, {});
-          setOpen((old) => new Set([...old, name]));
+          choose(name, true);
         }} />
       )}
     </div>
@@ -59,14 +56,14 @@ interface RowProps {
   config: Json;
   env: FormEnv;
   pointer: string;
-  open: boolean;
-  toggle: () => void;
+  chosen: boolean | undefined;
+  choose: (open: boolean) => void;
   set: (config: Json | undefined) => void;
   readOnly: boolean;
   idPrefix: string;
 }
 
-function PluginRow({ name, config, env, pointer, open, toggle, set, readOnly, idPrefix }: RowProps) {
+function PluginRow({ name, config, env, pointer, chosen, choose, set, readOnly, idPrefix }: RowProps) {
   const { here, below } = faultsAt(env, pointer);
   const meta = isObject(config) && isObject(config._meta) ? config._meta : {};
   const off = meta.disable === true;
@@ -78,7 +75,7 @@ function PluginRow({ name, config, env, pointer, open, toggle, set, readOnly, id
   useEffect(() => {
     if (isFaulty) setMended(true);
   }, [isFaulty]);
-  const shown = open !== (mended || isFaulty);
+  const shown = chosen ?? (mended || isFaulty);
   const inner = useMemo(() => ({ ...env, base: pointer }), [env, pointer]);
   const cost = env.facts.get(name)?.cost_ns;
   const switchTo = (on: boolean) => {
@@ -91,7 +88,7 @@ function PluginRow({ name, config, env, pointer, open, toggle, set, readOnly, id
   return (
     <li className="w-plugin" data-pointer={pointer} data-off={off || undefined} data-bad={faults > 0 || undefined}>
       <div className="w-plugin-row">
-        <button type="button" className="w-fold-head" aria-expanded={shown} onClick={toggle}>
+        <button type="button" className="w-fold-head" aria-expanded={shown} onClick={() => choose(!shown)}>
           <IconChevronRight size={14} stroke={1.75} className="w-chevron" data-open={shown || undefined} aria-hidden />
           <Mark state={faults > 0 ? 'err' : off ? 'off' : schema ? 'ok' : 'unknown'} label={faults > 0 ? 'has a fault' : off ? 'disabled' : schema ? 'enabled' : 'unknown to this build'} />
           <span className="w-fold-title">{name}</span>

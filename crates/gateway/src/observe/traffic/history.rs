@@ -64,8 +64,7 @@ impl TrafficHistory {
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
                 let Some(history) = weak.upgrade() else { return };
                 history.tick(now_ms());
-                // A process that was stopped does not make up for the time.
-                next = (next + PERIOD).max(Instant::now());
+                next = following(next, Instant::now());
             }
         };
         std::thread::Builder::new().name("figures".to_owned()).spawn(run).map(drop)
@@ -106,8 +105,10 @@ impl TrafficHistory {
         }
         let until_ms = self.timed_until_ms.load(Ordering::Relaxed);
         if until_ms != 0 && until_ms < now_ms {
-            self.timed_until_ms.store(0, Ordering::Relaxed);
+            // In this order: a reader that asks in between is forgotten with the old time, and switches it on when it asks
+            // again. The other way round it would believe it on until no reader asks any more.
             self.set_timed(false);
+            self.timed_until_ms.store(0, Ordering::Relaxed);
         }
     }
 
@@ -273,10 +274,17 @@ fn read(workers: &[Arc<Status>], usage: &ProcessUsage, now_ms: u64) -> Reading {
         (0..CLASSES).for_each(|class| reading.classes[class] += classes[class]);
         reading.bytes += worker.traffic.bytes();
         worker.traffic.times.add_to(&mut reading.times);
-        reading.in_flight += worker.in_flight.load(Ordering::Relaxed) as u64;
+        reading.in_flight += worker.in_flight.get() as u64;
         reading.connections += worker.connections.load(Ordering::Relaxed) as u64;
     }
     reading
+}
+
+/// When the reading after the one of `due` is due. A process that was stopped does not make up for the time; a reading at
+/// once would make rates of a fraction of a second.
+fn following(due: Instant, now: Instant) -> Instant {
+    let next = due + PERIOD;
+    if next > now { next } else { now + PERIOD }
 }
 
 fn now_ms() -> u64 {
@@ -309,7 +317,7 @@ mod tests {
         for (worker, status) in workers.iter().zip([200, 503]) {
             let sample = Sample { status, us: 2_000, bytes: 100, failure: None };
             (0..10).for_each(|_| worker.traffic.record(sample));
-            worker.in_flight.store(3, Ordering::Relaxed);
+            worker.in_flight.set(3);
         }
         history.tick(1_000);
         let now = history.now().unwrap();
@@ -340,6 +348,15 @@ mod tests {
         assert!(workers[1].traffic.is_timed.load(Ordering::Relaxed), "a reader asks");
         history.tick(10_000 + TIMED_MS + 1);
         assert!(!workers[1].traffic.is_timed.load(Ordering::Relaxed), "no reader asks");
+    }
+
+    #[test]
+    fn reading_after_a_stop_is_a_period_later() {
+        let due = Instant::now();
+        let late = due + PERIOD / 4;
+        assert_eq!(following(due, late), due + PERIOD);
+        let stopped = due + 60 * PERIOD;
+        assert_eq!(following(due, stopped), stopped + PERIOD);
     }
 
     #[test]

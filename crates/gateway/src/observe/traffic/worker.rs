@@ -17,7 +17,7 @@ const CELLS_MAX: usize = 20_000;
 /// Numbers that are kept for finding counters. An object has a new number with each of its forms; when the numbers are used
 /// up, all are found anew.
 const KEYS_MAX: usize = 2 * CELLS_MAX;
-/// Counters of one kind with durations: 2 KiB each, so that a reader costs 8 MiB a worker at most. Others have no
+/// Counters of one kind with durations: 2 KiB each, so that a reader costs 8 MiB a worker and kind at most. Others have no
 /// percentile.
 const TIMED_MAX: usize = 4_096;
 /// How often counters without a request are looked for where all are taken, because addresses that come and go would

@@ -11,6 +11,8 @@ use crate::settings::{Settings, Source};
 
 /// Longest wait for an endpoint.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Addresses of a name that are tried: both families, and one more of each.
+const ADDRESSES_MAX: usize = 4;
 /// Difference of two clocks from which leases and certificates are read differently.
 const SKEW_MAX_S: u64 = 5;
 
@@ -45,9 +47,7 @@ fn check_endpoint(endpoint: &str) -> Check {
 fn ask(endpoint: &str) -> std::io::Result<Option<String>> {
     let (scheme, authority) = endpoint.split_once("://").unwrap_or(("http", endpoint));
     let authority = authority.trim_end_matches('/');
-    let address = authority.to_socket_addrs()?.next();
-    let address = address.ok_or_else(|| std::io::Error::other("the name has no address"))?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let mut stream = connect(authority)?;
     if scheme != "http" {
         return Ok(None);
     }
@@ -62,6 +62,18 @@ fn ask(endpoint: &str) -> std::io::Result<Option<String>> {
         name.eq_ignore_ascii_case("date").then(|| value.trim().to_owned())
     });
     Ok(field)
+}
+
+/// Connects to the first address that accepts, because a server often listens on only one of those of `localhost`.
+fn connect(authority: &str) -> std::io::Result<TcpStream> {
+    let mut failed = std::io::Error::other("the name has no address");
+    for address in authority.to_socket_addrs()?.take(ADDRESSES_MAX) {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 /// The difference of the clocks in seconds, if it is too large; none also for a date that is up to that much away. The date

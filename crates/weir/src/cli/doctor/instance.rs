@@ -21,6 +21,15 @@ pub(super) fn check(node: &Node, running: Option<&Instance>) -> Vec<Check> {
         return vec![Check::ok("instance", format!("none runs on {}", node.settings.data.display()))];
     };
     let mut checks = Vec::new();
+    if running.listeners.is_some() && running.address("admin").is_none() {
+        let found = format!(
+            "process {} runs; nothing more is known without its Admin API (`admin: off`)",
+            running.process
+        );
+        checks.push(Check::ok("instance", found));
+        checks.extend(certificates(node, running));
+        return checks;
+    }
     let status = match node.ask("GET", "weir/status", "") {
         Ok(Asked::Answered(answer)) if answer.status == 200 => answer.body.unwrap_or_default(),
         Ok(Asked::Answered(answer)) => {
@@ -73,13 +82,13 @@ fn same_version(process: u32, runs: Option<&str>, own: &str) -> Check {
 fn workers(status: &Value) -> Check {
     let revision = status["revision"].as_u64().unwrap_or_default();
     let workers = status["workers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let behind = workers.iter().filter(|worker| worker["revision"].as_u64() != Some(revision)).count();
+    let behind = workers.iter().filter(|worker| worker["revision"].as_u64() < Some(revision)).count();
     let found = format!("{} of {} run revision {revision}", workers.len() - behind, workers.len());
     if behind == 0 {
         return Check::ok("workers", found);
     }
     let advice =
-        "a worker takes a revision up at its next request; if it stays behind, look at the log for stalls";
+        "a worker takes a revision up within a second; if it stays behind, look at the log for stalls";
     Check::attention("workers", found, advice)
 }
 

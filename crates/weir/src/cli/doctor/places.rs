@@ -1,8 +1,8 @@
 //! Checks of the places that the settings name: the data folder, ports, files of certificates.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
 use control::source::store::Instance;
@@ -31,7 +31,9 @@ pub(super) fn data_folder(data: &Path) -> Check {
         };
     }
     let probe = data.join(format!(".doctor.{}", std::process::id()));
-    if let Err(error) = fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)) {
+    // A new file only: the folder may belong to another user, and a link to any file may lie there.
+    let made = OpenOptions::new().write(true).create_new(true).open(&probe);
+    if let Err(error) = made.and_then(|_| fs::remove_file(&probe)) {
         let advice = "give the user of the gateway the right to write there, or name another folder";
         return Check::failed(name, format!("{} cannot be written: {error}", data.display()), advice);
     }
@@ -59,7 +61,7 @@ fn parent_of(data: &Path) -> Option<&Path> {
 /// Whether the addresses of the settings can be listened on.
 pub(super) fn ports(settings: &Settings, running: Option<&Instance>) -> Vec<Check> {
     if let Some(running) = running {
-        let found = format!("process {} listens on the addresses of its settings", running.process);
+        let found = format!("not tried, because process {} runs on this data folder", running.process);
         return vec![Check::ok("ports", found)];
     }
     let one = |name, address: &Option<SocketAddr>| address.map(|address| (name, address));
@@ -77,12 +79,23 @@ pub(super) fn ports(settings: &Settings, running: Option<&Instance>) -> Vec<Chec
         one("status", &settings.status),
         one("metrics", &settings.metrics),
     ];
-    proxy.chain(others.into_iter().flatten()).map(|(name, address)| port(name, address)).collect()
+    let all = proxy.chain(others.into_iter().flatten());
+    let datagrams = settings.proxy_tls_http3.iter().map(|address| datagram_port(*address));
+    all.map(|(name, address)| port(name, address)).chain(datagrams).collect()
 }
 
 /// Listens for a moment.
 fn port(name: &'static str, address: SocketAddr) -> Check {
-    let Err(error) = TcpListener::bind(address) else { return Check::ok(name, format!("{address} is free")) };
+    found(name, &address.to_string(), TcpListener::bind(address).map(drop))
+}
+
+/// Takes the UDP port of HTTP/3 for a moment.
+fn datagram_port(address: SocketAddr) -> Check {
+    found("proxy_tls_http3", &format!("{address} (UDP)"), UdpSocket::bind(address).map(drop))
+}
+
+fn found(name: &'static str, address: &str, bound: io::Result<()>) -> Check {
+    let Err(error) = bound else { return Check::ok(name, format!("{address} is free")) };
     let advice = match error.kind() {
         ErrorKind::AddrInUse => "end the process that listens there (ss -ltnp), or choose another port",
         ErrorKind::PermissionDenied => "give the process CAP_NET_BIND_SERVICE, or choose a port from 1024 on",
@@ -135,6 +148,8 @@ mod tests {
         assert_eq!(port("proxy", address).state, State::Failed);
         drop(held);
         assert_eq!(port("proxy", "127.0.0.1:0".parse().unwrap()).state, State::Ok);
+        let held = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(datagram_port(held.local_addr().unwrap()).state, State::Failed);
     }
 
     #[test]

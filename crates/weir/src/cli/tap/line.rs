@@ -6,6 +6,7 @@ use serde::Deserialize;
 use stdx::clock::HttpDate;
 
 use crate::terminal::Paint;
+use crate::top::numbers::clean;
 
 /// The record of a request, as far as a line shows it.
 #[derive(Debug, Deserialize)]
@@ -45,26 +46,26 @@ impl Record {
         let mut text = format!(
             "{} {status} {} {}{}",
             paint.faint(&time(self.t_ms)),
-            safe(&self.method),
-            safe(&self.host),
-            safe(&self.path)
+            clean(&self.method),
+            clean(&self.host),
+            clean(&self.path)
         );
         if let Some(route) = &self.route {
-            let _ = write!(text, "  route={}", safe(route));
+            let _ = write!(text, "  route={}", clean(route));
         }
         if let Some(consumer) = &self.consumer {
-            let _ = write!(text, "  consumer={}", safe(consumer));
+            let _ = write!(text, "  consumer={}", clean(consumer));
         }
         if let Some(endpoint) = &self.endpoint {
-            let _ = write!(text, "  {endpoint}");
+            let _ = write!(text, "  {}", clean(endpoint));
         }
         if let Some(cause) = &self.cause {
-            let _ = write!(text, "  {}", paint.bad(cause));
+            let _ = write!(text, "  {}", paint.bad(&clean(cause)));
         }
         let _ = write!(text, "  {}", duration(self.total_us));
         if spans {
             if let Some(detail) = self.detail.as_deref().filter(|detail| !detail.is_empty()) {
-                let _ = write!(text, "\n    {}", safe(detail));
+                let _ = write!(text, "\n    {}", clean(detail));
             }
             if !self.spans.is_empty() {
                 let steps: Vec<String> = self.spans.iter().map(|span| span.text(paint)).collect();
@@ -77,20 +78,15 @@ impl Record {
 
 impl Span {
     fn text(&self, paint: Paint) -> String {
-        let group = self.group.strip_prefix("attempt ").map(|attempt| format!("try {attempt} "));
-        let name = format!("{}{}", group.unwrap_or_default(), safe(&self.name));
+        let group = self.group.strip_prefix("attempt ").map(|attempt| format!("try {} ", clean(attempt)));
+        let name = format!("{}{}", group.unwrap_or_default(), clean(&self.name));
         let took = duration(self.us);
         if !self.failed {
             return format!("{name} {took}");
         }
         let detail = self.detail.as_deref().unwrap_or("failed");
-        format!("{name} {} {took}", paint.bad(&format!("✕ {}", safe(detail))))
+        format!("{name} {} {took}", paint.bad(&format!("✕ {}", clean(detail))))
     }
-}
-
-/// A text without control characters.
-fn safe(text: &str) -> String {
-    text.chars().map(|shown| if shown.is_control() { '\u{fffd}' } else { shown }).collect()
 }
 
 /// The time of day in UTC, to the millisecond.
@@ -130,7 +126,7 @@ mod tests {
     #[test]
     fn request_is_one_line_without_escapes() {
         let line = record().render(false, Paint::Plain);
-        let expected = "14:02:11.482 502 POST shop.example/pay\u{fffd}[2J  route=checkout  10.0.4.18:8080  \
+        let expected = "14:02:11.482 502 POST shop.example/pay?[2J  route=checkout  10.0.4.18:8080  \
                         origin_closed  38.2 ms";
         assert_eq!(line, expected);
     }

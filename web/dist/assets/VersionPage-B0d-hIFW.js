@@ -1,0 +1,1 @@
+export{default}from"./ChangesPage-Da9vV5Zq.js";

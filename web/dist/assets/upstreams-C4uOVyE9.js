@@ -1,1 +1,0 @@
-function e(e){return e.state===`usable`||e.state===`up`?`up`:e.state===`unhealthy`||e.state===`ejected`||e.state===`down`?`down`:e.state===`warming`||e.state===`draining`?e.state:`unknown`}function t(e){let t=e.replace(/^\//,``);return{path:t,label:t.startsWith(`upstreams/`)?t.slice(10):t}}export{t as n,e as t};
