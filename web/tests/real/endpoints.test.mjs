@@ -27,7 +27,7 @@ test('topology_marks_dead_endpoint', { skip }, async () => {
   const line = await until(() => other.page.getByText('1 of 2 endpoints of upstream live-dying is down.').isVisible(), 4000, 'the overview says so');
   console.log(`dead endpoint: mark after ${mark} ms, attention ${line} ms later`);
   await page.getByRole('tab', { name: 'Topology' }).click();
-  await page.getByRole('button', { name: new RegExp(`${dying.address} .*, down`) }).waitFor();
+  await page.locator(`.topology-box[aria-label^="${dying.address} "][aria-label*=", down"]`).waitFor();
   await other.page.getByRole('link', { name: 'Open upstream' }).first().click();
   await other.page.waitForURL(/\/ui\/upstreams\/live-dying/);
   await other.done();

@@ -112,6 +112,14 @@ fn endpoints_show_their_state() {
 #[test]
 fn roles_and_hostile_names_are_kept_apart() {
     walk("roles");
+    walk("hostile");
+}
+
+#[test]
+fn pages_with_real_data_are_accessible() {
+    for pages in ["live", "lists", "objects", "phone"] {
+        walk(&format!("axe-{pages}"));
+    }
 }
 
 #[test]

@@ -19,12 +19,15 @@ function Parts({ parts }: { parts: Inline[] }) {
 export function Markdown({ text, skipTitle = false }: { text: string; skipTitle?: boolean }) {
   const blocks = useMemo(() => readMarkdown(text), [text]);
   const shown = skipTitle && blocks[0]?.kind === 'heading' ? blocks.slice(1) : blocks;
+  // The highest headings follow the title of the page, without a gap; tables are landmarks, each with a name of its own.
+  const top = Math.min(...shown.map((block) => (block.kind === 'heading' ? block.level : 6)));
+  const tables = shown.filter((block) => block.kind === 'table');
   return (
     <div className="prose">
       {shown.map((block, index) => {
         switch (block.kind) {
           case 'heading': {
-            const Tag = block.level <= 2 ? 'h2' : 'h3';
+            const Tag = block.level <= Math.max(top, 2) ? 'h2' : 'h3';
             return <Tag key={index}><Parts parts={block.parts} /></Tag>;
           }
           case 'code':
@@ -35,7 +38,7 @@ export function Markdown({ text, skipTitle = false }: { text: string; skipTitle?
           }
           case 'table':
             return (
-              <div key={index} className="prose-table" tabIndex={0} role="region" aria-label="Table"><table className="table">
+              <div key={index} className="prose-table" tabIndex={0} role="region" aria-label={tables.length > 1 ? `Table ${tables.indexOf(block) + 1}` : 'Table'}><table className="table">
                 <thead><tr>{block.head.map((cell, at) => <th key={at}><Parts parts={cell} /></th>)}</tr></thead>
                 <tbody>{block.rows.map((row, at) => <tr key={at}>{row.map((cell, place) => <td key={place}><Parts parts={cell} /></td>)}</tr>)}</tbody>
               </table></div>

@@ -1,1 +1,0 @@
-export{default}from"./ChangesPage-Da9vV5Zq.js";

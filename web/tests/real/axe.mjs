@@ -1,0 +1,50 @@
+/** The accessibility checks of the pages: the data, axe in both themes. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { settled } from '../e2e/lib.mjs';
+import { admin, closingEndpoint, proxied, served, target, visit, walk } from './parts.mjs';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+
+/** Objects of most kinds and some traffic; answers with the endpoint that fails, which the caller closes. */
+export async function fill() {
+  const broken = await closingEndpoint();
+  await admin('PUT', 'upstreams/axe', { type: 'roundrobin', retries: 0, nodes: { [target.origin]: 3, [broken.address]: 1 }, checks: { active: { type: 'tcp', unhealthy: { interval: 1, tcp_failures: 1 } } } });
+  await admin('PUT', 'services/axe', { name: 'axe', upstream_id: 'axe', plugins: { 'request-id': {} } });
+  await admin('PUT', 'routes/axe', { name: 'axe', uri: '/axe/*', service_id: 'axe', labels: { team: 'a' }, plugins: { 'limit-count': { count: 100000, time_window: 60 } } });
+  await admin('PUT', 'routes/axe-off', { uri: '/off', status: 0, upstream: { type: 'roundrobin', nodes: { [target.origin]: 1 } } });
+  await admin('PUT', 'consumers', { username: 'axe', plugins: { 'key-auth': { key: 'the-key-of-axe' } } });
+  await admin('PUT', 'global_rules/axe', { plugins: { 'real-ip': { source: 'http_x_real_ip' } } });
+  await served('/axe/first');
+  for (let at = 0; at < 40; at += 1) await proxied(`/axe/${at}`);
+  await proxied('/none');
+  return broken;
+}
+
+async function findings(page, name, rules) {
+  const found = await page.evaluate(async (rules) => {
+    const { violations } = await window.axe.run(document, { runOnly: rules });
+    return violations.map((each) => ({ id: each.id, nodes: each.nodes.slice(0, 3).map((node) => `${node.target.join(' ')} ${node.any[0]?.message ?? ''}`) }));
+  }, rules);
+  return found.flatMap((each) => each.nodes.map((node) => `${name}: ${each.id}: ${node}`));
+}
+
+/** Walks through the pages; every finding fails. The dark theme differs in nothing but colours. */
+export async function check(context, pages, { width = 1440, height = 900 } = {}) {
+  const { page, done } = await walk(context, '/ui/overview', { width, height });
+  await page.evaluate(AXE);
+  const all = [];
+  for (const path of pages) {
+    await visit(page, path);
+    await settled(page);
+    for (const [scheme, rules] of [['dark', ['color-contrast']], ['light', RULES]]) {
+      await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+      await page.locator(`html[data-mantine-color-scheme=${scheme}]`).waitFor();
+      all.push(...(await findings(page, `${path} ${scheme}`, rules)));
+    }
+  }
+  assert.deepEqual([...new Set(all)], []);
+  await done();
+}
