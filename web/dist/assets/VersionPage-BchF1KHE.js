@@ -1,0 +1,1 @@
+export{default}from"./ChangesPage-B_ITsh6r.js";
