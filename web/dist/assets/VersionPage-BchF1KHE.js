@@ -1,1 +1,0 @@
-export{default}from"./ChangesPage-B_ITsh6r.js";

@@ -1,0 +1,1 @@
+export{default}from"./ChangesPage-CPM8g9Tp.js";
