@@ -1,5 +1,5 @@
-//! Answers "where would this request go?" for the Admin API and the control API. It does not know how the route is
-//! found. Callers who may not read secrets get none with the answer.
+//! The destination of a request, for the Admin API and the control API. The search for the route is elsewhere.
+//! A key that may not read secrets gets none with the answer.
 
 use std::sync::Arc;
 
@@ -24,11 +24,13 @@ const FAULTY_MAX: usize = 100;
 const WITH_NEEDS_ADMIN: &str =
     "`with` needs the Admin API and a key with the role admin, because an object can name secrets";
 /// Fields that the gateway makes itself, of values that are no secrets.
-const MADE_FIELDS: [&str; 12] = [
+const MADE_FIELDS: [&str; 14] = [
     "Host",
     "Connection",
     "Content-Length",
+    "TE",
     "Transfer-Encoding",
+    "Via",
     "X-Real-IP",
     "X-Forwarded-For",
     "X-Forwarded-Proto",

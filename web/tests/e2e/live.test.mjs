@@ -43,7 +43,7 @@ test('overview_follows_samples', { skip: isReal }, async () => {
   await settled(page);
   const sample = { seq: 999_999, end_ms: target.nowMs + 1000, now: { requests: 12_345, req_2xx: 12_000, req_3xx: 0, req_4xx: 0, req_5xx: 345, p50_us: 1, p90_us: 2, p99_us: 3, cpu: 3, rss: 1e8, in_flight: 1, connections: 2, cores: 4, memory_limit: null, log_lines_lost: 0, requests_total: 1 } };
   for (const { topic, send } of target.state.senders) if (topic === 'events') send('sample', sample);
-  await page.getByText('12,345', { exact: true }).first().waitFor({ timeout: 2000 });
+  await page.getByText('12,345', { exact: true }).first().waitFor({ timeout: 10_000 });
   await page.close();
 });
 
@@ -224,7 +224,7 @@ test('killed_endpoint_turns_its_mark', { skip: isReal }, async () => {
   const node = target.state.upstreams[0].nodes[0];
   Object.assign(node, { state: 'unhealthy', unhealthy: { since: '2026-11-24T14:02:11Z', why: 'tcp' } });
   for (const { topic, send } of target.state.senders) if (topic === 'events') send('health', { upstream: 'orders', node: node.address, state: 'unhealthy' });
-  await row.getByText(/down since/).waitFor({ timeout: 2500 });
+  await row.getByText(/down since/).waitFor({ timeout: 10_000 });
   Object.assign(node, { state: 'usable', unhealthy: undefined });
   await page.close();
 });

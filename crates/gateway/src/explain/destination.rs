@@ -31,12 +31,13 @@ pub(super) fn upstream<'r>(
 }
 
 /// Fields that the gateway itself writes, in lower case; no value of them is a secret.
-const OWN_FIELDS: [&str; 15] = [
+const OWN_FIELDS: [&str; 16] = [
     "host",
     "connection",
     "content-length",
     "transfer-encoding",
     "te",
+    "via",
     "x-real-ip",
     "x-forwarded-for",
     "x-forwarded-proto",

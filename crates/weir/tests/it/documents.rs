@@ -17,7 +17,10 @@ fn pages() -> Vec<PathBuf> {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            if path.is_dir() && name != "target" && name != "work" && !name.starts_with('.') {
+            if path.is_dir()
+                && !["target", "node_modules", "work"].contains(&&*name)
+                && !name.starts_with('.')
+            {
                 folders.push(path);
             } else if name.ends_with(".md") {
                 pages.push(path);
