@@ -86,7 +86,7 @@ pub trait Plugin: Send + Sync + 'static {
     fn informational(&self, _exchange: &mut Exchange, _head: &mut ResponseHead) {}
 
     /// Runs after the exchange ended, before [`Plugin::before_log`] of any plugin masks parts of it. Called of the plugins in
-    /// [`Phase::BeforeLog`](super::Phase::BeforeLog).
+    /// [`Phase::BeforeLog`].
     fn request_ended(&self, _exchange: &Exchange) {}
 
     /// Runs after the exchange ended, before any plugin logs it, and before the access log: it may mask what they see.
@@ -102,7 +102,7 @@ pub trait Plugin: Send + Sync + 'static {
     }
 
     /// This instance's need of the request body; asked before the access phase, of kinds that list
-    /// [`Phase::RequestBody`](super::Phase::RequestBody).
+    /// [`Phase::RequestBody`].
     fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
         BodyNeed::None
     }
@@ -130,7 +130,7 @@ pub trait Plugin: Send + Sync + 'static {
 
     /// Tells what [`Plugin::rewrite`], [`Plugin::access`] or [`Plugin::before_proxy`] would do with `exchange`, which stands
     /// for a request that is asked about. It counts nothing, calls no server and waits for nothing; it may change the
-    /// exchange as the phase would. See [`explain_by_running`](super::explain_by_running).
+    /// exchange as the phase would. See [`explain_by_running`](super::explain_by_running()).
     fn explain(&self, _exchange: &mut Exchange, _phase: Phase) -> Explained {
         Explained::unknown("this plugin cannot tell without running")
     }
