@@ -96,12 +96,32 @@ fn record(
         .map(|fault| json!({ "key": fault.key.as_ref().map(stored_key::text), "reason": in_words(fault) }));
     record["faulty"] = described.collect();
     if role == Role::Viewer {
-        record
-            .pointer_mut("/forwarded/headers")
-            .into_iter()
-            .for_each(|fields| hide_fields(fields, &question.headers));
+        hide_set_values(&mut record, question);
     }
     Ok(record)
+}
+
+/// Hides what plugins make of the request: a path, a change or a field may be a secret of their configuration.
+fn hide_set_values(record: &mut Value, question: &ExplainQuestion) {
+    if let Some(fields) = record.pointer_mut("/forwarded/headers") {
+        hide_fields(fields, &question.headers);
+    }
+    if let Some(url) = record.pointer_mut("/forwarded/url")
+        && url.as_str().is_some_and(|url| target(url) != target(&question.url))
+    {
+        *url = HIDDEN.into();
+    }
+    for step in record["pipeline"].as_array_mut().into_iter().flatten() {
+        if step["would"]["action"] == "change" {
+            step["would"]["text"] = HIDDEN.into();
+        }
+    }
+}
+
+/// The path of a URL with its query.
+fn target(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.find(['/', '?']).map_or("/", |start| &rest[start..])
 }
 
 /// Hides the values of the fields that a plugin may have set: they may be secrets of its configuration.
@@ -163,7 +183,11 @@ mod tests {
     impl Explain for Forwards {
         fn explain(&self, _: &ExplainQuestion, _: Option<&Applied>) -> Result<Value, String> {
             let fields = [["Host", "h"], ["x-own", "1"], ["X-Own", "2"], ["Authorization", "Bearer s3cr3t"]];
-            Ok(json!({ "forwarded": { "headers": fields } }))
+            let would = json!({ "action": "change", "status": null, "text": "path: /s3cr3t" });
+            Ok(json!({
+                "forwarded": { "url": "http://h/s3cr3t", "headers": fields },
+                "pipeline": [{ "plugin": "proxy-rewrite", "would": would }, { "plugin": "cors", "would": null }],
+            }))
         }
     }
 
@@ -183,6 +207,16 @@ mod tests {
             let (_, record) = asked(role, &Value::Null);
             let fields = [["Host", "h"], ["x-own", "1"], ["X-Own", own], ["Authorization", secret]];
             assert_eq!(record["forwarded"]["headers"], json!(fields), "{role:?}");
+            let shows = record.to_string().contains("s3cr3t");
+            assert_eq!(shows, role == Role::Admin, "{role:?}: {record}");
+        }
+    }
+
+    #[test]
+    fn target_of_a_url_has_its_query() {
+        let cases = [("http://h/a?b=c", "/a?b=c"), ("https://h", "/"), ("/a", "/a"), ("http://h?b", "?b")];
+        for (url, expected) in cases {
+            assert_eq!(target(url), expected, "{url}");
         }
     }
 

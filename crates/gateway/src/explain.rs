@@ -1,5 +1,5 @@
-//! Explains the decision on a request: the same preparation and the same router as for a real request. Plugins are asked
-//! what they would do; nothing is sent, nothing is counted, and no worker is touched.
+//! Explains the decision on a request: the same preparation and the same router as for a real request. Plugins tell their
+//! effect without it. It sends nothing, counts nothing and touches no worker.
 
 mod destination;
 mod walk;

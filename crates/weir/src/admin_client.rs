@@ -121,11 +121,7 @@ impl Node {
     /// # Errors
     /// A named or required instance does not run, there is no key, or there is no response.
     pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> anyhow::Result<Asked> {
-        let admin = address_of(self.running.as_ref(), "admin", &self.settings, self.settings.admin)?;
-        let Some(admin) = admin else {
-            bail!("this instance has no Admin API: its setting `admin` is off");
-        };
-        let key = boot::admin_key_for_commands(&self.settings)?;
+        let (admin, key) = self.admin()?;
         let author = author();
         let mut fields = vec![("X-Weir-Author", author.as_str())];
         fields.extend(key.as_deref().map(|key| ("X-API-KEY", key)));
@@ -136,17 +132,22 @@ impl Node {
         self.outcome(admin, ask(admin, &question).map(Asked::Answered), || Asked::Nobody)
     }
 
+    /// The address of the Admin API and the key for it; no key where none is needed.
+    fn admin(&self) -> anyhow::Result<(SocketAddr, Option<String>)> {
+        let admin = address_of(self.running.as_ref(), "admin", &self.settings, self.settings.admin)?;
+        let Some(admin) = admin else {
+            bail!("this instance has no Admin API: its setting `admin` is off");
+        };
+        Ok((admin, boot::admin_key_for_commands(&self.settings)?))
+    }
+
     /// As [`Node::ask`] with GET, for a response that arrives piece by piece; `patience` is the longest silence. Only a
     /// running instance can answer.
     ///
     /// # Errors
     /// As [`Node::ask`]; also, no instance runs here.
     pub(crate) fn follow(&self, target: &str, patience: Duration) -> anyhow::Result<Followed> {
-        let admin = address_of(self.running.as_ref(), "admin", &self.settings, self.settings.admin)?;
-        let Some(admin) = admin else {
-            bail!("this instance has no Admin API: its setting `admin` is off");
-        };
-        let key = boot::admin_key_for_commands(&self.settings)?;
+        let (admin, key) = self.admin()?;
         let author = author();
         let mut fields = vec![("X-Weir-Author", author.as_str())];
         fields.extend(key.as_deref().map(|key| ("X-API-KEY", key)));

@@ -2,14 +2,15 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { settled } from '../e2e/lib.mjs';
-import { admin, closingEndpoint, proxied, served, target, visit, walk } from './parts.mjs';
+import { test } from 'node:test';
+import { browser, settled } from '../e2e/lib.mjs';
+import { admin, closingEndpoint, proxied, served, skip, target, visit, walk } from './parts.mjs';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 
 /** Objects of most kinds and some traffic; answers with the endpoint that fails, which the caller closes. */
-export async function fill() {
+async function fill() {
   const broken = await closingEndpoint();
   await admin('PUT', 'upstreams/axe', { type: 'roundrobin', retries: 0, nodes: { [target.origin]: 3, [broken.address]: 1 }, checks: { active: { type: 'tcp', unhealthy: { interval: 1, tcp_failures: 1 } } } });
   await admin('PUT', 'services/axe', { name: 'axe', upstream_id: 'axe', plugins: { 'request-id': {} } });
@@ -32,7 +33,7 @@ async function findings(page, name, rules) {
 }
 
 /** Walks through the pages; every finding fails. The dark theme differs in nothing but colours. */
-export async function check(context, pages, { width = 1440, height = 900 } = {}) {
+async function check(context, pages, { width = 1440, height = 900 } = {}) {
   const { page, done } = await walk(context, '/ui/overview', { width, height });
   await page.evaluate(AXE);
   const all = [];
@@ -47,4 +48,18 @@ export async function check(context, pages, { width = 1440, height = 900 } = {})
   }
   assert.deepEqual([...new Set(all)], []);
   await done();
+}
+
+/** A test that axe finds nothing on these pages of a running gateway. */
+export function findsNothing(name, pages, size) {
+  test(name, { skip }, async () => {
+    const chromium = await browser();
+    const broken = await fill();
+    try {
+      await check(chromium.context, pages, size);
+    } finally {
+      await chromium.close();
+      await broken.close();
+    }
+  });
 }

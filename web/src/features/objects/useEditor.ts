@@ -169,7 +169,7 @@ export function useEditor(kind: Kind, id: string | null, from: string | null, pl
         : await request<{ key: string; value: JsonObject }>('PUT', adminPath(collection, target), { body, headers });
       dropDraft(draftKey);
       const made = target !== '' ? target : String(answer.data.value.id ?? answer.data.key.split('/').at(-1));
-      // What was written is the new base at once; the answer of the next read brings its index.
+      // The written document is the new base at once; the answer of the next read brings its index.
       const index = Number((answer.etag ?? '').replace(/\D/g, '')) || answer.revision;
       const next = mask(kind.kind, documentOf(answer.data.value, collection), plugins);
       setHeld({ base: next.document, document: next.document, kept: next.kept, index });
