@@ -36,18 +36,22 @@ fn find(parts: &AdminParts, filter: &Filter, text: &str, limit: usize) -> Value 
         return json!({ "list": [], "more": false });
     }
     let (view, now_ms) = (parts.view.load(), now_ms());
-    // Making the lists counts as well, so that the first search after a change of a large configuration may be partial.
+    // The lists are kept until the next change; making them is not searching, so that it does not count.
+    let mut kinds: Vec<(usize, Arc<[Summary]>)> =
+        KINDS.into_iter().enumerate().map(|(place, kind)| (place, parts.view.summaries_of(&view, kind))).collect();
+    // The shortest first, because a search that runs out of time then misses objects of the longest kinds only.
+    kinds.sort_by_key(|(_, summaries)| summaries.len());
     let end = Instant::now() + BUDGET;
     let mut found: Vec<(u8, usize, usize, Summary)> = Vec::new();
     let mut more = false;
-    'kinds: for (place, kind) in KINDS.into_iter().enumerate() {
-        for (index, summary) in parts.view.summaries_of(&view, kind).iter().enumerate() {
+    'kinds: for (place, summaries) in &kinds {
+        for (index, summary) in summaries.iter().enumerate() {
             if index % CLOCK_STEP == 0 && Instant::now() > end {
                 more = true;
                 break 'kinds;
             }
             if filter.matches(&Row { summary, figures: None, now_ms }) {
-                found.push((rank(summary, text), place, index, summary.clone()));
+                found.push((rank(summary, text), *place, index, summary.clone()));
             }
         }
         if found.len() > FOUND_MAX {
@@ -142,7 +146,7 @@ const LIMIT_DEFAULT: usize = 20;
 /// Largest number of objects in an answer.
 const LIMIT_MAX: usize = 100;
 /// Time after which a search stops with what it has, because a palette asks at each key.
-const BUDGET: Duration = Duration::from_millis(20);
+const BUDGET: Duration = Duration::from_millis(100);
 /// Objects between two looks at the clock.
 const CLOCK_STEP: usize = 256;
 /// Matches that are held; beyond them only the best ones stay, one more than the answer has.
