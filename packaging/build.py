@@ -14,11 +14,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import checksums
 import deb
+import oci
 import program
-from product import REPOSITORY, Product, default_version
-from tools import Failure
+import rpm
+import sbom
+import tarball
+from product import Product, default_version
+from tools import REPOSITORY, Failure
 
-BUILDERS = {"deb": deb.build}
+BUILDERS = {"tar": tarball.build, "deb": deb.build, "rpm": rpm.build, "oci": oci.build, "spdx": sbom.build}
 
 
 def main() -> int:

@@ -6,8 +6,8 @@ import shutil
 from email.utils import formatdate
 from pathlib import Path
 
-from product import MAINTAINER, PACKAGING, File, Product, write_tree
-from tools import run
+from product import MAINTAINER, File, Product, write_tree
+from tools import PACKAGING, filled, run
 
 SCRIPTS = ("preinst", "postinst", "prerm", "postrm")
 
@@ -17,7 +17,7 @@ def build(product: Product, out: Path) -> Path:
     root = product.work / "deb"
     shutil.rmtree(root, ignore_errors=True)
     doc = "/usr/share/doc/weir"
-    files = product.files() + [
+    files = product.files + [
         File(f"{doc}/changelog.gz", product.gzip(changelog(product))),
         File(f"{doc}/copyright", (PACKAGING / "deb/copyright").read_bytes()),
     ]
@@ -61,13 +61,6 @@ def dependencies(product: Product) -> list[str]:
     if product.elf.needs_libgcc:
         needed.append("libgcc-s1")
     return needed
-
-
-def filled(template: str, values: dict[str, str]) -> str:
-    """A template with each @NAME@ replaced."""
-    for name, value in values.items():
-        template = template.replace(f"@{name}@", value)
-    return template
 
 
 def changelog(product: Product) -> bytes:

@@ -5,13 +5,12 @@ import os
 import re
 import shutil
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+import licenses
 from elf import Elf
-from tools import Failure, run, run_program
-
-REPOSITORY = Path(__file__).resolve().parent.parent
-PACKAGING = REPOSITORY / "packaging"
+from tools import PACKAGING, REPOSITORY, Failure, run, run_program
 
 SUMMARY = "API gateway and reverse proxy in one binary"
 # Distributors set their own by WEIR_MAINTAINER.
@@ -54,13 +53,14 @@ class Product:
 
     @property
     def xz_level(self) -> int:
-        """The level of xz: about 10 seconds for the release build, and a third larger in a second if it has to be fast."""
+        """The level of xz."""
         return 0 if self.is_fast else 6
 
     def gzip(self, data: bytes) -> bytes:
         """Compressed without a time or a name."""
         return gzip.compress(data, 1 if self.is_fast else 9, mtime=0)
 
+    @cached_property
     def manual_pages(self) -> dict[str, bytes]:
         """The manual pages by name, as the program writes them."""
         folder = self.work / "man"
@@ -72,6 +72,12 @@ class Product:
         """The completion script of a shell."""
         return run_program(self.program, "completions", shell).encode()
 
+    @cached_property
+    def third_party_licenses(self) -> bytes:
+        """The licence texts of all libraries, compressed."""
+        return self.gzip(licenses.third_party())
+
+    @cached_property
     def files(self) -> list[File]:
         """The files of the packages of distributions, sorted by path."""
         doc = "/usr/share/doc/weir"
@@ -87,14 +93,23 @@ class Product:
             File(f"{doc}/examples/weir.yaml", text("examples/weir.yaml")),
             File(f"{doc}/examples/low-ports.conf", text("packaging/systemd/weir.service.d/low-ports.conf")),
             File(f"{doc}/CHANGELOG.md.gz", self.gzip(text("CHANGELOG.md"))),
+            File(f"{doc}/third-party-licenses.gz", self.third_party_licenses),
         ]
-        files += [File(f"/usr/share/man/man1/{name}.gz", self.gzip(page)) for name, page in self.manual_pages().items()]
+        for source in operators():
+            files.append(File(f"{doc}/examples/{source}", text(f"packaging/{source}")))
+        files += [File(f"/usr/share/man/man1/{name}.gz", self.gzip(page)) for name, page in self.manual_pages.items()]
         return sorted(files, key=lambda file: file.path)
 
 
 def text(path: str) -> bytes:
     """A file of the repository."""
     return (REPOSITORY / path).read_bytes()
+
+
+def operators() -> list[str]:
+    """Dashboards and rules for operators, by their paths below packaging."""
+    names = [*PACKAGING.glob("grafana/*.json"), *PACKAGING.glob("prometheus/*.yml")]
+    return sorted(path.relative_to(PACKAGING).as_posix() for path in names if not path.stem.endswith("-test"))
 
 
 def default_version() -> str:

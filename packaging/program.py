@@ -4,8 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from product import REPOSITORY
-from tools import Failure, require
+from tools import REPOSITORY, Failure, require
 
 # Named although it is the host: with a target, the flags are not those of build scripts and procedural macros, which are
 # loaded by the compiler and cannot be static.

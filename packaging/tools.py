@@ -5,12 +5,17 @@ import shutil
 import subprocess
 from pathlib import Path
 
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGING = REPOSITORY / "packaging"
+
 # The Debian package of each program; `lab/install.sh package` installs them.
 PACKAGES = {
     "cargo": "a Rust toolchain",
     "dpkg-deb": "dpkg",
     "git": "git",
+    "ldd": "libc-bin",
     "rpmbuild": "rpm",
+    "rustc": "a Rust toolchain",
     "strip": "binutils",
 }
 
@@ -35,6 +40,13 @@ def run(program: str, *arguments, cwd: Path | None = None, **environment: str) -
     if done.returncode != 0:
         raise Failure(f"{' '.join(command)} ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def filled(template: str, values: dict[str, str]) -> str:
+    """A template with each @NAME@ replaced."""
+    for name, value in values.items():
+        template = template.replace(f"@{name}@", value)
+    return template
 
 
 def run_program(path: Path, *arguments) -> str:
