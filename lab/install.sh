@@ -2,7 +2,7 @@
 # Installs what building, testing and measuring need besides a Rust toolchain: Debian's packages, and for tests a few of
 # PyPI, npm, Maven and Go modules in folders of their own below target/.
 #
-#   lab/install.sh [run|test|bench|fuzz]...  test and bench by default; what is there already is left alone
+#   lab/install.sh [run|test|bench|fuzz|package]...  test and bench by default; what is there already is left alone
 #
 # Packages start no service of their own: policy-rc.d says no while they are unpacked.
 set -euo pipefail
@@ -17,7 +17,11 @@ declare -A packages=(
   [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils nghttp2-client util-linux"
   # The fuzzer's engine is C++.
   [fuzz]="g++ libc6-dev make"
+  # The static C library is in libc6-dev; the image takes the authorities of ca-certificates.
+  [package]="gcc libc6-dev make python3 dpkg binutils rpm git ca-certificates"
 )
+# Tests build packages, and crun runs the image that skopeo has read.
+packages[test]+=" dpkg binutils rpm git crun skopeo"
 
 # ClickHouse is a peer of log plugins; the compiler of Java makes the program that starts OpenSearch; Prometheus reads metrics.
 packages[test]+=" clickhouse-server default-jdk-headless prometheus"

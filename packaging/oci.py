@@ -58,7 +58,11 @@ def build(product: Product, out: Path) -> Path:
     )
     entry = manifest.descriptor(
         platform={"architecture": product.elf.oci, "os": "linux"},
-        annotations={"org.opencontainers.image.ref.name": product.version},
+        # The second is the name that containerd gives an image when it loads the archive.
+        annotations={
+            "org.opencontainers.image.ref.name": product.version,
+            "io.containerd.image.name": f"localhost/weir:{product.version}",
+        },
     )
     index = encoded({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]})
     files = [Member("oci-layout", encoded({"imageLayoutVersion": "1.0.0"})), Member("index.json", index)]

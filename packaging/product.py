@@ -95,6 +95,8 @@ class Product:
             File(f"{doc}/CHANGELOG.md.gz", self.gzip(text("CHANGELOG.md"))),
             File(f"{doc}/third-party-licenses.gz", self.third_party_licenses),
         ]
+        for source in operators():
+            files.append(File(f"{doc}/examples/{source}", text(f"packaging/{source}")))
         files += [File(f"/usr/share/man/man1/{name}.gz", self.gzip(page)) for name, page in self.manual_pages.items()]
         return sorted(files, key=lambda file: file.path)
 
@@ -102,6 +104,12 @@ class Product:
 def text(path: str) -> bytes:
     """A file of the repository."""
     return (REPOSITORY / path).read_bytes()
+
+
+def operators() -> list[str]:
+    """Dashboards and rules for operators, by their paths below packaging."""
+    names = [*PACKAGING.glob("grafana/*.json"), *PACKAGING.glob("prometheus/*.yml")]
+    return sorted(path.relative_to(PACKAGING).as_posix() for path in names if not path.stem.endswith("-test"))
 
 
 def default_version() -> str:

@@ -48,7 +48,7 @@ def specification(product: Product, files: list[File]) -> str:
     values = {
         "RPM_VERSION": product.package_version,
         "REQUIRES": "".join(f"Requires: {each}\n" for each in requirements(product)),
-        "FILES": "\n".join(listed(file) for file in files),
+        "FILES": "\n".join([*own_folders(files), *(listed(file) for file in files)]),
         "DATE": datetime.fromtimestamp(product.epoch, timezone.utc).strftime("%a %b %d %Y"),
         "MAINTAINER": MAINTAINER,
     }
@@ -67,6 +67,12 @@ def requirements(product: Product) -> list[str]:
     if product.elf.needs_libgcc:
         needed.append("libgcc_s.so.1()(64bit)")
     return needed
+
+
+def own_folders(files: list[File]) -> list[str]:
+    """The lines of folders that belong to no other package, and are removed with this one."""
+    folders = {parent for file in files for parent in Path(file.path).parents if "weir" in parent.parts}
+    return [f"%attr(0755, root, root) %dir {folder}" for folder in sorted(folders)]
 
 
 def listed(file: File) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import licenses
 from archive import Member, compressed, tar
-from product import Product, text
+from product import Product, operators, text
 
 # Files of the repository and their places in the tar ball.
 COPIED = {
@@ -25,6 +25,7 @@ def build(product: Product, out: Path) -> Path:
     folder = f"weir-{product.version}-{product.elf.machine}-linux"
     members = [Member("weir", product.program.read_bytes(), 0o755)]
     members += [Member(place, text(source)) for source, place in COPIED.items()]
+    members += [Member(source, text(f"packaging/{source}")) for source in operators()]
     members += [Member(f"man/man1/{name}", page) for name, page in product.manual_pages.items()]
     members += [
         Member("completions/weir.bash", product.completions("bash")),

@@ -11,6 +11,7 @@ mod metrics;
 mod node;
 mod notify;
 mod options;
+mod process_metrics;
 mod signals;
 mod sockets;
 mod tap;

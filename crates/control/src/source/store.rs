@@ -5,6 +5,7 @@
 //! write and answers all of them after [`Transaction::commit`].
 
 mod check;
+mod failures;
 mod guard;
 mod instance;
 mod lock;
@@ -25,6 +26,7 @@ use thiserror::Error;
 use guard::{Leaked, guarded};
 use versions::Log;
 
+pub(crate) use failures::write_metrics;
 pub use guard::panic_is_expected;
 pub use instance::{Instance, InstanceListener};
 pub(crate) use lock::make_directory;
@@ -286,6 +288,7 @@ impl Store {
     }
 
     fn unusable(&self, reason: impl ToString) -> StoreError {
+        failures::note();
         StoreError::Unusable { path: self.path.clone(), reason: reason.to_string() }
     }
 }
