@@ -109,18 +109,19 @@ install_go() {
   cp "$list" "$place/installed.txt"
 }
 
-# The collector of OpenTelemetry: no module is a program with the parts that tests need. Made again when its versions have
-# changed.
-install_collector() {
-  local source place go
-  source=$(realpath "$(dirname "$0")/otelcol")
+# A program in Go with its source in lab: the collector of OpenTelemetry, because no module is one with the parts that tests
+# need, and the program that renders and checks the Helm chart. Made again when a file of its source has changed.
+install_go_source() {
+  local source place go stamp
+  source=$(realpath "$(dirname "$0")/$1")
   place=$(realpath -m "$(dirname "$0")/../target/test-go")
-  ! cmp -s "$source/go.mod" "$place/otelcol.mod" || return 0
+  stamp=$(cat "$source"/* | sha256sum)
+  [ "$stamp" != "$(cat "$place/$1.stamp" 2>/dev/null)" ] || return 0
   go=$(go_program)
-  say "Go: the collector of OpenTelemetry"
+  say "Go: $1"
   mkdir -p "$place/bin"
-  (cd "$source" && CGO_ENABLED=0 "$go" build -o "$place/bin/otelcol" .)
-  cp "$source/go.mod" "$place/otelcol.mod"
+  (cd "$source" && CGO_ENABLED=0 "$go" build -trimpath -o "$place/bin/$1" .)
+  printf '%s\n' "$stamp" >"$place/$1.stamp"
 }
 
 # The servers that tests take from npm, and a Node from PyPI to run them, because Debian's is too old; made again when their
@@ -243,4 +244,4 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
-case " ${groups[*]} " in *" test "*) install_python; install_go; install_collector; install_node; install_web; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch; install_root ;; esac
+case " ${groups[*]} " in *" test "*) install_python; install_go; install_go_source otelcol; install_go_source weirchart; install_node; install_web; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch; install_root ;; esac
