@@ -257,3 +257,20 @@ fn namespaces() -> Option<Vec<&'static str>> {
         tried.status().is_ok_and(|status| status.success())
     })
 }
+
+#[test]
+#[allow(clippy::print_stderr, reason = "a skipped test says what was skipped")]
+fn faults_of_a_page_are_found() {
+    static PAGE: Guide = Guide { page: "PAGE.md", setup: crate::table::NOTHING, not_run: &[] };
+    let Some(place) = Place::new(&PAGE) else {
+        eprintln!("skipped: no commands were run, because unshare makes no namespaces here");
+        return;
+    };
+    let text = "```console\n$ echo a\na\n$ echo a\nb\n```\n```sh\nfalse\nexport place_of=here\n```\n\
+                ```console\n$ echo $place_of\nhere\n$ echo '{\"error_msg\":\"no\"}'\n…\n```\n\
+                ```sh\necho '{\"error_msg\":\"no\"}'\n```\n```yaml settings\nproxi: 1\n```\n```sh not-run\nfalse\n```\n";
+    let faults = place.run(&crate::page::blocks("PAGE.md", text));
+    let places: Vec<&str> = faults.iter().filter_map(|fault| fault.split(": ").next()).collect();
+    assert_eq!(places[..4], ["PAGE.md:4", "PAGE.md:8", "PAGE.md:18", "PAGE.md:20"], "{faults:#?}");
+    assert_eq!(places.len(), 5, "four faults, and the log of the gateway: {faults:#?}");
+}

@@ -49,7 +49,7 @@ impl Guide {
 }
 
 /// An empty machine.
-const NOTHING: Setup =
+pub(crate) const NOTHING: Setup =
     Setup { gateway: false, origins: &[], addresses: &[], names: &[], prepare: "", objects: "" };
 /// What front page and README promise for every page: a gateway, and an echo origin.
 const GATEWAY: Setup = Setup { gateway: true, origins: &["127.0.0.1:1980"], ..NOTHING };
