@@ -66,6 +66,7 @@ pub(crate) fn record(status: u16, path: &str) -> RequestRecord {
         status,
         cause: (status >= 500).then_some("origin_closed"),
         blame: None,
+        phase: None,
         detail: None,
         bytes_in: 10,
         bytes_out: 20,
@@ -162,6 +163,20 @@ fn fifth_reader_is_refused_until_one_leaves() {
         assert!(follow().is_none());
         receivers.pop();
         assert!(follow().is_some());
+    });
+}
+
+#[test]
+fn viewers_leave_a_place_to_administrators() {
+    block_on(async {
+        let hub = TapHub::new(Arc::new(Script::default()));
+        let follow = |hides_queries| {
+            let (sender, receiver) = mpsc::channel(QUEUE);
+            hub.follow(Wanted { hides_queries, ..wanted("", 5) }, sender).then_some(receiver)
+        };
+        let _receivers: Vec<_> = (1..READERS_MAX).map(|_| follow(true).unwrap()).collect();
+        assert!(follow(true).is_none(), "a viewer");
+        assert!(follow(false).is_some(), "an administrator");
     });
 }
 

@@ -37,8 +37,11 @@ fn find(parts: &AdminParts, filter: &Filter, text: &str, limit: usize) -> Value 
     }
     let (view, now_ms) = (parts.view.load(), now_ms());
     // The lists are kept until the next change; making them is not searching, so that it does not count.
-    let mut kinds: Vec<(usize, Arc<[Summary]>)> =
-        KINDS.into_iter().enumerate().map(|(place, kind)| (place, parts.view.summaries_of(&view, kind))).collect();
+    let mut kinds: Vec<(usize, Arc<[Summary]>)> = KINDS
+        .into_iter()
+        .enumerate()
+        .map(|(place, kind)| (place, parts.view.summaries_of(&view, kind)))
+        .collect();
     // The shortest first, because a search that runs out of time then misses objects of the longest kinds only.
     kinds.sort_by_key(|(_, summaries)| summaries.len());
     let end = Instant::now() + BUDGET;
