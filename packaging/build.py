@@ -13,6 +13,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import chart
 import checksums
 import deb
 import oci
@@ -23,7 +24,14 @@ import tarball
 from product import Product, default_version
 from tools import REPOSITORY, Failure
 
-BUILDERS = {"tar": tarball.build, "deb": deb.build, "rpm": rpm.build, "oci": oci.build, "spdx": sbom.build}
+BUILDERS = {
+    "tar": tarball.build,
+    "deb": deb.build,
+    "rpm": rpm.build,
+    "oci": oci.build,
+    "spdx": sbom.build,
+    "chart": lambda product, out: chart.build(out, product.version, product.epoch),
+}
 
 
 def main() -> int:

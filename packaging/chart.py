@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packs the Helm chart with the version of the program, reproducibly: `build(out_dir, version)` writes weir-chart-VERSION.tgz."""
+"""Packs the Helm chart with the version of the program, reproducibly, as weir-chart-VERSION.tgz."""
 
 import gzip
 import io
@@ -33,9 +33,8 @@ def with_version(text, version):
     return text
 
 
-def build(out_dir, version):
-    """Writes the packed chart into `out_dir` and returns its path."""
-    time = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+def build(out_dir, version, time=0):
+    """Writes the packed chart, with files of that time, into `out_dir` and returns its path."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in sorted(files()):

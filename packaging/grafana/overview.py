@@ -150,6 +150,29 @@ def rows(selected):
             width=12,
         ),
         lines(
+            "5xx by cause",
+            "Responses with a status from 500 on, and cut ones, by cause and phase; upstream_status was made by a node.",
+            "reqps",
+            (
+                f"sum by (cause, phase) (rate(weir_server_errors_total{{{selected}}}[$__rate_interval]))",
+                "{{cause}} ({{phase}})",
+            ),
+            stacked=True,
+            min=0,
+            width=12,
+        ),
+        lines(
+            "5xx by endpoint",
+            "The same by the endpoint at which the request failed; empty if it reached none.",
+            "reqps",
+            (
+                f"topk(10, sum by (endpoint) (rate(weir_server_errors_total{{{selected}}}[$__rate_interval])))",
+                "{{endpoint}}",
+            ),
+            min=0,
+            width=12,
+        ),
+        lines(
             "Retries",
             "Further attempts by the reason for them, and those that the budget refused.",
             "reqps",

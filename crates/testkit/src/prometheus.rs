@@ -60,7 +60,11 @@ impl Prometheus {
         for byte in expression.bytes() {
             query.push_str(&format!("%{byte:02X}"));
         }
-        let answer = Client::connect(self.address).get(&format!("/api/v1/query?query={query}")).json();
+        let answer = Client::connect(self.address).get(&format!("/api/v1/query?query={query}"));
+        if answer.status == 503 {
+            return Err("the server is not ready".to_owned());
+        }
+        let answer = answer.json();
         match answer["data"]["result"].as_array() {
             Some(result) => Ok(result.clone()),
             None => Err(answer["error"].as_str().unwrap_or("no result").to_owned()),

@@ -15,7 +15,7 @@ use crate::support::{BINARY, object, rendered, run};
 fn objects(values: &Value) -> Vec<Value> {
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
     fs::write(file.path(), values.to_string()).unwrap();
-    rendered(&["-exists", "Secret/etcd", "weir", file.path().to_str().unwrap()])
+    rendered(&["weir", file.path().to_str().unwrap()])
 }
 
 fn settings(objects: &[Value]) -> String {
@@ -44,7 +44,7 @@ fn program_accepts_the_settings_of_all_sources() {
     let all = [
         json!({"objects": {"routes": [{"id": "a", "uri": "/a", "upstream": {"nodes": {"127.0.0.1:1": 1}}}]}}),
         json!({"source": "store", "replicas": 1}),
-        json!({"source": "etcd", "etcd": {"endpoints": ["http://etcd:2379"], "username": "weir", "passwordSecret": {"name": "etcd"}}}),
+        json!({"source": "etcd", "etcd": {"endpoints": ["http://etcd-0:2379", "http://etcd-1:2379"], "prefix": "/weir"}}),
         json!({"service": {"http3": true}, "discovery": {"kubernetes": {"enabled": true}}, "admin": {"service": {"enabled": true}}}),
         json!({"admin": {"enabled": false}, "listenAddress": "[::]", "service": {"httpsPort": 0}}),
     ];
@@ -54,7 +54,7 @@ fn program_accepts_the_settings_of_all_sources() {
         let text = settings(&objects);
         if text.contains("source: file") {
             fs::write(at("resources.yaml"), resources(&objects)).unwrap();
-            run(BINARY, &["check", "--strict", &at("resources.yaml")], ".");
+            run(BINARY, &["check", "--strict", &at("resources.yaml")], ".").text();
         }
         fs::write(at("weir.yaml"), text.replace("/etc/weir/objects", folder.path().to_str().unwrap()))
             .unwrap();

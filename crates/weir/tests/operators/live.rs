@@ -17,6 +17,7 @@ const EMPTY: &[(&str, &str)] = &[
     ("weir_registration_", "the instance registers nowhere"),
     ("weir_auto_routes", "no routes are made of services"),
     ("weir_grpc_calls_total", "no gRPC call is made"),
+    ("weir_cache_disk_failures_total", "no zone on disk is used"),
 ];
 
 /// The expressions of a dashboard with the places where they are: panels, annotations and variables.

@@ -52,7 +52,8 @@ fn used() -> Vec<(&'static str, BTreeSet<String>)> {
 fn lines_have_the_fields_that_collectors_name() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
-    let settings = block("The settings", "yaml settings").replace("/var/log/weir/access.log", log.to_str().unwrap());
+    let settings =
+        block("The settings", "yaml settings").replace("/var/log/weir/access.log", log.to_str().unwrap());
     let weir = Weir::builder(BINARY).settings(&settings).start();
     let origin = Origin::answering("hello");
     let nodes = serde_json::json!({origin.address().to_string(): 1});

@@ -87,8 +87,8 @@ fn ask_all(weir: &Weir, client: &TlsClient) {
     ] {
         let _ = Client::connect(weir.proxy()).try_request("GET", path, &[], b"");
     }
-    for key in ["one", "wrong"] {
-        let _ = Client::connect(weir.proxy()).try_request("GET", "/keyed", &[("apikey", key)], b"");
+    for (path, key) in [("/keyed", "one"), ("/keyed", "wrong"), ("/limited", "one")] {
+        let _ = Client::connect(weir.proxy()).try_request("GET", path, &[("apikey", key)], b"");
     }
     let _ = Client::connect(weir.proxy()).try_request("POST", "/none", &[], b"body");
     let _ = client.get(weir.address("proxy-tls"), "shop.example", "/ok");
@@ -111,7 +111,7 @@ fn configure(weir: &Weir, origin: &Origin, front: &TlsFront, authority: &Authori
     weir.put("upstreams/down", json!({"nodes": {&node: 1}, "checks": checks("/health-fails")}));
     let one = json!({"nodes": {&node: 1}});
     let logger = json!({"uri": format!("http://{node}/logs"), "batch_max_size": 1});
-    let routes: [(&str, Value); 11] = [
+    let routes: [(&str, Value); 12] = [
         ("ok", json!({"service_id": "plain", "plugins": {"http-logger": logger}})),
         ("fails", json!({"upstream_id": "down"})),
         ("gone", json!({"upstream": {"nodes": {&dead: 1}}})),
@@ -144,6 +144,12 @@ fn configure(weir: &Weir, origin: &Origin, front: &TlsFront, authority: &Authori
         ),
         ("found", json!({"upstream": {"discovery_type": "file", "service_name": "shop"}})),
         ("keyed", json!({"upstream_id": "mixed", "plugins": {"key-auth": {}}})),
+        (
+            "limited",
+            json!({"upstream": one, "plugins": {
+                "key-auth": {}, "limit-count": {"count": 1, "time_window": 600, "rejected_code": 429}
+            }}),
+        ),
     ];
     for (id, mut route) in routes {
         route["uri"] = json!(format!("/{id}"));
