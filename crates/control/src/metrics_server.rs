@@ -12,7 +12,7 @@ use stdx::open_metrics;
 use crate::acme::Acme;
 use crate::admin::respond;
 use crate::serve::{Answer, Handler, Refusal};
-use crate::source::etcd;
+use crate::source::{etcd, store};
 use crate::verdict;
 use crate::view::SharedView;
 
@@ -36,6 +36,7 @@ impl MetricsText for Metrics {
         self.metrics.write_metrics(text);
         let view = self.view.load();
         etcd::write_metrics(&view, text);
+        store::write_metrics(text);
         verdict::write_metrics(&view, text);
         if let Some(acme) = &self.acme {
             acme.write_metrics(text);
@@ -107,8 +108,8 @@ mod tests {
         let check = |method: &str, path: &str, expected: (u16, &str)| {
             let metrics = Metrics::new(Arc::new(One), SharedView::default(), None);
             let (code, _, body) = block_on(ask(&metrics, method, path, &[], ""));
-            // Metrics of the configuration have tests of their own.
-            let body = body.split("# HELP weir_config").next().unwrap_or_default();
+            // Metrics of the store and the configuration have tests of their own.
+            let body = body.split("# HELP weir_store").next().unwrap_or_default();
             assert_eq!((code, body), expected, "{method} {path}");
         };
         check("GET", "/apisix/prometheus/metrics", (200, "apisix_up 1\n"));

@@ -71,11 +71,13 @@ impl TapHub {
     }
 
     /// Sends requests to `sender` as server-sent events until its receiver is gone or the time of a reader is over. Needs
-    /// a runtime. False: there are as many readers as there may be.
+    /// a runtime. False: there are as many readers as there may be. Viewers leave one place to administrators, because an
+    /// incident needs it.
     pub(crate) fn follow(&self, wanted: Wanted, sender: mpsc::Sender<Bytes>) -> bool {
         let mut state = self.shared.state.lock();
         state.readers.retain(Reader::is_there);
-        if state.readers.len() >= READERS_MAX {
+        let most = if wanted.hides_queries { READERS_MAX - 1 } else { READERS_MAX };
+        if state.readers.len() >= most {
             return false;
         }
         state.readers.push(Reader::new(wanted, sender));
@@ -102,9 +104,24 @@ impl State {
     }
 }
 
+/// Closes the tap when the task that reads it panics: otherwise workers would record for readers that are gone.
+struct Closing<'a>(&'a Shared);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.0.state.lock();
+            state.readers.clear();
+            state.is_running = false;
+            self.0.tap.close();
+        }
+    }
+}
+
 impl Shared {
     /// Reads the rings until no reader is left.
     async fn run(self: Arc<Self>) {
+        let _closing = Closing(&self);
         let mut ticks = tokio::time::interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut records: Vec<RequestRecord> = Vec::new();

@@ -166,6 +166,11 @@ fn restarted_worker_has_current_listeners() {
     testkit::wait_until("all connections are counted", || engine.connections() == held.len());
     engine.break_workers();
     testkit::wait_until("all workers have broken", || engine.connections() == 0);
+    testkit::wait_until("the restart of each worker is counted", || {
+        let mut text = String::new();
+        engine.write_metrics(&mut text);
+        (0..3).all(|worker| text.contains(&format!("weir_worker_restarts_total{{worker=\"{worker}\"}} 1\n")))
+    });
     assert!(is_served_by_all(second) && is_served_by_all(third));
     refuses(first);
     engine.stop();

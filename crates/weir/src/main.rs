@@ -10,6 +10,8 @@ mod cli;
 mod log;
 mod quick_copies;
 mod settings;
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+mod static_names;
 mod terminal;
 mod top;
 
@@ -20,6 +22,8 @@ const _: () =
 
 fn main() -> ExitCode {
     allocator::tune();
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    static_names::choose();
     quiet_expected_panics();
     cli::main()
 }

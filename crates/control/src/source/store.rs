@@ -5,9 +5,11 @@
 //! write and answers all of them after [`Transaction::commit`].
 
 mod check;
+mod failures;
 mod guard;
 mod instance;
 mod lock;
+mod older;
 mod record;
 mod transaction;
 mod versions;
@@ -25,6 +27,7 @@ use thiserror::Error;
 use guard::{Leaked, guarded};
 use versions::Log;
 
+pub(crate) use failures::write_metrics;
 pub use guard::panic_is_expected;
 pub use instance::{Instance, InstanceListener};
 pub(crate) use lock::make_directory;
@@ -67,7 +70,7 @@ pub enum StoreError {
     },
     /// The file was written by a newer version.
     #[error(
-        "{path} has store format {found}, this version knows {FORMAT}: start the newer version again, or restore a backup"
+        "{path} has store format {found}, this version knows {FORMAT}: start the newer version again, or restore a backup or the copy that the newer version kept beside it ({path}.format-{FORMAT})"
     )]
     Newer {
         path: PathBuf,
@@ -123,6 +126,33 @@ impl Store {
             log: meta.log,
             _lock: lock,
         })
+    }
+
+    /// Keeps a copy of a store of an older format beside it, because the next write raises the format; does nothing to a
+    /// store of the present format. To be called before the first write.
+    ///
+    /// # Errors
+    /// The copy cannot be written, or the store cannot be opened again; nothing was changed.
+    pub fn keep_older_format(&mut self) -> Result<(), StoreError> {
+        if self.format == FORMAT {
+            return Ok(());
+        }
+        let format = self.format;
+        // A copy of an open file would look as if its process had crashed.
+        self.close();
+        let copy = older::keep_copy(&self.path, format).map_err(|error| {
+            let copy = older::copy_of(&self.path, format);
+            let (store, copy) = (self.path.display(), copy.display());
+            StoreError::Failed(format!(
+                "{store} has the format {format} of an older version, and its copy {copy} cannot be kept: {error}"
+            ))
+        })?;
+        tracing::warn!(
+            store = %self.path.display(),
+            copy = %copy.display(),
+            "the store has format {format} of an older version; a copy was kept, and the next write raises it to {FORMAT}"
+        );
+        self.reopen()
     }
 
     /// Whether `directory` has a store, usable or not.
@@ -286,6 +316,7 @@ impl Store {
     }
 
     fn unusable(&self, reason: impl ToString) -> StoreError {
+        failures::note();
         StoreError::Unusable { path: self.path.clone(), reason: reason.to_string() }
     }
 }

@@ -167,6 +167,20 @@ fn fifth_reader_is_refused_until_one_leaves() {
 }
 
 #[test]
+fn viewers_leave_a_place_to_administrators() {
+    block_on(async {
+        let hub = TapHub::new(Arc::new(Script::default()));
+        let follow = |hides_queries| {
+            let (sender, receiver) = mpsc::channel(QUEUE);
+            hub.follow(Wanted { hides_queries, ..wanted("", 5) }, sender).then_some(receiver)
+        };
+        let _receivers: Vec<_> = (1..READERS_MAX).map(|_| follow(true).unwrap()).collect();
+        assert!(follow(true).is_none(), "a viewer");
+        assert!(follow(false).is_some(), "an administrator");
+    });
+}
+
+#[test]
 fn every_field_of_the_grammar_is_answered() {
     let record = record(502, "/checkout/7?x=1");
     let holds = |text: &str| filter(text).matches(&Searched { record: &record, hides_queries: false });

@@ -67,6 +67,9 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>)
         };
         let run = catch_unwind(AssertUnwindSafe(|| worker::run(parts, seed.peers.clone(), commands)));
         seed.handle.status.configured.store(false, Ordering::Release);
+        if !matches!(run, Ok(Ok(()))) {
+            seed.handle.status.restarts.fetch_add(1, Ordering::Relaxed);
+        }
         match run {
             Ok(Ok(())) => return,
             Ok(Err(error)) => {

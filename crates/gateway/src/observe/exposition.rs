@@ -191,9 +191,15 @@ fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mu
     }
     let help = "How often a worker was seen not to have turned its event loop for a second.";
     header(text, "weir_worker_stalls_total", "counter", help);
-    for (index, worker) in workers.enumerate() {
+    for (index, worker) in workers.clone().enumerate() {
         let stalls = worker.stalls.load(Ordering::Relaxed);
         sample(text, "weir_worker_stalls_total", &[("worker", &index)], stalls);
+    }
+    let help = "How often a worker was started again after a panic or a failed start.";
+    header(text, "weir_worker_restarts_total", "counter", help);
+    for (index, worker) in workers.enumerate() {
+        let restarts = worker.restarts.load(Ordering::Relaxed);
+        sample(text, "weir_worker_restarts_total", &[("worker", &index)], restarts);
     }
 }
 

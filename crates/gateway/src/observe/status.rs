@@ -70,6 +70,8 @@ pub struct Status {
     pub is_stalled: AtomicBool,
     /// How often its event loop was seen stalled.
     pub stalls: AtomicU64,
+    /// How often it was started again after a panic or a failed start.
+    pub restarts: AtomicU64,
     /// Failures, refusals, and connections that were closed to make room.
     pub failures: FailureCounts,
     /// Errors of the server by cause and endpoint.

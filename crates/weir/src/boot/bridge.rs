@@ -32,7 +32,7 @@ use plugins::Zones;
 use serde_json::Value;
 
 use super::tap::GatewayTap;
-use super::{certificates, metrics};
+use super::{certificates, metrics, process_metrics};
 use crate::log::LogControl;
 
 /// The engine after its start, and the generation to start it with.
@@ -224,6 +224,7 @@ impl MetricsText for Report {
         if let Some(engine) = self.gateway.engine() {
             engine.write_metrics(text);
             metrics::write_node(engine, &self.log, self.access_log.as_ref(), text);
+            process_metrics::write(&self.options.limits, self.instance.boot_time_s, text);
             self.secrets.write_metrics(text);
             self.ocsp.write_metrics(text);
             self.cache.write_metrics(text);

@@ -2,6 +2,8 @@
 //! that an instance that does not answer does not stop the keys.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -9,6 +11,7 @@ use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as ShownLine, Span, Text};
+use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::data::{Overview, Top};
 use super::screen::screen;
@@ -29,14 +32,26 @@ pub(crate) fn run(
 ) -> io::Result<()> {
     let (wanted, wishes) = channel();
     let (answers, answered) = channel();
+    let is_ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&is_ended))?;
+    }
     std::thread::Builder::new().name("ask".to_owned()).spawn(move || answer_all(&wishes, &answers, ask))?;
     let mut terminal = ratatui::try_init().inspect_err(|_| {
         // It may have been taken over in part; the error of that counts more than one of giving it back.
         let _ = ratatui::try_restore();
     })?;
-    let shown = show(&mut terminal, &mut state, &wanted, &answered, has_colours);
+    let shown = show(&mut terminal, &mut state, &Asking { wanted, answered, is_ended }, has_colours);
     ratatui::restore();
     shown
+}
+
+/// The way to the thread that asks, and the flag that a signal sets.
+struct Asking {
+    wanted: Sender<Tab>,
+    answered: Receiver<(Tab, Answers)>,
+    /// Set by SIGTERM and SIGHUP, so that the terminal is given back before the process ends.
+    is_ended: Arc<AtomicBool>,
 }
 
 /// Answers the newest of the wishes that wait.
@@ -52,16 +67,15 @@ fn answer_all(wishes: &Receiver<Tab>, answers: &Sender<(Tab, Answers)>, ask: imp
 fn show(
     terminal: &mut ratatui::DefaultTerminal,
     state: &mut State,
-    wanted: &Sender<Tab>,
-    answered: &Receiver<(Tab, Answers)>,
+    asking: &Asking,
     has_colours: bool,
 ) -> io::Result<()> {
     let mut next_ask = Instant::now();
     let mut is_asking = false;
-    loop {
+    while !asking.is_ended.load(Ordering::Relaxed) {
         terminal.draw(|frame| draw(frame, state, has_colours))?;
         if Instant::now() >= next_ask && !is_asking {
-            is_asking = wanted.send(state.tab).is_ok();
+            is_asking = asking.wanted.send(state.tab).is_ok();
             next_ask = Instant::now() + PERIOD;
         }
         if event::poll(KEY_WAIT)?
@@ -74,11 +88,12 @@ fn show(
                 Request::Nothing => {}
             }
         }
-        while let Ok((tab, answers)) = answered.try_recv() {
+        while let Ok((tab, answers)) = asking.answered.try_recv() {
             is_asking = false;
             state.take(tab, answers);
         }
     }
+    Ok(())
 }
 
 /// Draws the screen of the state.

@@ -27,19 +27,19 @@ fn verdict(program: &str, arguments: &[&str], folder: &Path) -> Option<(bool, St
 
 #[test]
 fn unit_may_write_where_the_guides_say() {
-    let unit = read("examples/systemd/weir.service");
+    let unit = read("packaging/systemd/weir.service");
     assert_eq!(values(&unit, "ProtectSystem"), ["strict"]);
     assert_eq!(values(&unit, "StateDirectory"), ["weir"]);
     assert_eq!(values(&unit, "LogsDirectory"), ["weir"], "access_log: /var/log/weir/access.log");
     assert!(read("docs/guide/observability.md").contains("access_log: /var/log/weir/"));
-    assert!(read("examples/logrotate/weir").contains("\n/var/log/weir/*.log {\n"));
+    assert!(read("packaging/logrotate/weir").contains("\n/var/log/weir/*.log {\n"));
 }
 
 #[test]
 fn unit_takes_secrets_from_an_optional_file() {
-    let unit = read("examples/systemd/weir.service");
+    let unit = read("packaging/systemd/weir.service");
     assert_eq!(values(&unit, "EnvironmentFile"), ["-/etc/weir/weir.env"], "the dash: it may be missing");
-    let sample = read("examples/systemd/weir.env");
+    let sample = read("packaging/systemd/weir.env");
     for secret in ["WEIR_ADMIN_KEY", "WEIR_ETCD_PASSWORD", "WEIR_ENCRYPTION_KEYRING"] {
         assert!(sample.lines().any(|line| line == format!("#{secret}=")), "{secret}");
     }
@@ -50,8 +50,8 @@ fn unit_takes_secrets_from_an_optional_file() {
 #[test]
 fn unit_and_drop_in_are_accepted_by_systemd() {
     let folder = tempfile::tempdir().unwrap();
-    let unit = read("examples/systemd/weir.service").replace("/usr/local/bin/weir", BINARY);
-    let drop_in = read("examples/systemd/weir.service.d/low-ports.conf");
+    let unit = read("packaging/systemd/weir.service").replace("/usr/bin/weir", BINARY);
+    let drop_in = read("packaging/systemd/weir.service.d/low-ports.conf");
     assert_eq!(values(&unit, "CapabilityBoundingSet"), [""], "none without the drop-in");
     for key in ["AmbientCapabilities", "CapabilityBoundingSet"] {
         assert_eq!(values(&drop_in, key), ["CAP_NET_BIND_SERVICE"], "{key}: one file is enough");
@@ -75,8 +75,8 @@ fn rotated_access_log_goes_on_in_a_new_file() {
     weir.get("/a");
     wait_until("a line is written", || fs::read_to_string(&log).is_ok_and(|text| !text.is_empty()));
     // The shipped sample, with the folder and the process of this test.
-    let told = "systemctl kill --signal=USR1 --kill-whom=main weir.service";
-    let sample = read("examples/logrotate/weir");
+    let told = "systemctl kill --signal=USR1 --kill-who=main weir.service";
+    let sample = read("packaging/logrotate/weir");
     assert!(sample.contains(told), "{sample}");
     let sample = sample
         .replace("/var/log/weir/*.log", log.to_str().unwrap())

@@ -1,8 +1,9 @@
 //! The figures of the traffic: `weir/overview`, `weir/top` and `weir/events` of the Admin API, and `weir top` and `weir status`
 //! as users run them.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -269,4 +270,36 @@ fn events_tell_revisions_and_figures() {
     });
     weir.terminate();
     assert!(weir.wait_for_exit().success(), "open streams do not keep the instance");
+}
+
+#[test]
+fn ended_view_gives_the_terminal_back() {
+    let weir = Weir::start(BINARY);
+    // `script` runs the view on a terminal and copies its output; `exec` keeps the process that is told.
+    let command = format!("echo pid $$; exec {BINARY} top --admin {}", weir.address("admin"));
+    let mut script = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .env("WEIR_ADMIN_KEY", ADMIN_KEY)
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(script.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let pid = line.trim().strip_prefix("pid ").unwrap().to_owned();
+    let mut shown = Vec::new();
+    while !contains(&shown, "\u{1b}[?1049h") {
+        output.read_until(b'h', &mut shown).unwrap();
+    }
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    shown.clear();
+    output.read_to_end(&mut shown).unwrap();
+    assert!(contains(&shown, "\u{1b}[?1049l"), "{}", String::from_utf8_lossy(&shown));
+    assert!(script.wait().unwrap().success());
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }

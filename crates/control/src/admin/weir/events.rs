@@ -16,6 +16,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::attention::Attention;
 use super::overview::now_value;
+use crate::admin::auth::Role;
 use crate::admin::respond::{self, bad};
 use crate::admin::server::{AdminParts, Call};
 use crate::serve::streamed::Streamed;
@@ -29,7 +30,10 @@ pub(super) fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
             return bad(format!("unknown topic: {name}; the topics are {names}"));
         }
     };
-    let Ok(place) = Arc::clone(&parts.live.events).try_acquire_owned() else {
+    let places = &parts.live.events;
+    let is_kept = call.role == Role::Viewer && places.available_permits() <= PLACES_OF_ADMINISTRATORS;
+    let place = if is_kept { None } else { Arc::clone(places).try_acquire_owned().ok() };
+    let Some(place) = place else {
         let reason =
             "too many event streams are open; close a page of this instance, or ask weir/overview instead";
         return respond::error(StatusCode::TOO_MANY_REQUESTS, reason);
@@ -227,6 +231,8 @@ async fn revision_value(parts: &AdminParts, revision: u64) -> Value {
     json!({ "revision": revision, "by": null, "source": null, "at_ms": changed.map(|(_, at_ms)| at_ms) })
 }
 
+/// Places for readers of events that viewers leave to administrators, because an incident needs them.
+const PLACES_OF_ADMINISTRATORS: usize = 4;
 /// How often the revision is looked at: a page shows it at once, and a look is one load.
 const TURN: Duration = Duration::from_millis(250);
 const TURNS_A_SECOND: u64 = 4;

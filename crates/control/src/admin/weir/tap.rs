@@ -34,7 +34,9 @@ fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, Refusa
     // A comment, so that the head of the answer is sent before the first request passes.
     let _ = sender.try_send(Bytes::from_static(b": open\n\n"));
     if !hub.follow(wanted, sender) {
-        let message = format!("{READERS_MAX} readers follow requests already; close one of them first");
+        let message = format!(
+            "requests have as many readers as they may have ({READERS_MAX}); close one of them first"
+        );
         return Err(Box::new(respond::error(StatusCode::TOO_MANY_REQUESTS, message)));
     }
     tracing::info!(by = %call.author, "requests are being followed");

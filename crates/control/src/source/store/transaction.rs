@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use redb::{ReadableTable, WriteTransaction};
 
+use super::failures;
 use super::guard::{Leaked, guarded};
 use super::versions::{Label, Pending};
 use super::{
@@ -205,6 +206,9 @@ impl<'a> Transaction<'a> {
         self.store.log = match committed {
             Ok(log) => log,
             Err(fault) => {
+                if matches!(fault, StoreError::Failed(_)) {
+                    failures::note();
+                }
                 drop(self.write.take());
                 self.store.close();
                 return Err(fault);
