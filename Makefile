@@ -13,7 +13,7 @@ TEST_SEEDS ?= 0..3000
 SIMULATION = -p net -p gateway -p weir --lib --features net/simulation,gateway/simulation
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package test simulate lint fmt doc bench figures hardening truthfulness soak fuzz install
+.PHONY: help run build package test simulate lint fmt doc docs bench figures hardening truthfulness soak fuzz install
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ fmt: ## Format the sources
 
 doc: ## Build the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+
+docs: ## Build the documentation site, target/site, and check its links
+	@lab/install.sh docs
+	@docs/site/build.py
 
 bench: build ## Measure weir beside nginx and HAProxy (all gateways: target/release/weir lab run)
 	@target/release/weir lab run --quick $(ARGS)

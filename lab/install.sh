@@ -2,7 +2,7 @@
 # Installs what building, testing and measuring need besides a Rust toolchain: Debian's packages, and for tests a few of
 # PyPI, npm, Maven and Go modules in folders of their own below target/.
 #
-#   lab/install.sh [run|test|bench|fuzz|package]...  test and bench by default; what is there already is left alone
+#   lab/install.sh [run|test|docs|bench|fuzz|package]...  test and bench by default; what is there already is left alone
 #
 # Packages start no service of their own: policy-rc.d says no while they are unpacked.
 set -euo pipefail
@@ -22,6 +22,11 @@ declare -A packages=(
 )
 # Tests build packages, and crun runs the image that skopeo has read.
 packages[test]+=" dpkg binutils rpm git crun skopeo"
+
+# The commands of the guides use ip, jq, openssl and unshare.
+packages[test]+=" iproute2 jq openssl util-linux"
+# The generator of the documentation site comes from PyPI.
+packages[docs]="python3 python3-venv"
 
 # ClickHouse is a peer of log plugins; the compiler of Java makes the program that starts OpenSearch; Prometheus reads metrics.
 packages[test]+=" clickhouse-server default-jdk-headless prometheus"
@@ -63,11 +68,11 @@ install_packages() {
     { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$@" >/dev/null; }
 }
 
-# The packages that tests take from PyPI; made again when their list has changed.
+# The packages of a list for PyPI, test-python.txt or docs-python.txt; made again when the list has changed.
 install_python() {
   local list place
-  list=$(dirname "$0")/test-python.txt
-  place=$(dirname "$0")/../target/test-python
+  list=$(dirname "$0")/$1.txt
+  place=$(dirname "$0")/../target/$1
   ! cmp -s "$list" "$place/installed.txt" || return 0
   say "PyPI: $(grep -c '==' "$list") packages"
   rm -rf "$place"
@@ -244,4 +249,5 @@ done
 command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packages[*]}"; exit 0; }
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
-case " ${groups[*]} " in *" test "*) install_python; install_go; install_go_source otelcol; install_go_source weirchart; install_node; install_web; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch; install_root ;; esac
+case " ${groups[*]} " in *" test "* | *" docs "*) install_python docs-python ;; esac
+case " ${groups[*]} " in *" test "*) install_python test-python; install_go; install_go_source otelcol; install_go_source weirchart; install_node; install_web; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch; install_root ;; esac

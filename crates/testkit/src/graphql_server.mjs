@@ -1,4 +1,4 @@
-// A GraphQL server for tests: npm's graphql-yoga on a free port. It prints its address when it serves, and ends with its
+// A GraphQL server for tests: npm's graphql-yoga on the port of its second argument, or a free one. It prints its address when it serves, and ends with its
 // standard input.
 import { createServer } from 'node:http';
 import { pathToFileURL } from 'node:url';
@@ -60,5 +60,5 @@ const server = createServer(async (request, response) => {
   response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
 });
 process.stdin.on('end', () => process.exit()).resume();
-await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+await new Promise((listening) => server.listen(Number(process.argv[3] ?? 0), '127.0.0.1', listening));
 console.log(`127.0.0.1:${server.address().port}`);

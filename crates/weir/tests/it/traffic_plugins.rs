@@ -354,7 +354,7 @@ fn commands_of_the_guide_are_accepted() {
         objects += 1;
     }
     assert_eq!(objects, 6);
-    let plugins = page.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let plugins = page.split("```json plugins\n").nth(1).unwrap().split("```").next().unwrap();
     let plugins: Value = serde_json::from_str(plugins).unwrap();
     weir.put("routes/labels", json!({"uri": "/labels", "upstream_id": "stable", "plugins": plugins}));
 }

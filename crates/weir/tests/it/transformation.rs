@@ -15,7 +15,8 @@ fn with_plugins(origin: &Origin, plugins: &Value) -> Weir {
 fn guide_route(origin: &Origin) -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/transformation.md");
     let page = std::fs::read_to_string(path).unwrap();
-    let example = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let example =
+        page.split("```json country.json object\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let mut route: Value = serde_json::from_str(example).unwrap();
     route["upstream"]["nodes"] = json!({origin.address().to_string(): 1});
     route
