@@ -66,6 +66,10 @@ const fn page(page: &'static str) -> Guide {
     Guide { page, setup: GATEWAY, not_run: &[] }
 }
 
+/// The reason of commands on a cluster of Kubernetes.
+const CLUSTER: &str =
+    "needs a cluster; operators/chart.rs renders the same objects, and chart_run.rs runs the pod's program";
+
 /// Every page.
 pub(crate) const GUIDES: &[Guide] = &[
     page("README.md").needs(Setup { prepare: SERVICE, ..NOTHING }).skips(&[(
@@ -80,6 +84,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         ),
         ("$ schemathesis run", "asks for minutes; it/openapi.rs runs it with the time that a test has"),
     ]),
+    page("alerts").needs(Setup { objects: DEAD, ..GATEWAY }),
     page("caching").needs(Setup { origins: &["127.0.0.1:8080"], ..GATEWAY }),
     page("canaries").needs(Setup { origins: &["127.0.0.1:8081", "127.0.0.1:8082"], ..GATEWAY }),
     page("changing-configuration").needs(Setup { objects: OLD, ..GATEWAY }),
@@ -114,6 +119,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         ("make run", "builds the binary; it/try_out.rs runs the script behind it"),
         ("examples/try.sh target/quick/weir", "needs the binary of `make run`; it/try_out.rs runs it"),
     ]),
+    page("grafana"),
     page("graphql")
         .needs(Setup { prepare: GRAPHQL, ..GATEWAY })
         .skips(&[("curl -X PURGE", "the key is that of a response; it/graphql.rs purges with one")]),
@@ -130,6 +136,11 @@ pub(crate) const GUIDES: &[Guide] = &[
         "curl of Debian 12 has no HTTP/3; it/http3.rs has a client that does",
     )]),
     page("json-web-tokens"),
+    page("kubernetes").needs(NOTHING).skips(&[
+        ("skopeo copy", CLUSTER),
+        ("kubectl get secret", CLUSTER),
+        ("kubectl create namespace", CLUSTER),
+    ]),
     page("laboratory").skips(&[
         ("weir lab run --quick  ", MEASURES),
         ("weir lab run --turn-ms 20 --scenario ten", MEASURES),
@@ -139,6 +150,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         ("cargo build", "compiles the binary; `make lint` checks this selection of features"),
     ]),
     page("load-balancing"),
+    page("log-shipping").needs(NOTHING),
     page("logging").needs(Setup { origins: &["127.0.0.1:1980", "127.0.0.1:3000"], ..GATEWAY }),
     page("migrating-from-apisix"),
     page("observability")
