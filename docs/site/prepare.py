@@ -79,8 +79,13 @@ class Source:
 
     def rewritten(self, page):
         """The text of a page in the generator's dialect of Markdown."""
-        lines, in_code = [], False
+        lines, in_code, in_numbers = [], False, False
         for line in (self.repository / page).read_text(encoding="utf-8").splitlines():
+            if line and not line.startswith(" ") and not in_code:
+                in_numbers = re.match(r"\d+\. ", line) is not None
+            if in_numbers and line.startswith("   "):
+                # What belongs to an item is indented by four.
+                line = f" {line}"
             if line.lstrip().startswith("```"):
                 in_code = not in_code
                 lines.append(self.fence(line))

@@ -80,6 +80,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         ),
         ("$ schemathesis run", "asks for minutes; it/openapi.rs runs it with the time that a test has"),
     ]),
+    page("alerts").needs(Setup { objects: FAILED, ..GATEWAY }),
     page("caching").needs(Setup { origins: &["127.0.0.1:8080"], ..GATEWAY }),
     page("canaries").needs(Setup { origins: &["127.0.0.1:8081", "127.0.0.1:8082"], ..GATEWAY }),
     page("changing-configuration").needs(Setup { objects: OLD, ..GATEWAY }),
@@ -114,6 +115,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         ("make run", "builds the binary; it/try_out.rs runs the script behind it"),
         ("examples/try.sh target/quick/weir", "needs the binary of `make run`; it/try_out.rs runs it"),
     ]),
+    page("grafana"),
     page("graphql")
         .needs(Setup { prepare: GRAPHQL, ..GATEWAY })
         .skips(&[("curl -X PURGE", "the key is that of a response; it/graphql.rs purges with one")]),
@@ -123,13 +125,18 @@ pub(crate) const GUIDES: &[Guide] = &[
             "protoc",
             "needs the compiler of Protocol Buffers; it/grpc_transcode.rs takes what it writes",
         )]),
-    page("health-checks"),
+    page("health-checks").needs(Setup { origins: &["10.0.0.1:8080"], addresses: &["10.0.0.2:8080"], ..GATEWAY }),
     page("http2").needs(Setup { prepare: CERTIFICATE, objects: SHOP, names: &["shop.example"], ..GATEWAY }),
     page("http3").skips(&[(
         "curl --http3-only",
         "curl of Debian 12 has no HTTP/3; it/http3.rs has a client that does",
     )]),
     page("json-web-tokens"),
+    page("kubernetes").skips(&[
+        ("skopeo copy", CLUSTER),
+        ("kubectl get secret", CLUSTER),
+        ("kubectl create namespace", CLUSTER),
+    ]),
     page("laboratory").skips(&[
         ("weir lab run --quick  ", MEASURES),
         ("weir lab run --turn-ms 20 --scenario ten", MEASURES),
@@ -139,6 +146,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         ("cargo build", "compiles the binary; `make lint` checks this selection of features"),
     ]),
     page("load-balancing"),
+    page("log-shipping"),
     page("logging").needs(Setup { origins: &["127.0.0.1:1980", "127.0.0.1:3000"], ..GATEWAY }),
     page("migrating-from-apisix"),
     page("observability")
@@ -176,6 +184,10 @@ pub(crate) const GUIDES: &[Guide] = &[
 
 /// The service of the package.
 const SERVICE: &str = "terminal gateway <<<'weir run --data /var/lib/weir'";
+
+/// The reason for blocks that need a cluster.
+const CLUSTER: &str =
+    "needs a cluster; operators/chart_run.rs renders the chart and runs the containers' commands";
 
 /// The reason for blocks that measure.
 const MEASURES: &str =
@@ -251,6 +263,11 @@ const ALL: &str = "put routes/all '{\"uri\": \"/*\", \"upstream\": {\"nodes\": {
 const DEAD: &str = "\
 put routes/all '{\"uri\": \"/*\", \"upstream\": {\"nodes\": {\"127.0.0.1:1980\": 1}}}'
 put routes/dead '{\"name\": \"dead\", \"uri\": \"/dead\", \"upstream\": {\"nodes\": {\"127.0.0.1:1\": 1}}}'";
+
+/// A request that failed.
+const FAILED: &str = "\
+put routes/dead '{\"uri\": \"/dead\", \"upstream\": {\"nodes\": {\"127.0.0.1:1\": 1}}}'
+curl -s -o /dev/null http://127.0.0.1:9080/dead";
 
 /// The route that has the plugin of the page.
 const META: &str = "\
