@@ -31,6 +31,9 @@ packages[docs]="python3 python3-venv"
 # ClickHouse is a peer of log plugins; the compiler of Java makes the program that starts OpenSearch; Prometheus reads metrics.
 packages[test]+=" clickhouse-server default-jdk-headless prometheus"
 
+# Packages are installed, upgraded and removed on a small Debian with a systemd of its own.
+packages[test]+=" debootstrap systemd-container util-linux binutils"
+
 say() { printf 'install: %s\n' "$*" >&2; }
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -111,18 +114,19 @@ install_go() {
   cp "$list" "$place/installed.txt"
 }
 
-# The collector of OpenTelemetry: no module is a program with the parts that tests need. Made again when its versions have
-# changed.
-install_collector() {
-  local source place go
-  source=$(realpath "$(dirname "$0")/otelcol")
+# A program in Go with its source in lab: the collector of OpenTelemetry, because no module is one with the parts that tests
+# need, and the program that renders and checks the Helm chart. Made again when a file of its source has changed.
+install_go_source() {
+  local source place go stamp
+  source=$(realpath "$(dirname "$0")/$1")
   place=$(realpath -m "$(dirname "$0")/../target/test-go")
-  ! cmp -s "$source/go.mod" "$place/otelcol.mod" || return 0
+  stamp=$(cat "$source"/* | sha256sum)
+  [ "$stamp" != "$(cat "$place/$1.stamp" 2>/dev/null)" ] || return 0
   go=$(go_program)
-  say "Go: the collector of OpenTelemetry"
+  say "Go: $1"
   mkdir -p "$place/bin"
-  (cd "$source" && CGO_ENABLED=0 "$go" build -o "$place/bin/otelcol" .)
-  cp "$source/go.mod" "$place/otelcol.mod"
+  (cd "$source" && CGO_ENABLED=0 "$go" build -trimpath -o "$place/bin/$1" .)
+  printf '%s\n' "$stamp" >"$place/$1.stamp"
 }
 
 # The servers that tests take from npm, and a Node from PyPI to run them, because Debian's is too old; made again when their
@@ -205,6 +209,29 @@ install_jars() {
   cp "$source/pom.xml" "$place/installed.xml"
 }
 
+# A small Debian of this machine's release, on which tests install packages; made again when the list of its packages has
+# changed. Only root can make it and boot it.
+install_root() {
+  local place list release
+  place=$(realpath -m "$(dirname "$0")/../target/test-root")
+  list="systemd,systemd-sysv,dbus,logrotate,curl,procps,ca-certificates"
+  [ "$(cat "$place/packages.txt" 2>/dev/null)" != "$list" ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    say "not root: tests of packages on a Debian of their own are skipped"
+    return 0
+  fi
+  say "debootstrap: $list"
+  release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  rm -rf "$place"
+  mkdir -p "$place"
+  if ! debootstrap --variant=minbase --include="$list" "$release" "$place/debian" >"$place/debootstrap.log" 2>&1; then
+    say "no Debian for tests of packages, which are skipped: $(tail -n 1 "$place/debootstrap.log")"
+    return 0
+  fi
+  chroot "$place/debian" apt-get clean
+  echo "$list" >"$place/packages.txt"
+}
+
 # The versions of Keycloak and Zipkin, and the wheel of Node.
 zipkin=3.5.1
 keycloak=26.4.7
@@ -223,4 +250,4 @@ command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packa
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
 case " ${groups[*]} " in *" test "* | *" docs "*) install_python docs-python ;; esac
-case " ${groups[*]} " in *" test "*) install_python test-python; install_go; install_collector; install_node; install_web; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch ;; esac
+case " ${groups[*]} " in *" test "*) install_python test-python; install_go; install_go_source otelcol; install_go_source weirchart; install_node; install_web; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch; install_root ;; esac

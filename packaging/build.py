@@ -5,6 +5,7 @@ Without --binary the static release program is built first. Two runs from one co
 """
 
 import argparse
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -27,6 +28,8 @@ BUILDERS = {"tar": tarball.build, "deb": deb.build, "rpm": rpm.build, "oci": oci
 
 def main() -> int:
     options = arguments()
+    # dpkg-deb refuses folders that others cannot read.
+    os.umask(0o022)
     try:
         build(options)
     except Failure as failure:

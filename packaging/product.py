@@ -84,6 +84,7 @@ class Product:
         files = [
             File("/usr/bin/weir", self.program.read_bytes(), 0o755),
             File("/usr/lib/systemd/system/weir.service", text("packaging/systemd/weir.service")),
+            File("/usr/lib/weir/take-over", text("packaging/systemd/take-over"), 0o755),
             File("/etc/weir/weir.yaml", text("packaging/weir.yaml"), is_config=True),
             File("/etc/weir/weir.env", text("packaging/systemd/weir.env"), 0o640, USER, is_config=True),
             File("/etc/logrotate.d/weir", text("packaging/logrotate/weir"), is_config=True),

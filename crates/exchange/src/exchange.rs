@@ -12,6 +12,7 @@ pub mod context;
 mod directory;
 pub mod forwarded;
 mod proxy;
+pub mod reason;
 pub mod request_id;
 pub mod reuse;
 mod target;
@@ -38,6 +39,7 @@ pub use consumer::Consumer;
 pub use context::{ConnectionContext, Scheme};
 pub use directory::{Directory, RouteInfo, ServiceName, UpstreamHost, UpstreamOrigin};
 pub use proxy::ProxyContext;
+pub use reason::{PluginReply, Reason};
 pub use request_id::RequestId;
 pub use timeline::Timeline;
 pub use times::Times;
@@ -146,6 +148,8 @@ pub struct Decision {
     pub external_user: Option<Arc<serde_json::Value>>,
     /// Fields of the request that plugins set to what an authentication told of the user: responses may depend on them.
     pub user_fields: Vec<Box<str>>,
+    /// The plugin that made the response, if one did.
+    pub plugin_reply: Option<PluginReply>,
     /// The upstream that a plugin selected in place of the route's.
     pub upstream: Option<UpstreamRef>,
     /// How often the attempts may begin anew once those of an upstream are used up.

@@ -22,7 +22,7 @@ pub enum Blame {
 }
 
 impl Blame {
-    /// The name used in logs.
+    /// The name used in logs and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Blame::Client => "client",
@@ -51,6 +51,21 @@ pub enum FailurePhase {
     Response,
 }
 
+impl FailurePhase {
+    /// The name used in logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FailurePhase::Request => "request",
+            FailurePhase::Route => "route",
+            FailurePhase::Balance => "balance",
+            FailurePhase::Connect => "connect",
+            FailurePhase::Send => "send",
+            FailurePhase::Wait => "wait",
+            FailurePhase::Response => "response",
+        }
+    }
+}
+
 /// One failed exchange, or one failed try of it: a pointer to [`Details`], since everything that may fail carries room
 /// for one, through many calls of every request, and hardly any has one.
 #[derive(Clone, Debug)]
@@ -67,6 +82,8 @@ pub struct Details {
     pub detail: Cow<'static, str>,
     /// The response, if the configuration says what it is.
     pub answer: Option<Arc<Answer>>,
+    /// The plugin that failed, if one did.
+    pub plugin: Option<&'static str>,
 }
 
 impl Cause {
@@ -138,13 +155,20 @@ impl Failure {
     #[cold]
     #[inline(never)]
     fn boxed(cause: Cause, detail: Cow<'static, str>) -> Failure {
-        Failure(Box::new(Details { cause, node: None, detail, answer: None }))
+        Failure(Box::new(Details { cause, node: None, detail, answer: None, plugin: None }))
     }
 
     /// The same failure, at `node`.
     #[must_use]
     pub fn at(mut self, node: SocketAddr) -> Failure {
         self.node = Some(node);
+        self
+    }
+
+    /// The same failure, of this plugin.
+    #[must_use]
+    pub fn of_plugin(mut self, plugin: &'static str) -> Failure {
+        self.plugin = Some(plugin);
         self
     }
 

@@ -231,6 +231,10 @@ pub struct ForwardOptions {
     pub server: Option<Box<str>>,
     /// `X-APISIX-Upstream-Status` on every response of a node, not only on server errors (contract section 2.5).
     pub show_upstream_status: bool,
+    /// `X-Weir-Error` on responses with a status of 500 and more.
+    pub error_header: bool,
+    /// Failures are answered with a page of HTML where the client prefers one.
+    pub html_errors: bool,
     /// `Alt-Svc` on responses over TLS, where HTTP/3 is served as well.
     pub alt_svc: AltSvc,
 }

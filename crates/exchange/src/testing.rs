@@ -409,6 +409,8 @@ pub fn options() -> Options {
             via: None,
             server: None,
             show_upstream_status: false,
+            error_header: false,
+            html_errors: true,
             alt_svc: crate::options::AltSvc::default(),
         },
         limits: Limits::default(),

@@ -122,6 +122,7 @@ impl WorkerContext {
         if let Some(failure) = &exchange.failure {
             self.status.failures.failed(failure.cause);
         }
+        self.status.server_errors.ended(exchange);
         if let Some(call) = &exchange.grpc {
             self.status.grpc.ended(call.status);
         }

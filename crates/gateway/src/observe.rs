@@ -10,6 +10,7 @@ pub mod idle_counts;
 pub mod log_writer;
 pub mod retry_counts;
 pub mod series_text;
+pub mod server_errors;
 pub mod status;
 pub mod tap;
 pub mod traffic;

@@ -15,6 +15,7 @@ mod deadline;
 mod discard;
 mod download;
 mod encode;
+mod failure_reply;
 mod grpc;
 mod head_wait;
 mod hedge;

@@ -383,6 +383,8 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
                 via: Some("weir".into()),
                 server: Some("weir".into()),
                 show_upstream_status: false,
+                error_header: false,
+                html_errors: true,
                 alt_svc: exchange::options::AltSvc::default(),
             },
             limits: Limits::default(),

@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod accept;
 mod field;
 mod headers;
 mod limits;

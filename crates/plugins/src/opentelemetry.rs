@@ -35,24 +35,31 @@
 //!
 //! | attribute | value |
 //! |---|---|
-//! | `http.request.method`, `http.method` | the method |
+//! | `http.request.method`, `http.method` | the method; `_OTHER` in the first, beside `http.request.method_original`, for one that is not registered |
 //! | `url.scheme`, `http.scheme` | `http` or `https` |
 //! | `url.path` | the canonical path |
+//! | `url.query` | the query, as `data-mask` leaves it |
 //! | `http.target` | path and query, as `data-mask` leaves them |
-//! | `net.host.name` | the host that the client asked for |
+//! | `server.address`, `net.host.name` | the host that the client asked for |
+//! | `server.port` | the port that it asked for, otherwise that of the scheme |
+//! | `client.address` | the client |
+//! | `network.peer.address`, `network.peer.port` | the other end of the connection |
 //! | `user_agent.original`, `http.user_agent` | User-Agent, if there is one, as it is at the end of the request |
-//! | `network.protocol.version` | `1.1`, `2` or `3` |
+//! | `network.protocol.version` | `1.0`, `1.1`, `2` or `3` |
 //! | `http.route` | the path pattern of the route that matched |
 //! | `apisix.route_id`, `apisix.route_name`, `apisix.service_id`, `apisix.service_name` | the route and its service |
 //! | `http.response.status_code`, `http.status_code` | the status |
 //! | `apisix.response_source` | `upstream`, `apisix` (the gateway or a plugin) or `nginx` (the gateway, because an endpoint failed) |
-//! | `error.type` | the [cause](../guide/errors.md) of a failure |
+//! | `error.type` | the [cause](../guide/errors.md) of a failure, otherwise a status from 500 on |
+//! | `weir.cause`, `weir.phase` | why the request got an error, refusals of plugins included |
+//!
+//! [The guide](../guide/tracing.md#attributes-of-spans) compares them with the semantic conventions.
 //!
 //! `additional_attributes` adds variables by their names, `additional_header_prefix_attributes` fields of the request: one
 //! by its name, all with a beginning by `beginning*`. A status of 500 and up is an error of the span. Texts are cut at 4 KiB.
 //!
-//! **Spans below it.** `spans` in the metadata says which there are: one for each attempt at an endpoint (`server.address`,
-//! `server.port`, `http.response.status_code`, `error.type`, `http.request.resend_count` from the second one on,
+//! **Spans below it.** `spans` in the metadata says which there are: one for each attempt at an endpoint (`url.full`,
+//! `server.address`, `server.port`, `http.response.status_code`, `error.type`, `http.request.resend_count` from the second one on,
 //! `weir.connect_us` and `weir.head_us`: microseconds until the connection was open and until the response head was there),
 //! and one for each plugin in each phase, `apisix.phase.access.plugins.forward-auth`, by default for those that take 1 ms or
 //! longer. Plugins that run before this one are not seen. `{"attempts": false, "plugins": "none"}` reports the one span of a

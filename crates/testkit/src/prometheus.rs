@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -22,12 +23,20 @@ pub struct Prometheus {
 impl Prometheus {
     /// Starts a server that scrapes `/metrics` at `target`.
     pub fn scraping(target: SocketAddr) -> Prometheus {
+        Prometheus::with_rules(target, &[])
+    }
+
+    /// As [`Prometheus::scraping`], with files of rules, which it evaluates each second.
+    pub fn with_rules(target: SocketAddr, rules: &[&Path]) -> Prometheus {
+        let rules: Vec<String> = rules.iter().map(|file| format!("'{}'", file.display())).collect();
         for _ in 0..ATTEMPTS {
             let folder = tempfile::tempdir().expect("a temporary directory");
             let address = free_address();
             let file = folder.path().join("prometheus.yml");
             let config = format!(
-                "global: {{scrape_interval: 1s}}\nscrape_configs:\n- {{job_name: weir, static_configs: [{{targets: ['{target}']}}]}}\n"
+                "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{}]\nscrape_configs:\n\
+                 - {{job_name: weir, static_configs: [{{targets: ['{target}']}}]}}\n",
+                rules.join(", ")
             );
             fs::write(&file, config).expect("a writable temporary directory");
             let mut command = Command::new("prometheus");
@@ -43,6 +52,19 @@ impl Prometheus {
             assert!(errors.contains("address already in use"), "prometheus did not start: {errors}");
         }
         panic!("prometheus found no free port in {ATTEMPTS} attempts");
+    }
+
+    /// The result of an expression at this moment; the error if it cannot be evaluated.
+    pub fn ask(&self, expression: &str) -> Result<Vec<Value>, String> {
+        let mut query = String::new();
+        for byte in expression.bytes() {
+            query.push_str(&format!("%{byte:02X}"));
+        }
+        let answer = Client::connect(self.address).get(&format!("/api/v1/query?query={query}")).json();
+        match answer["data"]["result"].as_array() {
+            Some(result) => Ok(result.clone()),
+            None => Err(answer["error"].as_str().unwrap_or("no result").to_owned()),
+        }
     }
 
     /// The field `data` of the answer of its API to a GET of `path`; null while it is not ready.

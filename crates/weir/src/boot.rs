@@ -5,11 +5,13 @@ mod bridge;
 mod catalog;
 mod certificates;
 mod data;
+mod lasting;
 mod live;
 mod log_rotate;
 mod metrics;
 mod node;
 mod notify;
+mod occupant;
 mod options;
 mod process_metrics;
 mod signals;
@@ -47,6 +49,7 @@ use crate::settings::{Settings, SettingsSource, Source};
 use crate::terminal::print_error_bounded;
 
 pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
+pub(crate) use lasting::is_lasting;
 pub(crate) use options::cgroup_memory_bytes;
 
 use node::Node;

@@ -2,7 +2,7 @@
 //! file under `cli/`.
 //!
 //! Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong, 3 `plan` found
-//! a difference, or `lab compare` a slower result.
+//! a difference, or `lab compare` a slower result, 78 `run` cannot start until its settings or its folder have changed.
 
 mod apply;
 mod check;
@@ -28,6 +28,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::boot;
 use crate::log;
 use crate::settings::Faults;
 use crate::terminal::{Paint, print_error, print_error_bounded};
@@ -74,13 +75,17 @@ enum Command {
 /// Runs the command of this process's arguments.
 pub(crate) fn main() -> ExitCode {
     let command_line = CommandLine::parse();
+    let is_start = matches!(command_line.command, Some(Command::Run(_)));
     let outcome = match command_line.command {
         _ if command_line.version => version::run(&version::VersionArguments {}),
         Some(command) => command.run(),
         None => Err(anyhow::anyhow!("no command was given; `weir --help` lists them")),
     };
     log::flush();
-    outcome.unwrap_or_else(|error| report(&error))
+    outcome.unwrap_or_else(|error| {
+        let code = report(&error);
+        if is_start && code == FAULTY && boot::is_lasting(&error) { LASTING.into() } else { code.into() }
+    })
 }
 
 impl Command {
@@ -110,20 +115,24 @@ impl Command {
 }
 
 /// Prints why a command failed: its causes in one line, faults of settings in a line each, in the form that editors
-/// parse.
-fn report(error: &anyhow::Error) -> ExitCode {
+/// parse. Returns the exit code.
+fn report(error: &anyhow::Error) -> u8 {
     // A gateway that cannot start has to end even if no reader takes the reason from standard error.
     let print = if log::is_running() { print_error_bounded::<String> } else { print_error::<String> };
     let Some(faults) = error.downcast_ref::<Faults>() else {
         print(format!("{} {error:#}", Paint::for_stderr().bad("error:")));
-        return ExitCode::from(FAULTY);
+        return FAULTY;
     };
     print(faults.to_string());
-    ExitCode::from(if faults.blames_flags() { MISUSED } else { FAULTY })
+    if faults.blames_flags() { MISUSED } else { FAULTY }
 }
 
 /// Exit code if the input, or a system call of the command, failed.
 const FAULTY: u8 = 1;
+
+/// Exit code of `weir run` if another start would fail in the same way: `EX_CONFIG` of sysexits.h. Units of systemd name it
+/// in `RestartPreventExitStatus`.
+const LASTING: u8 = 78;
 
 /// Exit code of a wrong command line; clap ends with the same one.
 const MISUSED: u8 = 2;
@@ -198,6 +207,7 @@ mod tests {
 <!-- Made from crates/weir/src/cli.rs and the files of the commands by `UPDATE=1 cargo test -p weir`; edit it there. -->
 
 Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong, 3 `weir plan` found
-a difference, or `weir lab compare --fail-on slower` something slower. Colour is used on a terminal only, and not at all with `NO_COLOR` set.
+a difference, or `weir lab compare --fail-on slower` something slower, 78 `weir run` cannot start until something is changed
+by hand: wrong settings, a port or a folder that its user has no right to, a store of a newer version. Colour is used on a terminal only, and not at all with `NO_COLOR` set.
 ";
 }

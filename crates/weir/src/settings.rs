@@ -326,6 +326,13 @@ settings! {
         /// Name the statuses of all tries in `X-APISIX-Upstream-Status` of every response that came from a node. Without
         /// it, only where the node's status is 500 or more.
         show_upstream_status_in_response_header: bool = parse::switch("true|false", "false"),
+        /// Say in the field `X-Weir-Error` of each response with a status of 500 or more why it is one:
+        /// `cause=connect_failed; phase=connect; endpoint=10.0.0.1:80; attempts=2`. Off, because clients would learn the
+        /// addresses of nodes.
+        error_header: bool = parse::switch("true|false", "false"),
+        /// Answer failures with a page of HTML where the `Accept` of the client prefers HTML to JSON, as that of browsers does.
+        /// Switched off, all clients get JSON.
+        html_errors: bool = parse::switch("true|false", "true"),
     }
     section "Plugins" {
         /// The plugins that may be used, or `all` that are built in. An object that names another one is faulty, as if
@@ -526,4 +533,4 @@ const DEFAULT_SERVER_HEADER: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 /// and the cause of a failed request.
 const DEFAULT_ACCESS_LOG_FORMAT: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
      $body_bytes_sent \"$http_referer\" \"$http_user_agent\" $request_time $upstream_addr $upstream_status \
-     $weir_cause \"$weir_detail\"";
+     $weir_cause \"$weir_detail\" $weir_phase";

@@ -137,6 +137,7 @@ export interface RequestRecord {
   status: number;
   cause: string | null;
   blame: 'client' | 'gateway' | 'upstream' | null;
+  phase: string | null;
   detail: string | null;
   bytes_in: number;
   bytes_out: number;

@@ -141,7 +141,7 @@ function record(at, status, method, path, total_us, more = {}) {
     id: `01J9ZK3W7T4C${at.toString(36).toUpperCase().padStart(2, '0')}`, t_ms: NOW_MS - at, worker: at % 4, revision: 4127,
     client: '198.51.100.24', protocol: 'HTTP/2', scheme: 'https', method, host: 'shop.example', path,
     route: 'shop-read', route_name: 'shop-read', service: null, consumer: 'mobile-app', upstream: 'catalog', endpoint: '10.0.7.2:8080',
-    status, cause: null, blame: null, detail: null, bytes_in: 312, bytes_out: 18_204, total_us, gateway_us: gateway,
+    status, cause: null, blame: null, phase: null, detail: null, bytes_in: 312, bytes_out: 18_204, total_us, gateway_us: gateway,
     upstream_us: total_us - gateway, attempts: 1, spans: total_us > 400 ? spans.ok(total_us, gateway) : [], ...more,
   };
 }

@@ -9,6 +9,7 @@ mod failures;
 mod guard;
 mod instance;
 mod lock;
+mod older;
 mod record;
 mod transaction;
 mod versions;
@@ -69,7 +70,7 @@ pub enum StoreError {
     },
     /// The file was written by a newer version.
     #[error(
-        "{path} has store format {found}, this version knows {FORMAT}: start the newer version again, or restore a backup"
+        "{path} has store format {found}, this version knows {FORMAT}: start the newer version again, or restore a backup or the copy that the newer version kept beside it ({path}.format-{FORMAT})"
     )]
     Newer {
         path: PathBuf,
@@ -125,6 +126,33 @@ impl Store {
             log: meta.log,
             _lock: lock,
         })
+    }
+
+    /// Keeps a copy of a store of an older format beside it, because the next write raises the format; does nothing to a
+    /// store of the present format. To be called before the first write.
+    ///
+    /// # Errors
+    /// The copy cannot be written, or the store cannot be opened again; nothing was changed.
+    pub fn keep_older_format(&mut self) -> Result<(), StoreError> {
+        if self.format == FORMAT {
+            return Ok(());
+        }
+        let format = self.format;
+        // A copy of an open file would look as if its process had crashed.
+        self.close();
+        let copy = older::keep_copy(&self.path, format).map_err(|error| {
+            let copy = older::copy_of(&self.path, format);
+            let (store, copy) = (self.path.display(), copy.display());
+            StoreError::Failed(format!(
+                "{store} has the format {format} of an older version, and its copy {copy} cannot be kept: {error}"
+            ))
+        })?;
+        tracing::warn!(
+            store = %self.path.display(),
+            copy = %copy.display(),
+            "the store has format {format} of an older version; a copy was kept, and the next write raises it to {FORMAT}"
+        );
+        self.reopen()
     }
 
     /// Whether `directory` has a store, usable or not.

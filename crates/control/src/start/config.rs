@@ -114,10 +114,11 @@ impl SourceConfig {
     pub(super) fn open(self, lock: Option<DirectoryLock>) -> Result<Box<dyn Source>, LoadError> {
         Ok(match self {
             SourceConfig::Store { directory } => {
-                let store = match lock {
+                let mut store = match lock {
                     Some(lock) => Store::open_locked(lock)?,
                     None => Store::open(&directory)?,
                 };
+                store.keep_older_format()?;
                 Box::new(EmbeddedStore::new(store))
             }
             SourceConfig::File { path, strict, .. } => {
@@ -204,6 +205,13 @@ pub enum StartError {
     /// The runtime or a listener cannot be set up.
     #[error("cannot start the control side: {0}")]
     Io(#[from] std::io::Error),
+}
+
+impl StartError {
+    /// Whether another start on the same data folder fails in the same way: the store is of a newer version.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, StartError::Source(LoadError::Store(StoreError::Newer { .. })))
+    }
 }
 
 /// The version of APISIX that the interface emulates (decision 0029).

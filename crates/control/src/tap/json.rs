@@ -29,6 +29,7 @@ pub(super) fn record(record: &RequestRecord, hides_queries: bool, has_spans: boo
         "status": record.status,
         "cause": record.cause,
         "blame": record.blame,
+        "phase": record.phase,
         "detail": record.detail,
         "bytes_in": record.bytes_in,
         "bytes_out": record.bytes_out,

@@ -66,6 +66,7 @@ pub(crate) fn record(status: u16, path: &str) -> RequestRecord {
         status,
         cause: (status >= 500).then_some("origin_closed"),
         blame: None,
+        phase: None,
         detail: None,
         bytes_in: 10,
         bytes_out: 20,

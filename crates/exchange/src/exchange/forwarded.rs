@@ -102,6 +102,8 @@ mod tests {
                 via: via.map(Into::into),
                 server: None,
                 show_upstream_status: false,
+                error_header: false,
+                html_errors: true,
                 alt_svc: crate::options::AltSvc::default(),
             };
             let mut headers = Headers::new();

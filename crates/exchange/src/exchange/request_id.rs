@@ -18,6 +18,11 @@ impl RequestId {
         self.set.as_deref().unwrap_or_else(|| self.made.get_or_init(make))
     }
 
+    /// Whether a plugin has set it.
+    pub fn is_set(&self) -> bool {
+        self.set.is_some()
+    }
+
     /// Sets the id.
     pub fn set(&mut self, id: Box<str>) {
         self.set = Some(id);

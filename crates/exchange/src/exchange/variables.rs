@@ -103,12 +103,20 @@ impl Exchange {
     }
 
     fn builtin(&self, builtin: Builtin) -> Option<Value<'_>> {
+        if let Builtin::WeirBlame
+        | Builtin::WeirCause
+        | Builtin::WeirDetail
+        | Builtin::WeirNode
+        | Builtin::WeirPhase
+        | Builtin::WeirPlugin = builtin
+        {
+            return self.reason_variable(builtin);
+        }
         self.request_variable(builtin)
             .or_else(|| self.connection_variable(builtin))
             .or_else(|| self.decision_variable(builtin))
             .or_else(|| self.response_variable(builtin))
             .or_else(|| self.upstream_variable(builtin))
-            .or_else(|| self.failure_variable(builtin))
             .or_else(|| self.trace_variable(builtin))
             .or_else(|| self.connection.tls.as_ref()?.variable(builtin))
             .or_else(|| self.connection.proxy.as_ref()?.variable(builtin))
@@ -279,14 +287,16 @@ impl Exchange {
         (failure.cause == Cause::ClientGone || self.response.status == 0).then(|| failure.cause.status())
     }
 
-    /// Variables beyond the contract: why a request failed, in words of the table of causes.
-    fn failure_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
-        let failure = self.failure.as_ref()?;
+    /// Variables beyond the contract: why a request got an error.
+    fn reason_variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+        let reason = self.reason()?;
         match builtin {
-            Builtin::WeirCause => Some(Value::from(failure.cause.code())),
-            Builtin::WeirBlame => Some(Value::from(failure.cause.blame().as_str())),
-            Builtin::WeirDetail => Some(Value::borrowed(failure.detail.as_bytes())),
-            Builtin::WeirNode => failure.node.map(|node| Value::owned(node.to_string().into_bytes())),
+            Builtin::WeirCause => Some(Value::from(reason.cause)),
+            Builtin::WeirBlame => Some(Value::from(reason.blame.as_str())),
+            Builtin::WeirDetail => reason.detail.map(|detail| Value::borrowed(detail.as_bytes())),
+            Builtin::WeirNode => reason.endpoint.map(|node| Value::owned(node.to_string().into_bytes())),
+            Builtin::WeirPhase => Some(Value::from(reason.phase)),
+            Builtin::WeirPlugin => reason.plugin.map(Value::from),
             _ => None,
         }
     }

@@ -26,6 +26,11 @@ pub fn transform_replies(exchange: &mut Exchange, transformer: Arc<dyn Transform
     exchange.states.of::<Transformers>(OWNER).0.push(transformer);
 }
 
+/// Whether a plugin is going to change replies to the request in `exchange`.
+pub fn is_wanted(exchange: &Exchange) -> bool {
+    exchange.states.peek::<Transformers>(OWNER).is_some()
+}
+
 /// Changes `reply` as plugins have asked for. A reply for the failure of an upstream stays as it is.
 pub fn transform(exchange: &mut Exchange, reply: &mut Reply) {
     if exchange.states.peek::<Transformers>(OWNER).is_none()

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::failures::Refusal;
+use super::server_errors;
 use super::status::Status;
 use crate::observe::idle_counts::IdleState;
 use exchange::failure::Cause;
@@ -17,6 +18,7 @@ use stdx::prometheus_text::{header, sample, scalar};
 /// Appends the counters that every worker keeps, whether or not the `prometheus` plugin is used.
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
+    server_errors::write(workers.clone().map(|worker| &worker.server_errors), text);
     write_grpc(workers.clone(), text);
     write_retries(workers.clone(), text);
     write_stalls(workers.clone(), text);

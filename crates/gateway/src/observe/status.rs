@@ -8,6 +8,7 @@ use super::current_work::CurrentWorkCell;
 use super::failures::FailureCounts;
 use super::grpc_counts::GrpcCounts;
 use super::retry_counts::RetryCounts;
+use super::server_errors::ServerErrors;
 use super::tap::WorkerTap;
 use super::traffic::counts::TrafficCounts;
 use crate::observe::idle_counts::IdleCounts;
@@ -73,6 +74,8 @@ pub struct Status {
     pub restarts: AtomicU64,
     /// Failures, refusals, and connections that were closed to make room.
     pub failures: FailureCounts,
+    /// Errors of the server by cause and endpoint.
+    pub server_errors: ServerErrors,
     /// gRPC calls by their status.
     pub grpc: GrpcCounts,
     /// Retries by their reason.

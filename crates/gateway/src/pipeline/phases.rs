@@ -13,7 +13,7 @@ use crate::body::{BodyLength, DownstreamStream};
 use crate::context::WorkerContext;
 use crate::runtime::ConsumerPlugins;
 use exchange::Exchange;
-use exchange::exchange::SharedCopy;
+use exchange::exchange::{PluginReply, SharedCopy};
 use exchange::failure::{Cause, Failure};
 use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::{
@@ -64,6 +64,9 @@ pub(super) fn upstream_response(
     each(context, chains, Phase::UpstreamResponse, exchange, |instance, exchange| {
         if stored.is_none() {
             stored = instance.plugin.upstream_response(exchange, failure);
+            if stored.is_some() {
+                note_reply(exchange, instance, Phase::UpstreamResponse);
+            }
         }
     });
     stored
@@ -191,11 +194,16 @@ pub(super) fn piece_of_response_body(
             exchange.end_run(instance.name, Phase::ResponseBody, started);
             if has_waited {
                 let detail = format!("the plugin {} waits while it edits a streamed body", instance.name);
-                return Err(Failure::new(Cause::PluginFailed, detail));
+                return Err(Failure::new(Cause::PluginFailed, detail).of_plugin(instance.name));
             }
         }
     }
     Ok(())
+}
+
+/// Notes that `instance` made the response, for logs and metrics.
+fn note_reply(exchange: &mut Exchange, instance: &Instance, phase: Phase) {
+    exchange.decision.plugin_reply = Some(PluginReply { plugin: instance.name, phase });
 }
 
 /// Whether `instance` runs for this exchange; then [`Exchange::state`] gives the state of this instance.
@@ -308,7 +316,11 @@ async fn one<S: DownstreamStream>(
             // Later steps take the thread's last reading of the clock for the present time.
             exchange.local().clock_ns();
         }
-        match decision? {
+        let decision = decision?;
+        if !matches!(decision, Decision::Continue) {
+            note_reply(exchange, instance, phase);
+        }
+        match decision {
             Decision::Continue => {}
             Decision::Reply(reply) => return Ok(Some(LocalReply::Whole(instance.dress(reply)))),
             Decision::Stream(reply) => return Ok(Some(LocalReply::Stream(reply))),
@@ -325,7 +337,7 @@ async fn wait_for_plugin<S: DownstreamStream, T>(
     run: &Run<'_>,
     server: &mut S,
     mut future: Pin<Box<dyn Future<Output = T> + '_>>,
-    name: &str,
+    name: &'static str,
 ) -> Result<T, Failure> {
     let ends_ms = run.local().now_ms().saturating_add(PHASE_WAIT_MS);
     let mut armed = false;
@@ -345,7 +357,7 @@ async fn wait_for_plugin<S: DownstreamStream, T>(
         let left_ms = ends_ms.saturating_sub(run.local().now_ms());
         if is_expired && left_ms == 0 {
             let detail = format!("the plugin {name} took longer than {PHASE_WAIT_MS} ms in one phase");
-            return Poll::Ready(Err(Failure::new(Cause::PluginFailed, detail)));
+            return Poll::Ready(Err(Failure::new(Cause::PluginFailed, detail).of_plugin(name)));
         }
         if !run.is_client_leaving.get() && server.poll_closed(cx).is_ready() {
             run.is_client_leaving.set(true);
@@ -425,6 +437,7 @@ async fn collect_request_body<S: DownstreamStream>(
         {
             Some((instance, reply)) if failure.cause == Cause::BodyTooLarge => {
                 server.close_afterwards();
+                note_reply(exchange, instance, Phase::RequestBody);
                 Ok(Some(LocalReply::Whole(instance.dress(Box::new(reply)))))
             }
             _ => Err(failure),

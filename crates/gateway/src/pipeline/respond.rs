@@ -6,10 +6,10 @@ use std::task::Poll;
 
 use message::Headers;
 use router::vars::GaveUp;
-use serde_json::json;
 
 use super::deadline;
 use super::encode;
+use super::failure_reply;
 use super::grpc;
 use super::min_rate::{MinRateGuard, TooSlow};
 use super::phases::{self, Chains};
@@ -17,7 +17,7 @@ use super::run::{Outcome, Run};
 use super::wait::Wait;
 use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
-use exchange::failure::{Answer, Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, Failure};
 use exchange::observe::pace::Pace;
 use exchange::plugin::{Phase, Reply, transform_reply};
 
@@ -36,7 +36,7 @@ pub(super) async fn fail<S: DownstreamStream>(
     let failure = overdue(run, exchange, failure);
     if server.progress().has_started
         && !matches!(failure.cause, Cause::ClientGone | Cause::ClientSlow)
-        && let Some(trailers) = grpc::trailers(exchange, &failure, &explanation(&failure))
+        && let Some(trailers) = grpc::trailers(exchange, &failure, &failure_reply::explanation(&failure))
     {
         server.finish(Some(&trailers));
         let _ = poll_fn(|cx| Poll::Ready(server.poll_flush(cx))).await;
@@ -48,10 +48,7 @@ pub(super) async fn fail<S: DownstreamStream>(
         exchange.failure = Some(failure);
         return Outcome::Done;
     }
-    let mut answer = Reply::json(failure.cause.status(), &json!({ "error_msg": explanation(&failure) }));
-    if let Some(given) = &failure.answer {
-        answer = given_answer(given, answer);
-    }
+    let mut answer = failure_reply::of(exchange, &failure);
     if failure.cause == Cause::MethodRefused {
         // RFC 9110 section 15.5.6: a 405 names what is allowed.
         answer = answer.with_header("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE");
@@ -70,23 +67,6 @@ pub(super) async fn fail<S: DownstreamStream>(
     // This reply answers an undecided request; searches that the response phases give up are counted anew.
     exchange.gave_up.set(None);
     reply(run, exchange, server, chains, answer).await
-}
-
-/// The response that the configuration gives for a failure, in place of `usual`.
-#[cold]
-fn given_answer(given: &Answer, usual: Reply) -> Reply {
-    let mut answer = match &given.body {
-        Some(body) => Reply::status(given.status).with_body(body.to_string().into_bytes()),
-        None => Reply { status: given.status, ..usual },
-    };
-    // First all removals, because the configuration may give a field twice.
-    answer
-        .headers
-        .retain(|(name, _)| !given.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)));
-    for (name, value) in &given.headers {
-        answer = answer.with_header(name.to_string(), value.to_string());
-    }
-    answer
 }
 
 /// The failure to report for `failure`: exceeding the total time, if the exchange has used it up.
@@ -145,15 +125,11 @@ pub(super) async fn reply<S: DownstreamStream>(
     }
     if let Err(failure) = edited {
         exchange.failure.get_or_insert(failure);
-        let bare = bare_failure(exchange, undecided);
-        set_head(run, exchange, bare.status, &bare.headers);
-        (body, trailers) = (bare.body.into_owned(), Headers::new());
+        (body, trailers) = (set_bare_failure(run, exchange, undecided), Headers::new());
     } else if exchange.gave_up.get().is_some() {
-        let bare = bare_failure(exchange, undecided);
-        set_head(run, exchange, bare.status, &bare.headers);
-        (body, trailers) = (bare.body.into_owned(), Headers::new());
+        (body, trailers) = (set_bare_failure(run, exchange, undecided), Headers::new());
     }
-    let text = exchange.failure.as_ref().map(explanation);
+    let text = exchange.failure.as_ref().map(failure_reply::explanation);
     if grpc::reply(exchange, &body, text.as_deref()) {
         server.start_response(exchange, BodyLength::None);
         send(run, exchange, server, &[]).await;
@@ -174,9 +150,7 @@ pub(super) async fn reply<S: DownstreamStream>(
         Ok(Some(coded)) => (length, body) = (phases::length_before(&trailers, &coded), coded),
         Err(failure) => {
             exchange.failure.get_or_insert(failure);
-            let bare = bare_failure(exchange, None);
-            set_head(run, exchange, bare.status, &bare.headers);
-            body = bare.body.into_owned();
+            body = set_bare_failure(run, exchange, None);
             (length, trailers) = (BodyLength::Known(body.len() as u64), Headers::new());
         }
     }
@@ -208,15 +182,32 @@ pub(super) fn set_head(
     }
 }
 
-/// The response in place of a reply with undecided or abandoned edits, because text that they would have removed must
-/// not be sent. If the reply was for a failure, it names that failure.
+/// Puts a response in place of a reply with undecided or abandoned edits, because text that they would have removed must
+/// not be sent; returns its body. If the reply was for a failure, it names that failure.
 #[cold]
-fn bare_failure(exchange: &mut Exchange, undecided: Option<GaveUp>) -> Reply {
+fn set_bare_failure(run: &Run<'_>, exchange: &mut Exchange, undecided: Option<GaveUp>) -> Vec<u8> {
     let failure = exchange.failure.get_or_insert_with(|| match undecided {
         Some(reason) => Failure::new(Cause::PatternLimit, reason.to_string()),
         None => Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"),
     });
-    Reply::json(failure.cause.status(), &json!({ "error_msg": explanation(failure) }))
+    // Without the reply that the configuration gives for it: a plugin was to edit that one.
+    let failure = Failure::new(failure.cause, failure.detail.clone());
+    let bare = failure_reply::of(exchange, &failure);
+    set_head(run, exchange, bare.status, &bare.headers);
+    name_error(exchange);
+    bare.body.into_owned()
+}
+
+/// Says in a field of the response why it is an error of the server, where a setting asks for it.
+#[cold]
+fn name_error(exchange: &mut Exchange) {
+    if !exchange.local().options.forward.error_header {
+        return;
+    }
+    if let Some(value) = failure_reply::error_field(exchange) {
+        // A full head goes without.
+        let _ = exchange.response.headers.set("X-Weir-Error", value.as_bytes());
+    }
 }
 
 /// Names the statuses of all attempts on a server error, or always if a setting asks for it (contract section 2.5).
@@ -232,8 +223,8 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
     exchange.add_response_field("X-APISIX-Upstream-Status", &statuses).expect("digits, commas and spaces");
 }
 
-/// Prepares a response head for sending: adds the fields that were set early, runs the phase of the response head, and
-/// chooses the coding of the body.
+/// Prepares a response head for sending: adds the fields that were set early, runs the phase of the response head, names
+/// the reason of an error, and chooses the coding of the body.
 ///
 /// # Errors
 /// When a plugin waits too long.
@@ -255,6 +246,9 @@ pub(super) async fn respond_head<S: DownstreamStream>(
     }
     if chains.has(Phase::ResponseHead) {
         phases::response_head(run, exchange, server, chains).await?;
+    }
+    if exchange.response.status >= 500 {
+        name_error(exchange);
     }
     if chains.has(Phase::Encode) {
         encode::choose(run, exchange, chains);
@@ -319,18 +313,4 @@ pub(super) async fn send_with_trailers<S: DownstreamStream>(
     }
     exchange.stats.response_body_bytes += sent as u64;
     exchange.stats.response_bytes = server.progress().sent_bytes;
-}
-
-/// The text of a failure for the client: the status's name, and the fault if the client can fix it. Failures of
-/// endpoints are for the log only.
-fn explanation(failure: &Failure) -> String {
-    let status = failure.cause.status();
-    let name = message::reason::phrase(status);
-    match failure.cause {
-        Cause::NoRoute => "404 Route Not Found".to_owned(),
-        cause if cause.blame() == exchange::failure::Blame::Client => {
-            format!("{status} {name}: {}", failure.detail)
-        }
-        cause => format!("{status} {name}: {}", cause.code()),
-    }
 }

@@ -126,6 +126,8 @@ impl Gateway {
                 via: Some("weir".into()),
                 server: None,
                 show_upstream_status: false,
+                error_header: false,
+                html_errors: true,
                 alt_svc: exchange::options::AltSvc::default(),
             },
             limits: plan.limits,

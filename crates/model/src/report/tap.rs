@@ -71,10 +71,12 @@ pub struct RequestRecord {
     pub endpoint: Option<SocketAddr>,
     /// The status that was sent; 0 if none was.
     pub status: u16,
-    /// The cause of its failure.
+    /// Why it got an error: the code of a failure, the plugin that refused it, or `upstream_status`.
     pub cause: Option<&'static str>,
     /// The side at fault: `client`, `gateway` or `upstream`.
     pub blame: Option<&'static str>,
+    /// The phase of the error.
+    pub phase: Option<&'static str>,
     /// Details of the failure, for a person.
     pub detail: Option<Box<str>>,
     /// Bytes received from the client.

@@ -2,12 +2,14 @@
 //! those of plugins and attempts below it, which are made when the request has ended.
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 
 use exchange::Exchange;
 use exchange::exchange::timeline::PluginRun;
-use exchange::exchange::{Attempt, TraceContext};
+use exchange::exchange::{Attempt, Scheme, TraceContext};
 use exchange::observe::metrics;
 use exchange::plugin::batch::BatchQueue;
+use message::Method;
 use router::vars::{BuiltinVariable, Variable, VariableSource};
 
 use super::otlp::{self, Span, SpanKind, Value, write_attribute, write_name, write_span};
@@ -45,15 +47,19 @@ pub(super) fn begin(exchange: &Exchange, fields: &mut Vec<u8>) {
     let request = &exchange.request;
     let (method, scheme) = (request.method_text(), exchange.connection.scheme.as_str());
     let matched = exchange.matched_uri();
-    write_name(method, matched, fields);
+    write_name(name_of_method(exchange), matched, fields);
     write_attribute("net.host.name", Value::Text(exchange.host()), fields);
     write_attribute("http.method", Value::Text(method), fields);
     write_attribute("http.scheme", scheme, fields);
-    write_attribute("http.request.method", Value::Text(method), fields);
+    write_method(exchange, fields);
     write_attribute("url.scheme", scheme, fields);
     write_attribute("url.path", Value::Text(exchange.path()), fields);
-    let version = request.version.as_str();
-    write_attribute("network.protocol.version", version.strip_prefix("HTTP/").unwrap_or(version), fields);
+    write_server(exchange, fields);
+    write_peer("client.address", exchange.client_address(), fields);
+    let peer = exchange.connection.socket_peer();
+    write_peer("network.peer.address", peer.ip(), fields);
+    write_attribute("network.peer.port", Value::Int(i64::from(peer.port())), fields);
+    write_attribute("network.protocol.version", request.version.via(), fields);
     if let Some(route) = exchange.route() {
         write_attribute("apisix.route_id", &*route.id, fields);
         if let Some(name) = &route.name {
@@ -69,6 +75,45 @@ pub(super) fn begin(exchange: &Exchange, fields: &mut Vec<u8>) {
             }
         }
     }
+}
+
+/// Writes the method by its registered name, or `_OTHER` and the method as it was sent: the number of its values is bounded.
+fn write_method(exchange: &Exchange, fields: &mut Vec<u8>) {
+    let (method, text) = (exchange.request.method, exchange.request.method_text());
+    if method == Method::Other {
+        write_attribute("http.request.method", "_OTHER", fields);
+        write_attribute("http.request.method_original", Value::Text(text), fields);
+    } else {
+        write_attribute("http.request.method", Value::Text(text), fields);
+    }
+}
+
+/// Writes the host and the port that the client asked for; without a port in its request, that of the scheme.
+fn write_server(exchange: &Exchange, fields: &mut Vec<u8>) {
+    let authority = exchange.request.authority();
+    if authority.is_empty() {
+        return;
+    }
+    write_attribute("server.address", Value::Text(exchange.host()), fields);
+    let written = authority.rsplit(|byte| *byte == b':').next().filter(|port| port.len() < authority.len());
+    let written = written.and_then(|port| std::str::from_utf8(port).ok()?.parse::<u16>().ok());
+    let port = written.unwrap_or(match exchange.connection.scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
+    });
+    write_attribute("server.port", Value::Int(i64::from(port)), fields);
+}
+
+fn write_peer(name: &str, address: IpAddr, fields: &mut Vec<u8>) {
+    // An address has 45 characters at most.
+    let mut text = stdx::address_text::AddressText::default();
+    write_attribute(name, Value::Text(text.write(address)), fields);
+}
+
+/// The method in the name of a span; another than the registered ones is `HTTP` there, so that names are few.
+fn name_of_method(exchange: &Exchange) -> &[u8] {
+    let request = &exchange.request;
+    if request.method == Method::Other { b"HTTP" } else { request.method_text() }
 }
 
 /// Ends the spans of a request and puts them into the queue.
@@ -115,8 +160,22 @@ fn end_of_request(
     write_attribute("apisix.response_source", source, fields);
     write_attribute("http.status_code", Value::Int(status), fields);
     write_attribute("http.response.status_code", Value::Int(status), fields);
-    if let Some(failure) = &exchange.failure {
-        write_attribute("error.type", failure.cause.code(), fields);
+    let reason = exchange.reason();
+    let status_text;
+    let error_type = match reason {
+        Some(reason) if exchange.failure.is_some() => Some(reason.cause),
+        _ if status >= 500 => {
+            status_text = status.to_string();
+            Some(&*status_text)
+        }
+        _ => None,
+    };
+    if let Some(error_type) = error_type {
+        write_attribute("error.type", error_type, fields);
+    }
+    if let Some(reason) = reason {
+        write_attribute("weir.cause", reason.cause, fields);
+        write_attribute("weir.phase", reason.phase, fields);
     }
     for (name, variable) in &additional.variables {
         if let Some(value) = exchange.variable(variable) {
@@ -143,6 +202,9 @@ fn end_of_request(
 fn add_maskable(exchange: &Exchange, fields: &mut Vec<u8>) {
     if let Some(target) = exchange.variable(&Variable::Builtin(BuiltinVariable::RequestUri)) {
         write_attribute("http.target", Value::Text(&target.text()), fields);
+    }
+    if let Some(query) = exchange.request.query() {
+        write_attribute("url.query", Value::Text(query), fields);
     }
     if let Some(agent) = exchange.request.headers.get("user-agent") {
         write_attribute("http.user_agent", Value::Text(agent), fields);
@@ -187,15 +249,14 @@ fn of_attempt(
     index: usize,
     fields: &mut Vec<u8>,
 ) {
-    let method = exchange.request.method_text();
-    write_name(method, None, fields);
-    write_attribute("http.request.method", Value::Text(method), fields);
+    write_name(name_of_method(exchange), None, fields);
+    write_method(exchange, fields);
     write_attribute("url.scheme", attempt.scheme, fields);
-    // An address has 45 characters at most.
-    let mut address = stdx::address_text::AddressText::default();
-    let ip = address.write(attempt.address.ip());
-    write_attribute("server.address", Value::Text(ip), fields);
+    write_attribute("url.full", Value::Text(&full_url(exchange, attempt)), fields);
+    write_peer("server.address", attempt.address.ip(), fields);
     write_attribute("server.port", Value::Int(i64::from(attempt.address.port())), fields);
+    write_peer("network.peer.address", attempt.address.ip(), fields);
+    write_attribute("network.peer.port", Value::Int(i64::from(attempt.address.port())), fields);
     if index > 0 {
         write_attribute("http.request.resend_count", Value::Int(index as i64), fields);
     }
@@ -211,7 +272,8 @@ fn of_attempt(
     let status_text;
     let error = match attempt.failed {
         Some(cause) => Some(cause.code()),
-        None if attempt.status >= 500 => {
+        // For a client, statuses of its own faults are errors as well, which they are not for a server.
+        None if attempt.status >= 400 => {
             status_text = attempt.status.to_string();
             Some(&*status_text)
         }
@@ -222,6 +284,17 @@ fn of_attempt(
     }
     let ended_ns = attempt.started_ns + attempt.total_us * 1_000;
     child(exchange, context, SpanKind::Client, (attempt.started_ns, ended_ns), error, fields);
+}
+
+/// The URL of an attempt, with the query as `data-mask` leaves it.
+fn full_url(exchange: &Exchange, attempt: &Attempt) -> Vec<u8> {
+    let mut url = format!("{}://{}", attempt.scheme, attempt.address).into_bytes();
+    url.extend_from_slice(exchange.forward_path());
+    if let Some(query) = exchange.forward_query() {
+        url.push(b'?');
+        url.extend_from_slice(query);
+    }
+    url
 }
 
 /// The span of a plugin in a phase.

@@ -137,6 +137,13 @@ fn span_of_request_has_attributes_of_contract() {
         ("http.request.method", "\"GET\""),
         ("url.scheme", "\"http\""),
         ("url.path", "\"/orders/7\""),
+        ("url.query", "\"x=1\""),
+        ("server.address", "\"a.example\""),
+        ("server.port", "80"),
+        ("client.address", "\"127.0.0.1\""),
+        ("network.peer.address", "\"127.0.0.1\""),
+        ("error.type", ""),
+        ("http.request.method_original", ""),
         ("user_agent.original", "\"curl/8\""),
         ("network.protocol.version", "\"1.1\""),
         ("apisix.route_id", "\"r1\""),
@@ -202,7 +209,16 @@ fn failure_attempts_and_plugins_are_spans_below() {
             ("apisix.phase.access.plugins.opa", 1, None),
         ]
     );
+    for (name, expected) in
+        [("error.type", "\"502\""), ("weir.cause", "\"upstream_status\""), ("weir.phase", "\"wait\"")]
+    {
+        assert_eq!(spans[0].attribute(name), expected, "{name}");
+    }
+    let url = "\"http://127.0.0.2:81/orders/7?x=1\"";
     for (name, first, second) in [
+        ("url.full", url, url),
+        ("network.peer.address", "\"127.0.0.2\"", "\"127.0.0.2\""),
+        ("network.peer.port", "81", "81"),
         ("server.address", "\"127.0.0.2\"", "\"127.0.0.2\""),
         ("server.port", "81", "81"),
         ("http.response.status_code", "", "502"),
@@ -216,6 +232,29 @@ fn failure_attempts_and_plugins_are_spans_below() {
     assert!(spans[1..].iter().all(|span| span.parent_span_id == spans[0].span_id));
     assert_eq!(spans[1].started_ns - spans[0].started_ns, 1_000_000);
     assert_eq!(spans[1].ended_ns - spans[1].started_ns, 500_000);
+}
+
+#[test]
+fn unregistered_method_is_other_in_spans() {
+    let mut stage = Stage::new(always(), json!({}));
+    let mut exchange = stage.scene.exchange(b"BREW /pot HTTP/1.1\r\nHost: a.example:8080\r\n\r\n");
+    exchange.instance.set(5);
+    assert!(decide(stage.plugin.rewrite(&mut exchange)).is_none());
+    exchange.times.ended_ns = exchange.times.started_ns + 1;
+    respond(&mut exchange, 418, &[]);
+    stage.plugin.log(&exchange);
+    let span = stage.received(1).spans()[0].clone();
+    assert_eq!(&*span.name, "HTTP /*");
+    for (name, expected) in [
+        ("http.request.method", "\"_OTHER\""),
+        ("http.request.method_original", "\"BREW\""),
+        ("http.method", "\"BREW\""),
+        ("server.port", "8080"),
+        ("error.type", ""),
+    ] {
+        assert_eq!(span.attribute(name), expected, "{name}");
+    }
+    assert!(span.status.is_none(), "a fault of the client is no error of a server");
 }
 
 #[test]
@@ -266,9 +305,12 @@ fn masked_parts_of_the_request_are_not_exported() {
         exchange.request.headers.remove("user-agent");
     });
     let span = stage.received(1).spans()[0].clone();
-    for (name, expected) in
-        [("http.target", "\"/orders/7?x=***\""), ("http.user_agent", ""), ("user_agent.original", "")]
-    {
+    for (name, expected) in [
+        ("http.target", "\"/orders/7?x=***\""),
+        ("url.query", "\"x=***\""),
+        ("http.user_agent", ""),
+        ("user_agent.original", ""),
+    ] {
         assert_eq!(span.attribute(name), expected, "{name}");
     }
 }

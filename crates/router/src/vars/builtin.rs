@@ -221,12 +221,16 @@ builtin_variables! {
     WeirAttempts = "weir_attempts",
     /// The side at fault: `client`, `gateway` or `origin`.
     WeirBlame = "weir_blame",
-    /// Why the request failed, a code from the table of causes; unset if it did not fail.
+    /// Why the request got an error: a code from the table of causes, the plugin that refused it, or `upstream_status`.
     WeirCause = "weir_cause",
     /// More about that cause, in words.
     WeirDetail = "weir_detail",
     /// The node at which it failed.
     WeirNode = "weir_node",
+    /// The phase in which it failed.
+    WeirPhase = "weir_phase",
+    /// The plugin that refused the request, or failed.
+    WeirPlugin = "weir_plugin",
     /// The span of the plugin `zipkin` as a `traceparent`.
     ZipkinContextTraceparent = "zipkin_context_traceparent",
     /// The id of that span.

@@ -104,10 +104,10 @@ impl Node {
             None => compiler,
         };
         let registration = registration(&settings, &sockets.proxy)?;
-        let admin_keys = admin_keys(&settings)?;
+        let admin_keys = admin_keys(&settings).map_err(|error| data::explained(&settings, error))?;
         let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
             Some(inherited) => Some(inherited),
-            None => data::lock(&settings)?,
+            None => data::lock(&settings).map_err(|error| data::explained(&settings, error))?,
         };
         let cache = settings.cache().map_err(|reason| anyhow::anyhow!("proxy_cache: {reason}"))?;
         let cache = Zones::start(&cache, compiler.states());

@@ -37,6 +37,8 @@ pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Optio
             via: Some("weir".into()),
             server: settings.server_header.as_deref().map(Into::into),
             show_upstream_status: settings.show_upstream_status_in_response_header,
+            error_header: settings.error_header,
+            html_errors: settings.html_errors,
             alt_svc: settings.http3_alt_svc.clone(),
         },
         limits: limits(settings),

@@ -2,6 +2,7 @@
 //! found while there is nothing to undo. Sockets of a predecessor are taken over. Knows addresses, not the protocols
 //! served on them.
 
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use control::Listeners;
 use model::report::ListenerReport;
 use net::listener::{self, Listener, ListenerSet, Protocols, Wanted};
 
+use super::lasting::Lasting;
+use super::occupant::listening_on;
 use super::upgrade::Socket;
 use crate::settings::Settings;
 
@@ -79,14 +82,14 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::R
         let lists = settings.proxy_listeners().into_iter().zip(PROXY_LISTENERS);
         let mut names = lists.filter(|((_, addresses), _)| addresses.contains(&fault.address));
         let name = names.next().map_or("proxy", |(_, (name, _))| name);
-        anyhow::Error::new(fault.cause).context(cannot_listen(name, fault.address))
+        cannot_listen(name, fault.address, fault.cause)
     })?;
     let (mut reports, mut spare) = (Vec::new(), Vec::new());
     let mut one = |name: &'static str, address: Option<SocketAddr>| -> anyhow::Result<Option<TcpListener>> {
         let Some(address) = address else { return Ok(None) };
         let listener = match take(&mut inherited, name, address) {
             Some(listener) => listener,
-            None => TcpListener::bind(address).with_context(|| cannot_listen(name, address))?,
+            None => TcpListener::bind(address).map_err(|cause| cannot_listen(name, address, cause))?,
         };
         spare.push((name, address, listener.try_clone()?));
         let protocols = match (name, &settings.admin_tls_cert) {
@@ -148,6 +151,29 @@ fn take(inherited: &mut Vec<Socket>, name: &str, address: SocketAddr) -> Option<
     Some(inherited.remove(index).listener)
 }
 
-fn cannot_listen(name: &str, address: SocketAddr) -> String {
-    format!("cannot listen on {address}; give another address with `--{name}`, or stop what uses it")
+/// The error of an address that cannot be listened on, with the flag and the setting that name it.
+fn cannot_listen(name: &str, address: SocketAddr, cause: io::Error) -> anyhow::Error {
+    let setting = name.replace('-', "_");
+    let advice = format!("give another address with `--{name}` (`{setting}` in the settings file)");
+    match cause.kind() {
+        ErrorKind::AddrInUse => {
+            let other = match listening_on(address) {
+                Some(process) => format!("{process}, which listens there"),
+                None => "the process that listens there (`ss -ltnp` as root names it)".to_owned(),
+            };
+            anyhow::Error::new(cause)
+                .context(format!("cannot listen on {address}; {advice}, or stop {other}"))
+        }
+        ErrorKind::PermissionDenied => {
+            let message = format!(
+                "cannot listen on {address}: ports below 1024 need the capability CAP_NET_BIND_SERVICE; {LOW_PORTS}, or {advice}"
+            );
+            anyhow::Error::new(cause).context(Lasting(message))
+        }
+        _ => anyhow::Error::new(cause).context(format!("cannot listen on {address}; {advice}")),
+    }
 }
+
+/// How the unit of the packages gets that capability.
+const LOW_PORTS: &str = "for weir.service copy /usr/share/doc/weir/examples/low-ports.conf into \
+                         /etc/systemd/system/weir.service.d/, then run `systemctl daemon-reload` and `systemctl restart weir`";

@@ -70,7 +70,7 @@ const fn page(page: &'static str) -> Guide {
 pub(crate) const GUIDES: &[Guide] = &[
     page("README.md").needs(Setup { prepare: SERVICE, ..NOTHING }).skips(&[(
         "sudo apt install",
-        "needs the package and systemd; packages/clean_root.rs installs it in a booted machine",
+        "needs the package and systemd; packages/readme.rs installs it on a booted machine",
     )]),
     page("acme").needs(Setup { prepare: ACME, origins: &["127.0.0.1:1980"], ..NOTHING }),
     page("admin-api").needs(Setup { objects: ONE, ..GATEWAY }).skips(&[
@@ -125,7 +125,11 @@ pub(crate) const GUIDES: &[Guide] = &[
             "protoc",
             "needs the compiler of Protocol Buffers; it/grpc_transcode.rs takes what it writes",
         )]),
-    page("health-checks").needs(Setup { origins: &["10.0.0.1:8080"], addresses: &["10.0.0.2:8080"], ..GATEWAY }),
+    page("health-checks").needs(Setup {
+        origins: &["10.0.0.1:8080"],
+        addresses: &["10.0.0.2:8080"],
+        ..GATEWAY
+    }),
     page("http2").needs(Setup { prepare: CERTIFICATE, objects: SHOP, names: &["shop.example"], ..GATEWAY }),
     page("http3").skips(&[(
         "curl --http3-only",
@@ -155,9 +159,10 @@ pub(crate) const GUIDES: &[Guide] = &[
         "export KC_BOOTSTRAP_ADMIN_USERNAME",
         "Keycloak takes a minute to start; it/openid_connect.rs makes this client in a real one and logs in",
     )]),
-    page("operations")
-        .needs(Setup { prepare: SERVICE, ..NOTHING })
-        .skips(&[("$ install -D -m 0644", "needs systemd; packages/clean_root.rs boots one")]),
+    page("operations").needs(Setup { prepare: SERVICE, ..NOTHING }).skips(&[(
+        "$ install -D -m 0644",
+        "needs systemd; packages/guide.rs does the same on a booted machine",
+    )]),
     page("overload"),
     page("plugins").needs(Setup { objects: META, ..GATEWAY }),
     page("protecting-upstreams"),

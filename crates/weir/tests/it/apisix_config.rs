@@ -269,14 +269,14 @@ fn faults_have_lines_and_keep_the_node_from_starting() {
     let files = [("config.yaml", faulty)];
     let ran = weir_with(&files, &["run", "--config", "config.yaml"], &[]);
     let checked = weir_with(&files, &["check", "config.yaml"], &[]);
-    assert_eq!((ran.code, checked.code), (1, 1), "{ran:?} {checked:?}");
+    assert_eq!((ran.code, checked.code), (78, 1), "{ran:?} {checked:?}");
     for line in expected {
         assert!(ran.stderr.contains(line) && checked.stdout.contains(line), "{line}: {ran:?} {checked:?}");
     }
     let environment = [("APISIX_PROFILE", "gone")];
     let ran =
         weir_with(&[("config.yaml", "apisix: {}\n")], &["run", "--config", "config.yaml"], &environment);
-    assert_eq!(ran.code, 1, "{ran:?}");
+    assert_eq!(ran.code, 78, "{ran:?}");
     assert!(
         ran.stderr.contains("config-gone.yaml: cannot be read (APISIX_PROFILE names it)"),
         "{}",

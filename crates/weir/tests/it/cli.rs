@@ -25,10 +25,10 @@ fn a_wrong_command_line_ends_with_2() {
 }
 
 #[test]
-fn wrong_settings_end_with_1_and_name_their_place() {
+fn wrong_settings_end_with_78_and_name_their_place() {
     let check = |files: &[(&str, &str)], arguments: &[&str], environment: &[(&str, &str)], expected: &str| {
         let outcome = weir_with(files, arguments, environment);
-        assert_eq!(outcome.code, 1, "{outcome:?}");
+        assert_eq!(outcome.code, 78, "{outcome:?}");
         assert_eq!(outcome.stderr, expected);
         assert_eq!(outcome.stdout, "");
     };

@@ -33,6 +33,7 @@ mod dashboard_lists;
 mod discovery;
 mod doctor;
 mod documents;
+mod errors;
 mod etcd;
 mod exhaustion;
 mod explain;

@@ -75,7 +75,7 @@ fn rotated_access_log_goes_on_in_a_new_file() {
     weir.get("/a");
     wait_until("a line is written", || fs::read_to_string(&log).is_ok_and(|text| !text.is_empty()));
     // The shipped sample, with the folder and the process of this test.
-    let told = "systemctl kill --signal=USR1 --kill-whom=main weir.service";
+    let told = "systemctl kill --signal=USR1 --kill-who=main weir.service";
     let sample = read("packaging/logrotate/weir");
     assert!(sample.contains(told), "{sample}");
     let sample = sample

@@ -129,9 +129,9 @@ fn missing_features_are_refused_with_the_reason() {
         assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
     };
     check(&["--proxy-tls", "9443"], &[], 2, "--proxy-tls: `9443` is not `IP:PORT`");
-    check(&[], &[("WEIR_SSL_PROTOCOLS", "TLSv1.1")], 1, "WEIR_SSL_PROTOCOLS: TLSv1.1 is not supported");
+    check(&[], &[("WEIR_SSL_PROTOCOLS", "TLSv1.1")], 78, "WEIR_SSL_PROTOCOLS: TLSv1.1 is not supported");
     check(&["--proxy", "127.0.0.1:0", "--workers", "0"], &[], 2, "--workers");
-    check(&[], &[("WEIR_ADMIN_KEY", "short")], 1, "WEIR_ADMIN_KEY: is too short to be safe");
+    check(&[], &[("WEIR_ADMIN_KEY", "short")], 78, "WEIR_ADMIN_KEY: is too short to be safe");
     let format = "$remote_addr $nothing_like_it";
     let outcome = weir_with(&[], &["run", "--access-log-format", format], &[]);
     assert_eq!(outcome.code, 2, "{outcome:?}");

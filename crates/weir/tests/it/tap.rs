@@ -113,6 +113,33 @@ fn failure_is_kept_without_a_reader() {
 }
 
 #[test]
+fn refusal_of_plugin_names_it_as_cause() {
+    let weir = gateway(&[closed()]);
+    let limited = json!({"limit-count": {"count": 1, "time_window": 600, "rejected_code": 429}, "mocking": {"response_example": "ok"}});
+    weir.put("routes/limited", json!({"uri": "/limited", "plugins": limited}));
+    weir.put(
+        "routes/locked",
+        json!({"uri": "/locked", "plugins": {"key-auth": {}, "mocking": {"response_example": "ok"}}}),
+    );
+    wait_until("the routes are in force", || {
+        weir.get("/locked").status == 401 && weir.get("/limited").status == 429
+    });
+    let mut reader = Reader::open(&weir, "q=status:4xx");
+    for (path, status, plugin, phase) in
+        [("/limited", 429, "limit-count", "access"), ("/locked", 401, "key-auth", "rewrite")]
+    {
+        assert_eq!(weir.get(path).status, status);
+        let record = reader.request();
+        assert_eq!((&record["cause"], &record["phase"]), (&json!(plugin), &json!(phase)), "{record}");
+        assert_eq!((&record["blame"], &record["detail"]), (&json!("client"), &Value::Null), "{record}");
+    }
+    let mut reader = Reader::open(&weir, "q=cause:key-auth");
+    weir.get("/limited");
+    weir.get("/locked");
+    assert_eq!(reader.request()["path"], "/locked");
+}
+
+#[test]
 fn counts_of_a_reader_add_up() {
     let weir = gateway(&[closed()]);
     let mut reader = Reader::open(&weir, "rate=500");

@@ -53,10 +53,26 @@ fn collector_gets_spans_over_http_and_grpc() {
         assert_eq!(attribute("http.response.status_code"), Some("Int(200)"));
         assert_eq!(attribute("apisix.route_id"), Some("Str(traced)"));
         assert_eq!(attribute("apisix.response_source"), Some("Str(upstream)"));
+        let server_port = format!("Int({})", weir.proxy().port());
+        for (name, expected) in [
+            ("http.request.method", "Str(GET)"),
+            ("url.path", &*format!("Str({path})")),
+            ("url.scheme", "Str(http)"),
+            ("http.route", "Str(/*)"),
+            ("server.address", "Str(127.0.0.1)"),
+            ("server.port", &server_port),
+            ("client.address", "Str(127.0.0.1)"),
+            ("network.peer.address", "Str(127.0.0.1)"),
+            ("network.protocol.version", "Str(1.1)"),
+        ] {
+            assert_eq!(attribute(name), Some(expected), "{name}");
+        }
         let attempt = otelcol.wait_for_span(|span| span.trace_id == trace_id && span.kind == "Client");
         assert_eq!((&attempt.parent_id, &*attempt.name), (&span.id, "GET"));
         let port = format!("Int({})", origin.port());
         assert_eq!(attempt.attributes.get("server.port"), Some(&port));
+        let url = format!("Str(http://{}{path})", origin.address());
+        assert_eq!(attempt.attributes.get("url.full"), Some(&url));
         let name = "apisix.phase.rewrite.plugins.uri-blocker";
         let plugin = otelcol.wait_for_span(|span| span.trace_id == trace_id && span.name == name);
         assert_eq!((&plugin.parent_id, &*plugin.kind), (&span.id, "Internal"));

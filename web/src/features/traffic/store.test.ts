@@ -5,7 +5,7 @@ import { MAX_RECORDS, MAX_TIMELINES, TapStore, classes } from './store';
 function record(id: number, more: Partial<RequestRecord> = {}): RequestRecord {
   return {
     id: String(id), t_ms: 1_000_000 + id, worker: 0, revision: 1, client: '', protocol: 'HTTP/1.1', scheme: 'http', method: 'GET', host: '', path: '/',
-    route: null, route_name: null, service: null, consumer: null, upstream: null, endpoint: null, status: 200, cause: null, blame: null, detail: null,
+    route: null, route_name: null, service: null, consumer: null, upstream: null, endpoint: null, status: 200, cause: null, blame: null, phase: null, detail: null,
     bytes_in: 0, bytes_out: 0, total_us: 10, gateway_us: null, upstream_us: null, attempts: 1,
     spans: [{ name: 'a', group: 'gateway', at_us: 0, us: 1, failed: false, detail: null }], ...more,
   };

@@ -16,6 +16,10 @@ it('failure names endpoint, cause and attempts', () => {
 it('plugin is named when it answered', () => {
   expect(story({ ...record, status: 401, cause: 'key-auth', blame: 'client', spans: [], attempts: 0 }).lead).toBe('key-auth answered 401');
 });
+it('status of an endpoint names it', () => {
+  const { lead } = story({ ...record, status: 503, cause: 'upstream_status', spans: [], attempts: 1 });
+  expect(lead).toBe('The endpoint 10.0.0.2:80 answered 503');
+});
 it('success says where and how long', () => {
   expect(story({ ...record, status: 200, cause: null, attempts: 1 })).toEqual({ lead: 'The endpoint 10.0.0.2:80 answered 200', rest: ' after 38.0 ms.' });
 });

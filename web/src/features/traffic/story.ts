@@ -8,6 +8,8 @@ const SAID: Record<string, (record: RequestRecord) => string> = {
   connect_timeout: (record) => `The endpoint ${record.endpoint ?? ''} did not take the connection in time`,
   read_timeout: (record) => `The endpoint ${record.endpoint ?? ''} did not answer in time`,
   route_not_found: () => 'No route matches this request',
+  status_changed: (record) => `A plugin changed the status to ${record.status}`,
+  upstream_status: (record) => `The endpoint ${record.endpoint ?? ''} answered ${record.status}`,
 };
 const ORDINAL = ['', 'first', 'second', 'third', 'fourth', 'fifth'];
 

@@ -26,7 +26,7 @@ pub(super) fn of(exchange: &Exchange, revision: u64, upstream: Option<&str>) -> 
     let local = exchange.local();
     let (seconds, nanoseconds) = local.wall_at(exchange.times.started_ns);
     let route = exchange.route();
-    let failure = exchange.failure.as_ref();
+    let reason = exchange.reason();
     let path = text(BuiltinVariable::RequestUri);
     let status = text(BuiltinVariable::Status).and_then(|status| status.as_number()).unwrap_or_default();
     RequestRecord {
@@ -47,16 +47,23 @@ pub(super) fn of(exchange: &Exchange, revision: u64, upstream: Option<&str>) -> 
         upstream: upstream.map(upstream_name),
         endpoint: exchange.attempts.last().map(|attempt| attempt.address),
         status: status as u16,
-        cause: failure.map(|failure| failure.cause.code()),
-        blame: failure.map(|failure| blame(failure.cause.blame())),
-        detail: failure.map(|failure| cut(failure.detail.as_bytes(), DETAIL_BYTES_MAX)),
+        cause: reason.map(|reason| reason.cause),
+        blame: reason.map(|reason| blame(reason.blame)),
+        phase: reason.map(|reason| reason.phase),
+        detail: reason
+            .and_then(|reason| reason.detail)
+            .map(|detail| cut(detail.as_bytes(), DETAIL_BYTES_MAX)),
         bytes_in: exchange.stats.request_bytes,
         bytes_out: exchange.stats.response_bytes,
         total_us: exchange.times.total_ns() / 1_000,
         gateway_us: exchange.times.gateway_ns() / 1_000,
         upstream_us: exchange.times.upstream_ns() / 1_000,
         attempts: exchange.attempts.len(),
-        spans: if exchange.timeline.is_on() || failure.is_some() { spans::of(exchange) } else { Vec::new() },
+        spans: if exchange.timeline.is_on() || exchange.failure.is_some() {
+            spans::of(exchange)
+        } else {
+            Vec::new()
+        },
     }
 }
 

@@ -177,8 +177,10 @@ fn plugin_selects_an_upstream_of_its_own() {
     check(&first, json!({"upstream": own, "fallback": true}), "start:200", "first");
     let lost = Origin::start(|_| Reply::new().close());
     check(&lost, json!({"upstream": own, "fallback": true}), "start:200", "/fallback");
-    let missing = "{\"error_msg\":\"503 Service Unavailable: no_upstream\"}\n";
-    check(&first, json!({}), "start:503", missing);
+    let none = json!({"chooser": {}});
+    let (got, body) = exchange_through(none, &first, "GET /here", scripted(&[], BodyLength::None));
+    let missing = "{\"error_msg\":\"503 Service Unavailable: no_upstream\",\"request_id\":\"";
+    assert!(got.starts_with("start:503") && body.starts_with(missing), "{got} {body}");
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! The codings that a client accepts, by its `Accept-Encoding` (RFC 9110 section 12.5.3). It knows no response.
 
+use message::accept::FULL_WEIGHT;
 use message::{FieldId, Headers};
-
-/// The weight of a coding without a `q`, in thousandths.
-const FULL: u16 = 1_000;
 
 /// How much the client of a request with these fields wants `coding`: thousandths, 0 for not at all. A coding that is not
 /// listed has the weight of `*`. A client that lists `identity` with a greater weight wants the body as it is.
@@ -19,8 +17,8 @@ pub(super) fn weight(request: &Headers, coding: &str) -> u16 {
                 name if name.eq_ignore_ascii_case(b"identity") => &mut identity,
                 _ => continue,
             };
-            let given = parts.find_map(|part| quality(part.trim_ascii()));
-            let weight = given.unwrap_or(FULL);
+            let given = parts.find_map(|part| message::accept::weight(part.trim_ascii()));
+            let weight = given.unwrap_or(FULL_WEIGHT);
             *place = Some(place.map_or(weight, |before: u16| before.max(weight)));
         }
     }
@@ -32,28 +30,6 @@ pub(super) fn weight(request: &Headers, coding: &str) -> u16 {
 fn is(name: &[u8], coding: &str) -> bool {
     let old = name.strip_prefix(b"x-").filter(|_| coding == "gzip");
     old.unwrap_or(name).eq_ignore_ascii_case(coding.as_bytes())
-}
-
-/// The weight in a parameter `q=0.5`; 0 for one that is malformed, and nothing for another parameter.
-fn quality(parameter: &[u8]) -> Option<u16> {
-    let [b'q' | b'Q', b'=', value @ ..] = parameter else { return None };
-    Some(thousandths(value.trim_ascii()).unwrap_or(0))
-}
-
-/// A number from 0 to 1 with at most three digits behind the point.
-fn thousandths(value: &[u8]) -> Option<u16> {
-    let (whole, digits) = match value {
-        [whole @ (b'0' | b'1')] => (whole, &[][..]),
-        [whole @ (b'0' | b'1'), b'.', digits @ ..] if digits.len() <= 3 => (whole, digits),
-        _ => return None,
-    };
-    let mut thousandths = u16::from(whole - b'0') * FULL;
-    let mut unit = 100;
-    for digit in digits {
-        thousandths += u16::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?) * unit;
-        unit /= 10;
-    }
-    (thousandths <= FULL).then_some(thousandths)
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ fn usual_fields() -> Vec<(String, String)> {
 }
 
 /// Fields about the request, its result, its duration and the node that answered.
-const USUAL_FIELDS: [&str; 16] = [
+const USUAL_FIELDS: [&str; 18] = [
     "time_iso8601",
     "remote_addr",
     "request_method",
@@ -93,5 +93,7 @@ const USUAL_FIELDS: [&str; 16] = [
     "upstream_status",
     "upstream_response_time",
     "weir_cause",
+    "weir_phase",
+    "weir_node",
     "weir_detail",
 ];

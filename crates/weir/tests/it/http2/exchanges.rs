@@ -238,3 +238,21 @@ fn preface_may_come_byte_by_byte() {
         assert_eq!(head.payload[0], 0x88, "cut at {cut}: {head:?}");
     }
 }
+
+#[test]
+fn browser_gets_pages_of_errors_over_http_2() {
+    let weir = builder(&everything_to(Origin::nowhere(), "")).start();
+    let mut client = Client::connect(weir.proxy());
+    let page = client.ask(request_with("GET", "/", &[("accept", "text/html,*/*;q=0.8")])).unwrap();
+    assert_eq!((page.status, page.header("content-type")), (502, Some("text/html; charset=utf-8")));
+    let id = page.header("x-request-id").unwrap();
+    assert!(page.text().contains(id) && page.text().contains("<h1>Bad Gateway</h1>"), "{}", page.text());
+    let head = client.ask(request_with("HEAD", "/", &[("accept", "text/html")])).unwrap();
+    assert_eq!((head.status, head.text().as_str()), (502, ""));
+    assert!(client.get("/").text().starts_with("{\"error_msg\":\"502 Bad Gateway: connect_failed\""));
+    // A call of gRPC has a status of gRPC, whatever it accepts.
+    let fields = [("content-type", "application/grpc"), ("te", "trailers"), ("accept", "text/html")];
+    let call = client.ask(request_with("POST", "/a.B/C", &fields)).unwrap();
+    assert_eq!((call.status, call.header("grpc-status"), call.text().as_str()), (200, Some("14"), ""));
+    assert_eq!(call.header("content-type"), Some("application/grpc"));
+}

@@ -183,3 +183,15 @@ fn upstream_learns_when_the_client_gives_up() {
     go.set();
     assert_eq!(client.get("/next").status, 200);
 }
+
+#[test]
+fn browser_gets_pages_of_errors_over_http_3() {
+    let scene = scene(&Origin::answering(""), &[]);
+    scene.weir.delete("routes/1");
+    settled(&scene.weir);
+    let mut client = scene.client();
+    let page = client.ask(request("GET", "/", &[("accept", "text/html,*/*;q=0.8")]), b"", None).unwrap();
+    assert_eq!((page.status, page.header("content-type")), (404, Some("text/html; charset=utf-8")));
+    assert!(page.text().contains(page.header("x-request-id").unwrap()), "{}", page.text());
+    assert_eq!(client.get("/").text(), "{\"error_msg\":\"404 Route Not Found\"}\n");
+}

@@ -1,1 +1,0 @@
-export{default}from"./ChangesPage-CPM8g9Tp.js";

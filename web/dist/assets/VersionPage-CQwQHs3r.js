@@ -1,0 +1,1 @@
+export{default}from"./ChangesPage-B011T36Q.js";
