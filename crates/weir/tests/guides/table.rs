@@ -1,4 +1,4 @@
-//! What each page takes for given, and the reasons for blocks that are not run.
+//! The servers and objects that each page takes for given, and the reasons for blocks that are not run.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ pub(crate) struct Guide {
     pub(crate) not_run: &'static [(&'static str, &'static str)],
 }
 
-/// What is there before the first command of a page.
+/// The state of the place before the first command of a page.
 pub(crate) struct Setup {
     /// A gateway at the usual ports, on the store in `./weir-data`, and `$key`.
     pub(crate) gateway: bool,
@@ -51,7 +51,7 @@ impl Guide {
 /// An empty machine.
 pub(crate) const NOTHING: Setup =
     Setup { gateway: false, origins: &[], addresses: &[], names: &[], prepare: "", objects: "" };
-/// What front page and README promise for every page: a gateway, and an echo origin.
+/// The promise of the front page for all guides: a gateway, and an echo origin.
 const GATEWAY: Setup = Setup { gateway: true, origins: &["127.0.0.1:1980"], ..NOTHING };
 
 /// The servers of the pages for users of other gateways, which start the gateway themselves.
