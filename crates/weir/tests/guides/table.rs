@@ -66,10 +66,6 @@ const fn page(page: &'static str) -> Guide {
     Guide { page, setup: GATEWAY, not_run: &[] }
 }
 
-/// The reason of commands on a cluster of Kubernetes.
-const CLUSTER: &str =
-    "needs a cluster; operators/chart.rs renders the same objects, and chart_run.rs runs the pod's program";
-
 /// Every page.
 pub(crate) const GUIDES: &[Guide] = &[
     page("README.md").needs(Setup { prepare: SERVICE, ..NOTHING }).skips(&[(
