@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use testkit::{wait_for, wait_until};
@@ -47,6 +48,10 @@ systemd-nspawn --quiet --directory="$2/root" --register=no --keep-unit --private
 
 /// Seconds that a command may take in the root; an installation takes about three, and twenty on a busy machine.
 const COMMAND_LIMIT_S: &str = "120";
+
+/// How long the kernel may take to end all processes of a root, and how often that is looked at.
+const END_LIMIT: Duration = Duration::from_secs(10);
+const END_POLL: Duration = Duration::from_millis(5);
 
 /// Numbers for the roots of this process.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -160,13 +165,14 @@ impl Drop for CleanRoot {
         // Both calls fail only if it has ended already.
         let _ = self.supervisor.kill();
         let _ = self.supervisor.wait();
-        if self.leader != 0 && !thread::panicking() {
-            let process = format!("/proc/{}", self.leader);
-            wait_until("the root has ended", || !Path::new(&process).exists());
+        // Without a panic, because a test that fails comes here while it unwinds.
+        let (leader, limit) = (format!("/proc/{}", self.leader), Instant::now() + END_LIMIT);
+        while self.leader != 0 && Path::new(&leader).exists() && Instant::now() < limit {
+            thread::sleep(END_POLL);
         }
         for hierarchy in ["/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"] {
             let folder = format!("{hierarchy}/{}", self.cgroup);
-            // An empty cgroup that is left costs nothing.
+            // It is empty now. One that is left costs nothing.
             let _ = Command::new("find").args([&folder, "-depth", "-type", "d", "-delete"]).output();
         }
     }
