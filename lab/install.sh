@@ -125,7 +125,7 @@ install_go_source() {
   go=$(go_program)
   say "Go: $1"
   mkdir -p "$place/bin"
-  (cd "$source" && CGO_ENABLED=0 "$go" build -trimpath -o "$place/bin/$1" .)
+  (cd "$source" && CGO_ENABLED=0 "$go" build -o "$place/bin/$1" .)
   printf '%s\n' "$stamp" >"$place/$1.stamp"
 }
 

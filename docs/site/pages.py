@@ -56,7 +56,8 @@ GROUPS = [
         ("Logs, metrics and status", f"{GUIDE}/observability.md"),
         ("Find the cause of a 502", f"{GUIDE}/debugging-a-502.md"),
         ("Errors", f"{GUIDE}/errors.md"),
-        ("Grafana and alerts", f"{GUIDE}/grafana.md"),
+        ("Grafana and Prometheus", f"{GUIDE}/grafana.md"),
+        ("Act on an alert", f"{GUIDE}/alerts.md"),
         ("Trace requests", f"{GUIDE}/tracing.md"),
         ("Send logs to a service", f"{GUIDE}/logging.md"),
         ("Ship log files", f"{GUIDE}/log-shipping.md"),
@@ -104,6 +105,3 @@ GROUPS = [
         ("The laboratory's files", "lab/README.md"),
     ]),
 ]
-
-# Pages that other work adds: left out of the order while they are not there.
-OPTIONAL = {f"{GUIDE}/install.md", f"{GUIDE}/kubernetes.md", f"{GUIDE}/grafana.md", f"{GUIDE}/log-shipping.md"}

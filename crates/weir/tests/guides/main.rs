@@ -16,7 +16,7 @@ use place::{Place, repository};
 use table::{GUIDES, Guide};
 
 /// The pages without a row in the table: their own tests run the commands, and the reason names them.
-const ELSEWHERE: &[(&str, &str)] = &[("install", "packages/guide.rs runs it on a booted Debian")];
+const ELSEWHERE: &[(&str, &str)] = &[("install", "packages/guide.rs runs it on a booted machine")];
 
 /// A test for each page: its name, and the page.
 macro_rules! pages {
@@ -34,6 +34,7 @@ pages! {
     readme_runs: "README.md",
     acme_runs: "acme",
     admin_api_runs: "admin-api",
+    alerts_runs: "alerts",
     caching_runs: "caching",
     canaries_runs: "canaries",
     changing_configuration_runs: "changing-configuration",
@@ -53,14 +54,17 @@ pages! {
     errors_runs: "errors",
     fixed_responses_runs: "fixed-responses",
     getting_started_runs: "getting-started",
+    grafana_runs: "grafana",
     graphql_runs: "graphql",
     grpc_runs: "grpc",
     health_checks_runs: "health-checks",
     http2_runs: "http2",
     http3_runs: "http3",
     json_web_tokens_runs: "json-web-tokens",
+    kubernetes_runs: "kubernetes",
     laboratory_runs: "laboratory",
     load_balancing_runs: "load-balancing",
+    log_shipping_runs: "log-shipping",
     logging_runs: "logging",
     migrating_from_apisix_runs: "migrating-from-apisix",
     observability_runs: "observability",
@@ -98,7 +102,9 @@ fn run(page: &str) {
         return;
     }
     let Some(place) = Place::new(guide) else {
-        eprintln!("skipped: the commands of {page} were not run, because unshare makes no namespaces here");
+        eprintln!(
+            "skipped: the commands of {page} were not run, because unshare makes no namespaces here (it needs root)"
+        );
         return;
     };
     let faults = place.run(&blocks);
