@@ -9,7 +9,7 @@ use crate::support::BINARY;
 /// The `Accept` of browsers.
 const BROWSER: (&str, &str) = ("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
 
-/// A gateway with routes whose requests end in one way each: `/dead` (no connection), `/broken` (500 of the upstream),
+/// A gateway with routes that each end in one way: `/dead` (no connection), `/broken` (500 of the upstream),
 /// `/missing` (404 of the upstream), `/aborted` (503 of a plugin), `/locked` (401 of a plugin).
 fn gateway(arguments: &[&str]) -> (Weir, Origin) {
     let origin = Origin::start(|request| match request.path() {
