@@ -90,7 +90,10 @@ def checksums() -> dict[tuple[str, str], str]:
 
 def expression(license: str | None) -> str:
     """A licence of Cargo.toml as an expression of SPDX: old manifests write a slash for OR."""
-    return re.sub(r"\s*/\s*", " OR ", license) if license else "NOASSERTION"
+    if not license:
+        return "NOASSERTION"
+    # SPDX has no identifier for later versions of the MPL, which section 10.2 of version 2.0 allows anyway.
+    return re.sub(r"\s*/\s*", " OR ", license).replace("MPL-2.0+", "MPL-2.0")
 
 
 @cache

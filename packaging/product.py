@@ -58,7 +58,7 @@ class Product:
 
     def gzip(self, data: bytes) -> bytes:
         """Compressed without a time or a name."""
-        return gzip.compress(data, 1 if self.is_fast else 9, mtime=0)
+        return gzip.compress(data, 9, mtime=0)
 
     @cached_property
     def manual_pages(self) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 from links import faults  # noqa: E402
-from pages import GROUPS, OPTIONAL  # noqa: E402
+from pages import GROUPS  # noqa: E402
 from prepare import Source, check_order, place  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -90,8 +90,8 @@ def main():
     if not program.exists():
         raise SystemExit("the generator is missing: run lab/install.sh docs")
     work = out.parent / f"{out.name}-source"
-    pages = check_order(REPOSITORY, GROUPS, OPTIONAL)
-    source = Source(REPOSITORY, work / "pages", pages, OPTIONAL)
+    pages = check_order(REPOSITORY, GROUPS)
+    source = Source(REPOSITORY, work / "pages", pages)
     source.write()
     for name in ("style.css", "iframe-worker.js", "favicon.svg"):
         shutil.copy(HERE / name, work / "pages" / name)

@@ -105,6 +105,3 @@ GROUPS = [
         ("The laboratory's files", "lab/README.md"),
     ]),
 ]
-
-# Pages that other work adds: left out of the order while they are not there.
-OPTIONAL = {f"{GUIDE}/install.md", f"{GUIDE}/kubernetes.md", f"{GUIDE}/grafana.md", f"{GUIDE}/log-shipping.md"}

@@ -30,8 +30,8 @@ def relative(target, page):
 class Source:
     """The tree that the generator reads."""
 
-    def __init__(self, repository, folder, pages, later):
-        self.repository, self.folder, self.pages, self.later = repository, folder, set(pages), later
+    def __init__(self, repository, folder, pages):
+        self.repository, self.folder, self.pages = repository, folder, set(pages)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
 
@@ -70,8 +70,6 @@ class Source:
         if not path or "://" in target or target.startswith("mailto:"):
             return target
         found = (self.repository / page).parent.joinpath(path).resolve().relative_to(self.repository).as_posix()
-        if found in self.later and not (self.repository / found).exists():
-            found, hash_, anchor = "docs/README.md", "", ""
         if found not in self.pages and (self.repository / found / "README.md").exists():
             found = f"{found}/README.md"
         to = place(found) if found in self.pages else self.copied(found)
@@ -79,8 +77,13 @@ class Source:
 
     def rewritten(self, page):
         """The text of a page in the generator's dialect of Markdown."""
-        lines, in_code = [], False
+        lines, in_code, in_numbers = [], False, False
         for line in (self.repository / page).read_text(encoding="utf-8").splitlines():
+            if line and not line.startswith(" ") and not in_code:
+                in_numbers = re.match(r"\d+\. ", line) is not None
+            if in_numbers and line.startswith("   "):
+                # The content of an item is indented by four.
+                line = f" {line}"
             if line.lstrip().startswith("```"):
                 in_code = not in_code
                 lines.append(self.fence(line))
@@ -110,13 +113,13 @@ class Source:
         return f"{found[1]}```{found[2]}" + (f' title="{found[3]}"' if is_file else "")
 
 
-def check_order(repository, groups, optional):
-    """The pages of the order that exist; ends with a message if a page is in no group, or is missing."""
+def check_order(repository, groups):
+    """All pages; ends with a message if a page is in no group, or is missing."""
     listed = [page for _, pages in groups for _, page in pages]
-    missing = [page for page in listed if not (repository / page).exists() and page not in optional]
+    missing = [page for page in listed if not (repository / page).exists()]
     there = {file.relative_to(repository).as_posix() for file in (repository / "docs").rglob("*.md")}
     decisions = {page for page in there if page.startswith("docs/decisions/")}
     lost = there - decisions - set(listed)
     if missing or lost:
         raise SystemExit(f"docs/site/pages.py: no file for {sorted(missing)}, no group for {sorted(lost)}")
-    return [page for page in listed if (repository / page).exists()] + sorted(decisions)
+    return listed + sorted(decisions)

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Attempt, Exchange};
+use super::{Attempt, Exchange, PluginReply};
 use crate::failure::{Blame, Cause, FailurePhase};
 use crate::plugin::phase_name::Phase;
 
@@ -11,15 +11,6 @@ use crate::plugin::phase_name::Phase;
 pub const UPSTREAM_STATUS: &str = "upstream_status";
 /// The cause of an error status that a plugin has given to the response of an upstream.
 pub const STATUS_CHANGED: &str = "status_changed";
-
-/// The plugin that ended the request with a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PluginReply {
-    /// The name of the plugin.
-    pub plugin: &'static str,
-    /// The phase in which it replied.
-    pub phase: Phase,
-}
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -61,17 +61,3 @@ fn described(fault: Errno) -> &'static str {
         _ => "the system refuses it",
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn folder_to_be_made_is_judged_by_its_parent() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(unwritable(folder.path()), None);
-        assert_eq!(unwritable(&folder.path().join("a/b")), None);
-        // The kernel lets no user make files there, not even root.
-        assert!(unwritable(Path::new("/proc/weir")).is_some());
-    }
-}

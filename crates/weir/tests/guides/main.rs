@@ -16,7 +16,7 @@ use place::{Place, repository};
 use table::{GUIDES, Guide};
 
 /// The pages without a row in the table: their own tests run the commands, and the reason names them.
-const ELSEWHERE: &[(&str, &str)] = &[("install", "packages/walk.rs runs it in a booted machine")];
+const ELSEWHERE: &[(&str, &str)] = &[("install", "packages/guide.rs runs it on a booted machine")];
 
 /// A test for each page: its name, and the page.
 macro_rules! pages {
@@ -102,7 +102,9 @@ fn run(page: &str) {
         return;
     }
     let Some(place) = Place::new(guide) else {
-        eprintln!("skipped: the commands of {page} were not run, because unshare makes no namespaces here");
+        eprintln!(
+            "skipped: the commands of {page} were not run, because unshare makes no namespaces here (it needs root)"
+        );
         return;
     };
     let faults = place.run(&blocks);

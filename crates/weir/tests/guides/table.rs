@@ -1,4 +1,4 @@
-//! What each page takes for given, and the reasons for blocks that are not run.
+//! The servers and objects that each page takes for given, and the reasons for blocks that are not run.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ pub(crate) struct Guide {
     pub(crate) not_run: &'static [(&'static str, &'static str)],
 }
 
-/// What is there before the first command of a page.
+/// The state of the place before the first command of a page.
 pub(crate) struct Setup {
     /// A gateway at the usual ports, on the store in `./weir-data`, and `$key`.
     pub(crate) gateway: bool,
@@ -51,7 +51,7 @@ impl Guide {
 /// An empty machine.
 pub(crate) const NOTHING: Setup =
     Setup { gateway: false, origins: &[], addresses: &[], names: &[], prepare: "", objects: "" };
-/// What front page and README promise for every page: a gateway, and an echo origin.
+/// The promise of the front page for all guides: a gateway, and an echo origin.
 const GATEWAY: Setup = Setup { gateway: true, origins: &["127.0.0.1:1980"], ..NOTHING };
 
 /// The servers of the pages for users of other gateways, which start the gateway themselves.
@@ -66,15 +66,11 @@ const fn page(page: &'static str) -> Guide {
     Guide { page, setup: GATEWAY, not_run: &[] }
 }
 
-/// The reason of commands on a cluster of Kubernetes.
-const CLUSTER: &str =
-    "needs a cluster; operators/chart.rs renders the same objects, and chart_run.rs runs the pod's program";
-
 /// Every page.
 pub(crate) const GUIDES: &[Guide] = &[
     page("README.md").needs(Setup { prepare: SERVICE, ..NOTHING }).skips(&[(
         "sudo apt install",
-        "needs the package and systemd; packages/clean_root.rs installs it in a booted machine",
+        "needs the package and systemd; packages/readme.rs installs it on a booted machine",
     )]),
     page("acme").needs(Setup { prepare: ACME, origins: &["127.0.0.1:1980"], ..NOTHING }),
     page("admin-api").needs(Setup { objects: ONE, ..GATEWAY }).skips(&[
@@ -84,7 +80,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         ),
         ("$ schemathesis run", "asks for minutes; it/openapi.rs runs it with the time that a test has"),
     ]),
-    page("alerts").needs(Setup { objects: DEAD, ..GATEWAY }),
+    page("alerts").needs(Setup { objects: FAILED, ..GATEWAY }),
     page("caching").needs(Setup { origins: &["127.0.0.1:8080"], ..GATEWAY }),
     page("canaries").needs(Setup { origins: &["127.0.0.1:8081", "127.0.0.1:8082"], ..GATEWAY }),
     page("changing-configuration").needs(Setup { objects: OLD, ..GATEWAY }),
@@ -129,14 +125,18 @@ pub(crate) const GUIDES: &[Guide] = &[
             "protoc",
             "needs the compiler of Protocol Buffers; it/grpc_transcode.rs takes what it writes",
         )]),
-    page("health-checks"),
+    page("health-checks").needs(Setup {
+        origins: &["10.0.0.1:8080"],
+        addresses: &["10.0.0.2:8080"],
+        ..GATEWAY
+    }),
     page("http2").needs(Setup { prepare: CERTIFICATE, objects: SHOP, names: &["shop.example"], ..GATEWAY }),
     page("http3").skips(&[(
         "curl --http3-only",
         "curl of Debian 12 has no HTTP/3; it/http3.rs has a client that does",
     )]),
     page("json-web-tokens"),
-    page("kubernetes").needs(NOTHING).skips(&[
+    page("kubernetes").skips(&[
         ("skopeo copy", CLUSTER),
         ("kubectl get secret", CLUSTER),
         ("kubectl create namespace", CLUSTER),
@@ -150,7 +150,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         ("cargo build", "compiles the binary; `make lint` checks this selection of features"),
     ]),
     page("load-balancing"),
-    page("log-shipping").needs(NOTHING),
+    page("log-shipping"),
     page("logging").needs(Setup { origins: &["127.0.0.1:1980", "127.0.0.1:3000"], ..GATEWAY }),
     page("migrating-from-apisix"),
     page("observability")
@@ -159,9 +159,10 @@ pub(crate) const GUIDES: &[Guide] = &[
         "export KC_BOOTSTRAP_ADMIN_USERNAME",
         "Keycloak takes a minute to start; it/openid_connect.rs makes this client in a real one and logs in",
     )]),
-    page("operations")
-        .needs(Setup { prepare: SERVICE, ..NOTHING })
-        .skips(&[("$ install -D -m 0644", "needs systemd; packages/clean_root.rs boots one")]),
+    page("operations").needs(Setup { prepare: SERVICE, ..NOTHING }).skips(&[(
+        "$ install -D -m 0644",
+        "needs systemd; packages/guide.rs does the same on a booted machine",
+    )]),
     page("overload"),
     page("plugins").needs(Setup { objects: META, ..GATEWAY }),
     page("protecting-upstreams"),
@@ -188,6 +189,10 @@ pub(crate) const GUIDES: &[Guide] = &[
 
 /// The service of the package.
 const SERVICE: &str = "terminal gateway <<<'weir run --data /var/lib/weir'";
+
+/// The reason for blocks that need a cluster.
+const CLUSTER: &str =
+    "needs a cluster; operators/chart_run.rs renders the chart and runs the containers' commands";
 
 /// The reason for blocks that measure.
 const MEASURES: &str =
@@ -263,6 +268,11 @@ const ALL: &str = "put routes/all '{\"uri\": \"/*\", \"upstream\": {\"nodes\": {
 const DEAD: &str = "\
 put routes/all '{\"uri\": \"/*\", \"upstream\": {\"nodes\": {\"127.0.0.1:1980\": 1}}}'
 put routes/dead '{\"name\": \"dead\", \"uri\": \"/dead\", \"upstream\": {\"nodes\": {\"127.0.0.1:1\": 1}}}'";
+
+/// A request that failed.
+const FAILED: &str = "\
+put routes/dead '{\"uri\": \"/dead\", \"upstream\": {\"nodes\": {\"127.0.0.1:1\": 1}}}'
+curl -s -o /dev/null http://127.0.0.1:9080/dead";
 
 /// The route that has the plugin of the page.
 const META: &str = "\

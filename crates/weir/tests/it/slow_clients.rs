@@ -340,7 +340,7 @@ fn a_line_of_the_log_says_why() {
     let mut client = weir.client();
     assert_eq!(client.get("/why-502").status, 502);
     assert!(
-        line("/why-502").ends_with("origin_closed \"it closed without a response\""),
+        line("/why-502").ends_with("origin_closed \"it closed without a response\" wait"),
         "{}",
         line("/why-502")
     );

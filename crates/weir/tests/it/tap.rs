@@ -115,12 +115,10 @@ fn failure_is_kept_without_a_reader() {
 #[test]
 fn refusal_of_plugin_names_it_as_cause() {
     let weir = gateway(&[closed()]);
-    let limited = json!({"limit-count": {"count": 1, "time_window": 600, "rejected_code": 429}, "mocking": {"response_example": "ok"}});
-    weir.put("routes/limited", json!({"uri": "/limited", "plugins": limited}));
-    weir.put(
-        "routes/locked",
-        json!({"uri": "/locked", "plugins": {"key-auth": {}, "mocking": {"response_example": "ok"}}}),
-    );
+    let limited = json!({"limit-count": {"count": 1, "time_window": 600, "rejected_code": 429}});
+    weir.put("routes/limited", json!({"uri": "/limited", "upstream_id": "orders", "plugins": limited}));
+    let locked = json!({"uri": "/locked", "upstream_id": "orders", "plugins": {"key-auth": {}}});
+    weir.put("routes/locked", locked);
     wait_until("the routes are in force", || {
         weir.get("/locked").status == 401 && weir.get("/limited").status == 429
     });

@@ -40,7 +40,7 @@ impl Load {
         let clients = root.in_network(|| {
             let client = |number: u64| {
                 let (stop, answered) = (stop.clone(), answered.clone());
-                thread::spawn(move || request(number % 2 == 0, &stop, &answered))
+                thread::spawn(move || request(number.is_multiple_of(2), &stop, &answered))
             };
             (0..CLIENTS).map(client).collect()
         });

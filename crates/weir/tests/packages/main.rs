@@ -20,7 +20,14 @@ mod image;
 mod installed;
 mod load;
 mod old_store;
+#[allow(dead_code, reason = "the reader of pages is that of the test `guides`, which uses all of it")]
+#[path = "../guides/output.rs"]
+mod output;
 mod pack;
+#[allow(dead_code, reason = "likewise")]
+#[path = "../guides/page.rs"]
+mod page;
+mod readme;
 mod redhat;
 mod removal;
 mod service;

@@ -45,7 +45,8 @@ fn upgrade_under_load_loses_no_request() {
     let revision = root.admin("GET", "routes/1", &Value::Null).1["modifiedIndex"].clone();
     let load = Load::start(&root);
     let told = root.install(&newer);
-    load.goes_on();
+    // Until then it serves the connections that clients had kept.
+    wait_until("the old process has ended", || !root.path(&format!("/proc/{before}")).exists());
     let loaded = load.stop();
     println!(
         "{} requests answered, {} a second, {} lost",
