@@ -114,6 +114,11 @@ fn links_between_pages_lead_to_files() {
     }
 }
 
+/// Whether a word is the name of a metric of the gateway or of its process.
+fn is_metric(word: &str) -> bool {
+    ["apisix_", "weir_", "process_"].iter().any(|prefix| word.starts_with(prefix))
+}
+
 /// The names of metrics in the first cells of the tables of a page.
 fn documented(page: &str) -> BTreeSet<String> {
     let text = read(page);
@@ -121,7 +126,7 @@ fn documented(page: &str) -> BTreeSet<String> {
     let names = rows.flat_map(|row| row.split(" |").next().unwrap_or_default().split('`'));
     let name = |text: &str| {
         let name = text.split('{').next().unwrap_or_default();
-        ["apisix_", "weir_"].iter().any(|prefix| name.starts_with(prefix)).then(|| name.to_owned())
+        is_metric(name).then(|| name.to_owned())
     };
     names.filter_map(name).collect()
 }
@@ -158,18 +163,11 @@ fn families(code: &str) -> impl Iterator<Item = String> {
     for (index, _) in
         quoted.iter().enumerate().filter(|(_, text)| ["gauge", "counter", "histogram"].contains(text))
     {
-        let names = quoted[..index]
-            .iter()
-            .rev()
-            .filter(|text| text.starts_with("apisix_") || text.starts_with("weir_"));
+        let names = quoted[..index].iter().rev().filter(|text| is_metric(text));
         let name = names.copied().find(|text| text.chars().all(is_letter));
         given.extend(name.map(str::to_owned));
     }
-    typed
-        .chain(given)
-        .filter(|name| name.starts_with("apisix_") || name.starts_with("weir_"))
-        .collect::<Vec<_>>()
-        .into_iter()
+    typed.chain(given).filter(|name| is_metric(name)).collect::<Vec<_>>().into_iter()
 }
 
 #[test]
