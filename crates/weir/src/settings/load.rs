@@ -62,8 +62,8 @@ impl Settings {
         Self::from_written(&written, faults).map(|settings| Loaded { settings, remarks })
     }
 
-    /// The settings that the text of a settings file gives over the defaults, without environment and flags. Only
-    /// `${{VARIABLE}}` in a file of APISIX is replaced from the environment of this process.
+    /// The settings that the text of a settings file gives over the defaults, without environment and flags, for a check of
+    /// the file alone. Only `${{VARIABLE}}` in a file of APISIX is replaced from the environment of this process.
     ///
     /// # Errors
     /// Every fault, with `path` and its line.
@@ -72,6 +72,7 @@ impl Settings {
         let mut written = Written::defaults();
         let (from_file, remarks) = file::parse(path, text, &|name| std::env::var(name).ok(), &mut faults);
         written.override_with(from_file);
+        written.assume_etcd_password();
         Self::from_written(&written, faults).map(|settings| Loaded { settings, remarks })
     }
 

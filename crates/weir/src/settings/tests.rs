@@ -350,6 +350,8 @@ fn sources_and_what_they_need() {
     check("etcd_username: root", &[], Err("weir.yaml:1: etcd_username: a user name and a password"));
     check("etcd_username: root", &[("WEIR_ETCD_PASSWORD", "p")], Ok(Source::Store));
     check("etcd_password: p", &[], Err("is a secret"));
+    let alone = Settings::from_file_text(Path::new("weir.yaml"), "source: etcd\netcd_username: root");
+    assert!(alone.is_ok(), "the password is in the environment of the service: {alone:?}");
     let with_password = [("WEIR_ETCD_PASSWORD", "geheim"), ("WEIR_ETCD_USERNAME", "root")];
     assert_eq!(in_force("etcd_password", "", &with_password, &[]), "Some((set))");
 }

@@ -73,6 +73,19 @@ impl Written {
         self.0.extend(other.0);
     }
 
+    /// Stands in for the password of etcd beside a user name of a settings file, which is checked without the environment
+    /// of the service, and may not hold the password itself. A file of APISIX holds both.
+    pub(super) fn assume_etcd_password(&mut self) {
+        let is_named =
+            self.0.get("etcd_username").is_some_and(|given| matches!(given.place, Place::File { .. }));
+        if let Some(password) = self.0.get_mut("etcd_password")
+            && is_named
+            && password.values.is_empty()
+        {
+            password.values = vec!["of the environment".to_owned()];
+        }
+    }
+
     /// The value of the setting `name`, or a fault.
     pub(super) fn read<T>(
         &self,
