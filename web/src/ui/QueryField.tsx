@@ -1,5 +1,5 @@
 /** The filter field: one query grammar for all lists, suggestions of field names and values, an error with a caret below. */
-import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
+import { useEffect, useId, useLayoutEffect, useRef, useState, type ReactNode } from 'react';
 import { IconFilter } from '@tabler/icons-react';
 import { ApiError } from '../api/client';
 import './query.css';
@@ -54,12 +54,20 @@ export function QueryField({ value, onChange, fields, values, error, placeholder
   const [open, setOpen] = useState(false);
   const [chosen, setChosen] = useState(-1);
   const id = useId();
-  const sent = useRef(value);
+  /** Values that were sent and have not come back. A slow page gets them late, and must not undo what was typed since. */
+  const sent = useRef<string[]>([]);
+  const place = useRef<number | null>(null);
 
   useEffect(() => {
-    if (value !== sent.current) setText(value);
-    sent.current = value;
+    const back = sent.current.lastIndexOf(value);
+    if (back < 0) setText(value);
+    sent.current = back < 0 ? [] : sent.current.slice(back + 1);
   }, [value]);
+  // Before the next key: a caret that moves later would put letters typed meanwhile behind the next ones.
+  useLayoutEffect(() => {
+    if (place.current !== null) input.current?.setSelectionRange(place.current, place.current);
+    place.current = null;
+  });
 
   const { from, to, word } = wordAt(text, caret);
   const list = open ? suggest(word, fields, values) : [];
@@ -68,17 +76,17 @@ export function QueryField({ value, onChange, fields, values, error, placeholder
 
   const change = (next: string, commit: boolean) => {
     setText(next);
-    sent.current = next.trim();
-    onChange(next.trim(), commit);
+    const trimmed = next.trim();
+    if (trimmed !== (sent.current.at(-1) ?? value)) sent.current.push(trimmed);
+    onChange(trimmed, commit);
   };
   const take = (item: string) => {
     const rest = text.slice(to);
     const next = text.slice(0, from) + item + (item.endsWith(':') || rest.startsWith(' ') ? '' : ' ') + rest;
     change(next, false);
-    const place = from + item.length + (item.endsWith(':') ? 0 : 1);
-    setCaret(place);
+    place.current = from + item.length + (item.endsWith(':') ? 0 : 1);
+    setCaret(place.current);
     setChosen(-1);
-    requestAnimationFrame(() => input.current?.setSelectionRange(place, place));
   };
   return (
     <div className="query" data-bad={refused !== null}>

@@ -64,7 +64,7 @@ struct Count {
     last_ms: u64,
 }
 
-/// The counters of one worker. The lock is held by a scrape for a copy of at most [`ALL_SERIES_MAX`] numbers.
+/// The counters of one worker. The lock is held by a scrape for a copy of at most `ALL_SERIES_MAX` numbers.
 #[derive(Debug, Default)]
 pub struct ServerErrors(Mutex<Table>);
 

@@ -1,1 +1,0 @@
-export{default}from"./ChangesPage-B011T36Q.js";
