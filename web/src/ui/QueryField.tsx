@@ -18,6 +18,9 @@ interface Props {
   right?: ReactNode;
 }
 
+/** Values of one field that are remembered for suggestions: more than a person looks through. */
+const VALUES_MAX = 200;
+
 /** The word at the caret: where it begins and its text. */
 export function wordAt(text: string, caret: number): { from: number; to: number; word: string } {
   let from = caret;
@@ -57,6 +60,8 @@ export function QueryField({ value, onChange, fields, values, error, placeholder
   /** Values that were sent and have not come back. A slow page gets them late, and must not undo what was typed since. */
   const sent = useRef<string[]>([]);
   const place = useRef<number | null>(null);
+  /** Values by field that were known while this page is open: a half-typed filter may empty the list that has them. */
+  const known = useRef(new Map<string, string[]>());
 
   useEffect(() => {
     const back = sent.current.lastIndexOf(value);
@@ -69,8 +74,13 @@ export function QueryField({ value, onChange, fields, values, error, placeholder
     place.current = null;
   });
 
+  const remembered = (field: string): string[] => {
+    const all = [...new Set([...(values?.(field) ?? []), ...(known.current.get(field) ?? [])])].slice(0, VALUES_MAX);
+    known.current.set(field, all);
+    return all;
+  };
   const { from, to, word } = wordAt(text, caret);
-  const list = open ? suggest(word, fields, values) : [];
+  const list = open ? suggest(word, fields, remembered) : [];
   const refused = error instanceof ApiError && error.status === 400 ? error : null;
   const at = typeof refused?.body.at === 'number' ? refused.body.at : null;
 
