@@ -49,7 +49,7 @@ export async function browser() {
 /** A page with `faults`: errors of its console, failures of its scripts, violations of the policy, calls to other hosts. */
 export async function openPage(context, base, { width = 1440, height = 900, scheme = 'light', clock = !isReal } = {}) {
   const page = await context.newPage();
-  page.setDefaultTimeout(25_000);
+  page.setDefaultTimeout(60_000);
   await page.setViewportSize({ width, height });
   await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
   if (clock) await page.clock.setFixedTime(NOW_MS);

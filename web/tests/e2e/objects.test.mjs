@@ -21,7 +21,7 @@ beforeEach(async () => {
 
 async function walk(path, options = {}) {
   const { page, faults } = await openPage(opened.context, target.url, options);
-  page.setDefaultTimeout(8_000);
+  page.setDefaultTimeout(60_000);
   await page.addInitScript(() => {
     // Once in a tab: a walk that loads its page again keeps what it has.
     if (!window.sessionStorage.getItem('walk')) window.sessionStorage.clear();

@@ -56,7 +56,7 @@ export function walks() {
   });
   shared.walk = async (path, options = {}) => {
     const { page, faults } = await openPage(shared.opened.context, shared.target.url, options);
-    page.setDefaultTimeout(25_000);
+    page.setDefaultTimeout(60_000);
     if (options.keep) kept.add(page);
     await signIn(page, shared.target, path);
     return {

@@ -72,7 +72,7 @@ export function closingEndpoint() {
 /** A signed-in page at `path`; `done` closes it and fails on any fault of its console. */
 export async function walk(context, path, { key = target.key, ...options } = {}) {
   const { page, faults } = await openPage(context, target.url, options);
-  page.setDefaultTimeout(25_000);
+  page.setDefaultTimeout(60_000);
   await signIn(page, { url: target.url, key }, path);
   return { page, faults, done: async () => {
     await page.close();

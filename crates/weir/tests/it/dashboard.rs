@@ -85,7 +85,7 @@ fn sources_pass_their_own_checks() {
 
 #[test]
 fn pages_are_walked_with_fixed_data() {
-    node(&["--test", "--test-concurrency=3", "tests/e2e/*.test.mjs"], &[]);
+    node(&["--test", "--test-concurrency=2", "tests/e2e/*.test.mjs"], &[]);
 }
 
 #[test]
