@@ -166,6 +166,42 @@ fn fifth_reader_is_refused_until_one_leaves() {
     });
 }
 
+/// A gateway that panics when its records are read.
+#[derive(Default)]
+struct Broken {
+    is_open: std::sync::atomic::AtomicBool,
+}
+
+impl Tap for Broken {
+    fn open(&self, _timed: bool) {
+        self.is_open.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn close(&self) {
+        self.is_open.store(false, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn take(&self, _records: &mut Vec<RequestRecord>) -> TapCounts {
+        panic!("a fault of the test")
+    }
+
+    fn failures(&self) -> (Vec<RequestRecord>, u64) {
+        (Vec::new(), 0)
+    }
+}
+
+#[test]
+fn panic_of_the_reading_task_closes_the_tap() {
+    block_on(async {
+        let gateway = Arc::new(Broken::default());
+        let hub = TapHub::new(Arc::clone(&gateway) as Arc<dyn Tap>);
+        let (sender, mut receiver) = mpsc::channel(QUEUE);
+        assert!(hub.follow(wanted("", 5), sender));
+        assert!(receiver.recv().await.is_none(), "the reader is let go");
+        assert!(!gateway.is_open.load(std::sync::atomic::Ordering::Relaxed));
+    });
+}
+
 #[test]
 fn viewers_leave_a_place_to_administrators() {
     block_on(async {

@@ -68,10 +68,13 @@ const fn page(page: &'static str) -> Guide {
 
 /// Every page.
 pub(crate) const GUIDES: &[Guide] = &[
-    page("README.md").needs(Setup { prepare: SERVICE, ..NOTHING }).skips(&[(
-        "sudo apt install",
-        "needs the package and systemd; packages/readme.rs installs it on a booted machine",
-    )]),
+    page("README.md").needs(Setup { prepare: SERVICE, ..NOTHING }).skips(&[
+        (
+            "sudo apt install",
+            "needs the package and systemd; packages/readme.rs installs it on a booted machine",
+        ),
+        ("make run", "compiles the workspace; it/try_out.rs runs its script, and CI runs `make test`"),
+    ]),
     page("acme").needs(Setup { prepare: ACME, origins: &["127.0.0.1:1980"], ..NOTHING }),
     page("admin-api").needs(Setup { objects: ONE, ..GATEWAY }).skips(&[
         (
