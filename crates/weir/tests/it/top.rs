@@ -220,11 +220,16 @@ fn commands_show_the_figures() {
 
 /// An event stream, read line by line.
 fn events(weir: &Weir, topics: &str) -> BufReader<TcpStream> {
+    events_for(weir, topics, ADMIN_KEY)
+}
+
+/// The same with a key of its own.
+fn events_for(weir: &Weir, topics: &str, key: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(weir.address("admin")).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     write!(
         stream,
-        "GET /apisix/admin/weir/events?topics={topics} HTTP/1.1\r\nHost: a\r\nX-API-KEY: {ADMIN_KEY}\r\n\r\n"
+        "GET /apisix/admin/weir/events?topics={topics} HTTP/1.1\r\nHost: a\r\nX-API-KEY: {key}\r\n\r\n"
     )
     .unwrap();
     BufReader::new(stream)
@@ -270,6 +275,24 @@ fn events_tell_revisions_and_figures() {
     });
     weir.terminate();
     assert!(weir.wait_for_exit().success(), "open streams do not keep the instance");
+}
+
+#[test]
+fn viewers_leave_event_places_to_administrators() {
+    let (boss, guest) = ("boss-key-00000000", "guest-key-0000000");
+    let keys = format!("admin:{boss},viewer:{guest}");
+    let weir = Weir::builder(BINARY).own_admin_key().environment("WEIR_ADMIN_KEYS", &keys).start();
+    let status = |stream: &mut BufReader<TcpStream>| {
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        line.split(' ').nth(1).unwrap().to_owned()
+    };
+    let mut viewers: Vec<_> = (0..13).map(|_| events_for(&weir, "revision", guest)).collect();
+    let mut answers: Vec<String> = viewers.iter_mut().map(status).collect();
+    answers.sort();
+    assert_eq!(answers.iter().filter(|status| *status == "200").count(), 12, "{answers:?}");
+    assert_eq!(answers.last().unwrap(), "429", "four places are kept");
+    assert_eq!(status(&mut events_for(&weir, "revision", boss)), "200");
 }
 
 #[test]
