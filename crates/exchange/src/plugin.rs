@@ -25,6 +25,7 @@ pub mod encode;
 pub mod events;
 mod explain_by_running;
 mod explained;
+pub mod extension;
 mod kind;
 pub mod ordered;
 pub mod outbound;

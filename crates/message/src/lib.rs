@@ -8,6 +8,7 @@ mod field;
 mod headers;
 mod limits;
 mod method;
+pub mod query;
 pub mod reason;
 mod request;
 mod response;

@@ -47,7 +47,7 @@ use serde_json::Value;
 use crate::shared::api_call;
 use crate::shared::attributes::Attribute;
 use crate::shared::config;
-use crate::shared::query::{arguments, decode};
+use message::query::{arguments, decode};
 use server::Server;
 use settings::{Config, Mode, check};
 

@@ -42,8 +42,8 @@ use crate::shared::bounded_json;
 use crate::shared::config;
 use crate::shared::graphql::Document;
 use crate::shared::graphql::request::is_part_of_request;
-use crate::shared::query::{arguments, decode};
 use crate::shared::side_thread;
+use message::query::{arguments, decode};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =

@@ -5,8 +5,6 @@
 pub(crate) mod api_call;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
-#[cfg(feature = "lua")]
-pub(crate) mod base64;
 pub(crate) mod batch;
 pub(crate) mod bounded_json;
 pub(crate) mod config;
@@ -22,17 +20,12 @@ pub(crate) mod kafka;
 pub(crate) mod limits;
 pub(crate) mod log_entry;
 pub(crate) mod logger;
-#[cfg(feature = "lua")]
-pub(crate) mod lua;
 pub(crate) mod networks;
 pub(crate) mod outages;
 pub(crate) mod patterns;
-pub(crate) mod query;
 pub(crate) mod redis;
 pub(crate) mod side_thread;
 pub(crate) mod substitution;
 pub(crate) mod tracing;
 pub(crate) mod uri;
 pub(crate) mod weighted_turns;
-#[cfg(feature = "lua")]
-pub(crate) mod wide_bytes;

@@ -9,6 +9,7 @@ pub mod address_text;
 pub mod buffer;
 pub mod clock;
 pub mod hash;
+pub mod lent;
 pub mod nearest;
 pub mod noting_allocator;
 pub mod open_metrics;

@@ -5,8 +5,8 @@ use mlua::{Lua, Table, Value};
 use super::multipart::Multipart;
 use super::xml;
 use crate::shared::attributes::words;
-use crate::shared::lua::{DecodingBudget, Json};
-use crate::shared::query::{arguments, decode};
+use lua::{DecodingBudget, Json};
+use message::query::{arguments, decode};
 
 /// Arguments of a query or a form that count, as in APISIX; further ones are left out.
 const ARGUMENTS_MAX: usize = 100;

@@ -2,7 +2,7 @@
 
 use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, UserData, UserDataMethods, Value};
 
-use crate::shared::lua::RESULT_MAX_BYTES;
+use lua::RESULT_MAX_BYTES;
 
 /// Parts of one body, with or without a name.
 pub(super) const PARTS_MAX: usize = 1_000;

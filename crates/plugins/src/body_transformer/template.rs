@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::shared::lua::Script;
+use lua::Script;
 
 /// The name of templates in messages.
 const NAME: &str = "template";

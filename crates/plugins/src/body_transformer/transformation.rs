@@ -7,8 +7,8 @@ use mlua::Value;
 
 use super::format::{Decoded, Format, Input};
 use super::template::Template;
-use crate::shared::base64;
-use crate::shared::lua::{Interpreter, RESULT_MAX_BYTES, Script};
+use lua::base64;
+use lua::{Interpreter, RESULT_MAX_BYTES, Script};
 
 /// Adds to a decoded body the names that every template has.
 static FIELDS: LazyLock<Result<Arc<Script>, String>> =

@@ -9,8 +9,8 @@ use mlua::{Lua, LuaString, Table, Value};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use crate::shared::lua::{DecodingBudget, describe};
-use crate::shared::wide_bytes::{narrow, widen};
+use lua::wide_bytes::{narrow, widen};
+use lua::{DecodingBudget, describe};
 
 /// Elements inside each other.
 pub(super) const DEPTH_MAX: usize = 128;

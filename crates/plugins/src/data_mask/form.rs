@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use super::{Action, Masked};
-use crate::shared::query::{arguments, decode};
+use message::query::{arguments, decode};
 
 /// Bytes that are encoded in an argument: all but letters, digits and what a mask is commonly made of.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC

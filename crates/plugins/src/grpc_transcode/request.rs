@@ -9,7 +9,7 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescri
 use serde_json::{Map, Value as Json};
 
 use super::number::{read_integer, whole};
-use crate::shared::query::{arguments, decode};
+use message::query::{arguments, decode};
 
 /// The values that a request gives, under the names of fields.
 ///

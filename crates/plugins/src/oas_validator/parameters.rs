@@ -7,7 +7,7 @@ use message::Headers;
 use serde_json::{Map, Value};
 
 use super::schemas::{Compiled, Types};
-use crate::shared::query::{arguments, decode};
+use message::query::{arguments, decode};
 
 /// Values of one list in a parameter.
 const ITEMS_MAX: usize = 10_000;

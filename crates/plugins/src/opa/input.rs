@@ -8,7 +8,7 @@ use exchange::exchange::Consumer;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use crate::shared::query::{arguments, decode};
+use message::query::{arguments, decode};
 
 /// Routes, services and consumers of which the text is kept, for each instance. Beyond it the texts are made anew, so that
 /// a service with many routes costs time and not memory.

@@ -17,7 +17,7 @@ use super::client::Form;
 use super::provider::Discovery;
 use super::session::{Login, Pending, Session};
 use crate::shared::api_call;
-use crate::shared::query::{arguments, decode};
+use message::query::{arguments, decode};
 
 /// How often in a row a failed callback begins the login anew, as in APISIX: a fault that stays must not send the browser in
 /// circles.

@@ -4,7 +4,7 @@
 use message::Headers;
 use serde_json::{Map, Value};
 
-use crate::shared::query::{arguments, decode};
+use message::query::{arguments, decode};
 
 /// A decoded body.
 pub(super) struct Decoded {

@@ -14,7 +14,7 @@ use router::vars::{
 use serde_json::{Map, Value, json};
 
 use super::encoding::decode as codings;
-use super::query::{arguments, decode};
+use message::query::{arguments, decode};
 
 /// Levels of objects inside a format; deeper ones are left out.
 const DEPTH_MAX: usize = 5;

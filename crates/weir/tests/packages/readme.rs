@@ -17,7 +17,10 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 fn steps() -> Vec<Step> {
     let text = fs::read_to_string(repository().join("README.md")).unwrap();
     let blocks = blocks("README.md", &text);
-    let packaged = blocks.iter().map(Block::steps).filter(|steps| !steps.iter().any(|step| step.command.starts_with("make ")));
+    let packaged = blocks
+        .iter()
+        .map(Block::steps)
+        .filter(|steps| !steps.iter().any(|step| step.command.starts_with("make ")));
     let steps: Vec<Step> = packaged.take(3).flatten().collect();
     let (first, last) = (&steps[0].command, &steps[steps.len() - 1].command);
     assert!(first.starts_with("sudo apt install ./weir_"), "{first}");

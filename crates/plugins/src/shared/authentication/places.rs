@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use exchange::Exchange;
 use message::FieldId;
 
-use crate::shared::query::{arguments, decode};
+use message::query::{arguments, decode};
 
 /// A part of the request is there more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use message::Method;
 use serde_json::{Map, Value};
 
 use super::{Document, DocumentFault};
-use crate::shared::query::{arguments, decode};
+use message::query::{arguments, decode};
 
 /// A request without a body, or with one that is too long.
 pub(crate) const NO_BODY: &str = "Invalid graphql request: can't get graphql request body";

@@ -8,7 +8,7 @@ use router::vars::{BuiltinVariable as Builtin, Variable, VariableSource};
 
 use super::super::{ARGUMENTS_MAX, Bodies, BodyPart, LogFormat, hostname, response_body, start_ms};
 use super::{Object, in_scratch, write_escaped, write_text};
-use crate::shared::query::{arguments, decode};
+use message::query::{arguments, decode};
 
 /// All parts, the ids of the route and of its service, and further fields that have the name of no part; a request without
 /// a route has `no-matched` in place of its id.

@@ -68,20 +68,20 @@ impl Budget {
 }
 
 /// The limits of the decoding of one body, which the body uses up and no script.
-pub(crate) struct DecodingBudget {
+pub struct DecodingBudget {
     left: Cell<u64>,
     until: Instant,
 }
 
 impl DecodingBudget {
     /// The budget of a body the decoding of which begins now.
-    pub(crate) fn begin() -> DecodingBudget {
+    pub fn begin() -> DecodingBudget {
         DecodingBudget { left: Cell::new(DECODED_VALUES_MAX), until: Instant::now() + DECODING_TIME_MAX }
     }
 
-    /// A budget that no test exceeds, however slow the machine is.
-    #[cfg(test)]
-    pub(crate) fn unlimited() -> DecodingBudget {
+    /// For tests: a budget that none exceeds, however slow the machine is.
+    #[doc(hidden)]
+    pub fn unlimited() -> DecodingBudget {
         DecodingBudget { left: Cell::new(u64::MAX), until: Instant::now() + Duration::from_secs(3_600) }
     }
 
@@ -89,7 +89,7 @@ impl DecodingBudget {
     ///
     /// # Errors
     /// The body has exceeded a limit.
-    pub(crate) fn charge(&self) -> mlua::Result<()> {
+    pub fn charge(&self) -> mlua::Result<()> {
         let left = self.left.get().checked_sub(1).ok_or_else(DecodingBudget::exceeded)?;
         self.left.set(left);
         self.check_time()
@@ -99,7 +99,7 @@ impl DecodingBudget {
     ///
     /// # Errors
     /// As for [`DecodingBudget::charge`].
-    pub(crate) fn check_time(&self) -> mlua::Result<()> {
+    pub fn check_time(&self) -> mlua::Result<()> {
         (Instant::now() < self.until).then_some(()).ok_or_else(DecodingBudget::exceeded)
     }
 

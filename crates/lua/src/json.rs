@@ -4,18 +4,18 @@
 use mlua::{Lua, LuaString, Table, Value};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-use crate::shared::wide_bytes::{narrow, widen};
+use crate::wide_bytes::{narrow, widen};
 
 /// Objects and arrays inside each other, both ways; the reader of JSON has the same limit.
 pub(crate) const DEPTH_MAX: usize = 128;
 /// The longest text that is made of a value, in bytes.
-pub(crate) const RESULT_MAX_BYTES: usize = 64 * 1024 * 1024;
+pub const RESULT_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// An array may have so many elements however few of them are set; a longer one at most twice as many (lua-cjson's defaults).
 const SPARSE_MAX: usize = 10;
 
 /// The codec of one interpreter.
 #[derive(Clone)]
-pub(crate) struct Json {
+pub struct Json {
     /// The metatable of empty arrays.
     array: Table,
 }
@@ -35,7 +35,7 @@ impl Json {
     ///
     /// # Errors
     /// The text is not JSON, or the error of `charge`, as a sentence.
-    pub(crate) fn read(
+    pub fn read(
         &self,
         lua: &Lua,
         text: &[u8],
@@ -55,7 +55,7 @@ impl Json {
     ///
     /// # Errors
     /// JSON cannot express it, as a sentence.
-    pub(crate) fn write(&self, value: &Value) -> Result<Vec<u8>, String> {
+    pub fn write(&self, value: &Value) -> Result<Vec<u8>, String> {
         let mut text = Vec::new();
         self.append(value, 0, &mut text)?;
         Ok(text)

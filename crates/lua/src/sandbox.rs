@@ -11,7 +11,7 @@ use mlua::{
 use super::budget::Budget;
 use super::json::Json;
 use super::patterns::{self, Capture};
-use crate::shared::base64;
+use crate::base64;
 
 /// Memory of one interpreter in bytes, garbage included. A script that needs more gets an error.
 pub(crate) const MEMORY_MAX_BYTES: usize = 128 * 1024 * 1024;
@@ -106,12 +106,12 @@ fn add_texts(lua: &Lua, native: &Table) -> mlua::Result<()> {
     })?;
     native.raw_set("decode_base64", decode)?;
     let escape = lua.create_function(|lua, text: LuaString| {
-        let escaped = percent_encoding::percent_encode(&text.as_bytes(), super::UNRESERVED).to_string();
+        let escaped = percent_encoding::percent_encode(&text.as_bytes(), crate::UNRESERVED).to_string();
         lua.create_string(escaped)
     })?;
     native.raw_set("escape_uri", escape)?;
     let unescape = lua.create_function(|lua, text: LuaString| {
-        lua.create_string(crate::shared::query::decode(&text.as_bytes()))
+        lua.create_string(message::query::decode(&text.as_bytes()))
     })?;
     native.raw_set("unescape_uri", unescape)?;
     let now = lua.create_function(|_, ()| {

@@ -16,7 +16,7 @@ pub(crate) const LOADED_MAX: usize = 1_024;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Script {
+pub struct Script {
     /// No other script of the process has it.
     number: u64,
     name: &'static str,
@@ -28,7 +28,7 @@ impl Script {
     ///
     /// # Errors
     /// The source does not compile: the line and the reason, `name:LINE: reason`.
-    pub(crate) fn compile(name: &'static str, source: Vec<u8>) -> Result<Arc<Script>, String> {
+    pub fn compile(name: &'static str, source: Vec<u8>) -> Result<Arc<Script>, String> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         if source.len() > SOURCE_MAX_BYTES {
             return Err(format!("the script is longer than {SOURCE_MAX_BYTES} bytes"));
@@ -51,9 +51,9 @@ impl Script {
 
 /// A script as one worker holds it.
 #[derive(Clone)]
-pub(crate) struct LoadedScript {
-    pub(crate) function: Function,
-    pub(crate) globals: Table,
+pub struct LoadedScript {
+    pub function: Function,
+    pub globals: Table,
     script: Weak<Script>,
 }
 

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 /// `bytes` as text, and whether they were UTF-8.
-pub(crate) fn widen(bytes: &[u8]) -> (Cow<'_, str>, bool) {
+pub fn widen(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     match str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), true),
         Err(_) => (Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect()), false),
@@ -12,7 +12,7 @@ pub(crate) fn widen(bytes: &[u8]) -> (Cow<'_, str>, bool) {
 }
 
 /// The bytes of a part of a widened text. A character that no byte has, which an escape has made, is written in UTF-8.
-pub(crate) fn narrow(text: &str) -> Vec<u8> {
+pub fn narrow(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for character in text.chars() {
         match u8::try_from(u32::from(character)) {

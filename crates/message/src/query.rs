@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode;
 
 /// The arguments of a query: each as a whole, its name and its value, both as sent.
-pub(crate) fn arguments(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
+pub fn arguments(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
     query.split(|byte| *byte == b'&').filter(|whole| !whole.is_empty()).map(|whole| {
         match whole.iter().position(|byte| *byte == b'=') {
             Some(equals) => (whole, &whole[..equals], &whole[equals + 1..]),
@@ -15,7 +15,7 @@ pub(crate) fn arguments(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], &[u
 }
 
 /// As a form is decoded: `+` is a space.
-pub(crate) fn decode(text: &[u8]) -> Cow<'_, [u8]> {
+pub fn decode(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.contains(&b'+') {
         return Cow::from(percent_decode(text));
     }

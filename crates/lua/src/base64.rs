@@ -13,7 +13,7 @@ static LENIENT: LazyLock<Option<Encoding>> = LazyLock::new(|| {
 });
 
 /// The bytes that `text` encodes; what follows the first `=` does not count. None if it is no Base64.
-pub(crate) fn decode_leniently(text: &[u8]) -> Option<Vec<u8>> {
+pub fn decode_leniently(text: &[u8]) -> Option<Vec<u8>> {
     let end = memchr::memchr(b'=', text).unwrap_or(text.len());
     LENIENT.as_ref()?.decode(&text[..end]).ok()
 }

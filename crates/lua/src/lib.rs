@@ -1,13 +1,16 @@
 //! Scripts of users in Lua: LuaJIT without its just-in-time compiler, one interpreter for each worker, in a sandbox with limits
 //! of instructions, time and memory. A script that fails or exceeds a limit ends its call with an error and nothing else. It
 //! knows no plugin.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod access;
+pub mod base64;
 mod budget;
 mod json;
 mod patterns;
 mod sandbox;
 mod script;
+pub mod wide_bytes;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,9 +20,9 @@ use exchange::observe::pace::Pace;
 use mlua::{Function, Lua, Table, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
-pub(crate) use budget::DecodingBudget;
-pub(crate) use json::{Json, RESULT_MAX_BYTES};
-pub(crate) use script::{LoadedScript, Script};
+pub use budget::DecodingBudget;
+pub use json::{Json, RESULT_MAX_BYTES};
+pub use script::{LoadedScript, Script};
 
 use budget::Budget;
 use sandbox::{MEMORY_MAX_BYTES, Sandbox};
@@ -49,7 +52,7 @@ struct InterpreterSlot {
 }
 
 /// The interpreter of one worker.
-pub(crate) struct Interpreter {
+pub struct Interpreter {
     sandbox: Sandbox,
     budget: Rc<Budget>,
     globals: Function,
@@ -63,7 +66,7 @@ pub(crate) struct Interpreter {
 }
 
 /// A call in progress.
-pub(crate) struct Call<'a> {
+pub struct Call<'a> {
     interpreter: &'a Interpreter,
 }
 
@@ -112,7 +115,7 @@ impl Interpreter {
     ///
     /// # Errors
     /// The script's error, or the limit that it has exceeded, as a sentence for the log.
-    pub(crate) fn call<T>(
+    pub fn call<T>(
         exchange: &Exchange,
         work: impl FnOnce(&Call<'_>) -> mlua::Result<T>,
     ) -> Result<T, String> {
@@ -166,17 +169,17 @@ impl Interpreter {
 
 impl Call<'_> {
     /// The interpreter, to make values in.
-    pub(crate) fn lua(&self) -> &Lua {
+    pub fn lua(&self) -> &Lua {
         &self.interpreter.sandbox.lua
     }
 
     /// The codec of JSON.
-    pub(crate) fn json(&self) -> &Json {
+    pub fn json(&self) -> &Json {
         &self.interpreter.sandbox.json
     }
 
     /// Begins the limits of the call anew, behind work that was not that of a script.
-    pub(crate) fn restart_budget(&self) {
+    pub fn restart_budget(&self) {
         self.interpreter.budget.begin();
     }
 
@@ -184,7 +187,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// There is no memory for it.
-    pub(crate) fn load(&self, script: &std::sync::Arc<Script>) -> mlua::Result<LoadedScript> {
+    pub fn load(&self, script: &std::sync::Arc<Script>) -> mlua::Result<LoadedScript> {
         let interpreter = self.interpreter;
         interpreter.loaded.borrow_mut().get(self.lua(), &interpreter.globals, script)
     }
@@ -193,7 +196,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// There is no memory for it.
-    pub(crate) fn context(&self) -> mlua::Result<Table> {
+    pub fn context(&self) -> mlua::Result<Table> {
         self.interpreter.context.call(())
     }
 
@@ -201,13 +204,13 @@ impl Call<'_> {
     ///
     /// # Errors
     /// The template's error.
-    pub(crate) fn render(&self, template: &LoadedScript, fields: &Table) -> mlua::Result<Value> {
+    pub fn render(&self, template: &LoadedScript, fields: &Table) -> mlua::Result<Value> {
         self.interpreter.render.call((&template.function, &template.globals, fields))
     }
 }
 
 /// The first line of an error, without the stack behind it.
-pub(crate) fn describe(error: &mlua::Error) -> String {
+pub fn describe(error: &mlua::Error) -> String {
     let text = match error {
         mlua::Error::CallbackError { cause, .. } | mlua::Error::WithContext { cause, .. } => {
             return describe(cause);

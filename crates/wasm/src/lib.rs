@@ -1,0 +1,1 @@
+//! Filters in WebAssembly by proxy-wasm.
