@@ -7,6 +7,8 @@ mod access;
 pub mod base64;
 mod budget;
 mod json;
+pub mod modules;
+pub mod natives;
 mod patterns;
 mod sandbox;
 mod script;
