@@ -57,6 +57,8 @@ const SOURCES: &[(&str, &str)] = &[
     ("resty.core.regex", include_str!("modules/resty/core/regex.lua")),
     ("resty.expr.v1", include_str!("modules/resty/expr/v1.lua")),
     ("resty.hmac", include_str!("modules/resty/hmac.lua")),
+    ("resty.http", include_str!("modules/resty/http.lua")),
+    ("resty.http_headers", include_str!("modules/resty/http_headers.lua")),
     ("resty.ipmatcher", include_str!("modules/resty/ipmatcher.lua")),
     ("resty.jit-uuid", include_str!("modules/resty/jit-uuid.lua")),
     ("resty.jwt", include_str!("modules/resty/jwt.lua")),
@@ -64,6 +66,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("resty.lrucache", include_str!("modules/resty/lrucache.lua")),
     ("resty.md5", include_str!("modules/resty/md5.lua")),
     ("resty.random", include_str!("modules/resty/random.lua")),
+    ("resty.redis", include_str!("modules/resty/redis.lua")),
     ("resty.sha1", include_str!("modules/resty/sha1.lua")),
     ("resty.sha224", include_str!("modules/resty/sha224.lua")),
     ("resty.sha256", include_str!("modules/resty/sha256.lua")),
@@ -79,6 +82,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("table.nkeys", include_str!("modules/table/nkeys.lua")),
     ("tablepool", include_str!("modules/tablepool.lua")),
     ("weir.digest", include_str!("modules/weir/digest.lua")),
+    ("weir.http_reader", include_str!("modules/weir/http_reader.lua")),
 ];
 
 /// Modules that plugins of APISIX require and that are not there, in order, with the reason.
