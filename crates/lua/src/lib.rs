@@ -15,6 +15,8 @@ mod patterns;
 pub mod runtime;
 mod sandbox;
 mod script;
+#[doc(hidden)]
+pub mod testing;
 pub mod wide_bytes;
 
 use std::cell::{Cell, RefCell};
@@ -27,6 +29,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
 pub use budget::DecodingBudget;
 pub use json::{Json, RESULT_MAX_BYTES};
+pub use runtime::LIMITS;
 pub use script::{LoadedScript, Script};
 
 use budget::Budget;

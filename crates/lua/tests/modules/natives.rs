@@ -1,8 +1,7 @@
 //! Tests of the functions of Rust, called from Lua.
 
+use lua::natives::{Charge, install};
 use mlua::{Lua, Table, Value};
-
-use super::{Charge, install};
 
 /// The values that `code` returns, as one text each, in an interpreter with the functions as `native`.
 fn run(code: &str) -> String {
@@ -37,7 +36,7 @@ fn digests_have_the_published_values() {
         "return native.to_hex(native.hmac('sha256', 'key', 'The quick brown fox jumps over the lazy dog'))",
         "f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8",
     );
-    check("return pcall(native.digest, 'sha3', 'abc')", "false not available in Weir: the digest `sha3`\nstack traceback:");
+    check("local ok, e = pcall(native.digest, 'sha3', 'abc') return ok, tostring(e):match('not available[^\\n]*')", "false not available in Weir: the digest `sha3`");
 }
 
 #[test]
@@ -51,7 +50,7 @@ fn schema_takes_empty_tables_for_lists() {
         assert_eq!(run(&with), expected, "{code}");
     };
     check("return check({ list = {} })", "true");
-    check("return check({ list = { a = 1 } })", r#"false property "list" validation failed: wrong type: expected array, got object"#);
+    check("return check({ list = { a = 1 } })", r#"false property "list" validation failed: wrong type: expected array, got table"#);
     check("return check({ n = 0 })", r#"false property "n" validation failed: expected 0 to be at least 1"#);
     check("return check({ n = '$secret://vault/1/a' })", "true");
     check("return check({ n = '$env://A' })", "true");
