@@ -5,6 +5,7 @@ mod bridge;
 mod catalog;
 mod certificates;
 mod data;
+mod extensions;
 mod lasting;
 mod live;
 mod log_rotate;
@@ -52,6 +53,7 @@ pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
 pub(crate) use lasting::is_lasting;
 pub(crate) use options::cgroup_memory_bytes;
 
+use extensions::Extensions;
 use node::Node;
 use upgrade::{Executable, Predecessor};
 
@@ -83,7 +85,10 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
     let catalog = Arc::new(catalog_for(settings));
     let changes = on_disk(settings, &catalog)?;
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, model::Policy::Lenient);
-    let mut compiler = compiler(settings, services(settings)?, secrets(settings));
+    let services = services(settings)?;
+    let extensions = Extensions::start(settings, &services)?;
+    let mut compiler =
+        compiler(settings, services, secrets(settings)).with_fixed_extensions(extensions.fixed());
     let (runtime, _) = compiler.apply(&applied);
     let options = options::engine(settings, &Arc::default());
     gateway::explain::explain(&runtime, &options, &question.for_gateway()).map_err(anyhow::Error::msg)
