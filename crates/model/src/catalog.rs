@@ -235,7 +235,8 @@ impl CatalogPlugin {
     }
 
     /// The first fault of a configuration on a route, in the words of plugins.
-    pub(crate) fn first_fault(&self, config: &Value) -> Option<String> {
+    #[must_use]
+    pub fn first_fault(&self, config: &Value) -> Option<String> {
         let faults = self.check(SchemaType::Plugin, config, UnknownFields::default()).faults;
         faults.first().map(SchemaFault::plugin_message).map(Into::into)
     }

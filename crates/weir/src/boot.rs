@@ -50,10 +50,10 @@ use crate::settings::{Settings, SettingsSource, Source};
 use crate::terminal::print_error_bounded;
 
 pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
+pub(crate) use extensions::Extensions;
 pub(crate) use lasting::is_lasting;
 pub(crate) use options::cgroup_memory_bytes;
 
-use extensions::Extensions;
 use node::Node;
 use upgrade::{Executable, Predecessor};
 
@@ -179,7 +179,7 @@ fn on_disk(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Vec<Ch
 }
 
 /// The services that plugins get besides their phases, and the resolver of names.
-fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
+pub(crate) fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
     let lookup = SystemLookup::new(&LookupOptions {
         servers: settings.dns_servers.clone(),
         search: settings.dns_search,

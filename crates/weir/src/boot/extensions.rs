@@ -103,8 +103,11 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// The languages that this program was built with.
-pub(crate) fn languages() -> Vec<Box<dyn ExtensionLanguage>> {
-    Vec::new()
+fn languages() -> Vec<Box<dyn ExtensionLanguage>> {
+    vec![
+        #[cfg(feature = "wasm")]
+        Box::new(wasm::Language::default()),
+    ]
 }
 
 /// The extensions that the settings name, from all languages.

@@ -148,6 +148,7 @@ impl Node {
             ocsp,
             discovery,
             registration: registration.clone(),
+            extensions_folder: settings.extensions_folder.clone(),
             server_info_ttl_s: (settings.server_info_report_seconds > 0 && settings.admin.is_some())
                 .then_some(settings.server_info_report_seconds),
             ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),
