@@ -7,8 +7,6 @@ mod host;
 mod network;
 mod schema;
 mod signature;
-#[cfg(test)]
-mod tests;
 
 use std::rc::Rc;
 

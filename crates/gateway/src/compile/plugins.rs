@@ -181,7 +181,9 @@ impl<'c> Parts<'c> {
             prefer_route: source.prefers_route(),
             number: self.number.get(),
             filter: filter.clone(),
-            reads_body: names_body(&prepared.config) || prepared.metadata.as_ref().is_some_and(names_body),
+            reads_body: plugin.reads_body_in_rewrite()
+                || names_body(&prepared.config)
+                || prepared.metadata.as_ref().is_some_and(names_body),
             error_response: meta.error_response.map(ErrorResponse::new),
             plugin,
         })))

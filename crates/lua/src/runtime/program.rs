@@ -220,6 +220,11 @@ impl LoadedProgram {
         self.entries[entry as usize].as_ref().or_else(|| self.functions.first())
     }
 
+    /// The function of the table for `entry`.
+    pub(crate) fn program_function(&self, entry: Entry) -> Option<&Function> {
+        self.entries[entry as usize].as_ref()
+    }
+
     /// Calls a function that belongs to no request and may not wait.
     ///
     /// # Errors
@@ -277,6 +282,20 @@ impl LoadedInstance {
         };
         let set = engine.metadata.raw_set(instance.name, &metadata);
         set.map_err(|error| describe(&error))?;
+        // A plugin may complete its configuration while it checks it.
+        if let Some(check) = program.program_function(Entry::CheckSchema) {
+            let checked = LoadedProgram::call_apart::<(Value, Option<String>)>(
+                engine,
+                instance,
+                Entry::CheckSchema,
+                check,
+                &config,
+            );
+            if let Err(reason) = checked {
+                instance.program.outside.count_error();
+                tracing::error!(plugin = instance.name, "check_schema failed: {reason}");
+            }
+        }
         if is_new {
             program.init(engine, instance);
         }
@@ -285,6 +304,25 @@ impl LoadedInstance {
 }
 
 impl Engine {
+    /// Runs `script` by itself: it has to return a function.
+    ///
+    /// # Errors
+    /// Its error, or the type of what it returns, as a sentence.
+    pub(crate) fn check_function(&self, script: &Arc<Script>) -> Result<(), String> {
+        self.state.budget.begin();
+        let run = || -> mlua::Result<Value> {
+            script.load(&self.lua, Some(&self.environment("a function")?))?.call(())
+        };
+        let result = run();
+        self.state.budget.end();
+        match result.map_err(|error| describe(&error))? {
+            Value::Function(_) => Ok(()),
+            other => {
+                Err(format!("only accept Lua function, the input code type is {}", other.type_name()))
+            }
+        }
+    }
+
     fn has_program(&self, program: &Arc<Program>) -> bool {
         self.holds(program.number)
     }

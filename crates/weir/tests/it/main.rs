@@ -60,6 +60,7 @@ mod load_balancing;
 mod log_sinks;
 mod loggers;
 mod logging;
+mod lua_examples;
 mod man;
 mod names;
 mod oas_validator;
