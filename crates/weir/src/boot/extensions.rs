@@ -105,6 +105,8 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// The languages that this program was built with.
 fn languages() -> Vec<Box<dyn ExtensionLanguage>> {
     vec![
+        #[cfg(feature = "lua")]
+        Box::new(lua::Language),
         #[cfg(feature = "wasm")]
         Box::new(wasm::Language::default()),
     ]
