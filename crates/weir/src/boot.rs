@@ -14,6 +14,7 @@ mod notify;
 mod occupant;
 mod options;
 mod process_metrics;
+mod runner;
 mod signals;
 mod sockets;
 mod tap;
@@ -51,6 +52,7 @@ use crate::terminal::print_error_bounded;
 pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
 pub(crate) use lasting::is_lasting;
 pub(crate) use options::cgroup_memory_bytes;
+pub(crate) use runner::child::become_runner_if_asked;
 
 use node::Node;
 use upgrade::{Executable, Predecessor};
