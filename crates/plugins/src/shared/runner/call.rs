@@ -67,7 +67,7 @@ impl Call {
         let pool = Pool::of(worker);
         let place = pool.place()?;
         let (mut connection, mut buffer) = pool.checkout(&caller.runner, worker.now_ms()).await?;
-        let token = token(caller, worker, &pool, &mut connection, &mut buffer).await?;
+        let token = token(caller, worker, &pool, connection.process, &mut buffer).await?;
         let id = pool.next_id(worker);
         frame::begin(&mut buffer);
         write(&mut Writer::new(&mut buffer), id, token)?;
@@ -120,21 +120,27 @@ impl Call {
     }
 }
 
-/// The token of the configuration; the runner is asked for one if there is none that it knows.
+/// The token of the configuration in the runner's process `process`; the runner is asked for one if there is none that it knows.
 async fn token(
     caller: &Caller,
     worker: &Local,
     pool: &Pool,
-    connection: &mut Connection,
+    process: u32,
     buffer: &mut Vec<u8>,
 ) -> Result<u32, CallError> {
-    let process = connection.process;
     if let Some(token) = caller.token.known(process, worker.now_ms()) {
         return Ok(token);
     }
     let _turn = caller.token.renewing.lock().await;
     if let Some(token) = caller.token.known(process, worker.now_ms()) {
         return Ok(token);
+    }
+    // Over a connection of its own, as in APISIX: the runner for Java sends this answer twice, and the second one would be read
+    // as that of a request.
+    let mut connection = Connection::open(&caller.runner).await?;
+    if connection.process != process {
+        // Another runner has taken over meanwhile; the next try finds it.
+        return Err(CallError::TokenUnknown);
     }
     frame::begin(buffer);
     write_configuration(caller, &mut Writer::new(buffer));
