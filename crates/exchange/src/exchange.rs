@@ -119,6 +119,8 @@ pub struct Exchange {
     pub instance: Cell<u32>,
     /// A pattern search was given up, so that a rule is undecided, and the request is refused.
     pub gave_up: Cell<Option<GaveUp>>,
+    /// A plugin ends the request while its body is sent; the pipeline takes it after each piece.
+    pub request_fault: Option<Failure>,
     /// A buffer for values that are needed for a moment.
     pub scratch: Vec<u8>,
 }
@@ -223,6 +225,7 @@ impl Exchange {
             states: RequestStates::default(),
             instance: Cell::new(0),
             gave_up: Cell::new(None),
+            request_fault: None,
             scratch: Vec::new(),
         }
     }
@@ -257,6 +260,7 @@ impl Exchange {
             states,
             instance,
             gave_up,
+            request_fault,
             scratch,
         } = self;
         *connection = ConnectionContext::default();
@@ -284,6 +288,7 @@ impl Exchange {
         states.clear();
         instance.set(0);
         gave_up.set(None);
+        *request_fault = None;
         if scratch.capacity() > SCRATCH_KEPT_BYTES {
             *scratch = Vec::new();
         }
