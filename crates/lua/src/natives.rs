@@ -1,11 +1,22 @@
-//! Functions of Rust that modules call: the chunk of a module gets its name and the table of these functions.
+//! Functions of Rust that the embedded modules call. The chunk of a module gets its name and the table of these functions:
+//! `local _, native = ...`. They know no request.
+
+mod codec;
+mod digest;
+mod host;
+mod network;
+mod schema;
+mod signature;
 
 use std::rc::Rc;
-use std::sync::Arc;
 
-use mlua::{Lua, Table};
+use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-/// Charges steps to the call in progress.
+pub use host::Host;
+pub(crate) use schema::schema_json;
+
+/// Charges steps to the call in progress. The runtime puts one into the application data of its interpreter, so that
+/// functions of Rust which do much work for one instruction count.
 pub struct Charge(Rc<dyn Fn(u64) -> mlua::Result<()>>);
 
 impl Charge {
@@ -15,13 +26,13 @@ impl Charge {
     }
 }
 
-/// Facts of the process that modules show.
-#[derive(Clone, Default)]
-pub struct Host {
-    /// The settings as modules see them.
-    pub settings: Arc<serde_json::Value>,
-    /// The identity of the instance.
-    pub instance_id: Option<Arc<str>>,
+/// Charges `steps` to the call in progress; free where the interpreter has no [`Charge`].
+///
+/// # Errors
+/// The call has exceeded a limit.
+fn charge(lua: &Lua, steps: u64) -> mlua::Result<()> {
+    let charge = lua.app_data_ref::<Charge>().map(|charge| charge.0.clone());
+    charge.map_or(Ok(()), |charge| charge(steps))
 }
 
 /// Adds the functions to `native`.
@@ -29,8 +40,19 @@ pub struct Host {
 /// # Errors
 /// There is no memory for them.
 pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
-    if let Some(charge) = lua.app_data_ref::<Charge>() {
-        charge.0(0)?;
+    codec::install(lua, native)?;
+    digest::install(lua, native)?;
+    host::install(lua, native)?;
+    network::install(lua, native)?;
+    schema::install(lua, native)?;
+    signature::install(lua, native)?;
+    lua.load(include_str!("natives/support.lua")).set_name("=support").call(native)
+}
+
+/// The two results of Lua functions that can fail: the value, or nothing and the reason.
+fn result<T: mlua::IntoLua>(lua: &Lua, result: Result<T, String>) -> mlua::Result<MultiValue> {
+    match result {
+        Ok(value) => value.into_lua(lua)?.into_lua_multi(lua),
+        Err(reason) => (Value::Nil, reason).into_lua_multi(lua),
     }
-    native.raw_set("metadata", lua.create_table()?)
 }

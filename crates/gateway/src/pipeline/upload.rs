@@ -259,6 +259,9 @@ impl<'r, 'w> Upload<'r, 'w> {
         self.taken_bytes += count as u64;
         phases::piece_of_request_body(self.run, exchange, self.chains, &mut piece.bytes, portion);
         refuse_undecided(exchange)?;
+        if let Some(failure) = exchange.request_fault.take() {
+            return Err(failure);
+        }
         if let Some(copy) = &self.copy {
             copy.add(&piece.bytes);
             if portion == Portion::Last {

@@ -88,6 +88,11 @@ impl GrpcDestination {
         &self.uri
     }
 
+    /// Waits until the name was looked up, with an address or without, at most `wait_ms` milliseconds; how many it has waited.
+    pub async fn looked_up(&self, wait_ms: u64) -> u64 {
+        self.addresses.looked_up(wait_ms).await
+    }
+
     /// Makes a call.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use net::resolver::Resolver;
 use net::tls::identity::ClientIdentities;
 
 use super::destination::Destination;
+use super::grpc::GrpcDestination;
 use super::tls::OutboundTls;
 
 /// Opens destinations after the configuration was compiled. A plugin keeps one with its other services.
@@ -41,6 +42,23 @@ impl DestinationOpener {
     ) -> Result<Destination, String> {
         let policy = self.policy.clone();
         let destination = Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, policy)?;
+        destination.looked_up(wait_ms).await;
+        Ok(destination)
+    }
+
+    /// The destination `uri` for unary calls of gRPC, of which scheme, host and port count. Its name is looked up as that of
+    /// [`DestinationOpener::open`] is.
+    ///
+    /// # Errors
+    /// As for [`DestinationOpener::open`].
+    pub async fn open_grpc(
+        &self,
+        uri: &str,
+        tls: &OutboundTls,
+        wait_ms: u64,
+    ) -> Result<GrpcDestination, String> {
+        let policy = self.policy.clone();
+        let destination = GrpcDestination::new(uri, tls, &self.tls, &self.resolver, policy)?;
         destination.looked_up(wait_ms).await;
         Ok(destination)
     }

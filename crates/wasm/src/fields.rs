@@ -1,0 +1,276 @@
+//! The fields of a request and a response as maps of proxy-wasm: method, target, authority and status are fields with a colon in
+//! front of their names, as in HTTP/2. Fields that frame a message belong to the gateway; writing them has no effect.
+
+use exchange::Exchange;
+use message::{FieldId, Headers};
+
+use crate::abi::{Pairs, Status, serialize};
+
+/// The maps that live in an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    Request,
+    Response,
+}
+
+/// The statuses that a guest may give a response.
+pub(crate) const STATUSES: std::ops::RangeInclusive<u16> = 200..=599;
+
+const METHOD: &str = ":method";
+const PATH: &str = ":path";
+const AUTHORITY: &str = ":authority";
+const SCHEME: &str = ":scheme";
+const STATUS: &str = ":status";
+
+impl Head {
+    fn headers(self, exchange: &Exchange) -> &Headers {
+        match self {
+            Head::Request => &exchange.request.headers,
+            Head::Response => &exchange.response.headers,
+        }
+    }
+
+    fn headers_mut(self, exchange: &mut Exchange) -> &mut Headers {
+        match self {
+            Head::Request => &mut exchange.request.headers,
+            Head::Response => &mut exchange.response.headers,
+        }
+    }
+
+    /// Whether the map is there: a response has none before it arrives.
+    pub(crate) fn exists(self, exchange: &Exchange) -> bool {
+        self == Head::Request || exchange.response.status != 0
+    }
+
+    /// The first value of `name`.
+    pub(crate) fn get(self, exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
+        if let Some(name) = name.strip_prefix(':') {
+            return self
+                .pseudo(exchange)
+                .into_iter()
+                .find_map(|(known, value)| (known[1..] == *name).then_some(value));
+        }
+        if self == Head::Request && name.eq_ignore_ascii_case("host") {
+            return Some(authority(exchange));
+        }
+        self.headers(exchange).get(name).map(<[u8]>::to_vec)
+    }
+
+    /// How many pairs there are.
+    pub(crate) fn count(self, exchange: &Exchange) -> usize {
+        let hosts = if self == Head::Request {
+            self.headers(exchange).get_all_known(FieldId::Host).count()
+        } else {
+            0
+        };
+        self.pseudo_count() + self.headers(exchange).len() - hosts
+    }
+
+    fn pseudo_count(self) -> usize {
+        if self == Head::Request { 4 } else { 1 }
+    }
+
+    fn pseudo(self, exchange: &Exchange) -> Vec<(&'static str, Vec<u8>)> {
+        match self {
+            Head::Request => vec![
+                (AUTHORITY, authority(exchange)),
+                (PATH, path(exchange)),
+                (METHOD, exchange.request.method_text().to_vec()),
+                (SCHEME, exchange.connection.scheme.as_str().into()),
+            ],
+            Head::Response => vec![(STATUS, exchange.response.status.to_string().into_bytes())],
+        }
+    }
+
+    /// All pairs, serialised, with names in lower case.
+    pub(crate) fn serialized(self, exchange: &Exchange) -> Vec<u8> {
+        let mut pairs: Pairs =
+            self.pseudo(exchange).into_iter().map(|(name, value)| (name.into(), value)).collect();
+        for field in self.headers(exchange).iter() {
+            // The request's Host is `:authority`.
+            if self == Head::Response || !field.name.eq_ignore_ascii_case(b"host") {
+                pairs.push((field.name.to_ascii_lowercase(), field.value.to_vec()));
+            }
+        }
+        serialize(pairs.iter().map(|(name, value)| (&name[..], &value[..])))
+    }
+
+    /// Replaces all pairs. Pseudo fields that are not among the new ones keep their values.
+    pub(crate) fn replace_all(self, exchange: &mut Exchange, pairs: &Pairs) -> Result<(), Status> {
+        let names: Vec<String> = self
+            .headers(exchange)
+            .iter()
+            .filter(|field| !self.is_kept(field.name))
+            .map(|field| String::from_utf8_lossy(field.name).into_owned())
+            .collect();
+        for name in names {
+            self.headers_mut(exchange).remove(&name);
+        }
+        for (name, value) in pairs {
+            let name = str::from_utf8(name).map_err(|_| Status::BadArgument)?;
+            self.write(exchange, name, value, Write::Add)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the gateway alone writes the field.
+    fn is_kept(self, name: &[u8]) -> bool {
+        let id = FieldId::of(name);
+        id.is_hop_by_hop() || id == FieldId::ContentLength || (self == Head::Request && id == FieldId::Host)
+    }
+
+    /// Adds, replaces or removes a field.
+    pub(crate) fn write(
+        self,
+        exchange: &mut Exchange,
+        name: &str,
+        value: &[u8],
+        write: Write,
+    ) -> Result<(), Status> {
+        if name.starts_with(':') || (self == Head::Request && name.eq_ignore_ascii_case("host")) {
+            return if write == Write::Remove { Ok(()) } else { self.write_pseudo(exchange, name, value) };
+        }
+        if self.is_kept(name.as_bytes()) {
+            return Ok(());
+        }
+        if self == Head::Request && FieldId::of(name.as_bytes()) == FieldId::XRealIp {
+            exchange.keep_real_ip_field();
+        }
+        let written = match write {
+            Write::Add => self.headers_mut(exchange).append(name, value),
+            Write::Replace => self.headers_mut(exchange).set(name, value),
+            Write::Remove if self == Head::Request => {
+                exchange.remove_request_field(name);
+                Ok(())
+            }
+            Write::Remove => {
+                exchange.response.headers.remove(name);
+                Ok(())
+            }
+        };
+        written.map_err(|_| Status::BadArgument)
+    }
+
+    fn write_pseudo(self, exchange: &mut Exchange, name: &str, value: &[u8]) -> Result<(), Status> {
+        let text = str::from_utf8(value).map_err(|_| Status::BadArgument)?;
+        let written = match (self, name) {
+            (Head::Request, METHOD) => exchange.request.set_method(text),
+            (Head::Request, PATH) => {
+                let (path, query) = text.split_once('?').unwrap_or((text, ""));
+                if !path.starts_with('/') {
+                    return Err(Status::BadArgument);
+                }
+                exchange
+                    .set_forward_path(path.as_bytes())
+                    .and_then(|()| exchange.set_forward_query(query.as_bytes()))
+            }
+            // The scheme of a connection is a fact.
+            (Head::Request, SCHEME) => Ok(()),
+            (Head::Request, _) => exchange.set_forward_host(text),
+            (Head::Response, STATUS) => {
+                let status = text.parse().ok().filter(|status| STATUSES.contains(status));
+                exchange.response.status = status.ok_or(Status::BadArgument)?;
+                Ok(())
+            }
+            (Head::Response, _) => return Err(Status::BadArgument),
+        };
+        written.map_err(|_| Status::BadArgument)
+    }
+}
+
+/// How a field is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    Add,
+    Replace,
+    Remove,
+}
+
+fn authority(exchange: &Exchange) -> Vec<u8> {
+    match &exchange.target.forward_host {
+        Some(host) => host.clone(),
+        None => exchange.request.authority().to_vec(),
+    }
+}
+
+/// The target as it is forwarded.
+pub(crate) fn path(exchange: &Exchange) -> Vec<u8> {
+    let mut path = exchange.forward_path().to_vec();
+    if let Some(query) = exchange.forward_query() {
+        path.push(b'?');
+        path.extend_from_slice(query);
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use exchange::testing::{Scene, lines, respond};
+
+    use super::*;
+    use crate::abi::deserialize;
+
+    #[test]
+    fn request_is_a_map_with_pseudo_fields() {
+        let mut scene = Scene::new();
+        let mut exchange =
+            scene.exchange(b"POST /a%20b?c=d HTTP/1.1\r\nHost: shop.example:80\r\nX-A: 1\r\nX-A: 2\r\n\r\n");
+        let get = |exchange: &Exchange, name| {
+            Head::Request.get(exchange, name).map(|value| String::from_utf8(value).unwrap())
+        };
+        for (name, value) in [
+            (":method", "POST"),
+            (":path", "/a%20b?c=d"),
+            (":authority", "shop.example:80"),
+            (":scheme", "http"),
+            ("host", "shop.example:80"),
+            ("x-a", "1"),
+        ] {
+            assert_eq!(get(&exchange, name).as_deref(), Some(value), "{name}");
+        }
+        assert_eq!((get(&exchange, ":status"), get(&exchange, "x-b")), (None, None));
+        let pairs = deserialize(&Head::Request.serialized(&exchange)).unwrap();
+        assert_eq!((pairs.len(), Head::Request.count(&exchange)), (6, 6));
+        let set = |exchange: &mut Exchange, name, value: &str| {
+            Head::Request.write(exchange, name, value.as_bytes(), Write::Replace)
+        };
+        assert_eq!(set(&mut exchange, ":path", "/x?y"), Ok(()));
+        assert_eq!(set(&mut exchange, ":authority", "other"), Ok(()));
+        assert_eq!(
+            (get(&exchange, ":path").unwrap(), get(&exchange, ":authority").unwrap()),
+            ("/x?y".into(), "other".into())
+        );
+        for (name, value) in
+            [(":path", "x"), (":path", "/a b"), ("x y", ""), ("x-a", "a\nb"), (":method", "A B")]
+        {
+            assert_eq!(set(&mut exchange, name, value), Err(Status::BadArgument), "{name} {value}");
+        }
+        assert_eq!(set(&mut exchange, "content-length", "9"), Ok(()));
+        assert_eq!(set(&mut exchange, "Transfer-Encoding", "chunked"), Ok(()));
+        Head::Request.replace_all(&mut exchange, &vec![(b"x-c".to_vec(), b"3".to_vec())]).unwrap();
+        assert_eq!(lines(&exchange.request.headers), ["Host: shop.example:80", "x-c: 3"]);
+    }
+
+    #[test]
+    fn response_has_its_status_as_a_field() {
+        let mut scene = Scene::new();
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(!Head::Response.exists(&exchange));
+        respond(&mut exchange, 204, &[("X-A", "1"), ("Content-Length", "0")]);
+        assert!(Head::Response.exists(&exchange));
+        assert_eq!(Head::Response.get(&exchange, ":status").as_deref(), Some(&b"204"[..]));
+        for (value, expected) in
+            [("404", Ok(())), ("99", Err(Status::BadArgument)), ("x", Err(Status::BadArgument))]
+        {
+            assert_eq!(
+                Head::Response.write(&mut exchange, ":status", value.as_bytes(), Write::Replace),
+                expected
+            );
+        }
+        Head::Response.write(&mut exchange, "x-a", b"", Write::Remove).unwrap();
+        assert_eq!(
+            (exchange.response.status, lines(&exchange.response.headers)),
+            (404, vec!["Content-Length: 0".to_owned()])
+        );
+    }
+}

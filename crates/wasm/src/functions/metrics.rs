@@ -1,0 +1,46 @@
+//! Metrics that guests define.
+
+use wasmtime::{Caller, Error, Linker};
+
+use super::ENV;
+use crate::abi::Status;
+use crate::host::Host;
+use crate::memory::{Outcome, finish, view, write_u32, write_u64};
+use crate::metrics::{Kind, Metric};
+
+pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+    linker.func_wrap(
+        ENV,
+        "proxy_define_metric",
+        |mut caller: Caller<'_, Host>, kind: i32, name: i32, size: i32, number: i32| {
+            finish(define(&mut caller, kind, name, size, number))
+        },
+    )?;
+    linker.func_wrap(ENV, "proxy_record_metric", |caller: Caller<'_, Host>, number: i32, value: i64| {
+        finish(metric(&caller, number).map(|metric| metric.record(value as u64)).map_err(Into::into))
+    })?;
+    linker.func_wrap(
+        ENV,
+        "proxy_increment_metric",
+        |caller: Caller<'_, Host>, number: i32, delta: i64| {
+            finish(metric(&caller, number).and_then(|metric| metric.increment(delta)).map_err(Into::into))
+        },
+    )?;
+    linker.func_wrap(ENV, "proxy_get_metric", |mut caller: Caller<'_, Host>, number: i32, place: i32| {
+        let found = metric(&caller, number).map(|metric| metric.value());
+        finish(found.and_then(|value| write_u64(&mut caller, place, value)).map_err(Into::into))
+    })?;
+    Ok(())
+}
+
+fn metric(caller: &Caller<'_, Host>, number: i32) -> Result<std::sync::Arc<Metric>, Status> {
+    let identity = &caller.data().identity;
+    identity.shared.metrics.get(identity.name, number as u32)
+}
+
+fn define(caller: &mut Caller<'_, Host>, kind: i32, name: i32, size: i32, number: i32) -> Outcome {
+    let kind = Kind::of(kind).ok_or(Status::BadArgument)?;
+    let identity = &caller.data().identity;
+    let made = identity.shared.metrics.define(identity.name, kind, view(caller, name, size)?)?;
+    Ok(write_u32(caller, number, made)?)
+}

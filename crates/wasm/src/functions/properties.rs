@@ -1,0 +1,43 @@
+//! Properties of requests, of the guest and of its configuration.
+
+use wasmtime::{Caller, Error, Linker};
+
+use super::ENV;
+use crate::abi::Status;
+use crate::host::Host;
+use crate::memory::{Outcome, finish, give, view, with_two};
+use crate::properties;
+
+pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+    linker.func_wrap(
+        ENV,
+        "proxy_get_property",
+        |mut caller: Caller<'_, Host>, path: i32, path_size: i32, data: i32, size: i32| {
+            finish(get(&mut caller, path, path_size, data, size))
+        },
+    )?;
+    linker.func_wrap(
+        ENV,
+        "proxy_set_property",
+        |mut caller: Caller<'_, Host>, path: i32, path_size: i32, value: i32, value_size: i32| {
+            let set = with_two(&mut caller, (path, path_size), (value, value_size), |path, value, host| {
+                let set = host.with_exchange(|exchange| properties::set(exchange, path, value));
+                set.unwrap_or(Err(Status::NotFound))
+            });
+            finish(set.and_then(|set| set).map_err(Into::into))
+        },
+    )?;
+    Ok(())
+}
+
+fn get(caller: &mut Caller<'_, Host>, path: i32, path_size: i32, data: i32, size: i32) -> Outcome {
+    let path = view(caller, path, path_size)?;
+    let host = caller.data();
+    let name = host.identity.name.as_bytes();
+    let value = match path.strip_suffix(b"\0").unwrap_or(path) {
+        b"plugin_name" | b"plugin_vm_id" => Some(name.to_vec()),
+        b"plugin_root_id" => Some(Vec::new()),
+        _ => host.with_exchange(|exchange| properties::get(exchange, path)).flatten(),
+    };
+    give(caller, &value.ok_or(Status::NotFound)?, data, size)
+}

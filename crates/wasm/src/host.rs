@@ -1,0 +1,266 @@
+//! The state of one instance of a guest on the side of the gateway: contexts, the data of the callback that runs, and limits. It
+//! calls no guest.
+
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::Waker;
+
+use exchange::Exchange;
+use exchange::local::Local;
+use exchange::plugin::Reply;
+use exchange::plugin::outbound::DestinationOpener;
+use stdx::hash::FastMap;
+use stdx::lent::Lent;
+use tokio::sync::oneshot;
+use wasmtime::{Memory, StoreLimits, StoreLimitsBuilder, TypedFunc};
+
+use crate::abi::{AbiVersion, Pairs, Side};
+use crate::cell::VmCell;
+use crate::limits::{LOG_LINES_PER_SECOND_MAX, MEMORY_BYTES_MAX, TABLE_ELEMENTS_MAX};
+use crate::shared::{Data, Shared};
+
+/// The facts of a plugin that its instances share.
+pub(crate) struct Identity {
+    /// The name of the plugin, which is the name of its virtual machine to other plugins too.
+    pub name: &'static str,
+    /// The version of the ABI.
+    pub abi: AbiVersion,
+    /// Data, queues and metrics of the process.
+    pub shared: Arc<Shared>,
+    /// The data of the plugin.
+    pub data: Arc<Data>,
+}
+
+/// The worker that an instance serves on; none for an instance that only checks a configuration.
+#[derive(Clone)]
+pub(crate) struct Home {
+    pub local: Weak<Local>,
+    pub opener: DestinationOpener,
+    pub cell: Weak<VmCell>,
+}
+
+/// The data of a store.
+pub(crate) struct Host {
+    pub identity: Arc<Identity>,
+    pub limits: StoreLimits,
+    pub lent: Rc<Lent<Exchange>>,
+    pub home: Option<Home>,
+    pub memory: Option<Memory>,
+    pub allocate: Option<TypedFunc<i32, i32>>,
+    /// The guest's allocator runs for the host.
+    pub allocates: bool,
+    /// The context that host functions act for.
+    pub current: u32,
+    /// The context of the exchange that is lent; 0 for none.
+    pub exchange_of: u32,
+    pub frame: Frame,
+    pub roots: FastMap<u32, Root>,
+    pub streams: FastMap<u32, Stream>,
+    pub budget: Budget,
+    pub log: LogPace,
+    pub last_call: u32,
+    pub calls: usize,
+    /// Contexts of ended requests of which the guest has said that it is done.
+    pub done: Vec<u32>,
+    /// What the guest said last of itself, for the message of a trap: Rust and Go write a panic before they trap.
+    pub last_words: String,
+}
+
+/// The data that one callback may read and write.
+#[derive(Default)]
+pub(crate) struct Frame {
+    pub request_body: Option<Vec<u8>>,
+    pub response_body: Option<Vec<u8>>,
+    pub request_trailers: Option<Pairs>,
+    pub response_trailers: Option<Pairs>,
+    pub answer: Option<Answer>,
+    pub configuration: Option<Arc<[u8]>>,
+    /// The data of the callback were changed.
+    pub is_edited: bool,
+}
+
+/// The answer to a call of a guest.
+#[derive(Default)]
+pub(crate) struct Answer {
+    /// The status of HTTP or of gRPC.
+    pub status: u32,
+    /// The text of the status.
+    pub message: Vec<u8>,
+    pub headers: Pairs,
+    pub body: Vec<u8>,
+    pub trailers: Pairs,
+}
+
+/// How an answer reaches the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallKind {
+    Http,
+    Grpc,
+}
+
+/// An answer on its way to the context that called.
+pub(crate) struct Arrival {
+    pub token: u32,
+    pub kind: CallKind,
+    pub answer: Answer,
+}
+
+/// The context of one configuration.
+#[derive(Default)]
+pub(crate) struct Root {
+    /// Counts changes of the period, so that the timer of an earlier period ends.
+    pub tick: u32,
+    /// Queues that it is told of.
+    pub queues: Vec<u32>,
+    pub calls: Vec<Call>,
+}
+
+/// A call under way: dropping it ends the call.
+pub(crate) struct Call {
+    pub token: u32,
+    pub _cancel: oneshot::Sender<()>,
+}
+
+/// The context of one request.
+pub(crate) struct Stream {
+    pub root: u32,
+    pub reply: Option<Box<Reply>>,
+    pub continues: [bool; 2],
+    pub is_closed: bool,
+    /// The request has ended, and the guest has yet to say that it is done.
+    pub awaits_done: bool,
+    pub inbox: VecDeque<Arrival>,
+    pub waker: Option<Waker>,
+    pub calls: Vec<Call>,
+}
+
+impl Stream {
+    pub(crate) fn new(root: u32) -> Stream {
+        Stream {
+            root,
+            reply: None,
+            continues: [false; 2],
+            is_closed: false,
+            awaits_done: false,
+            inbox: VecDeque::new(),
+            waker: None,
+            calls: Vec::new(),
+        }
+    }
+
+    /// Lets a paused side go on.
+    pub(crate) fn resume(&mut self, side: Side) {
+        self.continues[side as usize] = true;
+        self.wake();
+    }
+
+    /// Wakes the request, if it waits.
+    pub(crate) fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// The processor time of one call into the guest, counted once it lasts longer than a period of the clock.
+#[derive(Default)]
+pub(crate) struct Budget {
+    pub limit_ms: u64,
+    pub counted_from_ns: Option<u64>,
+}
+
+/// How many lines the guest logs.
+#[derive(Default)]
+pub(crate) struct LogPace {
+    second: u64,
+    lines: u32,
+    /// Lines dropped since the last one that was written.
+    pub dropped: u64,
+}
+
+impl LogPace {
+    /// Whether one more line may be written at `now_ms`.
+    pub(crate) fn allows(&mut self, now_ms: u64) -> bool {
+        if now_ms / 1_000 != self.second {
+            (self.second, self.lines) = (now_ms / 1_000, 0);
+        }
+        self.lines += 1;
+        let allowed = self.lines <= LOG_LINES_PER_SECOND_MAX;
+        if !allowed {
+            self.dropped += 1;
+        }
+        allowed
+    }
+}
+
+impl Host {
+    /// The state of a new instance.
+    pub(crate) fn new(identity: Arc<Identity>, lent: Rc<Lent<Exchange>>, home: Option<Home>) -> Host {
+        let limits = StoreLimitsBuilder::new()
+            .memory_size(MEMORY_BYTES_MAX)
+            .table_elements(TABLE_ELEMENTS_MAX)
+            .instances(1)
+            .memories(1)
+            .tables(4)
+            .build();
+        Host {
+            identity,
+            limits,
+            lent,
+            home,
+            memory: None,
+            allocate: None,
+            allocates: false,
+            current: 0,
+            exchange_of: 0,
+            frame: Frame::default(),
+            roots: FastMap::default(),
+            streams: FastMap::default(),
+            budget: Budget::default(),
+            log: LogPace::default(),
+            last_call: 0,
+            calls: 0,
+            done: Vec::new(),
+            last_words: String::new(),
+        }
+    }
+
+    /// The stream of the current context.
+    pub(crate) fn stream(&mut self) -> Option<&mut Stream> {
+        self.streams.get_mut(&self.current)
+    }
+
+    /// The root of the current context, which may be one itself.
+    pub(crate) fn current_root(&self) -> u32 {
+        self.streams.get(&self.current).map_or(self.current, |stream| stream.root)
+    }
+
+    /// The calls under way of a context.
+    pub(crate) fn calls_of(&mut self, context: u32) -> Option<&mut Vec<Call>> {
+        match self.streams.get_mut(&context) {
+            Some(stream) => Some(&mut stream.calls),
+            None => self.roots.get_mut(&context).map(|root| &mut root.calls),
+        }
+    }
+
+    /// Ends or forgets the call `token` of `context`; whether there was one.
+    pub(crate) fn end_call(&mut self, context: u32, token: u32) -> bool {
+        let Some(calls) = self.calls_of(context) else { return false };
+        let before = calls.len();
+        calls.retain(|call| call.token != token);
+        let has_ended = calls.len() < before;
+        if has_ended {
+            self.calls -= 1;
+        }
+        has_ended
+    }
+
+    /// Runs `work` with the exchange of the current context; none outside its callbacks.
+    pub(crate) fn with_exchange<R>(&self, work: impl FnOnce(&mut Exchange) -> R) -> Option<R> {
+        if self.exchange_of == 0 || self.exchange_of != self.current {
+            return None;
+        }
+        self.lent.with(work)
+    }
+}

@@ -1,0 +1,158 @@
+//! Plugins in WebAssembly as extensions of the gateway: loading a module, the schema of its configurations, and building
+//! instances.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_phases};
+use exchange::plugin::services::Services;
+use exchange::plugin::{Build, Phase, Plugin};
+use serde_json::{Value, json};
+
+use crate::cache::Cache;
+use crate::metrics::Metrics;
+use crate::module::Compiled;
+use crate::plugin::{BodyMode, Configured, Counters, WasmPlugin};
+use crate::shared::Shared;
+
+/// The language `wasm`.
+#[derive(Default)]
+pub struct Language {
+    shared: Arc<Shared>,
+    cache: Option<Cache>,
+    options: BTreeMap<String, PluginOptions>,
+}
+
+/// The settings of one plugin that its code does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PluginOptions {
+    /// Where it runs among other plugins.
+    pub priority: i64,
+    /// The phase in which it sees requests.
+    pub phase: RequestPhase,
+}
+
+/// The phase in which a guest sees requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestPhase {
+    /// Before authentication.
+    Rewrite,
+    /// After authentication.
+    #[default]
+    Access,
+}
+
+impl Language {
+    /// Keeps compiled code in `folder`.
+    ///
+    /// # Errors
+    /// Why the folder cannot be used, a sentence.
+    pub fn with_cache(mut self, folder: &Path) -> Result<Language, String> {
+        self.cache = Some(Cache::open(folder)?);
+        Ok(self)
+    }
+
+    /// Gives the plugins of these names settings.
+    #[must_use]
+    pub fn with_options(mut self, options: BTreeMap<String, PluginOptions>) -> Language {
+        self.options = options;
+        self
+    }
+
+    /// The metrics that guests define.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.shared.metrics
+    }
+}
+
+impl ExtensionLanguage for Language {
+    fn name(&self) -> &'static str {
+        "wasm"
+    }
+
+    fn load(&self, name: &'static str, content: &[u8], _: &Services) -> Result<Arc<dyn Extension>, String> {
+        let module = Compiled::new(name, content, &self.shared, self.cache.as_ref())?;
+        let options = self.options.get(name).copied().unwrap_or_default();
+        Ok(Arc::new(Loaded { module: Arc::new(module), options }))
+    }
+}
+
+/// A module as an extension.
+struct Loaded {
+    module: Arc<Compiled>,
+    options: PluginOptions,
+}
+
+impl Extension for Loaded {
+    fn priority(&self) -> i64 {
+        self.options.priority
+    }
+
+    fn phases(&self) -> &'static [Phase] {
+        let mut phases = vec![Phase::Access, Phase::ResponseHead, Phase::ResponseBody, Phase::BeforeLog];
+        if self.options.phase == RequestPhase::Rewrite {
+            phases.push(Phase::Rewrite);
+        }
+        if self.module.has_request_body {
+            phases.push(Phase::RequestBody);
+        }
+        interned_phases(&phases)
+    }
+
+    /// `conf` is that of APISIX; the rest is of the gateway.
+    fn schema(&self) -> Value {
+        let modes: Vec<&str> = BodyMode::ALL.iter().map(|(name, _)| *name).collect();
+        json!({
+            "type": "object",
+            "properties": {
+                "conf": {
+                    "oneOf": [
+                        { "type": "object", "minProperties": 1 },
+                        { "type": "string", "minLength": 1 },
+                    ],
+                },
+                "request_body": { "type": "string", "enum": modes, "default": "auto" },
+                "response_body": { "type": "string", "enum": modes, "default": "auto" },
+            },
+            "required": ["conf"],
+        })
+    }
+
+    /// The guest is configured in an instance of its own, which serves nothing.
+    fn check(&self, config: &Value) -> Result<(), String> {
+        let mut vm = self.module.trial()?;
+        vm.configure(&text(config)).map_err(|fault| fault.text)?;
+        Ok(())
+    }
+
+    fn build(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let counters = Counters::new(self.module.identity.name, build.services);
+        let configured = Configured {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            module: self.module.clone(),
+            text: text(config),
+            opener: build.services.opener(),
+            background_faults: counters.background.clone(),
+        };
+        let mode = |name: &str| BodyMode::of(config.get(name).and_then(Value::as_str).unwrap_or_default());
+        Ok(Arc::new(WasmPlugin {
+            configured: Arc::new(configured),
+            phase: self.options.phase,
+            request_body: mode("request_body"),
+            response_body: mode("response_body"),
+            counters,
+        }))
+    }
+}
+
+/// The text that the guest is given: a text as it is, an object as JSON.
+fn text(config: &Value) -> Arc<[u8]> {
+    match config.get("conf") {
+        Some(Value::String(text)) => text.as_bytes().into(),
+        Some(other) => other.to_string().into_bytes().into(),
+        None => Arc::default(),
+    }
+}

@@ -1,0 +1,115 @@
+//! A module that is compiled and linked: its version of the ABI, its imports and its exports are known to fit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wasmtime::{InstancePre, Module, Store};
+
+use crate::abi::AbiVersion;
+use crate::cache::Cache;
+use crate::engine::engine;
+use crate::functions;
+use crate::host::{Home, Host, Identity};
+use crate::limits::MODULE_BYTES_MAX;
+use crate::shared::Shared;
+use crate::vm::Vm;
+
+/// See the module.
+pub(crate) struct Compiled {
+    /// A number that no other module of the process has.
+    pub number: u64,
+    pub identity: Arc<Identity>,
+    pub pre: InstancePre<Host>,
+    pub has_request_body: bool,
+    pub has_response_body: bool,
+}
+
+impl Compiled {
+    /// Compiles `content` for the plugin `name`, or takes its code from the cache.
+    ///
+    /// # Errors
+    /// Why it is no guest for this host, a sentence.
+    pub(crate) fn new(
+        name: &'static str,
+        content: &[u8],
+        shared: &Arc<Shared>,
+        cache: Option<&Cache>,
+    ) -> Result<Compiled, String> {
+        if content.len() > MODULE_BYTES_MAX {
+            return Err(format!("the module has {} bytes; {MODULE_BYTES_MAX} are allowed", content.len()));
+        }
+        if !content.starts_with(b"\0asm") {
+            return Err(
+                "it is no module of WebAssembly: it does not begin with the bytes 00 61 73 6D".to_owned()
+            );
+        }
+        let engine = engine()?;
+        let module = match cache.and_then(|cache| cache.get(&engine, content)) {
+            Some(module) => module,
+            None => {
+                let module = Module::from_binary(&engine, content).map_err(|error| {
+                    format!("it is no valid module of WebAssembly: {}", error.root_cause())
+                })?;
+                if let Some(cache) = cache {
+                    cache.put(content, &module);
+                }
+                module
+            }
+        };
+        let abi = abi_of(&module)?;
+        let identity = Arc::new(Identity { name, abi, shared: shared.clone(), data: shared.data(name) });
+        let mut linker = functions::linker(&engine).map_err(|error| error.to_string())?;
+        let mut store = Store::new(&engine, Host::new(identity.clone(), Default::default(), None));
+        functions::add_refusing(&mut linker, &mut store, &module)?;
+        let pre = linker.instantiate_pre(&module).map_err(|error| error.root_cause().to_string())?;
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let mut compiled = Compiled {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            identity,
+            pre,
+            has_request_body: false,
+            has_response_body: false,
+        };
+        let vm = compiled.trial()?;
+        compiled.has_request_body = vm.exports().on_request_body.is_some();
+        compiled.has_response_body = vm.exports().on_response_body.is_some();
+        Ok(compiled)
+    }
+
+    /// An instance that serves no request and reaches nothing: data, queues and metrics are its own.
+    pub(crate) fn trial(&self) -> Result<Vm, String> {
+        let shared = Arc::new(Shared::default());
+        let identity = Identity {
+            name: self.identity.name,
+            abi: self.identity.abi,
+            data: shared.data(self.identity.name),
+            shared,
+        };
+        Vm::start(self, Host::new(Arc::new(identity), Default::default(), None))
+            .map_err(|fault| format!("it cannot be started: {}", fault.text))
+    }
+
+    /// The state of an instance on a worker.
+    pub(crate) fn host(&self, lent: std::rc::Rc<stdx::lent::Lent<exchange::Exchange>>, home: Home) -> Host {
+        Host::new(self.identity.clone(), lent, Some(home))
+    }
+}
+
+/// The newest version of the ABI that the module names.
+fn abi_of(module: &Module) -> Result<AbiVersion, String> {
+    let named = AbiVersion::ALL.iter().filter(|(export, _)| module.get_export(export).is_some());
+    if let Some((_, version)) = named.max_by_key(|(_, version)| *version) {
+        return Ok(*version);
+    }
+    let others: Vec<&str> = module
+        .exports()
+        .map(|export| export.name())
+        .filter(|name| name.starts_with("proxy_abi_version_"))
+        .collect();
+    let served = "0.1.0, 0.2.0 and 0.2.1 are served";
+    Err(if others.is_empty() {
+        format!("it is no filter of proxy-wasm: it exports no proxy_abi_version_…; {served}")
+    } else {
+        format!("it is made for {}; {served}", others.join(", "))
+    })
+}

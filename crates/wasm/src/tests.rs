@@ -1,0 +1,63 @@
+//! Tests of guests in a thread with an event loop, without sockets of the gateway.
+
+mod hostile;
+mod rust_filter;
+
+use std::sync::Arc;
+
+use exchange::Exchange;
+use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_name};
+use exchange::plugin::{Decision, Flow, Plugin, Reply};
+use exchange::testing::{Scene, build, services};
+use serde_json::{Value, json};
+
+use crate::language::Language;
+
+/// The part of a module that every guest has: its version, its memory and an allocator that gives ever higher addresses.
+const HEAD: &str = r#"
+    (memory (export "memory") 1)
+    (global $next (mut i32) (i32.const 4096))
+    (func (export "proxy_abi_version_0_2_1"))
+    (func (export "proxy_on_memory_allocate") (param $size i32) (result i32)
+        (global.get $next)
+        (global.set $next (i32.add (global.get $next) (local.get $size))))
+"#;
+
+/// A module of these imports and this code behind [`HEAD`].
+fn module(imports: &str, code: &str) -> Vec<u8> {
+    wat::parse_str(format!("(module {imports} {HEAD} {code})")).unwrap()
+}
+
+fn load(name: &str, content: &[u8]) -> Result<Arc<dyn Extension>, String> {
+    Language::default().load(interned_name(name).unwrap(), content, &services())
+}
+
+/// An instance of the extension on a route.
+fn plugin(extension: &Arc<dyn Extension>, scene: &Scene, config: &Value) -> Arc<dyn Plugin> {
+    extension.check(config).unwrap();
+    let (states, services) = (scene.states(), services());
+    extension.build(&build("routes/1", None, &states, &services), config).unwrap()
+}
+
+/// Runs a phase to its end.
+async fn end(flow: Flow<'_>) -> Option<Reply> {
+    let decision = match flow {
+        Flow::Wait(future) => future.await,
+        Flow::Continue => Decision::Continue,
+        Flow::Reply(reply) => Decision::Reply(reply),
+        _ => panic!("guests reply whole"),
+    };
+    match decision {
+        Decision::Continue => None,
+        Decision::Reply(reply) => Some(*reply),
+        _ => panic!("guests reply whole"),
+    }
+}
+
+fn detail(exchange: &Exchange) -> String {
+    exchange.failure.as_ref().map(|failure| failure.detail.to_string()).unwrap_or_default()
+}
+
+fn conf() -> Value {
+    json!({ "conf": "x" })
+}
