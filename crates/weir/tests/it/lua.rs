@@ -193,3 +193,86 @@ fn pre_function_runs_before_its_plugin() {
     );
     assert!(status == 400 && answer.to_string().contains("failed to load _meta.pre_function"), "{status} {answer}");
 }
+
+/// A plugin with all phases, which needs a module beside it.
+const WHOLE: &str = r#"
+local core = require("apisix.core")
+local words = require("my.words")
+
+local _M = {
+    version = 0.1, priority = 1005, name = "whole",
+    schema = { type = "object", properties = { word = { type = "string", default = "hi" }, most = { type = "integer" } } },
+}
+
+local loaded = 0
+function _M.init() loaded = loaded + 1 end
+
+function _M.check_schema(conf)
+    local ok, reason = core.schema.check(_M.schema, conf)
+    if ok and conf.most and conf.most > 9 then
+        return false, "most is too large"
+    end
+    return ok, reason
+end
+
+function _M.rewrite(conf, ctx)
+    ctx.seen = (ctx.seen or 0) + 1
+    conf.calls = (conf.calls or 0) + 1
+end
+
+function _M.access(conf, ctx)
+    if core.request.header(ctx, "X-Deny") then
+        return 403, { error = words.no, seen = ctx.seen }
+    end
+    core.request.set_header(ctx, "X-Word", conf.word .. ctx.var.request_method .. loaded)
+end
+
+function _M.header_filter(conf, ctx)
+    core.response.set_header("X-Seen", ctx.seen, "X-Id", ctx.matched_route.value.id)
+end
+
+function _M.body_filter(conf, ctx)
+    if ngx.arg[2] then
+        ngx.arg[1] = (ngx.arg[1] or "") .. "!"
+    end
+end
+
+return _M
+"#;
+
+#[test]
+fn plugin_of_a_folder_runs_like_a_built_in_one() {
+    let origin = Origin::start(|request| Reply::ok(request.header("x-word").unwrap_or("none")));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("apisix/plugins")).unwrap();
+    std::fs::create_dir_all(folder.path().join("my")).unwrap();
+    std::fs::write(folder.path().join("apisix/plugins/whole.lua"), WHOLE).unwrap();
+    std::fs::write(folder.path().join("my/words.lua"), "return { no = 'denied' }").unwrap();
+    let path = folder.path().to_str().unwrap();
+    let weir = Weir::builder(BINARY).arguments(&["--lua-path", path, "--lua-plugins", "whole"]).start();
+    weir.put("routes/r1", route(&origin, "/*", json!({ "plugins": { "whole": {} } })));
+    let mut client = weir.client();
+    let response = client.request("POST", "/", &[], b"x");
+    assert_eq!((response.status, &*response.text()), (200, "hiPOST1!"));
+    assert_eq!((response.header("x-seen"), response.header("x-id")), (Some("1"), Some("r1")));
+    let refused = client.request("GET", "/", &[("X-Deny", "1")], b"");
+    assert_eq!(refused.status, 403);
+    let answer: Value = serde_json::from_str(refused.text().trim_end_matches('!')).unwrap();
+    assert_eq!(answer, json!({ "error": "denied", "seen": 1 }));
+    for (config, reason) in [(json!({ "word": 1 }), "word"), (json!({ "most": 10 }), "most is too large")] {
+        let faulty = route(&origin, "/", json!({ "plugins": { "whole": config } }));
+        let (status, answer) = weir.admin("PUT", "/apisix/admin/routes/2", faulty);
+        assert!(status == 400 && answer.to_string().contains(reason), "{status} {answer}");
+    }
+}
+
+#[test]
+fn faulty_plugin_of_a_folder_refuses_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("apisix/plugins")).unwrap();
+    std::fs::write(folder.path().join("apisix/plugins/bad.lua"), "local _M = {\n  version = \n}").unwrap();
+    let path = folder.path().to_str().unwrap();
+    let started = Weir::builder(BINARY).arguments(&["--lua-path", path, "--lua-plugins", "bad"]).try_start();
+    let exited = started.err().unwrap();
+    assert!(format!("{exited:?}").contains("bad:3:"), "{exited:?}");
+}
