@@ -2,7 +2,9 @@
 //! it. Reads no file.
 
 use super::draft::{Draft, Spot};
-use super::{admin, cache, deployment, discovery, health_checks, listeners, logs, plugins, proxy_protocol};
+use super::{
+    admin, cache, deployment, discovery, health_checks, listeners, logs, plugins, proxy_protocol, wasm,
+};
 
 /// A key and its effect.
 pub(super) struct Key {
@@ -164,6 +166,6 @@ pub(super) const KEYS: &[Key] = &[
     key("discovery", Honour(discovery::blocks), "`discovery`; registries that are not there yet are skipped"),
     key("graphql.max_size", Honour(plugins::body_limit), "`max_matched_body_bytes`, the larger of this and `apisix.max_post_args_readable_size`"),
     key("ext-plugin", Ignore, "there are no external plugins yet"),
-    key("wasm", Ignore, "there is no WebAssembly yet"),
+    key("wasm", Honour(wasm::plugins), "`wasm`"),
     key("xrpc", Ignore, "layer 4 is not served yet"),
 ];
