@@ -23,14 +23,32 @@ pub(crate) struct Budget {
     /// None while no call runs.
     until: Cell<Option<Instant>>,
     is_exceeded: Cell<bool>,
+    /// The script has ended its own call, by `ngx.exit`.
+    has_exited: Cell<bool>,
 }
 
 impl Budget {
     /// Begins a call.
     pub(super) fn begin(&self) {
-        self.left.set(STEPS_MAX);
+        self.begin_with(STEPS_MAX);
+    }
+
+    /// Begins a call, or a part of one between two waits, of which `steps` are left.
+    pub(super) fn begin_with(&self, steps: u64) {
+        self.left.set(steps);
         self.until.set(Some(Instant::now() + TIME_MAX));
         self.is_exceeded.set(false);
+        self.has_exited.set(false);
+    }
+
+    /// The steps that the present part has left.
+    pub(super) fn left(&self) -> u64 {
+        self.left.get()
+    }
+
+    /// Ends the script at its own wish: no function of it catches the error.
+    pub(super) fn exit(&self) {
+        self.has_exited.set(true);
     }
 
     /// Ends the call: the interpreter's own work is not charged.
@@ -62,6 +80,9 @@ impl Budget {
                 "the script was stopped after {STEPS_MAX} instructions or {} ms",
                 TIME_MAX.as_millis()
             )));
+        }
+        if self.has_exited.get() {
+            return Err(mlua::Error::runtime("the script has ended its call"));
         }
         Ok(())
     }

@@ -18,12 +18,19 @@ const SPARSE_MAX: usize = 10;
 pub struct Json {
     /// The metatable of empty arrays.
     array: Table,
+    /// Marks each array that is read, takes marked tables for arrays, and leaves slashes as they are: APISIX sets its codec so.
+    is_apisix: bool,
 }
 
 impl Json {
     /// A codec with the metatable `array` for empty arrays.
     pub(super) fn new(array: Table) -> Json {
-        Json { array }
+        Json { array, is_apisix: false }
+    }
+
+    /// A codec as APISIX sets it, with the metatable `array` for all arrays.
+    pub(crate) fn of_apisix(array: Table) -> Json {
+        Json { array, is_apisix: true }
     }
 
     /// The metatable of empty arrays.
@@ -57,11 +64,21 @@ impl Json {
     /// JSON cannot express it, as a sentence.
     pub fn write(&self, value: &Value) -> Result<Vec<u8>, String> {
         let mut text = Vec::new();
-        self.append(value, 0, &mut text)?;
+        self.append(value, Form { depth: 0, is_sorted: false }, &mut text)?;
         Ok(text)
     }
 
-    fn append(&self, value: &Value, depth: usize, text: &mut Vec<u8>) -> Result<(), String> {
+    /// Writes `value` with the names of objects in order, so that equal values have equal texts.
+    ///
+    /// # Errors
+    /// As for [`Json::write`].
+    pub(crate) fn write_sorted(&self, value: &Value) -> Result<Vec<u8>, String> {
+        let mut text = Vec::new();
+        self.append(value, Form { depth: 0, is_sorted: true }, &mut text)?;
+        Ok(text)
+    }
+
+    fn append(&self, value: &Value, form: Form, text: &mut Vec<u8>) -> Result<(), String> {
         if text.len() > RESULT_MAX_BYTES {
             return Err(format!("the text is longer than {RESULT_MAX_BYTES} bytes"));
         }
@@ -70,8 +87,8 @@ impl Json {
             Value::Boolean(false) => text.extend_from_slice(b"false"),
             Value::Integer(number) => append_number(*number as f64, text)?,
             Value::Number(number) => append_number(*number, text)?,
-            Value::String(string) => append_string(&string.as_bytes(), text),
-            Value::Table(table) => self.append_table(table, depth, text)?,
+            Value::String(string) => self.append_string(&string.as_bytes(), text),
+            Value::Table(table) => self.append_table(table, form, text)?,
             Value::Nil => text.extend_from_slice(b"null"),
             value if value.is_null() => text.extend_from_slice(b"null"),
             other => return Err(format!("Cannot serialise {}: type not supported", other.type_name())),
@@ -79,10 +96,11 @@ impl Json {
         Ok(())
     }
 
-    fn append_table(&self, table: &Table, depth: usize, text: &mut Vec<u8>) -> Result<(), String> {
-        if depth >= DEPTH_MAX {
-            return Err(format!("Cannot serialise, excessive depth ({})", depth + 1));
+    fn append_table(&self, table: &Table, form: Form, text: &mut Vec<u8>) -> Result<(), String> {
+        if form.depth >= DEPTH_MAX {
+            return Err(format!("Cannot serialise, excessive depth ({})", form.depth + 1));
         }
+        let inner = Form { depth: form.depth + 1, ..form };
         if let Some(length) = self.array_length(table)? {
             text.push(b'[');
             for index in 1..=length {
@@ -90,26 +108,34 @@ impl Json {
                     text.push(b',');
                 }
                 let item: Value = table.raw_get(index).map_err(|error| error.to_string())?;
-                self.append(&item, depth + 1, text)?;
+                self.append(&item, inner, text)?;
             }
             text.push(b']');
             return Ok(());
         }
-        text.push(b'{');
-        let mut is_first = true;
+        let mut fields = Vec::new();
         for pair in table.pairs::<Value, Value>() {
             let (key, item) = pair.map_err(|error| error.to_string())?;
-            if !std::mem::take(&mut is_first) {
-                text.push(b',');
-            }
+            let mut name = Vec::new();
             match &key {
-                Value::String(key) => append_string(&key.as_bytes(), text),
-                Value::Integer(key) => append_key(*key as f64, text)?,
-                Value::Number(key) => append_key(*key, text)?,
+                Value::String(key) => self.append_string(&key.as_bytes(), &mut name),
+                Value::Integer(key) => append_key(*key as f64, &mut name)?,
+                Value::Number(key) => append_key(*key, &mut name)?,
                 _ => return Err("Cannot serialise table: table key must be a number or string".to_owned()),
             }
+            fields.push((name, item));
+        }
+        if form.is_sorted {
+            fields.sort_by(|left, right| left.0.cmp(&right.0));
+        }
+        text.push(b'{');
+        for (index, (name, item)) in fields.iter().enumerate() {
+            if index > 0 {
+                text.push(b',');
+            }
+            text.extend_from_slice(name);
             text.push(b':');
-            self.append(&item, depth + 1, text)?;
+            self.append(item, inner, text)?;
         }
         text.push(b'}');
         Ok(())
@@ -117,6 +143,10 @@ impl Json {
 
     /// The number of elements of an array; none for an object.
     fn array_length(&self, table: &Table) -> Result<Option<usize>, String> {
+        let is_marked = || table.metatable().is_some_and(|metatable| metatable == self.array);
+        if self.is_apisix && is_marked() {
+            return Ok(Some(table.raw_len()));
+        }
         let (mut count, mut longest) = (0_usize, 0_usize);
         for pair in table.pairs::<Value, Value>() {
             let (key, _) = pair.map_err(|error| error.to_string())?;
@@ -130,9 +160,36 @@ impl Json {
         if longest > SPARSE_MAX && longest > count * 2 {
             return Err("Cannot serialise table: excessively sparse array".to_owned());
         }
-        let is_empty_array = || table.metatable().is_some_and(|metatable| metatable == self.array);
-        Ok((longest > 0 || is_empty_array()).then_some(longest))
+        Ok((longest > 0 || is_marked()).then_some(longest))
     }
+
+    /// A string with the escapes of lua-cjson. Bytes that are not UTF-8 stay as they are.
+    fn append_string(&self, bytes: &[u8], text: &mut Vec<u8>) {
+        text.push(b'"');
+        for &byte in bytes {
+            match byte {
+                b'"' => text.extend_from_slice(b"\\\""),
+                b'\\' => text.extend_from_slice(b"\\\\"),
+                b'/' if !self.is_apisix => text.extend_from_slice(b"\\/"),
+                0x08 => text.extend_from_slice(b"\\b"),
+                b'\t' => text.extend_from_slice(b"\\t"),
+                b'\n' => text.extend_from_slice(b"\\n"),
+                0x0c => text.extend_from_slice(b"\\f"),
+                b'\r' => text.extend_from_slice(b"\\r"),
+                0..0x20 | 0x7f => text.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+                _ => text.push(byte),
+            }
+        }
+        text.push(b'"');
+    }
+}
+
+/// How a value is written.
+#[derive(Clone, Copy)]
+struct Form {
+    /// Tables around the value.
+    depth: usize,
+    is_sorted: bool,
 }
 
 fn append_key(number: f64, text: &mut Vec<u8>) -> Result<(), String> {
@@ -167,26 +224,6 @@ fn append_number(number: f64, text: &mut Vec<u8>) -> Result<(), String> {
     };
     text.extend_from_slice(written.as_bytes());
     Ok(())
-}
-
-/// A string with the escapes of lua-cjson. Bytes that are not UTF-8 stay as they are.
-fn append_string(bytes: &[u8], text: &mut Vec<u8>) {
-    text.push(b'"');
-    for &byte in bytes {
-        match byte {
-            b'"' => text.extend_from_slice(b"\\\""),
-            b'\\' => text.extend_from_slice(b"\\\\"),
-            b'/' => text.extend_from_slice(b"\\/"),
-            0x08 => text.extend_from_slice(b"\\b"),
-            b'\t' => text.extend_from_slice(b"\\t"),
-            b'\n' => text.extend_from_slice(b"\\n"),
-            0x0c => text.extend_from_slice(b"\\f"),
-            b'\r' => text.extend_from_slice(b"\\r"),
-            0..0x20 | 0x7f => text.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => text.push(byte),
-        }
-    }
-    text.push(b'"');
 }
 
 /// Makes values of Lua while the text is read, without a tree between.
@@ -259,7 +296,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
             length += 1;
             table.raw_set(length, item).map_err(A::Error::custom)?;
         }
-        if length == 0 {
+        if length == 0 || self.json.is_apisix {
             table.set_metatable(Some(self.json.array.clone())).map_err(A::Error::custom)?;
         }
         Ok(Value::Table(table))

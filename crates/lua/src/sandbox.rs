@@ -34,6 +34,29 @@ pub(super) struct Sandbox {
 /// # Errors
 /// There is no memory for it.
 pub(super) fn open(budget: &Rc<Budget>) -> mlua::Result<Sandbox> {
+    let Base { lua, native, library, json } = open_base(budget, CHARGED_INSTRUCTIONS)?;
+    let request: Table =
+        lua.load(include_str!("request.lua")).set_name("=request").call((&native, &library))?;
+    let modules: Table =
+        lua.load(include_str!("modules.lua")).set_name("=modules").call((&native, &library, &request))?;
+    let templates: Table =
+        lua.load(include_str!("templates.lua")).set_name("=templates").call((&native, &library))?;
+    Ok(Sandbox { lua, request, modules, templates, json })
+}
+
+/// An interpreter with the library and without a request.
+pub(crate) struct Base {
+    pub(crate) lua: Lua,
+    pub(crate) native: Table,
+    pub(crate) library: Table,
+    pub(crate) json: Json,
+}
+
+/// Opens an interpreter that charges `budget` each time after `charged_instructions`.
+///
+/// # Errors
+/// There is no memory for it.
+pub(crate) fn open_base(budget: &Rc<Budget>, charged_instructions: u32) -> mlua::Result<Base> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS | StdLib::BIT;
     // `pcall` stays the interpreter's own, because the wrapper for panics would call it from native code.
     let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
@@ -41,18 +64,12 @@ pub(super) fn open(budget: &Rc<Budget>) -> mlua::Result<Sandbox> {
     let json = Json::new(lua.create_table()?);
     let native = native_functions(&lua, budget, &json)?;
     let library: Table = lua.load(include_str!("library.lua")).set_name("=library").call(&native)?;
-    let request: Table =
-        lua.load(include_str!("request.lua")).set_name("=request").call((&native, &library))?;
-    let modules: Table =
-        lua.load(include_str!("modules.lua")).set_name("=modules").call((&native, &library, &request))?;
-    let templates: Table =
-        lua.load(include_str!("templates.lua")).set_name("=templates").call((&native, &library))?;
     let charged = Rc::clone(budget);
-    let triggers = HookTriggers::new().every_nth_instruction(CHARGED_INSTRUCTIONS);
+    let triggers = HookTriggers::new().every_nth_instruction(charged_instructions);
     lua.set_global_hook(triggers, move |_, _| {
-        charged.charge(u64::from(CHARGED_INSTRUCTIONS)).map(|()| VmState::Continue)
+        charged.charge(u64::from(charged_instructions)).map(|()| VmState::Continue)
     })?;
-    Ok(Sandbox { lua, request, modules, templates, json })
+    Ok(Base { lua, native, library, json })
 }
 
 fn native_functions(lua: &Lua, budget: &Rc<Budget>, json: &Json) -> mlua::Result<Table> {

@@ -24,6 +24,11 @@ pub struct Script {
 }
 
 impl Script {
+    /// The source.
+    pub fn source(&self) -> &[u8] {
+        &self.source
+    }
+
     /// Checks `source`; messages call it `name`.
     ///
     /// # Errors
@@ -40,7 +45,7 @@ impl Script {
         Ok(Arc::new(script))
     }
 
-    fn load(&self, lua: &Lua, globals: Option<&Table>) -> mlua::Result<Function> {
+    pub(crate) fn load(&self, lua: &Lua, globals: Option<&Table>) -> mlua::Result<Function> {
         let chunk = lua.load(&*self.source).set_name(format!("={}", self.name)).set_mode(ChunkMode::Text);
         match globals {
             Some(globals) => chunk.set_environment(globals.clone()).into_function(),

@@ -36,11 +36,21 @@ impl UserSchema {
     /// The first fault of `value`, in the words of APISIX's validator; none if it obeys the schema.
     #[must_use]
     pub fn fault(&self, value: &Value) -> Option<String> {
+        self.fault_unless(value, |_| false)
+    }
+
+    /// As [`Self::fault`], without the faults of values that `is_exempt`, such as references to values elsewhere.
+    #[must_use]
+    pub fn fault_unless(&self, value: &Value, is_exempt: impl Fn(&Value) -> bool) -> Option<String> {
         if self.compiled.is_valid(value) {
             return None;
         }
         let faults = wording::faults(self.compiled.iter_errors(value), &self.schema, value);
-        Some(faults.first().map_or_else(|| UNNAMED.to_owned(), super::SchemaFault::contract_message))
+        if faults.is_empty() {
+            return Some(UNNAMED.to_owned());
+        }
+        let is_real = |fault: &&super::SchemaFault| !value.pointer(&fault.pointer).is_some_and(&is_exempt);
+        faults.iter().find(is_real).map(super::SchemaFault::contract_message)
     }
 }
 

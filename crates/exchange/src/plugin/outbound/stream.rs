@@ -15,6 +15,7 @@ use model::outbound::OutboundPolicy;
 
 use super::addresses::{Addresses, Connecting};
 use super::client::more_telling;
+use super::datagram::DatagramDestination;
 use super::error::{OutboundCause, OutboundError};
 use super::open::{open, within};
 use super::tls::OutboundTls;
@@ -110,8 +111,27 @@ impl StreamDestinations {
     /// # Errors
     /// Why streams cannot be opened to it, a sentence.
     pub fn destination(&self, place: &str) -> Result<StreamDestination, String> {
-        let Self { tls, identities, resolver, policy } = self;
-        StreamDestination::new(place, tls.as_ref(), identities, resolver, policy.clone())
+        self.destination_with(place, self.tls.as_ref())
+    }
+
+    /// As [`StreamDestinations::destination`], with TLS settings of its own, or in cleartext without them.
+    ///
+    /// # Errors
+    /// Why streams cannot be opened to it, a sentence.
+    pub fn destination_with(
+        &self,
+        place: &str,
+        tls: Option<&OutboundTls>,
+    ) -> Result<StreamDestination, String> {
+        StreamDestination::new(place, tls, &self.identities, &self.resolver, self.policy.clone())
+    }
+
+    /// A destination for datagrams, `HOST:PORT`, under the same policy.
+    ///
+    /// # Errors
+    /// Why datagrams cannot be sent to it, a sentence.
+    pub fn datagrams(&self, place: &str) -> Result<DatagramDestination, String> {
+        DatagramDestination::new(place, &self.resolver, self.policy.clone())
     }
 }
 

@@ -1,0 +1,2 @@
+-- bit: operations on bits.
+return bit

@@ -1,0 +1,59 @@
+//! Functions of Rust that the embedded modules call. The chunk of a module gets its name and the table of these functions:
+//! `local _, native = ...`. They know no request.
+
+mod codec;
+mod digest;
+mod host;
+mod network;
+mod schema;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+use std::rc::Rc;
+
+use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
+
+pub use host::Host;
+
+/// Charges steps to the call in progress. The runtime puts one into the application data of its interpreter, so that
+/// functions of Rust which do much work for one instruction count.
+pub struct Charge(Rc<dyn Fn(u64) -> mlua::Result<()>>);
+
+impl Charge {
+    /// Charges through `charge`.
+    pub fn new(charge: impl Fn(u64) -> mlua::Result<()> + 'static) -> Charge {
+        Charge(Rc::new(charge))
+    }
+}
+
+/// Charges `steps` to the call in progress; free where the interpreter has no [`Charge`].
+///
+/// # Errors
+/// The call has exceeded a limit.
+fn charge(lua: &Lua, steps: u64) -> mlua::Result<()> {
+    let charge = lua.app_data_ref::<Charge>().map(|charge| charge.0.clone());
+    charge.map_or(Ok(()), |charge| charge(steps))
+}
+
+/// Adds the functions to `native`.
+///
+/// # Errors
+/// There is no memory for them.
+pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+    codec::install(lua, native)?;
+    digest::install(lua, native)?;
+    host::install(lua, native)?;
+    network::install(lua, native)?;
+    schema::install(lua, native)?;
+    signature::install(lua, native)?;
+    lua.load(include_str!("natives/support.lua")).set_name("=support").call(native)
+}
+
+/// The two results of Lua functions that can fail: the value, or nothing and the reason.
+fn result<T: mlua::IntoLua>(lua: &Lua, result: Result<T, String>) -> mlua::Result<MultiValue> {
+    match result {
+        Ok(value) => value.into_lua(lua)?.into_lua_multi(lua),
+        Err(reason) => (Value::Nil, reason).into_lua_multi(lua),
+    }
+}

@@ -1,0 +1,73 @@
+//! The functions behind the table `ngx`. `ngx.lua` puts the table together; each file here has the functions of one concern.
+
+mod log;
+mod re;
+mod request;
+mod request_args;
+mod response;
+mod shared;
+mod socket;
+mod socket_pool;
+mod texts;
+mod thread;
+mod timer;
+mod times;
+
+use std::rc::Rc;
+
+use mlua::{FromLuaMulti, IntoLuaMulti, Lua, Table};
+
+use crate::json::Json;
+use crate::runtime::state::State;
+
+pub(crate) use socket_pool::Sockets;
+
+/// Adds the functions to `native`.
+///
+/// # Errors
+/// There is no memory for them.
+pub(crate) fn install(lua: &Lua, native: &Table, state: &Rc<State>, _: &Json) -> mlua::Result<()> {
+    let add = Adder { lua, native, state };
+    log::install(&add)?;
+    re::install(&add)?;
+    request::install(&add)?;
+    request_args::install(&add)?;
+    response::install(&add)?;
+    shared::install(&add)?;
+    socket::install(&add)?;
+    texts::install(&add)?;
+    thread::install(&add)?;
+    timer::install(&add)?;
+    times::install(&add)
+}
+
+/// Adds functions that share the state of an interpreter.
+struct Adder<'a> {
+    lua: &'a Lua,
+    native: &'a Table,
+    state: &'a Rc<State>,
+}
+
+impl Adder<'_> {
+    /// Adds the function `name`.
+    fn add<A: FromLuaMulti, R: IntoLuaMulti>(
+        &self,
+        name: &str,
+        function: impl Fn(&State, &Lua, A) -> mlua::Result<R> + 'static,
+    ) -> mlua::Result<()> {
+        let state = self.state.clone();
+        let function = self.lua.create_function(move |lua, values: A| function(&state, lua, values))?;
+        self.native.raw_set(name, function)
+    }
+
+    /// Adds a function that gets the state as it is shared, for functions that begin a wait.
+    fn add_shared<A: FromLuaMulti, R: IntoLuaMulti>(
+        &self,
+        name: &str,
+        function: impl Fn(&Rc<State>, &Lua, A) -> mlua::Result<R> + 'static,
+    ) -> mlua::Result<()> {
+        let state = self.state.clone();
+        let function = self.lua.create_function(move |lua, values: A| function(&state, lua, values))?;
+        self.native.raw_set(name, function)
+    }
+}

@@ -1,0 +1,282 @@
+//! The request as `ngx.var`, `ngx.req` and `ctx` show it, and what programs change of it.
+
+use std::borrow::Cow;
+
+use exchange::Exchange;
+use message::Method;
+use mlua::{Error, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
+use router::vars::VariableSource;
+
+use super::Adder;
+use super::texts::{push, text_of};
+use crate::runtime::state::State;
+
+/// Bytes of a path that are escaped on the way to the upstream; `ngx.req.set_uri` takes the path decoded.
+const IN_PATH: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`').add(b'{').add(b'}');
+/// Methods by the numbers that the constants of `ngx` have.
+const METHODS: [(i64, &str); 15] = [
+    (2, "GET"),
+    (4, "HEAD"),
+    (8, "POST"),
+    (16, "PUT"),
+    (32, "DELETE"),
+    (64, "MKCOL"),
+    (128, "COPY"),
+    (256, "MOVE"),
+    (512, "OPTIONS"),
+    (1_024, "PROPFIND"),
+    (2_048, "PROPPATCH"),
+    (4_096, "LOCK"),
+    (8_192, "UNLOCK"),
+    (16_384, "PATCH"),
+    (32_768, "TRACE"),
+];
+/// Fields that Weir writes itself: they follow from the body and the connection.
+const OWN_FIELDS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
+
+pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+    add.add("get_variable", |state, lua, name: Value| {
+        let Some(name) = text_of(&name) else { return Ok(Value::Nil) };
+        variable(state, lua, &name)
+    })?;
+    add.add("set_variable", |state, _, (name, value): (LuaString, Value)| {
+        state.edit(|exchange| set_variable(exchange, &name.as_bytes(), text_of(&value).as_deref()))?
+    })?;
+    add.add("own_variables", |state, _, ()| {
+        let call = state.call()?;
+        let tables = call.tables.borrow();
+        Ok(tables.as_ref().map(|tables| tables.variables.clone()))
+    })?;
+    add.add("context_field", |state, lua, name: LuaString| context_field(state, lua, &name.to_string_lossy()))?;
+    add.add("get_ctx", |state, _, ()| {
+        let call = state.call()?;
+        let tables = call.tables.borrow();
+        tables.as_ref().map(|tables| tables.request()).transpose()
+    })?;
+    add.add("set_ctx", |state, _, table: Table| {
+        let call = state.call()?;
+        if let Some(tables) = &*call.tables.borrow() {
+            *tables.request.borrow_mut() = Some(table);
+        }
+        Ok(())
+    })?;
+    add.add("request_headers", |state, lua, is_raw: bool| {
+        state.read(|exchange| {
+            let table = lua.create_table()?;
+            for field in exchange.request.headers.iter() {
+                let name =
+                    if is_raw { Cow::Borrowed(field.name) } else { Cow::Owned(field.name.to_ascii_lowercase()) };
+                push(lua, &table, &lua.create_string(&*name)?, Value::String(lua.create_string(field.value)?))?;
+            }
+            Ok(table)
+        })?
+    })?;
+    add.add("request_header", |state, lua, name: LuaString| {
+        let name = name.to_str()?;
+        state.read(|exchange| {
+            let headers = &exchange.request.headers;
+            let found = match headers.get(&name) {
+                None if name.contains('_') => headers.get(&name.replace('_', "-")),
+                found => found,
+            };
+            found.map(|value| lua.create_string(value)).transpose()
+        })?
+    })?;
+    add.add("set_request_header", |state, _, (name, value): (LuaString, Value)| {
+        state.edit(|exchange| set_header(exchange, &name.to_str()?, &value, false))?
+    })?;
+    add.add("add_request_header", |state, _, (name, value): (LuaString, Value)| {
+        state.edit(|exchange| set_header(exchange, &name.to_str()?, &value, true))?
+    })?;
+    add.add("get_method", |state, lua, ()| {
+        state.read(|exchange| lua.create_string(exchange.request.method_text()))?
+    })?;
+    add.add("set_method", |state, _, number: i64| {
+        let method = METHODS.iter().find(|(own, _)| *own == number).map(|(_, name)| *name);
+        let method = method.ok_or_else(|| Error::runtime(format!("unsupported HTTP method: {number}")))?;
+        state.edit(|exchange| {
+            if (exchange.request.method == Method::Head) != (method == "HEAD") {
+                return Err(Error::runtime("a method cannot be changed from or to HEAD: the response has another form"));
+            }
+            exchange.request.set_method(method).map_err(|error| Error::runtime(format!("{error:?}")))
+        })?
+    })?;
+    add.add("set_uri", |state, _, uri: LuaString| {
+        let uri = uri.as_bytes();
+        state.edit(|exchange| {
+            let path: String = percent_encode(&uri, IN_PATH).collect();
+            exchange.set_forward_path(path.as_bytes()).map_err(refused)
+        })?
+    })?;
+    add.add("http_version", |state, _, ()| {
+        state.read(|exchange| exchange.request.version.as_str().trim_start_matches("HTTP/").parse::<f64>().ok())
+    })?;
+    add.add("raw_header", |state, lua, ()| {
+        state.read(|exchange| {
+            let mut text = Vec::new();
+            for field in exchange.request.headers.iter() {
+                text.extend_from_slice(field.name);
+                text.extend_from_slice(b": ");
+                text.extend_from_slice(field.value);
+                text.extend_from_slice(b"\r\n");
+            }
+            text.extend_from_slice(b"\r\n");
+            lua.create_string(text)
+        })?
+    })
+}
+
+pub(super) fn refused(error: message::FieldError) -> Error {
+    Error::runtime(format!("it cannot stand in a request: {error:?}"))
+}
+
+fn variable(state: &State, lua: &Lua, name: &[u8]) -> mlua::Result<Value> {
+    let rewritten = match name {
+        b"uri" | b"document_uri" => state.read(|exchange| {
+            let path = exchange.target.rewritten_path.as_deref()?;
+            Some(percent_decode(path).collect::<Vec<u8>>())
+        })?,
+        b"args" | b"query_string" => {
+            state.read(|exchange| exchange.target.forward_query.clone().filter(|query| !query.is_empty()))?
+        }
+        b"upstream_uri" => state.read(|exchange| exchange.target.rewritten_path.clone())?,
+        b"upstream_host" => state.read(|exchange| exchange.target.forward_host.clone())?,
+        _ => None,
+    };
+    if let Some(text) = rewritten {
+        return lua.create_string(text).map(Value::String);
+    }
+    let Some(variable) = state.variable(name) else { return Ok(Value::Nil) };
+    state.read(|exchange| match exchange.variable(&variable) {
+        Some(value) => lua.create_string(value.text()).map(Value::String),
+        None => Ok(Value::Nil),
+    })?
+}
+
+/// Whether Weir has the variable and it was set; other variables are kept for programs alone.
+fn set_variable(exchange: &mut Exchange, name: &[u8], value: Option<&[u8]>) -> mlua::Result<bool> {
+    let value = value.unwrap_or_default();
+    match name {
+        b"upstream_uri" => {
+            let (path, query) = match memchr::memchr(b'?', value) {
+                Some(at) => (&value[..at], Some(&value[at + 1..])),
+                None => (value, None),
+            };
+            exchange.set_forward_path(path).map_err(refused)?;
+            if let Some(query) = query {
+                exchange.set_forward_query(query).map_err(refused)?;
+            }
+        }
+        b"upstream_host" => {
+            let host = str::from_utf8(value).map_err(|_| Error::runtime("a host is text"))?;
+            exchange.set_forward_host(host).map_err(refused)?;
+        }
+        b"args" => exchange.set_forward_query(value).map_err(refused)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// A field of APISIX's request context, and whether it stays the same for the request. The consumer is shown without its
+/// secrets.
+fn context_field(state: &State, lua: &Lua, name: &str) -> mlua::Result<MultiValue> {
+    let call = state.call()?;
+    let owner = &*call.instance.owner;
+    let conf_type = owner.trim_start_matches('/').split('/').next().unwrap_or_default();
+    let of_plugin = match name {
+        "conf_type" => Some(conf_type.trim_end_matches('s')),
+        "conf_id" => owner.rsplit('/').next(),
+        "_plugin_name" => Some(call.instance.name),
+        _ => None,
+    };
+    if let Some(text) = of_plugin {
+        return lua.create_string(text)?.into_lua_multi(lua);
+    }
+    if name == "conf_version" {
+        return call.instance.number.to_string().into_lua_multi(lua);
+    }
+    state.read(|exchange| {
+        let consumer = exchange.consumer();
+        let route = exchange.route();
+        let text = match name {
+            "consumer_name" => consumer.map(|consumer| &*consumer.username),
+            "consumer_group_id" => consumer.and_then(|consumer| consumer.group_id.as_deref()),
+            "route_id" => route.map(|route| &*route.id),
+            "route_name" => route.and_then(|route| route.name.as_deref()),
+            "service_id" => route.and_then(|route| route.service.as_ref()).map(|service| &*service.id),
+            "service_name" => {
+                route.and_then(|route| route.service.as_ref()).and_then(|service| service.name.as_deref())
+            }
+            "consumer" => {
+                let Some(consumer) = consumer else { return Value::Nil.into_lua_multi(lua) };
+                let table = lua.create_table()?;
+                table.raw_set("username", &*consumer.username)?;
+                table.raw_set("consumer_name", &*consumer.username)?;
+                table.raw_set("group_id", consumer.group_id.as_deref())?;
+                table.raw_set("credential_id", consumer.credential_id.as_deref())?;
+                let labels = consumer.labels.iter().map(|(name, value)| (&**name, &**value));
+                table.raw_set("labels", lua.create_table_from(labels)?)?;
+                return (table, true).into_lua_multi(lua);
+            }
+            "matched_route" => {
+                let Some(route) = route else { return Value::Nil.into_lua_multi(lua) };
+                let key = format!("/routes/{}", route.id);
+                return (matched(lua, &route.written, &key)?, true).into_lua_multi(lua);
+            }
+            "curr_req_matched" => {
+                let table = lua.create_table()?;
+                table.raw_set("_path", exchange.matched_uri())?;
+                return (table, true).into_lua_multi(lua);
+            }
+            _ => None,
+        };
+        match text {
+            Some(text) => lua.create_string(text)?.into_lua_multi(lua),
+            None => Value::Nil.into_lua_multi(lua),
+        }
+    })?
+}
+
+/// An object as APISIX shows it in a context: its value and its key.
+fn matched(lua: &Lua, written: &str, key: &str) -> mlua::Result<Table> {
+    let codec = crate::json::Json::new(lua.create_table()?);
+    let value = codec.read(lua, written.as_bytes(), &|| Ok(())).map_err(Error::runtime)?;
+    let table = lua.create_table()?;
+    table.raw_set("value", value)?;
+    table.raw_set("key", key)?;
+    table.raw_set("has_domain", false)?;
+    Ok(table)
+}
+
+fn set_header(exchange: &mut Exchange, name: &str, value: &Value, is_added: bool) -> mlua::Result<()> {
+    if OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+        return Ok(());
+    }
+    let invalid = |error: message::FieldError| Error::runtime(format!("invalid field {name:?}: {error:?}"));
+    if !is_added {
+        exchange.remove_request_field(name);
+    }
+    let mut append = |value: &Value| match text_of(value) {
+        Some(text) if name.eq_ignore_ascii_case("host") && !is_added => {
+            let host = str::from_utf8(&text).map_err(|_| Error::runtime("a host is text"))?;
+            exchange.set_forward_host(host).map_err(invalid)
+        }
+        Some(text) => exchange.request.headers.append(name, &text).map_err(invalid),
+        None => Err(Error::runtime(format!(
+            "bad argument #2 (string, number, or table expected, got {})",
+            value.type_name()
+        ))),
+    };
+    match value {
+        Value::Nil => Ok(()),
+        Value::Table(list) => {
+            for item in list.sequence_values::<Value>() {
+                append(&item?)?;
+            }
+            Ok(())
+        }
+        value => append(value),
+    }
+}

@@ -1,0 +1,17 @@
+//! Runs code of users that takes part in requests: plugins, serverless functions, scripts of routes. Each worker has one
+//! interpreter for all of it; each call is a coroutine, so that a function that waits does not hold up the worker.
+
+pub(crate) mod call;
+pub(crate) mod engine;
+pub(crate) mod limits;
+pub(crate) mod outside;
+pub(crate) mod program;
+mod require;
+pub(crate) mod run;
+pub(crate) mod state;
+mod tables;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use engine::Engine;
+pub use limits::LIMITS;

@@ -1,0 +1,284 @@
+//! Code of a user as the configuration holds it, shared by all threads, and as one interpreter has loaded it; and instances,
+//! which are programs with a configuration.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use mlua::{Function, Table, Value};
+use serde_json::Value as Json;
+
+use super::call::Call;
+use super::engine::Engine;
+use super::outside::Outside;
+use super::state::Reach;
+use crate::describe;
+use crate::script::Script;
+
+/// The form of a program, which says what its texts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One text, which returns the table of a plugin of APISIX.
+    Plugin,
+    /// Texts that return a function each; they run one behind another until one returns something.
+    Functions,
+}
+
+/// Code of a user.
+pub struct Program {
+    pub(crate) number: u64,
+    pub(crate) name: &'static str,
+    pub(crate) form: Form,
+    pub(crate) texts: Vec<Arc<Script>>,
+    pub(crate) outside: Arc<Outside>,
+    /// No configuration uses it any more: its timers end.
+    is_retired: AtomicBool,
+}
+
+/// A program with a configuration.
+pub struct Instance {
+    pub(crate) number: u64,
+    pub(crate) name: &'static str,
+    pub(crate) program: Arc<Program>,
+    pub(crate) config: Json,
+    pub(crate) metadata: Option<Json>,
+    /// The object that it stands in, such as `/routes/1`.
+    pub(crate) owner: Box<str>,
+}
+
+/// The functions of a plugin that Weir calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Rewrite,
+    Access,
+    BeforeProxy,
+    HeaderFilter,
+    BodyFilter,
+    DelayedBodyFilter,
+    Log,
+    Init,
+    Destroy,
+    CheckSchema,
+}
+
+impl Entry {
+    pub(crate) const ALL: [Entry; 10] = [
+        Entry::Rewrite,
+        Entry::Access,
+        Entry::BeforeProxy,
+        Entry::HeaderFilter,
+        Entry::BodyFilter,
+        Entry::DelayedBodyFilter,
+        Entry::Log,
+        Entry::Init,
+        Entry::Destroy,
+        Entry::CheckSchema,
+    ];
+
+    /// The name of the field.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Entry::Rewrite => "rewrite",
+            Entry::Access => "access",
+            Entry::BeforeProxy => "before_proxy",
+            Entry::HeaderFilter => "header_filter",
+            Entry::BodyFilter => "body_filter",
+            Entry::DelayedBodyFilter => "delayed_body_filter",
+            Entry::Log => "log",
+            Entry::Init => "init",
+            Entry::Destroy => "destroy",
+            Entry::CheckSchema => "check_schema",
+        }
+    }
+
+    /// The phase as `ngx.get_phase` names it: APISIX runs `rewrite` in nginx's access phase.
+    pub(crate) fn ngx_phase(self) -> &'static str {
+        match self {
+            Entry::Rewrite | Entry::Access => "access",
+            Entry::BeforeProxy => "balancer",
+            Entry::HeaderFilter => "header_filter",
+            Entry::BodyFilter | Entry::DelayedBodyFilter => "body_filter",
+            Entry::Log => "log",
+            Entry::Init | Entry::Destroy | Entry::CheckSchema => "init_worker",
+        }
+    }
+}
+
+impl Program {
+    pub fn new(name: &'static str, form: Form, texts: Vec<Arc<Script>>, outside: Arc<Outside>) -> Arc<Program> {
+        Arc::new(Program { number: next_number(), name, form, texts, outside, is_retired: AtomicBool::new(false) })
+    }
+
+    /// Ends its timers that repeat.
+    pub(crate) fn retire(&self) {
+        self.is_retired.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is retired.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Relaxed)
+    }
+
+    /// An instance for `config`, which stands in `owner`.
+    pub(crate) fn instance(
+        self: &Arc<Program>,
+        owner: &str,
+        config: Json,
+        metadata: Option<Json>,
+    ) -> Arc<Instance> {
+        Arc::new(Instance {
+            number: next_number(),
+            name: self.name,
+            program: self.clone(),
+            config,
+            metadata,
+            owner: owner.into(),
+        })
+    }
+}
+
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A program in one interpreter.
+pub(crate) struct LoadedProgram {
+    pub(crate) program: Weak<Program>,
+    /// The table of a plugin.
+    pub(crate) table: Option<Table>,
+    /// The functions of a program of [`Form::Functions`].
+    pub(crate) functions: Vec<Function>,
+    entries: [Option<Function>; Entry::ALL.len()],
+}
+
+impl LoadedProgram {
+    /// Runs the texts of `program` and keeps what they return.
+    ///
+    /// # Errors
+    /// The error of a text, or another value than its form wants, as a sentence.
+    pub(super) fn load(engine: &Engine, program: &Arc<Program>) -> Result<LoadedProgram, String> {
+        let call = Call::new("init_worker", false, program.instance("", Json::Null, None), engine);
+        let run = || -> mlua::Result<Vec<Value>> {
+            let environment = engine.environment(program.name)?;
+            let load = |text: &Arc<Script>| text.load(&engine.lua, Some(&environment))?.call(());
+            program.texts.iter().map(load).collect()
+        };
+        let values = engine.state.enter(&call, &mut Reach::None, run);
+        let values = values.map_err(|error| describe(&error))?;
+        let mut loaded = LoadedProgram {
+            program: Arc::downgrade(program),
+            table: None,
+            functions: Vec::new(),
+            entries: Default::default(),
+        };
+        for value in values {
+            match (program.form, value) {
+                (Form::Functions, Value::Function(function)) => loaded.functions.push(function),
+                (Form::Functions, other) => {
+                    return Err(format!(
+                        "only accept Lua function, the input code type is {}",
+                        other.type_name()
+                    ));
+                }
+                (Form::Plugin, Value::Table(table)) => {
+                    for entry in Entry::ALL {
+                        loaded.entries[entry as usize] = match table.get(entry.name()) {
+                            Ok(Value::Function(function)) => Some(function),
+                            _ => None,
+                        };
+                    }
+                    loaded.table = Some(table);
+                }
+                (Form::Plugin, other) => {
+                    return Err(format!("it returns a {} in place of a table", other.type_name()));
+                }
+            }
+        }
+        if loaded.functions.len() > 1 {
+            // One call runs them all.
+            let all = engine.tables.in_turn(&loaded.functions).map_err(|error| describe(&error))?;
+            loaded.functions.insert(0, all);
+        }
+        Ok(loaded)
+    }
+
+    /// The function of the plugin for `entry`; that of the program where it has another form.
+    pub(crate) fn function(&self, entry: Entry) -> Option<&Function> {
+        self.entries[entry as usize].as_ref().or_else(|| self.functions.first())
+    }
+
+    /// Calls a function that belongs to no request and may not wait.
+    ///
+    /// # Errors
+    /// The function's, as a sentence.
+    pub(crate) fn call_apart<R: mlua::FromLuaMulti>(
+        engine: &Engine,
+        instance: &Arc<Instance>,
+        entry: Entry,
+        function: &Function,
+        values: impl mlua::IntoLuaMulti,
+    ) -> Result<R, String> {
+        let call = Call::new(entry.ngx_phase(), false, instance.clone(), engine);
+        let result = engine.state.enter(&call, &mut Reach::None, || function.call(values));
+        result.map_err(|error| describe(&error))
+    }
+
+    /// Tells a plugin that it is loaded.
+    pub(crate) fn init(&self, engine: &Engine, instance: &Arc<Instance>) {
+        let Some(function) = &self.entries[Entry::Init as usize] else { return };
+        let called = Self::call_apart::<()>(engine, instance, Entry::Init, function, ());
+        if let Err(reason) = called {
+            instance.program.outside.count_error();
+            tracing::error!(plugin = instance.name, "init failed: {reason}");
+        }
+    }
+
+    /// Tells a plugin that no configuration uses it any more.
+    pub(super) fn destroy(&self, engine: &Engine) {
+        let Some(function) = &self.entries[Entry::Destroy as usize] else { return };
+        engine.state.budget.begin();
+        let called = function.call::<()>(());
+        engine.state.budget.end();
+        if let Err(error) = called {
+            tracing::error!("destroy of a plugin failed: {}", describe(&error));
+        }
+    }
+}
+
+/// An instance in one interpreter.
+pub(crate) struct LoadedInstance {
+    pub(crate) instance: Weak<Instance>,
+    pub(crate) program: Rc<LoadedProgram>,
+    /// The same table at each call, so that caches of the plugin find it.
+    pub(crate) config: Value,
+}
+
+impl LoadedInstance {
+    pub(super) fn load(engine: &Engine, instance: &Arc<Instance>) -> Result<LoadedInstance, String> {
+        let is_new = !engine.has_program(&instance.program);
+        let program = engine.program(&instance.program)?;
+        let config = engine.table_of(&instance.config)?;
+        let metadata = match &instance.metadata {
+            Some(metadata) => engine.table_of(metadata)?,
+            None => Value::Nil,
+        };
+        let set = engine.metadata.raw_set(instance.name, &metadata);
+        set.map_err(|error| describe(&error))?;
+        if is_new {
+            program.init(engine, instance);
+        }
+        Ok(LoadedInstance { instance: Arc::downgrade(instance), program, config })
+    }
+}
+
+impl Engine {
+    fn has_program(&self, program: &Arc<Program>) -> bool {
+        self.holds(program.number)
+    }
+
+    /// A value of JSON as Lua has it.
+    pub(crate) fn table_of(&self, value: &Json) -> Result<Value, String> {
+        self.json.read(&self.lua, value.to_string().as_bytes(), &|| Ok(()))
+    }
+}

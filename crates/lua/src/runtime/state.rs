@@ -1,0 +1,140 @@
+//! The state that the functions of one interpreter share: the request that is lent to them, the call that runs, and the step
+//! that it waits for. It holds no strong reference to the interpreter, so that an interpreter that is replaced is freed.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use exchange::Exchange;
+use mlua::{Error, MultiValue};
+use router::vars::Variable;
+use stdx::lent::Lent;
+
+use super::call::Call;
+use super::limits::VARIABLES_MAX;
+use crate::budget::Budget;
+use crate::ngx::Sockets;
+
+/// A step that a coroutine waits for; its values are the results of the function that waits.
+pub(crate) type Operation = Pin<Box<dyn Future<Output = mlua::Result<MultiValue>>>>;
+
+/// See the module.
+pub(crate) struct State {
+    pub(crate) budget: Rc<Budget>,
+    exchange: Lent<Exchange>,
+    call: RefCell<Option<Rc<Call>>>,
+    operation: RefCell<Option<Operation>>,
+    variables: RefCell<HashMap<Box<[u8]>, Option<Rc<Variable>>>>,
+    /// Timers that wait or run.
+    pub(crate) timers: Cell<usize>,
+    /// Sockets and their destinations.
+    pub(crate) sockets: Rc<Sockets>,
+}
+
+impl State {
+    pub(crate) fn new(budget: Rc<Budget>) -> State {
+        State {
+            budget,
+            exchange: Lent::default(),
+            call: RefCell::default(),
+            operation: RefCell::default(),
+            variables: RefCell::default(),
+            timers: Cell::new(0),
+            sockets: Rc::default(),
+        }
+    }
+
+    /// Runs `work` as a part of `call`, with `exchange` within reach of functions.
+    pub(super) fn enter<R>(&self, call: &Rc<Call>, lent: &mut Reach<'_>, work: impl FnOnce() -> R) -> R {
+        let former = self.call.replace(Some(call.clone()));
+        self.budget.begin_with(call.steps_left.get().min(crate::budget::STEPS_MAX));
+        let begun = self.budget.left();
+        let result = match lent {
+            Reach::Edit(exchange) => self.exchange.lend(exchange, work),
+            Reach::Read(exchange) => self.exchange.lend_shared(exchange, work),
+            Reach::None => work(),
+        };
+        call.steps_left.set(call.steps_left.get().saturating_sub(begun - self.budget.left()));
+        self.budget.end();
+        *self.call.borrow_mut() = former;
+        result
+    }
+
+    /// Reads the request of the call.
+    ///
+    /// # Errors
+    /// The call belongs to no request.
+    pub(crate) fn read<R>(&self, work: impl FnOnce(&Exchange) -> R) -> mlua::Result<R> {
+        self.exchange.read(work).ok_or_else(|| Error::runtime("no request found"))
+    }
+
+    /// Changes the request of the call.
+    ///
+    /// # Errors
+    /// The call belongs to no request, or to one that has ended.
+    pub(crate) fn edit<R>(&self, work: impl FnOnce(&mut Exchange) -> R) -> mlua::Result<R> {
+        self.exchange.with(work).ok_or_else(|| Error::runtime("API disabled in the current context"))
+    }
+
+    /// The call that runs.
+    ///
+    /// # Errors
+    /// None runs: the code is being loaded.
+    pub(crate) fn call(&self) -> mlua::Result<Rc<Call>> {
+        self.call.borrow().clone().ok_or_else(|| Error::runtime("API disabled in the context of init_by_lua*"))
+    }
+
+    /// Lets the coroutine that yields next wait for `operation`.
+    ///
+    /// # Errors
+    /// The call may not wait.
+    pub(crate) fn wait(
+        &self,
+        operation: impl Future<Output = mlua::Result<MultiValue>> + 'static,
+    ) -> mlua::Result<()> {
+        self.may_wait()?;
+        *self.operation.borrow_mut() = Some(Box::pin(operation));
+        Ok(())
+    }
+
+    /// Fails where the present call may not wait.
+    ///
+    /// # Errors
+    /// As said.
+    pub(crate) fn may_wait(&self) -> mlua::Result<()> {
+        let call = self.call()?;
+        match call.may_wait {
+            true => Ok(()),
+            false => Err(Error::runtime(format!("API disabled in the context of {}", call.phase))),
+        }
+    }
+
+    /// The operation that was begun last.
+    pub(super) fn take_operation(&self) -> Option<Operation> {
+        self.operation.borrow_mut().take()
+    }
+
+    /// The variable `name`; none if there is no such name.
+    pub(crate) fn variable(&self, name: &[u8]) -> Option<Rc<Variable>> {
+        let mut variables = self.variables.borrow_mut();
+        if let Some(known) = variables.get(name) {
+            return known.clone();
+        }
+        if variables.len() >= VARIABLES_MAX {
+            variables.clear();
+        }
+        let parsed =
+            str::from_utf8(name).ok().and_then(|name| Variable::parse(name).ok()).map(Rc::new);
+        variables.insert(name.into(), parsed.clone());
+        parsed
+    }
+}
+
+/// The request of a call, as far as its phase reaches it.
+pub(crate) enum Reach<'a> {
+    Edit(&'a mut Exchange),
+    Read(&'a Exchange),
+    None,
+}

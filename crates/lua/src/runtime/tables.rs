@@ -1,0 +1,90 @@
+//! The tables of one request: the context that plugins of APISIX get as `ctx`, and `ngx.ctx`. All programs of a request share
+//! them, from its first phase to its last, and stay in the interpreter that made them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use exchange::Exchange;
+use mlua::{Function, Lua, Table};
+
+use super::engine::Engine;
+
+/// The number under which the tables lie among the states of instances, which count upwards from 1.
+const STATE_NUMBER: u32 = u32::MAX;
+
+/// See the module.
+pub(crate) struct Tables {
+    pub(crate) engine: Rc<Engine>,
+    /// `ctx`.
+    pub(crate) context: Table,
+    /// `ctx.var`, with the variables that plugins set and that Weir does not have.
+    pub(crate) variables: Table,
+    /// `ngx.ctx`, made when it is asked for.
+    pub(crate) request: RefCell<Option<Table>>,
+}
+
+/// The functions that make tables.
+pub(crate) struct Makers {
+    context: Function,
+    in_turn: Function,
+}
+
+#[derive(Default)]
+struct Kept(Option<Rc<Tables>>);
+
+impl Makers {
+    pub(super) fn new(lua: &Lua, native: &Table) -> mlua::Result<Makers> {
+        let makers: Table = lua.load(include_str!("tables.lua")).set_name("=tables").call(native)?;
+        Ok(Makers { context: makers.get("context")?, in_turn: makers.get("in_turn")? })
+    }
+
+    /// One function that calls `functions` one behind another until one returns something.
+    pub(super) fn in_turn(&self, functions: &[Function]) -> mlua::Result<Function> {
+        self.in_turn.call(functions.to_vec())
+    }
+}
+
+impl Tables {
+    fn make(engine: &Rc<Engine>) -> mlua::Result<Rc<Tables>> {
+        let (context, variables) = engine.tables.context.call(())?;
+        Ok(Rc::new(Tables { engine: engine.clone(), context, variables, request: RefCell::default() }))
+    }
+
+    /// The tables of the request in `exchange`, made now if it has none.
+    ///
+    /// # Errors
+    /// There is no memory for them, as a sentence.
+    pub(crate) fn of(exchange: &mut Exchange) -> Result<Rc<Tables>, String> {
+        if let Some(tables) = &exchange.states.of::<Kept>(STATE_NUMBER).0 {
+            return Ok(tables.clone());
+        }
+        let engine = Engine::of(exchange.local())?;
+        let made = Tables::make(&engine).map_err(|error| crate::describe(&error))?;
+        exchange.states.of::<Kept>(STATE_NUMBER).0 = Some(made.clone());
+        Ok(made)
+    }
+
+    /// As [`Tables::of`], for an exchange that may only be read: new tables are not kept.
+    ///
+    /// # Errors
+    /// As for [`Tables::of`].
+    pub(crate) fn of_ended(exchange: &Exchange) -> Result<Rc<Tables>, String> {
+        if let Some(Kept(Some(tables))) = exchange.states.peek::<Kept>(STATE_NUMBER) {
+            return Ok(tables.clone());
+        }
+        let engine = Engine::of(exchange.local())?;
+        Tables::make(&engine).map_err(|error| crate::describe(&error))
+    }
+
+    /// `ngx.ctx`.
+    pub(crate) fn request(&self) -> mlua::Result<Table> {
+        let mut request = self.request.borrow_mut();
+        if let Some(table) = &*request {
+            return Ok(table.clone());
+        }
+        let table = self.engine.lua.create_table()?;
+        table.raw_set("api_ctx", &self.context)?;
+        *request = Some(table.clone());
+        Ok(table)
+    }
+}
