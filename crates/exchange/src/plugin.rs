@@ -20,12 +20,14 @@
 pub mod batch;
 mod build;
 pub mod call_failures;
+pub mod canary;
 pub mod chain;
 pub mod encode;
 pub mod events;
 mod explain_by_running;
 mod explained;
 pub mod extension;
+pub mod extension_loader;
 mod kind;
 pub mod ordered;
 pub mod outbound;

@@ -35,7 +35,10 @@ const SOURCES: &[(&str, &str)] = &[
     ("apisix.upstream", include_str!("modules/apisix/upstream.lua")),
     ("apisix.utils.auth", include_str!("modules/apisix/utils/auth.lua")),
     ("apisix.utils.batch-processor", include_str!("modules/apisix/utils/batch-processor.lua")),
-    ("apisix.utils.batch-processor-manager", include_str!("modules/apisix/utils/batch-processor-manager.lua")),
+    (
+        "apisix.utils.batch-processor-manager",
+        include_str!("modules/apisix/utils/batch-processor-manager.lua"),
+    ),
     ("apisix.utils.log-sanitize", include_str!("modules/apisix/utils/log-sanitize.lua")),
     ("apisix.utils.log-util", include_str!("modules/apisix/utils/log-util.lua")),
     ("bit", include_str!("modules/bit.lua")),

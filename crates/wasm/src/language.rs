@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_phases};
 use exchange::plugin::services::Services;
@@ -72,12 +72,7 @@ impl ExtensionLanguage for Language {
         "wasm"
     }
 
-    fn load(
-        &self,
-        name: &'static str,
-        content: &[u8],
-        _: &Services,
-    ) -> Result<Arc<dyn Extension>, String> {
+    fn load(&self, name: &'static str, content: &[u8], _: &Services) -> Result<Arc<dyn Extension>, String> {
         let module = Compiled::new(name, content, &self.shared, self.cache.as_ref())?;
         let options = self.options.get(name).copied().unwrap_or_default();
         Ok(Arc::new(Loaded { module: Arc::new(module), options }))

@@ -340,6 +340,10 @@ settings! {
         /// The plugins that may be used, or `all` that are built in. An object that names another one is faulty, as if
         /// the plugin did not exist.
         plugins: Option<Vec<String>> = parse::plugins("NAME,…|all", "all"),
+        /// Folder with plugins of users, files such as `NAME.lua` and `NAME.wasm`, that is looked at each second: a file that
+        /// appears or changes is the active version of the extension NAME, and one that vanishes takes it away. The configuration
+        /// must come from the embedded store or from etcd.
+        extensions_folder: Option<PathBuf> = parse::optional_path("DIR", ""),
         /// Networks that plugins' own calls, and those to secret managers, may reach although they are out of bounds for
         /// them: link-local addresses and others where clouds have their metadata services.
         outbound_allow: Vec<IpNet> = parse::networks("CIDR,…", ""),

@@ -154,7 +154,10 @@ impl Converter {
                 _ => return Err("the name of a field must be a text or a number".to_owned()),
             };
             let inner = schema.and_then(|schema| {
-                schema.get("properties").and_then(|known| known.get(&key)).or(schema.get("additionalProperties"))
+                schema
+                    .get("properties")
+                    .and_then(|known| known.get(&key))
+                    .or(schema.get("additionalProperties"))
             });
             let inner_place = match place {
                 Place::Schema if NAMED_KEYWORDS.contains(&&*key) => Place::Named,

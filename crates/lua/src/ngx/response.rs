@@ -149,9 +149,10 @@ fn response_headers(state: &State, lua: &Lua, is_raw: bool) -> mlua::Result<Tabl
 fn set_header(state: &State, name: &str, value: &Value, is_added: bool) -> mlua::Result<()> {
     let values = match value {
         Value::Nil => Vec::new(),
-        Value::Table(list) => {
-            list.sequence_values::<Value>().map(|item| Ok(text_of(&item?))).collect::<mlua::Result<Vec<_>>>()?
-        }
+        Value::Table(list) => list
+            .sequence_values::<Value>()
+            .map(|item| Ok(text_of(&item?)))
+            .collect::<mlua::Result<Vec<_>>>()?,
         value => vec![text_of(value)],
     };
     let values = values.into_iter().collect::<Option<Vec<_>>>();

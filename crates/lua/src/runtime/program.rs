@@ -105,8 +105,20 @@ impl Entry {
 }
 
 impl Program {
-    pub fn new(name: &'static str, form: Form, texts: Vec<Arc<Script>>, outside: Arc<Outside>) -> Arc<Program> {
-        Arc::new(Program { number: next_number(), name, form, texts, outside, is_retired: AtomicBool::new(false) })
+    pub fn new(
+        name: &'static str,
+        form: Form,
+        texts: Vec<Arc<Script>>,
+        outside: Arc<Outside>,
+    ) -> Arc<Program> {
+        Arc::new(Program {
+            number: next_number(),
+            name,
+            form,
+            texts,
+            outside,
+            is_retired: AtomicBool::new(false),
+        })
     }
 
     /// Ends its timers that repeat.

@@ -268,7 +268,7 @@ const APISIX_KEYS: [&str; 4] = ["apisix", "deployment", "nginx_config", "plugin_
 const GROUPS: [&str; 1] = ["acme"];
 
 /// Top-level keys of a resources file (contract 2.2).
-const RESOURCE_KEYS: [&str; 13] = [
+const RESOURCE_KEYS: [&str; 14] = [
     "routes",
     "services",
     "upstreams",
@@ -282,4 +282,5 @@ const RESOURCE_KEYS: [&str; 13] = [
     "protos",
     "stream_routes",
     "secrets",
+    "extensions",
 ];
