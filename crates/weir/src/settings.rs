@@ -51,6 +51,8 @@ pub(crate) use values::{
     AccessLogFormat, AdminKey, ErrorLog, ErrorLogFormat, ExternalAccounts, Keyring, LogTarget, MemoryLimit,
     Overload, RoleKey, Secret, Source,
 };
+#[cfg(feature = "wasm")]
+pub(crate) use wasm::HttpRequestPhase;
 pub(crate) use wasm::WasmPlugins;
 pub(crate) use written::{UPGRADE_VARIABLE, Written};
 

@@ -81,10 +81,16 @@ fn read(written: &Value) -> Result<WasmPlugins, String> {
         }
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if plugin.name.is_empty() || !plugin.name.bytes().all(is_letter) {
-            return Err(format!("plugins[{index}]: `{}` is no name of a plugin, such as `my-filter`", plugin.name));
+            return Err(format!(
+                "plugins[{index}]: `{}` is no name of a plugin, such as `my-filter`",
+                plugin.name
+            ));
         }
         if ::plugins::ALL.iter().any(|kind| kind.name == plugin.name) {
-            return Err(format!("plugins[{index}]: there is a plugin `{}` already; take another name", plugin.name));
+            return Err(format!(
+                "plugins[{index}]: there is a plugin `{}` already; take another name",
+                plugin.name
+            ));
         }
     }
     Ok(WasmPlugins(plugins))
@@ -99,8 +105,10 @@ mod tests {
     #[test]
     fn block_has_the_form_of_apisix() {
         let read = |plugins: Value| read(&json!({ "plugins": plugins }));
-        let good = read(json!([{ "name": "a", "priority": 7999, "file": "a.wasm", "http_request_phase": "rewrite" },
-            { "name": "b", "priority": -1, "file": "/b.wasm" }]));
+        let good = read(
+            json!([{ "name": "a", "priority": 7999, "file": "a.wasm", "http_request_phase": "rewrite" },
+            { "name": "b", "priority": -1, "file": "/b.wasm" }]),
+        );
         let phases: Vec<HttpRequestPhase> =
             good.unwrap().0.iter().map(|plugin| plugin.http_request_phase).collect();
         assert_eq!(phases, [HttpRequestPhase::Rewrite, HttpRequestPhase::Access]);
@@ -111,7 +119,10 @@ mod tests {
             (json!([{ "name": "a", "priority": 1, "file": "x", "phase": "log" }]), "phase"),
             (json!([{ "name": "a b", "priority": 1, "file": "x" }]), "no name"),
             (json!([{ "name": "key-auth", "priority": 1, "file": "x" }]), "already"),
-            (json!([{ "name": "a", "priority": 1, "file": "x" }, { "name": "a", "priority": 1, "file": "y" }]), "two"),
+            (
+                json!([{ "name": "a", "priority": 1, "file": "x" }, { "name": "a", "priority": 1, "file": "y" }]),
+                "two",
+            ),
         ] {
             let reason = read(plugins.clone()).unwrap_err();
             assert!(reason.contains(expected), "{plugins}: {reason}");
