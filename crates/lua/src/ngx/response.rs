@@ -94,7 +94,7 @@ fn has_response(call: &Call) -> bool {
 
 fn may_print(call: &Call) -> mlua::Result<()> {
     match call.phase {
-        "access" | "balancer" | "content" => Ok(()),
+        "access" | "content" => Ok(()),
         phase => Err(Error::runtime(format!("API disabled in the context of {phase}"))),
     }
 }
