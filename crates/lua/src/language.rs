@@ -10,6 +10,7 @@ use mlua::{Table, Value};
 use serde_json::{Value as Json, json};
 
 use crate::describe;
+use crate::natives::schema_json;
 use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
@@ -59,8 +60,8 @@ impl ExtensionLanguage for Language {
             phases: interned_phases(&phases(&entries, reads_body(content))),
             priority,
             entries,
-            schema: schema(&engine, table, "schema")?.unwrap_or_else(|| json!({ "type": "object" })),
-            metadata_schema: schema(&engine, table, "metadata_schema")?,
+            schema: schema(table, "schema")?.unwrap_or_else(|| json!({ "type": "object" })),
+            metadata_schema: schema(table, "metadata_schema")?,
             program,
         }))
     }
@@ -88,13 +89,12 @@ fn refuse(table: &Table) -> Result<(), String> {
 }
 
 /// A schema of the table, as JSON.
-fn schema(engine: &Engine, table: &Table, name: &str) -> Result<Option<Json>, String> {
+fn schema(table: &Table, name: &str) -> Result<Option<Json>, String> {
     let value: Value = table.get(name).map_err(|error| describe(&error))?;
     if value.is_nil() {
         return Ok(None);
     }
-    let text = engine.json.write(&value).map_err(|reason| format!("{name}: {reason}"))?;
-    serde_json::from_slice(&text).map(Some).map_err(|error| format!("{name}: {error}"))
+    schema_json(&value).map(Some).map_err(|reason| format!("{name}: {reason}"))
 }
 
 impl Extension for LuaExtension {

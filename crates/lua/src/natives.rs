@@ -13,6 +13,7 @@ use std::rc::Rc;
 use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 pub use host::Host;
+pub(crate) use schema::schema_json;
 
 /// Charges steps to the call in progress. The runtime puts one into the application data of its interpreter, so that
 /// functions of Rust which do much work for one instruction count.

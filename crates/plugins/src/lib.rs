@@ -28,6 +28,9 @@ mod error_page;
 mod example_plugin;
 #[cfg(feature = "lua")]
 mod exit_transformer;
+mod ext_plugin_post_req;
+mod ext_plugin_post_resp;
+mod ext_plugin_pre_req;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
@@ -98,6 +101,7 @@ mod zstd;
 use exchange::plugin::PluginKind;
 
 pub use proxy_cache::{CacheSettings, Zones};
+pub use shared::runner::{CONF_EXPIRE_SECONDS, Runner, RunnerState, RunnerStatus};
 
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
@@ -111,6 +115,7 @@ pub const ALL: &[&PluginKind] = &[
     &zipkin::KIND,
     &skywalking::KIND,
     &opentelemetry::KIND,
+    &ext_plugin_pre_req::KIND,
     &fault_injection::KIND,
     &mocking::KIND,
     &batch_requests::KIND,
@@ -188,6 +193,8 @@ pub const ALL: &[&PluginKind] = &[
     &log_rotate::KIND,
     &example_plugin::KIND,
     &ocsp_stapling::KIND,
+    &ext_plugin_post_req::KIND,
+    &ext_plugin_post_resp::KIND,
 ];
 
 #[cfg(test)]

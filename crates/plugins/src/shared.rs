@@ -24,6 +24,7 @@ pub(crate) mod networks;
 pub(crate) mod outages;
 pub(crate) mod patterns;
 pub(crate) mod redis;
+pub(crate) mod runner;
 pub(crate) mod side_thread;
 pub(crate) mod substitution;
 pub(crate) mod tracing;

@@ -19,6 +19,7 @@ use super::scrapes::Scrapes;
 use super::service_thread::ServiceThread;
 use super::unfinished::UnfinishedWork;
 use crate::overload;
+use model::report::MetricsText;
 use net::endpoint::KeepAlive;
 use net::resolver::Resolver;
 use net::tls::identity::ClientIdentities;
@@ -37,6 +38,8 @@ pub struct Services {
     events: PluginEvents,
     scrapes: Arc<Scrapes>,
     process: Arc<ProcessFacts>,
+    /// Metrics that plugins define themselves.
+    metrics: Mutex<Vec<Arc<dyn MetricsText>>>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -54,6 +57,7 @@ impl Services {
             events: PluginEvents::default(),
             scrapes: Arc::default(),
             process: Arc::default(),
+            metrics: Mutex::default(),
             thread: Mutex::default(),
         }
     }
@@ -72,6 +76,7 @@ impl Services {
             events: PluginEvents::default(),
             scrapes: self.scrapes.clone(),
             process: self.process.clone(),
+            metrics: Mutex::default(),
             thread: Mutex::default(),
         }
     }
@@ -214,15 +219,26 @@ impl Services {
         self.events.counter(plugin, event)
     }
 
+    /// Shows the metrics of `source` as well, from now on. Adding it again has no effect.
+    pub fn add_metrics(&self, source: Arc<dyn MetricsText>) {
+        let mut metrics = self.metrics.lock();
+        if !metrics.iter().any(|known| Arc::ptr_eq(known, &source)) {
+            metrics.push(source);
+        }
+    }
+
     /// Entries of all queues that are not yet delivered or given up.
     pub fn queued_entries(&self) -> usize {
         self.queues.held_entries()
     }
 
-    /// Appends the counters of queues, failures and events in the Prometheus text format.
+    /// Appends the counters of queues, failures and events, and the metrics of plugins, in the Prometheus text format.
     pub fn write_metrics(&self, text: &mut String) {
         self.queues.write_metrics(text);
         self.failures.write_metrics(text);
         self.events.write_metrics(text);
+        for source in self.metrics.lock().iter() {
+            source.write_metrics(text);
+        }
     }
 }

@@ -70,6 +70,7 @@ impl Engine {
     pub(crate) fn open() -> mlua::Result<Rc<Engine>> {
         let budget = Rc::new(Budget::default());
         let Base { lua, native, library, json } = sandbox::open_base(&budget, CHARGED_INSTRUCTIONS)?;
+        let json = Json::of_apisix(json.array().clone());
         let state = Rc::new(State::new(budget));
         let charged = state.budget.clone();
         lua.set_app_data(natives::Charge::new(move |steps| charged.charge(steps)));

@@ -47,5 +47,5 @@ fn each_module_is_required_without_an_error() {
 #[test]
 fn missing_module_is_named_with_the_reason() {
     assert!(missing("ffi").starts_with("not available in Weir: ffi (foreign functions"));
-    assert!(missing("no.such").starts_with("not available in Weir: no.such;"));
+    assert!(missing("no.such").starts_with("not available in Weir: no.such, module 'no.such' not found;"));
 }

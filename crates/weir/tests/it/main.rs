@@ -38,6 +38,7 @@ mod etcd;
 mod exhaustion;
 mod explain;
 mod extensions;
+mod external_plugins;
 mod fail_closed;
 mod file_source;
 mod framing;
