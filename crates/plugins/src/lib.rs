@@ -28,6 +28,9 @@ mod error_page;
 mod example_plugin;
 #[cfg(feature = "lua")]
 mod exit_transformer;
+mod ext_plugin_post_req;
+mod ext_plugin_post_resp;
+mod ext_plugin_pre_req;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
@@ -102,6 +105,7 @@ mod zstd;
 use exchange::plugin::PluginKind;
 
 pub use proxy_cache::{CacheSettings, Zones};
+pub use shared::runner::{CONF_EXPIRE_SECONDS, Runner, RunnerState, RunnerStatus};
 
 /// Compiles scripts in objects; none in a build without Lua.
 pub fn scripts() -> Option<std::sync::Arc<dyn exchange::plugin::scripts::Scripts>> {
@@ -123,6 +127,7 @@ pub const ALL: &[&PluginKind] = &[
     &zipkin::KIND,
     &skywalking::KIND,
     &opentelemetry::KIND,
+    &ext_plugin_pre_req::KIND,
     &fault_injection::KIND,
     &mocking::KIND,
     #[cfg(feature = "lua")]
@@ -204,6 +209,8 @@ pub const ALL: &[&PluginKind] = &[
     &ocsp_stapling::KIND,
     #[cfg(feature = "lua")]
     &serverless_post_function::KIND,
+    &ext_plugin_post_req::KIND,
+    &ext_plugin_post_resp::KIND,
 ];
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub(crate) mod networks;
 pub(crate) mod outages;
 pub(crate) mod patterns;
 pub(crate) mod redis;
+pub(crate) mod runner;
 #[cfg(feature = "lua")]
 pub(crate) mod serverless;
 pub(crate) mod side_thread;

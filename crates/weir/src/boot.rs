@@ -15,6 +15,7 @@ mod notify;
 mod occupant;
 mod options;
 mod process_metrics;
+mod runner;
 mod signals;
 mod sockets;
 mod tap;
@@ -53,6 +54,7 @@ pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
 pub(crate) use extensions::Extensions;
 pub(crate) use lasting::is_lasting;
 pub(crate) use options::cgroup_memory_bytes;
+pub(crate) use runner::child::become_runner_if_asked;
 
 use node::Node;
 use upgrade::{Executable, Predecessor};

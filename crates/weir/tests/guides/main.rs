@@ -52,6 +52,7 @@ pages! {
     discovery_runs: "discovery",
     discovery_registries_runs: "discovery-registries",
     errors_runs: "errors",
+    external_plugins_runs: "external-plugins",
     fixed_responses_runs: "fixed-responses",
     getting_started_runs: "getting-started",
     grafana_runs: "grafana",
