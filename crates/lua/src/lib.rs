@@ -17,6 +17,7 @@ mod plugin;
 mod runtime;
 mod sandbox;
 mod script;
+mod scripts;
 pub mod serverless;
 #[doc(hidden)]
 pub mod testing;

@@ -71,9 +71,25 @@ pub(crate) fn phases(entries: &[Entry], reads_body: bool) -> Vec<Phase> {
 }
 
 /// A call that has begun.
-struct Begun {
+pub(crate) struct Begun {
     call: Rc<Call>,
     run: Run,
+    result: Option<Result<MultiValue, String>>,
+}
+
+impl Begun {
+    /// Whether it has ended.
+    pub(crate) fn is_finished(&mut self) -> bool {
+        if self.result.is_none() {
+            self.result = self.run.take_finished();
+        }
+        self.result.is_some()
+    }
+
+    /// Goes on until it has ended.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange) -> Poll<()> {
+        self.run.poll(cx, &mut Reach::Edit(exchange)).map(|result| self.result = Some(result))
+    }
 }
 
 impl LuaPlugin {
@@ -123,7 +139,7 @@ impl LuaPlugin {
             }
             Arguments::Context => Run::begin(engine, &call, function, context, reach),
         };
-        Ok(Some(Begun { call, run: run? }))
+        Ok(Some(Begun { call, run: run?, result: None }))
     }
 
     /// Runs a phase that may end the request.
@@ -242,6 +258,45 @@ impl LuaPlugin {
         match begun.run.poll(&mut Context::from_waker(Waker::noop()), reach) {
             Poll::Ready(result) => result.map(|_| Some(begun.call)),
             Poll::Pending => Err("it waits in a phase that cannot wait".to_owned()),
+        }
+    }
+
+    /// Begins a function before a phase of another plugin; none if it fails, which it logs.
+    pub(crate) fn begin_before(&self, exchange: &mut Exchange, entry: Entry) -> Option<Begun> {
+        let begun = Tables::of(exchange)
+            .and_then(|tables| self.begin(&tables, entry, None, &mut Reach::Edit(exchange)));
+        begun.unwrap_or_else(|reason| {
+            self.note(exchange, entry, &reason);
+            None
+        })
+    }
+
+    /// Ends a function before a phase; the reply, if it has ended the request.
+    pub(crate) fn end_before(&self, exchange: &Exchange, entry: Entry, begun: Begun) -> Option<Reply> {
+        match begun.result? {
+            Ok(_) => self.outcome(exchange, entry, &begun.call, Ok(MultiValue::new())),
+            Err(reason) => {
+                self.note(exchange, entry, &reason);
+                None
+            }
+        }
+    }
+
+    /// Runs a function before a phase of the response.
+    pub(crate) fn run_before(&self, exchange: &mut Exchange, entry: Entry) {
+        let done = Tables::of(exchange)
+            .and_then(|tables| self.at_once(&tables, entry, None, &mut Reach::Edit(exchange)));
+        if let Err(reason) = done {
+            self.note(exchange, entry, &reason);
+        }
+    }
+
+    /// Runs a function before the phase `log`.
+    pub(crate) fn run_before_log(&self, exchange: &Exchange) {
+        let done = Tables::of_ended(exchange)
+            .and_then(|tables| self.at_once(&tables, Entry::Log, None, &mut Reach::Read(exchange)));
+        if let Err(reason) = done {
+            self.note(exchange, Entry::Log, &reason);
         }
     }
 

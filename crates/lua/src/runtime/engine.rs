@@ -38,7 +38,7 @@ pub fn set_host(host: natives::Host) {
 }
 
 /// See the module.
-pub struct Engine {
+pub(crate) struct Engine {
     pub(crate) lua: Lua,
     pub(crate) json: Json,
     pub(crate) state: Rc<State>,

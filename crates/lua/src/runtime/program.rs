@@ -17,7 +17,7 @@ use crate::script::Script;
 
 /// The form of a program, which says what its texts are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// One text, which returns the table of a plugin of APISIX.
     Plugin,
     /// Texts that return a function each; they run one behind another until one returns something.
@@ -25,7 +25,7 @@ pub enum Form {
 }
 
 /// Code of a user.
-pub struct Program {
+pub(crate) struct Program {
     pub(crate) number: u64,
     pub(crate) name: &'static str,
     pub(crate) form: Form,
@@ -36,7 +36,7 @@ pub struct Program {
 }
 
 /// A program with a configuration.
-pub struct Instance {
+pub(crate) struct Instance {
     pub(crate) number: u64,
     pub(crate) name: &'static str,
     pub(crate) program: Arc<Program>,
@@ -91,11 +91,10 @@ impl Entry {
         }
     }
 
-    /// The phase as `ngx.get_phase` names it: APISIX runs `rewrite` in nginx's access phase.
+    /// The phase as `ngx.get_phase` names it: APISIX runs `rewrite` and `before_proxy` in nginx's access phase.
     pub(crate) fn ngx_phase(self) -> &'static str {
         match self {
-            Entry::Rewrite | Entry::Access => "access",
-            Entry::BeforeProxy => "balancer",
+            Entry::Rewrite | Entry::Access | Entry::BeforeProxy => "access",
             Entry::HeaderFilter => "header_filter",
             Entry::BodyFilter | Entry::DelayedBodyFilter => "body_filter",
             Entry::Log => "log",
@@ -105,7 +104,7 @@ impl Entry {
 }
 
 impl Program {
-    pub fn new(
+    pub(crate) fn new(
         name: &'static str,
         form: Form,
         texts: Vec<Arc<Script>>,
