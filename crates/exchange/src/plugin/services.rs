@@ -39,10 +39,10 @@ pub struct Services {
     events: PluginEvents,
     scrapes: Arc<Scrapes>,
     process: Arc<ProcessFacts>,
-    /// Metrics that plugins define themselves.
-    metrics: Mutex<Vec<Arc<dyn MetricsText>>>,
     /// Compiles scripts in objects; none: the program has no language for them.
     scripts: Option<Arc<dyn Scripts>>,
+    /// Metrics that plugins define themselves.
+    metrics: Mutex<Vec<Arc<dyn MetricsText>>>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -60,8 +60,8 @@ impl Services {
             events: PluginEvents::default(),
             scrapes: Arc::default(),
             process: Arc::default(),
-            metrics: Mutex::default(),
             scripts: None,
+            metrics: Mutex::default(),
             thread: Mutex::default(),
         }
     }
@@ -80,8 +80,8 @@ impl Services {
             events: PluginEvents::default(),
             scrapes: self.scrapes.clone(),
             process: self.process.clone(),
-            metrics: Mutex::default(),
             scripts: self.scripts.clone(),
+            metrics: Mutex::default(),
             thread: Mutex::default(),
         }
     }
