@@ -69,14 +69,19 @@ impl ExtensionLanguage for Language {
 /// Refuses plugins of kinds that extensions have no place for.
 fn refuse(table: &Table) -> Result<(), String> {
     let text = |name: &str| table.get::<Option<String>>(name).ok().flatten();
-    if text("type").as_deref() == Some("auth") || table.get::<Value>("consumer_schema").is_ok_and(|value| !value.is_nil()) {
+    if text("type").as_deref() == Some("auth")
+        || table.get::<Value>("consumer_schema").is_ok_and(|value| !value.is_nil())
+    {
         return Err("plugins of the type `auth`, which find consumers, are not available in Weir: write the check in \
                     `access` and use the plugins for authentication beside it"
             .to_owned());
     }
     for name in ["api", "control_api"] {
         if table.get::<Value>(name).is_ok_and(|value| value.is_function()) {
-            tracing::warn!(plugin = text("name"), "the function {name} of a plugin in Lua is not served by Weir");
+            tracing::warn!(
+                plugin = text("name"),
+                "the function {name} of a plugin in Lua is not served by Weir"
+            );
         }
     }
     Ok(())
@@ -147,7 +152,9 @@ impl Drop for LuaExtension {
 
 /// Sets the defaults that `schema` has for fields that `config` leaves out, as APISIX's validator does.
 fn fill_defaults(schema: &Json, config: &mut Json, depth: usize) {
-    let (Some(Json::Object(properties)), Json::Object(fields)) = (schema.get("properties"), config) else { return };
+    let (Some(Json::Object(properties)), Json::Object(fields)) = (schema.get("properties"), config) else {
+        return;
+    };
     if depth >= SCHEMA_DEPTH_MAX {
         return;
     }

@@ -115,6 +115,14 @@ pub fn scripts() -> Option<std::sync::Arc<dyn exchange::plugin::scripts::Scripts
     None
 }
 
+/// The checks of scripts in objects; none in a build without Lua.
+pub fn script_checks() -> Option<model::catalog::ScriptChecks> {
+    #[cfg(feature = "lua")]
+    return Some(lua::SCRIPT_CHECKS);
+    #[cfg(not(feature = "lua"))]
+    None
+}
+
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
     &real_ip::KIND,
@@ -207,10 +215,10 @@ pub const ALL: &[&PluginKind] = &[
     &log_rotate::KIND,
     &example_plugin::KIND,
     &ocsp_stapling::KIND,
-    &ext_plugin_post_req::KIND,
-    &ext_plugin_post_resp::KIND,
     #[cfg(feature = "lua")]
     &serverless_post_function::KIND,
+    &ext_plugin_post_req::KIND,
+    &ext_plugin_post_resp::KIND,
 ];
 
 #[cfg(test)]

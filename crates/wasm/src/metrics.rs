@@ -45,7 +45,7 @@ impl Kind {
 
 /// See the module.
 #[derive(Default)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     metrics: Mutex<Vec<Arc<Metric>>>,
 }
 

@@ -20,6 +20,7 @@ use super::scripts::Scripts;
 use super::service_thread::ServiceThread;
 use super::unfinished::UnfinishedWork;
 use crate::overload;
+use model::report::MetricsText;
 use net::endpoint::KeepAlive;
 use net::resolver::Resolver;
 use net::tls::identity::ClientIdentities;
@@ -40,6 +41,8 @@ pub struct Services {
     process: Arc<ProcessFacts>,
     /// Compiles scripts in objects; none: the program has no language for them.
     scripts: Option<Arc<dyn Scripts>>,
+    /// Metrics that plugins define themselves.
+    metrics: Mutex<Vec<Arc<dyn MetricsText>>>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -58,6 +61,7 @@ impl Services {
             scrapes: Arc::default(),
             process: Arc::default(),
             scripts: None,
+            metrics: Mutex::default(),
             thread: Mutex::default(),
         }
     }
@@ -77,6 +81,7 @@ impl Services {
             scrapes: self.scrapes.clone(),
             process: self.process.clone(),
             scripts: self.scripts.clone(),
+            metrics: Mutex::default(),
             thread: Mutex::default(),
         }
     }
@@ -234,15 +239,26 @@ impl Services {
         self.events.counter(plugin, event)
     }
 
+    /// Shows the metrics of `source` as well, from now on. Adding it again has no effect.
+    pub fn add_metrics(&self, source: Arc<dyn MetricsText>) {
+        let mut metrics = self.metrics.lock();
+        if !metrics.iter().any(|known| Arc::ptr_eq(known, &source)) {
+            metrics.push(source);
+        }
+    }
+
     /// Entries of all queues that are not yet delivered or given up.
     pub fn queued_entries(&self) -> usize {
         self.queues.held_entries()
     }
 
-    /// Appends the counters of queues, failures and events in the Prometheus text format.
+    /// Appends the counters of queues, failures and events, and the metrics of plugins, in the Prometheus text format.
     pub fn write_metrics(&self, text: &mut String) {
         self.queues.write_metrics(text);
         self.failures.write_metrics(text);
         self.events.write_metrics(text);
+        for source in self.metrics.lock().iter() {
+            source.write_metrics(text);
+        }
     }
 }

@@ -211,11 +211,11 @@ impl<'c> Parts<'c> {
         let plugin = source.build(&prepared.build(self, depth), &prepared.config);
         let plugin = plugin.map_err(|reason| format!("plugin {name}: {reason}"))?;
         let plugin = match meta.pre_function {
-            Some(source) => {
+            Some(text) => {
                 let build = prepared.build(self, depth);
-                let (scripts, of_plugin) = (self.services.scripts(), prepared.source.name());
+                let scripts = self.services.scripts();
                 scripts
-                    .and_then(|scripts| scripts.before(&build, of_plugin, &prepared.config, source, plugin))
+                    .and_then(|scripts| scripts.before(&build, source.name(), &prepared.config, text, plugin))
                     .map_err(|reason| format!("failed to load _meta.pre_function in plugin {name}: {reason}"))?
             }
             None => plugin,

@@ -141,7 +141,7 @@ fn call_without_an_answer_ends_the_wait_too() {
         let plugin = plugin(&extension, &scene, &json!({ "conf": format!("call {closed}") }));
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\nX-Do: call\r\n\r\n");
         assert!(end(plugin.access(&mut exchange)).await.is_none());
-        assert_eq!(field(&exchange, "x-called").as_deref(), Some("none false "));
+        assert_eq!(field(&exchange, "x-called").as_deref(), Some("none false"));
     });
 }
 

@@ -11,7 +11,13 @@ use exchange::plugin::services::Services;
 use model::PluginInfo;
 use model::extension::{EXTENSION_CONTENT_BYTES_MAX, LoadedVersion};
 
+#[cfg(feature = "wasm")]
+use crate::settings::HttpRequestPhase;
 use crate::settings::Settings;
+
+/// The folder of compiled code in the data folder.
+#[cfg(feature = "wasm")]
+const WASM_CACHE: &str = "wasm-cache";
 
 /// An extension that the settings name.
 #[derive(Clone, Debug)]
@@ -40,7 +46,8 @@ impl Extensions {
     pub(crate) fn start(settings: &Settings, services: &Arc<Services>) -> anyhow::Result<Extensions> {
         let services = services.clone();
         read_modules(settings).map_err(anyhow::Error::msg)?;
-        let mut extensions = Extensions::none(move || Ok(services.clone()));
+        let languages = languages(settings, true);
+        let mut extensions = Extensions::none(languages, move || Ok(services.clone()));
         for wanted in fixed(settings) {
             extensions.add(&wanted)?;
         }
@@ -51,7 +58,7 @@ impl Extensions {
     pub(crate) fn offline(settings: &Settings) -> (Extensions, Vec<String>) {
         let owned = settings.clone();
         let services = move || super::services(&owned).map_err(|error| format!("{error:#}"));
-        let mut extensions = Extensions::none(services);
+        let mut extensions = Extensions::none(languages(settings, false), services);
         let folders = read_modules(settings).err();
         let wanted = fixed(settings);
         let add = |wanted: &FixedExtension| extensions.add(wanted).err().map(|error| format!("{error:#}"));
@@ -59,8 +66,11 @@ impl Extensions {
         (extensions, faults)
     }
 
-    fn none(services: impl Fn() -> Result<Arc<Services>, String> + Send + Sync + 'static) -> Extensions {
-        Extensions { loader: Arc::new(Loader::new(languages(), services)), fixed: Vec::new() }
+    fn none(
+        languages: Vec<Box<dyn ExtensionLanguage>>,
+        services: impl Fn() -> Result<Arc<Services>, String> + Send + Sync + 'static,
+    ) -> Extensions {
+        Extensions { loader: Arc::new(Loader::new(languages, services)), fixed: Vec::new() }
     }
 
     /// Loads an extension of the settings.
@@ -104,25 +114,45 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(std::fs::read(path)?)
 }
 
-/// The languages that this program was built with.
-fn languages() -> Vec<Box<dyn ExtensionLanguage>> {
+/// The languages that this program was built with. Compiled code is kept in the data folder if the instance serves.
+fn languages(settings: &Settings, serves: bool) -> Vec<Box<dyn ExtensionLanguage>> {
+    let _ = (settings, serves);
     vec![
         #[cfg(feature = "lua")]
         Box::new(lua::Language),
         #[cfg(feature = "wasm")]
-        Box::new(wasm::Language::default()),
+        Box::new(wasm_language(settings, serves)),
     ]
+}
+
+#[cfg(feature = "wasm")]
+fn wasm_language(settings: &Settings, serves: bool) -> wasm::Language {
+    let options = settings.wasm.0.iter().map(|plugin| {
+        let phase = match plugin.http_request_phase {
+            HttpRequestPhase::Access => wasm::RequestPhase::Access,
+            HttpRequestPhase::Rewrite => wasm::RequestPhase::Rewrite,
+        };
+        (plugin.name.clone(), wasm::PluginOptions { priority: plugin.priority, phase })
+    });
+    let language = wasm::Language::default().with_options(options.collect());
+    if serves { language.with_cache(settings.data.join(WASM_CACHE)) } else { language }
 }
 
 /// The extensions that the settings name, from all languages.
 fn fixed(settings: &Settings) -> Vec<FixedExtension> {
+    let wasm = settings.wasm.0.iter().map(|plugin| FixedExtension {
+        language: "wasm",
+        name: plugin.name.clone(),
+        path: plugin.file.clone(),
+        priority: Some(plugin.priority),
+    });
     let in_lua = |name: &String| {
         let file = Path::new("apisix/plugins").join(format!("{name}.lua"));
         let mut paths = settings.lua_path.iter().map(|folder| folder.join(&file));
         let path = paths.find(|path| path.is_file()).unwrap_or(file);
         FixedExtension { language: "lua", name: name.clone(), path, priority: None }
     };
-    settings.lua_plugins.iter().map(in_lua).collect()
+    wasm.chain(settings.lua_plugins.iter().map(in_lua)).collect()
 }
 
 /// Reads the modules that plugins in Lua require.

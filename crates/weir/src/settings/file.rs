@@ -149,6 +149,7 @@ fn check_of_blocks(name: &str) -> Option<CheckBlocks> {
     match name {
         "discovery" => Some(control::discovery::check),
         "proxy_cache" => Some(super::cache::check),
+        "wasm" => Some(super::wasm::check),
         "registration" => Some(control::discovery::registration::check),
         _ => None,
     }

@@ -57,7 +57,10 @@ fn lua_plugin_runs_in_each_phase() {
     });
     stage.route(json!({"reject_with": 451, "header": "X-P"}));
     let response = stage.ask("GET", "/a", &[], b"");
-    assert_eq!((response.status, response.text()), (451, "{\"message\":\"rejected by show-phases\"}\n".to_owned()));
+    assert_eq!(
+        (response.status, response.text()),
+        (451, "{\"message\":\"rejected by show-phases\"}\n".to_owned())
+    );
     assert_eq!(response.header("x-p"), Some("rewrite,access,header_filter!"));
     let (status, answer) = stage.put(json!({"reject_with": 200}));
     assert_eq!(status, 400, "{answer}");
@@ -123,8 +126,10 @@ fn lua_plugin_counts_in_redis() {
     let mut redis = Redis::start();
     let stage = Stage::new("redis-counter");
     let port = redis.address().port();
-    stage.route(json!({"count": 2, "time_window": 3600, "key": "$http_x_id", "host": "127.0.0.1", "port": port,
-        "rejected_code": 429}));
+    stage.route(
+        json!({"count": 2, "time_window": 3600, "key": "$http_x_id", "host": "127.0.0.1", "port": port,
+        "rejected_code": 429}),
+    );
     let ask = |id: &str| {
         let response = stage.ask("GET", "/", &[("X-Id", id)], b"");
         (response.status, response.header("x-ratelimit-remaining").map(str::to_owned))
