@@ -12,7 +12,10 @@ fn string_functions_compare_without_patterns() {
             ("return core.string.find('a.b', '.')", "2"),
             ("return core.string.has_prefix('abc', 'ab')", "true"),
             ("return core.string.has_prefix('a', 'ab')", "false"),
-            ("return select(2, pcall(core.string.has_prefix, nil, 'a')):match('unexpected type.*')", "unexpected type: s:nil, prefix:string"),
+            (
+                "return select(2, pcall(core.string.has_prefix, nil, 'a')):match('unexpected type.*')",
+                "unexpected type: s:nil, prefix:string",
+            ),
             ("return core.string.has_suffix('abc', 'bc')", "true"),
             ("return core.string.rfind_char('a/b/c', '/')", "4"),
             ("return core.string.rfind_char('a/b/c', '/', 3)", "2"),
@@ -33,7 +36,10 @@ fn table_functions_copy_merge_and_compare() {
             ("return core.table.try_read_attr({a = 1}, 'a', 'b')", "nil"),
             ("return core.table.array_find({'x', 'y'}, 'y')", "2"),
             ("local t = {a = {1}} local c = core.table.deepcopy(t) c.a[1] = 2 return t.a[1]", "1"),
-            ("local t = {a = {1}} local c = core.table.deepcopy(t, {shallows = {'self.a'}}) return c.a == t.a", "true"),
+            (
+                "local t = {a = {1}} local c = core.table.deepcopy(t, {shallows = {'self.a'}}) return c.a == t.a",
+                "true",
+            ),
             ("local t = {} t.own = t local c = core.table.deepcopy(t) return c.own == c", "true"),
             ("return core.table.merge({a = {b = 1}, l = {1}}, {a = {c = 2}, l = {9, 8}}).a.b", "1"),
             ("return #core.table.merge({l = {1}}, {l = {9, 8}}).l", "2"),
@@ -68,7 +74,10 @@ fn json_is_read_and_written_as_in_apisix() {
             ("return core.json.stably_encode({b = 1, a = 2})", r#"{"a":2,"b":1}"#),
             ("return require('cjson').encode({1})", "[1]"),
             ("return pcall(require('cjson').decode, '{')", "false"),
-            ("return select(2, pcall(function() return require('cjson').nothing end)):match('not available in Weir: [%w.]+')", "not available in Weir: cjson.nothing"),
+            (
+                "return select(2, pcall(function() return require('cjson').nothing end)):match('not available in Weir: [%w.]+')",
+                "not available in Weir: cjson.nothing",
+            ),
         ],
     );
 }
@@ -84,10 +93,19 @@ fn schema_check_fills_defaults_in() {
         before,
         &[
             ("return select(2, core.schema.check(schema, {}))", r#"property "n" is required"#),
-            ("local c = {n = 1, l = {{}}} return tostring(core.schema.check(schema, c)) .. c.a .. c.l[1].x .. c.o.y", "true31z"),
+            (
+                "local c = {n = 1, l = {{}}} return tostring(core.schema.check(schema, c)) .. c.a .. c.l[1].x .. c.o.y",
+                "true31z",
+            ),
             ("return select(2, core.schema.check({type = 'objekt'}, {})) ~= nil", "true"),
-            ("local c = {} core.schema.check({oneOf = {{required = {'q'}}, {properties = {w = {default = 5}}}}}, c) return c.w", "5"),
-            ("local c = {k = 1} core.schema.check({['if'] = {required = {'k'}}, ['then'] = {properties = {v = {default = 7}}}}, c) return c.v", "7"),
+            (
+                "local c = {} core.schema.check({oneOf = {{required = {'q'}}, {properties = {w = {default = 5}}}}}, c) return c.w",
+                "5",
+            ),
+            (
+                "local c = {k = 1} core.schema.check({['if'] = {required = {'k'}}, ['then'] = {properties = {v = {default = 7}}}}, c) return c.v",
+                "7",
+            ),
             ("return core.schema.TYPE_CONSUMER + core.schema.TYPE_METADATA", "3"),
             ("return core.schema.check(core.schema.uri_def, 'http://a.b:80/x')", "true"),
             ("return core.schema.check(core.schema.uri_def, 'nothing')", "false"),
@@ -149,7 +167,10 @@ fn utils_read_addresses_and_resolve_variables() {
             ("return #u.generate_uuid_v7()", "36"),
             ("return #u.gethostname() > 0", "true"),
             ("return u.split_uri('/a/b')[3]", "b"),
-            ("return select(2, pcall(function() return u.nothing end)):match('not available in Weir: [%w.]+')", "not available in Weir: apisix.core.utils.nothing"),
+            (
+                "return select(2, pcall(function() return u.nothing end)):match('not available in Weir: [%w.]+')",
+                "not available in Weir: apisix.core.utils.nothing",
+            ),
         ],
     );
 }
@@ -166,12 +187,22 @@ fn small_parts_of_core_answer() {
             ("return core.ip.create_ip_matcher({'x'})", "nil"),
             ("return (core.io.get_file('/etc/passwd'))", "nil"),
             ("return pcall(function() return core.os.setenv end)", "false"),
-            ("local got core.event.register(1, function(x) got = x end) core.event.push(1, 7) return got", "7"),
-            ("local t = core.tablepool.fetch('p', 0, 1) t.a = 1 core.tablepool.release('p', t) return core.tablepool.fetch('p', 0, 1).a", "nil"),
+            (
+                "local got core.event.register(1, function(x) got = x end) core.event.push(1, 7) return got",
+                "7",
+            ),
+            (
+                "local t = core.tablepool.fetch('p', 0, 1) t.a = 1 core.tablepool.release('p', t) return core.tablepool.fetch('p', 0, 1).a",
+                "nil",
+            ),
             ("return type(core.config.local_conf().plugin_attr)", "table"),
             ("return core.id.gen_uuid_v4():len()", "36"),
             ("return core.version.VERSION", "3.18.0"),
-            ("local l = core.log.new('p: ') l.warn('x') core.log.error('y', core.log.delay_exec(function() return 'z' end)) return 1", "1"),
+            ("return core.sleep == core.utils.sleep", "true"),
+            (
+                "local l = core.log.new('p: ') l.warn('x') core.log.error('y', core.log.delay_exec(function() return 'z' end)) return 1",
+                "1",
+            ),
             ("return pcall(core.ctx.register_var, 'x', 1)", "false"),
         ],
     );
@@ -191,12 +222,40 @@ fn modules_beside_core_answer() {
             ("return secret.is_secret_ref('$env://A', {type = 'integer'})", "false"),
             ("return secret.has_secret_ref({a = {b = '$ENV://A'}})", "true"),
             ("return secret.fetch_secrets({a = {b = 'x'}}).a.b", "x"),
-            ("return require('apisix.upstream').check_schema({type = 'roundrobin', nodes = {{host = 'a', port = 80, weight = 1}}})", "true"),
-            ("return select(2, pcall(function() return require('apisix.upstream').set end)):match('not available in Weir: [%w.]+')", "not available in Weir: apisix.upstream.set"),
+            (
+                "return require('apisix.upstream').check_schema({type = 'roundrobin', nodes = {{host = 'a', port = 80, weight = 1}}})",
+                "true",
+            ),
+            (
+                "return select(2, pcall(function() return require('apisix.upstream').set end)):match('not available in Weir: [%w.]+')",
+                "not available in Weir: apisix.upstream.set",
+            ),
             ("return require('apisix.utils.auth').is_running_under_multi_auth({})", "false"),
-            ("return require('apisix.utils.log-sanitize').redact_params({headers = {Authorization = 'x'}}).headers.Authorization", "[REDACTED]"),
-            ("return require('apisix.utils.log-util').get_rfc3339_zulu_timestamp(1.5)", "1970-01-01T00:00:01.500Z"),
-            ("return select(2, require('apisix.utils.log-util').check_log_schema({include_req_body_expr = {{'a', '?', 1}}})):match('^[%w %p]-:')", "failed to validate the 'include_req_body_expr' expression:"),
+            (
+                "return require('apisix.utils.content-decode').dispatch_decoder('gzip')(ngx.decode_base64('H4sIAAAAAAACA8tIzcnJBwCGphA2BQAAAA=='))",
+                "hello",
+            ),
+            (
+                "return select(2, require('apisix.utils.content-decode').dispatch_decoder('gzip')('x')):match('^inflate gzip err')",
+                "inflate gzip err",
+            ),
+            ("return require('apisix.utils.content-decode').dispatch_decoder('br')", "nil"),
+            (
+                "return (require('apisix.utils.rfc5424').encode('SYSLOG', 'INFO', 'h', 'a', 7, 'm', {{name = 'n', value = 'v'}}):gsub('%d+%-%S+', 'T'))",
+                "<46>1 T h a 7 - [logservice n=\"v\"] m\n",
+            ),
+            (
+                "return require('apisix.utils.log-sanitize').redact_params({headers = {Authorization = 'x'}}).headers.Authorization",
+                "[REDACTED]",
+            ),
+            (
+                "return require('apisix.utils.log-util').get_rfc3339_zulu_timestamp(1.5)",
+                "1970-01-01T00:00:01.500Z",
+            ),
+            (
+                "return select(2, require('apisix.utils.log-util').check_log_schema({include_req_body_expr = {{'a', '?', 1}}})):match('^[%w %p]-:')",
+                "failed to validate the 'include_req_body_expr' expression:",
+            ),
         ],
     );
 }
@@ -212,10 +271,16 @@ fn batches_are_processed_by_size_and_by_time() {
         before,
         &[
             ("return m:wrap_schema({type = 'object', properties = {}}).properties.name.default", "test"),
-            ("return m:wrap_metadata_schema({properties = {}}).properties.max_pending_entries.default", "8192"),
+            (
+                "return m:wrap_metadata_schema({properties = {}}).properties.max_pending_entries.default",
+                "8192",
+            ),
             ("return require('apisix.utils.batch-processor'):new(1, {})", "nil"),
             ("push(1) return m.total_pushed_entries", "1"),
-            ("for i = 1, 9000 do m.total_pushed_entries = m.total_pushed_entries + 1 end push(1) return m.discarded_entries", "0"),
+            (
+                "for i = 1, 9000 do m.total_pushed_entries = m.total_pushed_entries + 1 end push(1) return m.discarded_entries",
+                "0",
+            ),
         ],
     );
 }

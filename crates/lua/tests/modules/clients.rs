@@ -47,7 +47,10 @@ fn http_reads_bodies_of_each_kind() {
     let port = serve(
         &[
             ("\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 19\r\nX-A: 1\r\nX-A: 2\r\n\r\nLINE"),
-            ("\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nX-T: end\r\n\r\n"),
+            (
+                "\r\n\r\n",
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nX-T: end\r\n\r\n",
+            ),
             ("body", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"),
         ],
         false,
@@ -85,10 +88,22 @@ fn http_refuses_hostile_answers() {
 
 #[test]
 fn http_sends_no_line_breaks_of_others() {
-    check(0, &format!("{HTTP} h:request_uri('http://127.0.0.1:1', {{path = '/\\r\\nx'}}) return tostring(r)"), "nil");
+    check(
+        0,
+        &format!("{HTTP} h:request_uri('http://127.0.0.1:1', {{path = '/\\r\\nx'}}) return tostring(r)"),
+        "nil",
+    );
     check(0, "local h = require('resty.http') return h.new():parse_uri('http://a:1/p?q')[4]", "/p?q");
-    check(0, "local h = require('resty.http') return table.concat(h.new():parse_uri('https://[::1]/p?q', false), ',')", "https,[::1],443,/p,q");
-    check(0, "local h = require('resty.http') return select(2, h.new():parse_uri('ftp://x'))", "bad uri: ftp://x");
+    check(
+        0,
+        "local h = require('resty.http') return table.concat(h.new():parse_uri('https://[::1]/p?q', false), ',')",
+        "https,[::1],443,/p,q",
+    );
+    check(
+        0,
+        "local h = require('resty.http') return select(2, h.new():parse_uri('ftp://x'))",
+        "bad uri: ftp://x",
+    );
 }
 
 #[test]

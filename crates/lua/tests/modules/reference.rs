@@ -30,7 +30,10 @@ const USED: &[(&str, &str)] = &[
         "check_https check_tls_bool resolve_var gethostname parse_addr uri_safe_encode parse_ipv4 parse_ipv6 \
          escape_uri_control_chars validate_header_value",
     ),
-    ("core.string", "has_prefix has_suffix find format decode_args encode_args compress_script sub rfind_char"),
+    (
+        "core.string",
+        "has_prefix has_suffix find format decode_args encode_args compress_script sub rfind_char",
+    ),
     ("core.tablepool", "fetch release"),
     ("core.config", "local_conf"),
     ("core.id", "get"),
@@ -58,10 +61,34 @@ const USED: &[(&str, &str)] = &[
 
 /// Modules that three or more plugins of APISIX 3.18 require.
 const REQUIRED: &[&str] = &[
-    "apisix.core", "resty.http", "apisix.plugin", "apisix.utils.log-util", "apisix.utils.batch-processor-manager",
-    "resty.string", "ngx.re", "apisix.secret", "apisix.consumer", "apisix.schema_def", "resty.sha256", "resty.expr.v1",
-    "bit", "apisix.http.service", "resty.jit-uuid", "ngx.process", "apisix.utils.auth", "resty.core.regex", "ffi", "net.url",
-    "pb", "table.new", "apisix.upstream", "apisix.router", "cjson", "cjson.safe", "resty.redis", "resty.lrucache",
+    "apisix.core",
+    "resty.http",
+    "apisix.plugin",
+    "apisix.utils.log-util",
+    "apisix.utils.batch-processor-manager",
+    "resty.string",
+    "ngx.re",
+    "apisix.secret",
+    "apisix.consumer",
+    "apisix.schema_def",
+    "resty.sha256",
+    "resty.expr.v1",
+    "bit",
+    "apisix.http.service",
+    "resty.jit-uuid",
+    "ngx.process",
+    "apisix.utils.auth",
+    "resty.core.regex",
+    "ffi",
+    "net.url",
+    "pb",
+    "table.new",
+    "apisix.upstream",
+    "apisix.router",
+    "cjson",
+    "cjson.safe",
+    "resty.redis",
+    "resty.lrucache",
 ];
 
 /// Makes texts of Lua values: `names_of(value)` lists the names of a table in order.
@@ -98,7 +125,8 @@ fn page_lists_the_names_of_the_interpreter() {
         std::fs::write(&path, &expected).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    let hint = "docs/reference/lua.md is out of date: `UPDATE=1 cargo test --workspace --test modules` writes it";
+    let hint =
+        "docs/reference/lua.md is out of date: `UPDATE=1 cargo test --workspace --test modules` writes it";
     assert!(written == expected, "{hint}");
 }
 
@@ -120,10 +148,13 @@ fn page(engine: &Engine) -> String {
     page.push_str("\n## ngx\n\n| table | names |\n|---|---|\n");
     let constants = "; the constants `HTTP_*`; the fields `status`, `ctx` and `headers_sent`";
     writeln!(page, "| `ngx` | {}{constants} |", list("ngx")).unwrap();
-    for part in ["ngx.re", "ngx.req", "ngx.resp", "ngx.timer", "ngx.thread", "ngx.socket", "ngx.worker", "ngx.config"] {
+    for part in
+        ["ngx.re", "ngx.req", "ngx.resp", "ngx.timer", "ngx.thread", "ngx.socket", "ngx.worker", "ngx.config"]
+    {
         writeln!(page, "| `{part}` | {} |", list(part)).unwrap();
     }
-    writeln!(page, "| dictionaries of `ngx.shared` | {} |", list("getmetatable(ngx.shared.lua_page)")).unwrap();
+    writeln!(page, "| dictionaries of `ngx.shared` | {} |", list("getmetatable(ngx.shared.lua_page)"))
+        .unwrap();
     writeln!(page, "| sockets of `ngx.socket.tcp()` | {} |", list("getmetatable(ngx.socket.tcp())")).unwrap();
     page.push_str("\n## apisix.core\n\n| part | names |\n|---|---|\n");
     let parts = engine.run(&format!("{LIBRARY} return names_of(core)")).unwrap();

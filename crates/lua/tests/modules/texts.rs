@@ -7,16 +7,34 @@ fn digests_and_codes_have_the_published_values() {
     check_all(
         "local str = require('resty.string')",
         &[
-            ("local s = require('resty.sha1'):new() s:update('a') s:update('bc') return str.to_hex(s:final())", "a9993e364706816aba3e25717850c26c9cd0d89d"),
-            ("local s = require('resty.md5'):new() s:update('abc') return str.to_hex(s:final())", "900150983cd24fb0d6963f7d28e17f72"),
-            ("local s = require('resty.sha256'):new() s:update('x') s:reset() s:update('abc') return str.to_hex(s:final()):sub(1, 8)", "ba7816bf"),
+            (
+                "local s = require('resty.sha1'):new() s:update('a') s:update('bc') return str.to_hex(s:final())",
+                "a9993e364706816aba3e25717850c26c9cd0d89d",
+            ),
+            (
+                "local s = require('resty.md5'):new() s:update('abc') return str.to_hex(s:final())",
+                "900150983cd24fb0d6963f7d28e17f72",
+            ),
+            (
+                "local s = require('resty.sha256'):new() s:update('x') s:reset() s:update('abc') return str.to_hex(s:final()):sub(1, 8)",
+                "ba7816bf",
+            ),
             ("local s = require('resty.sha512'):new() s:update('abc') return #s:final()", "64"),
-            ("local h = require('resty.hmac') return h:new('key', h.ALGOS.MD5):final('The quick brown fox jumps over the lazy dog', true)", "80070713463e7749b90c2dc24911e275"),
-            ("local h = require('resty.hmac') local c = h:new('key', h.ALGOS.SHA1) c:update('The quick brown fox ') return c:final('jumps over the lazy dog', true)", "de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9"),
+            (
+                "local h = require('resty.hmac') return h:new('key', h.ALGOS.MD5):final('The quick brown fox jumps over the lazy dog', true)",
+                "80070713463e7749b90c2dc24911e275",
+            ),
+            (
+                "local h = require('resty.hmac') local c = h:new('key', h.ALGOS.SHA1) c:update('The quick brown fox ') return c:final('jumps over the lazy dog', true)",
+                "de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9",
+            ),
             ("return require('resty.hmac'):new('key', 'no')", "nil"),
             ("return #require('resty.random').bytes(8)", "8"),
             ("return require('resty.random').token(12):match('^%w+$'):len()", "12"),
-            ("return require('ngx.base64').decode_base64url(require('ngx.base64').encode_base64url('a?>'))", "a?>"),
+            (
+                "return require('ngx.base64').decode_base64url(require('ngx.base64').encode_base64url('a?>'))",
+                "a?>",
+            ),
             ("return select(2, require('ngx.base64').decode_base64url('!'))", "invalid input"),
         ],
     );
@@ -42,8 +60,14 @@ fn lrucache_drops_the_entry_used_longest_ago() {
     check_all(
         "local c = require('resty.lrucache').new(2)",
         &[
-            ("c:set('a', 1) c:set('b', 2) c:get('a') c:set('c', 3) return tostring(c:get('b')) .. c:get('a') .. c:get('c')", "nil13"),
-            ("c:set('a', 1, 0.001) ngx.sleep(0.005) local v, stale = c:get('a') return tostring(v) .. stale", "nil1"),
+            (
+                "c:set('a', 1) c:set('b', 2) c:get('a') c:set('c', 3) return tostring(c:get('b')) .. c:get('a') .. c:get('c')",
+                "nil13",
+            ),
+            (
+                "c:set('a', 1, 0.001) ngx.sleep(0.005) local v, stale = c:get('a') return tostring(v) .. stale",
+                "nil1",
+            ),
             ("c:set('a', 1) c:set('b', 2) c:delete('a') return c:count() .. c:get_keys()[1]", "1b"),
             ("c:set('a', 1) c:flush_all() return c:get('a')", "nil"),
             ("return require('resty.lrucache').new(0)", "nil"),
@@ -53,7 +77,8 @@ fn lrucache_drops_the_entry_used_longest_ago() {
 
 #[test]
 fn expression_holds_as_in_routes() {
-    let before = "local expr = require('resty.expr.v1') local v = {a = '5', b = 'x', ip = '10.1.1.1', l = {'p', 'q'}}
+    let before =
+        "local expr = require('resty.expr.v1') local v = {a = '5', b = 'x', ip = '10.1.1.1', l = {'p', 'q'}}
         local function holds(rule) return assert(expr.new(rule)):eval(v) end";
     check_all(
         before,
@@ -64,7 +89,10 @@ fn expression_holds_as_in_routes() {
             ("return holds({{'a', '>', 4}, {'b', '~=', 'x'}})", "false"),
             ("return holds({'OR', {'a', '>', 9}, {'b', '==', 'x'}})", "true"),
             ("return holds({'!OR', {'a', '>', 9}, {'b', '==', 'x'}})", "false"),
-            ("return holds({'AND', {'a', '<=', 5}, {'OR', {'b', 'in', {'y', 'x'}}, {'b', '==', 'z'}}})", "true"),
+            (
+                "return holds({'AND', {'a', '<=', 5}, {'OR', {'b', 'in', {'y', 'x'}}, {'b', '==', 'z'}}})",
+                "true",
+            ),
             ("return holds({{'b', '!', 'in', {'y', 'x'}}})", "false"),
             ("return holds({{'b', '~~', '^[x-z]$'}})", "true"),
             ("return holds({{'b', '~*', 'X'}})", "true"),
@@ -113,7 +141,10 @@ fn urls_are_parsed_and_built() {
     check_all(
         "local url = require('net.url') local s = require('socket.url')",
         &[
-            ("local u = url.parse('http://u:p@h.x:8080/a/b?c=1&d#f') return u.scheme .. u.host .. u.port .. u.path .. u.query.c .. u.fragment .. u.user", "httph.x8080/a/b1fu"),
+            (
+                "local u = url.parse('http://u:p@h.x:8080/a/b?c=1&d#f') return u.scheme .. u.host .. u.port .. u.path .. u.query.c .. u.fragment .. u.user",
+                "httph.x8080/a/b1fu",
+            ),
             ("return tostring(url.parse('https://h/x?a=1&b=2'))", "https://h/x?a=1&b=2"),
             ("return url.parse('https://[::1]:9/').host", "[::1]"),
             ("return url.parse('/only/path').path", "/only/path"),
@@ -135,10 +166,19 @@ fn tokens_are_signed_and_verified() {
             ("return jwt:verify('other', token).verified", "false"),
             ("local o = jwt:verify('secret', token .. 'x') return o.verified", "false"),
             ("return jwt:verify('secret', 'x.y').reason", "invalid jwt string"),
-            ("local old = jwt:sign('k', {header = {alg = 'HS512'}, payload = {exp = 5}}) return jwt:verify('k', old).reason:sub(1, 26)", "'exp' claim expired at Thu"),
-            ("local t = jwt:sign('-----BEGIN PUBLIC KEY-----', {header = {alg = 'HS256'}, payload = {}})
-              return jwt:verify('-----BEGIN PUBLIC KEY-----', t).reason", "the key does not fit the algorithm"),
-            ("local n = ngx.encode_base64url('{\"alg\":\"none\"}') .. '.' .. ngx.encode_base64url('{}') .. '.' return jwt:verify('secret', n).verified", "false"),
+            (
+                "local old = jwt:sign('k', {header = {alg = 'HS512'}, payload = {exp = 5}}) return jwt:verify('k', old).reason:sub(1, 26)",
+                "'exp' claim expired at Thu",
+            ),
+            (
+                "local t = jwt:sign('-----BEGIN PUBLIC KEY-----', {header = {alg = 'HS256'}, payload = {}})
+              return jwt:verify('-----BEGIN PUBLIC KEY-----', t).reason",
+                "the key does not fit the algorithm",
+            ),
+            (
+                "local n = ngx.encode_base64url('{\"alg\":\"none\"}') .. '.' .. ngx.encode_base64url('{}') .. '.' return jwt:verify('secret', n).verified",
+                "false",
+            ),
         ],
     );
 }
@@ -151,12 +191,21 @@ fn small_libraries_work_on_texts() {
             ("return x.strip('  a b ') .. x.rstrip('xx--', '-') .. x.lstrip('--x', '-')", "a bxxx"),
             ("return table.concat(x.split('a,b,c', ',', 1), '|')", "a|b,c"),
             ("return x.replace('a.b.c', '.', '-') .. x.count('a.b.c', '.')", "a-b-c2"),
-            ("return p.join('/a', 'b', 'c.txt') .. p.extension('c.txt') .. p.basename('/a/b') .. p.normpath('/a/../b/./c')", "/a/b/c.txt.txtb/b/c"),
+            (
+                "return p.join('/a', 'b', 'c.txt') .. p.extension('c.txt') .. p.basename('/a/b') .. p.normpath('/a/../b/./c')",
+                "/a/b/c.txt.txtb/b/c",
+            ),
             ("return pcall(function() return p.exists end)", "false"),
             ("return inspect({1, 2})", "{ 1, 2 }"),
             ("return (inspect({a = 'x'}):gsub('%s+', ' '))", "{ a = \"x\" }"),
-            ("local l = require('resty.lock'):new('locks') local w = l:lock('k') return w .. tostring(require('resty.lock'):new('locks', {timeout = 0}):lock('k'))", "0nil"),
-            ("local l = require('resty.lock'):new('locks2') l:lock('k') l:unlock() return require('resty.lock'):new('locks2'):lock('k')", "0"),
+            (
+                "local l = require('resty.lock'):new('locks') local w = l:lock('k') return w .. tostring(require('resty.lock'):new('locks', {timeout = 0}):lock('k'))",
+                "0nil",
+            ),
+            (
+                "local l = require('resty.lock'):new('locks2') l:lock('k') l:unlock() return require('resty.lock'):new('locks2'):lock('k')",
+                "0",
+            ),
         ],
     );
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use testkit::{Origin, Redis, Reply, Response, Weir, wait_until};
+use testkit::{Authority, Origin, Redis, Reply, Response, TlsFront, Weir, wait_until};
 
 use crate::support::BINARY;
 
@@ -18,9 +18,12 @@ struct Stage {
 
 impl Stage {
     fn new(name: &'static str) -> Stage {
+        Stage::on(Weir::start(BINARY), name)
+    }
+
+    fn on(weir: Weir, name: &'static str) -> Stage {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lua/apisix/plugins");
         let content = fs::read_to_string(folder.join(format!("{name}.lua"))).unwrap();
-        let weir = Weir::start(BINARY);
         weir.put(&format!("extensions/{name}"), json!({"language": "lua", "content": content}));
         Stage { weir, origin: Origin::answering("hello world"), name }
     }
@@ -57,7 +60,10 @@ fn lua_plugin_runs_in_each_phase() {
     });
     stage.route(json!({"reject_with": 451, "header": "X-P"}));
     let response = stage.ask("GET", "/a", &[], b"");
-    assert_eq!((response.status, response.text()), (451, "{\"message\":\"rejected by show-phases\"}\n".to_owned()));
+    assert_eq!(
+        (response.status, response.text()),
+        (451, "{\"message\":\"rejected by show-phases\"}\n".to_owned())
+    );
     assert_eq!(response.header("x-p"), Some("rewrite,access,header_filter!"));
     let (status, answer) = stage.put(json!({"reject_with": 200}));
     assert_eq!(status, 400, "{answer}");
@@ -103,6 +109,25 @@ fn lua_plugin_decides_by_answer_of_service() {
 }
 
 #[test]
+fn lua_plugin_trusts_services_as_the_gateway_does() {
+    let authority = Authority::new("known");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("authority.pem");
+    fs::write(&path, authority.pem()).unwrap();
+    let service = Origin::answering("");
+    let known = TlsFront::to(service.address(), &authority.pair(&["127.0.0.1"]));
+    let stranger = TlsFront::to(service.address(), &Authority::new("other").pair(&["127.0.0.1"]));
+    let settings = format!("trusted_certificates: {}\n", path.display());
+    let stage = Stage::on(Weir::builder(BINARY).settings(&settings).start(), "call-out");
+    for (front, verifies, expected) in [(&known, true, 200), (&stranger, true, 503), (&stranger, false, 200)]
+    {
+        stage.route(json!({"uri": format!("https://{}/", front.address()), "ssl_verify": verifies}));
+        let statuses = [(); 2].map(|()| stage.ask("GET", "/", &[], b"").status);
+        assert_eq!(statuses, [expected; 2], "{verifies}");
+    }
+}
+
+#[test]
 fn lua_plugin_edits_both_bodies() {
     let stage = Stage::new("body-edit");
     stage.route(json!({
@@ -123,8 +148,10 @@ fn lua_plugin_counts_in_redis() {
     let mut redis = Redis::start();
     let stage = Stage::new("redis-counter");
     let port = redis.address().port();
-    stage.route(json!({"count": 2, "time_window": 3600, "key": "$http_x_id", "host": "127.0.0.1", "port": port,
-        "rejected_code": 429}));
+    stage.route(
+        json!({"count": 2, "time_window": 3600, "key": "$http_x_id", "host": "127.0.0.1", "port": port,
+        "rejected_code": 429}),
+    );
     let ask = |id: &str| {
         let response = stage.ask("GET", "/", &[("X-Id", id)], b"");
         (response.status, response.header("x-ratelimit-remaining").map(str::to_owned))
