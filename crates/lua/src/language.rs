@@ -70,14 +70,19 @@ impl ExtensionLanguage for Language {
 /// Refuses plugins of kinds that extensions have no place for.
 fn refuse(table: &Table) -> Result<(), String> {
     let text = |name: &str| table.get::<Option<String>>(name).ok().flatten();
-    if text("type").as_deref() == Some("auth") || table.get::<Value>("consumer_schema").is_ok_and(|value| !value.is_nil()) {
+    if text("type").as_deref() == Some("auth")
+        || table.get::<Value>("consumer_schema").is_ok_and(|value| !value.is_nil())
+    {
         return Err("plugins of the type `auth`, which find consumers, are not available in Weir: write the check in \
                     `access` and use the plugins for authentication beside it"
             .to_owned());
     }
     for name in ["api", "control_api"] {
         if table.get::<Value>(name).is_ok_and(|value| value.is_function()) {
-            tracing::warn!(plugin = text("name"), "the function {name} of a plugin in Lua is not served by Weir");
+            tracing::warn!(
+                plugin = text("name"),
+                "the function {name} of a plugin in Lua is not served by Weir"
+            );
         }
     }
     Ok(())
@@ -148,7 +153,9 @@ impl Drop for LuaExtension {
 
 /// Sets the defaults that `schema` has for fields that `config` leaves out, as APISIX's validator does.
 fn fill_defaults(schema: &Json, config: &mut Json, depth: usize) {
-    let (Some(Json::Object(properties)), Json::Object(fields)) = (schema.get("properties"), config) else { return };
+    let (Some(Json::Object(properties)), Json::Object(fields)) = (schema.get("properties"), config) else {
+        return;
+    };
     if depth >= SCHEMA_DEPTH_MAX {
         return;
     }
@@ -166,7 +173,8 @@ fn fill_defaults(schema: &Json, config: &mut Json, depth: usize) {
 /// The folders of a setting `extra_lua_path`: its entries end in `?.lua` and are divided by semicolons.
 pub fn folders(extra_lua_path: &str) -> Vec<PathBuf> {
     let entries = extra_lua_path.split(';').map(str::trim).filter(|entry| !entry.is_empty());
-    let folder = |entry: &str| PathBuf::from(entry.split('?').next().unwrap_or_default().trim_end_matches('/'));
+    let folder =
+        |entry: &str| PathBuf::from(entry.split('?').next().unwrap_or_default().trim_end_matches('/'));
     entries.map(folder).filter(|folder| !folder.as_os_str().is_empty()).collect()
 }
 
@@ -177,7 +185,9 @@ pub fn folders(extra_lua_path: &str) -> Vec<PathBuf> {
 pub fn plugin_file(folders: &[PathBuf], name: &str) -> Result<Option<(PathBuf, Vec<u8>)>, String> {
     let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     let path_in = |folder: &PathBuf| folder.join(Path::new("apisix/plugins")).join(format!("{name}.lua"));
-    let Some(path) = folders.iter().map(path_in).find(|path| is_name && path.is_file()) else { return Ok(None) };
+    let Some(path) = folders.iter().map(path_in).find(|path| is_name && path.is_file()) else {
+        return Ok(None);
+    };
     match std::fs::read(&path) {
         Ok(content) => Ok(Some((path, content))),
         Err(error) => Err(format!("{}: {error}", path.display())),
@@ -199,7 +209,10 @@ mod tests {
 
     #[test]
     fn folders_are_read_from_the_setting() {
-        assert_eq!(folders("/opt/a/?.lua; /opt/b/?.lua;"), [PathBuf::from("/opt/a"), PathBuf::from("/opt/b")]);
+        assert_eq!(
+            folders("/opt/a/?.lua; /opt/b/?.lua;"),
+            [PathBuf::from("/opt/a"), PathBuf::from("/opt/b")]
+        );
         assert!(folders("").is_empty());
     }
 

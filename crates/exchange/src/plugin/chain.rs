@@ -100,7 +100,9 @@ impl Instance {
         match self.plugin.response_head(exchange) {
             Step::Done => {}
             Step::Wait(future) => future.await,
-            Step::Failed(reason) => tracing::error!(plugin = self.name, "the response head was not changed: {reason}"),
+            Step::Failed(reason) => {
+                tracing::error!(plugin = self.name, "the response head was not changed: {reason}")
+            }
         }
         exchange.instance.set(outer);
     }

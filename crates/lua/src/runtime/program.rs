@@ -316,9 +316,7 @@ impl Engine {
         self.state.budget.end();
         match result.map_err(|error| describe(&error))? {
             Value::Function(_) => Ok(()),
-            other => {
-                Err(format!("only accept Lua function, the input code type is {}", other.type_name()))
-            }
+            other => Err(format!("only accept Lua function, the input code type is {}", other.type_name())),
         }
     }
 

@@ -37,6 +37,7 @@ mod errors;
 mod etcd;
 mod exhaustion;
 mod explain;
+mod extensions;
 mod external_plugins;
 mod fail_closed;
 mod file_source;
