@@ -33,7 +33,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
 pub use budget::DecodingBudget;
 pub use json::{Json, RESULT_MAX_BYTES};
-pub use language::{Language, folders, plugin_file};
+pub use language::Language;
+pub use scripts::SCRIPT_CHECKS;
 pub use runtime::{LIMITS, read_modules, set_host};
 pub use script::{LoadedScript, Script};
 
