@@ -45,9 +45,11 @@ impl Compiler {
         match built {
             Ok(route) => self.place_route(key, route),
             Err(reason) => {
-                // The hosts of its service make the match too large. A closed rule for every host replaces it, because
-                // a missing route could let another one match.
-                if let Ok(rule) = self.rule(object, written, None) {
+                // The hosts of its service make the match too large, or its function does not compile. A closed rule for every
+                // host and request replaces it, because a missing route could let another one match.
+                let (_, service) = service_of(snapshot, written);
+                let without_function = rule(object, written, service, None);
+                if let Ok(rule) = without_function.or_else(|_| rule(object, written, None, None)) {
                     let route = self.closed_route(snapshot, object, written, rule, reason.clone());
                     self.place_route(key, route);
                 }

@@ -118,7 +118,7 @@ impl Dictionary {
     }
 }
 
-/// What a call of `set`, `add` or `replace` wants.
+/// The wish of a call of `set`, `add` or `replace`.
 #[derive(Clone, Copy, PartialEq)]
 enum Storing {
     Set { may_evict: bool },

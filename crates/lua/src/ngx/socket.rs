@@ -192,7 +192,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     })
 }
 
-/// Tables inside each other whose texts are sent.
+/// Lists inside each other that are sent.
 const NESTED_MAX: usize = 16;
 
 /// The bytes of a text, a number or a list of them.

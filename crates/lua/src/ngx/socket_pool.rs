@@ -1,4 +1,4 @@
-//! The sockets of one interpreter: destinations, whose names are looked up as long as they are kept, connections that wait to
+//! The sockets of one interpreter: destinations with names that are looked up as long as they are kept, connections that wait to
 //! be used again, and the count of open ones.
 
 use std::cell::{Cell, RefCell};

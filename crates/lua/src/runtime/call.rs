@@ -22,7 +22,7 @@ pub(crate) struct Call {
     pub(crate) instance: Arc<Instance>,
     pub(crate) engine: Weak<Engine>,
     pub(crate) steps_left: Cell<u64>,
-    /// What it has written for the client.
+    /// The text that it has written for the client.
     pub(crate) output: RefCell<Vec<u8>>,
     pub(crate) has_output: Cell<bool>,
     /// The status that it has set for its reply.

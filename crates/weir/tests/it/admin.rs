@@ -431,10 +431,10 @@ fn every_refusal_says_which_field_and_why() {
     // Features that this version lacks are refused with the reason, never ignored.
     refused(
         "routes",
-        route(json!({"filter_func": "function(vars) return true end"})),
-        &["filter_func", "vars"],
+        route(json!({"filter_func": "function(vars return true end"})),
+        &["failed to load", "filter_func"],
     );
-    refused("routes", json!({"uri": "/a", "script": "return function() end"}), &["script", "plugins"]);
+    refused("routes", json!({"uri": "/a", "script": "return function() end"}), &["script", "Lua object"]);
     refused(
         "upstreams",
         json!({"nodes": nodes(), "scheme": "kafka"}),

@@ -40,7 +40,7 @@ fn faulty_route_answers_503_in_its_place() {
         ("status", "uri: /status/*, status: '1'"),
         ("'no id'", "uri: /spaced/*, plugins: {key-auth: {}}"),
         ("all", "uri: /doubled/*, plugins: {key-auth: {}}"),
-        ("function", "uri: /function/*, filter_func: 'function(vars) return true end'"),
+        ("function", "uri: /function/*, filter_func: 'function(vars return true end'"),
         ("host", "uri: /*, host: a.example, priority: 1, plugins: {nope: {}}"),
         ("vars", "uri: /*, vars: [[arg_secret, '==', '1']], priority: 1, plugins: {nope: {}}"),
     ];

@@ -141,7 +141,7 @@ fn missing_features_are_refused_with_the_reason() {
 #[test]
 fn check_names_file_and_line_of_every_fault() {
     let faulty = "routes:\n  - id: '1'\n    uri: /a\n    upstream: {nodes: {'a:1': 1}, scheme: kafka}\n  \
-                  - id: '2'\n    uri: /b\n    filter_func: 'function(vars) return true end'\n    plugins: {cors: {}}\n  \
+                  - id: '2'\n    uri: /b\n    filter_func: 'function(vars return true end'\n    plugins: {cors: {}}\n  \
                   - id: '4'\n    uri: /d\n    upstream_id: none\n  \
                   - id: '3'\n    uri: /c\n    plugins:\n      ip-restriction:\n        whitelist: [nowhere]\n\
                   colours: []\n";
@@ -149,7 +149,7 @@ fn check_names_file_and_line_of_every_fault() {
     assert_eq!(outcome.code, 1);
     for expected in [
         "routes.yaml:4: routes[0].upstream.scheme: scheme kafka of an upstream is not supported yet",
-        "routes.yaml:7: routes[1].filter_func: filter_func is not supported",
+        "routes.yaml:7: routes[1].filter_func: failed to load 'filter_func' string",
         "routes.yaml:11: routes[2].upstream_id: ",
         "routes.yaml:16: routes[3].plugins.ip-restriction.whitelist",
         "routes.yaml:17: colours: ",
