@@ -43,7 +43,7 @@ pub(crate) fn running_catalog(
 fn adjusted(settings: &Settings, catalog: Catalog) -> Catalog {
     let catalog = catalog.ignoring(&settings.ignore_faulty_plugins);
     let registries = settings.discovery.0.keys().map(|name| name.as_str().into());
-    let catalog = catalog.with_registries(registries).with_scripts(plugins::script_checks());
+    let catalog = catalog.with_registries(registries);
     if settings.admin_stream_routes { catalog } else { catalog.without_stream_routes() }
 }
 
@@ -65,7 +65,7 @@ fn catalog_of(usable: Option<&[String]>, options: CheckOptions, infos: Vec<Plugi
     let switched_off = off.into_iter().map(|kind| kind.name.into()).collect();
     // A test of the crate `plugins` makes the same catalog, so that a faulty schema fails there.
     let catalog = Catalog::new(infos).expect("the plugins' schemas compile and their names are unique");
-    catalog.with_options(CheckOptions { switched_off, ..options })
+    catalog.with_scripts(plugins::script_checks()).with_options(CheckOptions { switched_off, ..options })
 }
 
 /// The kinds of plugins that these settings allow.
