@@ -131,5 +131,7 @@ pub fn missing(name: &str) -> String {
         Ok(index) => format!(" ({})", ABSENT[index].1),
         Err(_) => String::new(),
     };
-    format!("not available in Weir: {name}{reason}, module '{name}' not found; the page docs/reference/lua.md lists what is there")
+    format!(
+        "not available in Weir: {name}{reason}, module '{name}' not found; the page docs/reference/lua.md lists what is there"
+    )
 }

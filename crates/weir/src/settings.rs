@@ -344,6 +344,12 @@ settings! {
         /// The plugins that may be used, or `all` that are built in. An object that names another one is faulty, as if
         /// the plugin did not exist.
         plugins: Option<Vec<String>> = parse::plugins("NAME,…|all", "all"),
+        /// Where plugins and modules in Lua lie, as APISIX's `extra_lua_path`: entries such as `/opt/lua/?.lua`, divided by
+        /// semicolons. The modules below the folders are read at the start.
+        extra_lua_path: Option<String> = parse::optional_text("PATH;…", ""),
+        /// Plugins in Lua that are loaded at the start, each from the file `apisix/plugins/NAME.lua` below a folder of
+        /// `extra_lua_path`.
+        lua_plugins: Vec<String> = parse::names("NAME,…", ""),
         /// Folder with plugins of users, files such as `NAME.lua` and `NAME.wasm`, that is looked at each second: a file that
         /// appears or changes is the active version of the extension NAME, and one that vanishes takes it away. The configuration
         /// must come from the embedded store or from etcd.

@@ -47,7 +47,7 @@ impl Extensions {
         let services = services.clone();
         let languages = languages(settings, true);
         let mut extensions = Extensions::none(languages, move || Ok(services.clone()));
-        for wanted in fixed(settings) {
+        for wanted in fixed(settings).map_err(anyhow::Error::msg)? {
             extensions.add(&wanted)?;
         }
         Ok(extensions)
@@ -58,7 +58,10 @@ impl Extensions {
         let owned = settings.clone();
         let services = move || super::services(&owned).map_err(|error| format!("{error:#}"));
         let mut extensions = Extensions::none(languages(settings, false), services);
-        let wanted = fixed(settings);
+        let wanted = match fixed(settings) {
+            Ok(wanted) => wanted,
+            Err(fault) => return (extensions, vec![fault]),
+        };
         let add = |wanted: &FixedExtension| extensions.add(wanted).err().map(|error| format!("{error:#}"));
         let faults = wanted.iter().filter_map(add).collect();
         (extensions, faults)
@@ -136,13 +139,38 @@ fn wasm_language(settings: &Settings, serves: bool) -> wasm::Language {
     if serves { language.with_cache(settings.data.join(WASM_CACHE)) } else { language }
 }
 
-/// The extensions that the settings name, from all languages.
-fn fixed(settings: &Settings) -> Vec<FixedExtension> {
+/// The extensions that the settings name, from all languages. Modules in Lua that they may require are read.
+///
+/// # Errors
+/// A file that is missing or cannot be read, a sentence.
+fn fixed(settings: &Settings) -> Result<Vec<FixedExtension>, String> {
     let wasm = settings.wasm.0.iter().map(|plugin| FixedExtension {
         language: "wasm",
         name: plugin.name.clone(),
         path: plugin.file.clone(),
         priority: Some(plugin.priority),
     });
-    wasm.collect()
+    let mut all: Vec<FixedExtension> = wasm.collect();
+    #[cfg(feature = "lua")]
+    add_lua(settings, &mut all)?;
+    Ok(all)
+}
+
+/// Reads the modules of `extra_lua_path`, and adds the plugins of `lua_plugins`.
+#[cfg(feature = "lua")]
+fn add_lua(settings: &Settings, all: &mut Vec<FixedExtension>) -> Result<(), String> {
+    let path = settings.extra_lua_path.as_deref().unwrap_or_default();
+    let folders = lua::folders(path);
+    for folder in &folders {
+        lua::read_modules(folder).map_err(|reason| format!("extra_lua_path: {reason}"))?;
+    }
+    for name in &settings.lua_plugins {
+        let Some((path, _)) = lua::plugin_file(&folders, name)? else {
+            return Err(format!(
+                "lua_plugins: there is no file apisix/plugins/{name}.lua below `extra_lua_path` ({path})"
+            ));
+        };
+        all.push(FixedExtension { language: "lua", name: name.clone(), path, priority: None });
+    }
+    Ok(())
 }

@@ -71,6 +71,7 @@ pub(super) fn parse(
     listeners::finish(&mut draft);
     logs::finish(&mut draft);
     plugins::finish(&mut draft);
+    plugins::finish_lua(&mut draft);
     draft.finish()
 }
 

@@ -75,7 +75,7 @@ pub(super) const KEYS: &[Key] = &[
     key("apisix.data_encryption", Honour(deployment::data_encryption), "`encryption_keyring`; with etcd and nothing written, APISIX's published keys, told"),
     key("apisix.proxy_cache", Honour(cache::zones), "`proxy_cache`"),
     key("apisix.disable_upstream_healthcheck", Honour(health_checks::disable), "`upstream_health_checks: false`"),
-    key("apisix.extra_lua_path", Same(""), "there is no Lua"),
+    key("apisix.extra_lua_path", Honour(plugins::lua_path), "`extra_lua_path`, and the names in `plugins` that are not built in are `lua_plugins`"),
     key("apisix.extra_lua_cpath", Same(""), "there is no Lua"),
     key("apisix.lua_module_hook", Ignore, "there is no Lua"),
     key("apisix.disable_sync_configuration_during_start", Same("false"), "a node is ready when it has its configuration"),

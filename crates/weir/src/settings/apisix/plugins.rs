@@ -28,8 +28,7 @@ pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let is_known = |name: &String| plugins::ALL.iter().any(|kind| kind.name == name);
     let (known, unknown): (Vec<String>, Vec<String>) = names.into_iter().partition(is_known);
     if !unknown.is_empty() {
-        let reason = format!("unknown here, objects with one of them are faulty: {}", unknown.join(", "));
-        draft.remark(spot.key, spot.node.line, reason);
+        draft.lua_plugins.listed = Some((spot.at(), unknown));
     }
     if known.iter().any(|name| name == SERVER_INFO) {
         draft.server_info.listed = Some(spot.at());
@@ -38,6 +37,31 @@ pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         draft.set_one(&spot.at(), "log_rotate", "true");
     }
     draft.set(&spot.at(), "plugins", known);
+}
+
+/// The names in `plugins` that are not built in, and whether there are folders of Lua that may have them.
+#[derive(Default)]
+pub(super) struct LuaPlugins {
+    listed: Option<(At, Vec<String>)>,
+    has_path: bool,
+}
+
+/// `apisix.extra_lua_path`.
+pub(super) fn lua_path(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let Some(path) = draft.text(spot).filter(|path| !path.is_empty()) else { return };
+    draft.lua_plugins.has_path = true;
+    draft.set_one(&spot.at(), "extra_lua_path", path);
+}
+
+/// Names that are not built in are plugins in Lua where there are folders of them.
+pub(super) fn finish_lua(draft: &mut Draft<'_>) {
+    let Some((at, names)) = draft.lua_plugins.listed.take() else { return };
+    if draft.lua_plugins.has_path {
+        draft.set(&at, "lua_plugins", names);
+        return;
+    }
+    let reason = format!("unknown here, objects with one of them are faulty: {}", names.join(", "));
+    draft.remark(&at.key, at.line, reason);
 }
 
 /// `graphql.max_size` and `apisix.max_post_args_readable_size`.
