@@ -12,7 +12,7 @@ import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.stereotype.Component;
 
-/** A plugin runner with two plugins: one for requests that asks for variables and the body, and one for responses. */
+/** A plugin runner with three plugins: one for requests that asks for variables and the body, and two for responses. */
 @SpringBootApplication(scanBasePackages = {"test", "org.apache.apisix.plugin.runner"})
 public class TestRunner {
     public static void main(String[] arguments) {
@@ -48,6 +48,21 @@ public class TestRunner {
         }
     }
 
+    /** Tells the client the status of the upstream, which the runner can only read where no plugin asks for the body. */
+    @Component
+    public static class Marks implements PluginFilter {
+        @Override
+        public String name() {
+            return "marks";
+        }
+
+        @Override
+        public void postFilter(PostRequest request, PostResponse response, PluginFilterChain chain) {
+            response.setHeader("X-Was", String.valueOf(request.getUpstreamStatusCode()));
+            chain.postFilter(request, response);
+        }
+    }
+
     /** Writes the body of the response in upper case. */
     @Component
     public static class Shouts implements PluginFilter {
@@ -58,7 +73,6 @@ public class TestRunner {
 
         @Override
         public void postFilter(PostRequest request, PostResponse response, PluginFilterChain chain) {
-            response.setHeader("X-Was", String.valueOf(request.getUpstreamStatusCode()));
             response.setStatusCode(202);
             response.setBody(request.getBody().toUpperCase());
             chain.postFilter(request, response);

@@ -48,13 +48,15 @@ fn plugins_of_the_java_runner_work() {
     weir.put("routes/1", route(&origin, "/*", plugins));
     let response = weir.client().request("POST", "/a?b=1", &[("X-Drop", "1")], b"12345");
     assert_eq!((response.status, response.text().as_str()), (202, "FROM UPSTREAM"));
-    assert_eq!(response.header("x-was"), Some("200"));
     let request = origin.last_request();
     assert_eq!(request.target, "/a?b=1&added=by%20java");
     let field = |name: &str| request.header(name);
     assert_eq!((field("x-config"), field("x-told")), (Some("the configuration"), Some("/a 127.0.0.1")));
     assert_eq!((field("x-length"), field("x-drop")), (Some("5"), None));
     assert_eq!(weir.get("/").status, 202, "a connection is used again");
+    weir.put("routes/2", route(&origin, "/marks", json!({"ext-plugin-post-resp": conf("marks", "")})));
+    let marked = weir.get("/marks");
+    assert_eq!((marked.header("x-was"), marked.text().as_str()), (Some("200"), "from upstream"));
 }
 
 #[test]
