@@ -177,6 +177,29 @@ fn resource_file_has_extensions_with_their_users() {
 }
 
 #[test]
+fn settings_load_plugins_in_lua() {
+    let origin = Origin::start(|request| Reply::with(200, &[], &request.raw_head));
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("apisix/plugins");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("mine.lua"), code("fixed", "a")).unwrap();
+    let lua = format!("lua_path: {}\nlua_plugins: [mine]\n", home.path().display());
+    let weir = Weir::builder(BINARY).settings(&lua).start();
+    let nodes = json!({origin.address().to_string(): 1});
+    weir.put("routes/1", json!({"uri": "/*", "upstream": {"nodes": nodes}, "plugins": {"mine": {"a": 1}}}));
+    assert_eq!(weir.get("/").header("x-mark"), Some("fixed"));
+    let (status, answer) =
+        weir.admin("POST", "extensions/mine/versions", json!({"language": "lua", "content": code("x", "a")}));
+    assert!(
+        status == 400 && answer["error_msg"].as_str().unwrap().contains("there is a plugin mine already"),
+        "{answer}"
+    );
+    fs::write(folder.join("mine.lua"), "return {").unwrap();
+    let refused = Weir::builder(BINARY).settings(&lua).try_start().err().unwrap();
+    assert!(refused.stderr.contains("mine.lua: the plugin mine cannot be loaded"), "{}", refused.stderr);
+}
+
+#[test]
 fn folder_is_followed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.lua");
