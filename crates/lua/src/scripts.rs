@@ -81,13 +81,10 @@ impl Scripts for Language {
         Ok(Arc::new(LuaCondition { instance, pace: Pace::every_ms(LOG_INTERVAL_MS) }))
     }
 
-    fn script(
-        &self,
-        build: &Build<'_>,
-        source: &str,
-    ) -> Result<(&'static [Phase], Arc<dyn Plugin>), String> {
+    fn script(&self, build: &Build<'_>, source: &str) -> Result<(&'static [Phase], Arc<dyn Plugin>), String> {
         let script = Script::compile("script", source.as_bytes().to_vec())?;
-        let program = Program::new("script", Form::Plugin, vec![script], Outside::new("script", build.services));
+        let program =
+            Program::new("script", Form::Plugin, vec![script], Outside::new("script", build.services));
         let loaded = Engine::for_checks()?.program(&program)?;
         // APISIX runs these functions of a script and no others.
         let run = [Entry::Access, Entry::HeaderFilter, Entry::BodyFilter, Entry::Log];

@@ -310,9 +310,7 @@ impl Engine {
     pub(crate) fn check_function(&self, script: &Arc<Script>) -> Result<(), String> {
         match self.value_of(script)? {
             Value::Function(_) => Ok(()),
-            other => {
-                Err(format!("only accept Lua function, the input code type is {}", other.type_name()))
-            }
+            other => Err(format!("only accept Lua function, the input code type is {}", other.type_name())),
         }
     }
 

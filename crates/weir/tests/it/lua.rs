@@ -25,12 +25,22 @@ fn functions(phase: &str, text: &str) -> Value {
 fn serverless_functions_run_in_each_phase() {
     let origin = Origin::start(|request| {
         let seen = request.header("x-seen").unwrap_or("-").to_owned();
-        Reply::with(200, &[("X-Secret", "1")], format!("{} {seen} {}", request.target, request.text()).as_bytes())
+        Reply::with(
+            200,
+            &[("X-Secret", "1")],
+            format!("{} {seen} {}", request.target, request.text()).as_bytes(),
+        )
     });
     let weir = Weir::start(BINARY);
     let cases = [
-        ("rewrite", "ngx.req.set_header('X-Seen', ngx.var.arg_a) ngx.req.set_uri('/n ew') ngx.req.set_uri_args({b = 'c d'})"),
-        ("access", "local core = require('apisix.core') ngx.req.set_body_data(core.request.get_body() .. '!')"),
+        (
+            "rewrite",
+            "ngx.req.set_header('X-Seen', ngx.var.arg_a) ngx.req.set_uri('/n ew') ngx.req.set_uri_args({b = 'c d'})",
+        ),
+        (
+            "access",
+            "local core = require('apisix.core') ngx.req.set_body_data(core.request.get_body() .. '!')",
+        ),
         ("before_proxy", "ngx.sleep(0.001) ngx.req.set_header('X-Seen', ctx.route_id)"),
         ("header_filter", "ngx.header['X-Secret'] = nil ngx.header.x_new = ngx.status"),
         ("body_filter", "if ngx.arg[1] then ngx.arg[1] = string.upper(ngx.arg[1]) end"),
@@ -76,7 +86,8 @@ fn replies_of_functions_are_those_of_apisix() {
         let response = weir.get(&format!("/{index}"));
         assert_eq!((response.status, &*response.text()), (*status, *body), "{text}");
     }
-    let response = weir.admin("PUT", "/apisix/admin/routes/2", route(&origin, "/", functions("access", "return 1")));
+    let response =
+        weir.admin("PUT", "/apisix/admin/routes/2", route(&origin, "/", functions("access", "return 1")));
     assert_eq!(response.0, 400);
     assert!(response.1.to_string().contains("only accept Lua function"), "{}", response.1);
 }
@@ -99,7 +110,10 @@ fn hostile_functions_end_alone() {
     ];
     for (index, text) in hostile.iter().enumerate() {
         let text = format!("return function(conf, ctx) {text} end");
-        weir.put(&format!("routes/{index}"), route(&origin, &format!("/{index}"), functions("access", &text)));
+        weir.put(
+            &format!("routes/{index}"),
+            route(&origin, &format!("/{index}"), functions("access", &text)),
+        );
     }
     weir.put("routes/good", route(&origin, "/good", functions("access", "return function() end")));
     for index in 0..hostile.len() {
@@ -110,7 +124,12 @@ fn hostile_functions_end_alone() {
         let text = format!("return function() {text} end");
         weir.put("routes/f", route(&origin, "/f", functions(phase, &text)));
         let response = weir.get("/f");
-        assert!(response.status >= 500 && !response.text().contains("upstream"), "{} {}", response.status, response.text());
+        assert!(
+            response.status >= 500 && !response.text().contains("upstream"),
+            "{} {}",
+            response.status,
+            response.text()
+        );
     }
     weir.put("routes/l", route(&origin, "/l", functions("log", "return function() error('x') end")));
     assert_eq!(weir.get("/l").text(), "upstream");
@@ -120,7 +139,10 @@ fn hostile_functions_end_alone() {
 fn waiting_function_holds_up_no_other_request() {
     let origin = Origin::answering("upstream");
     let weir = Weir::builder(BINARY).arguments(&["--workers", "1"]).start();
-    weir.put("routes/slow", route(&origin, "/slow", functions("access", "return function() ngx.sleep(0.5) end")));
+    weir.put(
+        "routes/slow",
+        route(&origin, "/slow", functions("access", "return function() ngx.sleep(0.5) end")),
+    );
     weir.put("routes/fast", route(&origin, "/fast", json!({})));
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -150,7 +172,10 @@ fn route_matches_where_its_filter_func_says() {
     assert_eq!(client.request("GET", "/?beta=1", &[], b"").text(), "stable");
     let faulty = json!({ "filter_func": "function(vars return" });
     let (status, answer) = weir.admin("PUT", "/apisix/admin/routes/4", route(&origin, "/", faulty));
-    assert!(status == 400 && answer.to_string().contains("failed to load 'filter_func' string"), "{status} {answer}");
+    assert!(
+        status == 400 && answer.to_string().contains("failed to load 'filter_func' string"),
+        "{status} {answer}"
+    );
 }
 
 #[test]
@@ -165,9 +190,15 @@ fn script_takes_the_place_of_plugins() {
     let response = weir.get("/?a=1");
     assert_eq!((response.status, &*response.text()), (200, "1"), "results of a script do not count");
     assert_eq!(response.header("x-phase"), Some("header_filter"));
-    let (status, answer) =
-        weir.admin("PUT", "/apisix/admin/routes/2", route(&origin, "/", json!({ "script": "return 1 -- faulty" })));
-    assert!(status == 400 && answer.to_string().contains("'script' should be a Lua object"), "{status} {answer}");
+    let (status, answer) = weir.admin(
+        "PUT",
+        "/apisix/admin/routes/2",
+        route(&origin, "/", json!({ "script": "return 1 -- faulty" })),
+    );
+    assert!(
+        status == 400 && answer.to_string().contains("'script' should be a Lua object"),
+        "{status} {answer}"
+    );
 }
 
 #[test]
@@ -183,15 +214,29 @@ fn pre_function_runs_before_its_plugin() {
     let seen = "ngx.shared.pre:incr('n', 1, 0) ngx.sleep(0.001)";
     weir.put("routes/1", route(&origin, "/a", rewrite(seen)));
     weir.put("routes/2", route(&origin, "/b", rewrite("error('it has no effect')")));
-    weir.put("routes/3", route(&origin, "/n", functions("access", "return function() return 200, tostring(ngx.shared.pre:get('n')) end")));
+    weir.put(
+        "routes/3",
+        route(
+            &origin,
+            "/n",
+            functions("access", "return function() return 200, tostring(ngx.shared.pre:get('n')) end"),
+        ),
+    );
     assert_eq!((weir.get("/a?b=1").text(), weir.get("/b?b=2").text()), ("1".into(), "2".into()));
     assert_ne!(weir.get("/n").text(), "nil");
     let (status, answer) = weir.admin(
         "PUT",
         "/apisix/admin/routes/4",
-        route(&origin, "/", json!({ "plugins": { "proxy-rewrite": { "_meta": { "pre_function": "return (" } } } })),
+        route(
+            &origin,
+            "/",
+            json!({ "plugins": { "proxy-rewrite": { "_meta": { "pre_function": "return (" } } } }),
+        ),
     );
-    assert!(status == 400 && answer.to_string().contains("failed to load _meta.pre_function"), "{status} {answer}");
+    assert!(
+        status == 400 && answer.to_string().contains("failed to load _meta.pre_function"),
+        "{status} {answer}"
+    );
 }
 
 /// A plugin with all phases, which needs a module beside it.
