@@ -127,7 +127,10 @@ impl Node {
         let sealer = sealer(&settings, &catalog)?;
         let instance = Arc::new(instance(&settings));
         #[cfg(feature = "lua")]
-        lua::set_host(lua::natives::Host { instance_id: Some(instance.id.as_str().into()), ..Default::default() });
+        lua::set_host(lua::natives::Host {
+            instance_id: Some(instance.id.as_str().into()),
+            ..Default::default()
+        });
         let trial = compiler.trial();
         let control = Control::start(ControlConfig {
             source: source(&settings),
