@@ -76,7 +76,7 @@ impl BodyDemand {
     }
 
     /// Asks, and waits for the answer; none if there is no pipeline that reads.
-    async fn ask(&self, limit_bytes: usize) -> Option<CollectedBody> {
+    pub async fn ask(&self, limit_bytes: usize) -> Option<CollectedBody> {
         let mut has_asked = false;
         poll_fn(|cx| {
             let mut demand = self.0.borrow_mut();
@@ -109,18 +109,36 @@ impl Exchange {
     /// # Errors
     /// It is longer than `limit_bytes` or than bodies of this request may be, or nothing reads it in this phase.
     pub async fn collect_request_body(&mut self, limit_bytes: usize) -> Result<(), BodyUnavailable> {
+        let Some(left_bytes) = self.missing_request_body(limit_bytes)? else { return Ok(()) };
+        let demand = self.body_demand.clone();
+        let read = demand.ask(left_bytes).await.ok_or(BodyUnavailable::Gone)?;
+        self.keep_collected_body(read)
+    }
+
+    /// How many bytes of the request body may be read at most so that it has no more than `limit_bytes`; none if it was read
+    /// whole.
+    ///
+    /// # Errors
+    /// More was read already.
+    pub fn missing_request_body(&self, limit_bytes: usize) -> Result<Option<usize>, BodyUnavailable> {
         let accepted_bytes = match self.max_request_body_bytes() {
             0 => usize::MAX,
             most => usize::try_from(most).unwrap_or(usize::MAX),
         };
         let limit_bytes = limit_bytes.min(accepted_bytes);
         if let Some(body) = self.body.whole() {
-            return if body.len() > limit_bytes { Err(BodyUnavailable::TooLong) } else { Ok(()) };
+            return if body.len() > limit_bytes { Err(BodyUnavailable::TooLong) } else { Ok(None) };
         }
+        let read_bytes = self.body.prefix().map_or(0, |prefix| prefix.bytes.len());
+        limit_bytes.checked_sub(read_bytes).map(Some).ok_or(BodyUnavailable::TooLong)
+    }
+
+    /// Keeps what was read on demand behind what had been read before.
+    ///
+    /// # Errors
+    /// It is not the whole body.
+    pub fn keep_collected_body(&mut self, read: CollectedBody) -> Result<(), BodyUnavailable> {
         let mut bytes = self.body.prefix().map_or_else(Vec::new, |prefix| prefix.bytes.to_vec());
-        let left_bytes = limit_bytes.checked_sub(bytes.len()).ok_or(BodyUnavailable::TooLong)?;
-        let demand = self.body_demand.clone();
-        let read = demand.ask(left_bytes).await.ok_or(BodyUnavailable::Gone)?;
         self.times.body_waited_ns += read.waited_ns;
         if bytes.is_empty() {
             bytes = read.bytes;
