@@ -85,7 +85,10 @@ fn faulty_versions_and_requests_change_nothing() {
         assert!(found == status && message.contains(reason), "{method} {action}: {found} {answer}");
     };
     let broken = json!({"content": "broken"});
-    check("POST", "versions?activate=true", broken, 400, "mine cannot be loaded: line 1: it is broken");
+    for query in ["", "?activate=true", "?canary=5"] {
+        let reason = "invalid configuration: mine cannot be loaded: line 1: it is broken";
+        check("POST", &format!("versions{query}"), broken.clone(), 400, reason);
+    }
     check("POST", "versions", json!({"language": "perl", "content": "a"}), 400, "written in tiny");
     check("POST", "versions", json!({}), 400, "property \"content\" is required");
     check("POST", "versions?canary=x", json!({"content": "b"}), 400, "invalid argument canary");
