@@ -51,6 +51,7 @@ GROUPS = [
         ("Cache responses", f"{GUIDE}/caching.md"),
         ("Compress responses", f"{GUIDE}/compression.md"),
         ("Write a plugin", f"{GUIDE}/writing-a-plugin.md"),
+        ("Plugins in WebAssembly", f"{GUIDE}/wasm-plugins.md"),
     ]),
     ("Observe", [
         ("Logs, metrics and status", f"{GUIDE}/observability.md"),
