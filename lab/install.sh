@@ -115,9 +115,10 @@ install_go() {
 }
 
 # A program in Go with its source in lab: the collector of OpenTelemetry, because no module is one with the parts that tests
-# need, and the program that renders and checks the Helm chart. Made again when a file of its source has changed.
+# need, and the program that renders and checks the Helm chart. Made again when a file of its source has changed. The second
+# argument names the package where it is one of another module: APISIX's plugin runner, which its go.mod pins.
 install_go_source() {
-  local source place go stamp
+  local source place go stamp package=${2:-.}
   source=$(realpath "$(dirname "$0")/$1")
   place=$(realpath -m "$(dirname "$0")/../target/test-go")
   stamp=$(cat "$source"/* | sha256sum)
@@ -125,7 +126,7 @@ install_go_source() {
   go=$(go_program)
   say "Go: $1"
   mkdir -p "$place/bin"
-  (cd "$source" && CGO_ENABLED=0 "$go" build -o "$place/bin/$1" .)
+  (cd "$source" && CGO_ENABLED=0 "$go" build -o "$place/bin/$1" "$package")
   printf '%s\n' "$stamp" >"$place/$1.stamp"
 }
 
@@ -250,4 +251,4 @@ command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packa
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
 case " ${groups[*]} " in *" test "* | *" docs "*) install_python docs-python ;; esac
-case " ${groups[*]} " in *" test "*) install_python test-python; install_go; install_go_source otelcol; install_go_source weirchart; install_node; install_web; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch; install_root ;; esac
+case " ${groups[*]} " in *" test "*) install_python test-python; install_go; install_go_source otelcol; install_go_source weirchart; install_go_source go-runner github.com/apache/apisix-go-plugin-runner/cmd/go-runner; install_node; install_web; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch; install_jars plugin-runner; install_root ;; esac

@@ -52,6 +52,8 @@ GROUPS = [
         ("Compress responses", f"{GUIDE}/compression.md"),
         ("Write a plugin", f"{GUIDE}/writing-a-plugin.md"),
         ("Plugins in WebAssembly", f"{GUIDE}/wasm-plugins.md"),
+        ("Write plugins in Lua", f"{GUIDE}/lua-plugins.md"),
+        ("Plugins in other languages", f"{GUIDE}/external-plugins.md"),
     ]),
     ("Observe", [
         ("Logs, metrics and status", f"{GUIDE}/observability.md"),

@@ -7,6 +7,7 @@ mod attempt;
 mod bodies;
 pub mod body;
 mod body_copy;
+pub mod body_demand;
 pub mod consumer;
 pub mod context;
 mod directory;
@@ -50,6 +51,7 @@ pub use trace::{TraceContext, Traces};
 pub use target::Target;
 
 use body::ReadBody;
+use body_demand::BodyDemand;
 
 use crate::client_address::ClientAddress;
 use crate::failure::Failure;
@@ -100,6 +102,8 @@ pub struct Exchange {
     pub decision: Decision,
     /// The request's body, as far as it was read before an endpoint was selected.
     pub body: ReadBody,
+    /// Asks the pipeline for the body while a plugin waits.
+    body_demand: Rc<BodyDemand>,
     /// The first bytes of the bodies, where a plugin asked for them.
     pub copies: Copies,
     /// Codes the response body, if a plugin does; see [`Plugin::encoder`](crate::plugin::Plugin::encoder).
@@ -213,6 +217,7 @@ impl Exchange {
             inner_client: None,
             decision: Decision::default(),
             body: ReadBody::default(),
+            body_demand: Rc::default(),
             copies: Copies::default(),
             encoder: None,
             response_is_coded: false,
@@ -247,6 +252,7 @@ impl Exchange {
             inner_client,
             decision,
             body,
+            body_demand,
             copies,
             encoder,
             response_is_coded,
@@ -274,6 +280,7 @@ impl Exchange {
         *inner_client = None;
         *decision = Decision::default();
         body.reset();
+        body_demand.close();
         *copies = Copies::default();
         *encoder = None;
         *response_is_coded = false;

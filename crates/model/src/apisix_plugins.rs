@@ -119,7 +119,7 @@ pub const ALL: &[ApisixPlugin] = &[
     plugin("exit-transformer", Transformation, ""),
     plugin("ext-plugin-post-req", Code, ""),
     plugin("ext-plugin-post-resp", Code, ""),
-    plugin("ext-plugin-pre-req", Code, "`forward-auth`"),
+    plugin("ext-plugin-pre-req", Code, ""),
     plugin("fault-injection", Traffic, ""),
     plugin("feishu-auth", Authentication, "`forward-auth` with a service of your own"),
     plugin("file-logger", Logs, ""),

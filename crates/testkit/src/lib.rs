@@ -26,6 +26,7 @@ mod opensearch;
 mod origin;
 mod otelcol;
 mod pebble;
+pub mod plugin_runner;
 mod process;
 mod prometheus;
 mod redis;

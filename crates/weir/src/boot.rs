@@ -15,6 +15,7 @@ mod notify;
 mod occupant;
 mod options;
 mod process_metrics;
+mod runner;
 mod signals;
 mod sockets;
 mod tap;
@@ -53,6 +54,7 @@ pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
 pub(crate) use extensions::Extensions;
 pub(crate) use lasting::is_lasting;
 pub(crate) use options::cgroup_memory_bytes;
+pub(crate) use runner::child::become_runner_if_asked;
 
 use node::Node;
 use upgrade::{Executable, Predecessor};
@@ -193,7 +195,7 @@ pub(crate) fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
     let roots = TrustRoots::read(&settings.trusted_certificates)
         .map_err(|reason| anyhow::anyhow!("trusted_certificates: {reason}"))?;
     let identities = ClientIdentities::new(roots, settings.tls_verify_all);
-    Ok(Arc::new(Services::new(resolver, outbound_policy(settings)).with_tls(identities)))
+    Ok(Arc::new(Services::new(resolver, outbound_policy(settings)).with_tls(identities).with_scripts(plugins::scripts())))
 }
 
 /// The encryption of secrets in the store.

@@ -21,6 +21,9 @@ const _: () =
     assert!(!net::env::IS_SIMULATED, "gateway's feature `simulation` is for its tests and the fuzz targets");
 
 fn main() -> ExitCode {
+    if let Some(code) = boot::become_runner_if_asked() {
+        return code;
+    }
     allocator::tune();
     #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
     static_names::choose();

@@ -16,6 +16,7 @@ mod reference;
 mod registration;
 mod relations;
 mod remark;
+mod runner;
 mod service_variable;
 mod table;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub(crate) use parse::{available_cores, log_filter};
 #[cfg(test)]
 pub(crate) use reference::check_page;
 pub(crate) use remark::Remarks;
+pub(crate) use runner::RunnerUser;
 pub(crate) use table::Setting;
 pub(crate) use values::{
     AccessLogFormat, AdminKey, ErrorLog, ErrorLogFormat, ExternalAccounts, Keyring, LogTarget, MemoryLimit,
@@ -349,6 +351,22 @@ settings! {
         /// Networks that plugins' own calls, and those to secret managers, may reach although they are out of bounds for
         /// them: link-local addresses and others where clouds have their metadata services.
         outbound_allow: Vec<IpNet> = parse::networks("CIDR,…", ""),
+        /// The plugin runner, which has the plugins of `ext-plugin-pre-req`, `ext-plugin-post-req` and `ext-plugin-post-resp`: its
+        /// program and arguments, as a list, as a list in JSON, or as words with spaces between. The instance starts it, starts it
+        /// again when it ends, replaces it at HUP without losing a call, and ends it at its own end. This and the following settings
+        /// come into force with HUP.
+        plugin_runner: Vec<String> = runner::command("PROGRAM,ARG,…", ""),
+        /// The Unix socket of a plugin runner that another program starts (`APISIX_LISTEN_ADDRESS` of the runner, without
+        /// `unix:`). With `plugin_runner`, the path that its socket gets; otherwise each process gets one of its own.
+        plugin_runner_socket: Option<PathBuf> = parse::optional_path("FILE", ""),
+        /// The user that the plugin runner runs as: a name in /etc/passwd, or numbers as `UID:GID`. Only an instance that runs
+        /// as root can change it. Without it, the user of the instance.
+        plugin_runner_user: Option<RunnerUser> = runner::user("NAME|UID:GID", ""),
+        /// Variables that the plugin runner gets beside `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR` and `JAVA_HOME`: `NAME`, with the
+        /// value that the instance has, or `NAME=VALUE`. Variables of the gateway itself (`WEIR_…`) are never given.
+        plugin_runner_environment: Vec<String> = runner::environment("NAME,…", ""),
+        /// Milliseconds that a call of the plugin runner may take, its questions included; then it counts as failed.
+        plugin_runner_timeout_ms: u64 = parse::number::<10, 59_000>("MS", "59000"),
     }
     section "Logs" {
         /// Where finished requests are logged: `off`, `stdout` or a file, which is made with mode 0640.

@@ -85,6 +85,46 @@ impl Compiler {
         Ok(Some(instance))
     }
 
+    /// The script of a route as the one instance of its chain.
+    ///
+    /// # Errors
+    /// Why it cannot be built.
+    pub(super) fn script_instance(
+        &mut self,
+        snapshot: &Snapshot,
+        owner: &Key,
+        source: &str,
+    ) -> Result<Arc<Instance>, String> {
+        let parts = Parts::new(self, snapshot);
+        let owner = owner.path();
+        let build = Build {
+            owner: &owner,
+            metadata: None,
+            states: parts.states,
+            services: parts.services,
+            assembly: &parts,
+            depth: 0,
+        };
+        let built = parts.services.scripts().and_then(|scripts| scripts.script(&build, source));
+        let number = parts.number.get().wrapping_add(1);
+        self.next_instance = number;
+        let (phases, plugin) = built.map_err(|reason| format!("failed to load script: {reason}"))?;
+        if !self.is_trial {
+            plugin.start();
+        }
+        Ok(Arc::new(Instance {
+            name: "script",
+            priority: 0,
+            phases,
+            prefer_route: false,
+            number,
+            filter: None,
+            reads_body: plugin.reads_body_in_rewrite(),
+            error_response: None,
+            plugin,
+        }))
+    }
+
     /// As [`Compiler::instance`] for layer 4; nothing also if the plugin is for HTTP alone.
     ///
     /// # Errors
@@ -170,6 +210,16 @@ impl<'c> Parts<'c> {
         let Prepared { source, meta, filter, .. } = &prepared;
         let plugin = source.build(&prepared.build(self, depth), &prepared.config);
         let plugin = plugin.map_err(|reason| format!("plugin {name}: {reason}"))?;
+        let plugin = match meta.pre_function {
+            Some(text) => {
+                let build = prepared.build(self, depth);
+                let scripts = self.services.scripts();
+                scripts
+                    .and_then(|scripts| scripts.before(&build, source.name(), &prepared.config, text, plugin))
+                    .map_err(|reason| format!("failed to load _meta.pre_function in plugin {name}: {reason}"))?
+            }
+            None => plugin,
+        };
         if !self.is_trial {
             plugin.start();
         }
@@ -181,7 +231,9 @@ impl<'c> Parts<'c> {
             prefer_route: source.prefers_route(),
             number: self.number.get(),
             filter: filter.clone(),
-            reads_body: names_body(&prepared.config) || prepared.metadata.as_ref().is_some_and(names_body),
+            reads_body: plugin.reads_body_in_rewrite()
+                || names_body(&prepared.config)
+                || prepared.metadata.as_ref().is_some_and(names_body),
             error_response: meta.error_response.map(ErrorResponse::new),
             plugin,
         })))

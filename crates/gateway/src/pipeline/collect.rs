@@ -15,6 +15,7 @@ use super::turn::Turn;
 use super::wait::Wait;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream};
 use exchange::Exchange;
+use exchange::exchange::body_demand::CollectedBody;
 use exchange::exchange::{AWAITED_BODY_MAX_BYTES, BodyArrival, Times};
 use exchange::failure::{Cause, Failure};
 
@@ -38,6 +39,21 @@ pub(super) async fn whole<S: DownstreamStream>(
         Read::TooLong => return Err(too_large(limit_bytes)),
     }
     Ok(())
+}
+
+/// Reads the body, or what is left of it, for a plugin that waits; of a longer one than `limit_bytes` the beginning.
+pub(super) async fn on_demand<S: DownstreamStream>(
+    run: &Run<'_>,
+    server: &mut S,
+    limit_bytes: usize,
+) -> Result<CollectedBody, Failure> {
+    let (mut bytes, mut wait, mut times) = (Vec::new(), wait_for_body(run), Times::default());
+    let read = read(run, &mut times, server, &mut wait, &mut bytes, limit_bytes).await?;
+    let (is_whole, trailers) = match read {
+        Read::Whole(trailers) => (true, trailers),
+        Read::TooLong => (false, None),
+    };
+    Ok(CollectedBody { bytes, trailers, is_whole, waited_ns: times.body_waited_ns })
 }
 
 /// The longest body that is accepted, in bytes.

@@ -13,6 +13,7 @@ use crate::body::{BodyLength, DownstreamStream};
 use crate::context::WorkerContext;
 use crate::runtime::ConsumerPlugins;
 use exchange::Exchange;
+use exchange::exchange::body_demand::BodyDemand;
 use exchange::exchange::{PluginReply, SharedCopy};
 use exchange::failure::{Cause, Failure};
 use exchange::plugin::chain::{Chain, Instance};
@@ -92,6 +93,7 @@ pub(super) async fn response_head<S: DownstreamStream>(
             let ended = match instance.plugin.response_head(exchange) {
                 Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
                 Step::Done => Ok(()),
+                Step::Failed(reason) => Err(failed(instance.name, reason)),
             };
             exchange.end_run(instance.name, Phase::ResponseHead, started);
             ended?;
@@ -154,6 +156,7 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
                     let ended = match instance.plugin.response_body(exchange, body, Portion::Last) {
                         Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
                         Step::Done => Ok(()),
+                        Step::Failed(reason) => Err(failed(instance.name, reason)),
                     };
                     exchange.end_run(instance.name, Phase::ResponseBody, started);
                     ended?;
@@ -190,15 +193,23 @@ pub(super) fn piece_of_response_body(
                 continue;
             }
             let started = exchange.begin_run();
-            let has_waited = matches!(instance.plugin.response_body(exchange, body, portion), Step::Wait(_));
+            let failure = match instance.plugin.response_body(exchange, body, portion) {
+                Step::Done => None,
+                Step::Wait(_) => Some("it waits while it edits a streamed body".to_owned()),
+                Step::Failed(reason) => Some(reason),
+            };
             exchange.end_run(instance.name, Phase::ResponseBody, started);
-            if has_waited {
-                let detail = format!("the plugin {} waits while it edits a streamed body", instance.name);
-                return Err(Failure::new(Cause::PluginFailed, detail).of_plugin(instance.name));
+            if let Some(reason) = failure {
+                return Err(failed(instance.name, reason));
             }
         }
     }
     Ok(())
+}
+
+/// The failure of a plugin without which the response must not be sent.
+fn failed(name: &'static str, reason: String) -> Failure {
+    Failure::new(Cause::PluginFailed, format!("the plugin {name} failed: {reason}")).of_plugin(name)
 }
 
 /// Notes that `instance` made the response, for logs and metrics.
@@ -298,6 +309,7 @@ async fn one<S: DownstreamStream>(
         run.context.current_work().set_route(exchange.decision.route);
         let started = exchange.begin_run();
         let (decision, waited) = {
+            let demand = exchange.body_demand().clone();
             let flow = match phase {
                 Phase::Rewrite => instance.plugin.rewrite(exchange),
                 Phase::Access => instance.plugin.access(exchange),
@@ -308,7 +320,9 @@ async fn one<S: DownstreamStream>(
                 Flow::Reply(reply) => (Ok(Decision::Reply(reply)), false),
                 Flow::Stream(reply) => (Ok(Decision::Stream(reply)), false),
                 Flow::Stored(reply) => (Ok(Decision::Stored(reply)), false),
-                Flow::Wait(future) => (wait_for_plugin(run, server, future, instance.name).await, true),
+                Flow::Wait(future) => {
+                    (wait_with_body(run, server, &demand, future, instance.name).await, true)
+                }
             }
         };
         exchange.end_run(instance.name, phase, started);
@@ -331,6 +345,41 @@ async fn one<S: DownstreamStream>(
     Ok(None)
 }
 
+/// The state of a plugin that is waited for.
+enum Waited<T> {
+    /// It has ended.
+    Done(T),
+    /// It asks for the request body, of at most so many bytes.
+    WantsBody(usize),
+}
+
+/// As [`wait_for_plugin`], in a phase of the request: the plugin may ask for the request body, which is read then. The time
+/// of the client does not count as time of the plugin.
+async fn wait_with_body<S: DownstreamStream, T>(
+    run: &Run<'_>,
+    server: &mut S,
+    demand: &BodyDemand,
+    mut future: Pin<Box<dyn Future<Output = T> + '_>>,
+    name: &'static str,
+) -> Result<T, Failure> {
+    demand.open();
+    let mut wait_ms = PHASE_WAIT_MS;
+    loop {
+        let began_ms = run.local().now_ms();
+        match wait(run, server, Some(demand), future.as_mut(), name, wait_ms).await? {
+            Waited::Done(result) => {
+                demand.close();
+                return Ok(result);
+            }
+            Waited::WantsBody(limit_bytes) => {
+                let spent_ms = run.local().now_ms().saturating_sub(began_ms);
+                wait_ms = wait_ms.saturating_sub(spent_ms).max(1);
+                demand.answer(Box::pin(collect::on_demand(run, server, limit_bytes)).await?);
+            }
+        }
+    }
+}
+
 /// Waits for the `future` of the plugin `name`. The client is watched meanwhile, so that a slow server of the plugin
 /// does not hold the memory of a client that has gone away.
 async fn wait_for_plugin<S: DownstreamStream, T>(
@@ -339,11 +388,30 @@ async fn wait_for_plugin<S: DownstreamStream, T>(
     mut future: Pin<Box<dyn Future<Output = T> + '_>>,
     name: &'static str,
 ) -> Result<T, Failure> {
-    let ends_ms = run.local().now_ms().saturating_add(PHASE_WAIT_MS);
+    match wait(run, server, None, future.as_mut(), name, PHASE_WAIT_MS).await? {
+        Waited::Done(result) => Ok(result),
+        Waited::WantsBody(_) => {
+            Err(Failure::new(Cause::PluginFailed, "it asks for a body in vain").of_plugin(name))
+        }
+    }
+}
+
+async fn wait<S: DownstreamStream, T>(
+    run: &Run<'_>,
+    server: &mut S,
+    demand: Option<&BodyDemand>,
+    mut future: Pin<&mut (dyn Future<Output = T> + '_)>,
+    name: &'static str,
+    wait_ms: u64,
+) -> Result<Waited<T>, Failure> {
+    let ends_ms = run.local().now_ms().saturating_add(wait_ms);
     let mut armed = false;
     poll_fn(|cx| {
         if let Poll::Ready(result) = future.as_mut().poll(cx) {
-            return Poll::Ready(Ok(result));
+            return Poll::Ready(Ok(Waited::Done(result)));
+        }
+        if let Some(limit_bytes) = demand.and_then(BodyDemand::asked) {
+            return Poll::Ready(Ok(Waited::WantsBody(limit_bytes)));
         }
         if run.deadline.is_overdue() {
             let detail = format!("the plugin {name} was waited for");

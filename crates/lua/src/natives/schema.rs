@@ -58,7 +58,10 @@ pub(crate) fn to_json(value: &Value, schema: Option<&Json>) -> Result<Json, Stri
 }
 
 /// A schema written in Lua as JSON.
-fn schema_json(schema: &Value) -> Result<Json, String> {
+///
+/// # Errors
+/// JSON cannot express it, as a sentence.
+pub(crate) fn schema_json(schema: &Value) -> Result<Json, String> {
     Converter { left: VALUES_MAX }.value(schema, None, Place::Schema, 0)
 }
 

@@ -50,7 +50,9 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         state.budget.exit();
         state.budget.check()
     })?;
-    add.add("headers_sent", |state, _, ()| Ok(state.call().is_ok_and(|call| has_response(&call))))?;
+    // The header filter still changes them.
+    let are_sent = |phase: &str| matches!(phase, "body_filter" | "log");
+    add.add("headers_sent", move |state, _, ()| Ok(state.call().is_ok_and(|call| are_sent(call.phase))))?;
     add.add("get_chunk", |state, lua, index: i64| {
         let call = state.call()?;
         let chunk = call.chunk.borrow();
@@ -94,7 +96,7 @@ fn has_response(call: &Call) -> bool {
 
 fn may_print(call: &Call) -> mlua::Result<()> {
     match call.phase {
-        "access" | "balancer" | "content" => Ok(()),
+        "access" | "content" => Ok(()),
         phase => Err(Error::runtime(format!("API disabled in the context of {phase}"))),
     }
 }

@@ -38,7 +38,7 @@ pub fn set_host(host: natives::Host) {
 }
 
 /// See the module.
-pub struct Engine {
+pub(crate) struct Engine {
     pub(crate) lua: Lua,
     pub(crate) json: Json,
     pub(crate) state: Rc<State>,
@@ -70,6 +70,7 @@ impl Engine {
     pub(crate) fn open() -> mlua::Result<Rc<Engine>> {
         let budget = Rc::new(Budget::default());
         let Base { lua, native, library, json } = sandbox::open_base(&budget, CHARGED_INSTRUCTIONS)?;
+        let json = Json::of_apisix(json.array().clone());
         let state = Rc::new(State::new(budget));
         let charged = state.budget.clone();
         lua.set_app_data(natives::Charge::new(move |steps| charged.charge(steps)));

@@ -85,6 +85,7 @@ pub(super) fn install(lua: &Lua, native: &Table, _: &Json) -> mlua::Result<()> {
         }
     })?;
     native.raw_set("find_module", find)?;
+    native.raw_set("missing_module", lua.create_function(|_, name: String| Ok(modules::missing(&name)))?)?;
     let load = lua.create_function(|lua, (text, name, globals): (LuaString, Option<String>, Table)| {
         let text = text.as_bytes();
         if text.len() > SOURCE_MAX_BYTES {

@@ -101,6 +101,13 @@ impl Run {
         }
     }
 
+    /// The results, if the call has ended without a wait.
+    pub(crate) fn take_finished(&mut self) -> Option<Result<MultiValue, String>> {
+        let is_finished =
+            self.main.is_none() && self.others.is_empty() && self.call.spawned.borrow().is_empty();
+        if is_finished { self.result.take() } else { None }
+    }
+
     fn keep(&mut self, task: Task) {
         if task.number == 0 {
             self.main = Some(task);

@@ -220,10 +220,7 @@ fn services_and_shared_plugins() {
             "wrong type: expected string or object, got boolean"
         ),
     );
-    meta(
-        json!({"pre_function": "return 1"}),
-        "_meta.pre_function is not supported: write the condition as _meta.filter",
-    );
+    meta(json!({"pre_function": "return function() end"}), "");
 }
 
 #[test]

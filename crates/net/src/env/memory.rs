@@ -4,6 +4,7 @@
 
 mod connection;
 mod executor;
+mod local;
 mod network;
 mod random;
 mod stream;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 pub use connection::Link;
 pub use executor::{Group, Planted};
+pub use local::{LocalStream, connect_local};
 pub use network::{BoundSocket, Listener, bind, connect};
 pub use network::{Harm, connect_from};
 pub use random::Random;

@@ -2,6 +2,7 @@
 //! calls made directly: glibc's are points of thread cancellation, which costs a tenth of a request's user time.
 
 mod listening;
+mod local;
 mod running;
 
 use std::io::{self, IoSlice};
@@ -17,6 +18,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::PeerEnd;
 pub use listening::{BoundSocket, Listener, bind};
+pub use local::{LocalStream, connect_local};
 pub use running::{block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent};
 pub use running::{monotonic_ns, open_files_limit, random_u64, sleep_ms, spawn, wall_clock};
 

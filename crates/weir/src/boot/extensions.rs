@@ -116,6 +116,8 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 fn languages(settings: &Settings, serves: bool) -> Vec<Box<dyn ExtensionLanguage>> {
     let _ = (settings, serves);
     vec![
+        #[cfg(feature = "lua")]
+        Box::new(lua::Language),
         #[cfg(feature = "wasm")]
         Box::new(wasm_language(settings, serves)),
     ]

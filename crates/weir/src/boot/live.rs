@@ -9,6 +9,7 @@ use net::listener::{ListenerSet, Wanted};
 use net::tls::roots::TrustRoots;
 
 use super::bridge::Gateway;
+use super::runner::{RunnerSettings, Supervisor};
 use super::sockets::{listening_line, name_of, wanted};
 use crate::settings::{Settings, SettingsSource};
 use crate::terminal::print_bounded;
@@ -22,8 +23,19 @@ pub(super) struct LiveSettings {
 }
 
 /// The settings that come into force at once.
-const LIVE: [&str; 6] =
-    ["proxy", "proxy_tls", "proxy_tls_http3", "proxy_protocol", "proxy_protocol_tls", "trusted_certificates"];
+const LIVE: [&str; 11] = [
+    "proxy",
+    "proxy_tls",
+    "proxy_tls_http3",
+    "proxy_protocol",
+    "proxy_protocol_tls",
+    "trusted_certificates",
+    "plugin_runner",
+    "plugin_runner_socket",
+    "plugin_runner_user",
+    "plugin_runner_environment",
+    "plugin_runner_timeout_ms",
+];
 
 impl LiveSettings {
     pub(super) fn new(
@@ -36,7 +48,7 @@ impl LiveSettings {
     }
 
     /// Reads the settings again and brings those into force that can change.
-    pub(super) fn reload(&mut self, gateway: &Gateway) {
+    pub(super) fn reload(&mut self, gateway: &Gateway, runner: &Supervisor) {
         let settings = match self.source.load() {
             Ok(loaded) => {
                 loaded.remarks.warn();
@@ -59,6 +71,7 @@ impl LiveSettings {
         if listeners != self.listeners {
             self.listen(listeners, gateway);
         }
+        runner.reload(RunnerSettings::of(&settings));
         // The files are read even if their list is the same, because their contents may have changed.
         match TrustRoots::read(&settings.trusted_certificates) {
             Ok(roots) => self.services.tls().trust(roots),

@@ -18,11 +18,12 @@ use model::acme::Challenges;
 use model::instance::Connections;
 use net::quic::QuicProcess;
 use net::tls::server::ServerTls;
-use plugins::Zones;
+use plugins::{Runner, Zones};
 
 use super::bridge::{self, Bridge, Gateway};
 use super::extensions::Extensions;
 use super::live::LiveSettings;
+use super::runner::{RunnerSettings, Supervisor};
 use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
 use super::{
     admin_keys, compiler, data, discovery, instance, options, outbound_policy, registration, running_catalog,
@@ -34,6 +35,10 @@ use crate::settings::{Loaded, Settings, SettingsSource};
 /// How often a successor checks whether its workers run.
 const RUNNING_POLL: Duration = Duration::from_millis(2);
 
+/// How long a successor waits for its plugin runner, so that no request fails at an upgrade. Half of the default time that an
+/// upgrade may take.
+const RUNNER_WAIT: Duration = Duration::from_secs(30);
+
 /// An instance that serves.
 pub(super) struct Node {
     pub(super) settings: Settings,
@@ -42,6 +47,8 @@ pub(super) struct Node {
     pub(super) gateway: Arc<Gateway>,
     tls: Arc<ServerTls>,
     quic: QuicProcess,
+    /// The process of the plugin runner.
+    pub(super) runner: Supervisor,
     pub(super) log: LogControl,
     pub(super) access_log: Option<LogWriter>,
     /// The registrations in registries; dropping it leaves the instance registered, for a successor.
@@ -114,6 +121,8 @@ impl Node {
         };
         let cache = settings.cache().map_err(|reason| anyhow::anyhow!("proxy_cache: {reason}"))?;
         let cache = Zones::start(&cache, compiler.states());
+        let runner = Runner::serve(compiler.states());
+        let runner = Supervisor::start(RunnerSettings::of(&settings), runner, &services);
         let catalog = Arc::new(running_catalog(&settings, compiler.states(), &extensions));
         let sealer = sealer(&settings, &catalog)?;
         let instance = Arc::new(instance(&settings));
@@ -173,6 +182,8 @@ impl Node {
         if let Some(predecessor) = predecessor {
             tls.adopt_ticket_secrets(&predecessor.take_ticket_secrets());
             wait_until_running(engine);
+            // The predecessor has a runner that answers meanwhile.
+            runner.await_running(RUNNER_WAIT);
             predecessor.await_commit()?;
         }
         for listener in &*sockets.proxy {
@@ -206,6 +217,7 @@ impl Node {
             gateway,
             tls,
             quic: own_quic,
+            runner,
             log,
             access_log: log_writer,
             registration,
@@ -267,16 +279,16 @@ impl Node {
         Ok(())
     }
 
-    /// Keeps the parts that go on after a hand-over: the data plane, and the control side, which follows a file or etcd
-    /// for a while. Closes the lock of the data folder and the spare sockets; the successor has its own descriptors of
+    /// Keeps the parts that go on after a hand-over: the data plane with its plugin runner, and the control side, which follows
+    /// a file or etcd for a while. Closes the lock of the data folder and the spare sockets; the successor has its own descriptors of
     /// both, and the files in the folder are its own by then.
-    pub(super) fn let_go(self) -> (Arc<Gateway>, Control) {
+    pub(super) fn let_go(self) -> (Arc<Gateway>, Control, Supervisor) {
         // The successor has the same identity in registries, and renews it.
         if let Some(registration) = &self.registration {
             registration.stop();
         }
         // All other fields are dropped when this returns.
-        (self.gateway, self.control)
+        (self.gateway, self.control, self.runner)
     }
 
     /// The lock of the data folder, if it is held.

@@ -132,7 +132,7 @@ fn reload(node: &mut Node, upgrade: &Upgrade) {
         // Not read, because the listeners are being handed over as they are.
         tracing::warn!("the settings are not read while an upgrade is under way");
     } else {
-        node.live.reload(&node.gateway);
+        node.live.reload(&node.gateway, &node.runner);
     }
 }
 
@@ -209,7 +209,7 @@ async fn give_way(
     let logs = Logs::of(&node);
     // The lock and the control side's sockets are closed here, because this process would otherwise hold them until its
     // last tunnel ends.
-    let (gateway, control) = node.let_go();
+    let (gateway, control, runner) = node.let_go();
     control.stop_listening();
     let is_drained = Arc::new(AtomicBool::new(false));
     let old_side =
@@ -218,6 +218,7 @@ async fn give_way(
     let how = move |engine: &Engine, abandon: &dyn Fn() -> bool| engine.hand_over(grace, abandon);
     let drained = drain(gateway, signals, &logs, after_term, how).await;
     is_drained.store(true, Ordering::Relaxed);
+    drop(runner);
     // Not awaited after a second TERM or INT, because the process then has to end at once.
     if drained == Drained::InTime && changeover.await.is_err() {
         tracing::error!("the control side panicked at its end");

@@ -113,6 +113,10 @@ pub(crate) const GUIDES: &[Guide] = &[
     page("discovery").needs(Setup { origins: &["10.0.0.1:8080", "10.0.0.2:8080"], ..NOTHING }),
     page("discovery-registries").needs(Setup { prepare: ETCD, origins: &["127.0.0.1:8080"], ..NOTHING }),
     page("errors").needs(Setup { objects: DEAD, ..GATEWAY }),
+    page("external-plugins").needs(Setup { origins: &["127.0.0.1:1980"], ..NOTHING }).skips(&[(
+        "mkdir runner",
+        "needs the module proxy of Go; lab/install.sh test builds the same program",
+    )]),
     page("fixed-responses"),
     page("getting-started").needs(NOTHING).skips(&[
         ("make run", "builds the binary; it/try_out.rs runs the script behind it"),
@@ -155,6 +159,7 @@ pub(crate) const GUIDES: &[Guide] = &[
     page("load-balancing"),
     page("log-shipping"),
     page("logging").needs(Setup { origins: &["127.0.0.1:1980", "127.0.0.1:3000"], ..GATEWAY }),
+    page("lua-plugins"),
     page("migrating-from-apisix"),
     page("observability")
         .skips(&[("$ weir tap", "shows requests of a minute of traffic; it/tap.rs runs it")]),

@@ -59,6 +59,9 @@ fn unit_and_drop_in_are_accepted_by_systemd() {
     fs::write(folder.path().join("weir.service"), unit).unwrap();
     fs::create_dir(folder.path().join("weir.service.d")).unwrap();
     fs::write(folder.path().join("weir.service.d/low-ports.conf"), drop_in).unwrap();
+    let of_runner = read("packaging/systemd/weir.service.d/plugin-runner.conf");
+    assert_eq!(values(&of_runner, "MemoryDenyWriteExecute"), ["no"]);
+    fs::write(folder.path().join("weir.service.d/plugin-runner.conf"), of_runner).unwrap();
     let arguments = ["verify", "--man=no", "--generators=no", "./weir.service"];
     if let Some((is_good, told)) = verdict("systemd-analyze", &arguments, folder.path()) {
         assert!(is_good && told.is_empty(), "{told}");

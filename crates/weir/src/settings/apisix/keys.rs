@@ -92,7 +92,7 @@ pub(super) const KEYS: &[Key] = &[
     key("nginx_config.event", Ignore, "`max_connections` bounds the whole process"),
     key("nginx_config.worker_rlimit_nofile", Ignore, "the limit of the process counts: `ulimit -n`"),
     key("nginx_config.user", Ignore, "the process keeps the user it is started as"),
-    key("nginx_config.envs", Moot, "every variable can be seen"),
+    key("nginx_config.envs", Honour(plugins::runner_environment), "`plugin_runner_environment`; the gateway itself sees every variable"),
     key("nginx_config.max_pending_timers", Moot, "there are no such timers"),
     key("nginx_config.max_running_timers", Moot, "there are no such timers"),
     key("nginx_config.meta", Ignore, "memory is not split beforehand"),
@@ -165,7 +165,8 @@ pub(super) const KEYS: &[Key] = &[
     key("plugin_attr.*", Ignore, "no plugin here reads it"),
     key("discovery", Honour(discovery::blocks), "`discovery`; registries that are not there yet are skipped"),
     key("graphql.max_size", Honour(plugins::body_limit), "`max_matched_body_bytes`, the larger of this and `apisix.max_post_args_readable_size`"),
-    key("ext-plugin", Ignore, "there are no external plugins yet"),
+    key("ext-plugin.cmd", Honour(plugins::runner_command), "`plugin_runner`"),
+    key("ext-plugin.path_for_test", Setting("plugin_runner_socket"), ""),
     key("wasm", Honour(wasm::plugins), "`wasm`"),
     key("xrpc", Ignore, "layer 4 is not served yet"),
 ];

@@ -49,6 +49,25 @@ pub(super) fn body_limit(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
+/// `ext-plugin.cmd`: the command of the runner.
+pub(super) fn runner_command(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    if let Some(words) = draft.texts(spot) {
+        draft.set_one(&spot.at(), "plugin_runner", serde_json::json!(words).to_string());
+    }
+}
+
+/// `nginx_config.envs`: the variables of the runner. `NAME=` unsets one in nginx, and an empty value is as good.
+pub(super) fn runner_environment(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let Some(variables) = draft.texts(spot) else { return };
+    let (given, kept): (Vec<_>, Vec<_>) =
+        variables.into_iter().partition(|entry| !entry.starts_with("WEIR_"));
+    if !kept.is_empty() {
+        let reason = format!("no plugin runner gets variables of the gateway: {}", kept.join(", "));
+        draft.remark(spot.key, spot.node.line, reason);
+    }
+    draft.set(&spot.at(), "plugin_runner_environment", given);
+}
+
 /// `plugin_attr.server-info.report_ttl`.
 pub(super) fn server_info_ttl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let Some(text) = draft.text(spot) else { return };

@@ -1,8 +1,7 @@
 //! Tests of the functions of Rust, called from Lua.
 
+use lua::natives::{Charge, install};
 use mlua::{Lua, Table, Value};
-
-use super::{Charge, install};
 
 /// The values that `code` returns, as one text each, in an interpreter with the functions as `native`.
 fn run(code: &str) -> String {
@@ -40,8 +39,8 @@ fn digests_have_the_published_values() {
         "f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8",
     );
     check(
-        "return pcall(native.digest, 'sha3', 'abc')",
-        "false not available in Weir: the digest `sha3`\nstack traceback:",
+        "local ok, e = pcall(native.digest, 'sha3', 'abc') return ok, tostring(e):match('not available[^\\n]*')",
+        "false not available in Weir: the digest `sha3`",
     );
 }
 
@@ -58,7 +57,7 @@ fn schema_takes_empty_tables_for_lists() {
     check("return check({ list = {} })", "true");
     check(
         "return check({ list = { a = 1 } })",
-        r#"false property "list" validation failed: wrong type: expected array, got object"#,
+        r#"false property "list" validation failed: wrong type: expected array, got table"#,
     );
     check("return check({ n = 0 })", r#"false property "n" validation failed: expected 0 to be at least 1"#);
     check("return check({ n = '$secret://vault/1/a' })", "true");

@@ -1,42 +1,13 @@
-//! Programs in the interpreter of code of users, without a request: modules, coroutines, limits.
+//! Programs in the interpreter of code of users, without a request: library, coroutines, limits.
+#![allow(clippy::unwrap_used)]
 
-use std::rc::Rc;
-
-use mlua::{MultiValue, Value};
-
-use super::call::Call;
-use super::engine::Engine;
-use super::outside::Outside;
-use super::program::{Form, Program};
-use super::run::Run;
-use super::state::Reach;
-use crate::script::Script;
-
-/// Runs `source` as the body of a function; its first result as text, or the error.
-pub(crate) fn run(engine: &Rc<Engine>, source: &str) -> Result<String, String> {
-    let services = exchange::testing::services();
-    let script = Script::compile("script", format!("return function(...) {source}\nend").into_bytes())?;
-    let program = Program::new("test", Form::Functions, vec![script], Outside::new("test", &services));
-    let loaded = engine.program(&program)?;
-    let call =
-        Call::new("access", true, program.instance("/routes/1", serde_json::Value::Null, None), engine);
-    let function = loaded.functions[0].clone();
-    let mut run = Run::begin(engine, &call, &function, (), &mut Reach::None)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let local = tokio::task::LocalSet::new();
-    let poll = std::future::poll_fn(|cx| run.poll(cx, &mut Reach::None));
-    let mut values: MultiValue = local.block_on(&runtime, poll)?;
-    Ok(match values.pop_front() {
-        None | Some(Value::Nil) => "nil".to_owned(),
-        Some(value) => value.to_string().unwrap(),
-    })
-}
+use lua::testing::Engine;
 
 #[test]
 fn programs_run_with_library_and_ngx() {
     let engine = Engine::open().unwrap();
     let check =
-        |source: &str, expected: &str| assert_eq!(run(&engine, source).as_deref(), Ok(expected), "{source}");
+        |source: &str, expected: &str| assert_eq!(engine.run(source).as_deref(), Ok(expected), "{source}");
     check("return ngx.re.match('a-12', [[(\\w)-(\\d+)]], 'jo')[2]", "12");
     check("return (ngx.re.gsub('hello', 'l', '[$0]'))", "he[l][l]o");
     check("return (ngx.re.sub('a=1', '(?<k>a)=(1)', '${2}=$1'))", "1=a");
@@ -69,7 +40,7 @@ fn programs_run_with_library_and_ngx() {
 fn threads_and_coroutines_wait_without_blocking() {
     let engine = Engine::open().unwrap();
     let check =
-        |source: &str, expected: &str| assert_eq!(run(&engine, source).as_deref(), Ok(expected), "{source}");
+        |source: &str, expected: &str| assert_eq!(engine.run(source).as_deref(), Ok(expected), "{source}");
     check(
         "local t = {} for i = 1, 3 do t[i] = ngx.thread.spawn(function(n) ngx.sleep(0.01) return n * 2 end, i) end
         local sum = 0 for i = 1, 3 do local ok, v = ngx.thread.wait(t[i]) sum = sum + v end return sum",
@@ -98,7 +69,7 @@ fn threads_and_coroutines_wait_without_blocking() {
 fn hostile_programs_end_with_a_reason() {
     let engine = Engine::open().unwrap();
     let check = |source: &str, expected: &str| {
-        let reason = run(&engine, source).unwrap_err();
+        let reason = engine.run(source).unwrap_err();
         assert!(reason.contains(expected), "{source}: {reason}");
     };
     let stopped = "the script was stopped after";
@@ -133,7 +104,7 @@ fn hostile_programs_end_with_a_reason() {
     ] {
         check(source, &format!("not available in Weir: {name}"));
     }
-    assert_eq!(run(&engine, "return 1").as_deref(), Ok("1"), "the interpreter goes on");
+    assert_eq!(engine.run("return 1").as_deref(), Ok("1"), "the interpreter goes on");
     let catastrophic = "local m, e = ngx.re.match(('a'):rep(3000), [[(?<!q)(a+)+$x]]) return e or 'miss'";
-    assert!(run(&engine, catastrophic).is_ok());
+    assert!(engine.run(catastrophic).is_ok());
 }

@@ -1,0 +1,8 @@
+//! The part of FlatBuffers that the messages of runners need: tables, texts, bytes, and lists of tables. A reader that checks
+//! every position, and a writer in one pass. It knows no message.
+
+mod reader;
+mod writer;
+
+pub(crate) use reader::{Malformed, Table, Tables};
+pub(crate) use writer::{Slots, Writer};
