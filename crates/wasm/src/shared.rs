@@ -38,10 +38,13 @@ struct Values {
 pub(crate) struct Queue {
     plugin: Box<str>,
     name: Box<[u8]>,
-    items: Mutex<(VecDeque<Box<[u8]>>, usize)>,
+    items: Mutex<Items>,
     /// Told of each new item; one worker of those that registered the queue takes it.
     pub ready: Notify,
 }
+
+/// The items of a queue, oldest first, and how many bytes they have together.
+type Items = (VecDeque<Box<[u8]>>, usize);
 
 impl Shared {
     /// The data of `plugin`.

@@ -3,6 +3,7 @@
 mod assembly_filter;
 mod functions;
 mod hostile;
+mod lab_filter;
 mod rust_filter;
 
 use std::sync::Arc;
