@@ -12,7 +12,7 @@ use crate::abi::Status;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_ITEMS_MAX, QUEUES_MAX, SHARED_BYTES_MAX, SHARED_KEYS_MAX};
 use crate::metrics::Metrics;
 
-/// What all plugins of the process share.
+/// The data, queues and metrics of all plugins of the process.
 #[derive(Default)]
 pub(crate) struct Shared {
     plugins: Mutex<BTreeMap<&'static str, Arc<Data>>>,

@@ -121,7 +121,7 @@ fn seen(request: &Request) -> String {
     format!("{} {} {host} {:?} {text}", request.method, request.target, shown(&request.headers))
 }
 
-/// What the client and the origin see of some requests through the gateway at `address`.
+/// The view of the client and of the origin of some requests through the gateway at `address`.
 fn transcript(address: SocketAddr, origin: &Origin) -> Vec<String> {
     let long = b"a secret ".repeat(2_000);
     let cases: [(&str, &str, &[(&str, &str)], &[u8]); 9] = [
