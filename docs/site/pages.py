@@ -52,6 +52,7 @@ GROUPS = [
         ("Compress responses", f"{GUIDE}/compression.md"),
         ("Run plugins of your own", f"{GUIDE}/extensions.md"),
         ("Write a plugin", f"{GUIDE}/writing-a-plugin.md"),
+        ("Plugins in WebAssembly", f"{GUIDE}/wasm-plugins.md"),
         ("Write plugins in Lua", f"{GUIDE}/lua-plugins.md"),
         ("Plugins in other languages", f"{GUIDE}/external-plugins.md"),
     ]),

@@ -88,6 +88,7 @@ pages! {
     transformation_runs: "transformation",
     upstreams_runs: "upstreams",
     websocket_runs: "websocket",
+    wasm_plugins_runs: "wasm-plugins",
     writing_a_plugin_runs: "writing-a-plugin",
 }
 
