@@ -51,6 +51,7 @@ GROUPS = [
         ("Cache responses", f"{GUIDE}/caching.md"),
         ("Compress responses", f"{GUIDE}/compression.md"),
         ("Write a plugin", f"{GUIDE}/writing-a-plugin.md"),
+        ("Write plugins in Lua", f"{GUIDE}/lua-plugins.md"),
         ("Plugins in other languages", f"{GUIDE}/external-plugins.md"),
     ]),
     ("Observe", [

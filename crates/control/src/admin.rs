@@ -4,6 +4,7 @@
 pub mod auth;
 mod conditions;
 mod configs;
+mod extensions;
 mod json;
 mod kinds;
 mod listing;

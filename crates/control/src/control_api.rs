@@ -95,7 +95,7 @@ impl Handler for ControlApi {
                     let explain = parts.reports.explain.clone();
                     // It needs no key, so that it is told as much as a viewer.
                     let role = Role::Viewer;
-                    explain::answer(explain, parts.view.load(), &parts.catalog, body.as_ref(), role).await
+                    explain::answer(explain, parts.view.load(), &parts.catalog(), body.as_ref(), role).await
                 }
                 (&Method::PUT, ["v1", "weir", "log_level"]) => {
                     log_level::put(parts.reports.log_level.as_deref(), request.body())
@@ -196,6 +196,11 @@ impl ControlParts {
         })
     }
 
+    /// The plugins of this gateway, with those of the extensions in force.
+    fn catalog(&self) -> Arc<Catalog> {
+        self.view.load().catalog(&self.catalog)
+    }
+
     /// Metadata with the name of the plugin as its id, as in APISIX.
     fn metadata(&self, written: &Written) -> Value {
         let mut value = self.shown(written);
@@ -206,7 +211,7 @@ impl ControlParts {
     /// The object with its secrets masked, because the control API needs no key.
     fn shown(&self, written: &Written) -> Value {
         let mut value: Value = serde_json::from_str(&written.text).unwrap_or_else(|_| json!({}));
-        secret_field::for_each(&self.catalog, &written.key, &mut value, &mut |_, _, secret| {
+        secret_field::for_each(&self.catalog(), &written.key, &mut value, &mut |_, _, secret| {
             MASK.clone_into(secret);
         });
         value
@@ -230,8 +235,8 @@ impl ControlParts {
             .collect();
         json!({
             "main": main,
-            "plugins": all_plugins(&self.catalog, Subsystem::Http),
-            "stream_plugins": all_plugins(&self.catalog, Subsystem::Stream),
+            "plugins": all_plugins(&self.catalog(), Subsystem::Http),
+            "stream_plugins": all_plugins(&self.catalog(), Subsystem::Stream),
         })
     }
 

@@ -11,6 +11,8 @@ pub mod clock;
 pub mod control_api;
 pub mod discovery;
 mod explain;
+mod extension_edit;
+mod extension_folder;
 mod hidden;
 pub mod instance_id;
 pub mod key;

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use model::report::MetricsText;
 
 use crate::acme::{Acme, AcmeParts, beside_file};
+use crate::extension_folder::{FolderParts, FollowedFolder};
 use crate::reconcile::source::Source;
 use crate::reconcile::{HandOver, Parts, Reconcile, WriteGate};
 use crate::serve::{Busy, serve};
@@ -37,6 +38,7 @@ pub struct Control {
     admin_busy: Busy,
     admin_tls: Option<Arc<ServerTls>>,
     acme: Option<Arc<Acme>>,
+    extensions: Option<FollowedFolder>,
     /// Ends with this value.
     _ticket_sharing: Option<TicketSharing>,
     /// Ends with this value.
@@ -128,6 +130,10 @@ impl Control {
                 status_view,
             ))
         };
+        let extensions = config.extensions_folder.map(|folder| {
+            let (reconcile, view, catalog) = (reconcile.clone(), view.clone(), Arc::clone(&config.catalog));
+            FollowedFolder::new(FolderParts { folder, reconcile, view, catalog })
+        });
         let handlers = handlers(HandlerParts {
             reconcile: reconcile.clone(),
             view: view.clone(),
@@ -151,6 +157,7 @@ impl Control {
             admin_busy: Busy::default(),
             admin_tls: admin_tls.map(Arc::new),
             acme,
+            extensions,
             _ticket_sharing: ticket_sharing,
             _server_info: server_info,
             handlers,
@@ -186,7 +193,8 @@ impl Control {
             let (paused, stop) = (paused.subscribe(), self.stop.subscribe());
             runtime.spawn(serve(listener, tls.cloned(), Arc::clone(handler), paused, stop, busy.clone()));
         }
-        self.acme.as_ref().map_or(Ok(()), |acme| acme.start())
+        self.acme.as_ref().map_or(Ok(()), |acme| acme.start())?;
+        self.extensions.as_ref().map_or(Ok(()), FollowedFolder::start)
     }
 
     /// Passes the source to another process.
@@ -201,7 +209,7 @@ impl Control {
 
     /// Stops the listeners and the work on certificates, and continues to follow the source.
     pub fn stop_listening(&self) {
-        self.stop_acme();
+        self.stop_background();
         // All listeners may have ended, which is the state that is asked for.
         let _ = self.stop.send(true);
     }
@@ -232,15 +240,18 @@ impl Control {
         self.end();
     }
 
-    fn stop_acme(&self) {
+    fn stop_background(&self) {
         if let Some(acme) = &self.acme {
             acme.stop();
+        }
+        if let Some(extensions) = &self.extensions {
+            extensions.stop();
         }
     }
 
     fn end(&mut self) {
         // First, because its writes go through the thread that ends next.
-        self.stop_acme();
+        self.stop_background();
         // The receiver may be gone, which is the state that is asked for.
         let _ = self.stop.send(true);
         if let Some(thread) = self.reconcile_thread.take() {
@@ -319,6 +330,7 @@ mod tests {
             ticket_keys: None,
             discovery: None,
             registration: None,
+            extensions_folder: None,
             server_info_ttl_s: None,
         }
     }

@@ -11,6 +11,7 @@ use http::{HeaderMap, Request};
 use http_body_util::Full;
 use model::catalog::Subsystem;
 use model::control_endpoint::{ControlAnswer, ControlEndpoint};
+use model::extension::{ExtensionLoader, LoadedVersion};
 use model::report::{
     Breakdown, CertificateReport, CertificateState, Certificates, ListenerReport, Listening, LogLevel,
     MetricsText, NodeHealth, NodeReport, NodeTransition, Rate, Readiness, Top, Traffic, TrafficRow,
@@ -281,7 +282,29 @@ pub(crate) fn catalog() -> Arc<Catalog> {
     count.subsystems = &[Subsystem::Http, Subsystem::Stream];
     count.metadata_schema =
         Some(json!({ "type": "object", "properties": { "size": { "type": "integer" } } }).into());
-    Arc::new(Catalog::new(vec![count, auth]).unwrap())
+    Arc::new(Catalog::new(vec![count, auth]).unwrap().with_loader(Arc::new(TinyLanguage)))
+}
+
+/// A language of which the content is the name of the one field that configurations must have; `broken` cannot be loaded.
+struct TinyLanguage;
+
+impl ExtensionLoader for TinyLanguage {
+    fn languages(&self) -> Vec<&'static str> {
+        vec!["tiny"]
+    }
+
+    fn is_binary(&self, _language: &str) -> bool {
+        false
+    }
+
+    fn load(&self, name: &str, _language: &str, content: &[u8]) -> Result<LoadedVersion, String> {
+        let field = String::from_utf8_lossy(content).into_owned();
+        if field == "broken" {
+            return Err("line 1: it is broken".to_owned());
+        }
+        let info = PluginInfo::new(name.to_owned(), 7, json!({ "type": "object", "required": [field] }));
+        Ok(LoadedVersion { info, serial: 1, code: Arc::new(()) })
+    }
 }
 
 /// Each check of a configuration of `count` with this password is counted in [`CHECKS`].

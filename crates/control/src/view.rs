@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Fault, Key, Kind, Snapshot, Written};
+use model::{Catalog, Fault, Key, Kind, Snapshot, Written};
 use parking_lot::RwLock;
 
 use crate::reconcile::Configs;
@@ -100,6 +100,16 @@ impl EtcdState {
 }
 
 impl View {
+    /// The catalog with the plugins of the extensions in force.
+    pub(crate) fn catalog(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
+        let extensions = self.snapshot.extensions();
+        if extensions.is_empty() {
+            Arc::clone(catalog)
+        } else {
+            Arc::new(catalog.with_extensions(extensions))
+        }
+    }
+
     /// The object as it was written last, in force or not.
     pub fn written(&self, key: &Key) -> Option<&Written> {
         match self.snapshot.faulty_at(key) {

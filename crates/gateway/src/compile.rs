@@ -6,6 +6,7 @@ mod body_variables;
 mod consumer;
 mod discovered;
 mod expiry;
+mod extension;
 mod global;
 mod health;
 mod key_set;
@@ -27,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
 use model::discovery::ServiceDirectory;
+use model::extension::LoadedVersion;
 use model::secret_reference::SecretValues;
 use model::snapshot::{Applied, Difference, Snapshot};
 use model::staple::Staples;
@@ -36,6 +38,7 @@ use stdx::hash::FastMap;
 use stdx::persistent::{ChunkedVec, ShardedMap};
 
 use expiry::Expiry;
+use extension::FixedExtensions;
 use key_set::KeySet;
 use sharing::Sharing;
 
@@ -47,6 +50,7 @@ use exchange::options::Timeouts;
 use exchange::overload::bulkhead::Bulkheads;
 use exchange::plugin::PluginKind;
 use exchange::plugin::chain::{Chain, Instance};
+use exchange::plugin::extension_loader::LoadedCode;
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
 
@@ -64,6 +68,8 @@ pub struct CompileFault {
 /// Compiles changes and keeps what did not change.
 pub struct Compiler {
     kinds: FastMap<&'static str, &'static PluginKind>,
+    /// Extensions that the settings name.
+    fixed: FixedExtensions,
     states: Arc<StateRegistry>,
     services: Arc<Services>,
     secrets: Arc<dyn SecretValues>,
@@ -141,6 +147,7 @@ impl Compiler {
         };
         Compiler {
             kinds: kinds.iter().map(|kind| (kind.name, *kind)).collect(),
+            fixed: FixedExtensions::default(),
             states: Arc::default(),
             services,
             secrets: Arc::new(reference::NoValues),
@@ -169,6 +176,17 @@ impl Compiler {
     #[must_use]
     pub fn with_secrets(mut self, values: Arc<dyn SecretValues>) -> Compiler {
         self.secrets = values;
+        self
+    }
+
+    /// Has the plugins of these extensions, which the settings name, beside the kinds and the extensions among the objects.
+    #[must_use]
+    pub fn with_fixed_extensions(mut self, extensions: &[LoadedVersion]) -> Compiler {
+        let code = |version: &LoadedVersion| {
+            let code = version.code.downcast_ref::<LoadedCode>()?;
+            Some((code.name, version.clone()))
+        };
+        self.fixed = extensions.iter().filter_map(code).collect();
         self
     }
 
@@ -280,7 +298,7 @@ fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) 
                 dirty.ssls.insert(key.clone());
                 dirty.users_of_certificate(&applied.snapshot, key);
             }
-            Kind::Proto => dirty.holders_of(&applied.snapshot, key),
+            Kind::Proto | Kind::Extension => dirty.holders_of(&applied.snapshot, key),
             Kind::Secret => {}
         }
     }

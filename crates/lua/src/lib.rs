@@ -7,14 +7,20 @@ mod access;
 pub mod base64;
 mod budget;
 mod json;
+mod language;
 mod md5;
 pub mod modules;
 pub mod natives;
 mod ngx;
 mod patterns;
-pub mod runtime;
+mod plugin;
+mod runtime;
 mod sandbox;
 mod script;
+mod scripts;
+pub mod serverless;
+#[doc(hidden)]
+pub mod testing;
 pub mod wide_bytes;
 
 use std::cell::{Cell, RefCell};
@@ -27,6 +33,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
 pub use budget::DecodingBudget;
 pub use json::{Json, RESULT_MAX_BYTES};
+pub use language::{Language, folders, plugin_file};
+pub use runtime::{LIMITS, read_modules, set_host};
 pub use script::{LoadedScript, Script};
 
 use budget::Budget;

@@ -4,7 +4,7 @@
 const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
 
 /// The digest of `bytes`.
-pub fn md5(bytes: &[u8]) -> [u8; 16] {
+pub(crate) fn md5(bytes: &[u8]) -> [u8; 16] {
     let mut state = [0x6745_2301_u32, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
     let mut blocks = bytes.chunks_exact(64);
     for block in &mut blocks {

@@ -1,9 +1,6 @@
 //! The modules of Lua that plugins of APISIX require, as texts that are part of the program; one file each. Modules that are
 //! not there are listed with the reason.
 
-#[cfg(test)]
-mod tests;
-
 /// The modules by name, in order.
 const SOURCES: &[(&str, &str)] = &[
     ("apisix.consumer", include_str!("modules/apisix/consumer.lua")),
@@ -35,7 +32,10 @@ const SOURCES: &[(&str, &str)] = &[
     ("apisix.upstream", include_str!("modules/apisix/upstream.lua")),
     ("apisix.utils.auth", include_str!("modules/apisix/utils/auth.lua")),
     ("apisix.utils.batch-processor", include_str!("modules/apisix/utils/batch-processor.lua")),
-    ("apisix.utils.batch-processor-manager", include_str!("modules/apisix/utils/batch-processor-manager.lua")),
+    (
+        "apisix.utils.batch-processor-manager",
+        include_str!("modules/apisix/utils/batch-processor-manager.lua"),
+    ),
     ("apisix.utils.log-sanitize", include_str!("modules/apisix/utils/log-sanitize.lua")),
     ("apisix.utils.log-util", include_str!("modules/apisix/utils/log-util.lua")),
     ("bit", include_str!("modules/bit.lua")),
@@ -131,5 +131,5 @@ pub fn missing(name: &str) -> String {
         Ok(index) => format!(" ({})", ABSENT[index].1),
         Err(_) => String::new(),
     };
-    format!("not available in Weir: {name}{reason}; the page docs/reference/lua.md lists what is there")
+    format!("not available in Weir: {name}{reason}, module '{name}' not found; the page docs/reference/lua.md lists what is there")
 }

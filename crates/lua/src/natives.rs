@@ -7,14 +7,13 @@ mod host;
 mod network;
 mod schema;
 mod signature;
-#[cfg(test)]
-mod tests;
 
 use std::rc::Rc;
 
 use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 pub use host::Host;
+pub(crate) use schema::schema_json;
 
 /// Charges steps to the call in progress. The runtime puts one into the application data of its interpreter, so that
 /// functions of Rust which do much work for one instruction count.

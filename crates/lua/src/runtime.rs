@@ -9,9 +9,8 @@ pub(crate) mod program;
 mod require;
 pub(crate) mod run;
 pub(crate) mod state;
-mod tables;
-#[cfg(test)]
-pub(crate) mod tests;
+pub(crate) mod tables;
 
-pub use engine::Engine;
+pub use engine::set_host;
 pub use limits::LIMITS;
+pub use require::read_modules;

@@ -58,8 +58,9 @@ pub(crate) struct Base {
 /// There is no memory for it.
 pub(crate) fn open_base(budget: &Rc<Budget>, charged_instructions: u32) -> mlua::Result<Base> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS | StdLib::BIT;
-    // `pcall` stays the interpreter's own, because the wrapper for panics would call it from native code.
-    let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+    // `pcall` stays the interpreter's own: the wrapper that lets panics through calls it from native code, so that no function
+    // inside it could wait.
+    let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
     lua.set_memory_limit(MEMORY_MAX_BYTES)?;
     let json = Json::new(lua.create_table()?);
     let native = native_functions(&lua, budget, &json)?;

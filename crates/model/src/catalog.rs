@@ -1,6 +1,7 @@
 //! The plugins and registries of this gateway, as data: boot has wired them, and control sees this and names none.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::check::unknown::{self, UnknownField};
 use crate::check::{CheckOptions, UnknownFields};
 use crate::control_endpoint::ControlEndpoint;
+use crate::extension::{ExtensionLoader, ExtensionPlugins};
 use crate::schema;
 use crate::validate::{SchemaFault, Validator};
 
@@ -19,7 +21,8 @@ pub type Check = fn(&Value) -> Result<(), String>;
 /// A plugin's check of the content of a proto; the error is a sentence.
 pub type CheckProto = fn(&str) -> Result<(), String>;
 
-/// A plugin's check of a configuration against the instances that are running; the error is a sentence.
+/// A check of a configuration that holds values of its own, such as the instances that are running or loaded code; the error
+/// is a sentence.
 pub type CheckRunning = Arc<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
 
 /// Which of a plugin's schemas.
@@ -75,7 +78,7 @@ pub struct PluginInfo {
     /// Higher runs first.
     pub priority: i64,
     /// Its version, as the control API shows it.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
     /// The phases it takes part in.
     pub phases: Vec<&'static str>,
     /// The traffic that it serves.
@@ -95,7 +98,7 @@ pub struct PluginInfo {
     pub consumer_key: &'static [&'static str],
     /// Its own check of a configuration.
     pub check: Check,
-    /// Its check against running instances; none: it has no such rule, or nothing runs here.
+    /// Its check against running instances, or by loaded code; none: it has no such rule, or nothing runs here.
     pub check_running: Option<CheckRunning>,
     /// Its own check of a configuration on a consumer.
     pub check_consumer: Check,
@@ -118,7 +121,7 @@ impl PluginInfo {
         PluginInfo {
             name: name.into(),
             priority,
-            version: "0.1",
+            version: Cow::Borrowed("0.1"),
             phases: Vec::new(),
             subsystems: &[Subsystem::Http],
             is_auth: false,
@@ -174,7 +177,7 @@ pub struct CatalogPlugin {
 }
 
 impl CatalogPlugin {
-    fn new(mut info: PluginInfo) -> CatalogPlugin {
+    pub(crate) fn new(mut info: PluginInfo) -> CatalogPlugin {
         add_meta(&mut info.schema);
         info.consumer_schema.iter_mut().for_each(add_meta);
         let validator = |schema: &Arc<Value>| Validator::new(schema.clone());
@@ -231,6 +234,13 @@ impl CatalogPlugin {
         CheckedConfig { faults, ignored }
     }
 
+    /// The first fault of a configuration on a route, in the words of plugins.
+    #[must_use]
+    pub fn first_fault(&self, config: &Value) -> Option<String> {
+        let faults = self.check(SchemaType::Plugin, config, UnknownFields::default()).faults;
+        faults.first().map(SchemaFault::plugin_message).map(Into::into)
+    }
+
     fn faults_of_known(&self, schema_type: SchemaType, config: &Value) -> Vec<SchemaFault> {
         let running = self.info.check_running.as_ref();
         let (validator, own, running) = match schema_type {
@@ -259,16 +269,31 @@ pub struct CheckedConfig {
     pub ignored: Vec<UnknownField>,
 }
 
-/// All plugins and registries of this gateway. Made once, at boot.
-#[derive(Debug, Default)]
+/// All plugins and registries of this gateway. Made once, at boot; [`Catalog::with_extensions`] lays the plugins of stored
+/// extensions over it. A clone shares everything.
+#[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    by_name: HashMap<Box<str>, CatalogPlugin>,
-    by_priority: Vec<Box<str>>,
-    registries: BTreeSet<Box<str>>,
-    ignored: BTreeSet<Box<str>>,
+    by_name: Arc<HashMap<Box<str>, CatalogPlugin>>,
+    by_priority: Arc<Vec<Box<str>>>,
+    registries: Arc<BTreeSet<Box<str>>>,
+    ignored: Arc<BTreeSet<Box<str>>>,
     /// Stream routes are refused.
     refuses_stream_routes: bool,
-    options: CheckOptions,
+    options: Arc<CheckOptions>,
+    /// The plugins of extensions that are objects.
+    extensions: ExtensionPlugins,
+    /// Loads extensions; none: this gateway has no language for them.
+    loader: Option<Loader>,
+}
+
+/// A loader, without its fields for readers of a debug print.
+#[derive(Clone)]
+struct Loader(Arc<dyn ExtensionLoader>);
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Loader({})", self.0.languages().join(", "))
+    }
 }
 
 /// Why a catalog cannot be made: a mistake in a plugin, found at boot.
@@ -284,7 +309,7 @@ impl Catalog {
     /// they are unknown: an object from the source serves without them, and reports them. A write is refused all the same.
     #[must_use]
     pub fn ignoring(mut self, names: &[String]) -> Catalog {
-        self.ignored = names.iter().map(|name| name.as_str().into()).collect();
+        self.ignored = Arc::new(names.iter().map(|name| name.as_str().into()).collect());
         self
     }
 
@@ -305,29 +330,29 @@ impl Catalog {
     /// # Errors
     /// When a name is there twice.
     pub fn new(plugins: Vec<PluginInfo>) -> Result<Catalog, CatalogError> {
-        let mut catalog = Catalog::default();
+        let mut by_name = HashMap::new();
+        let mut by_priority: Vec<Box<str>> = Vec::new();
         for info in plugins {
             let entry = CatalogPlugin::new(info);
             let name: Box<str> = entry.info.name.as_ref().into();
-            if catalog.by_name.contains_key(&name) {
+            if by_name.contains_key(&name) {
                 return Err(CatalogError::Twice(name.into()));
             }
-            catalog.by_priority.push(name.clone());
-            catalog.by_name.insert(name, entry);
+            by_priority.push(name.clone());
+            by_name.insert(name, entry);
         }
-        let by_name = &catalog.by_name;
-        catalog.by_priority.sort_by(|left, right| {
+        by_priority.sort_by(|left, right| {
             let priority = |name: &str| by_name.get(name).map_or(0, |entry| entry.info.priority);
             priority(right).cmp(&priority(left)).then_with(|| left.cmp(right))
         });
-        Ok(catalog)
+        Ok(Catalog { by_name: Arc::new(by_name), by_priority: Arc::new(by_priority), ..Catalog::default() })
     }
 
     /// The same catalog with service registries (`discovery_type`) that upstreams may name.
     #[must_use]
-    pub fn with_registries(mut self, registries: impl IntoIterator<Item = Box<str>>) -> Catalog {
-        self.registries.extend(registries);
-        self
+    pub fn with_registries(self, registries: impl IntoIterator<Item = Box<str>>) -> Catalog {
+        let all = self.registries.iter().cloned().chain(registries).collect();
+        Catalog { registries: Arc::new(all), ..self }
     }
 
     /// The same catalog for a gateway that refuses stream routes, because it has no layer 4 to serve them.
@@ -340,7 +365,7 @@ impl Catalog {
     /// The same catalog with settings that checks depend on.
     #[must_use]
     pub fn with_options(mut self, options: CheckOptions) -> Catalog {
-        self.options = options;
+        self.options = Arc::new(options);
         self
     }
 
@@ -350,10 +375,35 @@ impl Catalog {
         &self.options
     }
 
+    /// The same catalog, which loads extensions with `loader`.
+    #[must_use]
+    pub fn with_loader(mut self, loader: Arc<dyn ExtensionLoader>) -> Catalog {
+        self.loader = Some(Loader(loader));
+        self
+    }
+
+    /// The loader of extensions; none: this gateway has no language for them.
+    #[must_use]
+    pub fn loader(&self) -> Option<&dyn ExtensionLoader> {
+        self.loader.as_ref().map(|loader| &*loader.0)
+    }
+
+    /// The same catalog with the plugins of these extensions in place of those that it had.
+    #[must_use]
+    pub fn with_extensions(&self, extensions: &ExtensionPlugins) -> Catalog {
+        Catalog { extensions: extensions.clone(), ..self.clone() }
+    }
+
+    /// Whether the plugin is there without any object: built in, or named by the settings.
+    #[must_use]
+    pub fn is_fixed(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
     /// The plugin of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&CatalogPlugin> {
-        self.by_name.get(name)
+        self.by_name.get(name).or_else(|| self.extensions.get(name))
     }
 
     /// The verdict of the plugins that read protos on the content of one; none if no plugin does.
@@ -364,12 +414,22 @@ impl Catalog {
 
     /// All plugins' names, highest priority first; equals by name.
     pub fn names_by_priority(&self) -> impl Iterator<Item = &str> {
-        self.by_priority.iter().map(|name| &**name)
+        self.iter().map(|plugin| &*plugin.info.name)
     }
 
-    /// All plugins, highest priority first.
+    /// All plugins, highest priority first; equals by name.
     pub fn iter(&self) -> impl Iterator<Item = &CatalogPlugin> {
-        self.by_priority.iter().filter_map(|name| self.by_name.get(name))
+        let order = |plugin: &&CatalogPlugin| (Reverse(plugin.info.priority), plugin.info.name.clone());
+        let mut loaded: Vec<&CatalogPlugin> = self.extensions.iter().collect();
+        loaded.retain(|plugin| !self.is_fixed(&plugin.info.name));
+        loaded.sort_by_cached_key(order);
+        let mut loaded = loaded.into_iter().peekable();
+        let mut fixed = self.by_priority.iter().filter_map(|name| self.by_name.get(name)).peekable();
+        std::iter::from_fn(move || match (loaded.peek(), fixed.peek()) {
+            (Some(first), Some(second)) if order(first) < order(second) => loaded.next(),
+            (Some(_), None) => loaded.next(),
+            _ => fixed.next(),
+        })
     }
 
     /// Drops the compiled schemas, of plugins and of kinds, that were not used since the last call.

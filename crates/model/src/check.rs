@@ -4,6 +4,7 @@
 mod certificate;
 mod consumer;
 mod expression;
+mod extension;
 mod global;
 mod health;
 mod options;
@@ -55,7 +56,10 @@ pub fn object(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, Re
     id(key, value, &mut findings);
     fields(catalog, key.kind, value, &mut findings);
     let passed = findings.finish()?;
-    let resource = read(key.kind, &without_ignored(value, &passed))?;
+    let mut resource = read(key.kind, &without_ignored(value, &passed))?;
+    if let Resource::Extension(extension) = &mut resource {
+        extension.loaded = extension::load(catalog, key, value)?;
+    }
     Ok(Checked { resource, warnings: passed.warnings })
 }
 
@@ -115,6 +119,7 @@ fn fields(catalog: &Catalog, kind: Kind, value: &Value, findings: &mut Findings)
         Kind::StreamRoute => route::check_stream(catalog, value, findings),
         Kind::Ssl => ssl::check(value, findings),
         Kind::Proto => proto(catalog, value, findings),
+        Kind::Extension => extension::check(catalog, value, findings),
         Kind::PluginMetadata | Kind::Secret => {}
     }
 }
@@ -162,3 +167,9 @@ fn read(kind: Kind, value: &Value) -> Result<Resource, Refusal> {
 mod agreement;
 #[cfg(test)]
 mod tests;
+
+/// The catalog of tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    pub(crate) use super::tests::catalog;
+}

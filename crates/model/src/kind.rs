@@ -6,6 +6,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
+    /// A plugin of the user, with its versions.
+    Extension,
     /// A set of origin servers and how to choose among them.
     Upstream,
     /// Plugins shared by routes.
@@ -36,7 +38,8 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in resolving order.
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 14] = [
+        Kind::Extension,
         Kind::Upstream,
         Kind::PluginConfig,
         Kind::ConsumerGroup,
@@ -56,6 +59,7 @@ impl Kind {
     #[must_use]
     pub const fn collection(self) -> &'static str {
         match self {
+            Kind::Extension => "extensions",
             Kind::Upstream => "upstreams",
             Kind::PluginConfig => "plugin_configs",
             Kind::ConsumerGroup => "consumer_groups",
@@ -76,6 +80,7 @@ impl Kind {
     #[must_use]
     pub const fn singular(self) -> &'static str {
         match self {
+            Kind::Extension => "extension",
             Kind::Upstream => "upstream",
             Kind::PluginConfig => "plugin_config",
             Kind::ConsumerGroup => "consumer_group",

@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod check;
 pub mod control_endpoint;
 pub mod discovery;
+pub mod extension;
 pub mod fault;
 pub mod instance;
 mod key;

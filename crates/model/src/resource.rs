@@ -6,6 +6,7 @@ mod common;
 mod consumer;
 mod consumer_group;
 mod credential;
+mod extension;
 mod global_rule;
 mod health;
 mod node;
@@ -30,6 +31,7 @@ pub use common::{Labels, OneOrMany, PRIORITIES, PRIORITY_LABEL, Timeout};
 pub use consumer::Consumer;
 pub use consumer_group::ConsumerGroup;
 pub use credential::Credential;
+pub use extension::{Canary, Extension};
 pub use global_rule::GlobalRule;
 pub use health::{ActiveChecks, CheckType, HealthChecks, Healthy, PassiveChecks, Unhealthy};
 pub use node::Node;
@@ -91,6 +93,8 @@ pub enum Resource {
     StreamRoute(Box<StreamRoute>),
     /// A secret manager.
     Secret(Box<Secret>),
+    /// A plugin of the user.
+    Extension(Box<Extension>),
 }
 
 impl Resource {
@@ -113,6 +117,7 @@ impl Resource {
             Kind::Proto => Resource::Proto(Box::deserialize(value)?),
             Kind::StreamRoute => Resource::StreamRoute(Box::deserialize(value)?),
             Kind::Secret => Resource::Secret(Box::deserialize(value)?),
+            Kind::Extension => Resource::Extension(Box::deserialize(value)?),
         })
     }
 
@@ -132,6 +137,7 @@ impl Resource {
             | Resource::PluginMetadata(_)
             | Resource::Ssl(_)
             | Resource::Proto(_)
+            | Resource::Extension(_)
             | Resource::Secret(_) => Plugins::none(),
         }
     }

@@ -51,10 +51,11 @@ const SECRET_MANAGERS: [(&str, &str); 3] =
     [("vault", "secret_vault"), ("aws", "secret_aws"), ("gcp", "secret_gcp")];
 
 /// Every schema by name.
-const TEXTS: [(&str, &str); 19] = [
+const TEXTS: [(&str, &str); 20] = [
     ("consumer", include_str!("schema/consumer.json")),
     ("consumer_group", include_str!("schema/consumer_group.json")),
     ("credential", include_str!("schema/credential.json")),
+    ("extension", include_str!("schema/extension.json")),
     ("global_rule", include_str!("schema/global_rule.json")),
     ("hash_header", include_str!("schema/hash_header.json")),
     ("hash_vars", include_str!("schema/hash_vars.json")),

@@ -5,6 +5,7 @@ mod admit;
 mod apply;
 mod closed;
 mod equal_routes;
+mod extensions;
 mod identity;
 mod index;
 mod overlay;
@@ -14,6 +15,7 @@ mod reference;
 
 use std::sync::Arc;
 
+use crate::extension::ExtensionPlugins;
 use crate::resource::Resource;
 use crate::{Fault, Key, Kind, Refusal, Warning, Written};
 use stdx::persistent::ShardedMap;
@@ -120,12 +122,14 @@ pub struct Snapshot {
     faulty: ShardedMap<Key, Arc<Faulty>>,
     /// From what is referred to, to what refers to it, in force or waiting.
     dependents: Index<Key>,
-    /// From upstreams and protos, to what names them in plugin configurations.
+    /// From upstreams, protos and extensions, to what names them by its plugins.
     mentions: Index<Key>,
     /// From references to secrets, as they are written, to what has them.
     secrets: Index<Arc<str>>,
     /// From what tells consumers apart (hashed), to the consumers and credentials that have it.
     identities: Index<u64>,
+    /// The plugins of the extensions in force.
+    extensions: ExtensionPlugins,
 }
 
 /// An object that is not in force as it was written last.
@@ -254,7 +258,13 @@ impl Snapshot {
         self.dependents.get(key)
     }
 
-    /// The objects with a plugin that names that key in its configuration.
+    /// The plugins of the extensions in force, to be laid over the catalog of the gateway.
+    #[must_use]
+    pub fn extensions(&self) -> &ExtensionPlugins {
+        &self.extensions
+    }
+
+    /// The objects with a plugin that names that key in its configuration; of an extension, those that have its plugin.
     pub fn mentioned_by(&self, key: &Key) -> impl Iterator<Item = &Key> {
         self.mentions.get(key)
     }

@@ -16,11 +16,8 @@ struct Field {
 }
 
 /// Of routes and services.
-const ROUTE_FIELDS: [Field; 3] = [
-    Field { name: "filter_func", reason: "filter_func is not supported: write the condition as vars" },
-    Field { name: "script", reason: "script is not supported: use plugins" },
-    Field { name: "script_id", reason: "script_id is not supported: use plugins" },
-];
+const ROUTE_FIELDS: [Field; 1] =
+    [Field { name: "script_id", reason: "script_id is not supported: write the script in `script`" }];
 
 /// The reason begins with APISIX's words.
 const STREAM_ROUTES_REFUSED: &str = "stream mode is disabled, can not add stream routes: layer 4 is not served yet; the \
@@ -110,14 +107,6 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &Catalog, findi
              settings, or nodes instead"
         );
         findings.add(Stage::Unsupported, below(pointer, "discovery_type"), reason);
-    }
-}
-
-/// Refuses what Weir cannot do of a plugin's `_meta`, the plugin being at that pointer.
-pub(crate) fn meta(config: &Value, pointer: &str, findings: &mut Findings) {
-    if config.pointer("/_meta/pre_function").is_some() {
-        let reason = "_meta.pre_function is not supported: write the condition as _meta.filter";
-        findings.add(Stage::Unsupported, format!("{pointer}/_meta/pre_function"), reason);
     }
 }
 

@@ -81,6 +81,10 @@ mod request_id;
 mod request_validation;
 mod response_rewrite;
 mod server_info;
+#[cfg(feature = "lua")]
+mod serverless_post_function;
+#[cfg(feature = "lua")]
+mod serverless_pre_function;
 mod shared;
 mod skywalking;
 mod skywalking_logger;
@@ -103,6 +107,14 @@ use exchange::plugin::PluginKind;
 pub use proxy_cache::{CacheSettings, Zones};
 pub use shared::runner::{CONF_EXPIRE_SECONDS, Runner, RunnerState, RunnerStatus};
 
+/// Compiles scripts in objects; none in a build without Lua.
+pub fn scripts() -> Option<std::sync::Arc<dyn exchange::plugin::scripts::Scripts>> {
+    #[cfg(feature = "lua")]
+    return Some(std::sync::Arc::new(lua::Language));
+    #[cfg(not(feature = "lua"))]
+    None
+}
+
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
     &real_ip::KIND,
@@ -118,6 +130,8 @@ pub const ALL: &[&PluginKind] = &[
     &ext_plugin_pre_req::KIND,
     &fault_injection::KIND,
     &mocking::KIND,
+    #[cfg(feature = "lua")]
+    &serverless_pre_function::KIND,
     &batch_requests::KIND,
     &cors::KIND,
     &ip_restriction::KIND,
@@ -193,6 +207,8 @@ pub const ALL: &[&PluginKind] = &[
     &log_rotate::KIND,
     &example_plugin::KIND,
     &ocsp_stapling::KIND,
+    #[cfg(feature = "lua")]
+    &serverless_post_function::KIND,
     &ext_plugin_post_req::KIND,
     &ext_plugin_post_resp::KIND,
 ];
@@ -220,7 +236,10 @@ mod tests {
             let stem = path.file_stem()?.to_str()?.to_owned();
             let is_built = match &*stem {
                 "authz_casbin" => cfg!(feature = "casbin"),
-                "body_transformer" | "exit_transformer" => cfg!(feature = "lua"),
+                "body_transformer"
+                | "exit_transformer"
+                | "serverless_post_function"
+                | "serverless_pre_function" => cfg!(feature = "lua"),
                 _ => true,
             };
             (path.extension()? == "rs" && !OTHERS.contains(&&*stem) && is_built).then_some(stem)

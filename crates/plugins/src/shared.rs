@@ -25,6 +25,8 @@ pub(crate) mod outages;
 pub(crate) mod patterns;
 pub(crate) mod redis;
 pub(crate) mod runner;
+#[cfg(feature = "lua")]
+pub(crate) mod serverless;
 pub(crate) mod side_thread;
 pub(crate) mod substitution;
 pub(crate) mod tracing;

@@ -16,6 +16,7 @@
 mod explain;
 mod hosts;
 
+use std::any::Any;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -51,6 +52,10 @@ pub trait RequestView: VariableSource {
     fn method_bit(&self) -> Option<u8>;
     /// The client's address.
     fn remote_addr(&self) -> IpAddr;
+    /// Whether a condition of the caller's own type holds ([`crate::RuleInput::condition`]).
+    fn holds(&self, _condition: &(dyn Any + Send + Sync)) -> bool {
+        false
+    }
 }
 
 /// Rules by path and host, each with the caller's slot.
@@ -179,6 +184,9 @@ impl Router {
             Ok(true) => {}
             Ok(false) => return Verdict::LostVars,
             Err(reason) => return Verdict::Undecided(reason),
+        }
+        if rule.condition.as_ref().is_some_and(|condition| !request.holds(&**condition)) {
+            return Verdict::LostVars;
         }
         let with_parameters = self.mode == Mode::UriWithParameter;
         let params = params.filter(|_| with_parameters);

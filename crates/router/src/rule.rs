@@ -1,7 +1,8 @@
 //! The conditions of a route on a request, checked and ready for the router.
 //!
-//! It knows neither the route's actions nor Lua filter functions.
+//! It knows neither the route's actions nor the language of conditions that are code.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub struct RuleInput {
     pub remote_addrs: Option<CidrSet>,
     /// `vars`; none: always true.
     pub vars: Option<Arc<Expression>>,
+    /// A further condition, of a type that the caller knows: [`crate::RequestView::holds`] tells whether it holds.
+    pub condition: Option<Arc<dyn Any + Send + Sync>>,
     /// `priority`: among routes with the same literal path the higher is tried first.
     pub priority: i64,
     /// The order of routes that are otherwise equal: the lower is tried first, then the lower slot. Use the revision
@@ -40,6 +43,7 @@ pub struct Rule {
     pub(crate) methods: MethodSet,
     pub(crate) remote_addrs: Option<Box<CidrSet>>,
     pub(crate) vars: Option<Arc<Expression>>,
+    pub(crate) condition: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) priority: i64,
     pub(crate) order: u64,
 }
@@ -113,6 +117,7 @@ impl Rule {
             methods: input.methods,
             remote_addrs: input.remote_addrs.map(Box::new),
             vars: input.vars,
+            condition: input.condition,
             priority: input.priority,
             order: input.order,
         })

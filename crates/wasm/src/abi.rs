@@ -119,8 +119,9 @@ pub(crate) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The serialised form of pairs: their number, the lengths of each, and the bytes of each with a zero behind it.
 pub(crate) fn serialize<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Vec<u8> {
-    let (count, bytes) =
-        pairs.clone().fold((0, 4), |(count, bytes), (name, value)| (count + 1, bytes + 10 + name.len() + value.len()));
+    let (count, bytes) = pairs
+        .clone()
+        .fold((0, 4), |(count, bytes), (name, value)| (count + 1, bytes + 10 + name.len() + value.len()));
     let mut out = Vec::with_capacity(bytes);
     let put = |out: &mut Vec<u8>, number: usize| out.extend_from_slice(&(number as u32).to_le_bytes());
     put(&mut out, count);

@@ -69,7 +69,8 @@ impl VmCell {
         run: impl FnOnce(&mut Vm) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
         let gone = || Fault::new("instance_gone", "its instance was ended by the fault of another call");
-        let mut place = self.vm.try_borrow_mut().map_err(|_| Fault::new("busy", "its instance is entered twice"))?;
+        let mut place =
+            self.vm.try_borrow_mut().map_err(|_| Fault::new("busy", "its instance is entered twice"))?;
         let vm = place.as_mut().ok_or_else(gone)?;
         let result = match exchange {
             Some(exchange) => {
@@ -127,15 +128,13 @@ impl VmCell {
         if self.is_broken() {
             return;
         }
-        self.background(|vm| {
-            match vm.host().streams.get_mut(&context) {
-                Some(stream) if !stream.awaits_done => {
-                    stream.inbox.push_back(arrival);
-                    stream.wake();
-                    Ok(())
-                }
-                _ => vm.on_answer(context, arrival),
+        self.background(|vm| match vm.host().streams.get_mut(&context) {
+            Some(stream) if !stream.awaits_done => {
+                stream.inbox.push_back(arrival);
+                stream.wake();
+                Ok(())
             }
+            _ => vm.on_answer(context, arrival),
         });
     }
 

@@ -46,7 +46,11 @@ impl Exports {
     ///
     /// # Errors
     /// The name of a missing memory, or of a function of another type.
-    pub(crate) fn of(instance: &Instance, store: &mut Store<Host>, abi: AbiVersion) -> Result<Exports, String> {
+    pub(crate) fn of(
+        instance: &Instance,
+        store: &mut Store<Host>,
+        abi: AbiVersion,
+    ) -> Result<Exports, String> {
         let memory = instance.get_memory(&mut *store, "memory").ok_or("it exports no memory")?;
         let allocate = match find(instance, store, "proxy_on_memory_allocate")? {
             None => find(instance, store, "malloc")?,

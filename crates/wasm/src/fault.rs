@@ -25,10 +25,13 @@ impl Fault {
     pub(crate) fn of_trap(error: &Error, host: &Host) -> Fault {
         let (code, cause) = match error.downcast_ref::<Trap>() {
             Some(Trap::Interrupt) => {
-                let cause = format!("it used more than {} ms of processor time in one call", host.budget.limit_ms);
+                let cause =
+                    format!("it used more than {} ms of processor time in one call", host.budget.limit_ms);
                 ("deadline", cause)
             }
-            Some(Trap::StackOverflow) => ("stack_overflow", "its functions call each other too deeply".to_owned()),
+            Some(Trap::StackOverflow) => {
+                ("stack_overflow", "its functions call each other too deeply".to_owned())
+            }
             Some(trap) => ("trap", trap.to_string()),
             None => ("trap", error.root_cause().to_string()),
         };

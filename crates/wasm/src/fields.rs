@@ -45,7 +45,10 @@ impl Head {
     /// The first value of `name`.
     pub(crate) fn get(self, exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
         if let Some(name) = name.strip_prefix(':') {
-            return self.pseudo(exchange).into_iter().find_map(|(known, value)| (known[1..] == *name).then_some(value));
+            return self
+                .pseudo(exchange)
+                .into_iter()
+                .find_map(|(known, value)| (known[1..] == *name).then_some(value));
         }
         if self == Head::Request && name.eq_ignore_ascii_case("host") {
             return Some(authority(exchange));
@@ -157,7 +160,9 @@ impl Head {
                 if !path.starts_with('/') {
                     return Err(Status::BadArgument);
                 }
-                exchange.set_forward_path(path.as_bytes()).and_then(|()| exchange.set_forward_query(query.as_bytes()))
+                exchange
+                    .set_forward_path(path.as_bytes())
+                    .and_then(|()| exchange.set_forward_query(query.as_bytes()))
             }
             // The scheme of a connection is a fact.
             (Head::Request, SCHEME) => Ok(()),
@@ -231,8 +236,13 @@ mod tests {
         };
         assert_eq!(set(&mut exchange, ":path", "/x?y"), Ok(()));
         assert_eq!(set(&mut exchange, ":authority", "other"), Ok(()));
-        assert_eq!((get(&exchange, ":path").unwrap(), get(&exchange, ":authority").unwrap()), ("/x?y".into(), "other".into()));
-        for (name, value) in [(":path", "x"), (":path", "/a b"), ("x y", ""), ("x-a", "a\nb"), (":method", "A B")] {
+        assert_eq!(
+            (get(&exchange, ":path").unwrap(), get(&exchange, ":authority").unwrap()),
+            ("/x?y".into(), "other".into())
+        );
+        for (name, value) in
+            [(":path", "x"), (":path", "/a b"), ("x y", ""), ("x-a", "a\nb"), (":method", "A B")]
+        {
             assert_eq!(set(&mut exchange, name, value), Err(Status::BadArgument), "{name} {value}");
         }
         assert_eq!(set(&mut exchange, "content-length", "9"), Ok(()));
@@ -249,10 +259,18 @@ mod tests {
         respond(&mut exchange, 204, &[("X-A", "1"), ("Content-Length", "0")]);
         assert!(Head::Response.exists(&exchange));
         assert_eq!(Head::Response.get(&exchange, ":status").as_deref(), Some(&b"204"[..]));
-        for (value, expected) in [("404", Ok(())), ("99", Err(Status::BadArgument)), ("x", Err(Status::BadArgument))] {
-            assert_eq!(Head::Response.write(&mut exchange, ":status", value.as_bytes(), Write::Replace), expected);
+        for (value, expected) in
+            [("404", Ok(())), ("99", Err(Status::BadArgument)), ("x", Err(Status::BadArgument))]
+        {
+            assert_eq!(
+                Head::Response.write(&mut exchange, ":status", value.as_bytes(), Write::Replace),
+                expected
+            );
         }
         Head::Response.write(&mut exchange, "x-a", b"", Write::Remove).unwrap();
-        assert_eq!((exchange.response.status, lines(&exchange.response.headers)), (404, vec!["Content-Length: 0".to_owned()]));
+        assert_eq!(
+            (exchange.response.status, lines(&exchange.response.headers)),
+            (404, vec!["Content-Length: 0".to_owned()])
+        );
     }
 }

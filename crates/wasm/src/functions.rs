@@ -10,7 +10,7 @@ mod properties;
 mod shared;
 mod wasi;
 
-use wasmtime::{Error, ExternType, Extern, FuncType, Linker, Module, Store, Val, ValType};
+use wasmtime::{Error, Extern, ExternType, FuncType, Linker, Module, Store, Val, ValType};
 
 use crate::abi::Status;
 use crate::host::Host;

@@ -2,17 +2,17 @@
 //! instances.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_phases};
 use exchange::plugin::services::Services;
 use exchange::plugin::{Build, Phase, Plugin};
+use model::report::MetricsText;
 use serde_json::{Value, json};
 
 use crate::cache::Cache;
-use crate::metrics::Metrics;
 use crate::module::Compiled;
 use crate::plugin::{BodyMode, Configured, Counters, WasmPlugin};
 use crate::shared::Shared;
@@ -21,7 +21,9 @@ use crate::shared::Shared;
 #[derive(Default)]
 pub struct Language {
     shared: Arc<Shared>,
-    cache: Option<Cache>,
+    /// The folder of compiled code, which is made with the first module.
+    cache_folder: Option<PathBuf>,
+    cache: OnceLock<Option<Cache>>,
     options: BTreeMap<String, PluginOptions>,
 }
 
@@ -45,13 +47,23 @@ pub enum RequestPhase {
 }
 
 impl Language {
-    /// Keeps compiled code in `folder`.
-    ///
-    /// # Errors
-    /// Why the folder cannot be used, a sentence.
-    pub fn with_cache(mut self, folder: &Path) -> Result<Language, String> {
-        self.cache = Some(Cache::open(folder)?);
-        Ok(self)
+    /// Keeps compiled code in `folder`. Where it cannot be used, a warning says why, and each start compiles.
+    #[must_use]
+    pub fn with_cache(mut self, folder: PathBuf) -> Language {
+        self.cache_folder = Some(folder);
+        self
+    }
+
+    fn cache(&self) -> Option<&Cache> {
+        let folder = self.cache_folder.as_ref()?;
+        let open = || match Cache::open(folder) {
+            Ok(cache) => Some(cache),
+            Err(reason) => {
+                tracing::warn!(target: "wasm", %reason, "compiled code is not kept");
+                None
+            }
+        };
+        self.cache.get_or_init(open).as_ref()
     }
 
     /// Gives the plugins of these names settings.
@@ -59,11 +71,6 @@ impl Language {
     pub fn with_options(mut self, options: BTreeMap<String, PluginOptions>) -> Language {
         self.options = options;
         self
-    }
-
-    /// The metrics that guests define.
-    pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.shared.metrics
     }
 }
 
@@ -76,9 +83,11 @@ impl ExtensionLanguage for Language {
         &self,
         name: &'static str,
         content: &[u8],
-        _: &Services,
+        services: &Services,
     ) -> Result<Arc<dyn Extension>, String> {
-        let module = Compiled::new(name, content, &self.shared, self.cache.as_ref())?;
+        let module = Compiled::new(name, content, &self.shared, self.cache())?;
+        let metrics: Arc<dyn MetricsText> = self.shared.metrics.clone();
+        services.add_metrics(metrics);
         let options = self.options.get(name).copied().unwrap_or_default();
         Ok(Arc::new(Loaded { module: Arc::new(module), options }))
     }

@@ -34,4 +34,3 @@ mod timers;
 mod vm;
 
 pub use language::{Language, PluginOptions, RequestPhase};
-pub use metrics::Metrics;

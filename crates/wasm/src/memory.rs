@@ -78,7 +78,12 @@ pub(crate) fn write_u64(caller: &mut Caller<'_, Host>, place: i32, value: u64) -
 
 /// Copies `bytes` into memory that the guest allocates, and writes their address and length at the two places. Nothing is
 /// allocated for no bytes.
-pub(crate) fn give(caller: &mut Caller<'_, Host>, bytes: &[u8], data_place: i32, length_place: i32) -> Outcome {
+pub(crate) fn give(
+    caller: &mut Caller<'_, Host>,
+    bytes: &[u8],
+    data_place: i32,
+    length_place: i32,
+) -> Outcome {
     // Before anything is allocated, because the guest would not learn of it.
     write_u32(caller, data_place, 0)?;
     write_u32(caller, length_place, 0)?;

@@ -45,7 +45,7 @@ impl Kind {
 
 /// See the module.
 #[derive(Default)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     metrics: Mutex<Vec<Arc<Metric>>>,
 }
 
@@ -175,7 +175,12 @@ impl Metric {
             prometheus_text::sample(text, &format!("{name}_bucket"), &labels, sum);
         }
         let count = self.count.load(Ordering::Relaxed);
-        prometheus_text::sample(text, &format!("{name}_bucket"), &[("plugin", &plugin), ("le", &"+Inf")], count);
+        prometheus_text::sample(
+            text,
+            &format!("{name}_bucket"),
+            &[("plugin", &plugin), ("le", &"+Inf")],
+            count,
+        );
         prometheus_text::sample(text, &format!("{name}_sum"), &[("plugin", &plugin)], self.value());
         prometheus_text::sample(text, &format!("{name}_count"), &[("plugin", &plugin)], count);
     }

@@ -36,20 +36,20 @@ impl Compiled {
         cache: Option<&Cache>,
     ) -> Result<Compiled, String> {
         if content.len() > MODULE_BYTES_MAX {
-            return Err(format!(
-                "the module has {} bytes; {MODULE_BYTES_MAX} are allowed",
-                content.len()
-            ));
+            return Err(format!("the module has {} bytes; {MODULE_BYTES_MAX} are allowed", content.len()));
         }
         if !content.starts_with(b"\0asm") {
-            return Err("it is no module of WebAssembly: it does not begin with the bytes 00 61 73 6D".to_owned());
+            return Err(
+                "it is no module of WebAssembly: it does not begin with the bytes 00 61 73 6D".to_owned()
+            );
         }
         let engine = engine()?;
         let module = match cache.and_then(|cache| cache.get(&engine, content)) {
             Some(module) => module,
             None => {
-                let module = Module::from_binary(&engine, content)
-                    .map_err(|error| format!("it is no valid module of WebAssembly: {}", error.root_cause()))?;
+                let module = Module::from_binary(&engine, content).map_err(|error| {
+                    format!("it is no valid module of WebAssembly: {}", error.root_cause())
+                })?;
                 if let Some(cache) = cache {
                     cache.put(content, &module);
                 }
@@ -101,8 +101,11 @@ fn abi_of(module: &Module) -> Result<AbiVersion, String> {
     if let Some((_, version)) = named.max_by_key(|(_, version)| *version) {
         return Ok(*version);
     }
-    let others: Vec<&str> =
-        module.exports().map(|export| export.name()).filter(|name| name.starts_with("proxy_abi_version_")).collect();
+    let others: Vec<&str> = module
+        .exports()
+        .map(|export| export.name())
+        .filter(|name| name.starts_with("proxy_abi_version_"))
+        .collect();
     let served = "0.1.0, 0.2.0 and 0.2.1 are served";
     Err(if others.is_empty() {
         format!("it is no filter of proxy-wasm: it exports no proxy_abi_version_…; {served}")

@@ -96,8 +96,7 @@ async fn send(local: &Local, opener: &DestinationOpener, outgoing: Outgoing) -> 
     match payload {
         Payload::Http { method, target, authority, body } => {
             let destination = destinations.http(&upstream, opener, timeout_ms).await?;
-            let request =
-                OutboundRequest { method: Method::of(&method), headers, body: Bytes::from(body) };
+            let request = OutboundRequest { method: Method::of(&method), headers, body: Bytes::from(body) };
             let copy = CopiedLine { method, target, host: authority };
             let limits = OutboundLimits {
                 connect_timeout_ms: timeout_ms,
@@ -122,9 +121,8 @@ async fn send(local: &Local, opener: &DestinationOpener, outgoing: Outgoing) -> 
 
 fn of_http(response: OutboundResponse) -> Answer {
     let mut headers: Pairs = vec![(b":status".to_vec(), response.status.to_string().into_bytes())];
-    headers.extend(
-        response.headers.iter().map(|field| (field.name.to_ascii_lowercase(), field.value.to_vec())),
-    );
+    headers
+        .extend(response.headers.iter().map(|field| (field.name.to_ascii_lowercase(), field.value.to_vec())));
     Answer {
         status: u32::from(response.status),
         message: Vec::new(),

@@ -161,8 +161,10 @@ fn has_body(exchange: &Exchange) -> bool {
     match headers.get_known(FieldId::ContentLength) {
         Some(length) => length != b"0",
         None if headers.contains_known(FieldId::TransferEncoding) => true,
-        None => !matches!(exchange.request.method, Method::Get | Method::Head | Method::Delete | Method::Options)
-            && exchange.request.version >= message::Version::Http2,
+        None => {
+            !matches!(exchange.request.method, Method::Get | Method::Head | Method::Delete | Method::Options)
+                && exchange.request.version >= message::Version::Http2
+        }
     }
 }
 

@@ -140,7 +140,13 @@ impl Pool {
 
 impl Entry {
     fn new(module: &Arc<Compiled>) -> Entry {
-        Entry { module: Arc::downgrade(module), cell: None, roots: FastMap::default(), failures: 0, opens_ms: 0 }
+        Entry {
+            module: Arc::downgrade(module),
+            cell: None,
+            roots: FastMap::default(),
+            failures: 0,
+            opens_ms: 0,
+        }
     }
 
     fn fail(&mut self) {
@@ -151,11 +157,7 @@ impl Entry {
         }
     }
 
-    fn make(
-        &mut self,
-        local: &Rc<Local>,
-        configured: &Arc<Configured>,
-    ) -> Result<(Rc<VmCell>, u32), Fault> {
+    fn make(&mut self, local: &Rc<Local>, configured: &Arc<Configured>) -> Result<(Rc<VmCell>, u32), Fault> {
         let cell = match self.cell.as_ref().filter(|cell| !cell.is_broken()) {
             Some(cell) => cell.clone(),
             None => {
@@ -163,7 +165,10 @@ impl Entry {
                 self.roots.clear();
                 let left_ms = self.opens_ms.saturating_sub(now_ms());
                 if left_ms > 0 {
-                    let text = format!("it failed {} times in a row; it is tried again in {left_ms} ms", self.failures);
+                    let text = format!(
+                        "it failed {} times in a row; it is tried again in {left_ms} ms",
+                        self.failures
+                    );
                     return Err(Fault::new("breaker_open", text));
                 }
                 match start(local, configured) {

@@ -199,9 +199,8 @@ mod tests {
     #[test]
     fn properties_have_the_names_of_envoy() {
         let mut scene = Scene::new().with_route(route("r1"));
-        let mut exchange = scene.exchange(
-            b"PUT /a/b?c=d HTTP/1.1\r\nHost: shop:8080\r\nUser-Agent: probe\r\nX-A: 1\r\n\r\nbody",
-        );
+        let mut exchange = scene
+            .exchange(b"PUT /a/b?c=d HTTP/1.1\r\nHost: shop:8080\r\nUser-Agent: probe\r\nX-A: 1\r\n\r\nbody");
         respond(&mut exchange, 201, &[("X-B", "2"), ("grpc-status", "7")]);
         let check = |path: &str, expected: Option<&[u8]>| {
             let path = path.replace('.', "\0");

@@ -184,11 +184,17 @@ mod tests {
         let first = shared.register_queue("a", b"q").unwrap();
         assert_eq!(shared.register_queue("a", b"q"), Ok(first));
         assert_ne!(shared.register_queue("b", b"q"), Ok(first));
-        assert_eq!((shared.resolve_queue("a", b"q"), shared.resolve_queue("c", b"q")), (Ok(first), Err(Status::NotFound)));
+        assert_eq!(
+            (shared.resolve_queue("a", b"q"), shared.resolve_queue("c", b"q")),
+            (Ok(first), Err(Status::NotFound))
+        );
         let queue = shared.queue(first).unwrap();
         queue.push(b"1").unwrap();
         queue.push(b"2").unwrap();
-        assert_eq!((&*queue.pop().unwrap(), &*queue.pop().unwrap(), queue.pop()), (&b"1"[..], &b"2"[..], Err(Status::Empty)));
+        assert_eq!(
+            (&*queue.pop().unwrap(), &*queue.pop().unwrap(), queue.pop()),
+            (&b"1"[..], &b"2"[..], Err(Status::Empty))
+        );
         for _ in 0..QUEUE_ITEMS_MAX {
             queue.push(b"").unwrap();
         }

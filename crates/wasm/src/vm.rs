@@ -112,7 +112,8 @@ impl Vm {
         loop {
             self.last_context = self.last_context.checked_add(1).unwrap_or(1);
             let host = self.store.data();
-            if !host.streams.contains_key(&self.last_context) && !host.roots.contains_key(&self.last_context) {
+            if !host.streams.contains_key(&self.last_context) && !host.roots.contains_key(&self.last_context)
+            {
                 return self.last_context;
             }
         }
@@ -167,7 +168,13 @@ impl Vm {
     }
 
     /// Gives the guest a head of `fields` fields.
-    pub(crate) fn on_head(&mut self, context: u32, head: Head, fields: usize, is_end: bool) -> Result<Action, Fault> {
+    pub(crate) fn on_head(
+        &mut self,
+        context: u32,
+        head: Head,
+        fields: usize,
+        is_end: bool,
+    ) -> Result<Action, Fault> {
         let callback = match head {
             Head::Request => self.exports.on_request_headers.clone(),
             Head::Response => self.exports.on_response_headers.clone(),
@@ -215,7 +222,12 @@ impl Vm {
     }
 
     /// Gives the guest trailers, which it may change.
-    pub(crate) fn on_trailers(&mut self, context: u32, head: Head, trailers: &mut Pairs) -> Result<Action, Fault> {
+    pub(crate) fn on_trailers(
+        &mut self,
+        context: u32,
+        head: Head,
+        trailers: &mut Pairs,
+    ) -> Result<Action, Fault> {
         let callback = match head {
             Head::Request => self.exports.on_request_trailers.clone(),
             Head::Response => self.exports.on_response_trailers.clone(),

@@ -5,6 +5,7 @@ mod bridge;
 mod catalog;
 mod certificates;
 mod data;
+mod extensions;
 mod lasting;
 mod live;
 mod log_rotate;
@@ -50,6 +51,7 @@ use crate::settings::{Settings, SettingsSource, Source};
 use crate::terminal::print_error_bounded;
 
 pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
+pub(crate) use extensions::Extensions;
 pub(crate) use lasting::is_lasting;
 pub(crate) use options::cgroup_memory_bytes;
 pub(crate) use runner::child::become_runner_if_asked;
@@ -85,7 +87,10 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
     let catalog = Arc::new(catalog_for(settings));
     let changes = on_disk(settings, &catalog)?;
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, model::Policy::Lenient);
-    let mut compiler = compiler(settings, services(settings)?, secrets(settings));
+    let services = services(settings)?;
+    let extensions = Extensions::start(settings, &services)?;
+    let mut compiler =
+        compiler(settings, services, secrets(settings)).with_fixed_extensions(extensions.fixed());
     let (runtime, _) = compiler.apply(&applied);
     let options = options::engine(settings, &Arc::default());
     gateway::explain::explain(&runtime, &options, &question.for_gateway()).map_err(anyhow::Error::msg)
@@ -176,7 +181,7 @@ fn on_disk(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Vec<Ch
 }
 
 /// The services that plugins get besides their phases, and the resolver of names.
-fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
+pub(crate) fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
     let lookup = SystemLookup::new(&LookupOptions {
         servers: settings.dns_servers.clone(),
         search: settings.dns_search,
@@ -190,7 +195,7 @@ fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
     let roots = TrustRoots::read(&settings.trusted_certificates)
         .map_err(|reason| anyhow::anyhow!("trusted_certificates: {reason}"))?;
     let identities = ClientIdentities::new(roots, settings.tls_verify_all);
-    Ok(Arc::new(Services::new(resolver, outbound_policy(settings)).with_tls(identities)))
+    Ok(Arc::new(Services::new(resolver, outbound_policy(settings)).with_tls(identities).with_scripts(plugins::scripts())))
 }
 
 /// The encryption of secrets in the store.

@@ -15,6 +15,7 @@ mod lab;
 mod man;
 mod origin;
 mod plan;
+mod plugin;
 mod rollback;
 mod run;
 mod status;
@@ -56,6 +57,7 @@ enum Command {
     Apply(apply::ApplyArguments),
     History(history::HistoryArguments),
     Rollback(rollback::RollbackArguments),
+    Plugin(Box<plugin::PluginArguments>),
     /// Serve a built-in echo origin, to try the gateway with
     Origin(origin::OriginArguments),
     Status(status::StatusArguments),
@@ -98,6 +100,7 @@ impl Command {
             Self::Apply(arguments) => apply::run(&arguments),
             Self::History(arguments) => history::run(&arguments),
             Self::Rollback(arguments) => rollback::run(&arguments),
+            Self::Plugin(arguments) => plugin::run(*arguments),
             Self::Origin(arguments) => origin::run(arguments).map(|()| ExitCode::SUCCESS),
             Self::Status(arguments) => status::run(&arguments),
             Self::Top(arguments) => top::run(&arguments),

@@ -23,6 +23,7 @@ mod table;
 mod tests;
 mod values;
 mod views;
+mod wasm;
 mod written;
 
 use std::net::SocketAddr;
@@ -52,6 +53,9 @@ pub(crate) use values::{
     AccessLogFormat, AdminKey, ErrorLog, ErrorLogFormat, ExternalAccounts, Keyring, LogTarget, MemoryLimit,
     Overload, RoleKey, Secret, Source,
 };
+#[cfg(feature = "wasm")]
+pub(crate) use wasm::HttpRequestPhase;
+pub(crate) use wasm::WasmPlugins;
 pub(crate) use written::{UPGRADE_VARIABLE, Written};
 
 use table::settings;
@@ -340,6 +344,10 @@ settings! {
         /// The plugins that may be used, or `all` that are built in. An object that names another one is faulty, as if
         /// the plugin did not exist.
         plugins: Option<Vec<String>> = parse::plugins("NAME,…|all", "all"),
+        /// Folder with plugins of users, files such as `NAME.lua` and `NAME.wasm`, that is looked at each second: a file that
+        /// appears or changes is the active version of the extension NAME, and one that vanishes takes it away. The configuration
+        /// must come from the embedded store or from etcd.
+        extensions_folder: Option<PathBuf> = parse::optional_path("DIR", ""),
         /// Networks that plugins' own calls, and those to secret managers, may reach although they are out of bounds for
         /// them: link-local addresses and others where clouds have their metadata services.
         outbound_allow: Vec<IpNet> = parse::networks("CIDR,…", ""),
@@ -500,6 +508,10 @@ settings! {
         /// process, others may not write to it, and no two zones share one. On the command line and in the environment it is
         /// JSON.
         proxy_cache: CacheZones = cache::parse("ZONES", ""),
+        /// Plugins in WebAssembly that are loaded at the start, in the form of APISIX's `wasm`: `plugins`, each with `name`,
+        /// `priority`, `file` and `http_request_phase` (`access`, the default, or `rewrite`). Objects use them by their
+        /// names. A file that cannot be loaded ends the start. On the command line and in the environment it is JSON.
+        wasm: WasmPlugins = wasm::parse("PLUGINS", ""),
         /// Authorities that certificates of nodes and of servers that plugins call are verified against: files with
         /// certificates (PEM), and `system` for those of the system. Read at the start, and again at HUP: new connections are
         /// judged by what they hold then.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Weir itself: $WEIR, configured through its Admin API: its resources are brought into force before it serves clients,
-# so that `run` starts an instance that has them. PLUGINS (none, five, ten, traced-1 or traced-100) selects the plugins
-# that work on every request; see five.json and ten.json. With very many routes it takes them from a file instead, and watches that.
+# so that `run` starts an instance that has them. PLUGINS (none, five, ten, lua, traced-1 or traced-100) selects the plugins
+# that work on every request; see five.json, ten.json and lua.json. With very many routes it takes them from a file instead, and watches that.
 PROGRAM=weir
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 PLUGINS="${PLUGINS:-none}"
@@ -85,12 +85,12 @@ contender_configure() {
   [ "$1" = 0 ] || change="$(changed_route "$1"),"
   case "$PLUGINS" in
     none) ;;
-    five | ten)
+    five | ten | lua)
       rules="[ { \"id\": \"plugins\", \"plugins\": $(sed "s/@ORIGIN@/$ORIGIN/" "$SOURCES/$PLUGINS.json") } ]"
       consumers="[ { \"username\": \"anybody\" }, $LABORATORY ]"
       ;;
     traced-*) rules="[ { \"id\": \"plugins\", \"plugins\": $(traced "${PLUGINS#traced-}") } ]" metadata="[ $(collector) ]" ;;
-    *) fail "PLUGINS is none, five, ten, traced-1 or traced-100, not '$PLUGINS'" ;;
+    *) fail "PLUGINS is none, five, ten, lua, traced-1 or traced-100, not '$PLUGINS'" ;;
   esac
   # Through a pipe: the shell itself is slow with texts of megabytes.
   {

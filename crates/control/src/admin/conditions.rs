@@ -74,7 +74,7 @@ pub(super) async fn changed(parts: &AdminParts, key: &Key) -> Response<Bytes> {
             "{} is at revision {revision}{author}; the request expects another state",
             shown(key)
         ),
-        "current": kinds::hidden(&parts.catalog, key, &written.text),
+        "current": kinds::hidden(&parts.catalog(), key, &written.text),
         "modifiedIndex": revision,
         "by": by,
         "at_ms": label.as_ref().map(|label| label.at_ms),

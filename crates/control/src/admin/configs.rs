@@ -47,7 +47,7 @@ async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Result<Respon
         let as_yaml = is_yaml(&head.headers, &header::ACCEPT);
         // An admin gets private keys, because a set without them could not be put back. A viewer cannot put a set.
         let with_keys = role == Role::Admin;
-        let (view, catalog) = (Arc::clone(&view), Arc::clone(&parts.catalog));
+        let (view, catalog) = (Arc::clone(&view), parts.catalog());
         let text = respond::blocking(move || text(&view, &catalog, with_keys, as_yaml)).await?;
         let mut response = Response::new(Bytes::from(text));
         if as_yaml {
@@ -117,8 +117,7 @@ async fn put(
         if view.digest() == Some(&digest) {
             return Ok(respond::empty(StatusCode::NO_CONTENT));
         }
-        let (follows, catalog, whole) =
-            (Arc::clone(&view.configs), Arc::clone(&parts.catalog), Arc::clone(&whole));
+        let (follows, catalog, whole) = (Arc::clone(&view.configs), parts.catalog(), Arc::clone(&whole));
         let read = respond::blocking(move || collections(&catalog, &follows, &whole)).await?;
         let collections = read.map_err(refused)?;
         let items = collections.iter().flat_map(|collection| &collection.items);

@@ -25,6 +25,7 @@ pub(super) fn is_off(kind: Kind, method: &Method) -> bool {
                 | Kind::PluginConfig
                 | Kind::ConsumerGroup
                 | Kind::Secret
+                | Kind::Extension
         ),
         Method::PATCH => matches!(
             kind,
@@ -121,6 +122,11 @@ pub(crate) fn secret_places(catalog: &Catalog, key: &Key, object: &Value) -> Vec
             MANAGER_FIELDS.iter().filter(|place| object.pointer(place).is_some_and(Value::is_string));
         places.extend(of_manager.map(|place| (*place).to_owned()));
     }
+    if key.kind == Kind::Extension {
+        // Code may hold credentials.
+        add_contents(object, &mut places);
+        return places;
+    }
     add_unknown_plugins(catalog, key, object, &mut places);
     match key.kind {
         Kind::PluginMetadata => add_named(object, "", &mut places),
@@ -138,6 +144,15 @@ pub(super) fn hide_secrets(catalog: &Catalog, key: &Key, object: &mut Value) {
             *secret = HIDDEN.into();
         }
     }
+}
+
+/// Adds the places of the contents of an extension.
+fn add_contents(object: &Value, places: &mut Vec<String>) {
+    let single = object.get("content").filter(|content| content.is_string());
+    places.extend(single.map(|_| "/content".to_owned()));
+    let versions = object.get("versions").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let with_content = versions.filter(|(_, version)| version.get("content").is_some_and(Value::is_string));
+    places.extend(with_content.map(|(index, _)| format!("/versions/{index}/content")));
 }
 
 /// Adds the places of all texts of plugins that this gateway does not have, because without their schemas any text may
@@ -323,6 +338,7 @@ mod tests {
         assert_eq!(
             off(Method::POST),
             [
+                "extensions",
                 "plugin_configs",
                 "consumer_groups",
                 "global_rules",

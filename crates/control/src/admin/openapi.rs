@@ -20,7 +20,7 @@ use super::server::AdminParts;
 
 /// Answers the document. It is made for each request, because half a megabyte for a rare request is not worth keeping.
 pub(super) async fn answer(parts: &Arc<AdminParts>) -> Response<Bytes> {
-    let catalog = Arc::clone(&parts.catalog);
+    let catalog = parts.catalog();
     let made = respond::blocking(move || respond::json(StatusCode::OK, &document(&catalog))).await;
     made.unwrap_or_else(|refusal| *refusal)
 }

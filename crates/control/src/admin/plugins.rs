@@ -27,8 +27,8 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
                 format!("please use PUT method to reload the plugins, {method} method is not allowed.");
             respond::error(StatusCode::METHOD_NOT_ALLOWED, message)
         }
-        (&Method::GET, Some("list")) => list(&parts.catalog, &call.query),
-        (&Method::GET, name) => get(&parts.catalog, name, &call.query),
+        (&Method::GET, Some("list")) => list(&parts.catalog(), &call.query),
+        (&Method::GET, name) => get(&parts.catalog(), name, &call.query),
         _ => respond::not_found(),
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn all(catalog: &Catalog, subsystem: Subsystem) -> Map<String, Value>
 fn describe(plugin: &CatalogPlugin) -> Value {
     let info = plugin.info();
     let mut described = Map::new();
-    described.insert("version".to_owned(), version(info.version));
+    described.insert("version".to_owned(), version(&info.version));
     described.insert("priority".to_owned(), info.priority.into());
     described.insert("schema".to_owned(), Value::clone(&info.schema));
     for (name, schema) in
@@ -79,10 +79,14 @@ fn describe(plugin: &CatalogPlugin) -> Value {
     Value::Object(described)
 }
 
-/// A version as a number if it is one, because APISIX writes `0.1`.
+/// A version as a number if it is one, because APISIX writes `0.1`. The digest of an extension is none.
 fn version(text: &str) -> Value {
-    text.parse::<f64>().map_or_else(|_| Value::from(text), Value::from)
+    let number = text.parse::<f64>().ok().filter(|_| text.len() <= VERSION_CHARS_MAX);
+    number.map_or_else(|| Value::from(text), Value::from)
 }
+
+/// The longest version that is a number.
+const VERSION_CHARS_MAX: usize = 8;
 
 fn list(catalog: &Catalog, query: &Query) -> Response<Bytes> {
     match subsystem(query) {

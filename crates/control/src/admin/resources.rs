@@ -61,10 +61,10 @@ async fn get(
         if !condition.holds(Some(index)) {
             return conditions::unmet_read(parts, &written.key, condition, index).await;
         }
-        let shown = respond::json(StatusCode::OK, &entry(&parts.catalog, call.role, written));
+        let shown = respond::json(StatusCode::OK, &entry(&parts.catalog(), call.role, written));
         return conditions::tag(shown, index);
     }
-    let catalog = Arc::clone(&parts.catalog);
+    let catalog = parts.catalog();
     let listed = respond::blocking(move || {
         let mut all = view.all_written(target.kind);
         if let Some(parent) = &target.parent {
@@ -95,7 +95,7 @@ fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, Ref
         },
         Kind::PluginMetadata => {
             let name = target.id.clone().ok_or_else(|| refused("missing plugin name"))?;
-            if parts.catalog.get(&name).is_none() {
+            if parts.catalog().get(&name).is_none() {
                 return Err(refused("invalid plugin name"));
             }
             name
@@ -190,7 +190,9 @@ fn warnings(parts: &AdminParts, key: &Key, text: &str) -> Vec<Warning> {
         return view.snapshot.warnings_at(key).to_vec();
     }
     let value = serde_json::from_str(text).unwrap_or_default();
-    check::object(&parts.catalog, key, &value).map(|checked| checked.warnings.into_vec()).unwrap_or_default()
+    check::object(&parts.catalog(), key, &value)
+        .map(|checked| checked.warnings.into_vec())
+        .unwrap_or_default()
 }
 
 /// The answer to a refused write.
@@ -214,7 +216,7 @@ pub(super) fn refusal_of_write(refused: Refused) -> Response<Bytes> {
 
 /// The first fault of the content of a body without a usable key, or `otherwise` if the content has no fault.
 fn content_refusal(parts: &AdminParts, kind: Kind, body: Map<String, Value>, otherwise: &str) -> Refusal {
-    match check::value(&parts.catalog, kind, &Value::Object(body)) {
+    match check::value(&parts.catalog(), kind, &Value::Object(body)) {
         Err(refusal) => refused(refusal.contract_message()),
         Ok(()) => refused(format!("invalid configuration: {otherwise}")),
     }

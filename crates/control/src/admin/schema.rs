@@ -15,7 +15,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
     let rest: Vec<&str> = call.segments.iter().skip(1).map(String::as_str).collect();
     match (&call.method, rest.as_slice()) {
         (&Method::GET, ["plugins", name @ ..]) => {
-            plugins::get(&parts.catalog, name.first().copied(), &call.query)
+            plugins::get(&parts.catalog(), name.first().copied(), &call.query)
         }
         (&Method::GET, [name]) => of_kind(name),
         (&Method::POST, ["validate", name]) => validate(parts, name, call),
@@ -37,7 +37,7 @@ fn validate(parts: &AdminParts, collection: &str, call: &Call) -> Response<Bytes
     let Some(body) = &call.body else {
         return respond::bad("invalid request body: empty request body");
     };
-    match check::value(&parts.catalog, kind, body) {
+    match check::value(&parts.catalog(), kind, body) {
         Ok(()) => respond::empty(StatusCode::OK),
         Err(refusal) => {
             // The contract has this text without the prefix that writes have.

@@ -9,6 +9,7 @@ use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use model::Catalog;
+use model::extension::EXTENSION_CONTENT_BYTES_MAX;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -16,7 +17,9 @@ use super::auth::{Access, Denied, Gate, Role};
 use super::object_path::{COST_DECORATIONS, ObjectPath};
 use super::query::{Query, segments};
 use super::weir::live::Live;
-use super::{configs, json as body_json, openapi, plugins, resources, respond, schema, ui, validate, weir};
+use super::{
+    configs, extensions, json as body_json, openapi, plugins, resources, respond, schema, ui, validate, weir,
+};
 use crate::acme::Acme;
 use crate::reconcile::{Author, Reconcile};
 use crate::report::Reports;
@@ -78,6 +81,13 @@ pub(super) struct Call {
     pub(super) role: Role,
 }
 
+impl AdminParts {
+    /// The plugins of this gateway, with those of the extensions in force.
+    pub(super) fn catalog(&self) -> Arc<Catalog> {
+        self.view.load().catalog(&self.catalog)
+    }
+}
+
 impl Admin {
     /// An Admin API of these parts.
     pub fn new(parts: AdminParts) -> Admin {
@@ -128,7 +138,10 @@ impl Handler for Admin {
     }
 
     fn max_body_bytes(&self, head: &Parts) -> usize {
-        if whole_set(&segments(head.uri.path())).is_empty() {
+        let path = segments(head.uri.path());
+        if is_version(&path) {
+            EXTENSION_CONTENT_BYTES_MAX
+        } else if whole_set(&path).is_empty() {
             MAX_BODY_BYTES
         } else {
             self.parts.max_set_bytes
@@ -136,8 +149,9 @@ impl Handler for Admin {
     }
 
     fn queue(&self, head: &Parts) -> Option<Arc<Semaphore>> {
+        let path = segments(head.uri.path());
         let has_set = matches!(head.method, Method::PUT | Method::POST)
-            && !whole_set(&segments(head.uri.path())).is_empty();
+            && (is_version(&path) || !whole_set(&path).is_empty());
         has_set.then(|| Arc::clone(&self.sets))
     }
 
@@ -195,7 +209,8 @@ async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Byt
     if weir::plan::is_whole(&whole) {
         return weir::plan::answer(parts, &head.method, whole[1], &query, &body, author).await;
     }
-    let body = match parse_body(&body) {
+    let raw = extensions::action(&behind).and_then(|_| extensions::raw_version(&head.headers, &body));
+    let body = match raw.map_or_else(|| parse_body(&body), |raw| Ok(Some(raw))) {
         Ok(body) => body,
         Err(refusal) => return *refusal,
     };
@@ -222,6 +237,12 @@ async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
         "weir" => weir::answer(parts, &call).await,
         "openapi.json" if call.method == Method::GET && call.segments.len() == 1 => {
             openapi::answer(parts).await
+        }
+        _ if call.method != Method::PATCH && extensions::action(&call.segments).is_some() => {
+            let Some((name, action)) = extensions::action(&call.segments) else {
+                return respond::not_found();
+            };
+            extensions::answer(parts, name, action, &call).await
         }
         name => match ObjectPath::parse(&call.segments) {
             Some(target) => resources::answer(parts, target, call).await,
@@ -269,6 +290,12 @@ fn whole_set(path: &[String]) -> Vec<&str> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Whether the path is that of the versions of an extension, which may be longer than other bodies.
+fn is_version(path: &[String]) -> bool {
+    matches!(path, [first, second, behind @ ..] if first == "apisix" && second == "admin"
+        && extensions::action(behind).is_some_and(|(_, action)| action == "versions"))
 }
 
 /// The author for the history: the peer's address, after the name that the caller states, which is not verified.

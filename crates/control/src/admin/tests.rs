@@ -2,6 +2,7 @@
 
 mod access;
 mod conditional;
+mod extensions;
 mod front;
 mod hidden;
 mod history;

@@ -57,7 +57,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         (&Method::GET, Some("failures")) if call.segments.len() == 2 => tap::failures(parts, call),
         (&Method::POST, Some("explain")) => {
             let explain = parts.reports.explain.clone();
-            explain::answer(explain, parts.view.load(), &parts.catalog, call.body.as_ref(), call.role).await
+            explain::answer(explain, parts.view.load(), &parts.catalog(), call.body.as_ref(), call.role).await
         }
         _ => respond::not_found(),
     }

@@ -125,7 +125,8 @@ impl Reconciler {
             modified_index: revision,
         };
         let routes = source.make().into_iter().map(written).collect();
-        self.automatic.overlay = self.automatic.overlay.renewed(&self.parts.catalog, routes);
+        let catalog = self.parts.catalog.with_extensions(self.snapshot.extensions());
+        self.automatic.overlay = self.automatic.overlay.renewed(&catalog, routes);
         self.publish(Applied { snapshot: self.snapshot.clone(), diff: Vec::new(), faults: Vec::new() });
     }
 

@@ -62,6 +62,8 @@ pub struct ControlConfig {
     pub discovery: Option<Arc<Discovery>>,
     /// The registrations of this instance in registries, if there are any.
     pub registration: Option<Arc<Registration>>,
+    /// The folder with files of extensions that is followed; none follows none.
+    pub extensions_folder: Option<PathBuf>,
     /// Seconds that a report of this instance in etcd lives; none: it does not report.
     pub server_info_ttl_s: Option<u64>,
 }

@@ -18,6 +18,7 @@ fn good(kind: Kind) -> (&'static str, Value) {
         Kind::GlobalRule => ("global_rules/{}", json!({"plugins": {}})),
         Kind::PluginMetadata => ("plugin_metadata/{}", json!({"size": 1})),
         Kind::Ssl => ("ssls/{}", json!({"sni": "a.example", "cert": cert, "key": key})),
+        Kind::Extension => ("extensions/{}", json!({"language": "tiny", "content": "c"})),
         Kind::Proto => ("protos/{}", json!({"content": "syntax = \"proto3\";"})),
         Kind::Secret => {
             ("secrets/vault/{}", json!({"uri": "http://127.0.0.1:8200", "prefix": "kv", "token": "t"}))

@@ -44,6 +44,10 @@ impl RequestView for Exchange {
     fn remote_addr(&self) -> IpAddr {
         self.client.address
     }
+
+    fn holds(&self, condition: &(dyn std::any::Any + Send + Sync)) -> bool {
+        crate::plugin::scripts::holds(condition, self)
+    }
 }
 
 impl VariableSource for Exchange {

@@ -91,14 +91,18 @@ impl Instance {
         }
     }
 
-    /// Runs the phase of the response head on behalf of a plugin that was built with this one.
+    /// Runs the phase of the response head on behalf of a plugin that was built with this one. A failure is only in the log.
     pub async fn run_response_head(&self, exchange: &mut Exchange) {
         if !self.phases.contains(&Phase::ResponseHead) || !self.applies(exchange) {
             return;
         }
         let outer = exchange.instance.replace(self.number);
-        if let Step::Wait(future) = self.plugin.response_head(exchange) {
-            future.await;
+        match self.plugin.response_head(exchange) {
+            Step::Done => {}
+            Step::Wait(future) => future.await,
+            Step::Failed(reason) => {
+                tracing::error!(plugin = self.name, "the response head was not changed: {reason}")
+            }
         }
         exchange.instance.set(outer);
     }

@@ -53,6 +53,11 @@ pub trait ExtensionLanguage: Send + Sync + 'static {
     /// The language as objects and commands name it: `lua`, `wasm`.
     fn name(&self) -> &'static str;
 
+    /// Whether contents are no text: objects hold them in base64.
+    fn is_binary(&self) -> bool {
+        self.name() == "wasm"
+    }
+
     /// Compiles `content` and asks it what it is, in a sandbox that serves no request.
     ///
     /// # Errors

@@ -107,6 +107,12 @@ pub trait Plugin: Send + Sync + 'static {
         BodyNeed::None
     }
 
+    /// Whether [`Plugin::rewrite`] of this instance may read the request body: a short one is read before that phase. Asked once,
+    /// when the configuration is compiled.
+    fn reads_body_in_rewrite(&self) -> bool {
+        false
+    }
+
     /// The reply to a request with a body that is longer than this instance asked for with [`BodyNeed::Buffer`]; without one
     /// the gateway answers 413.
     fn refuse_long_body(&self, _exchange: &Exchange) -> Option<Reply> {
@@ -190,6 +196,8 @@ pub enum Step<'a> {
     Done,
     /// The plugin has to wait for something.
     Wait(Pin<Box<dyn Future<Output = ()> + 'a>>),
+    /// The plugin could not do its work, for this reason: the response must not be sent without it.
+    Failed(String),
 }
 
 /// The attempt that is about to be made.

@@ -16,9 +16,11 @@ use super::outbound::{
 };
 use super::process::ProcessFacts;
 use super::scrapes::Scrapes;
+use super::scripts::Scripts;
 use super::service_thread::ServiceThread;
 use super::unfinished::UnfinishedWork;
 use crate::overload;
+use model::report::MetricsText;
 use net::endpoint::KeepAlive;
 use net::resolver::Resolver;
 use net::tls::identity::ClientIdentities;
@@ -37,6 +39,10 @@ pub struct Services {
     events: PluginEvents,
     scrapes: Arc<Scrapes>,
     process: Arc<ProcessFacts>,
+    /// Compiles scripts in objects; none: the program has no language for them.
+    scripts: Option<Arc<dyn Scripts>>,
+    /// Metrics that plugins define themselves.
+    metrics: Mutex<Vec<Arc<dyn MetricsText>>>,
     /// Started with the first queue: a gateway without one has no such thread.
     thread: Mutex<Option<ServiceThread>>,
 }
@@ -54,6 +60,8 @@ impl Services {
             events: PluginEvents::default(),
             scrapes: Arc::default(),
             process: Arc::default(),
+            scripts: None,
+            metrics: Mutex::default(),
             thread: Mutex::default(),
         }
     }
@@ -72,6 +80,8 @@ impl Services {
             events: PluginEvents::default(),
             scrapes: self.scrapes.clone(),
             process: self.process.clone(),
+            scripts: self.scripts.clone(),
+            metrics: Mutex::default(),
             thread: Mutex::default(),
         }
     }
@@ -81,6 +91,21 @@ impl Services {
     pub fn with_tls(mut self, tls: ClientIdentities) -> Services {
         self.tls = Arc::new(tls);
         self
+    }
+
+    /// Compiles scripts in objects with `scripts`.
+    #[must_use]
+    pub fn with_scripts(mut self, scripts: Option<Arc<dyn Scripts>>) -> Services {
+        self.scripts = scripts;
+        self
+    }
+
+    /// Compiles scripts in objects.
+    ///
+    /// # Errors
+    /// The program has no language for them.
+    pub fn scripts(&self) -> Result<&Arc<dyn Scripts>, String> {
+        self.scripts.as_ref().ok_or_else(|| super::scripts::NO_SCRIPTS.to_owned())
     }
 
     /// The TLS identities of connections to upstreams and destinations.
@@ -214,15 +239,26 @@ impl Services {
         self.events.counter(plugin, event)
     }
 
+    /// Shows the metrics of `source` as well, from now on. Adding it again has no effect.
+    pub fn add_metrics(&self, source: Arc<dyn MetricsText>) {
+        let mut metrics = self.metrics.lock();
+        if !metrics.iter().any(|known| Arc::ptr_eq(known, &source)) {
+            metrics.push(source);
+        }
+    }
+
     /// Entries of all queues that are not yet delivered or given up.
     pub fn queued_entries(&self) -> usize {
         self.queues.held_entries()
     }
 
-    /// Appends the counters of queues, failures and events in the Prometheus text format.
+    /// Appends the counters of queues, failures and events, and the metrics of plugins, in the Prometheus text format.
     pub fn write_metrics(&self, text: &mut String) {
         self.queues.write_metrics(text);
         self.failures.write_metrics(text);
         self.events.write_metrics(text);
+        for source in self.metrics.lock().iter() {
+            source.write_metrics(text);
+        }
     }
 }

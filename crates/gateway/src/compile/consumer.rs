@@ -12,7 +12,7 @@ use model::snapshot::{Object, Snapshot};
 use model::{Key, Kind};
 use serde_json::Value;
 
-use super::{Compiler, reference};
+use super::{Compiler, extension, reference};
 use crate::runtime::ConsumerPlugins;
 use exchange::exchange::Consumer;
 use exchange::failure::Cause;
@@ -150,7 +150,8 @@ impl Compiler {
         for effective in model::merge::consumer_plugins(&[], own, Some(group)) {
             let name = match self.kinds.get(effective.name).copied() {
                 Some(kind) if kind.auth => continue,
-                kind => kind.map(|kind| kind.name),
+                Some(kind) => Some(kind.name),
+                None => extension::served(&self.fixed, snapshot, effective.name).map(|served| served.name()),
             };
             // The limit of a group is one limit for all its consumers.
             let owner = if effective.provenance == Provenance::ConsumerGroup { group_key } else { None };

@@ -15,7 +15,8 @@ use serde_json::Value;
 use stdx::hash::FastMap;
 
 use super::body_variables::names_body;
-use super::{Compiler, reference};
+use super::extension::{self, FixedExtensions, PluginSource};
+use super::{CompileFault, Compiler, reference};
 use exchange::plugin::chain::{ErrorResponse, Instance};
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
@@ -24,7 +25,7 @@ use exchange::plugin::{Assembly, Build, PluginKind};
 
 /// A plugin as it is written, with the inputs of its build.
 struct Prepared<'a> {
-    kind: &'static PluginKind,
+    source: PluginSource<'a>,
     meta: Meta<'a>,
     owner: String,
     config: Cow<'a, Value>,
@@ -51,9 +52,14 @@ impl Compiler {
             version ^= proto_version(snapshot, config).rotate_left(2);
         }
         // The table knows the metadata of the plugin itself only, so that one made of others is built at each change.
-        let whole = kind.filter(|kind| kind.parts.is_empty());
+        let whole = kind.filter(|kind| kind.parts.is_empty()).map(|kind| kind.name);
+        let served = if kind.is_none() { extension::served(&self.fixed, snapshot, name) } else { None };
+        if let Some(served) = &served {
+            version ^= served.version();
+        }
+        let extension = served.as_ref().map(extension::Served::name);
         if let Some(shared) =
-            whole.and_then(|kind| self.sharing.instance(snapshot, owner, kind.name, version))
+            whole.or(extension).and_then(|name| self.sharing.instance(snapshot, owner, name, version))
         {
             return Ok(Some(shared));
         }
@@ -61,6 +67,15 @@ impl Compiler {
         let built = parts.instance(&owner.path(), 0, name, config);
         let Parts { number, upstreams, .. } = parts;
         self.next_instance = number.get();
+        let built = match (built, extension) {
+            (Err(reason), Some(name)) => {
+                // A version that cannot be built must not take the place of one that serves.
+                let former = self.sharing.former(snapshot, owner, name).ok_or_else(|| reason.clone())?;
+                self.note(CompileFault { key: owner.clone(), reason, kept: true });
+                return Ok(Some(former));
+            }
+            (built, _) => built,
+        };
         let Some(instance) = built? else { return Ok(None) };
         for (identity, written) in upstreams.into_inner() {
             let compiled = self.compile_plugin_upstream(snapshot, &identity, &written);
@@ -68,6 +83,46 @@ impl Compiler {
         }
         self.sharing.keep_instance(snapshot, owner, &instance, version);
         Ok(Some(instance))
+    }
+
+    /// The script of a route as the one instance of its chain.
+    ///
+    /// # Errors
+    /// Why it cannot be built.
+    pub(super) fn script_instance(
+        &mut self,
+        snapshot: &Snapshot,
+        owner: &Key,
+        source: &str,
+    ) -> Result<Arc<Instance>, String> {
+        let parts = Parts::new(self, snapshot);
+        let owner = owner.path();
+        let build = Build {
+            owner: &owner,
+            metadata: None,
+            states: parts.states,
+            services: parts.services,
+            assembly: &parts,
+            depth: 0,
+        };
+        let built = parts.services.scripts().and_then(|scripts| scripts.script(&build, source));
+        let number = parts.number.get().wrapping_add(1);
+        self.next_instance = number;
+        let (phases, plugin) = built.map_err(|reason| format!("failed to load script: {reason}"))?;
+        if !self.is_trial {
+            plugin.start();
+        }
+        Ok(Arc::new(Instance {
+            name: "script",
+            priority: 0,
+            phases,
+            prefer_route: false,
+            number,
+            filter: None,
+            reads_body: plugin.reads_body_in_rewrite(),
+            error_response: None,
+            plugin,
+        }))
     }
 
     /// As [`Compiler::instance`] for layer 4; nothing also if the plugin is for HTTP alone.
@@ -83,7 +138,8 @@ impl Compiler {
     ) -> Result<Option<StreamInstance>, String> {
         let parts = Parts::new(self, snapshot);
         let Some(prepared) = parts.prepare(&owner.path(), name, config)? else { return Ok(None) };
-        let Prepared { kind, meta, filter, .. } = &prepared;
+        let Prepared { source, meta, filter, .. } = &prepared;
+        let PluginSource::Kind(kind) = source else { return Ok(None) };
         let Some(stream) = &kind.stream else { return Ok(None) };
         let plugin = (stream.build)(&prepared.build(&parts, 0), &prepared.config)
             .map_err(|reason| format!("plugin {name}: {reason}"))?;
@@ -114,6 +170,7 @@ impl Compiler {
 /// The parts of a compiler that plugins are built with, and what they register while they are built.
 struct Parts<'c> {
     kinds: &'c FastMap<&'static str, &'static PluginKind>,
+    fixed: &'c FixedExtensions,
     states: &'c StateRegistry,
     services: &'c Services,
     secrets: &'c dyn SecretValues,
@@ -130,6 +187,7 @@ impl<'c> Parts<'c> {
     fn new(compiler: &'c Compiler, snapshot: &'c Snapshot) -> Parts<'c> {
         Parts {
             kinds: &compiler.kinds,
+            fixed: &compiler.fixed,
             states: &compiler.states,
             services: &compiler.services,
             secrets: compiler.plugin_secrets(),
@@ -149,42 +207,57 @@ impl<'c> Parts<'c> {
         config: &Value,
     ) -> Result<Option<Arc<Instance>>, String> {
         let Some(prepared) = self.prepare(owner, name, config)? else { return Ok(None) };
-        let Prepared { kind, meta, filter, .. } = &prepared;
-        let plugin = (kind.build)(&prepared.build(self, depth), &prepared.config)
-            .map_err(|reason| format!("plugin {name}: {reason}"))?;
+        let Prepared { source, meta, filter, .. } = &prepared;
+        let plugin = source.build(&prepared.build(self, depth), &prepared.config);
+        let plugin = plugin.map_err(|reason| format!("plugin {name}: {reason}"))?;
+        let plugin = match meta.pre_function {
+            Some(text) => {
+                let build = prepared.build(self, depth);
+                let scripts = self.services.scripts();
+                scripts
+                    .and_then(|scripts| scripts.before(&build, source.name(), &prepared.config, text, plugin))
+                    .map_err(|reason| format!("failed to load _meta.pre_function in plugin {name}: {reason}"))?
+            }
+            None => plugin,
+        };
         if !self.is_trial {
             plugin.start();
         }
         self.number.set(self.number.get().wrapping_add(1));
         Ok(Some(Arc::new(Instance {
-            name: kind.name,
-            priority: meta.priority.unwrap_or(i64::from(kind.priority)),
-            phases: kind.phases,
-            prefer_route: kind.prefer_route,
+            name: source.name(),
+            priority: meta.priority.unwrap_or_else(|| source.priority()),
+            phases: source.phases(),
+            prefer_route: source.prefers_route(),
             number: self.number.get(),
             filter: filter.clone(),
-            reads_body: names_body(&prepared.config) || prepared.metadata.as_ref().is_some_and(names_body),
+            reads_body: plugin.reads_body_in_rewrite()
+                || names_body(&prepared.config)
+                || prepared.metadata.as_ref().is_some_and(names_body),
             error_response: meta.error_response.map(ErrorResponse::new),
             plugin,
         })))
     }
 
-    fn prepare<'a>(
-        &self,
-        owner: &str,
-        name: &str,
-        config: &'a Value,
-    ) -> Result<Option<Prepared<'a>>, String> {
+    /// The plugin of that name.
+    fn source(&self, name: &str) -> Option<PluginSource<'c>> {
+        let kind = self.kinds.get(name).copied().map(PluginSource::Kind);
+        kind.or_else(|| extension::served(self.fixed, self.snapshot, name).map(PluginSource::Extension))
+    }
+
+    fn prepare<'a>(&self, owner: &str, name: &str, config: &'a Value) -> Result<Option<Prepared<'a>>, String>
+    where
+        'c: 'a,
+    {
         let meta = Meta::of(config);
         if meta.disable {
             return Ok(None);
         }
-        let kind: &'static PluginKind =
-            self.kinds.get(name).copied().ok_or_else(|| format!("unknown plugin [{name}]"))?;
+        let source = self.source(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
         let owner = owner.to_owned();
         let resolved = reference::resolve(config, self.secrets);
         if resolved.incomplete {
-            let faults = reference::require_secrets(&(kind.schema)(), &resolved.config);
+            let faults = reference::require_secrets(&source.schema(), &resolved.config);
             faults.map_err(|reason| format!("plugin {name}: {reason}"))?;
         }
         let config = resolved.config;
@@ -192,7 +265,7 @@ impl<'c> Parts<'c> {
             .map(|written| reference::resolve(written, self.secrets).config.into_owned());
         let filter = meta.filter.map(Expression::compile).transpose();
         let filter = filter.map_err(|error| format!("plugin {name}: _meta.filter: {error}"))?;
-        Ok(Some(Prepared { kind, meta, owner, config, metadata, filter }))
+        Ok(Some(Prepared { source, meta, owner, config, metadata, filter }))
     }
 }
 
@@ -204,13 +277,13 @@ impl Assembly for Parts<'_> {
         name: &str,
         config: &Value,
     ) -> Result<Option<Arc<Instance>>, String> {
-        let kind = self.kinds.get(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
-        (kind.check)(config)?;
+        let source = self.source(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
+        source.check(config)?;
         self.instance(owner, depth, name, config)
     }
 
     fn knows(&self, name: &str) -> bool {
-        self.kinds.contains_key(name)
+        self.source(name).is_some()
     }
 
     fn proto(&self, id: &str) -> Option<&str> {

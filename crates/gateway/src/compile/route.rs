@@ -1,5 +1,6 @@
 //! A route: what it matches, its merged chain, the slot of its upstream.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use model::merge::{Provenance, route_plugins};
@@ -18,6 +19,8 @@ use exchange::failure::Unavailable;
 use exchange::options::Timeouts;
 use exchange::overload::Priority;
 use exchange::plugin::chain::Chain;
+use exchange::plugin::scripts::HeldCondition;
+use exchange::plugin::services::Services;
 
 impl Compiler {
     /// Compiles the route under `key` as it is now, or takes it out if it is gone or switched off.
@@ -36,7 +39,7 @@ impl Compiler {
             None => self.build_route(snapshot, object, written),
             Some(refusal) => {
                 let (_, service) = service_of(snapshot, written);
-                rule(object, written, service)
+                rule(&self.services, object, written, service)
                     .map(|rule| self.closed_route(snapshot, object, written, rule, refusal.to_string()))
             }
         };
@@ -45,7 +48,7 @@ impl Compiler {
             Err(reason) => {
                 // The hosts of its service make the match too large. A closed rule for every host replaces it, because
                 // a missing route could let another one match.
-                if let Ok(rule) = rule(object, written, None) {
+                if let Ok(rule) = rule(&self.services, object, written, None) {
                     let route = self.closed_route(snapshot, object, written, rule, reason.clone());
                     self.place_route(key, route);
                 }
@@ -107,9 +110,15 @@ impl Compiler {
     ) -> Result<Route, String> {
         let rare = written.rare();
         let (service_key, service) = service_of(snapshot, written);
-        let rule = Arc::new(rule(object, written, service)?);
-        let (plugins, missing) =
-            self.route_chain(snapshot, object, written, service.map(|service| &service.plugins), service_key);
+        let rule = Arc::new(rule(&self.services, object, written, service)?);
+        let script = rare.script.as_ref().or_else(|| service?.script.as_ref());
+        let (plugins, missing) = match script {
+            Some(script) => self.script_chain(snapshot, object, script),
+            None => {
+                let of_service = service.map(|service| &service.plugins);
+                self.route_chain(snapshot, object, written, of_service, service_key)
+            }
+        };
         let missing = match &written.service_id {
             Some(id) if !service_key.is_some_and(|key| snapshot.contains(key)) => Some(Unavailable::new(
                 Cause::MissingService,
@@ -137,6 +146,23 @@ impl Compiler {
             priority: priority(written, service),
             missing,
         })
+    }
+
+    /// The chain of a route with a script, which takes the place of plugins.
+    fn script_chain(
+        &mut self,
+        snapshot: &Snapshot,
+        object: &Object,
+        script: &str,
+    ) -> (Arc<Chain>, Option<Unavailable>) {
+        match self.script_instance(snapshot, object.key(), script) {
+            Ok(instance) => (self.sharing.chain(vec![instance]), None),
+            Err(reason) => {
+                self.fault(object.key(), reason.clone());
+                let missing = Unavailable::new(Cause::FaultyConfiguration, reason);
+                (self.empty_chain.clone(), Some(missing))
+            }
+        }
     }
 
     /// The merged chain of the route, its plugin config and its service; and the reason why it must not be used, if
@@ -231,8 +257,18 @@ fn service_name(
     }))
 }
 
-fn rule(object: &Object, written: &WrittenRoute, service: Option<&Service>) -> Result<Rule, String> {
+fn rule(
+    services: &Services,
+    object: &Object,
+    written: &WrittenRoute,
+    service: Option<&Service>,
+) -> Result<Rule, String> {
     let rare = written.rare();
+    let condition = rare.condition.as_ref().map(|source| {
+        let condition = services.scripts()?.condition(services, &object.key().path(), source);
+        let condition = condition.map_err(|reason| format!("failed to load filter_func: {reason}"))?;
+        Ok::<Arc<dyn Any + Send + Sync>, String>(Arc::new(HeldCondition(condition)))
+    });
     let hosts = match (&rare.hosts[..], service) {
         ([], Some(service)) => &service.hosts[..],
         (hosts, _) => hosts,
@@ -248,6 +284,7 @@ fn rule(object: &Object, written: &WrittenRoute, service: Option<&Service>) -> R
         methods: methods.map_err(|error| error.to_string())?,
         remote_addrs: remote_addrs.transpose().map_err(|error| error.to_string())?,
         vars: vars.map_err(|error| error.to_string())?.map(Arc::new),
+        condition: condition.transpose()?,
         priority: rare.priority,
         order: object.written.created_index,
     })

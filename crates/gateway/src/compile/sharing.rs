@@ -54,6 +54,18 @@ impl Sharing {
         }
     }
 
+    /// The instance of plugin `name` written in `owner`, if the object is as it was when the instance was made, whatever else
+    /// it was made of.
+    pub(super) fn former(
+        &self,
+        snapshot: &Snapshot,
+        owner: &Key,
+        name: &'static str,
+    ) -> Option<Arc<Instance>> {
+        let shared = self.instances.get(&(owner.clone(), name))?;
+        if is(&shared.owner, snapshot.get(owner)?) { shared.instance.upgrade() } else { None }
+    }
+
     /// Remembers an instance for later calls.
     pub(super) fn keep_instance(
         &mut self,

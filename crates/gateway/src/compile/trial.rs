@@ -10,6 +10,7 @@ use router::Mode;
 use stdx::hash::FastMap;
 
 use super::Compiler;
+use super::extension::FixedExtensions;
 use crate::runtime::Runtime;
 use exchange::options::Timeouts;
 use exchange::plugin::PluginKind;
@@ -22,6 +23,7 @@ const INSTANCES_FROM: u32 = 1 << 31;
 /// The parts of a compiler that trials need.
 pub struct Trial {
     kinds: FastMap<&'static str, &'static PluginKind>,
+    fixed: FixedExtensions,
     states: Arc<StateRegistry>,
     services: Arc<Services>,
     secrets: Arc<dyn SecretValues>,
@@ -34,6 +36,7 @@ impl Compiler {
     pub fn trial(&self) -> Trial {
         Trial {
             kinds: self.kinds.clone(),
+            fixed: self.fixed.clone(),
             states: self.states.clone(),
             services: self.services.clone(),
             secrets: self.secrets.clone(),
@@ -54,6 +57,7 @@ impl Trial {
         // The mode is that of the router of `runtime`, which replaces this one.
         let mut compiler = Compiler::new(&[], Mode::default(), self.default_timeouts, services);
         compiler.kinds.clone_from(&self.kinds);
+        compiler.fixed.clone_from(&self.fixed);
         compiler.states = Arc::new(StateRegistry::over(self.states.clone()));
         compiler.secrets = self.secrets.clone();
         compiler.zone.clone_from(&self.zone);

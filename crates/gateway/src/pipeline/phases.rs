@@ -93,6 +93,7 @@ pub(super) async fn response_head<S: DownstreamStream>(
             let ended = match instance.plugin.response_head(exchange) {
                 Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
                 Step::Done => Ok(()),
+                Step::Failed(reason) => Err(failed(instance.name, reason)),
             };
             exchange.end_run(instance.name, Phase::ResponseHead, started);
             ended?;
@@ -155,6 +156,7 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
                     let ended = match instance.plugin.response_body(exchange, body, Portion::Last) {
                         Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
                         Step::Done => Ok(()),
+                        Step::Failed(reason) => Err(failed(instance.name, reason)),
                     };
                     exchange.end_run(instance.name, Phase::ResponseBody, started);
                     ended?;
@@ -191,15 +193,23 @@ pub(super) fn piece_of_response_body(
                 continue;
             }
             let started = exchange.begin_run();
-            let has_waited = matches!(instance.plugin.response_body(exchange, body, portion), Step::Wait(_));
+            let failure = match instance.plugin.response_body(exchange, body, portion) {
+                Step::Done => None,
+                Step::Wait(_) => Some("it waits while it edits a streamed body".to_owned()),
+                Step::Failed(reason) => Some(reason),
+            };
             exchange.end_run(instance.name, Phase::ResponseBody, started);
-            if has_waited {
-                let detail = format!("the plugin {} waits while it edits a streamed body", instance.name);
-                return Err(Failure::new(Cause::PluginFailed, detail).of_plugin(instance.name));
+            if let Some(reason) = failure {
+                return Err(failed(instance.name, reason));
             }
         }
     }
     Ok(())
+}
+
+/// The failure of a plugin without which the response must not be sent.
+fn failed(name: &'static str, reason: String) -> Failure {
+    Failure::new(Cause::PluginFailed, format!("the plugin {name} failed: {reason}")).of_plugin(name)
 }
 
 /// Notes that `instance` made the response, for logs and metrics.

@@ -58,7 +58,10 @@ pub(crate) fn to_json(value: &Value, schema: Option<&Json>) -> Result<Json, Stri
 }
 
 /// A schema written in Lua as JSON.
-fn schema_json(schema: &Value) -> Result<Json, String> {
+///
+/// # Errors
+/// JSON cannot express it, as a sentence.
+pub(crate) fn schema_json(schema: &Value) -> Result<Json, String> {
     Converter { left: VALUES_MAX }.value(schema, None, Place::Schema, 0)
 }
 
@@ -154,7 +157,10 @@ impl Converter {
                 _ => return Err("the name of a field must be a text or a number".to_owned()),
             };
             let inner = schema.and_then(|schema| {
-                schema.get("properties").and_then(|known| known.get(&key)).or(schema.get("additionalProperties"))
+                schema
+                    .get("properties")
+                    .and_then(|known| known.get(&key))
+                    .or(schema.get("additionalProperties"))
             });
             let inner_place = match place {
                 Place::Schema if NAMED_KEYWORDS.contains(&&*key) => Place::Named,

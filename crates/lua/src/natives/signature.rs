@@ -2,7 +2,8 @@
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
-    self, EcdsaKeyPair, EcdsaSigningAlgorithm, RsaEncoding, RsaKeyPair, UnparsedPublicKey, VerificationAlgorithm,
+    self, EcdsaKeyPair, EcdsaSigningAlgorithm, RsaEncoding, RsaKeyPair, UnparsedPublicKey,
+    VerificationAlgorithm,
 };
 use data_encoding::BASE64;
 use mlua::{Lua, LuaString, Table};
@@ -15,12 +16,11 @@ const STEPS_PER_SIGNATURE: u64 = 50_000;
 const PEM_BYTES_MAX: usize = 16 * 1024;
 
 pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
-    let verify = lua.create_function(
-        |lua, (name, pem, data, given): (String, LuaString, LuaString, LuaString)| {
+    let verify =
+        lua.create_function(|lua, (name, pem, data, given): (String, LuaString, LuaString, LuaString)| {
             charge(lua, STEPS_PER_SIGNATURE)?;
             result(lua, verify(&name, &pem.as_bytes(), &data.as_bytes(), &given.as_bytes()))
-        },
-    )?;
+        })?;
     native.raw_set("verify", verify)?;
     let sign = lua.create_function(|lua, (name, pem, data): (String, LuaString, LuaString)| {
         charge(lua, STEPS_PER_SIGNATURE)?;

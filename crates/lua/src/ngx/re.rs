@@ -105,7 +105,8 @@ fn pattern(kept: &Patterns, source: &[u8], options: Vec<u8>) -> Result<Rc<Patter
 }
 
 fn compile(source: &[u8], options: &[u8]) -> Result<Pattern, String> {
-    let source = str::from_utf8(source).map_err(|_| "pcre_compile() failed: the pattern is not UTF-8".to_owned())?;
+    let source =
+        str::from_utf8(source).map_err(|_| "pcre_compile() failed: the pattern is not UTF-8".to_owned())?;
     let has = |letter| options.contains(&letter);
     if let Some(unknown) = options.iter().find(|letter| !b"adDijJmosuUx".contains(letter)) {
         return Err(format!("unknown flag \"{}\"", char::from(*unknown)));

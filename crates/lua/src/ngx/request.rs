@@ -13,8 +13,17 @@ use super::texts::{push, text_of};
 use crate::runtime::state::State;
 
 /// Bytes of a path that are escaped on the way to the upstream; `ngx.req.set_uri` takes the path decoded.
-const IN_PATH: &AsciiSet =
-    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`').add(b'{').add(b'}');
+const IN_PATH: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}');
 /// Methods by the numbers that the constants of `ngx` have.
 const METHODS: [(i64, &str); 15] = [
     (2, "GET"),
@@ -49,7 +58,9 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         let tables = call.tables.borrow();
         Ok(tables.as_ref().map(|tables| tables.variables.clone()))
     })?;
-    add.add("context_field", |state, lua, name: LuaString| context_field(state, lua, &name.to_string_lossy()))?;
+    add.add("context_field", |state, lua, name: LuaString| {
+        context_field(state, lua, &name.to_string_lossy())
+    })?;
     add.add("get_ctx", |state, _, ()| {
         let call = state.call()?;
         let tables = call.tables.borrow();
@@ -66,9 +77,17 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         state.read(|exchange| {
             let table = lua.create_table()?;
             for field in exchange.request.headers.iter() {
-                let name =
-                    if is_raw { Cow::Borrowed(field.name) } else { Cow::Owned(field.name.to_ascii_lowercase()) };
-                push(lua, &table, &lua.create_string(&*name)?, Value::String(lua.create_string(field.value)?))?;
+                let name = if is_raw {
+                    Cow::Borrowed(field.name)
+                } else {
+                    Cow::Owned(field.name.to_ascii_lowercase())
+                };
+                push(
+                    lua,
+                    &table,
+                    &lua.create_string(&*name)?,
+                    Value::String(lua.create_string(field.value)?),
+                )?;
             }
             Ok(table)
         })?
@@ -98,7 +117,9 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         let method = method.ok_or_else(|| Error::runtime(format!("unsupported HTTP method: {number}")))?;
         state.edit(|exchange| {
             if (exchange.request.method == Method::Head) != (method == "HEAD") {
-                return Err(Error::runtime("a method cannot be changed from or to HEAD: the response has another form"));
+                return Err(Error::runtime(
+                    "a method cannot be changed from or to HEAD: the response has another form",
+                ));
             }
             exchange.request.set_method(method).map_err(|error| Error::runtime(format!("{error:?}")))
         })?
@@ -111,7 +132,9 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         })?
     })?;
     add.add("http_version", |state, _, ()| {
-        state.read(|exchange| exchange.request.version.as_str().trim_start_matches("HTTP/").parse::<f64>().ok())
+        state.read(|exchange| {
+            exchange.request.version.as_str().trim_start_matches("HTTP/").parse::<f64>().ok()
+        })
     })?;
     add.add("raw_header", |state, lua, ()| {
         state.read(|exchange| {

@@ -50,7 +50,9 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         state.budget.exit();
         state.budget.check()
     })?;
-    add.add("headers_sent", |state, _, ()| Ok(state.call().is_ok_and(|call| has_response(&call))))?;
+    // The header filter still changes them.
+    let are_sent = |phase: &str| matches!(phase, "body_filter" | "log");
+    add.add("headers_sent", move |state, _, ()| Ok(state.call().is_ok_and(|call| are_sent(call.phase))))?;
     add.add("get_chunk", |state, lua, index: i64| {
         let call = state.call()?;
         let chunk = call.chunk.borrow();
@@ -94,7 +96,7 @@ fn has_response(call: &Call) -> bool {
 
 fn may_print(call: &Call) -> mlua::Result<()> {
     match call.phase {
-        "access" | "balancer" | "content" => Ok(()),
+        "access" | "content" => Ok(()),
         phase => Err(Error::runtime(format!("API disabled in the context of {phase}"))),
     }
 }
@@ -149,9 +151,10 @@ fn response_headers(state: &State, lua: &Lua, is_raw: bool) -> mlua::Result<Tabl
 fn set_header(state: &State, name: &str, value: &Value, is_added: bool) -> mlua::Result<()> {
     let values = match value {
         Value::Nil => Vec::new(),
-        Value::Table(list) => {
-            list.sequence_values::<Value>().map(|item| Ok(text_of(&item?))).collect::<mlua::Result<Vec<_>>>()?
-        }
+        Value::Table(list) => list
+            .sequence_values::<Value>()
+            .map(|item| Ok(text_of(&item?)))
+            .collect::<mlua::Result<Vec<_>>>()?,
         value => vec![text_of(value)],
     };
     let values = values.into_iter().collect::<Option<Vec<_>>>();

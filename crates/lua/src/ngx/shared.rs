@@ -40,7 +40,8 @@ struct Dictionary {
     uses: u64,
 }
 
-static DICTIONARIES: LazyLock<Mutex<BTreeMap<String, Arc<Mutex<Dictionary>>>>> = LazyLock::new(Mutex::default);
+static DICTIONARIES: LazyLock<Mutex<BTreeMap<String, Arc<Mutex<Dictionary>>>>> =
+    LazyLock::new(Mutex::default);
 
 fn dictionary(name: &str) -> mlua::Result<Arc<Mutex<Dictionary>>> {
     let mut all = DICTIONARIES.lock();
@@ -48,7 +49,9 @@ fn dictionary(name: &str) -> mlua::Result<Arc<Mutex<Dictionary>>> {
         return Ok(known.clone());
     }
     if all.len() >= DICTIONARIES_MAX {
-        return Err(Error::runtime(format!("there are at most {DICTIONARIES_MAX} dictionaries in ngx.shared")));
+        return Err(Error::runtime(format!(
+            "there are at most {DICTIONARIES_MAX} dictionaries in ngx.shared"
+        )));
     }
     Ok(all.entry(name.to_owned()).or_default().clone())
 }
@@ -192,7 +195,9 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         let mut dictionary = dictionary.lock();
         match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
             Some(Entry { item: Item::List(_), .. }) => (Value::Nil, "value is a list").into_lua_multi(lua),
-            Some(entry) if entry.flags != 0.0 => (value_of(lua, &entry.item)?, entry.flags).into_lua_multi(lua),
+            Some(entry) if entry.flags != 0.0 => {
+                (value_of(lua, &entry.item)?, entry.flags).into_lua_multi(lua)
+            }
             Some(entry) => value_of(lua, &entry.item)?.into_lua_multi(lua),
             None => Value::Nil.into_lua_multi(lua),
         }
@@ -254,7 +259,11 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         // The bytes of the list were counted with it.
         let taken: usize = list.iter().map(|text| text.len() + 16).sum();
         dictionary.bytes -= taken;
-        if is_front { list.push_front(text.into()) } else { list.push_back(text.into()) }
+        if is_front {
+            list.push_front(text.into())
+        } else {
+            list.push_back(text.into())
+        }
         let length = list.len() as f64;
         match dictionary.store(&key, Item::List(list), 0.0, ends_ns, true) {
             Some(_) => length.into_lua_multi(lua),

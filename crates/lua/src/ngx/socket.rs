@@ -90,10 +90,13 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         (socket.connect_ms, socket.send_ms, socket.read_ms) = (connect_ms, send_ms, read_ms);
         Ok(())
     })?;
-    add.add_shared("start_connect", |state, lua, values: (UserDataRef<Tcp>, String, Value, Option<String>)| {
-        let (socket, host, port, pool) = values;
-        connect(state, lua, &socket, host, &port, pool)
-    })?;
+    add.add_shared(
+        "start_connect",
+        |state, lua, values: (UserDataRef<Tcp>, String, Value, Option<String>)| {
+            let (socket, host, port, pool) = values;
+            connect(state, lua, &socket, host, &port, pool)
+        },
+    )?;
     add.add_shared("start_handshake", |state, lua, values: (UserDataRef<Tcp>, Option<String>, bool)| {
         let (socket, name, verifies) = values;
         handshake(state, lua, &socket, name, verifies)
@@ -287,12 +290,10 @@ fn handshake(
         let timeout_ms = socket.connect_ms.unwrap_or(TIMEOUT_MS);
         (socket.link.take(), socket.place.clone(), timeout_ms, socket.host.clone(), socket.has_sent)
     };
-    let tls = OutboundTls {
-        verifies,
-        server_name: Some(name.unwrap_or(host).into()),
-        ..OutboundTls::default()
-    };
-    let destination = state.sockets.destination(&call.instance.program.outside.destinations, &place, Some(&tls));
+    let tls =
+        OutboundTls { verifies, server_name: Some(name.unwrap_or(host).into()), ..OutboundTls::default() };
+    let destination =
+        state.sockets.destination(&call.instance.program.outside.destinations, &place, Some(&tls));
     let (socket, sockets, weak) = (socket.clone(), state.sockets.clone(), lua.weak());
     state.wait(async move {
         let is_open = link.is_some();
@@ -305,7 +306,8 @@ fn handshake(
             return (Value::Nil, reason).into_lua_multi(&upgrade(&weak)?);
         }
         let (Ok(destination), Some(held)) = (destination, sockets.place()) else {
-            return (Value::Nil, "the TLS settings or the number of sockets").into_lua_multi(&upgrade(&weak)?);
+            return (Value::Nil, "the TLS settings or the number of sockets")
+                .into_lua_multi(&upgrade(&weak)?);
         };
         let waited_ms = destination.looked_up(timeout_ms).await;
         let opened = destination.connect(timeout_ms.saturating_sub(waited_ms).max(1)).await;

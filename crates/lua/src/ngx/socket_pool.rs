@@ -71,7 +71,9 @@ impl Sockets {
         tls: Option<&OutboundTls>,
     ) -> Result<Rc<StreamDestination>, String> {
         let key = match tls {
-            Some(tls) => format!("{place} {} {}", tls.verifies, tls.server_name.as_deref().unwrap_or_default()),
+            Some(tls) => {
+                format!("{place} {} {}", tls.verifies, tls.server_name.as_deref().unwrap_or_default())
+            }
             None => place.to_owned(),
         };
         if let Some(known) = self.destinations.borrow().get(&key) {

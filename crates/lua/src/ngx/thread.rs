@@ -59,7 +59,9 @@ fn take_ended(call: &Rc<Call>, lua: &Lua, numbers: &[u64]) -> Option<mlua::Resul
         match threads.get(number) {
             Some(ThreadEnd::Running) => {}
             Some(ThreadEnd::Ended(_)) => {
-                let Some(ThreadEnd::Ended(result)) = threads.insert(*number, ThreadEnd::Gone) else { continue };
+                let Some(ThreadEnd::Ended(result)) = threads.insert(*number, ThreadEnd::Gone) else {
+                    continue;
+                };
                 return Some(match result {
                     Ok(mut values) => {
                         values.push_front(Value::Boolean(true));

@@ -24,7 +24,9 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
             seconds as f64 + f64::from(nanoseconds / 1_000_000) / 1_000.0
         })
     })?;
-    add.add("worker_id", |state, _, ()| Ok(state.read(|exchange| exchange.local().index as f64).unwrap_or(0.0)))?;
+    add.add("worker_id", |state, _, ()| {
+        Ok(state.read(|exchange| exchange.local().index as f64).unwrap_or(0.0))
+    })?;
     add.add("worker_pid", |_, _, ()| Ok(f64::from(std::process::id())))?;
     add.add("worker_count", |_, _, ()| {
         Ok(std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64))

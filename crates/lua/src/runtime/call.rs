@@ -108,10 +108,7 @@ impl Call {
         let engine = self.engine.upgrade().ok_or_else(|| mlua::Error::runtime("the interpreter is gone"))?;
         let number = self.threads.borrow().len() as u64 + 1;
         if number > THREADS_MAX as u64 {
-            return Err(mlua::Error::runtime(format!(
-                "a call has at most {} light threads",
-                THREADS_MAX
-            )));
+            return Err(mlua::Error::runtime(format!("a call has at most {} light threads", THREADS_MAX)));
         }
         let thread = engine.coroutine()?;
         self.threads.borrow_mut().insert(number, ThreadEnd::Running);

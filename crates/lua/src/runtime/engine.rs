@@ -11,7 +11,9 @@ use exchange::observe::pace::Pace;
 use mlua::{Function, Lua, Table, Thread};
 use parking_lot::RwLock;
 
-use super::limits::{CHARGED_INSTRUCTIONS, CONFIGS_MAX, COROUTINE_DEPTH_MAX, IDLE_COROUTINES_MAX, PROGRAMS_MAX};
+use super::limits::{
+    CHARGED_INSTRUCTIONS, CONFIGS_MAX, COROUTINE_DEPTH_MAX, IDLE_COROUTINES_MAX, PROGRAMS_MAX,
+};
 use super::program::{Instance, LoadedInstance, LoadedProgram, Program};
 use super::state::State;
 use super::{require, tables};
@@ -36,7 +38,7 @@ pub fn set_host(host: natives::Host) {
 }
 
 /// See the module.
-pub struct Engine {
+pub(crate) struct Engine {
     pub(crate) lua: Lua,
     pub(crate) json: Json,
     pub(crate) state: Rc<State>,
@@ -68,6 +70,7 @@ impl Engine {
     pub(crate) fn open() -> mlua::Result<Rc<Engine>> {
         let budget = Rc::new(Budget::default());
         let Base { lua, native, library, json } = sandbox::open_base(&budget, CHARGED_INSTRUCTIONS)?;
+        let json = Json::of_apisix(json.array().clone());
         let state = Rc::new(State::new(budget));
         let charged = state.budget.clone();
         lua.set_app_data(natives::Charge::new(move |steps| charged.charge(steps)));
@@ -77,8 +80,10 @@ impl Engine {
         ngx::install(&lua, &native, &state, &json)?;
         let scheduler: Table =
             lua.load(include_str!("scheduler.lua")).set_name("=scheduler").call((&native, &library))?;
-        let ngx_table: Table =
-            lua.load(include_str!("../ngx/ngx.lua")).set_name("=ngx").call((&native, &library, &scheduler))?;
+        let ngx_table: Table = lua
+            .load(include_str!("../ngx/ngx.lua"))
+            .set_name("=ngx")
+            .call((&native, &library, &scheduler))?;
         require::install(&lua, &native, &json)?;
         let globals: Table = lua
             .load(include_str!("globals.lua"))
@@ -109,17 +114,19 @@ impl Engine {
     /// # Errors
     /// There is no memory for one, as a sentence.
     pub(crate) fn of(local: &Local) -> Result<Rc<Engine>, String> {
-        let slot = local.resource(|| EngineSlot {
-            engine: RefCell::default(),
-            pace: Pace::every_ms(LOG_INTERVAL_MS),
-        });
+        let slot = local
+            .resource(|| EngineSlot { engine: RefCell::default(), pace: Pace::every_ms(LOG_INTERVAL_MS) });
         let present = slot.engine.borrow().clone();
         if let Some(engine) = present {
             if let Some(kept_bytes) = engine.tidy() {
                 // Calls that wait hold the old one until they end.
                 slot.engine.take();
                 if let Some(times) = slot.pace.add(1, local.now_ms()) {
-                    tracing::warn!(kept_bytes, times, "plugins in Lua kept too much memory: their interpreter is replaced");
+                    tracing::warn!(
+                        kept_bytes,
+                        times,
+                        "plugins in Lua kept too much memory: their interpreter is replaced"
+                    );
                 }
             } else {
                 return Ok(engine);
@@ -220,8 +227,7 @@ impl Engine {
     /// Ends programs that no configuration uses any more.
     fn forget_unused(&self) {
         let is_unused = |loaded: &LoadedProgram| loaded.program.strong_count() == 0;
-        let unused: Vec<_> =
-            self.programs.borrow_mut().extract_if(|_, loaded| is_unused(loaded)).collect();
+        let unused: Vec<_> = self.programs.borrow_mut().extract_if(|_, loaded| is_unused(loaded)).collect();
         for (_, loaded) in unused {
             loaded.destroy(self);
         }

@@ -70,7 +70,7 @@ function shared.require(name)
     end
     local chunk = shared.package.preload[name] or native.find_module(name, shared)
     if not chunk then
-        error("not available in Weir: " .. name .. " (module '" .. name .. "' not found; see docs/reference/lua.md)", 2)
+        error(native.missing_module(name), 2)
     end
     loaded[name] = LOADING
     local ok, result = library.basics.pcall(chunk, name, native)

@@ -56,7 +56,11 @@ pub const LIMITS: &[(&str, u64, &str)] = &[
     ("STEPS_MAX", crate::budget::STEPS_MAX, "instructions between two waits of a call"),
     ("CALL_STEPS_MAX", CALL_STEPS_MAX, "instructions of a call"),
     ("TIME_MAX", crate::budget::TIME_MAX.as_millis() as u64, "milliseconds of computing between two waits"),
-    ("PHASE_WAIT_MS", exchange::plugin::PHASE_WAIT_MS, "milliseconds of one function of a plugin, waits included"),
+    (
+        "PHASE_WAIT_MS",
+        exchange::plugin::PHASE_WAIT_MS,
+        "milliseconds of one function of a plugin, waits included",
+    ),
     ("MEMORY_MAX_BYTES", crate::sandbox::MEMORY_MAX_BYTES as u64, "bytes of the interpreter of a worker"),
     ("COROUTINE_DEPTH_MAX", COROUTINE_DEPTH_MAX as u64, "coroutines inside each other"),
     ("THREADS_MAX", THREADS_MAX as u64, "light threads of a call"),

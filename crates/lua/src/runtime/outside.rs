@@ -8,7 +8,7 @@ use exchange::plugin::outbound::StreamDestinations;
 use exchange::plugin::services::Services;
 
 /// See the module. One for each program; any thread may use it.
-pub struct Outside {
+pub(crate) struct Outside {
     pub(crate) destinations: StreamDestinations,
     /// Calls that failed or exceeded a limit.
     errors: EventCounter,
@@ -18,7 +18,7 @@ pub struct Outside {
 
 impl Outside {
     /// The outside for the plugin `name`.
-    pub fn new(name: &'static str, services: &Services) -> Arc<Outside> {
+    pub(crate) fn new(name: &'static str, services: &Services) -> Arc<Outside> {
         Arc::new(Outside {
             destinations: services.stream_destinations(None),
             errors: services.event_counter(name, "lua_error"),

@@ -17,7 +17,7 @@ use crate::script::Script;
 
 /// The form of a program, which says what its texts are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// One text, which returns the table of a plugin of APISIX.
     Plugin,
     /// Texts that return a function each; they run one behind another until one returns something.
@@ -25,7 +25,7 @@ pub enum Form {
 }
 
 /// Code of a user.
-pub struct Program {
+pub(crate) struct Program {
     pub(crate) number: u64,
     pub(crate) name: &'static str,
     pub(crate) form: Form,
@@ -36,7 +36,7 @@ pub struct Program {
 }
 
 /// A program with a configuration.
-pub struct Instance {
+pub(crate) struct Instance {
     pub(crate) number: u64,
     pub(crate) name: &'static str,
     pub(crate) program: Arc<Program>,
@@ -91,11 +91,10 @@ impl Entry {
         }
     }
 
-    /// The phase as `ngx.get_phase` names it: APISIX runs `rewrite` in nginx's access phase.
+    /// The phase as `ngx.get_phase` names it: APISIX runs `rewrite` and `before_proxy` in nginx's access phase.
     pub(crate) fn ngx_phase(self) -> &'static str {
         match self {
-            Entry::Rewrite | Entry::Access => "access",
-            Entry::BeforeProxy => "balancer",
+            Entry::Rewrite | Entry::Access | Entry::BeforeProxy => "access",
             Entry::HeaderFilter => "header_filter",
             Entry::BodyFilter | Entry::DelayedBodyFilter => "body_filter",
             Entry::Log => "log",
@@ -105,8 +104,20 @@ impl Entry {
 }
 
 impl Program {
-    pub fn new(name: &'static str, form: Form, texts: Vec<Arc<Script>>, outside: Arc<Outside>) -> Arc<Program> {
-        Arc::new(Program { number: next_number(), name, form, texts, outside, is_retired: AtomicBool::new(false) })
+    pub(crate) fn new(
+        name: &'static str,
+        form: Form,
+        texts: Vec<Arc<Script>>,
+        outside: Arc<Outside>,
+    ) -> Arc<Program> {
+        Arc::new(Program {
+            number: next_number(),
+            name,
+            form,
+            texts,
+            outside,
+            is_retired: AtomicBool::new(false),
+        })
     }
 
     /// Ends its timers that repeat.
@@ -208,6 +219,11 @@ impl LoadedProgram {
         self.entries[entry as usize].as_ref().or_else(|| self.functions.first())
     }
 
+    /// The function of the table for `entry`.
+    pub(crate) fn program_function(&self, entry: Entry) -> Option<&Function> {
+        self.entries[entry as usize].as_ref()
+    }
+
     /// Calls a function that belongs to no request and may not wait.
     ///
     /// # Errors
@@ -265,6 +281,20 @@ impl LoadedInstance {
         };
         let set = engine.metadata.raw_set(instance.name, &metadata);
         set.map_err(|error| describe(&error))?;
+        // A plugin may complete its configuration while it checks it.
+        if let Some(check) = program.program_function(Entry::CheckSchema) {
+            let checked = LoadedProgram::call_apart::<(Value, Option<String>)>(
+                engine,
+                instance,
+                Entry::CheckSchema,
+                check,
+                &config,
+            );
+            if let Err(reason) = checked {
+                instance.program.outside.count_error();
+                tracing::error!(plugin = instance.name, "check_schema failed: {reason}");
+            }
+        }
         if is_new {
             program.init(engine, instance);
         }
@@ -273,6 +303,23 @@ impl LoadedInstance {
 }
 
 impl Engine {
+    /// Runs `script` by itself: it has to return a function.
+    ///
+    /// # Errors
+    /// Its error, or the type of what it returns, as a sentence.
+    pub(crate) fn check_function(&self, script: &Arc<Script>) -> Result<(), String> {
+        self.state.budget.begin();
+        let run = || -> mlua::Result<Value> {
+            script.load(&self.lua, Some(&self.environment("a function")?))?.call(())
+        };
+        let result = run();
+        self.state.budget.end();
+        match result.map_err(|error| describe(&error))? {
+            Value::Function(_) => Ok(()),
+            other => Err(format!("only accept Lua function, the input code type is {}", other.type_name())),
+        }
+    }
+
     fn has_program(&self, program: &Arc<Program>) -> bool {
         self.holds(program.number)
     }

@@ -85,10 +85,12 @@ pub(super) fn install(lua: &Lua, native: &Table, _: &Json) -> mlua::Result<()> {
         }
     })?;
     native.raw_set("find_module", find)?;
+    native.raw_set("missing_module", lua.create_function(|_, name: String| Ok(modules::missing(&name)))?)?;
     let load = lua.create_function(|lua, (text, name, globals): (LuaString, Option<String>, Table)| {
         let text = text.as_bytes();
         if text.len() > SOURCE_MAX_BYTES {
-            return (Value::Nil, format!("the text is longer than {SOURCE_MAX_BYTES} bytes")).into_lua_multi(lua);
+            return (Value::Nil, format!("the text is longer than {SOURCE_MAX_BYTES} bytes"))
+                .into_lua_multi(lua);
         }
         let name = name.unwrap_or_else(|| "=load".to_owned());
         match compile(lua, &text, &name, globals) {

@@ -45,13 +45,8 @@ impl Run {
         values: impl IntoLuaMulti,
         reach: &mut Reach<'_>,
     ) -> Result<Run, String> {
-        let mut run = Run {
-            engine: engine.clone(),
-            call: call.clone(),
-            main: None,
-            others: Vec::new(),
-            result: None,
-        };
+        let mut run =
+            Run { engine: engine.clone(), call: call.clone(), main: None, others: Vec::new(), result: None };
         let prepared = (|| {
             let mut values = values.into_lua_multi(&engine.lua)?;
             values.push_front(Value::Function(function.clone()));
@@ -77,8 +72,7 @@ impl Run {
             }
             let waiting = self.main.take().into_iter().chain(std::mem::take(&mut self.others));
             for mut task in waiting.collect::<Vec<_>>() {
-                let is_gone =
-                    matches!(self.call.threads.borrow().get(&task.number), Some(ThreadEnd::Gone));
+                let is_gone = matches!(self.call.threads.borrow().get(&task.number), Some(ThreadEnd::Gone));
                 if is_gone {
                     continue;
                 }
@@ -87,9 +81,8 @@ impl Run {
                     Some(Poll::Pending) => self.keep(task),
                     Some(Poll::Ready(values)) => {
                         has_moved = true;
-                        let values = values.or_else(|error| {
-                            (Value::Nil, describe(&error)).into_lua_multi(&self.engine.lua)
-                        });
+                        let values = values
+                            .or_else(|error| (Value::Nil, describe(&error)).into_lua_multi(&self.engine.lua));
                         match values {
                             Ok(values) => self.advance(task, values, reach),
                             Err(error) => self.end(task, Err(describe(&error))),
@@ -106,6 +99,13 @@ impl Run {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// The results, if the call has ended without a wait.
+    pub(crate) fn take_finished(&mut self) -> Option<Result<MultiValue, String>> {
+        let is_finished =
+            self.main.is_none() && self.others.is_empty() && self.call.spawned.borrow().is_empty();
+        if is_finished { self.result.take() } else { None }
     }
 
     fn keep(&mut self, task: Task) {
@@ -148,20 +148,18 @@ impl Run {
             return;
         }
         if let Err(reason) = &result {
-            tracing::error!(plugin = self.call.instance.name, phase = self.call.phase, "a light thread failed: {reason}");
+            tracing::error!(
+                plugin = self.call.instance.name,
+                phase = self.call.phase,
+                "a light thread failed: {reason}"
+            );
         }
         self.call.threads.borrow_mut().insert(task.number, ThreadEnd::Ended(result));
     }
 }
 
 impl Engine {
-    fn resume(
-        &self,
-        call: &Rc<Call>,
-        thread: &Thread,
-        values: MultiValue,
-        reach: &mut Reach<'_>,
-    ) -> Turn {
+    fn resume(&self, call: &Rc<Call>, thread: &Thread, values: MultiValue, reach: &mut Reach<'_>) -> Turn {
         let resumed = self.state.enter(call, reach, || thread.resume::<MultiValue>(values));
         let operation = self.state.take_operation();
         let mut values = match resumed {

@@ -83,7 +83,10 @@ impl State {
     /// # Errors
     /// None runs: the code is being loaded.
     pub(crate) fn call(&self) -> mlua::Result<Rc<Call>> {
-        self.call.borrow().clone().ok_or_else(|| Error::runtime("API disabled in the context of init_by_lua*"))
+        self.call
+            .borrow()
+            .clone()
+            .ok_or_else(|| Error::runtime("API disabled in the context of init_by_lua*"))
     }
 
     /// Lets the coroutine that yields next wait for `operation`.
@@ -125,8 +128,7 @@ impl State {
         if variables.len() >= VARIABLES_MAX {
             variables.clear();
         }
-        let parsed =
-            str::from_utf8(name).ok().and_then(|name| Variable::parse(name).ok()).map(Rc::new);
+        let parsed = str::from_utf8(name).ok().and_then(|name| Variable::parse(name).ok()).map(Rc::new);
         variables.insert(name.into(), parsed.clone());
         parsed
     }

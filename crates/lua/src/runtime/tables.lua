@@ -1,11 +1,23 @@
 -- Makes the tables of a request.
 local native = ...
 
-local rawset, setmetatable, select = rawset, setmetatable, select
+local rawget, rawset, setmetatable = rawget, rawset, setmetatable
 local get_variable, set_variable, context_field = native.get_variable, native.set_variable, native.context_field
+-- Variables that programs have added with `apisix.core.ctx`.
+local added = native.variables
 
 local of_variables = {
-    __index = function(_, name) return get_variable(name) end,
+    __index = function(own, name)
+        local variable = added[name]
+        if not variable then
+            return get_variable(name)
+        end
+        local value = variable.getter(rawget(own, "_ctx"))
+        if value ~= nil and variable.is_kept then
+            rawset(own, name, value)
+        end
+        return value
+    end,
     -- A variable that Weir does not have is kept for the request.
     __newindex = function(own, name, value)
         if not set_variable(name, value) then
@@ -25,7 +37,9 @@ local of_context = {
 
 local function context()
     local variables = setmetatable({}, of_variables)
-    return setmetatable({ var = variables }, of_context), variables
+    local ctx = setmetatable({ var = variables }, of_context)
+    rawset(variables, "_ctx", ctx)
+    return ctx, variables
 end
 
 local function in_turn(functions)

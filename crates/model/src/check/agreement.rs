@@ -56,6 +56,11 @@ fn full(kind: Kind) -> Value {
         Kind::Credential => with(json!({"plugins": {}})),
         Kind::ConsumerGroup | Kind::PluginConfig => with(json!({"plugins": plugins})),
         Kind::GlobalRule => merged(json!({"id": "1", "plugins": plugins}), stamps),
+        Kind::Extension => with(json!({
+            "language": "tiny", "content": "c", "active": "a", "previous": "b", "enabled": true,
+            "versions": [{"version": "a", "content": "c", "desc": "d", "create_time": 1, "author": "me"}],
+            "canary": {"version": "b", "percent": 5.5, "vars": [["uri", "==", "/"]]},
+        })),
         Kind::Proto => with(json!({"content": "c"})),
         Kind::Ssl => with(json!({
             "type": "server", "sni": "a", "cert": pem, "key": pem, "certs": [pem], "keys": [pem], "status": 1,

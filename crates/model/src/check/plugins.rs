@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::catalog::{Catalog, SchemaType, Subsystem};
 use crate::fault::{Findings, Stage, below};
-use crate::unsupported;
 
 use super::{expression, plugin_names};
 
@@ -76,5 +75,4 @@ fn one(
     if let Some(filter) = config.pointer("/_meta/filter").filter(|filter| filter.is_array()) {
         expression::check_filter(filter, name, &format!("{pointer}/_meta/filter"), findings);
     }
-    unsupported::meta(config, &pointer, findings);
 }

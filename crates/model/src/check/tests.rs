@@ -6,13 +6,16 @@ mod retries;
 mod routes;
 mod upstreams;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::certificate::testing;
 use crate::catalog::{Catalog, PluginInfo, SchemaType, Subsystem};
+use crate::extension::{ExtensionLoader, LoadedVersion};
 use crate::{Key, Kind, check};
 
-pub(super) fn catalog() -> Catalog {
+pub(crate) fn catalog() -> Catalog {
     let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
     auth.is_auth = true;
     auth.consumer_key = &["key"];
@@ -36,7 +39,87 @@ pub(super) fn catalog() -> Catalog {
     count.check_proto =
         Some(|content| if content == "faulty" { Err("line 1: faulty".to_owned()) } else { Ok(()) });
     count.subsystems = &[Subsystem::Http, Subsystem::Stream];
-    Catalog::new(vec![auth, count]).unwrap().with_registries(["dns".into()])
+    let catalog = Catalog::new(vec![auth, count]).unwrap().with_registries(["dns".into()]);
+    catalog.with_loader(Arc::new(TinyLanguage))
+}
+
+/// A language of which the content is the name of the one field that configurations must have; `broken` cannot be loaded.
+struct TinyLanguage;
+
+impl ExtensionLoader for TinyLanguage {
+    fn languages(&self) -> Vec<&'static str> {
+        vec!["tiny"]
+    }
+
+    fn is_binary(&self, _language: &str) -> bool {
+        false
+    }
+
+    fn load(&self, name: &str, _language: &str, content: &[u8]) -> Result<LoadedVersion, String> {
+        let field = String::from_utf8_lossy(content).into_owned();
+        if field == "broken" {
+            return Err("line 1: it is broken".to_owned());
+        }
+        let schema = match &*field {
+            "no schema" => json!({"type": 7}),
+            _ => json!({"type": "object", "required": [field]}),
+        };
+        let info = PluginInfo::new(name.to_owned(), 7, schema);
+        Ok(LoadedVersion { info, serial: 1, code: Arc::new(()) })
+    }
+}
+
+fn stored(kind: Kind, id: &str, object: Value, expected: &str) {
+    let result = check::object(&catalog(), &Key::new(kind, id).unwrap(), &object);
+    let message =
+        result.as_ref().err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default();
+    assert_eq!(message, expected, "{kind} {object}");
+}
+
+#[test]
+fn extensions_have_one_form_and_known_versions() {
+    let check = |object: Value, expected: &str| {
+        let expected =
+            if expected.is_empty() { String::new() } else { format!("invalid configuration: {expected}") };
+        stored(Kind::Extension, "mine", object, &expected);
+    };
+    let digest = crate::extension::version_of(b"a");
+    check(json!({"language": "tiny", "content": "a"}), "");
+    check(json!({"language": "tiny", "content": "a", "active": digest}), "");
+    check(json!({"language": "tiny", "versions": [{"version": digest, "content": "a"}]}), "");
+    let two = json!([{"version": "1", "content": "a"}, {"version": "2", "content": "broken"}]);
+    check(json!({"language": "tiny", "versions": two, "active": "1"}), "");
+    check(json!({"language": "tiny", "versions": two, "active": "1", "enabled": false}), "");
+    check(json!({"language": "tiny", "versions": two, "enabled": false}), "");
+    for (object, reason) in [
+        (json!({"language": "tiny", "versions": two}), "mine cannot be loaded: line 1: it is broken"),
+        (
+            json!({"language": "tiny", "versions": two, "active": "1", "canary": {"version": "2"}}),
+            "mine cannot be loaded: line 1: it is broken",
+        ),
+        (json!({"language": "tiny", "versions": two, "active": "3"}), "there is no version 3"),
+        (json!({"language": "tiny"}), "an extension has either `content` or `versions`"),
+        (json!({"language": "perl", "content": "a"}), "this program has no language perl; it has tiny"),
+        (
+            json!({"language": "tiny", "versions": [{"content": "a"}, {"content": "a"}]}),
+            &format!("the version {digest} is there twice"),
+        ),
+        (
+            json!({"language": "tiny", "versions": [{"version": digest.replace('c', "d"), "content": "a"}]}),
+            &format!("its SHA-256 is {digest}, and its version says {}", digest.replace('c', "d")),
+        ),
+    ] {
+        check(object, reason);
+    }
+    let no_schema = json!({"language": "tiny", "content": "no schema"});
+    let refused = check::object(&catalog(), &Key::new(Kind::Extension, "mine").unwrap(), &no_schema);
+    assert!(refused.unwrap_err().contract_message().contains("its schema is no JSON Schema"));
+    stored(
+        Kind::Extension,
+        "count",
+        json!({"language": "tiny", "content": "a"}),
+        "invalid configuration: there is a plugin count already, built in or named by the settings",
+    );
 }
 
 /// Accepted when `expected` is empty, else refused with that contract line.
@@ -137,10 +220,7 @@ fn services_and_shared_plugins() {
             "wrong type: expected string or object, got boolean"
         ),
     );
-    meta(
-        json!({"pre_function": "return 1"}),
-        "_meta.pre_function is not supported: write the condition as _meta.filter",
-    );
+    meta(json!({"pre_function": "return function() end"}), "");
 }
 
 #[test]

@@ -106,6 +106,8 @@ pub struct Meta<'a> {
     pub priority: Option<i64>,
     /// Only when this expression holds.
     pub filter: Option<&'a Value>,
+    /// A function in Lua that runs before each phase of the plugin.
+    pub pre_function: Option<&'a str>,
 }
 
 impl<'a> Meta<'a> {
@@ -120,6 +122,7 @@ impl<'a> Meta<'a> {
             error_response: meta.get("error_response"),
             priority: meta.get("priority").and_then(integer),
             filter: meta.get("filter"),
+            pre_function: meta.get("pre_function").and_then(Value::as_str),
         }
     }
 }

@@ -47,6 +47,10 @@ pub struct RouteRare {
     pub remote_addrs: Box<[IpNet]>,
     /// An expression over variables that must hold.
     pub vars: Option<Value>,
+    /// A function in Lua that must return true (`filter_func`).
+    pub condition: Option<Box<str>>,
+    /// A script in Lua in place of plugins.
+    pub script: Option<Box<str>>,
     /// Higher goes first among routes of the same path.
     pub priority: i64,
     /// Off routes match nothing.
@@ -76,6 +80,8 @@ impl Default for RouteRare {
             methods: Box::default(),
             remote_addrs: Box::default(),
             vars: None,
+            condition: None,
+            script: None,
             priority: 0,
             enabled: true,
             timeout: None,
@@ -162,10 +168,8 @@ struct Form {
     desc: Option<Box<str>>,
     #[serde(default)]
     labels: Labels,
-    #[serde(rename = "filter_func")]
-    _filter_func: Option<Box<str>>,
-    #[serde(rename = "script")]
-    _script: Option<Box<str>>,
+    filter_func: Option<Box<str>>,
+    script: Option<Box<str>>,
     #[serde(rename = "script_id")]
     _script_id: Option<Id>,
 }
@@ -179,6 +183,8 @@ impl From<Form> for Route {
             methods: form.methods,
             remote_addrs: addresses.iter().map(|address| address.0).collect(),
             vars: form.vars,
+            condition: form.filter_func,
+            script: form.script,
             priority: form.priority,
             enabled: form.status,
             timeout: form.timeout,

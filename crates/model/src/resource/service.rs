@@ -37,6 +37,6 @@ pub struct Service {
     /// Marks for people and tools.
     #[serde(default)]
     pub labels: Labels,
-    #[serde(rename = "script")]
-    _script: Option<Box<str>>,
+    /// The script of routes that have none.
+    pub script: Option<Box<str>>,
 }

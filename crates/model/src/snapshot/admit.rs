@@ -24,6 +24,7 @@ impl Snapshot {
     /// # Errors
     /// Every fault, and the contract's line for the first.
     pub fn admit(&self, catalog: &Catalog, key: &Key, value: &Value) -> Result<Admitted, Refusal> {
+        let catalog = &self.catalog(catalog);
         let checked = check::object(catalog, key, value)?;
         let resource = &checked.resource;
         let mut findings = Findings::default();
@@ -41,6 +42,9 @@ impl Snapshot {
         if matches!(resource, Resource::Consumer(_) | Resource::Credential(_)) {
             self.no_key_twice(catalog, key, resource.plugins(), &mut findings);
         }
+        if let Resource::Extension(extension) = resource {
+            self.suits_users(key, extension, &mut findings);
+        }
         findings.into_result().map(|()| Admitted(checked))
     }
 
@@ -51,7 +55,12 @@ impl Snapshot {
         let Admitted(Checked { resource, warnings }) = admitted;
         let key = written.key.clone();
         let object = Object::new(written, resource, Box::default(), warnings);
-        self.apply_read(catalog, vec![(key, Candidate::Good(Arc::new(object)))], revision, Policy::Lenient)
+        let read = vec![(key, Candidate::Good(Arc::new(object)))];
+        if read[0].0.kind == Kind::Extension {
+            let (catalog, read) = self.with_extensions_of(catalog, read, &[]);
+            return self.apply_read(&catalog, read, revision, Policy::Lenient);
+        }
+        self.apply_read(&self.catalog(catalog), read, revision, Policy::Lenient)
     }
 
     /// A plugin is in one global rule only.

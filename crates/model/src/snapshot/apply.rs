@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::identity::Claims;
 use super::queue::Queue;
 use super::read::{self, Candidate};
-use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, identity, reference};
+use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, extensions, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
 use crate::{Fault, Key, Kind, Refusal, secret_reference};
@@ -17,7 +17,14 @@ impl Snapshot {
     /// are read on several threads.
     #[must_use]
     pub fn apply(&self, catalog: &Catalog, changes: &[Change], revision: u64, policy: Policy) -> Applied {
-        self.apply_read(catalog, read::all(catalog, changes), revision, policy)
+        let (extensions, others): (Vec<Change>, Vec<Change>) = match has_extension(changes) {
+            true => changes.iter().cloned().partition(|change| change.key.kind == Kind::Extension),
+            false => (Vec::new(), Vec::new()),
+        };
+        let others = if extensions.is_empty() { changes } else { &others };
+        let read = last_of_each(read::all(catalog, &extensions));
+        let (catalog, read) = self.with_extensions_of(catalog, read, others);
+        self.apply_read(&catalog, read, revision, policy)
     }
 
     /// As [`Snapshot::apply`], with changes that have been read.
@@ -40,6 +47,18 @@ impl Snapshot {
         }
         work.finish(self, policy)
     }
+}
+
+fn has_extension(changes: &[Change]) -> bool {
+    changes.iter().any(|change| change.key.kind == Kind::Extension)
+}
+
+/// The last candidate of each key.
+fn last_of_each(read: Vec<(Key, Candidate)>) -> Vec<(Key, Candidate)> {
+    let mut seen = HashSet::new();
+    let mut last: Vec<_> = read.into_iter().rev().filter(|(key, _)| seen.insert(key.clone())).collect();
+    last.reverse();
+    last
 }
 
 /// The form compiled under a key before: the object in force, or its closed form.
@@ -98,6 +117,10 @@ impl Work<'_> {
             }
         }
         self.drop_orphan(key);
+        if key.kind == Kind::Extension {
+            let plugin = self.next.get(key).and_then(|object| extensions::plugin(&object.resource));
+            self.next.extensions.set(key.own_id(), plugin);
+        }
         self.relink(key, &old);
         if present.is_some() != self.next.contains(key) {
             self.wake_dependents(key);
@@ -158,6 +181,7 @@ impl Work<'_> {
             let references = reference::of(key, &object.resource);
             relations.targets.extend(references.into_iter().map(|reference| reference.target));
             relations.mentions.extend(reference::mentions(&object.resource));
+            relations.mentions.extend(extensions::named(self.catalog, &object.resource));
             let secrets = secret_reference::of(&object.resource);
             relations.secrets.extend(secrets.into_iter().map(|(_, text)| Arc::<str>::from(text)));
             relations.identities.extend(identity::of(self.catalog, object));

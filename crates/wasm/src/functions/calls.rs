@@ -77,7 +77,13 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         ENV,
         "proxy_call_foreign_function",
-        |caller: Caller<'_, Host>, name: i32, size: i32, _data: i32, _data_size: i32, _result: i32, _length: i32| {
+        |caller: Caller<'_, Host>,
+         name: i32,
+         size: i32,
+         _data: i32,
+         _data_size: i32,
+         _result: i32,
+         _length: i32| {
             let plugin = caller.data().identity.name;
             match view(&caller, name, size) {
                 Ok(name) => {
@@ -140,8 +146,12 @@ fn grpc_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 5], timeout: i3
     if message.len() > CALL_BODY_BYTES_MAX {
         return Err(Status::InternalFailure.into());
     }
-    let outgoing =
-        Outgoing { upstream, headers, payload: Payload::Grpc { method, message }, timeout_ms: timeout_ms(timeout) };
+    let outgoing = Outgoing {
+        upstream,
+        headers,
+        payload: Payload::Grpc { method, message },
+        timeout_ms: timeout_ms(timeout),
+    };
     start(caller, outgoing, CallKind::Grpc, number)
 }
 

@@ -126,8 +126,9 @@ fn reply(
         let (Ok(name), Ok(value)) = (String::from_utf8(name), String::from_utf8(value)) else {
             return Err(Status::BadArgument.into());
         };
-        let is_framing =
-            ["content-length", "transfer-encoding", "connection"].iter().any(|one| name.eq_ignore_ascii_case(one));
+        let is_framing = ["content-length", "transfer-encoding", "connection"]
+            .iter()
+            .any(|one| name.eq_ignore_ascii_case(one));
         if !name.starts_with(':') && !is_framing {
             reply = reply.with_header(name, value);
         }

@@ -17,14 +17,18 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
             finish(get(&mut caller, map, (key, key_size), data, size))
         },
     )?;
-    for (name, write) in [
-        ("proxy_add_header_map_value", Write::Add),
-        ("proxy_replace_header_map_value", Write::Replace),
-    ] {
+    for (name, write) in
+        [("proxy_add_header_map_value", Write::Add), ("proxy_replace_header_map_value", Write::Replace)]
+    {
         linker.func_wrap(
             ENV,
             name,
-            move |mut caller: Caller<'_, Host>, map: i32, key: i32, key_size: i32, value: i32, value_size: i32| {
+            move |mut caller: Caller<'_, Host>,
+                  map: i32,
+                  key: i32,
+                  key_size: i32,
+                  value: i32,
+                  value_size: i32| {
                 finish(set(&mut caller, map, (key, key_size), (value, value_size), write))
             },
         )?;
@@ -40,7 +44,11 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
         ENV,
         "proxy_get_header_map_pairs",
         |mut caller: Caller<'_, Host>, map: i32, data: i32, size: i32| {
-            finish(pairs(&caller, map).map_err(Into::into).and_then(|bytes| give(&mut caller, &bytes, data, size)))
+            finish(
+                pairs(&caller, map)
+                    .map_err(Into::into)
+                    .and_then(|bytes| give(&mut caller, &bytes, data, size)),
+            )
         },
     )?;
     linker.func_wrap(

@@ -16,13 +16,9 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
             finish(define(&mut caller, kind, name, size, number))
         },
     )?;
-    linker.func_wrap(
-        ENV,
-        "proxy_record_metric",
-        |caller: Caller<'_, Host>, number: i32, value: i64| {
-            finish(metric(&caller, number).map(|metric| metric.record(value as u64)).map_err(Into::into))
-        },
-    )?;
+    linker.func_wrap(ENV, "proxy_record_metric", |caller: Caller<'_, Host>, number: i32, value: i64| {
+        finish(metric(&caller, number).map(|metric| metric.record(value as u64)).map_err(Into::into))
+    })?;
     linker.func_wrap(
         ENV,
         "proxy_increment_metric",
@@ -30,14 +26,10 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
             finish(metric(&caller, number).and_then(|metric| metric.increment(delta)).map_err(Into::into))
         },
     )?;
-    linker.func_wrap(
-        ENV,
-        "proxy_get_metric",
-        |mut caller: Caller<'_, Host>, number: i32, place: i32| {
-            let found = metric(&caller, number).map(|metric| metric.value());
-            finish(found.and_then(|value| write_u64(&mut caller, place, value)).map_err(Into::into))
-        },
-    )?;
+    linker.func_wrap(ENV, "proxy_get_metric", |mut caller: Caller<'_, Host>, number: i32, place: i32| {
+        let found = metric(&caller, number).map(|metric| metric.value());
+        finish(found.and_then(|value| write_u64(&mut caller, place, value)).map_err(Into::into))
+    })?;
     Ok(())
 }
 

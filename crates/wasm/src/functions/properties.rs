@@ -35,8 +35,8 @@ fn get(caller: &mut Caller<'_, Host>, path: i32, path_size: i32, data: i32, size
     let host = caller.data();
     let name = host.identity.name.as_bytes();
     let value = match path.strip_suffix(b"\0").unwrap_or(path) {
-        b"plugin_name" | b"plugin_vm_id" => Some(name.to_vec()),
-        b"plugin_root_id" => Some(Vec::new()),
+        // The libraries for C++ and AssemblyScript find the code of a plugin by its root id, which is the name in APISIX too.
+        b"plugin_name" | b"plugin_vm_id" | b"plugin_root_id" => Some(name.to_vec()),
         _ => host.with_exchange(|exchange| properties::get(exchange, path)).flatten(),
     };
     give(caller, &value.ok_or(Status::NotFound)?, data, size)

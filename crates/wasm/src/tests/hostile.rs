@@ -46,8 +46,10 @@ fn traps_and_deep_stacks_end_the_request() {
     let (status, why) = request("trap", "", &on_head("unreachable"));
     assert_eq!(status, Some(500));
     assert!(why.contains("unreachable"), "{why}");
-    let deep = format!("(func $deep (param i32) (result i32) (i32.add (i32.const 1) (call $deep (local.get 0)))) {}",
-        on_head("(call $deep (i32.const 0))"));
+    let deep = format!(
+        "(func $deep (param i32) (result i32) (i32.add (i32.const 1) (call $deep (local.get 0)))) {}",
+        on_head("(call $deep (i32.const 0))")
+    );
     let (status, why) = request("deep", "", &deep);
     assert_eq!(status, Some(500));
     assert!(why.contains("too deeply"), "{why}");
@@ -86,7 +88,11 @@ fn modules_that_do_not_fit_are_refused_by_name() {
     check("newer", &wat::parse_str(newer).unwrap(), &["proxy_abi_version_0_3_0"]);
     let unknown = "(import \"env\" \"proxy_fly\" (func)) (import \"wasi_snapshot_preview1\" \"fd_fly\" (func)) \
                    (import \"env\" \"table\" (table 1 funcref))";
-    check("unknown", &module(unknown, ""), &["env.proxy_fly", "wasi_snapshot_preview1.fd_fly", "env.table (no function)"]);
+    check(
+        "unknown",
+        &module(unknown, ""),
+        &["env.proxy_fly", "wasi_snapshot_preview1.fd_fly", "env.table (no function)"],
+    );
     let types = "(import \"env\" \"proxy_log\" (func (param i64) (result i32)))";
     check("types", &module(types, ""), &["env.proxy_log", "(i32, i32, i32) -> (i32)"]);
     let export = "(func (export \"proxy_on_done\") (param i64) (result i32) (i32.const 1))";
@@ -196,7 +202,9 @@ fn guest_that_fails_again_and_again_is_left_alone() {
         let imports = "(import \"env\" \"proxy_get_header_map_value\" (func $get (param i32 i32 i32 i32 i32) (result i32)))";
         let code = format!(
             "(data (i32.const 16) \"x\") {}",
-            on_head("(if (i32.eqz (call $get (i32.const 0) (i32.const 16) (i32.const 1) (i32.const 0) (i32.const 4))) (then unreachable)) (i32.const 0)")
+            on_head(
+                "(if (i32.eqz (call $get (i32.const 0) (i32.const 16) (i32.const 1) (i32.const 0) (i32.const 4))) (then unreachable)) (i32.const 0)"
+            )
         );
         let extension = load("again", &module(imports, &code)).unwrap();
         let mut scene = Scene::new();
@@ -212,7 +220,11 @@ fn guest_that_fails_again_and_again_is_left_alone() {
         for _ in 1..FAILURES_MAX {
             let (status, why, instances) = ask(bad).await;
             assert_eq!((status, instances), (Some(500), 0), "{why}");
-            assert_eq!(ask(GET).await.0, None, "a new instance is made at once, and a good call makes up for the fault");
+            assert_eq!(
+                ask(GET).await.0,
+                None,
+                "a new instance is made at once, and a good call makes up for the fault"
+            );
         }
         for _ in 0..FAILURES_MAX {
             assert!(ask(bad).await.1.contains("unreachable"));

@@ -69,7 +69,8 @@ fn filter_changes_bodies_whole_and_in_pieces() {
         let extension = load("rust-c", FILTER).unwrap();
         let mut scene = Scene::new();
         let plugin = plugin(&extension, &scene, &json!({ "conf": "text" }));
-        let mut exchange = scene.exchange(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\nsecret word");
+        let mut exchange =
+            scene.exchange(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\nsecret word");
         assert!(matches!(plugin.wants_request_body(&exchange), BodyNeed::Buffer { .. }));
         assert!(end(plugin.access(&mut exchange)).await.is_none());
         assert_eq!(exchange.request_body(), Some(&b"****** word"[..]));
@@ -96,7 +97,10 @@ fn filter_changes_bodies_whole_and_in_pieces() {
 fn configuration_that_the_guest_refuses_is_refused() {
     let extension = load("rust-d", FILTER).unwrap();
     let refused = extension.check(&json!({ "conf": "refuse" })).unwrap_err();
-    assert!(refused.contains("refuses its configuration") && refused.contains("asks to be refused"), "{refused}");
+    assert!(
+        refused.contains("refuses its configuration") && refused.contains("asks to be refused"),
+        "{refused}"
+    );
     assert_eq!(extension.check(&json!({ "conf": { "a": 1 } })), Ok(()));
 }
 
@@ -137,7 +141,7 @@ fn call_without_an_answer_ends_the_wait_too() {
         let plugin = plugin(&extension, &scene, &json!({ "conf": format!("call {closed}") }));
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\nX-Do: call\r\n\r\n");
         assert!(end(plugin.access(&mut exchange)).await.is_none());
-        assert_eq!(field(&exchange, "x-called").as_deref(), Some("none false "));
+        assert_eq!(field(&exchange, "x-called").as_deref(), Some("none false"));
     });
 }
 

@@ -8,6 +8,7 @@ use model::Catalog;
 use model::catalog::PluginInfo;
 use model::check::CheckOptions;
 
+use super::extensions::Extensions;
 use crate::settings::Settings;
 
 /// The catalog for these settings.
@@ -15,15 +16,28 @@ pub(crate) fn catalog_for(settings: &Settings) -> Catalog {
     catalog_with(settings, settings.check_options())
 }
 
-/// The catalog for these settings, with other settings that checks depend on.
+/// The catalog for these settings, with other settings that checks depend on. Extensions that the settings name and that
+/// cannot be loaded are not in it.
 pub(crate) fn catalog_with(settings: &Settings, options: CheckOptions) -> Catalog {
-    adjusted(settings, catalog(settings.plugins.as_deref(), options))
+    let (extensions, faults) = Extensions::offline(settings);
+    for fault in faults {
+        tracing::error!("{fault}");
+    }
+    let infos = infos(settings.plugins.as_deref(), PluginKind::info);
+    let catalog = catalog_of(settings.plugins.as_deref(), options, infos.chain(extensions.infos()).collect());
+    adjusted(settings, catalog).with_loader(extensions.loader())
 }
 
 /// The catalog of a running instance; its plugins keep their state in `states`.
-pub(crate) fn running_catalog(settings: &Settings, states: &Arc<StateRegistry>) -> Catalog {
-    let info = |kind: &PluginKind| kind.info_with(states);
-    adjusted(settings, catalog_of(settings.plugins.as_deref(), settings.check_options(), info))
+pub(crate) fn running_catalog(
+    settings: &Settings,
+    states: &Arc<StateRegistry>,
+    extensions: &Extensions,
+) -> Catalog {
+    let infos = infos(settings.plugins.as_deref(), |kind| kind.info_with(states));
+    let infos = infos.chain(extensions.infos()).collect();
+    let catalog = catalog_of(settings.plugins.as_deref(), settings.check_options(), infos);
+    adjusted(settings, catalog).with_loader(extensions.loader())
 }
 
 fn adjusted(settings: &Settings, catalog: Catalog) -> Catalog {
@@ -35,17 +49,20 @@ fn adjusted(settings: &Settings, catalog: Catalog) -> Catalog {
 
 /// The catalog of the usable plugins, those with these names or all, with the settings that checks depend on.
 pub(crate) fn catalog(usable: Option<&[String]>, options: CheckOptions) -> Catalog {
-    catalog_of(usable, options, PluginKind::info)
+    catalog_of(usable, options, infos(usable, PluginKind::info).collect())
 }
 
-fn catalog_of(
+/// The usable kinds as the catalog shows them.
+fn infos<'i>(
     usable: Option<&[String]>,
-    options: CheckOptions,
-    info: impl Fn(&PluginKind) -> PluginInfo,
-) -> Catalog {
-    let (usable, off) = partition(usable);
+    info: impl Fn(&PluginKind) -> PluginInfo + 'i,
+) -> impl Iterator<Item = PluginInfo> + 'i {
+    partition(usable).0.into_iter().map(move |kind| info(kind))
+}
+
+fn catalog_of(usable: Option<&[String]>, options: CheckOptions, infos: Vec<PluginInfo>) -> Catalog {
+    let (_, off) = partition(usable);
     let switched_off = off.into_iter().map(|kind| kind.name.into()).collect();
-    let infos = usable.into_iter().map(info).collect();
     // A test of the crate `plugins` makes the same catalog, so that a faulty schema fails there.
     let catalog = Catalog::new(infos).expect("the plugins' schemas compile and their names are unique");
     catalog.with_options(CheckOptions { switched_off, ..options })

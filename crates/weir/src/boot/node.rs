@@ -21,6 +21,7 @@ use net::tls::server::ServerTls;
 use plugins::{Runner, Zones};
 
 use super::bridge::{self, Bridge, Gateway};
+use super::extensions::Extensions;
 use super::live::LiveSettings;
 use super::runner::{RunnerSettings, Supervisor};
 use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
@@ -96,7 +97,9 @@ impl Node {
         let gateway = Arc::new(Gateway::default());
         let services = services(&settings)?;
         let secrets = secrets(&settings);
+        let extensions = Extensions::start(&settings, &services)?;
         let compiler = compiler(&settings, services.clone(), secrets.clone())
+            .with_fixed_extensions(extensions.fixed())
             .with_tls(tls.clone(), settings.ssl_expired_certificates);
         let ocsp = Arc::new(Ocsp::new(outbound_policy(&settings)));
         let compiler = compiler.with_staples(ocsp.clone());
@@ -120,7 +123,7 @@ impl Node {
         let cache = Zones::start(&cache, compiler.states());
         let runner = Runner::serve(compiler.states());
         let runner = Supervisor::start(RunnerSettings::of(&settings), runner, &services);
-        let catalog = Arc::new(running_catalog(&settings, compiler.states()));
+        let catalog = Arc::new(running_catalog(&settings, compiler.states(), &extensions));
         let sealer = sealer(&settings, &catalog)?;
         let instance = Arc::new(instance(&settings));
         let trial = compiler.trial();
@@ -154,6 +157,7 @@ impl Node {
             ocsp,
             discovery,
             registration: registration.clone(),
+            extensions_folder: settings.extensions_folder.clone(),
             server_info_ttl_s: (settings.server_info_report_seconds > 0 && settings.admin.is_some())
                 .then_some(settings.server_info_report_seconds),
             ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),

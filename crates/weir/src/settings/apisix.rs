@@ -19,6 +19,7 @@ mod reference;
 mod tests;
 mod tree;
 mod units;
+mod wasm;
 
 use std::path::Path;
 

@@ -149,6 +149,7 @@ fn check_of_blocks(name: &str) -> Option<CheckBlocks> {
     match name {
         "discovery" => Some(control::discovery::check),
         "proxy_cache" => Some(super::cache::check),
+        "wasm" => Some(super::wasm::check),
         "registration" => Some(control::discovery::registration::check),
         _ => None,
     }
@@ -267,7 +268,7 @@ const APISIX_KEYS: [&str; 4] = ["apisix", "deployment", "nginx_config", "plugin_
 const GROUPS: [&str; 1] = ["acme"];
 
 /// Top-level keys of a resources file (contract 2.2).
-const RESOURCE_KEYS: [&str; 13] = [
+const RESOURCE_KEYS: [&str; 14] = [
     "routes",
     "services",
     "upstreams",
@@ -281,4 +282,5 @@ const RESOURCE_KEYS: [&str; 13] = [
     "protos",
     "stream_routes",
     "secrets",
+    "extensions",
 ];

@@ -67,6 +67,7 @@ pages! {
     load_balancing_runs: "load-balancing",
     log_shipping_runs: "log-shipping",
     logging_runs: "logging",
+    lua_plugins_runs: "lua-plugins",
     migrating_from_apisix_runs: "migrating-from-apisix",
     observability_runs: "observability",
     openid_connect_runs: "openid-connect",

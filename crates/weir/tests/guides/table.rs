@@ -159,6 +159,7 @@ pub(crate) const GUIDES: &[Guide] = &[
     page("load-balancing"),
     page("log-shipping"),
     page("logging").needs(Setup { origins: &["127.0.0.1:1980", "127.0.0.1:3000"], ..GATEWAY }),
+    page("lua-plugins"),
     page("migrating-from-apisix"),
     page("observability")
         .skips(&[("$ weir tap", "shows requests of a minute of traffic; it/tap.rs runs it")]),

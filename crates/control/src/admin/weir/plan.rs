@@ -57,7 +57,7 @@ async fn plan(parts: &Arc<AdminParts>, query: &Query, body: &Bytes) -> Result<Re
         planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
     } else {
         let (document, set) = read(query, body).await?;
-        let (view, catalog) = (parts.view.load(), Arc::clone(&parts.catalog));
+        let (view, catalog) = (parts.view.load(), parts.catalog());
         let planned = respond::blocking(move || plan_of(&catalog, &view, &set)).await?;
         planned.map_err(|faults| Box::new(faulty(&faults, Some(&document))))?
     };

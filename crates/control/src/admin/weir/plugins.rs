@@ -19,7 +19,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
     let parts = Arc::clone(parts);
     let answered = respond::blocking(move || match name {
         None => list(&parts),
-        Some(name) => match parts.catalog.get(&name) {
+        Some(name) => match parts.catalog().get(&name) {
             Some(plugin) => one(&parts, plugin),
             None => {
                 respond::error(StatusCode::NOT_FOUND, format!("there is no plugin {name} in this instance"))
@@ -47,7 +47,7 @@ fn list(parts: &AdminParts) -> Response<Bytes> {
         described["used_by"] = json!(uses.get(&*plugin.info().name).copied().unwrap_or_default());
         described
     };
-    let list: Vec<Value> = parts.catalog.iter().map(describe).collect();
+    let list: Vec<Value> = parts.catalog().iter().map(describe).collect();
     respond::json(StatusCode::OK, &json!({ "list": list }))
 }
 

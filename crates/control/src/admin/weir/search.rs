@@ -129,7 +129,7 @@ pub(super) fn hint(summary: &Summary) -> String {
 }
 
 /// The kinds, those that people look for most often first.
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind::Route,
     Kind::Service,
     Kind::Upstream,
@@ -143,6 +143,7 @@ const KINDS: [Kind; 13] = [
     Kind::PluginMetadata,
     Kind::Secret,
     Kind::Proto,
+    Kind::Extension,
 ];
 /// Default number of objects in an answer: the rows of a palette.
 const LIMIT_DEFAULT: usize = 20;

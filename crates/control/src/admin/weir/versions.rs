@@ -67,7 +67,7 @@ async fn object(parts: &Arc<AdminParts>, version: &str, path: &[String]) -> Resu
     let key = object_key(path).ok_or_else(|| Box::new(respond::not_found()))?;
     let wanted = key.clone();
     let found = parts.reconcile.run(move |control| control.object_at(version, &wanted)).await;
-    let value = answered(found)?.map(|text| hidden(&parts.catalog, &key, &text));
+    let value = answered(found)?.map(|text| hidden(&parts.catalog(), &key, &text));
     let body = json!({ "version": version, "key": stored_key::text(&key), "value": value });
     Ok(respond::json(StatusCode::OK, &body))
 }

@@ -10,9 +10,17 @@ function M.plugin_attr(name)
     return core.table.try_read_attr(core.config.local_conf(), "plugin_attr", name)
 end
 
+-- Tables around metadata; an entry goes with its metadata.
+local wrapped = setmetatable({}, { __mode = "k" })
+
 -- The metadata of the plugin `name`: `{ value = ... }`, or nothing.
 function M.plugin_metadata(name)
-    return native.metadata[name]
+    local value = native.metadata[name]
+    if type(value) ~= "table" then
+        return nil
+    end
+    wrapped[value] = wrapped[value] or { value = value }
+    return wrapped[value]
 end
 
 -- The module of the Lua plugin `name`; nothing for plugins that are built in.

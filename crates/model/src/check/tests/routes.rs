@@ -125,11 +125,9 @@ fn routes() {
         json!({"script": "return {} -- ", "plugins": {}}),
         "invalid configuration: value wasn't supposed to match schema",
     );
-    route(
-        json!({"filter_func": "function(vars) return true end"}),
-        "filter_func is not supported: write the condition as vars",
-    );
-    route(json!({"script": "local a = 1; return a"}), "script is not supported: use plugins");
+    route(json!({"filter_func": "function(vars) return true end"}), "");
+    route(json!({"script": "local a = 1; return a"}), "");
+    route(json!({"script_id": 1}), "script_id is not supported: write the script in `script`");
     route(json!({"uri": "/a*b*c*d*e*f*g*h*i*j"}), "the path has more than 8 wildcards");
     route(
         json!({"labels": {"a": "b c"}}),

@@ -2,7 +2,9 @@
 //! it. Reads no file.
 
 use super::draft::{Draft, Spot};
-use super::{admin, cache, deployment, discovery, health_checks, listeners, logs, plugins, proxy_protocol};
+use super::{
+    admin, cache, deployment, discovery, health_checks, listeners, logs, plugins, proxy_protocol, wasm,
+};
 
 /// A key and its effect.
 pub(super) struct Key {
@@ -165,6 +167,6 @@ pub(super) const KEYS: &[Key] = &[
     key("graphql.max_size", Honour(plugins::body_limit), "`max_matched_body_bytes`, the larger of this and `apisix.max_post_args_readable_size`"),
     key("ext-plugin.cmd", Honour(plugins::runner_command), "`plugin_runner`"),
     key("ext-plugin.path_for_test", Setting("plugin_runner_socket"), ""),
-    key("wasm", Ignore, "there is no WebAssembly yet"),
+    key("wasm", Honour(wasm::plugins), "`wasm`"),
     key("xrpc", Ignore, "layer 4 is not served yet"),
 ];

@@ -1,4 +1,5 @@
 -- apisix.core.request: the request as plugins of APISIX read and change it.
+local _, native = ...
 local log, json = require("apisix.core.log"), require("apisix.core.json")
 local add_header = require("ngx.req").add_header
 local find, format, match = string.find, string.format, string.match
@@ -20,11 +21,7 @@ end
 
 -- The first value of the header `name`.
 function M.header(_, name)
-    local value = headers()[name]
-    if type(value) == "table" then
-        return value[1]
-    end
-    return value
+    return native.request_header(name)
 end
 
 local function change(ctx, name, value, is_replaced)

@@ -1,30 +1,23 @@
--- apisix.core.resolver: looks names of machines up, as the gateway does for its upstreams.
+-- apisix.core.resolver: addresses of machines. Names are looked up by sockets when they connect, so that a script looks up none.
 local _, native = ...
-local log = require("apisix.core.log")
 
 local M = {}
 
--- The first address of `name`, or nothing and the reason.
-function M.parse_domain(name)
-    local addresses, reason = native.resolve(name)
-    if not addresses or not addresses[1] then
-        reason = reason or "failed to parse domain"
-        log.error("failed to parse domain: ", name, ", error: ", reason)
-        return nil, reason
+-- `host` if it is an address, otherwise nothing and the reason.
+function M.parse_domain(host)
+    if native.parse_ip(host) then
+        return host
     end
-    return addresses[1]
+    return nil, "not available in Weir: the lookup of " .. tostring(host) .. "; connect to the name instead"
 end
 
--- All addresses of `name` in order, or nothing and the reason.
-function M.parse_domain_all(name)
-    local addresses, reason = native.resolve(name)
-    if not addresses or not addresses[1] then
-        reason = reason or "failed to parse domain"
-        log.error("failed to parse domain: ", name, ", error: ", reason)
+-- As `parse_domain`, with a list.
+function M.parse_domain_all(host)
+    local address, reason = M.parse_domain(host)
+    if not address then
         return nil, reason
     end
-    table.sort(addresses)
-    return addresses
+    return { address }
 end
 
 return M

@@ -125,9 +125,11 @@ function Expression.new(rules)
     if type(rules) ~= "table" then
         return nil, "expression must be an array"
     end
-    local ok, reason = native.check_expression(rules)
-    if not ok then
-        return nil, reason
+    if #rules > 0 then
+        local ok, reason = native.check_expression(rules)
+        if not ok then
+            return nil, reason
+        end
     end
     return setmetatable({ rule = rules, node = #rules == 0 and group({}, 1, false, false) or compile(rules) }, of_expressions)
 end

@@ -1,8 +1,7 @@
 //! Tests of the functions of Rust, called from Lua.
 
+use lua::natives::{Charge, install};
 use mlua::{Lua, Table, Value};
-
-use super::{Charge, install};
 
 /// The values that `code` returns, as one text each, in an interpreter with the functions as `native`.
 fn run(code: &str) -> String {
@@ -10,7 +9,9 @@ fn run(code: &str) -> String {
     let native = lua.create_table().unwrap();
     install(&lua, &native).unwrap();
     lua.globals().set("native", native).unwrap();
-    let code = format!("local results = {{}} for _, v in ipairs({{(function() {code} end)()}}) do results[#results + 1] = tostring(v) end return table.concat(results, ' ')");
+    let code = format!(
+        "local results = {{}} for _, v in ipairs({{(function() {code} end)()}}) do results[#results + 1] = tostring(v) end return table.concat(results, ' ')"
+    );
     lua.load(code).eval::<String>().unwrap()
 }
 
@@ -37,7 +38,10 @@ fn digests_have_the_published_values() {
         "return native.to_hex(native.hmac('sha256', 'key', 'The quick brown fox jumps over the lazy dog'))",
         "f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8",
     );
-    check("return pcall(native.digest, 'sha3', 'abc')", "false not available in Weir: the digest `sha3`\nstack traceback:");
+    check(
+        "local ok, e = pcall(native.digest, 'sha3', 'abc') return ok, tostring(e):match('not available[^\\n]*')",
+        "false not available in Weir: the digest `sha3`",
+    );
 }
 
 #[test]
@@ -51,7 +55,10 @@ fn schema_takes_empty_tables_for_lists() {
         assert_eq!(run(&with), expected, "{code}");
     };
     check("return check({ list = {} })", "true");
-    check("return check({ list = { a = 1 } })", r#"false property "list" validation failed: wrong type: expected array, got object"#);
+    check(
+        "return check({ list = { a = 1 } })",
+        r#"false property "list" validation failed: wrong type: expected array, got table"#,
+    );
     check("return check({ n = 0 })", r#"false property "n" validation failed: expected 0 to be at least 1"#);
     check("return check({ n = '$secret://vault/1/a' })", "true");
     check("return check({ n = '$env://A' })", "true");
@@ -62,10 +69,19 @@ fn addresses_and_networks_are_read() {
     let check = |code: &str, expected: &str| assert_eq!(run(code), expected, "{code}");
     check("return native.parse_ip('1.2.3.4')", "4 16909060");
     check("local kind, words = native.parse_ip('::1') return kind, words[4]", "6 1");
-    check("local contains = native.networks({ '10.0.0.0/8', '::1' }) return contains('10.1.2.3'), contains('11.0.0.1')", "true false");
-    check("local contains, reason = native.networks({ 'x' }) return contains == nil, #reason > 0", "true true");
+    check(
+        "local contains = native.networks({ '10.0.0.0/8', '::1' }) return contains('10.1.2.3'), contains('11.0.0.1')",
+        "true false",
+    );
+    check(
+        "local contains, reason = native.networks({ 'x' }) return contains == nil, #reason > 0",
+        "true true",
+    );
     check("return native.check_expression({ { 'arg_a', '==', 'x' } })", "true");
-    check("local ok, reason = native.check_expression({ { 'arg_a', 'like', 'x' } }) return ok == nil, #reason > 0", "true true");
+    check(
+        "local ok, reason = native.check_expression({ { 'arg_a', 'like', 'x' } }) return ok == nil, #reason > 0",
+        "true true",
+    );
 }
 
 #[test]
@@ -83,7 +99,10 @@ fn signature_is_verified_by_the_public_key_alone() {
          return native.verify('ES256', [[{public}]], 'data', s), native.verify('ES256', [[{public}]], 'other', s)"
     );
     assert_eq!(run(&code), "true false");
-    assert_eq!(run("local s, e = native.sign('ES256', 'no key', 'data') return s == nil, #e > 0"), "true true");
+    assert_eq!(
+        run("local s, e = native.sign('ES256', 'no key', 'data') return s == nil, #e > 0"),
+        "true true"
+    );
 }
 
 #[test]

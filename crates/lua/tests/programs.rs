@@ -1,46 +1,22 @@
-//! Programs in the interpreter of code of users, without a request: modules, coroutines, limits.
+//! Programs in the interpreter of code of users, without a request: library, coroutines, limits.
+#![allow(clippy::unwrap_used)]
 
-use std::rc::Rc;
-
-use mlua::{MultiValue, Value};
-
-use super::call::Call;
-use super::engine::Engine;
-use super::outside::Outside;
-use super::program::{Form, Program};
-use super::run::Run;
-use super::state::Reach;
-use crate::script::Script;
-
-/// Runs `source` as the body of a function; its first result as text, or the error.
-pub(crate) fn run(engine: &Rc<Engine>, source: &str) -> Result<String, String> {
-    let services = exchange::testing::services();
-    let script = Script::compile("script", format!("return function(...) {source}\nend").into_bytes())?;
-    let program = Program::new("test", Form::Functions, vec![script], Outside::new("test", &services));
-    let loaded = engine.program(&program)?;
-    let call = Call::new("access", true, program.instance("/routes/1", serde_json::Value::Null, None), engine);
-    let function = loaded.functions[0].clone();
-    let mut run = Run::begin(engine, &call, &function, (), &mut Reach::None)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let local = tokio::task::LocalSet::new();
-    let poll = std::future::poll_fn(|cx| run.poll(cx, &mut Reach::None));
-    let mut values: MultiValue = local.block_on(&runtime, poll)?;
-    Ok(match values.pop_front() {
-        None | Some(Value::Nil) => "nil".to_owned(),
-        Some(value) => value.to_string().unwrap(),
-    })
-}
+use lua::testing::Engine;
 
 #[test]
 fn programs_run_with_library_and_ngx() {
     let engine = Engine::open().unwrap();
-    let check = |source: &str, expected: &str| assert_eq!(run(&engine, source).as_deref(), Ok(expected), "{source}");
+    let check =
+        |source: &str, expected: &str| assert_eq!(engine.run(source).as_deref(), Ok(expected), "{source}");
     check("return ngx.re.match('a-12', [[(\\w)-(\\d+)]], 'jo')[2]", "12");
     check("return (ngx.re.gsub('hello', 'l', '[$0]'))", "he[l][l]o");
     check("return (ngx.re.sub('a=1', '(?<k>a)=(1)', '${2}=$1'))", "1=a");
     check("local a, b = ngx.re.find('xxab', 'a(b)', '', nil, 1) return a .. ',' .. b", "4,4");
     check("local n = 0 for m in ngx.re.gmatch('a1b2', '[a-z](\\\\d)') do n = n + m[1] end return n", "3");
-    check("return ngx.encode_base64(ngx.md5_bin('')) .. ngx.md5('abc')", "1B2M2Y8AsgTpgAmY7PhCfg==900150983cd24fb0d6963f7d28e17f72");
+    check(
+        "return ngx.encode_base64(ngx.md5_bin('')) .. ngx.md5('abc')",
+        "1B2M2Y8AsgTpgAmY7PhCfg==900150983cd24fb0d6963f7d28e17f72",
+    );
     check("return ngx.encode_args({a = 'b c'}) .. ngx.decode_args('x=1&y').x", "a=b%20c1");
     check("return tostring(ngx.decode_args('y').y)", "true");
     check("return ngx.crc32_long('123456789')", "3421780262");
@@ -50,7 +26,10 @@ fn programs_run_with_library_and_ngx() {
     check("return ngx.get_phase()", "access");
     check("return select('#', pcall(ngx.sleep, 0.001))", "1");
     check("local d = ngx.shared.t1 d:set('a', 1) d:incr('a', 2) return d:get('a')", "3");
-    check("local d = ngx.shared.t2 d:rpush('l', 'x') d:lpush('l', 'y') return d:lpop('l') .. d:llen('l')", "y1");
+    check(
+        "local d = ngx.shared.t2 d:rpush('l', 'x') d:lpush('l', 'y') return d:lpop('l') .. d:llen('l')",
+        "y1",
+    );
     check("local d = ngx.shared.t3 return tostring(d:add('k', 1)) .. tostring(d:add('k', 1))", "truefalse");
     check("require('table.new') return type(package.loaded['table.new'])", "function");
     check("a_global = 1 return a_global", "1");
@@ -60,7 +39,8 @@ fn programs_run_with_library_and_ngx() {
 #[test]
 fn threads_and_coroutines_wait_without_blocking() {
     let engine = Engine::open().unwrap();
-    let check = |source: &str, expected: &str| assert_eq!(run(&engine, source).as_deref(), Ok(expected), "{source}");
+    let check =
+        |source: &str, expected: &str| assert_eq!(engine.run(source).as_deref(), Ok(expected), "{source}");
     check(
         "local t = {} for i = 1, 3 do t[i] = ngx.thread.spawn(function(n) ngx.sleep(0.01) return n * 2 end, i) end
         local sum = 0 for i = 1, 3 do local ok, v = ngx.thread.wait(t[i]) sum = sum + v end return sum",
@@ -79,21 +59,27 @@ fn threads_and_coroutines_wait_without_blocking() {
         "local t = ngx.thread.spawn(function() ngx.sleep(100) end) return tostring(ngx.thread.kill(t))",
         "true",
     );
-    check("local ok, e = ngx.thread.wait(ngx.thread.spawn(function() error('bad', 0) end)) return tostring(ok) .. e", "falsebad");
+    check(
+        "local ok, e = ngx.thread.wait(ngx.thread.spawn(function() error('bad', 0) end)) return tostring(ok) .. e",
+        "falsebad",
+    );
 }
 
 #[test]
 fn hostile_programs_end_with_a_reason() {
     let engine = Engine::open().unwrap();
     let check = |source: &str, expected: &str| {
-        let reason = run(&engine, source).unwrap_err();
+        let reason = engine.run(source).unwrap_err();
         assert!(reason.contains(expected), "{source}: {reason}");
     };
     let stopped = "the script was stopped after";
     check("while true do end", stopped);
     check("while true do pcall(function() while true do end end) end", stopped);
     check("local co = coroutine.wrap(function() while true do end end) pcall(co) while true do end", stopped);
-    check("local co = coroutine.create(function() while true do end end) coroutine.resume(co) return 1", stopped);
+    check(
+        "local co = coroutine.create(function() while true do end end) coroutine.resume(co) return 1",
+        stopped,
+    );
     check("return xpcall(function() while true do end end, function(e) while true do end end)", stopped);
     check("local function f() return f() + 1 end return f()", "stack overflow");
     check("return ('x'):rep(1e9)", "");
@@ -118,7 +104,7 @@ fn hostile_programs_end_with_a_reason() {
     ] {
         check(source, &format!("not available in Weir: {name}"));
     }
-    assert_eq!(run(&engine, "return 1").as_deref(), Ok("1"), "the interpreter goes on");
+    assert_eq!(engine.run("return 1").as_deref(), Ok("1"), "the interpreter goes on");
     let catastrophic = "local m, e = ngx.re.match(('a'):rep(3000), [[(?<!q)(a+)+$x]]) return e or 'miss'";
-    assert!(run(&engine, catastrophic).is_ok());
+    assert!(engine.run(catastrophic).is_ok());
 }

@@ -1,0 +1,242 @@
+//! `extensions/NAME/…`: a version more, the list of versions, another active version, a canary, the way back. Each change is a
+//! write of the whole object under the condition that it is as it was read. It names no language.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Response, StatusCode, header};
+use model::extension::decoded;
+use model::{Key, Kind};
+use serde_json::{Map, Value, json};
+
+use super::conditions;
+use super::resources::refusal_of_write;
+use super::respond;
+use super::server::{AdminParts, Call};
+use crate::extension_edit::{self, Push};
+use crate::reconcile::{Condition, Done, Refused, Revisions, Write};
+
+/// Times that a change is made anew because another write came in between.
+const ATTEMPTS_MAX: usize = 5;
+
+/// The name of the extension and the action, if the path is one of an action on an extension.
+pub(super) fn action(segments: &[String]) -> Option<(&str, &str)> {
+    match segments {
+        [collection, name, action]
+            if collection == Kind::Extension.collection() && ACTIONS.contains(&&**action) =>
+        {
+            Some((name, action))
+        }
+        _ => None,
+    }
+}
+
+/// The body of a version that is sent as it is, in the place of JSON: its content in base64 and its language.
+pub(super) fn raw_version(headers: &HeaderMap, body: &Bytes) -> Option<Value> {
+    let media = headers.get(header::CONTENT_TYPE)?.to_str().ok()?.split(';').next()?.trim();
+    let language = match media {
+        "application/json" | "application/x-www-form-urlencoded" => return None,
+        "application/octet-stream" | "text/plain" => Value::Null,
+        _ => {
+            let (_, name) = media.split_once('/')?;
+            name.strip_prefix("x-").unwrap_or(name).into()
+        }
+    };
+    let raw = data_encoding::BASE64.encode(body);
+    Some(json!({ RAW: raw, "language": language }))
+}
+
+/// Answers one request for an action.
+pub(super) async fn answer(
+    parts: &Arc<AdminParts>,
+    name: &str,
+    action: &str,
+    call: &Call,
+) -> Response<Bytes> {
+    let Ok(key) = Key::new(Kind::Extension, name) else { return respond::key_not_found() };
+    if (&call.method, action) == (&Method::GET, "versions") {
+        return list(parts, &key);
+    }
+    let condition = match conditions::read(&call.headers) {
+        Ok(condition) => condition,
+        Err(refusal) => return *refusal,
+    };
+    let mut refused = Refused::NotFound;
+    for _ in 0..ATTEMPTS_MAX {
+        let view = parts.view.load();
+        let written = view.written(&key);
+        let index = written.map(|written| written.modified_index);
+        if !condition.holds(index) {
+            return conditions::changed(parts, &key).await;
+        }
+        let stored =
+            written.and_then(|written| serde_json::from_str::<Map<String, Value>>(&written.text).ok());
+        let changed = {
+            let (parts, call) = (Arc::clone(parts), Change::of(action, call));
+            let name = name.to_owned();
+            respond::blocking(move || call.make(&parts, &name, stored)).await
+        };
+        let (mut body, version) = match changed {
+            Ok(Ok(changed)) => changed,
+            Ok(Err(Fault::NoExtension)) => return respond::key_not_found(),
+            Ok(Err(Fault::NoMethod)) => return respond::not_found(),
+            Ok(Err(Fault::Refused(reason))) => return respond::bad(reason),
+            Err(refusal) => return *refusal,
+        };
+        body.shift_remove("create_time");
+        body.shift_remove("update_time");
+        let unchanged = match index {
+            Some(index) => Condition { is_at: Some(Revisions::These(vec![index])), is_not_at: None },
+            None => Condition { is_at: None, is_not_at: Some(Revisions::Any) },
+        };
+        let write = Write::Put { key: key.clone(), body, ttl_s: None };
+        match parts.reconcile.write_if(write, Arc::clone(&call.author), unchanged).await {
+            Ok(Done::Stored { text, created, revision, .. }) => {
+                return stored_answer(name, version.as_deref(), &text, created, revision);
+            }
+            Ok(Done::Deleted { .. }) => return respond::key_not_found(),
+            Err(Refused::Changed(key)) => refused = Refused::Changed(key),
+            Err(other) => return refusal_of_write(other),
+        }
+    }
+    refusal_of_write(refused)
+}
+
+fn stored_answer(
+    name: &str,
+    version: Option<&str>,
+    text: &str,
+    created: bool,
+    revision: u64,
+) -> Response<Bytes> {
+    let object: Value = serde_json::from_str(text).unwrap_or_default();
+    let body = json!({
+        "name": name,
+        "version": version,
+        "active": object["active"],
+        "previous": object["previous"],
+        "canary": object["canary"],
+    });
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    conditions::tag(respond::json(status, &body), revision)
+}
+
+fn list(parts: &AdminParts, key: &Key) -> Response<Bytes> {
+    let view = parts.view.load();
+    let Some(written) = view.written(key) else { return respond::key_not_found() };
+    let object: Map<String, Value> = serde_json::from_str(&written.text).unwrap_or_default();
+    let Some(loader) = parts.catalog.loader() else { return respond::bad(NO_LANGUAGE) };
+    match extension_edit::list(loader, object) {
+        Ok(versions) => conditions::tag(
+            respond::json(StatusCode::OK, &json!({ "list": versions })),
+            written.modified_index,
+        ),
+        Err(reason) => respond::bad(reason),
+    }
+}
+
+/// A change that is asked for.
+struct Change {
+    method: Method,
+    action: String,
+    query_activate: bool,
+    query_canary: Option<Option<f64>>,
+    query_language: Option<String>,
+    body: Option<Value>,
+    author: String,
+}
+
+enum Fault {
+    NoExtension,
+    NoMethod,
+    Refused(String),
+}
+
+impl From<String> for Fault {
+    fn from(reason: String) -> Fault {
+        Fault::Refused(reason)
+    }
+}
+
+impl Change {
+    fn of(action: &str, call: &Call) -> Change {
+        Change {
+            method: call.method.clone(),
+            action: action.to_owned(),
+            query_activate: call.query.get("activate") == Some("true"),
+            query_canary: call.query.get("canary").map(|_| call.query.number("canary")),
+            query_language: call.query.get("language").map(str::to_owned),
+            body: call.body.clone(),
+            author: call.author.to_string(),
+        }
+    }
+
+    /// The object that is to be stored, and the version that is meant.
+    fn make(
+        self,
+        parts: &AdminParts,
+        name: &str,
+        stored: Option<Map<String, Value>>,
+    ) -> Result<(Map<String, Value>, Option<String>), Fault> {
+        let loader = parts.catalog.loader().ok_or_else(|| Fault::Refused(NO_LANGUAGE.to_owned()))?;
+        let is_set = self.method == Method::PUT || self.method == Method::POST;
+        if (&*self.action, is_set) == ("versions", true) {
+            let push = self.push(loader)?;
+            let (object, version) = extension_edit::push(loader, name, stored, push)?;
+            return Ok((object, Some(version)));
+        }
+        let stored = stored.ok_or(Fault::NoExtension)?;
+        let object = match (&*self.action, &self.method) {
+            ("activate", _) if is_set => {
+                let version = self.body.as_ref().and_then(|body| body.get("version")).and_then(Value::as_str);
+                let version = version.ok_or_else(|| "property \"version\" is required".to_owned())?;
+                extension_edit::activate(loader, stored, version)?
+            }
+            ("rollback", _) if is_set => extension_edit::rollback(loader, stored)?,
+            ("canary", _) if is_set => match self.body {
+                Some(Value::Object(canary)) => extension_edit::set_canary(loader, stored, Some(canary))?,
+                _ => return Err(Fault::Refused("missing configurations".to_owned())),
+            },
+            ("canary", &Method::DELETE) => extension_edit::set_canary(loader, stored, None)?,
+            _ => return Err(Fault::NoMethod),
+        };
+        Ok((object, None))
+    }
+
+    fn push(self, loader: &dyn model::extension::ExtensionLoader) -> Result<Push, String> {
+        let body = self.body.ok_or("missing configurations")?;
+        let text = |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned);
+        let language = text("language").or(self.query_language);
+        let content = match (text(RAW), text("content")) {
+            (Some(raw), _) => {
+                data_encoding::BASE64.decode(raw.as_bytes()).map_err(|error| error.to_string())?
+            }
+            (None, Some(content)) => {
+                decoded(language.as_deref().is_some_and(|language| loader.is_binary(language)), &content)?
+            }
+            (None, None) => return Err("property \"content\" is required".to_owned()),
+        };
+        let canary = match self.query_canary {
+            Some(None) => return Err("invalid argument canary: should be a number".to_owned()),
+            canary => canary.flatten(),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Push {
+            language,
+            content,
+            desc: text("desc"),
+            author: self.author,
+            now_s: now.as_secs(),
+            activate: self.query_activate,
+            canary,
+        })
+    }
+}
+
+/// The actions on an extension.
+const ACTIONS: [&str; 4] = ["versions", "activate", "rollback", "canary"];
+/// The field of a content that was sent as it is. No field of a JSON body has such a name.
+const RAW: &str = "\0raw";
+/// The refusal of a program without languages.
+const NO_LANGUAGE: &str = "this program has no language for extensions";

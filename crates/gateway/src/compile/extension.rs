@@ -1,0 +1,162 @@
+//! The plugin behind a name: a kind that is built in, or an extension with the versions that serve.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use exchange::plugin::canary::{CanaryPlugin, Share, Version};
+use exchange::plugin::extension::interned_phases;
+use exchange::plugin::extension_loader::LoadedCode;
+use exchange::plugin::{Build, Phase, Plugin, PluginKind};
+use model::extension::LoadedVersion;
+use model::resource::{Canary, Resource};
+use model::snapshot::Snapshot;
+use model::{Key, Kind};
+use router::vars::Expression;
+use serde_json::Value;
+use stdx::hash::FastMap;
+
+/// Extensions that the settings name.
+pub(super) type FixedExtensions = FastMap<&'static str, LoadedVersion>;
+
+/// The plugin behind a name.
+pub(super) enum PluginSource<'a> {
+    /// Built in.
+    Kind(&'static PluginKind),
+    /// Loaded.
+    Extension(Served<'a>),
+}
+
+/// The versions of an extension that serve.
+pub(super) struct Served<'a> {
+    active: (&'a LoadedCode, u64),
+    canary: Option<(&'a LoadedCode, u64, &'a Canary)>,
+}
+
+/// The extension of that name that can serve.
+pub(super) fn served<'a>(
+    fixed: &'a FixedExtensions,
+    snapshot: &'a Snapshot,
+    name: &str,
+) -> Option<Served<'a>> {
+    if let Some(version) = fixed.get(name) {
+        return Some(Served { active: code(version)?, canary: None });
+    }
+    let key = Key::new(Kind::Extension, name).ok()?;
+    let Resource::Extension(extension) = &snapshot.get(&key)?.resource else { return None };
+    let loaded = extension.loaded.as_ref()?;
+    let canary = loaded.canary.as_ref().zip(extension.canary.as_ref());
+    let canary = canary.and_then(|(version, canary)| {
+        let (code, serial) = code(version)?;
+        Some((code, serial, canary))
+    });
+    Some(Served { active: code(&loaded.active)?, canary })
+}
+
+fn code(version: &LoadedVersion) -> Option<(&LoadedCode, u64)> {
+    Some((version.code.downcast_ref::<LoadedCode>()?, version.serial))
+}
+
+impl Served<'_> {
+    /// The name of the plugin.
+    pub(super) fn name(&self) -> &'static str {
+        self.active.0.name
+    }
+
+    /// A number that changes when other versions serve, or in other shares.
+    pub(super) fn version(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.active.1.hash(&mut hasher);
+        if let Some((_, serial, canary)) = &self.canary {
+            serial.hash(&mut hasher);
+            canary.percent.map(f64::to_bits).hash(&mut hasher);
+            canary.vars.as_ref().map(Value::to_string).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    fn phases(&self) -> &'static [Phase] {
+        let active = self.active.0.extension.phases();
+        match &self.canary {
+            Some((canary, ..)) => interned_phases(&[active, canary.extension.phases()].concat()),
+            None => active,
+        }
+    }
+
+    /// An instance; a configuration that a version refuses makes none.
+    fn build(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+        let one = |code: &LoadedCode| {
+            code.extension.check(config)?;
+            code.extension.build(build, config)
+        };
+        let active = one(self.active.0)?;
+        let Some((code, _, canary)) = &self.canary else { return Ok(active) };
+        let trial = one(code).map_err(|reason| format!("the canary version: {reason}"))?;
+        let vars = canary.vars.as_ref().map(Expression::compile).transpose();
+        let share = Share {
+            percent: canary.percent.unwrap_or(100.0),
+            vars: vars.map_err(|error| format!("canary.vars: {error}"))?,
+            choice: code.choice,
+        };
+        let version = |plugin, code: &LoadedCode| Version { plugin, phases: code.extension.phases() };
+        Ok(Arc::new(CanaryPlugin::new(version(active, self.active.0), version(trial, code), share)))
+    }
+}
+
+impl PluginSource<'_> {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            PluginSource::Kind(kind) => kind.name,
+            PluginSource::Extension(served) => served.name(),
+        }
+    }
+
+    pub(super) fn priority(&self) -> i64 {
+        match self {
+            PluginSource::Kind(kind) => i64::from(kind.priority),
+            PluginSource::Extension(served) => served.active.0.priority,
+        }
+    }
+
+    pub(super) fn phases(&self) -> &'static [Phase] {
+        match self {
+            PluginSource::Kind(kind) => kind.phases,
+            PluginSource::Extension(served) => served.phases(),
+        }
+    }
+
+    pub(super) fn prefers_route(&self) -> bool {
+        matches!(self, PluginSource::Kind(kind) if kind.prefer_route)
+    }
+
+    pub(super) fn schema(&self) -> Value {
+        match self {
+            PluginSource::Kind(kind) => (kind.schema)(),
+            PluginSource::Extension(served) => served.active.0.extension.schema(),
+        }
+    }
+
+    /// Checks a configuration of a plugin inside another one.
+    ///
+    /// # Errors
+    /// The fault, a sentence.
+    pub(super) fn check(&self, config: &Value) -> Result<(), String> {
+        match self {
+            PluginSource::Kind(kind) => (kind.check)(config),
+            PluginSource::Extension(served) => served.active.0.extension.check(config),
+        }
+    }
+
+    /// Builds an instance.
+    ///
+    /// # Errors
+    /// Why it cannot be built, a sentence.
+    pub(super) fn build(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+        match self {
+            PluginSource::Kind(kind) => (kind.build)(build, config),
+            PluginSource::Extension(served) => served.build(build, config),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

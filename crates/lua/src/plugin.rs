@@ -1,0 +1,406 @@
+//! A plugin that is a program in Lua: calls its functions in the phases of a request, and makes replies of what they return.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use exchange::Exchange;
+use exchange::observe::pace::Pace;
+use exchange::plugin::{BodyNeed, Decision, Flow, Phase, Plugin, Portion, Reply, Step};
+use mlua::{MultiValue, Value};
+
+use crate::runtime::call::Call;
+use crate::runtime::limits::BODY_MAX_BYTES;
+use crate::runtime::program::{Entry, Instance, LoadedInstance};
+use crate::runtime::run::Run;
+use crate::runtime::state::Reach;
+use crate::runtime::tables::Tables;
+
+/// Milliseconds between two lines about failures of one instance.
+const LOG_INTERVAL_MS: u64 = 1_000;
+/// The media type of what functions return or print, as in APISIX, unless they set another.
+const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+/// Names in a source that say that it reads the body of the request.
+const BODY_NAMES: [&str; 6] =
+    ["get_body", "read_body", "body_data", "get_post_args", "get_json_request_body_table", "request_body"];
+
+/// See the module.
+pub(crate) struct LuaPlugin {
+    instance: Arc<Instance>,
+    entries: Vec<Entry>,
+    reads_body: bool,
+    arguments: Arguments,
+    /// Whether the program ends with this plugin.
+    owns_program: bool,
+    pace: Pace,
+}
+
+/// The arguments of the functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arguments {
+    /// The configuration and the context of the request.
+    ConfigAndContext,
+    /// The context alone; results do not count: the `script` of a route.
+    Context,
+}
+
+/// Whether a source with these bytes may read the body of the request.
+pub(crate) fn reads_body(source: &[u8]) -> bool {
+    BODY_NAMES.iter().any(|name| memchr::memmem::find(source, name.as_bytes()).is_some())
+}
+
+/// The phases of a program with these functions.
+pub(crate) fn phases(entries: &[Entry], reads_body: bool) -> Vec<Phase> {
+    let mut phases: Vec<Phase> = entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Rewrite => Some(Phase::Rewrite),
+            Entry::Access => Some(Phase::Access),
+            Entry::BeforeProxy => Some(Phase::BeforeProxy),
+            Entry::HeaderFilter => Some(Phase::ResponseHead),
+            Entry::BodyFilter | Entry::DelayedBodyFilter => Some(Phase::ResponseBody),
+            Entry::Log => Some(Phase::Log),
+            Entry::Init | Entry::Destroy | Entry::CheckSchema => None,
+        })
+        .collect();
+    if reads_body {
+        phases.push(Phase::RequestBody);
+    }
+    phases
+}
+
+/// A call that has begun.
+pub(crate) struct Begun {
+    call: Rc<Call>,
+    run: Run,
+    result: Option<Result<MultiValue, String>>,
+}
+
+impl Begun {
+    /// Whether it has ended.
+    pub(crate) fn is_finished(&mut self) -> bool {
+        if self.result.is_none() {
+            self.result = self.run.take_finished();
+        }
+        self.result.is_some()
+    }
+
+    /// Goes on until it has ended.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange) -> Poll<()> {
+        self.run.poll(cx, &mut Reach::Edit(exchange)).map(|result| self.result = Some(result))
+    }
+}
+
+impl LuaPlugin {
+    pub(crate) fn new(
+        instance: Arc<Instance>,
+        entries: Vec<Entry>,
+        arguments: Arguments,
+        owns_program: bool,
+    ) -> LuaPlugin {
+        let reads_body = instance.program.texts.iter().any(|text| reads_body(text.source()));
+        let pace = Pace::every_ms(LOG_INTERVAL_MS);
+        LuaPlugin { instance, entries, reads_body, arguments, owns_program, pace }
+    }
+
+    fn has(&self, entry: Entry) -> bool {
+        self.entries.contains(&entry)
+    }
+
+    /// Counts a failed call and tells of it.
+    fn note(&self, exchange: &Exchange, entry: Entry, reason: &str) {
+        self.instance.program.outside.count_error();
+        if let Some(times) = self.pace.add(1, exchange.local().now_ms()) {
+            let (plugin, phase) = (self.instance.name, entry.name());
+            tracing::error!(plugin, phase, times, "a function in Lua failed: {reason}");
+        }
+    }
+
+    /// Begins the function for `entry`; none if the program has none.
+    fn begin(
+        &self,
+        tables: &Rc<Tables>,
+        entry: Entry,
+        chunk: Option<(Value, bool)>,
+        reach: &mut Reach<'_>,
+    ) -> Result<Option<Begun>, String> {
+        let engine = &tables.engine;
+        let loaded: Rc<LoadedInstance> = engine.instance(&self.instance)?;
+        let Some(function) = loaded.program.function(entry) else { return Ok(None) };
+        let may_wait = matches!(entry, Entry::Rewrite | Entry::Access | Entry::BeforeProxy);
+        let call = Call::new(entry.ngx_phase(), may_wait, self.instance.clone(), engine);
+        *call.tables.borrow_mut() = Some(tables.clone());
+        *call.chunk.borrow_mut() = chunk;
+        let context = tables.context.clone();
+        let run = match self.arguments {
+            Arguments::ConfigAndContext => {
+                Run::begin(engine, &call, function, (loaded.config.clone(), context), reach)
+            }
+            Arguments::Context => Run::begin(engine, &call, function, context, reach),
+        };
+        Ok(Some(Begun { call, run: run?, result: None }))
+    }
+
+    /// Runs a phase that may end the request.
+    fn decide<'a>(&'a self, exchange: &'a mut Exchange, entry: Entry) -> Flow<'a> {
+        if !self.has(entry) {
+            return Flow::Continue;
+        }
+        let begun = Tables::of(exchange)
+            .and_then(|tables| self.begin(&tables, entry, None, &mut Reach::Edit(exchange)));
+        let mut begun = match begun {
+            Ok(Some(begun)) => begun,
+            Ok(None) => return Flow::Continue,
+            Err(reason) => return Flow::reply(self.failed(exchange, entry, &reason)),
+        };
+        if let Some(result) = begun.run.take_finished() {
+            return match self.outcome(exchange, entry, &begun.call, result) {
+                Some(reply) => Flow::reply(reply),
+                None => Flow::Continue,
+            };
+        }
+        Flow::Wait(Box::pin(async move {
+            let result = poll_fn(|cx| begun.run.poll(cx, &mut Reach::Edit(exchange))).await;
+            match self.outcome(exchange, entry, &begun.call, result) {
+                Some(reply) => Decision::Reply(Box::new(reply)),
+                None => Decision::Continue,
+            }
+        }))
+    }
+
+    /// The reply to a request of which a function failed.
+    fn failed(&self, exchange: &Exchange, entry: Entry, reason: &str) -> Reply {
+        self.note(exchange, entry, reason);
+        Reply::message(500, &format!("the plugin {} failed", self.instance.name))
+    }
+
+    /// The reply that a call makes; none if the request goes on.
+    fn outcome(
+        &self,
+        exchange: &Exchange,
+        entry: Entry,
+        call: &Call,
+        result: Result<MultiValue, String>,
+    ) -> Option<Reply> {
+        let values = match result {
+            Ok(values) => values,
+            Err(reason) => return Some(self.failed(exchange, entry, &reason)),
+        };
+        let returned = match self.arguments {
+            Arguments::ConfigAndContext => self.returned(call, values),
+            Arguments::Context => Ok(None),
+        };
+        let returned = match returned {
+            Ok(returned) => returned,
+            Err(reason) => return Some(self.failed(exchange, entry, &reason)),
+        };
+        let status = match (returned, call.exit.get()) {
+            (Some(status), _) => status,
+            (None, Some(exit @ 100..=999)) => exit as u16,
+            (None, Some(exit)) if exit == -1 => 500,
+            _ if call.has_output.get() => call.status.get().unwrap_or(200),
+            _ => return None,
+        };
+        let body = call.output.take();
+        let reply = Reply::status(status);
+        Some(match body.is_empty() {
+            true => reply,
+            false => reply.with_header("Content-Type", CONTENT_TYPE).with_body(body),
+        })
+    }
+
+    /// The status that a function returned, with its body behind what it has printed; none if it returned nothing that ends
+    /// the request by itself.
+    fn returned(&self, call: &Call, mut values: MultiValue) -> Result<Option<u16>, String> {
+        let (code, body) = (values.pop_front(), values.pop_front());
+        let code = code.filter(|code| !matches!(code, Value::Nil | Value::Boolean(false)));
+        let mut status = None;
+        match code {
+            Some(Value::Integer(code)) => status = Some(code as f64),
+            Some(Value::Number(code)) => status = Some(code),
+            Some(text) => self.append(call, &text)?,
+            None => {}
+        }
+        if let Some(body) = body.filter(|body| !body.is_nil()) {
+            self.append(call, &body)?;
+        }
+        match status {
+            None => Ok(None),
+            Some(code) if (100.0..=999.0).contains(&code) => Ok(Some(code as u16)),
+            Some(code) => Err(format!("it returns {code}, which is no status")),
+        }
+    }
+
+    /// Appends a body: a table becomes JSON with a line end, as in APISIX.
+    fn append(&self, call: &Call, body: &Value) -> Result<(), String> {
+        let text = match body {
+            Value::Table(_) => {
+                let engine = call.engine.upgrade().ok_or("the interpreter is gone")?;
+                let mut text = engine.json.write(body)?;
+                text.push(b'\n');
+                text
+            }
+            other => other.to_string().map_err(|error| crate::describe(&error))?.into_bytes(),
+        };
+        call.write(&text).map_err(|error| crate::describe(&error))
+    }
+
+    /// Runs a phase that may neither wait nor end the request.
+    fn at_once(
+        &self,
+        tables: &Rc<Tables>,
+        entry: Entry,
+        chunk: Option<(Value, bool)>,
+        reach: &mut Reach<'_>,
+    ) -> Result<Option<Rc<Call>>, String> {
+        let Some(mut begun) = self.begin(tables, entry, chunk, reach)? else { return Ok(None) };
+        match begun.run.poll(&mut Context::from_waker(Waker::noop()), reach) {
+            Poll::Ready(result) => result.map(|_| Some(begun.call)),
+            Poll::Pending => Err("it waits in a phase that cannot wait".to_owned()),
+        }
+    }
+
+    /// Begins a function before a phase of another plugin; none if it fails, which it logs.
+    pub(crate) fn begin_before(&self, exchange: &mut Exchange, entry: Entry) -> Option<Begun> {
+        let begun = Tables::of(exchange)
+            .and_then(|tables| self.begin(&tables, entry, None, &mut Reach::Edit(exchange)));
+        begun.unwrap_or_else(|reason| {
+            self.note(exchange, entry, &reason);
+            None
+        })
+    }
+
+    /// Ends a function before a phase; the reply, if it has ended the request.
+    pub(crate) fn end_before(&self, exchange: &Exchange, entry: Entry, begun: Begun) -> Option<Reply> {
+        match begun.result? {
+            Ok(_) => self.outcome(exchange, entry, &begun.call, Ok(MultiValue::new())),
+            Err(reason) => {
+                self.note(exchange, entry, &reason);
+                None
+            }
+        }
+    }
+
+    /// Runs a function before a phase of the response.
+    pub(crate) fn run_before(&self, exchange: &mut Exchange, entry: Entry) {
+        let done = Tables::of(exchange)
+            .and_then(|tables| self.at_once(&tables, entry, None, &mut Reach::Edit(exchange)));
+        if let Err(reason) = done {
+            self.note(exchange, entry, &reason);
+        }
+    }
+
+    /// Runs a function before the phase `log`.
+    pub(crate) fn run_before_log(&self, exchange: &Exchange) {
+        let done = Tables::of_ended(exchange)
+            .and_then(|tables| self.at_once(&tables, Entry::Log, None, &mut Reach::Read(exchange)));
+        if let Err(reason) = done {
+            self.note(exchange, Entry::Log, &reason);
+        }
+    }
+
+    fn filter_body(
+        &self,
+        exchange: &mut Exchange,
+        entry: Entry,
+        body: &mut Vec<u8>,
+        portion: Portion,
+    ) -> Result<(), String> {
+        let tables = Tables::of(exchange)?;
+        let text = tables.engine.lua.create_string(&*body).map_err(|error| crate::describe(&error))?;
+        let chunk = Some((Value::String(text), portion == Portion::Last));
+        let call = self.at_once(&tables, entry, chunk, &mut Reach::Edit(exchange))?;
+        if let Some(chunk) = call.and_then(|call| call.take_chunk()) {
+            body.clear();
+            if let Some(text) = chunk {
+                body.extend_from_slice(&text.as_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for LuaPlugin {
+    fn drop(&mut self) {
+        if self.owns_program {
+            self.instance.program.retire();
+        }
+    }
+}
+
+impl Plugin for LuaPlugin {
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        self.decide(exchange, Entry::Rewrite)
+    }
+
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        self.decide(exchange, Entry::Access)
+    }
+
+    fn before_proxy<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        self.decide(exchange, Entry::BeforeProxy)
+    }
+
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        if !self.has(Entry::HeaderFilter) {
+            return Step::Done;
+        }
+        let entry = Entry::HeaderFilter;
+        let done = Tables::of(exchange)
+            .and_then(|tables| self.at_once(&tables, entry, None, &mut Reach::Edit(exchange)));
+        match done {
+            Ok(_) => Step::Done,
+            Err(reason) => {
+                self.note(exchange, entry, &reason);
+                Step::Failed(reason)
+            }
+        }
+    }
+
+    fn wants_response_body(&self, _: &Exchange) -> BodyNeed {
+        match self.has(Entry::BodyFilter) || self.has(Entry::DelayedBodyFilter) {
+            true => BodyNeed::Stream,
+            false => BodyNeed::None,
+        }
+    }
+
+    fn response_body<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        body: &'a mut Vec<u8>,
+        portion: Portion,
+    ) -> Step<'a> {
+        for entry in [Entry::BodyFilter, Entry::DelayedBodyFilter] {
+            if self.has(entry)
+                && let Err(reason) = self.filter_body(exchange, entry, body, portion)
+            {
+                self.note(exchange, entry, &reason);
+                return Step::Failed(reason);
+            }
+        }
+        Step::Done
+    }
+
+    fn log(&self, exchange: &Exchange) {
+        if !self.has(Entry::Log) {
+            return;
+        }
+        let done = Tables::of_ended(exchange)
+            .and_then(|tables| self.at_once(&tables, Entry::Log, None, &mut Reach::Read(exchange)));
+        if let Err(reason) = done {
+            self.note(exchange, Entry::Log, &reason);
+        }
+    }
+
+    fn wants_request_body(&self, _: &Exchange) -> BodyNeed {
+        match self.reads_body {
+            true => BodyNeed::Buffer { limit_bytes: BODY_MAX_BYTES },
+            false => BodyNeed::None,
+        }
+    }
+
+    fn reads_body_in_rewrite(&self) -> bool {
+        self.reads_body && self.has(Entry::Rewrite)
+    }
+}

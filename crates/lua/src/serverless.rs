@@ -1,0 +1,64 @@
+//! Functions in Lua that a configuration holds itself: those of the plugins `serverless-pre-function` and
+//! `serverless-post-function`, the `script` of a route, its `filter_func`, and the `pre_function` of `_meta`.
+
+use std::sync::Arc;
+
+use exchange::plugin::{Build, Phase, Plugin};
+
+use crate::plugin::{Arguments, LuaPlugin};
+use crate::runtime::engine::Engine;
+use crate::runtime::outside::Outside;
+use crate::runtime::program::{Entry, Form, Program};
+use crate::script::Script;
+
+/// The phases that functions may run in, by their names.
+pub const PHASES: [&str; 6] = ["rewrite", "access", "header_filter", "body_filter", "log", "before_proxy"];
+
+/// The phases of [`PHASES`] as the gateway has them.
+pub const ALL_PHASES: &[Phase] = &[
+    Phase::Rewrite,
+    Phase::RequestBody,
+    Phase::Access,
+    Phase::BeforeProxy,
+    Phase::ResponseHead,
+    Phase::ResponseBody,
+    Phase::Log,
+];
+
+/// Compiles and runs each text once: it has to return a function.
+///
+/// # Errors
+/// APISIX's messages with the reason.
+pub fn check(functions: &[String]) -> Result<(), String> {
+    for text in functions {
+        let script = compile(text)?;
+        Engine::for_checks()?.check_function(&script).map_err(|reason| {
+            if reason.starts_with("only accept") { reason } else { format!("pcall error: {reason}") }
+        })?;
+    }
+    Ok(())
+}
+
+fn compile(text: &str) -> Result<Arc<Script>, String> {
+    Script::compile("function", text.as_bytes().to_vec())
+        .map_err(|reason| format!("failed to loadstring: {reason}"))
+}
+
+/// The plugin `name` that runs `functions` in `phase`.
+///
+/// # Errors
+/// A function does not compile, or there is no such phase.
+pub fn build(
+    name: &'static str,
+    build: &Build<'_>,
+    config: &serde_json::Value,
+    phase: &str,
+    functions: &[String],
+) -> Result<Arc<dyn Plugin>, String> {
+    let entry = Entry::ALL.into_iter().find(|entry| entry.name() == phase && PHASES.contains(&phase));
+    let entry = entry.ok_or_else(|| format!("there is no phase {phase}"))?;
+    let texts = functions.iter().map(|text| compile(text)).collect::<Result<Vec<_>, _>>()?;
+    let program = Program::new(name, Form::Functions, texts, Outside::new(name, build.services));
+    let instance = program.instance(build.owner, config.clone(), build.metadata.cloned());
+    Ok(Arc::new(LuaPlugin::new(instance, vec![entry], Arguments::ConfigAndContext, true)))
+}

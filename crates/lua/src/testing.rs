@@ -1,0 +1,50 @@
+//! For tests: runs a function in an interpreter of its own, without a request and a worker.
+
+use std::rc::Rc;
+
+use mlua::{MultiValue, Value};
+
+use crate::runtime::call::Call;
+use crate::runtime::engine;
+use crate::runtime::outside::Outside;
+use crate::runtime::program::{Form, Program};
+use crate::runtime::run::Run;
+use crate::runtime::state::Reach;
+use crate::script::Script;
+
+/// An interpreter for code of users.
+pub struct Engine(Rc<engine::Engine>);
+
+impl Engine {
+    /// Opens one.
+    ///
+    /// # Errors
+    /// There is no memory for it, or a module of Weir is faulty, as a sentence.
+    pub fn open() -> Result<Engine, String> {
+        engine::Engine::open().map(Engine).map_err(|error| crate::describe(&error))
+    }
+
+    /// Runs `source` as the body of a function of the plugin `test` in the access phase; its first result as text.
+    ///
+    /// # Errors
+    /// The function's, as a sentence.
+    pub fn run(&self, source: &str) -> Result<String, String> {
+        let services = exchange::testing::services();
+        let script = Script::compile("script", format!("return function(...) {source}\nend").into_bytes())?;
+        let program = Program::new("test", Form::Functions, vec![script], Outside::new("test", &services));
+        let loaded = self.0.program(&program)?;
+        let instance = program.instance("/routes/1", serde_json::Value::Null, None);
+        let call = Call::new("access", true, instance, &self.0);
+        let function = loaded.functions[0].clone();
+        let mut run = Run::begin(&self.0, &call, &function, (), &mut Reach::None)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let local = tokio::task::LocalSet::new();
+        let poll = std::future::poll_fn(|cx| run.poll(cx, &mut Reach::None));
+        let mut values: MultiValue = local.block_on(&runtime, poll)?;
+        match values.pop_front() {
+            None | Some(Value::Nil) => Ok("nil".to_owned()),
+            Some(value) => value.to_string().map_err(|error| crate::describe(&error)),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Extensions among the objects of a snapshot: their plugins are known before other objects are read, and objects that were
+//! faulty without them are read again. It names no language.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::read::{self, Candidate};
+use super::{Change, Snapshot};
+use crate::catalog::{Catalog, CatalogPlugin};
+use crate::fault::{Findings, Stage};
+use crate::resource::{Extension, Resource};
+use crate::{Key, Kind};
+
+impl Snapshot {
+    /// The catalog with the plugins of the extensions in force.
+    pub(super) fn catalog(&self, catalog: &Catalog) -> Catalog {
+        catalog.with_extensions(&self.extensions)
+    }
+
+    /// The catalog that holds once these candidates are in force, and the candidates with those faulty objects that name an
+    /// extension among them.
+    pub(super) fn with_extensions_of(
+        &self,
+        catalog: &Catalog,
+        mut read: Vec<(Key, Candidate)>,
+        changes: &[Change],
+    ) -> (Catalog, Vec<(Key, Candidate)>) {
+        if read.is_empty() {
+            let catalog = self.catalog(catalog);
+            read = read::all(&catalog, changes);
+            return (catalog, read);
+        }
+        let mut extensions = self.extensions.clone();
+        let mut quoted = Vec::new();
+        for (key, candidate) in &read {
+            match candidate {
+                Candidate::Good(object) => extensions.set(key.own_id(), plugin(&object.resource)),
+                Candidate::Deleted => extensions.set(key.own_id(), None),
+                Candidate::Bad(..) => continue,
+            }
+            quoted.push(format!("\"{}\"", key.own_id()));
+        }
+        let catalog = catalog.with_extensions(&extensions);
+        let changed: HashSet<&Key> = changes.iter().map(|change| &change.key).collect();
+        let waits = |faulty: &&super::Faulty| {
+            let written = &faulty.written;
+            let names = || quoted.iter().any(|name| written.text.contains(&**name));
+            written.key.kind != Kind::Extension && !changed.contains(&written.key) && names()
+        };
+        let again: Vec<Change> = self
+            .faulty()
+            .filter(waits)
+            .map(|faulty| Change { key: faulty.written.key.clone(), written: Some(faulty.written.clone()) })
+            .collect();
+        read.extend(read::all(&catalog, changes));
+        read.extend(read::all(&catalog, &again));
+        (catalog, read)
+    }
+
+    /// Refuses an extension that the objects with its plugin cannot have: their configurations must pass the check of the
+    /// versions that serve, and there must be such a version.
+    pub(super) fn suits_users(&self, key: &Key, extension: &Extension, findings: &mut Findings) {
+        let mut users: Vec<&Key> = self.mentioned_by(key).collect();
+        users.sort();
+        for user in users {
+            let Some(object) = self.get(user) else { continue };
+            let Some(plugin) = object.resource.plugins().get(key.own_id()) else { continue };
+            let named = format!("{} [{}]", user.kind.in_words(), user.id);
+            let Some(loaded) = &extension.loaded else {
+                let reason = format!("can not switch off this extension, {named} is still using it now");
+                findings.add(Stage::Plugins, "/enabled".to_owned(), reason);
+                return;
+            };
+            if let Some(fault) = loaded.plugin.first_fault(&plugin.config) {
+                let name = key.own_id();
+                let reason =
+                    format!("{named}: failed to check the configuration of plugin {name} err: {fault}");
+                findings.add(Stage::Plugins, String::new(), reason);
+                return;
+            }
+        }
+    }
+}
+
+/// The plugin of an extension that is loaded.
+pub(super) fn plugin(resource: &Resource) -> Option<Arc<CatalogPlugin>> {
+    match resource {
+        Resource::Extension(extension) => Some(Arc::clone(&extension.loaded.as_ref()?.plugin)),
+        _ => None,
+    }
+}
+
+/// The extensions whose plugins an object has: the names that no fixed plugin has.
+pub(super) fn named(catalog: &Catalog, resource: &Resource) -> Vec<Key> {
+    let plugins = resource.plugins().iter().filter(|plugin| !catalog.is_fixed(&plugin.name));
+    plugins.filter_map(|plugin| Key::new(Kind::Extension, &plugin.name).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing;
+    use crate::{Policy, Written};
+    use serde_json::{Value, json};
+
+    fn put(kind: Kind, id: &str, object: &Value) -> Change {
+        let key = Key::new(kind, id).unwrap();
+        let text = object.to_string().into();
+        Change { key: key.clone(), written: Some(Written { key, text, created_index: 1, modified_index: 1 }) }
+    }
+
+    fn apply(snapshot: &Snapshot, changes: &[Change]) -> Snapshot {
+        snapshot.apply(&testing::catalog(), changes, snapshot.revision() + 1, Policy::Lenient).snapshot
+    }
+
+    fn extension(field: &str) -> Value {
+        json!({"language": "tiny", "content": field})
+    }
+
+    fn route() -> Change {
+        put(
+            Kind::Route,
+            "r",
+            &json!({"uri": "/", "upstream": {"nodes": {"a:80": 1}}, "plugins": {"mine": {"a": 1}}}),
+        )
+    }
+
+    fn faults(snapshot: &Snapshot) -> Vec<String> {
+        snapshot.faults().into_iter().map(|fault| fault.reason).collect()
+    }
+
+    #[test]
+    fn extension_and_its_user_arrive_in_any_order() {
+        let key = Key::new(Kind::Route, "r").unwrap();
+        let mine = put(Kind::Extension, "mine", &extension("a"));
+        let both = apply(&Snapshot::empty(), &[route(), mine.clone()]);
+        assert!(both.contains(&key) && faults(&both).is_empty(), "{:?}", faults(&both));
+        let first = apply(&Snapshot::empty(), &[route()]);
+        assert!(faults(&first)[0].starts_with("unknown plugin [mine]"), "{:?}", faults(&first));
+        let then = apply(&first, &[mine]);
+        assert!(then.contains(&key) && faults(&then).is_empty(), "{:?}", faults(&then));
+        assert_eq!(then.mentioned_by(&Key::new(Kind::Extension, "mine").unwrap()).count(), 1);
+        let used = then.still_used(&Key::new(Kind::Extension, "mine").unwrap());
+        assert_eq!(used.unwrap(), "can not delete this extension, route [r] is still using it now");
+    }
+
+    #[test]
+    fn faulty_version_leaves_the_good_one_in_force() {
+        let good = apply(&Snapshot::empty(), &[put(Kind::Extension, "mine", &extension("a")), route()]);
+        let faulty = apply(&good, &[put(Kind::Extension, "mine", &extension("broken"))]);
+        assert_eq!(faults(&faulty), ["mine cannot be loaded: line 1: it is broken"]);
+        assert!(faulty.extensions().get("mine").is_some());
+        let gone = apply(&good, &[Change { key: Key::new(Kind::Extension, "mine").unwrap(), written: None }]);
+        assert!(gone.extensions().is_empty());
+    }
+
+    #[test]
+    fn version_that_users_cannot_have_is_refused() {
+        let catalog = testing::catalog();
+        let good = apply(&Snapshot::empty(), &[put(Kind::Extension, "mine", &extension("a")), route()]);
+        let key = Key::new(Kind::Extension, "mine").unwrap();
+        let admit = |object: Value| {
+            let admitted = good.admit(&catalog, &key, &object);
+            admitted.err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default()
+        };
+        assert_eq!(admit(extension("a")), "");
+        assert_eq!(
+            admit(extension("b")),
+            "route [r]: failed to check the configuration of plugin mine err: property \"b\" is required"
+        );
+        let canary = json!({
+            "language": "tiny", "versions": [{"version": "1", "content": "a"}, {"version": "2", "content": "b"}],
+            "active": "1", "canary": {"version": "2", "percent": 5},
+        });
+        assert!(admit(canary).contains("the canary version refuses it: property \"b\" is required"));
+        let mut off = extension("a");
+        off["enabled"] = false.into();
+        assert_eq!(admit(off), "can not switch off this extension, route [r] is still using it now");
+    }
+
+    #[test]
+    fn routes_are_checked_by_the_schema_of_the_extension() {
+        let catalog = testing::catalog();
+        let good = apply(&Snapshot::empty(), &[put(Kind::Extension, "mine", &extension("a"))]);
+        let admit = |config: Value| {
+            let route = json!({"uri": "/", "upstream": {"nodes": {"a:80": 1}}, "plugins": {"mine": config}});
+            let admitted = good.admit(&catalog, &Key::new(Kind::Route, "r").unwrap(), &route);
+            admitted.err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default()
+        };
+        assert_eq!(admit(json!({"a": 1})), "");
+        assert_eq!(
+            admit(json!({})),
+            "failed to check the configuration of plugin mine err: property \"a\" is required"
+        );
+        let layered = catalog.with_extensions(good.extensions());
+        let names: Vec<&str> = layered.names_by_priority().collect();
+        assert_eq!(names, ["auth", "count", "mine"]);
+        let metadata =
+            good.admit(&catalog, &Key::new(Kind::PluginMetadata, "mine").unwrap(), &json!({"x": 1}));
+        assert!(metadata.is_ok());
+    }
+}
