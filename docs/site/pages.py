@@ -85,6 +85,7 @@ GROUPS = [
         ("Command line", f"{REFERENCE}/command-line.md"),
         ("Objects", f"{REFERENCE}/objects.md"),
         ("Plugins", f"{REFERENCE}/plugins.md"),
+        ("Lua API", f"{REFERENCE}/lua.md"),
         ("Endpoints of Weir", f"{REFERENCE}/weir-endpoints.md"),
         ("APISIX's config.yaml", f"{REFERENCE}/apisix-config.md"),
         ("APISIX's interface", f"{REFERENCE}/apisix-contract.md"),

@@ -1,6 +1,5 @@
-//! Whole plugins of APISIX in Lua: the language `lua` of extensions, and the files of `extra_lua_path`.
+//! Whole plugins of APISIX in Lua: the language `lua` of extensions.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_phases};
@@ -170,30 +169,6 @@ fn fill_defaults(schema: &Json, config: &mut Json, depth: usize) {
     }
 }
 
-/// The folders of a setting `extra_lua_path`: its entries end in `?.lua` and are divided by semicolons.
-pub fn folders(extra_lua_path: &str) -> Vec<PathBuf> {
-    let entries = extra_lua_path.split(';').map(str::trim).filter(|entry| !entry.is_empty());
-    let folder =
-        |entry: &str| PathBuf::from(entry.split('?').next().unwrap_or_default().trim_end_matches('/'));
-    entries.map(folder).filter(|folder| !folder.as_os_str().is_empty()).collect()
-}
-
-/// The file of the plugin `name` in `folders`: the first `FOLDER/apisix/plugins/NAME.lua` that there is, with its content.
-///
-/// # Errors
-/// It cannot be read, as a sentence with the path.
-pub fn plugin_file(folders: &[PathBuf], name: &str) -> Result<Option<(PathBuf, Vec<u8>)>, String> {
-    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    let path_in = |folder: &PathBuf| folder.join(Path::new("apisix/plugins")).join(format!("{name}.lua"));
-    let Some(path) = folders.iter().map(path_in).find(|path| is_name && path.is_file()) else {
-        return Ok(None);
-    };
-    match std::fs::read(&path) {
-        Ok(content) => Ok(Some((path, content))),
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,15 +180,6 @@ mod tests {
         let mut config = json!({ "b": {} });
         fill_defaults(&schema, &mut config, 0);
         assert_eq!(config, json!({ "a": 1, "b": { "c": "x" } }));
-    }
-
-    #[test]
-    fn folders_are_read_from_the_setting() {
-        assert_eq!(
-            folders("/opt/a/?.lua; /opt/b/?.lua;"),
-            [PathBuf::from("/opt/a"), PathBuf::from("/opt/b")]
-        );
-        assert!(folders("").is_empty());
     }
 
     #[test]

@@ -33,9 +33,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
 pub use budget::DecodingBudget;
 pub use json::{Json, RESULT_MAX_BYTES};
-pub use language::{Language, folders, plugin_file};
+pub use language::Language;
 pub use runtime::{LIMITS, read_modules, set_host};
 pub use script::{LoadedScript, Script};
+pub use scripts::SCRIPT_CHECKS;
 
 use budget::Budget;
 use sandbox::{MEMORY_MAX_BYTES, Sandbox};

@@ -3,6 +3,7 @@
 
 /// The modules by name, in order.
 const SOURCES: &[(&str, &str)] = &[
+    ("apisix.constants", include_str!("modules/apisix/constants.lua")),
     ("apisix.consumer", include_str!("modules/apisix/consumer.lua")),
     ("apisix.core", include_str!("modules/apisix/core.lua")),
     ("apisix.core.config_local", include_str!("modules/apisix/core/config_local.lua")),
@@ -36,8 +37,10 @@ const SOURCES: &[(&str, &str)] = &[
         "apisix.utils.batch-processor-manager",
         include_str!("modules/apisix/utils/batch-processor-manager.lua"),
     ),
+    ("apisix.utils.content-decode", include_str!("modules/apisix/utils/content-decode.lua")),
     ("apisix.utils.log-sanitize", include_str!("modules/apisix/utils/log-sanitize.lua")),
     ("apisix.utils.log-util", include_str!("modules/apisix/utils/log-util.lua")),
+    ("apisix.utils.rfc5424", include_str!("modules/apisix/utils/rfc5424.lua")),
     ("bit", include_str!("modules/bit.lua")),
     ("cjson", include_str!("modules/cjson.lua")),
     ("cjson.safe", include_str!("modules/cjson/safe.lua")),
@@ -131,5 +134,7 @@ pub fn missing(name: &str) -> String {
         Ok(index) => format!(" ({})", ABSENT[index].1),
         Err(_) => String::new(),
     };
-    format!("not available in Weir: {name}{reason}, module '{name}' not found; the page docs/reference/lua.md lists what is there")
+    format!(
+        "not available in Weir: {name}{reason}, module '{name}' not found; the page docs/reference/lua.md lists what is there"
+    )
 }

@@ -15,6 +15,7 @@ use exchange::plugin::{
     Reply, Step, StoredReply,
 };
 use message::{Headers, ResponseHead};
+use model::catalog::ScriptChecks;
 use serde_json::Value;
 
 use crate::language::Language;
@@ -30,6 +31,31 @@ use crate::script::Script;
 
 /// Milliseconds between two lines about failures of one condition.
 const LOG_INTERVAL_MS: u64 = 1_000;
+
+/// The checks of scripts when an object is written.
+pub const SCRIPT_CHECKS: ScriptChecks = ScriptChecks {
+    condition: |source| {
+        let script = compiled("filter_func", &format!("return {source}"))
+            .map_err(|reason| format!("failed to load 'filter_func' string: {reason}"))?;
+        Engine::for_checks()?.check_function(&script).map_err(|reason| {
+            let is_other = reason.starts_with("only accept");
+            if is_other { "'filter_func' should be a function".to_owned() } else { reason }
+        })
+    },
+    script: |source| {
+        let script = compiled("script", source)
+            .map_err(|reason| format!("failed to load 'script' string: {reason}"))?;
+        match Engine::for_checks()?.value_of(&script)? {
+            mlua::Value::Table(_) => Ok(()),
+            _ => Err("'script' should be a Lua object".to_owned()),
+        }
+    },
+    before: |source| Engine::for_checks()?.check_function(&compiled("pre_function", source)?),
+};
+
+fn compiled(name: &'static str, source: &str) -> Result<Arc<Script>, String> {
+    Script::compile(name, source.as_bytes().to_vec())
+}
 
 /// A condition in Lua.
 struct LuaCondition {
@@ -55,13 +81,10 @@ impl Scripts for Language {
         Ok(Arc::new(LuaCondition { instance, pace: Pace::every_ms(LOG_INTERVAL_MS) }))
     }
 
-    fn script(
-        &self,
-        build: &Build<'_>,
-        source: &str,
-    ) -> Result<(&'static [Phase], Arc<dyn Plugin>), String> {
+    fn script(&self, build: &Build<'_>, source: &str) -> Result<(&'static [Phase], Arc<dyn Plugin>), String> {
         let script = Script::compile("script", source.as_bytes().to_vec())?;
-        let program = Program::new("script", Form::Plugin, vec![script], Outside::new("script", build.services));
+        let program =
+            Program::new("script", Form::Plugin, vec![script], Outside::new("script", build.services));
         let loaded = Engine::for_checks()?.program(&program)?;
         // APISIX runs these functions of a script and no others.
         let run = [Entry::Access, Entry::HeaderFilter, Entry::BodyFilter, Entry::Log];
@@ -90,7 +113,7 @@ impl Scripts for Language {
 
 /// A program of one text, which returns a function.
 fn functions(name: &'static str, source: &str, services: &Services) -> Result<Arc<Program>, String> {
-    let script = Script::compile(name, source.as_bytes().to_vec())?;
+    let script = compiled(name, source)?;
     Engine::for_checks()?.check_function(&script)?;
     Ok(Program::new(name, Form::Functions, vec![script], Outside::new(name, services)))
 }

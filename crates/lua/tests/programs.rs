@@ -108,3 +108,72 @@ fn hostile_programs_end_with_a_reason() {
     let catastrophic = "local m, e = ngx.re.match(('a'):rep(3000), [[(?<!q)(a+)+$x]]) return e or 'miss'";
     assert!(engine.run(catastrophic).is_ok());
 }
+
+/// A server that answers each connection with `answer` once it has read a line, as often as it is asked.
+fn server(answer: &'static str, connections: usize) -> std::net::SocketAddr {
+    use std::io::{BufRead, BufReader, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for _ in 0..connections {
+            let (stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            while let Some(Ok(_)) = lines.next() {
+                (&stream).write_all(answer.as_bytes()).unwrap();
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn sockets_receive_by_pattern_and_are_used_again() {
+    let engine = Engine::open().unwrap();
+    let port = server("first\r\nsecond--end12345rest", 1).port();
+    let connect =
+        format!("local s = ngx.socket.tcp() s:settimeout(2000) assert(s:connect('127.0.0.1', {port}))");
+    // The server accepts one connection.
+    let source = format!(
+        "local parts do {connect} assert(s:send({{'a', 'b\\n'}}) == 3) local line = s:receive() local part = s:receiveuntil('--')()
+        local end_ = s:receive(3) local number = s:receive('5') local any = s:receiveany(10)
+        assert(s:setkeepalive(1000, 2)) parts = {{line, part, end_, number, any}} end
+        {connect} parts[6] = s:getreusedtimes() s:close() return table.concat(parts, ',')"
+    );
+    assert_eq!(engine.run(&source).as_deref(), Ok("first,second,end,12345,rest,1"));
+}
+
+#[test]
+fn failures_of_sockets_have_the_words_of_nginx() {
+    let engine = Engine::open().unwrap();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_port = silent.local_addr().unwrap().port();
+    let check =
+        |source: &str, expected: &str| assert_eq!(engine.run(source).as_deref(), Ok(expected), "{source}");
+    let connect = |port: u16| {
+        format!("local s = ngx.socket.tcp() s:settimeout(50) local ok, e = s:connect('127.0.0.1', {port})")
+    };
+    check(&format!("{} return e", connect(closed)), "connection refused");
+    check(&format!("{} local d, e = s:receive() return e", connect(silent_port)), "timeout");
+    check(
+        "local ok, e = ngx.socket.tcp():connect('unix:/tmp/s') return e",
+        "not available in Weir: sockets of Unix",
+    );
+    check("local ok, e = ngx.socket.tcp():send('x') return e", "closed");
+    let answering = server("x", 1).port();
+    let partial = format!(
+        "{} s:settimeout(2000) s:send('a\\n') s:receive(1) local d, e, p = s:receive(10) return tostring(d) .. e",
+        connect(answering)
+    );
+    assert!(engine.run(&partial).is_ok());
+}
+
+#[test]
+fn waits_are_refused_where_native_code_calls() {
+    let engine = Engine::open().unwrap();
+    let source =
+        "local ok, e = pcall(table.sort, {3, 2, 1}, function() ngx.sleep(0.001) return true end) return e";
+    assert!(engine.run(source).unwrap().contains("attempt to yield across C-call boundary"));
+    // A wait that was begun there is not taken for a later one.
+    assert_eq!(engine.run("ngx.sleep(0.001) return 1").as_deref(), Ok("1"));
+}

@@ -269,6 +269,17 @@ pub struct CheckedConfig {
     pub ignored: Vec<UnknownField>,
 }
 
+/// The checks of scripts in objects, each of a source; errors are sentences in APISIX's words.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptChecks {
+    /// Of the condition of a route, `filter_func`.
+    pub condition: fn(&str) -> Result<(), String>,
+    /// Of the script of a route or service.
+    pub script: fn(&str) -> Result<(), String>,
+    /// Of a function before a plugin, `_meta.pre_function`.
+    pub before: fn(&str) -> Result<(), String>,
+}
+
 /// All plugins and registries of this gateway. Made once, at boot; [`Catalog::with_extensions`] lays the plugins of stored
 /// extensions over it. A clone shares everything.
 #[derive(Clone, Debug, Default)]
@@ -284,6 +295,8 @@ pub struct Catalog {
     extensions: ExtensionPlugins,
     /// Loads extensions; none: this gateway has no language for them.
     loader: Option<Loader>,
+    /// Checks scripts in objects; none: this gateway has no language for them.
+    scripts: Option<ScriptChecks>,
 }
 
 /// A loader, without its fields for readers of a debug print.
@@ -380,6 +393,19 @@ impl Catalog {
     pub fn with_loader(mut self, loader: Arc<dyn ExtensionLoader>) -> Catalog {
         self.loader = Some(Loader(loader));
         self
+    }
+
+    /// The same catalog, which checks scripts in objects with `scripts`.
+    #[must_use]
+    pub fn with_scripts(mut self, scripts: Option<ScriptChecks>) -> Catalog {
+        self.scripts = scripts;
+        self
+    }
+
+    /// The checks of scripts in objects; none: this gateway has no language for them.
+    #[must_use]
+    pub fn scripts(&self) -> Option<ScriptChecks> {
+        self.scripts
     }
 
     /// The loader of extensions; none: this gateway has no language for them.

@@ -115,6 +115,14 @@ pub fn scripts() -> Option<std::sync::Arc<dyn exchange::plugin::scripts::Scripts
     None
 }
 
+/// The checks of scripts in objects; none in a build without Lua.
+pub fn script_checks() -> Option<model::catalog::ScriptChecks> {
+    #[cfg(feature = "lua")]
+    return Some(lua::SCRIPT_CHECKS);
+    #[cfg(not(feature = "lua"))]
+    None
+}
+
 /// Every plugin of this gateway, by priority.
 pub const ALL: &[&PluginKind] = &[
     &real_ip::KIND,

@@ -76,7 +76,8 @@ mod tests {
     #[test]
     fn failing_function_answers_500() {
         let mut scene = Scene::new();
-        let plugin = scene.build(&KIND, &json!({ "functions": ["return function() local a = nil; return a.b end"] }));
+        let plugin =
+            scene.build(&KIND, &json!({ "functions": ["return function() local a = nil; return a.b end"] }));
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(decide(plugin.access(&mut exchange)).unwrap().status, 500);
     }

@@ -1,6 +1,7 @@
 //! Tests of guests in a thread with an event loop, without sockets of the gateway.
 
 mod hostile;
+mod lab_filter;
 mod rust_filter;
 
 use std::sync::Arc;

@@ -195,7 +195,11 @@ pub(crate) fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
     let roots = TrustRoots::read(&settings.trusted_certificates)
         .map_err(|reason| anyhow::anyhow!("trusted_certificates: {reason}"))?;
     let identities = ClientIdentities::new(roots, settings.tls_verify_all);
-    Ok(Arc::new(Services::new(resolver, outbound_policy(settings)).with_tls(identities).with_scripts(plugins::scripts())))
+    Ok(Arc::new(
+        Services::new(resolver, outbound_policy(settings))
+            .with_tls(identities)
+            .with_scripts(plugins::scripts()),
+    ))
 }
 
 /// The encryption of secrets in the store.

@@ -348,6 +348,11 @@ settings! {
         /// appears or changes is the active version of the extension NAME, and one that vanishes takes it away. The configuration
         /// must come from the embedded store or from etcd.
         extensions_folder: Option<PathBuf> = parse::optional_path("DIR", ""),
+        /// Folders with modules in Lua that plugins in Lua may require, in the order in which they are looked through: `a.b` is the
+        /// file `a/b.lua` or `a/b/init.lua`. They are read at the start.
+        lua_path: Vec<PathBuf> = parse::folders("DIR,…", ""),
+        /// Plugins in Lua that are loaded at the start: `NAME` is the file `apisix/plugins/NAME.lua` in a folder of `lua_path`.
+        lua_plugins: Vec<String> = parse::names("NAME,…", ""),
         /// Networks that plugins' own calls, and those to secret managers, may reach although they are out of bounds for
         /// them: link-local addresses and others where clouds have their metadata services.
         outbound_allow: Vec<IpNet> = parse::networks("CIDR,…", ""),

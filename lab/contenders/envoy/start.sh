@@ -38,6 +38,24 @@ upstream_protocol() {
 END
 }
 
+# With FILTER=wasm, the filter of weir/fields.wat.
+wasm_filter() {
+  [ "${FILTER:-none}" = wasm ] || return 0
+  cat <<END
+          - name: envoy.filters.http.wasm
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm
+              config:
+                name: fields
+                root_id: fields
+                fail_open: false
+                vm_config:
+                  vm_id: fields
+                  runtime: envoy.wasm.runtime.v8
+                  code: { local: { filename: "$SOURCES/fields.wasm" } }
+END
+}
+
 endpoint() { echo "        - endpoint: { address: { socket_address: { address: $1, port_value: $2 } } }"; }
 
 # Settings of the cluster for failing endpoints.
@@ -119,6 +137,7 @@ static_resources:
             route_config_name: all
             config_source: { path_config_source: { path: "$DIRECTORY/routes.yaml" } }
           http_filters:
+$(wasm_filter)
           - name: envoy.filters.http.router
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Weir itself: $WEIR, configured through its Admin API: its resources are brought into force before it serves clients,
-# so that `run` starts an instance that has them. PLUGINS (none, five, ten, lua, traced-1 or traced-100) selects the plugins
-# that work on every request; see five.json, ten.json and lua.json. With very many routes it takes them from a file instead, and watches that.
+# so that `run` starts an instance that has them. PLUGINS (none, five, ten, lua, wasm, traced-1 or traced-100) selects the plugins
+# that work on every request; see five.json, ten.json, lua.json and fields.wat. With very many routes it takes them from a file instead, and watches that.
 PROGRAM=weir
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 PLUGINS="${PLUGINS:-none}"
@@ -89,8 +89,9 @@ contender_configure() {
       rules="[ { \"id\": \"plugins\", \"plugins\": $(sed "s/@ORIGIN@/$ORIGIN/" "$SOURCES/$PLUGINS.json") } ]"
       consumers="[ { \"username\": \"anybody\" }, $LABORATORY ]"
       ;;
+    wasm) rules='[ { "id": "plugins", "plugins": { "fields": { "conf": "-" } } } ]' ;;
     traced-*) rules="[ { \"id\": \"plugins\", \"plugins\": $(traced "${PLUGINS#traced-}") } ]" metadata="[ $(collector) ]" ;;
-    *) fail "PLUGINS is none, five, ten, lua, traced-1 or traced-100, not '$PLUGINS'" ;;
+    *) fail "PLUGINS is none, five, ten, lua, wasm, traced-1 or traced-100, not '$PLUGINS'" ;;
   esac
   # Through a pipe: the shell itself is slow with texts of megabytes.
   {
@@ -124,6 +125,8 @@ END
 weir_run() {
   NODE=("$WEIR" run --workers "$WORKERS" --data "$DIRECTORY/data" --admin 127.0.0.1:0 --control off --status off
     --proxy-cache '{"cache_ttl": "1h"}' "$@")
+  [ "$PLUGINS" != wasm ] ||
+    NODE+=(--wasm "{\"plugins\": [ { \"name\": \"fields\", \"priority\": 1, \"file\": \"$SOURCES/fields.wasm\" } ] }")
 }
 
 # The address of the Admin API of the instance with its output in this file.

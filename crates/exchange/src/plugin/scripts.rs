@@ -33,11 +33,7 @@ pub trait Scripts: Send + Sync + 'static {
     ///
     /// # Errors
     /// The source does not compile, fails, or gives no table of functions.
-    fn script(
-        &self,
-        build: &Build<'_>,
-        source: &str,
-    ) -> Result<(&'static [Phase], Arc<dyn Plugin>), String>;
+    fn script(&self, build: &Build<'_>, source: &str) -> Result<(&'static [Phase], Arc<dyn Plugin>), String>;
 
     /// `plugin`, of the kind `name`, with a function before each of its phases (`_meta.pre_function`).
     ///

@@ -216,7 +216,9 @@ impl<'c> Parts<'c> {
                 let scripts = self.services.scripts();
                 scripts
                     .and_then(|scripts| scripts.before(&build, source.name(), &prepared.config, text, plugin))
-                    .map_err(|reason| format!("failed to load _meta.pre_function in plugin {name}: {reason}"))?
+                    .map_err(|reason| {
+                        format!("failed to load _meta.pre_function in plugin {name}: {reason}")
+                    })?
             }
             None => plugin,
         };

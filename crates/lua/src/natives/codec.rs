@@ -1,6 +1,9 @@
-//! JSON as APISIX's Lua reads and writes it, and texts of hexadecimal and URL-safe Base64.
+//! JSON as APISIX's Lua reads and writes it, texts of hexadecimal and URL-safe Base64, and gzip.
+
+use std::io::Read;
 
 use data_encoding::{BASE64URL, BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
+use flate2::read::MultiGzDecoder;
 use mlua::{Lua, LuaString, Table, Value};
 
 use super::schema::ARRAY_MARK;
@@ -9,6 +12,8 @@ use crate::json::Json;
 
 /// Bytes of JSON for which one step is charged.
 const BYTES_PER_STEP: u64 = 16;
+/// The longest body that is decoded, in bytes: a short one may stand for gigabytes.
+const DECODED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     // The interpreter's own arrays have the same metatable.
@@ -56,5 +61,23 @@ fn add_texts(lua: &Lua, native: &Table) -> mlua::Result<()> {
         let end = memchr::memchr(b'=', &text).unwrap_or(text.len());
         BASE64URL_NOPAD.decode(&text[..end]).ok().map(|bytes| lua.create_string(bytes)).transpose()
     })?;
-    native.raw_set("base64url_decode", decode)
+    native.raw_set("base64url_decode", decode)?;
+    let gunzip = lua.create_function(|lua, data: LuaString| {
+        let decoded = gunzip(&data.as_bytes());
+        if let Ok(bytes) = &decoded {
+            charge(lua, bytes.len() as u64 / BYTES_PER_STEP)?;
+        }
+        result(lua, decoded.map(mlua::BString::from))
+    })?;
+    native.raw_set("gunzip", gunzip)
+}
+
+fn gunzip(data: &[u8]) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let mut limited = MultiGzDecoder::new(data).take(DECODED_BYTES_MAX as u64 + 1);
+    limited.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() > DECODED_BYTES_MAX {
+        return Err(format!("the body is longer than {DECODED_BYTES_MAX} bytes"));
+    }
+    Ok(bytes)
 }

@@ -308,16 +308,24 @@ impl Engine {
     /// # Errors
     /// Its error, or the type of what it returns, as a sentence.
     pub(crate) fn check_function(&self, script: &Arc<Script>) -> Result<(), String> {
+        match self.value_of(script)? {
+            Value::Function(_) => Ok(()),
+            other => Err(format!("only accept Lua function, the input code type is {}", other.type_name())),
+        }
+    }
+
+    /// The value that `script` returns when it runs by itself.
+    ///
+    /// # Errors
+    /// Its error, as a sentence.
+    pub(crate) fn value_of(&self, script: &Arc<Script>) -> Result<Value, String> {
         self.state.budget.begin();
         let run = || -> mlua::Result<Value> {
             script.load(&self.lua, Some(&self.environment("a function")?))?.call(())
         };
         let result = run();
         self.state.budget.end();
-        match result.map_err(|error| describe(&error))? {
-            Value::Function(_) => Ok(()),
-            other => Err(format!("only accept Lua function, the input code type is {}", other.type_name())),
-        }
+        result.map_err(|error| describe(&error))
     }
 
     fn has_program(&self, program: &Arc<Program>) -> bool {

@@ -198,6 +198,7 @@ fn small_parts_of_core_answer() {
             ("return type(core.config.local_conf().plugin_attr)", "table"),
             ("return core.id.gen_uuid_v4():len()", "36"),
             ("return core.version.VERSION", "3.18.0"),
+            ("return core.sleep == core.utils.sleep", "true"),
             (
                 "local l = core.log.new('p: ') l.warn('x') core.log.error('y', core.log.delay_exec(function() return 'z' end)) return 1",
                 "1",
@@ -230,6 +231,19 @@ fn modules_beside_core_answer() {
                 "not available in Weir: apisix.upstream.set",
             ),
             ("return require('apisix.utils.auth').is_running_under_multi_auth({})", "false"),
+            (
+                "return require('apisix.utils.content-decode').dispatch_decoder('gzip')(ngx.decode_base64('H4sIAAAAAAACA8tIzcnJBwCGphA2BQAAAA=='))",
+                "hello",
+            ),
+            (
+                "return select(2, require('apisix.utils.content-decode').dispatch_decoder('gzip')('x')):match('^inflate gzip err')",
+                "inflate gzip err",
+            ),
+            ("return require('apisix.utils.content-decode').dispatch_decoder('br')", "nil"),
+            (
+                "return (require('apisix.utils.rfc5424').encode('SYSLOG', 'INFO', 'h', 'a', 7, 'm', {{name = 'n', value = 'v'}}):gsub('%d+%-%S+', 'T'))",
+                "<46>1 T h a 7 - [logservice n=\"v\"] m\n",
+            ),
             (
                 "return require('apisix.utils.log-sanitize').redact_params({headers = {Authorization = 'x'}}).headers.Authorization",
                 "[REDACTED]",

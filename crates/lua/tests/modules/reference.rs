@@ -158,11 +158,11 @@ fn page(engine: &Engine) -> String {
     writeln!(page, "| sockets of `ngx.socket.tcp()` | {} |", list("getmetatable(ngx.socket.tcp())")).unwrap();
     page.push_str("\n## apisix.core\n\n| part | names |\n|---|---|\n");
     let parts = engine.run(&format!("{LIBRARY} return names_of(core)")).unwrap();
-    for part in parts.split_whitespace().filter(|part| *part != "empty_tab") {
+    for part in parts.split_whitespace().filter(|part| !["empty_tab", "sleep"].contains(part)) {
         writeln!(page, "| `core.{part}` | {} |", list(&format!("core.{part}"))).unwrap();
     }
     page.push_str(
-        "\n`core.string` and `core.table` have the functions of `string` and `table` as well, and `core.schema` the names of \
+        "\n`core.sleep` is a function. `core.string` and `core.table` have the functions of `string` and `table` as well, and `core.schema` the names of \
          `apisix.schema_def`.\n\n## Modules\n\n| module | about |\n|---|---|\n",
     );
     for name in names().filter(|name| !name.starts_with("apisix.core.") && !name.starts_with("weir.")) {

@@ -75,4 +75,11 @@ fn one(
     if let Some(filter) = config.pointer("/_meta/filter").filter(|filter| filter.is_array()) {
         expression::check_filter(filter, name, &format!("{pointer}/_meta/filter"), findings);
     }
+    if let Some(source) = config.pointer("/_meta/pre_function").and_then(Value::as_str)
+        && let Some(checks) = catalog.scripts()
+        && let Err(reason) = (checks.before)(source)
+    {
+        let reason = format!("failed to load _meta.pre_function in plugin {name}: {reason}");
+        findings.add(Stage::Plugins, format!("{pointer}/_meta/pre_function"), reason);
+    }
 }

@@ -56,7 +56,20 @@ fn common(catalog: &Catalog, object: &Value, findings: &mut Findings) {
     embedded_upstream(catalog, object, findings);
     plugins::check(catalog, object, findings);
     unsupported::route(object, findings);
+    scripts(catalog, object, findings);
     priority(object, findings);
+}
+
+/// Checks the code in a route or service.
+fn scripts(catalog: &Catalog, object: &Value, findings: &mut Findings) {
+    let Some(checks) = catalog.scripts() else { return };
+    for (name, check) in [("filter_func", checks.condition), ("script", checks.script)] {
+        if let Some(source) = object.get(name).and_then(Value::as_str)
+            && let Err(reason) = check(source)
+        {
+            findings.add(Stage::Plugins, format!("/{name}"), reason);
+        }
+    }
 }
 
 /// A label is free text but for the one that this gateway reads: a misspelt word would count as no word.

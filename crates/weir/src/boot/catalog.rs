@@ -43,7 +43,7 @@ pub(crate) fn running_catalog(
 fn adjusted(settings: &Settings, catalog: Catalog) -> Catalog {
     let catalog = catalog.ignoring(&settings.ignore_faulty_plugins);
     let registries = settings.discovery.0.keys().map(|name| name.as_str().into());
-    let catalog = catalog.with_registries(registries);
+    let catalog = catalog.with_registries(registries).with_scripts(plugins::script_checks());
     if settings.admin_stream_routes { catalog } else { catalog.without_stream_routes() }
 }
 

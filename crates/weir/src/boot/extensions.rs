@@ -45,6 +45,7 @@ impl Extensions {
     /// The first extension of the settings that cannot be loaded.
     pub(crate) fn start(settings: &Settings, services: &Arc<Services>) -> anyhow::Result<Extensions> {
         let services = services.clone();
+        read_modules(settings).map_err(anyhow::Error::msg)?;
         let languages = languages(settings, true);
         let mut extensions = Extensions::none(languages, move || Ok(services.clone()));
         for wanted in fixed(settings) {
@@ -58,9 +59,10 @@ impl Extensions {
         let owned = settings.clone();
         let services = move || super::services(&owned).map_err(|error| format!("{error:#}"));
         let mut extensions = Extensions::none(languages(settings, false), services);
+        let folders = read_modules(settings).err();
         let wanted = fixed(settings);
         let add = |wanted: &FixedExtension| extensions.add(wanted).err().map(|error| format!("{error:#}"));
-        let faults = wanted.iter().filter_map(add).collect();
+        let faults = folders.into_iter().chain(wanted.iter().filter_map(add)).collect();
         (extensions, faults)
     }
 
@@ -144,5 +146,24 @@ fn fixed(settings: &Settings) -> Vec<FixedExtension> {
         path: plugin.file.clone(),
         priority: Some(plugin.priority),
     });
-    wasm.collect()
+    let in_lua = |name: &String| {
+        let file = Path::new("apisix/plugins").join(format!("{name}.lua"));
+        let mut paths = settings.lua_path.iter().map(|folder| folder.join(&file));
+        let path = paths.find(|path| path.is_file()).unwrap_or(file);
+        FixedExtension { language: "lua", name: name.clone(), path, priority: None }
+    };
+    wasm.chain(settings.lua_plugins.iter().map(in_lua)).collect()
+}
+
+/// Reads the modules that plugins in Lua require.
+fn read_modules(settings: &Settings) -> Result<(), String> {
+    #[cfg(feature = "lua")]
+    for folder in &settings.lua_path {
+        lua::read_modules(folder).map_err(|reason| format!("lua_path: {reason}"))?;
+    }
+    #[cfg(not(feature = "lua"))]
+    if !settings.lua_path.is_empty() {
+        return Err("lua_path: this program was built without the feature `lua`".to_owned());
+    }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use testkit::{Origin, Redis, Reply, Response, Weir, wait_until};
+use testkit::{Authority, Origin, Redis, Reply, Response, TlsFront, Weir, wait_until};
 
 use crate::support::BINARY;
 
@@ -18,9 +18,12 @@ struct Stage {
 
 impl Stage {
     fn new(name: &'static str) -> Stage {
+        Stage::on(Weir::start(BINARY), name)
+    }
+
+    fn on(weir: Weir, name: &'static str) -> Stage {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lua/apisix/plugins");
         let content = fs::read_to_string(folder.join(format!("{name}.lua"))).unwrap();
-        let weir = Weir::start(BINARY);
         weir.put(&format!("extensions/{name}"), json!({"language": "lua", "content": content}));
         Stage { weir, origin: Origin::answering("hello world"), name }
     }
@@ -103,6 +106,25 @@ fn lua_plugin_decides_by_answer_of_service() {
     assert_eq!(stage.ask("GET", "/", &[], b"").status, 503);
     stage.route(json!({"uri": format!("http://{}/", Origin::nowhere()), "allow_degradation": true}));
     assert_eq!(stage.ask("GET", "/", &[], b"").status, 200);
+}
+
+#[test]
+fn lua_plugin_trusts_services_as_the_gateway_does() {
+    let authority = Authority::new("known");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("authority.pem");
+    fs::write(&path, authority.pem()).unwrap();
+    let service = Origin::answering("");
+    let known = TlsFront::to(service.address(), &authority.pair(&["127.0.0.1"]));
+    let stranger = TlsFront::to(service.address(), &Authority::new("other").pair(&["127.0.0.1"]));
+    let settings = format!("trusted_certificates: {}\n", path.display());
+    let stage = Stage::on(Weir::builder(BINARY).settings(&settings).start(), "call-out");
+    for (front, verifies, expected) in [(&known, true, 200), (&stranger, true, 503), (&stranger, false, 200)]
+    {
+        stage.route(json!({"uri": format!("https://{}/", front.address()), "ssl_verify": verifies}));
+        let statuses = [(); 2].map(|()| stage.ask("GET", "/", &[], b"").status);
+        assert_eq!(statuses, [expected; 2], "{verifies}");
+    }
 }
 
 #[test]

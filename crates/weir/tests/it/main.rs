@@ -62,6 +62,7 @@ mod load_balancing;
 mod log_sinks;
 mod loggers;
 mod logging;
+mod lua;
 mod lua_examples;
 mod man;
 mod names;

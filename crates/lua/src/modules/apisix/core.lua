@@ -14,6 +14,7 @@ return native.complete("apisix.core", {
     string = require("apisix.core.string"),
     table = require("apisix.core.table"),
     math = require("apisix.core.math"),
+    sleep = require("apisix.core.utils").sleep,
     utils = native.complete("apisix.core.utils", require("apisix.core.utils")),
     schema = require("apisix.core.schema"),
     lrucache = native.complete("apisix.core.lrucache", require("apisix.core.lrucache")),

@@ -1,2 +1,2 @@
--- resty.core: what it adds to `ngx` is there already.
+-- resty.core: its additions to `ngx` are there already.
 return { version = "0.1.29" }

@@ -12,7 +12,7 @@ use super::admin::AdminTls;
 use super::deployment::Deployment;
 use super::listeners::Listening;
 use super::logs::AccessLog;
-use super::plugins::{BodyLimits, ServerInfo};
+use super::plugins::{BodyLimits, LuaPlugins, ServerInfo};
 use super::proxy_protocol::ProxyProtocol;
 use super::tree::{Content, Node};
 
@@ -41,6 +41,7 @@ pub(super) struct Draft<'a> {
     pub(super) access_log: AccessLog,
     pub(super) body_limits: BodyLimits,
     pub(super) server_info: ServerInfo,
+    pub(super) lua_plugins: LuaPlugins,
     written: Written,
     faults: &'a mut Vec<Fault>,
     remarks: Vec<Remark>,
@@ -68,6 +69,7 @@ impl<'a> Draft<'a> {
             access_log: AccessLog::default(),
             body_limits: BodyLimits::default(),
             server_info: ServerInfo::default(),
+            lua_plugins: LuaPlugins::default(),
             written: Written::default(),
             faults,
             remarks: Vec::new(),

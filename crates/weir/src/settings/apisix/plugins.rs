@@ -1,5 +1,7 @@
 //! The usable plugins, and the size of a body that is read for matching. Builds no plugin.
 
+use std::path::Path;
+
 use super::draft::{At, Draft, Spot};
 use super::units;
 
@@ -15,6 +17,13 @@ pub(super) struct ServerInfo {
     ttl_s: Option<u64>,
 }
 
+/// Plugins that are not built in, and the folders with those in Lua.
+#[derive(Default)]
+pub(super) struct LuaPlugins {
+    listed: Option<(At, Vec<String>)>,
+    folders: Vec<String>,
+}
+
 /// Two limits of APISIX that are one setting here: the larger one counts.
 #[derive(Default)]
 pub(super) struct BodyLimits {
@@ -27,10 +36,7 @@ pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let Some(names) = draft.texts(spot) else { return };
     let is_known = |name: &String| plugins::ALL.iter().any(|kind| kind.name == name);
     let (known, unknown): (Vec<String>, Vec<String>) = names.into_iter().partition(is_known);
-    if !unknown.is_empty() {
-        let reason = format!("unknown here, objects with one of them are faulty: {}", unknown.join(", "));
-        draft.remark(spot.key, spot.node.line, reason);
-    }
+    draft.lua_plugins.listed = Some((spot.at(), unknown));
     if known.iter().any(|name| name == SERVER_INFO) {
         draft.server_info.listed = Some(spot.at());
     }
@@ -38,6 +44,16 @@ pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         draft.set_one(&spot.at(), "log_rotate", "true");
     }
     draft.set(&spot.at(), "plugins", known);
+}
+
+/// `apisix.extra_lua_path`: patterns such as `/opt/plugins/?.lua`, with semicolons between.
+pub(super) fn extra_lua_path(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let Some(text) = draft.text(spot) else { return };
+    let entries = text.split(';').map(str::trim).filter(|entry| !entry.is_empty());
+    let folder = |entry: &str| draft.beneath_home(entry.split('?').next().unwrap_or_default());
+    let folders: Vec<String> = entries.map(folder).filter(|folder| !folder.is_empty()).collect();
+    draft.set(&spot.at(), "lua_path", folders.clone());
+    draft.lua_plugins.folders = folders;
 }
 
 /// `graphql.max_size` and `apisix.max_post_args_readable_size`.
@@ -80,8 +96,23 @@ pub(super) fn server_info_ttl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 /// A plugin of APISIX that works for the whole process, which here is a setting.
 const ROTATES_LOGS: &str = "log-rotate";
 
-/// Writes the limit and the life of reports.
+/// Writes the limit, the life of reports, and the plugins in Lua: those with a file in a folder of Lua.
 pub(super) fn finish(draft: &mut Draft<'_>) {
+    if let Some((at, names)) = draft.lua_plugins.listed.take() {
+        let base = draft.path.parent().unwrap_or_else(|| Path::new("")).to_owned();
+        let file = |name: &str| Path::new("apisix/plugins").join(format!("{name}.lua"));
+        let folders = std::mem::take(&mut draft.lua_plugins.folders);
+        let is_there =
+            |name: &String| folders.iter().any(|folder| base.join(folder).join(file(name)).is_file());
+        let (in_lua, unknown): (Vec<String>, Vec<String>) = names.into_iter().partition(is_there);
+        if !in_lua.is_empty() {
+            draft.set(&at, "lua_plugins", in_lua);
+        }
+        if !unknown.is_empty() {
+            let reason = format!("unknown here, objects with one of them are faulty: {}", unknown.join(", "));
+            draft.remark(&at.key, at.line, reason);
+        }
+    }
     if let Some(at) = draft.server_info.listed.take() {
         let ttl_s = draft.server_info.ttl_s.unwrap_or(REPORT_TTL_S);
         draft.set_one(&at, "server_info_report_seconds", ttl_s.to_string());

@@ -2,6 +2,7 @@
 local core = require("apisix.core")
 local plugin = require("apisix.plugin")
 local expressions = require("resty.expr.v1")
+local dispatch_decoder = require("apisix.utils.content-decode").dispatch_decoder
 local ipairs, next, pairs, tostring, type = ipairs, next, pairs, tostring, type
 local sub = string.sub
 
@@ -211,6 +212,25 @@ function M.check_log_schema(conf)
     return true, nil
 end
 
+-- The text of a body in the coding of the response, and the body itself where that cannot be read.
+local function decoded(body)
+    local coding = ngx.header["Content-Encoding"]
+    if not coding then
+        return body
+    end
+    local decode = dispatch_decoder(coding)
+    if not decode then
+        core.log.warn("unsupported compression encoding type: ", coding)
+        return body
+    end
+    local text, reason = decode(body)
+    if not text then
+        core.log.warn("try decode compressed data err: ", reason)
+        return body
+    end
+    return text
+end
+
 -- Collects the response body into `ctx.resp_body`, in a body filter.
 function M.collect_body(conf, ctx)
     if not conf.include_resp_body then
@@ -231,7 +251,7 @@ function M.collect_body(conf, ctx)
     end
     local body = core.response.hold_body_chunk(ctx, true, conf.max_resp_body_bytes or BODY_BYTES_MAX, conf)
     if body then
-        ctx.resp_body = body
+        ctx.resp_body = decoded(body)
     end
 end
 
