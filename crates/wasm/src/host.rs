@@ -63,7 +63,7 @@ pub(crate) struct Host {
     pub calls: usize,
     /// Contexts of ended requests of which the guest has said that it is done.
     pub done: Vec<u32>,
-    /// What the guest said last of itself, for the message of a trap: Rust and Go write a panic before they trap.
+    /// The last error line of the guest, for the message of a trap: Rust and Go write a panic before they trap.
     pub last_words: String,
 }
 

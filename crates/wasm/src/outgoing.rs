@@ -62,7 +62,7 @@ pub(crate) fn start(host: &mut Host, outgoing: Outgoing, kind: CallKind) -> Resu
     if calls.len() >= CALLS_PER_CONTEXT_MAX {
         return Err(Status::InternalFailure);
     }
-    // An instance that only checks a configuration calls nobody: the answer never comes.
+    // An instance that only checks a configuration sends no call: the answer never comes.
     let Some(home) = home else {
         host.last_call = token;
         return Ok(token);

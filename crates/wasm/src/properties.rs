@@ -15,7 +15,10 @@ const OWNER: u32 = u32::MAX - 32;
 
 /// The properties that guests have set for one request.
 #[derive(Default)]
-struct Custom(Vec<(Box<[u8]>, Box<[u8]>)>);
+struct Custom(Vec<Property>);
+
+/// A path and its value.
+type Property = (Box<[u8]>, Box<[u8]>);
 
 /// Sets a property of the request.
 pub(crate) fn set(exchange: &mut Exchange, path: &[u8], value: &[u8]) -> Result<(), Status> {

@@ -12,7 +12,7 @@ use crate::abi::Status;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_ITEMS_MAX, QUEUES_MAX, SHARED_BYTES_MAX, SHARED_KEYS_MAX};
 use crate::metrics::Metrics;
 
-/// What all plugins of the process share.
+/// The data, queues and metrics of all plugins of the process.
 #[derive(Default)]
 pub(crate) struct Shared {
     plugins: Mutex<BTreeMap<&'static str, Arc<Data>>>,
@@ -38,10 +38,13 @@ struct Values {
 pub(crate) struct Queue {
     plugin: Box<str>,
     name: Box<[u8]>,
-    items: Mutex<(VecDeque<Box<[u8]>>, usize)>,
+    items: Mutex<Items>,
     /// Told of each new item; one worker of those that registered the queue takes it.
     pub ready: Notify,
 }
+
+/// The items of a queue, oldest first, and how many bytes they have together.
+type Items = (VecDeque<Box<[u8]>>, usize);
 
 impl Shared {
     /// The data of `plugin`.

@@ -1,5 +1,7 @@
 //! Tests of guests in a thread with an event loop, without sockets of the gateway.
 
+mod assembly_filter;
+mod functions;
 mod hostile;
 mod lab_filter;
 mod rust_filter;
@@ -31,6 +33,10 @@ fn module(imports: &str, code: &str) -> Vec<u8> {
 
 fn load(name: &str, content: &[u8]) -> Result<Arc<dyn Extension>, String> {
     Language::default().load(interned_name(name).unwrap(), content, &services())
+}
+
+fn run<T>(body: impl Future<Output = T>) -> T {
+    net::env::block_on(body).unwrap()
 }
 
 /// An instance of the extension on a route.

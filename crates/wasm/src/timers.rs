@@ -1,4 +1,4 @@
-//! What a worker does for guests by itself: the ticks of their timers, and telling them of items in their queues. It ends with
+//! Work for guests between requests: the ticks of their timers, and telling them of items in their queues. It ends with
 //! the instance.
 
 use std::sync::Arc;

@@ -129,7 +129,7 @@ impl Vm {
         self.host().roots.insert(root, Root::default());
         self.host().frame = Frame { configuration: Some(configuration.clone()), ..Frame::default() };
         if let Some(create) = self.exports.on_context_create.clone() {
-            self.call(&create, (root, 0).as_i32(), root, START_CPU_MS)?;
+            self.call(&create, signed(root, 0), root, START_CPU_MS)?;
         }
         if !self.has_started {
             self.has_started = true;
@@ -162,7 +162,7 @@ impl Vm {
         let context = self.next_context();
         self.host().streams.insert(context, Stream::new(root));
         if let Some(create) = self.exports.on_context_create.clone() {
-            self.call(&create, (context, root).as_i32(), context, CALL_CPU_MS)?;
+            self.call(&create, signed(context, root), context, CALL_CPU_MS)?;
         }
         Ok(context)
     }
@@ -339,12 +339,7 @@ fn allow(store: &mut Store<Host>, limit_ms: u64) {
     store.set_epoch_deadline(1);
 }
 
-trait AsI32 {
-    fn as_i32(self) -> (i32, i32);
-}
-
-impl AsI32 for (u32, u32) {
-    fn as_i32(self) -> (i32, i32) {
-        (self.0 as i32, self.1 as i32)
-    }
+/// Two numbers as guests take them.
+fn signed(first: u32, second: u32) -> (i32, i32) {
+    (first as i32, second as i32)
 }

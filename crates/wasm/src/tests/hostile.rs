@@ -4,15 +4,11 @@ use std::time::{Duration, Instant};
 
 use exchange::testing::Scene;
 
-use super::{conf, detail, end, load, module, plugin};
+use super::{conf, detail, end, load, module, plugin, run};
 use crate::limits::{BACKOFF_FIRST_MS, FAILURES_MAX, MEMORY_BYTES_MAX};
 use crate::pool::Pool;
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-
-fn run<T>(body: impl Future<Output = T>) -> T {
-    net::env::block_on(body).unwrap()
-}
 
 /// The status and the failure of a request to a guest of which `code` is the callback of request heads.
 fn request(name: &str, imports: &str, code: &str) -> (Option<u16>, String) {

@@ -8,13 +8,9 @@ use exchange::plugin::{BodyNeed, Plugin, Portion};
 use exchange::testing::{Scene, finish, lines, respond};
 use serde_json::json;
 
-use super::{end, load, plugin};
+use super::{end, load, plugin, run};
 
 const FILTER: &[u8] = include_bytes!("../../tests/fixtures/rust-filter.wasm");
-
-fn run<T>(body: impl Future<Output = T>) -> T {
-    net::env::block_on(body).unwrap()
-}
 
 fn field(exchange: &Exchange, name: &str) -> Option<String> {
     exchange.request.headers.get(name).map(|value| String::from_utf8_lossy(value).into_owned())

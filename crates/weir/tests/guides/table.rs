@@ -117,6 +117,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         "mkdir runner",
         "needs the module proxy of Go; lab/install.sh test builds the same program",
     )]),
+    page("extensions"),
     page("fixed-responses"),
     page("getting-started").needs(NOTHING).skips(&[
         ("make run", "builds the binary; it/try_out.rs runs the script behind it"),
@@ -185,6 +186,10 @@ pub(crate) const GUIDES: &[Guide] = &[
     page("tracing").needs(Setup { objects: ORDERS, ..GATEWAY }),
     page("transformation").needs(Setup { prepare: SOAP, ..GATEWAY }),
     page("upstreams"),
+    page("wasm-plugins").skips(&[(
+        "rustup target add",
+        "fetches a compiler; the tests of the crate `wasm` run a module that it made",
+    )]),
     page("websocket"),
     page("writing-a-plugin").skips(&[
         ("cargo test", "compiles the workspace; CI runs these tests"),

@@ -104,3 +104,5 @@ mod upgrades;
 mod upstream_http2;
 mod upstream_tls;
 mod upstreams;
+mod wasm_envoy;
+mod wasm_plugins;
