@@ -50,6 +50,7 @@ GROUPS = [
         ("Fixed responses and error pages", f"{GUIDE}/fixed-responses.md"),
         ("Cache responses", f"{GUIDE}/caching.md"),
         ("Compress responses", f"{GUIDE}/compression.md"),
+        ("Run plugins of your own", f"{GUIDE}/extensions.md"),
         ("Write a plugin", f"{GUIDE}/writing-a-plugin.md"),
         ("Plugins in WebAssembly", f"{GUIDE}/wasm-plugins.md"),
         ("Write plugins in Lua", f"{GUIDE}/lua-plugins.md"),

@@ -49,6 +49,9 @@ pub(crate) fn push(
             return Err("the language is missing: give it as `language` or in Content-Type".to_owned());
         }
     };
+    // A version that serves nothing yet is loaded too, so that a faulty one is refused when it is sent.
+    let loaded = loader.load(name, &language, &push.content);
+    loaded.map_err(|reason| format!("invalid configuration: {name} cannot be loaded: {reason}"))?;
     let is_first = stored.is_none();
     let mut object = stored.unwrap_or_default();
     object.insert("id".to_owned(), name.into());

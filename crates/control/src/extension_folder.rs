@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
-use model::extension::{EXTENSION_CONTENT_BYTES_MAX, ExtensionLoader, version_of};
+use model::extension::{EXTENSION_CONTENT_BYTES_MAX, version_of};
 use model::{Catalog, Key, Kind};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};

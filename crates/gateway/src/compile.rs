@@ -51,6 +51,7 @@ use exchange::overload::bulkhead::Bulkheads;
 use exchange::plugin::PluginKind;
 use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::extension_loader::LoadedCode;
+use exchange::plugin::scripts::{NO_SCRIPTS, Scripts};
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
 
@@ -73,6 +74,8 @@ pub struct Compiler {
     states: Arc<StateRegistry>,
     services: Arc<Services>,
     secrets: Arc<dyn SecretValues>,
+    /// Compiles scripts in objects; none: the program has no language for them.
+    scripts: Option<Arc<dyn Scripts>>,
     default_timeouts: Timeouts,
     /// The zone of this instance.
     zone: Option<Box<str>>,
@@ -151,6 +154,7 @@ impl Compiler {
             states: Arc::default(),
             services,
             secrets: Arc::new(reference::NoValues),
+            scripts: None,
             default_timeouts,
             zone: None,
             current,
@@ -187,6 +191,13 @@ impl Compiler {
             Some((code.name, version.clone()))
         };
         self.fixed = extensions.iter().filter_map(code).collect();
+        self
+    }
+
+    /// Compiles scripts in objects with `scripts`.
+    #[must_use]
+    pub fn with_scripts(mut self, scripts: Option<Arc<dyn Scripts>>) -> Compiler {
+        self.scripts = scripts;
         self
     }
 
@@ -260,6 +271,14 @@ impl Compiler {
 
 /// Unplaced routes that a generation lists at most; the verdicts of the Admin API list all.
 const MAX_UNPLACED: usize = 100;
+
+/// The compiler of scripts.
+///
+/// # Errors
+/// There is none.
+fn required(scripts: Option<&Arc<dyn Scripts>>) -> Result<&Arc<dyn Scripts>, String> {
+    scripts.ok_or_else(|| NO_SCRIPTS.to_owned())
+}
 
 /// The objects that the differences touch, directly or through a reference.
 fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) -> Dirty {

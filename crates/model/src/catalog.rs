@@ -420,6 +420,11 @@ impl Catalog {
         Catalog { extensions: extensions.clone(), ..self.clone() }
     }
 
+    /// The plugins of the extensions that lie over it.
+    pub(crate) fn extensions(&self) -> &ExtensionPlugins {
+        &self.extensions
+    }
+
     /// Whether the plugin is there without any object: built in, or named by the settings.
     #[must_use]
     pub fn is_fixed(&self, name: &str) -> bool {

@@ -63,6 +63,22 @@ pub fn object(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, Re
     Ok(Checked { resource, warnings: passed.warnings })
 }
 
+/// The catalog with the plugins of the extensions in a set of objects, so that the other objects of the set may have them. A
+/// faulty extension is left out, because its own check reports it.
+#[must_use]
+pub fn catalog_among(catalog: &Catalog, extensions: Option<&Value>) -> Catalog {
+    let mut plugins = catalog.extensions().clone();
+    for extension in extensions.and_then(Value::as_array).into_iter().flatten() {
+        let id = extension.get("id").and_then(Value::as_str).unwrap_or_default();
+        let Ok(key) = Key::new(Kind::Extension, id) else { continue };
+        if let Ok(Checked { resource: Resource::Extension(extension), .. }) = object(catalog, &key, extension)
+        {
+            plugins.set(id, extension.loaded.map(|loaded| loaded.plugin));
+        }
+    }
+    catalog.with_extensions(&plugins)
+}
+
 /// Checks an object that has no key yet, as `POST /apisix/admin/schema/validate/KIND` does.
 ///
 /// # Errors

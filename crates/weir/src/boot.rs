@@ -195,11 +195,7 @@ pub(crate) fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
     let roots = TrustRoots::read(&settings.trusted_certificates)
         .map_err(|reason| anyhow::anyhow!("trusted_certificates: {reason}"))?;
     let identities = ClientIdentities::new(roots, settings.tls_verify_all);
-    Ok(Arc::new(
-        Services::new(resolver, outbound_policy(settings))
-            .with_tls(identities)
-            .with_scripts(plugins::scripts()),
-    ))
+    Ok(Arc::new(Services::new(resolver, outbound_policy(settings)).with_tls(identities)))
 }
 
 /// The encryption of secrets in the store.
@@ -283,7 +279,7 @@ fn compiler(settings: &Settings, services: Arc<Services>, secrets: Arc<Secrets>)
     let timeouts = options::engine(settings, &Arc::default()).upstream_timeouts;
     let usable = catalog::usable_kinds(settings);
     let compiler = Compiler::new(&usable, settings.router_mode.into(), timeouts, services);
-    compiler.with_secrets(secrets).with_zone(settings.zone.as_deref())
+    compiler.with_secrets(secrets).with_scripts(plugins::scripts()).with_zone(settings.zone.as_deref())
 }
 
 fn source(settings: &Settings) -> SourceConfig {

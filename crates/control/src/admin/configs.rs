@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
-use model::{Catalog, Key, Kind};
+use model::{Catalog, Key, Kind, check};
 use serde_json::{Map, Value};
 
 use super::auth::Role;
@@ -161,6 +161,7 @@ fn collections(
     if let Some(name) = whole.keys().find(|name| !known(name)) {
         return Err(format!("Unsupported resource type: {name}"));
     }
+    let catalog = &check::catalog_among(catalog, whole.get(Kind::Extension.collection()));
     let mut collections = Vec::new();
     for kind in Kind::ALL.into_iter().filter(|kind| collection_of(*kind) == *kind) {
         let current = follows.version(kind);

@@ -34,7 +34,8 @@ pub(super) fn configs(parts: &AdminParts, headers: &HeaderMap, body: &Bytes) -> 
         Ok(set) => set,
         Err(reason) => return respond::bad(format!("invalid request body: {reason}")),
     };
-    let faults = check_set(&parts.catalog(), set);
+    let catalog = check::catalog_among(&parts.catalog(), set.get(Kind::Extension.collection()));
+    let faults = check_set(&catalog, set);
     if faults.is_empty() {
         return respond::empty(StatusCode::OK);
     }

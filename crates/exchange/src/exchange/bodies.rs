@@ -1,6 +1,9 @@
 //! The bodies of an exchange as plugins see them: the request's where it was read whole, its limits, the beginnings that are kept
 //! while both bodies are sent on, and the upstream's bytes for a plugin that stores them.
 
+use std::rc::Rc;
+
+use super::body_demand::{BodyDemand, BodyUnavailable, CollectedBody};
 use super::{BodyArrival, BodyCopy, BodyUnread, Exchange};
 use crate::plugin::stored::BodyTap;
 
@@ -18,6 +21,63 @@ impl Exchange {
         self.body.whole().ok_or(BodyUnread)?;
         self.body.keep_whole(body, None);
         Ok(())
+    }
+
+    /// The question and answer of plugins that want the request body while they wait.
+    pub fn body_demand(&self) -> &Rc<BodyDemand> {
+        &self.body_demand
+    }
+
+    /// Reads the request body whole, unless that was done before, for a plugin that waits in a phase of the request; then
+    /// [`Exchange::request_body`] gives it. Of a longer body the read beginning is kept, so that the request can go on.
+    ///
+    /// # Errors
+    /// It is longer than `limit_bytes` or than bodies of this request may be, or nothing reads it in this phase.
+    pub async fn collect_request_body(&mut self, limit_bytes: usize) -> Result<(), BodyUnavailable> {
+        let Some(left_bytes) = self.missing_request_body(limit_bytes)? else { return Ok(()) };
+        let demand = self.body_demand.clone();
+        let read = demand.ask(left_bytes).await.ok_or(BodyUnavailable::Gone)?;
+        self.keep_collected_body(read)
+    }
+
+    /// How many bytes of the request body may be read at most so that it has no more than `limit_bytes`; none if it was read
+    /// whole.
+    ///
+    /// # Errors
+    /// More was read already.
+    pub fn missing_request_body(&self, limit_bytes: usize) -> Result<Option<usize>, BodyUnavailable> {
+        let accepted_bytes = match self.max_request_body_bytes() {
+            0 => usize::MAX,
+            most => usize::try_from(most).unwrap_or(usize::MAX),
+        };
+        let limit_bytes = limit_bytes.min(accepted_bytes);
+        if let Some(body) = self.body.whole() {
+            return if body.len() > limit_bytes { Err(BodyUnavailable::TooLong) } else { Ok(None) };
+        }
+        let read_bytes = self.body.prefix().map_or(0, |prefix| prefix.bytes.len());
+        limit_bytes.checked_sub(read_bytes).map(Some).ok_or(BodyUnavailable::TooLong)
+    }
+
+    /// Keeps what was read on demand behind what had been read before.
+    ///
+    /// # Errors
+    /// It is not the whole body.
+    pub fn keep_collected_body(&mut self, read: CollectedBody) -> Result<(), BodyUnavailable> {
+        let mut bytes = self.body.prefix().map_or_else(Vec::new, |prefix| prefix.bytes.to_vec());
+        self.times.body_waited_ns += read.waited_ns;
+        if bytes.is_empty() {
+            bytes = read.bytes;
+        } else {
+            bytes.extend_from_slice(&read.bytes);
+        }
+        if read.is_whole {
+            self.body.keep_whole(bytes, read.trailers);
+            return Ok(());
+        }
+        if !bytes.is_empty() {
+            self.body.keep_prefix(bytes);
+        }
+        Err(BodyUnavailable::TooLong)
     }
 
     /// Refuses a request body of more than `bytes`; 0 is without a limit. The limit of the engine holds besides.

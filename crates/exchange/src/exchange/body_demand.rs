@@ -3,12 +3,9 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use message::Headers;
-
-use super::Exchange;
 
 /// The question of one plugin, and the answer of the pipeline. One for each exchange, reused with it.
 #[derive(Default)]
@@ -76,7 +73,7 @@ impl BodyDemand {
     }
 
     /// Asks, and waits for the answer; none if there is no pipeline that reads.
-    async fn ask(&self, limit_bytes: usize) -> Option<CollectedBody> {
+    pub async fn ask(&self, limit_bytes: usize) -> Option<CollectedBody> {
         let mut has_asked = false;
         poll_fn(|cx| {
             let mut demand = self.0.borrow_mut();
@@ -94,47 +91,6 @@ impl BodyDemand {
             }
         })
         .await
-    }
-}
-
-impl Exchange {
-    /// The question and answer of plugins that want the request body while they wait.
-    pub fn body_demand(&self) -> &Rc<BodyDemand> {
-        &self.body_demand
-    }
-
-    /// Reads the request body whole, unless that was done before, for a plugin that waits in a phase of the request; then
-    /// [`Exchange::request_body`] gives it. Of a longer body the read beginning is kept, so that the request can go on.
-    ///
-    /// # Errors
-    /// It is longer than `limit_bytes` or than bodies of this request may be, or nothing reads it in this phase.
-    pub async fn collect_request_body(&mut self, limit_bytes: usize) -> Result<(), BodyUnavailable> {
-        let accepted_bytes = match self.max_request_body_bytes() {
-            0 => usize::MAX,
-            most => usize::try_from(most).unwrap_or(usize::MAX),
-        };
-        let limit_bytes = limit_bytes.min(accepted_bytes);
-        if let Some(body) = self.body.whole() {
-            return if body.len() > limit_bytes { Err(BodyUnavailable::TooLong) } else { Ok(()) };
-        }
-        let mut bytes = self.body.prefix().map_or_else(Vec::new, |prefix| prefix.bytes.to_vec());
-        let left_bytes = limit_bytes.checked_sub(bytes.len()).ok_or(BodyUnavailable::TooLong)?;
-        let demand = self.body_demand.clone();
-        let read = demand.ask(left_bytes).await.ok_or(BodyUnavailable::Gone)?;
-        self.times.body_waited_ns += read.waited_ns;
-        if bytes.is_empty() {
-            bytes = read.bytes;
-        } else {
-            bytes.extend_from_slice(&read.bytes);
-        }
-        if read.is_whole {
-            self.body.keep_whole(bytes, read.trailers);
-            return Ok(());
-        }
-        if !bytes.is_empty() {
-            self.body.keep_prefix(bytes);
-        }
-        Err(BodyUnavailable::TooLong)
     }
 }
 

@@ -16,7 +16,6 @@ use super::outbound::{
 };
 use super::process::ProcessFacts;
 use super::scrapes::Scrapes;
-use super::scripts::Scripts;
 use super::service_thread::ServiceThread;
 use super::unfinished::UnfinishedWork;
 use crate::overload;
@@ -39,8 +38,6 @@ pub struct Services {
     events: PluginEvents,
     scrapes: Arc<Scrapes>,
     process: Arc<ProcessFacts>,
-    /// Compiles scripts in objects; none: the program has no language for them.
-    scripts: Option<Arc<dyn Scripts>>,
     /// Metrics that plugins define themselves.
     metrics: Mutex<Vec<Arc<dyn MetricsText>>>,
     /// Started with the first queue: a gateway without one has no such thread.
@@ -60,7 +57,6 @@ impl Services {
             events: PluginEvents::default(),
             scrapes: Arc::default(),
             process: Arc::default(),
-            scripts: None,
             metrics: Mutex::default(),
             thread: Mutex::default(),
         }
@@ -80,7 +76,6 @@ impl Services {
             events: PluginEvents::default(),
             scrapes: self.scrapes.clone(),
             process: self.process.clone(),
-            scripts: self.scripts.clone(),
             metrics: Mutex::default(),
             thread: Mutex::default(),
         }
@@ -91,21 +86,6 @@ impl Services {
     pub fn with_tls(mut self, tls: ClientIdentities) -> Services {
         self.tls = Arc::new(tls);
         self
-    }
-
-    /// Compiles scripts in objects with `scripts`.
-    #[must_use]
-    pub fn with_scripts(mut self, scripts: Option<Arc<dyn Scripts>>) -> Services {
-        self.scripts = scripts;
-        self
-    }
-
-    /// Compiles scripts in objects.
-    ///
-    /// # Errors
-    /// The program has no language for them.
-    pub fn scripts(&self) -> Result<&Arc<dyn Scripts>, String> {
-        self.scripts.as_ref().ok_or_else(|| super::scripts::NO_SCRIPTS.to_owned())
     }
 
     /// The TLS identities of connections to upstreams and destinations.

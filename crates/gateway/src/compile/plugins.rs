@@ -16,8 +16,9 @@ use stdx::hash::FastMap;
 
 use super::body_variables::names_body;
 use super::extension::{self, FixedExtensions, PluginSource};
-use super::{CompileFault, Compiler, reference};
+use super::{CompileFault, Compiler, reference, required};
 use exchange::plugin::chain::{ErrorResponse, Instance};
+use exchange::plugin::scripts::Scripts;
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
 use exchange::plugin::stream::chain::StreamInstance;
@@ -105,7 +106,7 @@ impl Compiler {
             assembly: &parts,
             depth: 0,
         };
-        let built = parts.services.scripts().and_then(|scripts| scripts.script(&build, source));
+        let built = required(parts.scripts).and_then(|scripts| scripts.script(&build, source));
         let number = parts.number.get().wrapping_add(1);
         self.next_instance = number;
         let (phases, plugin) = built.map_err(|reason| format!("failed to load script: {reason}"))?;
@@ -174,6 +175,7 @@ struct Parts<'c> {
     states: &'c StateRegistry,
     services: &'c Services,
     secrets: &'c dyn SecretValues,
+    scripts: Option<&'c Arc<dyn Scripts>>,
     snapshot: &'c Snapshot,
     /// Whether the instances do not come into force.
     is_trial: bool,
@@ -191,6 +193,7 @@ impl<'c> Parts<'c> {
             states: &compiler.states,
             services: &compiler.services,
             secrets: compiler.plugin_secrets(),
+            scripts: compiler.scripts.as_ref(),
             is_trial: compiler.is_trial,
             snapshot,
             number: Cell::new(compiler.next_instance),
@@ -213,7 +216,7 @@ impl<'c> Parts<'c> {
         let plugin = match meta.pre_function {
             Some(text) => {
                 let build = prepared.build(self, depth);
-                let scripts = self.services.scripts();
+                let scripts = required(self.scripts);
                 scripts
                     .and_then(|scripts| scripts.before(&build, source.name(), &prepared.config, text, plugin))
                     .map_err(|reason| {

@@ -10,8 +10,8 @@ use model::{Key, Kind};
 use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
 
-use super::Compiler;
 use super::consumer::in_force_or_closed;
+use super::{Compiler, required};
 use crate::runtime::Route;
 use exchange::exchange::{RouteInfo, ServiceName};
 use exchange::failure::Cause;
@@ -20,7 +20,6 @@ use exchange::options::Timeouts;
 use exchange::overload::Priority;
 use exchange::plugin::chain::Chain;
 use exchange::plugin::scripts::HeldCondition;
-use exchange::plugin::services::Services;
 
 impl Compiler {
     /// Compiles the route under `key` as it is now, or takes it out if it is gone or switched off.
@@ -39,7 +38,7 @@ impl Compiler {
             None => self.build_route(snapshot, object, written),
             Some(refusal) => {
                 let (_, service) = service_of(snapshot, written);
-                rule(&self.services, object, written, service)
+                self.rule(object, written, service)
                     .map(|rule| self.closed_route(snapshot, object, written, rule, refusal.to_string()))
             }
         };
@@ -48,7 +47,7 @@ impl Compiler {
             Err(reason) => {
                 // The hosts of its service make the match too large. A closed rule for every host replaces it, because
                 // a missing route could let another one match.
-                if let Ok(rule) = rule(&self.services, object, written, None) {
+                if let Ok(rule) = self.rule(object, written, None) {
                     let route = self.closed_route(snapshot, object, written, rule, reason.clone());
                     self.place_route(key, route);
                 }
@@ -110,7 +109,7 @@ impl Compiler {
     ) -> Result<Route, String> {
         let rare = written.rare();
         let (service_key, service) = service_of(snapshot, written);
-        let rule = Arc::new(rule(&self.services, object, written, service)?);
+        let rule = Arc::new(self.rule(object, written, service)?);
         let script = rare.script.as_ref().or_else(|| service?.script.as_ref());
         let (plugins, missing) = match script {
             Some(script) => self.script_chain(snapshot, object, script),
@@ -146,6 +145,22 @@ impl Compiler {
             priority: priority(written, service),
             missing,
         })
+    }
+
+    /// The conditions of the route, with that of its code.
+    fn rule(
+        &self,
+        object: &Object,
+        written: &WrittenRoute,
+        service: Option<&Service>,
+    ) -> Result<Rule, String> {
+        let condition = written.rare().condition.as_ref().map(|source| {
+            let scripts = required(self.scripts.as_ref())?;
+            let condition = scripts.condition(&self.services, &object.key().path(), source);
+            let condition = condition.map_err(|reason| format!("failed to load filter_func: {reason}"))?;
+            Ok::<Arc<dyn Any + Send + Sync>, String>(Arc::new(HeldCondition(condition)))
+        });
+        rule(object, written, service, condition.transpose()?)
     }
 
     /// The chain of a route with a script, which takes the place of plugins.
@@ -258,17 +273,12 @@ fn service_name(
 }
 
 fn rule(
-    services: &Services,
     object: &Object,
     written: &WrittenRoute,
     service: Option<&Service>,
+    condition: Option<Arc<dyn Any + Send + Sync>>,
 ) -> Result<Rule, String> {
     let rare = written.rare();
-    let condition = rare.condition.as_ref().map(|source| {
-        let condition = services.scripts()?.condition(services, &object.key().path(), source);
-        let condition = condition.map_err(|reason| format!("failed to load filter_func: {reason}"))?;
-        Ok::<Arc<dyn Any + Send + Sync>, String>(Arc::new(HeldCondition(condition)))
-    });
     let hosts = match (&rare.hosts[..], service) {
         ([], Some(service)) => &service.hosts[..],
         (hosts, _) => hosts,
@@ -284,7 +294,7 @@ fn rule(
         methods: methods.map_err(|error| error.to_string())?,
         remote_addrs: remote_addrs.transpose().map_err(|error| error.to_string())?,
         vars: vars.map_err(|error| error.to_string())?.map(Arc::new),
-        condition: condition.transpose()?,
+        condition,
         priority: rare.priority,
         order: object.written.created_index,
     })

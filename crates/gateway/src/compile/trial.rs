@@ -14,6 +14,7 @@ use super::extension::FixedExtensions;
 use crate::runtime::Runtime;
 use exchange::options::Timeouts;
 use exchange::plugin::PluginKind;
+use exchange::plugin::scripts::Scripts;
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
 
@@ -27,6 +28,7 @@ pub struct Trial {
     states: Arc<StateRegistry>,
     services: Arc<Services>,
     secrets: Arc<dyn SecretValues>,
+    scripts: Option<Arc<dyn Scripts>>,
     default_timeouts: Timeouts,
     zone: Option<Box<str>>,
 }
@@ -40,6 +42,7 @@ impl Compiler {
             states: self.states.clone(),
             services: self.services.clone(),
             secrets: self.secrets.clone(),
+            scripts: self.scripts.clone(),
             default_timeouts: self.default_timeouts,
             zone: self.zone.clone(),
         }
@@ -60,6 +63,7 @@ impl Trial {
         compiler.fixed.clone_from(&self.fixed);
         compiler.states = Arc::new(StateRegistry::over(self.states.clone()));
         compiler.secrets = self.secrets.clone();
+        compiler.scripts.clone_from(&self.scripts);
         compiler.zone.clone_from(&self.zone);
         compiler.current = runtime.clone();
         compiler.is_trial = true;

@@ -137,6 +137,7 @@ local by_field_name = {
     end,
 }
 
+local start_read_body = waiting(native.start_read_body)
 ngx.req = complete("ngx.req", {
     get_headers = function(_, is_raw)
         if is_raw then
@@ -156,8 +157,13 @@ ngx.req = complete("ngx.req", {
     end,
     get_uri_args = native.get_uri_args, set_uri_args = native.set_uri_args,
     get_post_args = native.get_post_args,
-    -- The body is read before the first function of a program that names it.
-    read_body = function() end, discard_body = function() end,
+    read_body = function()
+        if not native.has_body() then
+            start_read_body()
+            native.keep_body()
+        end
+    end,
+    discard_body = function() end,
     get_body_data = native.get_body_data, set_body_data = native.set_body_data,
     get_body_file = function() end,
     start_time = native.start_time, http_version = native.http_version,

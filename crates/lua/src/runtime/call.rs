@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use exchange::exchange::body_demand::CollectedBody;
 use mlua::{LuaString, MultiValue, Thread, Value};
 
 use super::engine::Engine;
@@ -30,6 +31,8 @@ pub(crate) struct Call {
     pub(crate) exit: Cell<Option<i64>>,
     /// `ngx.arg`: the piece of a body, and whether it is the last.
     pub(crate) chunk: RefCell<Option<(Value, bool)>>,
+    /// The body of the request as far as it was read on demand.
+    pub(crate) collected: RefCell<Option<CollectedBody>>,
     /// Light threads that were made and have not run.
     pub(super) spawned: RefCell<Vec<Spawned>>,
     pub(crate) threads: RefCell<BTreeMap<u64, ThreadEnd>>,
@@ -72,6 +75,7 @@ impl Call {
             status: Cell::new(None),
             exit: Cell::new(None),
             chunk: RefCell::default(),
+            collected: RefCell::default(),
             spawned: RefCell::default(),
             threads: RefCell::default(),
             tables: RefCell::default(),

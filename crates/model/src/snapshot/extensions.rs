@@ -90,7 +90,7 @@ pub(super) fn plugin(resource: &Resource) -> Option<Arc<CatalogPlugin>> {
     }
 }
 
-/// The extensions whose plugins an object has: the names that no fixed plugin has.
+/// The extensions of which an object has the plugins: the names that no fixed plugin has.
 pub(super) fn named(catalog: &Catalog, resource: &Resource) -> Vec<Key> {
     let plugins = resource.plugins().iter().filter(|plugin| !catalog.is_fixed(&plugin.name));
     plugins.filter_map(|plugin| Key::new(Kind::Extension, &plugin.name).ok()).collect()

@@ -126,6 +126,11 @@ impl Node {
         let catalog = Arc::new(running_catalog(&settings, compiler.states(), &extensions));
         let sealer = sealer(&settings, &catalog)?;
         let instance = Arc::new(instance(&settings));
+        #[cfg(feature = "lua")]
+        lua::set_host(lua::natives::Host {
+            instance_id: Some(instance.id.as_str().into()),
+            ..Default::default()
+        });
         let trial = compiler.trial();
         let control = Control::start(ControlConfig {
             source: source(&settings),

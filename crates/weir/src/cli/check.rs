@@ -67,7 +67,11 @@ fn check_file(path: &Path, strict: bool) -> Found {
     }
     if kind_of(&text) == FileKind::Resources {
         let options = strictly(CheckOptions::default(), strict);
-        return check_resources(path, &boot::catalog(None, options).without_stream_routes());
+        let catalog = boot::catalog(None, options).without_stream_routes();
+        return match super::plugin::loader() {
+            Ok(loader) => check_resources(path, &catalog.with_loader(loader)),
+            Err(error) => Found::fault(format!("{error:#}")),
+        };
     }
     match Settings::from_file_text(path, &text) {
         Ok(Loaded { settings, remarks }) => {

@@ -13,6 +13,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+pub(super) use file::loader;
+
 /// Write, test and change plugins of your own
 ///
 /// A plugin in Lua or WebAssembly is an object of the instance, `extensions/NAME`: it has versions, one of them is active, and

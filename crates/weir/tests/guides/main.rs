@@ -53,6 +53,7 @@ pages! {
     discovery_registries_runs: "discovery-registries",
     errors_runs: "errors",
     external_plugins_runs: "external-plugins",
+    extensions_runs: "extensions",
     fixed_responses_runs: "fixed-responses",
     getting_started_runs: "getting-started",
     grafana_runs: "grafana",

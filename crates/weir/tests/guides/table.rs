@@ -117,6 +117,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         "mkdir runner",
         "needs the module proxy of Go; lab/install.sh test builds the same program",
     )]),
+    page("extensions"),
     page("fixed-responses"),
     page("getting-started").needs(NOTHING).skips(&[
         ("make run", "builds the binary; it/try_out.rs runs the script behind it"),

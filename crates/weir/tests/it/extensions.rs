@@ -75,7 +75,7 @@ fn plugin(instance: &Weir, folder: &Path, arguments: &[&str]) -> Outcome {
 fn version_is_live_on_all_workers_at_once() {
     let stage = Stage::new();
     assert_eq!(stage.marks(), ["one", "one"]);
-    // Each round is a change through the Admin API, after whose answer new connections of all workers see the new version.
+    // New connections of all workers see a version once the Admin API has answered its activation.
     let mut longest = Duration::ZERO;
     for round in 0..5 {
         let mark = format!("round-{round}");
@@ -125,9 +125,11 @@ fn faulty_version_never_replaces_a_good_one() {
         ("error('no')", "mine cannot be loaded"),
         ("return 7", "mine cannot be loaded"),
     ] {
-        let (status, answer) = stage.push(content, "?activate=true");
-        let message = answer["error_msg"].as_str().unwrap_or_default();
-        assert!(status == 400 && message.contains(reason), "{content}: {status} {answer}");
+        for query in ["", "?activate=true"] {
+            let (status, answer) = stage.push(content, query);
+            let message = answer["error_msg"].as_str().unwrap_or_default();
+            assert!(status == 400 && message.contains(reason), "{content}: {status} {answer}");
+        }
     }
     // A schema that the route's configuration does not pass.
     let (status, answer) = stage.push(&code("two", "b"), "?activate=true");
@@ -168,12 +170,38 @@ fn resource_file_has_extensions_with_their_users() {
         }],
         "extensions": [{"id": "mine", "language": "lua", "content": code("file", "a")}],
     });
-    let weir = Weir::builder(BINARY).resources(&format!("{resources}\n#END\n")).start();
+    let text = format!("{resources}\n#END\n");
+    let checked = command::weir_with(&[("resources.yaml", &text)], &["check", "resources.yaml"], &[]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+    let weir = Weir::builder(BINARY).resources(&text).start();
     assert_eq!(weir.get("/").header("x-mark"), Some("file"));
     let mut changed = resources;
     changed["extensions"][0]["content"] = code("again", "a").into();
     weir.rewrite_resources(&format!("{changed}\n#END\n"));
     wait_until("the changed file is in force", || weir.get("/").header("x-mark") == Some("again"));
+}
+
+#[test]
+fn settings_load_plugins_in_lua() {
+    let origin = Origin::start(|request| Reply::with(200, &[], &request.raw_head));
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("apisix/plugins");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("mine.lua"), code("fixed", "a")).unwrap();
+    let lua = format!("lua_path: {}\nlua_plugins: [mine]\n", home.path().display());
+    let weir = Weir::builder(BINARY).settings(&lua).start();
+    let nodes = json!({origin.address().to_string(): 1});
+    weir.put("routes/1", json!({"uri": "/*", "upstream": {"nodes": nodes}, "plugins": {"mine": {"a": 1}}}));
+    assert_eq!(weir.get("/").header("x-mark"), Some("fixed"));
+    let (status, answer) =
+        weir.admin("POST", "extensions/mine/versions", json!({"language": "lua", "content": code("x", "a")}));
+    assert!(
+        status == 400 && answer["error_msg"].as_str().unwrap().contains("there is a plugin mine already"),
+        "{answer}"
+    );
+    fs::write(folder.join("mine.lua"), "return {").unwrap();
+    let refused = Weir::builder(BINARY).settings(&lua).try_start().err().unwrap();
+    assert!(refused.stderr.contains("mine.lua: the plugin mine cannot be loaded"), "{}", refused.stderr);
 }
 
 #[test]

@@ -321,3 +321,59 @@ fn faulty_plugin_of_a_folder_refuses_the_start() {
     let exited = started.err().unwrap();
     assert!(format!("{exited:?}").contains("bad:3:"), "{exited:?}");
 }
+
+#[test]
+fn body_is_read_when_a_function_asks_for_it() {
+    let origin = Origin::start(|request| {
+        Reply::ok(&format!("{} {}", request.header("x-size").unwrap_or("-"), request.body.len()))
+    });
+    let weir = Weir::start(BINARY);
+    // The name of the function is put together, so that no text tells that the body is read.
+    let text = "return function() ngx.req['read_' .. 'body']() local body = ngx.req['get_body_' .. 'data']()
+        ngx.req.set_header('X-Size', body and #body or 'none') end";
+    for phase in ["rewrite", "before_proxy"] {
+        weir.put(&format!("routes/{phase}"), route(&origin, &format!("/{phase}"), functions(phase, text)));
+    }
+    let body = vec![b'x'; 300_000];
+    let mut client = weir.client();
+    for phase in ["rewrite", "before_proxy"] {
+        let response = client.request("POST", &format!("/{phase}"), &[], &body);
+        assert_eq!(response.text(), "300000 300000", "{phase}");
+        assert_eq!(client.request("GET", &format!("/{phase}"), &[], b"").text(), "none 0", "{phase}");
+    }
+}
+
+#[test]
+fn socket_of_a_function_closes_when_its_client_leaves() {
+    use std::io::{Read, Write};
+    let origin = Origin::answering("upstream");
+    let weir = Weir::start(BINARY);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let text = format!(
+        "return function() local s = ngx.socket.tcp() assert(s:connect('127.0.0.1', {port})) s:send('hi') s:receive() end"
+    );
+    weir.put("routes/1", route(&origin, "/*", functions("access", &text)));
+    let mut client = std::net::TcpStream::connect(weir.proxy()).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let (mut socket, _) = listener.accept().unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let mut bytes = [0; 8];
+    assert_eq!(socket.read(&mut bytes).unwrap(), 2);
+    drop(client);
+    assert_eq!(socket.read(&mut bytes).unwrap(), 0, "the call has ended with its client");
+}
+
+#[test]
+fn timer_runs_without_a_request() {
+    let origin = Origin::answering("upstream");
+    let weir = Weir::start(BINARY);
+    let text = "return function() ngx.timer.at(0, function(premature, word) ngx.sleep(0.001)
+        ngx.shared.timers:set('word', word .. tostring(premature) .. ngx.get_phase()) end, 'a') end";
+    weir.put("routes/1", route(&origin, "/start", functions("log", text)));
+    let read = "return function() return 200, tostring(ngx.shared.timers:get('word')) end";
+    weir.put("routes/2", route(&origin, "/read", functions("access", read)));
+    assert_eq!(weir.get("/start").status, 200);
+    let mut client = weir.client();
+    while client.request("GET", "/read", &[], b"").text() != "afalsetimer" {}
+}

@@ -24,6 +24,11 @@ impl Stage {
     fn on(weir: Weir, name: &'static str) -> Stage {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lua/apisix/plugins");
         let content = fs::read_to_string(folder.join(format!("{name}.lua"))).unwrap();
+        Stage::with(weir, name, &content)
+    }
+
+    /// A gateway with the plugin `content`.
+    fn with(weir: Weir, name: &'static str, content: &str) -> Stage {
         weir.put(&format!("extensions/{name}"), json!({"language": "lua", "content": content}));
         Stage { weir, origin: Origin::answering("hello world"), name }
     }
@@ -183,4 +188,22 @@ fn lua_plugin_sends_entries_in_batches() {
     let first = entries.iter().find(|entry| entry["request"]["uri"] == "/n0").unwrap();
     assert_eq!((&first["response"]["status"], &first["route_id"]), (&json!(200), &json!("1")));
     assert_eq!(first["upstream"], json!(stage.origin.address().to_string()));
+}
+
+#[test]
+fn lua_modules_know_instance_and_added_variables() {
+    let content = r#"
+        local core = require("apisix.core")
+        core.ctx.register_var("twice", function(ctx) return ctx.var.uri .. ctx.var.uri end)
+        return { version = 0.1, priority = 1, name = "facts", access = function(conf, ctx)
+            local args = core.request.get_uri_args(ctx)
+            core.response.set_header("X-Id", core.id.get())
+            return 200, { twice = ctx.var.twice, a = args.a, text = (core.utils.resolve_var("$twice!", ctx.var)) }
+        end }"#;
+    let weir = Weir::builder(BINARY).arguments(&["--instance-id", "edge-1"]).start();
+    let stage = Stage::with(weir, "facts", content);
+    stage.route(json!({}));
+    let response = stage.ask("GET", "/u?a=1&a=2", &[], b"");
+    assert_eq!(response.header("x-id"), Some("edge-1"));
+    assert_eq!(response.json(), json!({"twice": "/u/u", "a": ["1", "2"], "text": "/u/u!"}));
 }

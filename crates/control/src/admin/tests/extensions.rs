@@ -85,7 +85,10 @@ fn faulty_versions_and_requests_change_nothing() {
         assert!(found == status && message.contains(reason), "{method} {action}: {found} {answer}");
     };
     let broken = json!({"content": "broken"});
-    check("POST", "versions?activate=true", broken, 400, "mine cannot be loaded: line 1: it is broken");
+    for query in ["", "?activate=true", "?canary=5"] {
+        let reason = "invalid configuration: mine cannot be loaded: line 1: it is broken";
+        check("POST", &format!("versions{query}"), broken.clone(), 400, reason);
+    }
     check("POST", "versions", json!({"language": "perl", "content": "a"}), 400, "written in tiny");
     check("POST", "versions", json!({}), 400, "property \"content\" is required");
     check("POST", "versions?canary=x", json!({"content": "b"}), 400, "invalid argument canary");
@@ -123,4 +126,26 @@ fn viewer_sees_no_content() {
     let hidden = crate::admin::hidden(&crate::testing::catalog(), &key, &read["value"].to_string());
     assert_ne!(hidden["versions"][0]["content"], "field");
     assert_eq!(hidden["versions"][0]["version"], read["value"]["versions"][0]["version"]);
+}
+
+#[test]
+fn set_has_extensions_beside_their_users() {
+    let talk = Talk::new();
+    let route = |config: Value| json!({"id": "1", "uri": "/", "upstream": {"nodes": {"a:1": 1}}, "plugins": {"mine": config}});
+    let set = |config: Value| {
+        json!({
+            "extensions": [{"id": "mine", "language": "tiny", "content": "a"}], "routes": [route(config)],
+        })
+    };
+    let check = |set: &Value| talk.rig.json("POST", "/apisix/admin/configs/validate", set);
+    assert_eq!(check(&set(json!({"a": 1}))).0, 200);
+    let (status, answer) = check(&set(json!({})));
+    assert!(status == 400 && answer.to_string().contains("property \\\"a\\\" is required"), "{answer}");
+    let (status, answer) = check(&json!({"routes": [route(json!({"a": 1}))]}));
+    assert!(status == 400 && answer.to_string().contains("unknown plugin [mine]"), "{answer}");
+    let headers = [("X-API-KEY", "boss"), ("X-Digest", "one")];
+    let body = set(json!({"a": 1})).to_string();
+    let (status, _, answer) = block_on(ask(&talk.rig.admin, "PUT", "/apisix/admin/configs", &headers, &body));
+    assert_eq!(status, 202, "{answer}");
+    assert_eq!(talk.rig.json("GET", "/apisix/admin/routes/1", &Value::Null).0, 200);
 }

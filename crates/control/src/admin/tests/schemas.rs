@@ -107,6 +107,7 @@ fn object_is_checked_and_not_stored() {
         let body = match kind {
             model::Kind::Consumer => json!({"username": "a", "no_such_field": 1}),
             model::Kind::Proto => json!({"content": "a", "no_such_field": 1}),
+            model::Kind::Extension => json!({"language": "tiny", "content": "a", "no_such_field": 1}),
             model::Kind::GlobalRule | model::Kind::PluginConfig | model::Kind::ConsumerGroup => {
                 json!({"id": "1", "plugins": {}, "no_such_field": 1})
             }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::addresses::{Addresses, Connecting};
 use super::error::{OutboundCause, OutboundError};
-use super::stream::host_and_port;
+use super::stream::{StreamDestinations, host_and_port};
 use crate::observe::pace::Pace;
 use net::endpoint::{KeepAlive, Protocol};
 use net::env;
@@ -31,6 +31,16 @@ pub struct DatagramDestination {
 
 /// A connected socket and its address.
 type OpenSocket = Option<(SocketAddr, UdpSocket)>;
+
+impl StreamDestinations {
+    /// A destination for datagrams, `HOST:PORT`, under the same policy.
+    ///
+    /// # Errors
+    /// Why datagrams cannot be sent to it, a sentence.
+    pub fn datagrams(&self, place: &str) -> Result<DatagramDestination, String> {
+        DatagramDestination::new(place, &self.resolver, self.policy.clone())
+    }
+}
 
 impl DatagramDestination {
     /// A destination from `HOST:PORT`.

@@ -15,7 +15,6 @@ use model::outbound::OutboundPolicy;
 
 use super::addresses::{Addresses, Connecting};
 use super::client::more_telling;
-use super::datagram::DatagramDestination;
 use super::error::{OutboundCause, OutboundError};
 use super::open::{open, within};
 use super::tls::OutboundTls;
@@ -91,8 +90,8 @@ impl StreamDestination {
 pub struct StreamDestinations {
     tls: Option<OutboundTls>,
     identities: Arc<ClientIdentities>,
-    resolver: Arc<Resolver>,
-    policy: Arc<OutboundPolicy>,
+    pub(super) resolver: Arc<Resolver>,
+    pub(super) policy: Arc<OutboundPolicy>,
 }
 
 impl StreamDestinations {
@@ -124,14 +123,6 @@ impl StreamDestinations {
         tls: Option<&OutboundTls>,
     ) -> Result<StreamDestination, String> {
         StreamDestination::new(place, tls, &self.identities, &self.resolver, self.policy.clone())
-    }
-
-    /// A destination for datagrams, `HOST:PORT`, under the same policy.
-    ///
-    /// # Errors
-    /// Why datagrams cannot be sent to it, a sentence.
-    pub fn datagrams(&self, place: &str) -> Result<DatagramDestination, String> {
-        DatagramDestination::new(place, &self.resolver, self.policy.clone())
     }
 }
 

@@ -1,6 +1,7 @@
 //! One call of the runner: a connection, the token of the configuration, the message, and the questions that the runner asks
 //! before it answers. It knows neither requests nor responses.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -169,15 +170,33 @@ fn write_configuration(caller: &Caller, writer: &mut Writer<'_>) {
     }
 }
 
-/// The value of `future`, or an error when the longest time of a call is over.
-pub(super) async fn within<T>(
-    caller: &Caller,
-    future: impl Future<Output = Result<T, CallError>>,
-) -> Result<T, CallError> {
-    let limit_ms = caller.runner.timeout_ms();
-    tokio::select! {
-        biased;
-        value = future => value,
-        () = env::sleep_ms(limit_ms) => Err(CallError::TimedOut(limit_ms)),
+/// The time that the runner has for one call. The time of a client that sends its body slowly is not taken from it.
+pub(super) struct Budget {
+    limit_ms: u64,
+    left_ns: Cell<u64>,
+}
+
+impl Budget {
+    /// The longest time of a call.
+    pub(super) fn new(caller: &Caller) -> Budget {
+        let limit_ms = caller.runner.timeout_ms();
+        Budget { limit_ms, left_ns: Cell::new(limit_ms.saturating_mul(1_000_000)) }
+    }
+
+    /// The value of `future`, or an error when the time is over.
+    pub(super) async fn spend<T>(
+        &self,
+        future: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        let began_ns = env::monotonic_ns();
+        let left_ms = (self.left_ns.get() / 1_000_000).max(1);
+        let done = tokio::select! {
+            biased;
+            value = future => value,
+            () = env::sleep_ms(left_ms) => Err(CallError::TimedOut(self.limit_ms)),
+        };
+        let spent_ns = env::monotonic_ns().saturating_sub(began_ns);
+        self.left_ns.set(self.left_ns.get().saturating_sub(spent_ns));
+        done
     }
 }

@@ -9,7 +9,7 @@ use exchange::plugin::{Decision, Flow, Reply, Step};
 use message::FieldId;
 use message::query::decode;
 
-use super::call::{Call, CallKind, TRIES, Told, within};
+use super::call::{Budget, Call, CallKind, TRIES, Told};
 use super::error::CallError;
 use super::extra_info;
 use super::flat::Writer;
@@ -63,7 +63,7 @@ pub(crate) fn respond<'a>(exchange: &mut Exchange) -> Step<'a> {
 
 async fn decide(caller: &Caller, exchange: &mut Exchange) -> Decision {
     caller.count();
-    match within(caller, converse(caller, exchange)).await {
+    match converse(caller, exchange).await {
         Ok(decision) => decision,
         Err(error) => match caller.failed(exchange, &error) {
             true => Decision::Continue,
@@ -73,33 +73,37 @@ async fn decide(caller: &Caller, exchange: &mut Exchange) -> Decision {
 }
 
 async fn converse(caller: &Caller, exchange: &mut Exchange) -> Result<Decision, CallError> {
+    let budget = Budget::new(caller);
     for _ in 1..TRIES {
-        match once(caller, exchange).await {
+        match once(caller, exchange, &budget).await {
             Err(CallError::TokenUnknown) => {}
             done => return done,
         }
     }
-    once(caller, exchange).await
+    once(caller, exchange, &budget).await
 }
 
-async fn once(caller: &Caller, exchange: &mut Exchange) -> Result<Decision, CallError> {
+async fn once(caller: &Caller, exchange: &mut Exchange, budget: &Budget) -> Result<Decision, CallError> {
     let worker = exchange.local().clone();
     let mut call = {
         let exchange = &*exchange;
-        Call::begin(caller, &worker, CALL, |writer, id, token| write(writer, exchange, id, token)).await?
+        let begin =
+            Call::begin(caller, &worker, CALL, |writer, id, token| write(writer, exchange, id, token));
+        budget.spend(begin).await?
     };
     loop {
-        match call.next(caller, &worker).await? {
+        match budget.spend(call.next(caller, &worker)).await? {
             Told::Answer => break,
             Told::Question(Question::Variable(name)) => {
                 let value = extra_info::variable(exchange, &name).await?;
-                call.answer(value.as_deref()).await?;
+                budget.spend(call.answer(value.as_deref())).await?;
             }
             Told::Question(Question::RequestBody) => {
-                call.answer(extra_info::request_body(exchange).await?).await?;
+                let body = extra_info::request_body(exchange).await?;
+                budget.spend(call.answer(body)).await?;
             }
             // There is no response yet; APISIX answers with nothing too.
-            Told::Question(Question::ResponseBody) => call.answer(None).await?,
+            Told::Question(Question::ResponseBody) => budget.spend(call.answer(None)).await?,
         }
     }
     let decision = match messages::read_action(call.message(), call.id)? {

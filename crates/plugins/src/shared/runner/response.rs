@@ -5,7 +5,7 @@ use exchange::Exchange;
 use exchange::plugin::{BodyNeed, Portion, Step};
 use message::{FieldId, Headers, Method};
 
-use super::call::{Call, CallKind, TRIES, Told, within};
+use super::call::{Budget, Call, CallKind, TRIES, Told};
 use super::error::CallError;
 use super::extra_info::{self, BODY_BYTES_MAX};
 use super::flat::Writer;
@@ -47,7 +47,7 @@ pub(crate) fn head<'a>(caller: &'a Caller, exchange: &'a mut Exchange) -> Step<'
     }
     Step::Wait(Box::pin(async move {
         caller.count();
-        match within(caller, begin(caller, exchange)).await {
+        match Budget::new(caller).spend(begin(caller, exchange)).await {
             Ok(Begun::Answered(None)) => {}
             Ok(Begun::Answered(body)) => exchange.state::<Visit>().replaced = body,
             Ok(Begun::WantsBody(call)) => exchange.state::<Visit>().waiting = Some(call),
@@ -89,7 +89,7 @@ pub(crate) fn body<'a>(
     }
     let Some(call) = visit.waiting.take() else { return Step::Done };
     Step::Wait(Box::pin(async move {
-        match within(caller, finish(caller, exchange, call, body)).await {
+        match Budget::new(caller).spend(finish(caller, exchange, call, body)).await {
             Ok(None) => {}
             Ok(Some(new)) => *body = new,
             Err(error) if caller.failed(exchange, &error) => {}

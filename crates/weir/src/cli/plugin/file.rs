@@ -91,7 +91,7 @@ pub(super) fn settings() -> anyhow::Result<Settings> {
 ///
 /// # Errors
 /// Faulty settings in the environment.
-pub(super) fn loader() -> anyhow::Result<Arc<Loader>> {
+pub(in crate::cli) fn loader() -> anyhow::Result<Arc<Loader>> {
     Ok(boot::Extensions::offline(&settings()?).0.loader())
 }
 

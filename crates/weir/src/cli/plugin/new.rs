@@ -31,10 +31,14 @@ enum SkeletonLanguage {
     Lua,
     /// A filter of proxy-wasm in Rust
     Wasm,
+    /// A plugin for the runner of APISIX in Go
+    Go,
 }
 
 /// The name that the skeletons have in the place of that of the plugin.
 const PLACEHOLDER: &str = "PLUGIN_NAME";
+/// As [`PLACEHOLDER`], in Go, where a module that is compiled has it.
+const GO_PLACEHOLDER: &str = "my-plugin";
 
 pub(super) fn run(arguments: &NewArguments) -> anyhow::Result<ExitCode> {
     let name = interned_name(&arguments.name).map_err(anyhow::Error::msg)?;
@@ -45,11 +49,16 @@ pub(super) fn run(arguments: &NewArguments) -> anyhow::Result<ExitCode> {
     let files = match arguments.language {
         SkeletonLanguage::Lua => LUA.as_slice(),
         SkeletonLanguage::Wasm => WASM.as_slice(),
+        SkeletonLanguage::Go => GO.as_slice(),
     };
     for (path, text) in files {
-        write(&folder.join(path.replace(PLACEHOLDER, name)), &text.replace(PLACEHOLDER, name))?;
+        let text = text.replace(PLACEHOLDER, name).replace(GO_PLACEHOLDER, name);
+        write(&folder.join(path.replace(PLACEHOLDER, name)), &text)?;
     }
-    print(format_args!("{} is written; its README says how to test and load it", folder.display()));
+    print(format_args!(
+        "{} is written; a comment or its README says how to test and load it",
+        folder.display()
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -73,4 +82,11 @@ const WASM: [(&str, &str); 4] = [
     ("src/lib.rs", include_str!("skeletons/wasm/lib.rs.txt")),
     ("PLUGIN_NAME.test.yaml", include_str!("skeletons/wasm/test.yaml")),
     ("README.md", include_str!("skeletons/wasm/README.md")),
+];
+/// The files of the skeleton of a plugin for the runner in Go.
+const GO: [(&str, &str); 4] = [
+    ("go.mod", include_str!("skeletons/go/go.mod")),
+    ("main.go", include_str!("skeletons/go/main.go")),
+    ("plugin.go", include_str!("skeletons/go/plugin.go")),
+    ("plugin_test.go", include_str!("skeletons/go/plugin_test.go")),
 ];

@@ -24,7 +24,7 @@ pub(super) struct PhaseRecord {
 
 /// The outcome of a request.
 pub(super) struct Outcome {
-    /// What each phase did, in their order.
+    /// The changes of each phase, in their order.
     pub(super) phases: Vec<PhaseRecord>,
     /// Whether the plugin answered itself.
     pub(super) answered: bool,

@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &TestArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a request is tried with.
+/// The values that a plugin is built with for a request.
 struct Trial<'t> {
     services: &'t Arc<Services>,
     config: &'t Value,

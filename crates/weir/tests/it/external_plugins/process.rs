@@ -7,6 +7,7 @@ use serde_json::json;
 use testkit::{Origin, Weir, plugin_runner, wait_until};
 
 use super::{builder, conf, is_alive, process_of, route, runner, running};
+use crate::support::BINARY;
 
 fn gateway() -> (Origin, Weir) {
     let arguments = ["--plugin-runner-environment", "GREETING=good, day", "--grace", "1"];
@@ -105,4 +106,80 @@ fn program_that_cannot_start_is_tried_again() {
             .iter()
             .any(|line| line.contains("ext-plugin-pre-req: there is no plugin runner: it has ended"))
     });
+}
+
+#[test]
+fn runner_follows_changed_settings() {
+    let settings = |more: &str| format!("grace: 1\nplugin_runner_timeout_ms: 5000\n{more}");
+    let weir = Weir::builder(BINARY).settings(&settings("")).start();
+    let origin = Origin::answering("from upstream");
+    weir.put("routes/1", route(&origin, "/*", json!({"ext-plugin-pre-req": conf("pass", "")})));
+    assert_eq!((weir.get("/").status, &runner(&weir)["state"]), (503, &json!("unmanaged")));
+    weir.rewrite_settings(&settings(&format!("plugin_runner: {}\n", json!(plugin_runner::stand_in()))));
+    weir.reload();
+    let weir = running(weir);
+    assert_eq!(weir.get("/").status, 200);
+    let process = process_of(&weir);
+    // A program that fails does not take the place of one that runs.
+    weir.rewrite_settings(&settings("plugin_runner: [/no/such/program]\n"));
+    weir.reload();
+    wait_until("the failure is logged", || {
+        weir.stderr()
+            .iter()
+            .any(|line| line.contains("the new plugin runner has failed; the one that runs stays"))
+    });
+    assert_eq!((weir.get("/").status, process_of(&weir)), (200, process));
+    weir.rewrite_settings(&settings(""));
+    weir.reload();
+    wait_until("the runner has ended", || !is_alive(process));
+    assert_eq!(weir.get("/").status, 503);
+}
+
+#[test]
+fn socket_of_a_foreign_runner_is_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("x.sock");
+    let command = plugin_runner::stand_in();
+    let start = || {
+        let mut runner = std::process::Command::new(&command[0]);
+        runner.arg(&command[1]).env("APISIX_LISTEN_ADDRESS", format!("unix:{}", socket.display()));
+        let runner = runner.spawn().unwrap();
+        wait_until("the runner listens", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
+        runner
+    };
+    let end = |mut runner: std::process::Child| {
+        runner.kill().unwrap();
+        runner.wait().unwrap();
+    };
+    let weir = Weir::builder(BINARY).arguments(&["--plugin-runner-socket", socket.to_str().unwrap()]).start();
+    let origin = Origin::answering("from upstream");
+    let plugin = |name: &str| json!({"ext-plugin-pre-req": conf(name, "")});
+    weir.put("routes/1", route(&origin, "/*", plugin("pass")));
+    assert_eq!(weir.get("/").status, 503, "nothing listens yet");
+    let first = start();
+    assert_eq!(weir.get("/").status, 200);
+    end(first);
+    // In the new process, the number of the old token belongs to a configuration that refuses.
+    let second = start();
+    weir.put("routes/2", route(&origin, "/echo", plugin("echo")));
+    assert_eq!(weir.get("/echo").header("x-seen"), Some("1"));
+    assert_eq!(weir.get("/").text(), "from upstream");
+    end(second);
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "a skipped test says so")]
+fn runner_has_another_user_than_root() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can start a runner as another user");
+        return;
+    }
+    let weir = builder(&plugin_runner::stand_in()).arguments(&["--plugin-runner-user", "nobody"]).start();
+    let weir = running(weir);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process_of(&weir))).unwrap();
+    let users = status.lines().find(|line| line.starts_with("Uid:")).unwrap();
+    assert!(users.split_whitespace().skip(1).all(|user| user == "65534"), "{users}");
+    let origin = Origin::answering("from upstream");
+    weir.put("routes/1", route(&origin, "/*", json!({"ext-plugin-pre-req": conf("pass", "")})));
+    assert_eq!(weir.get("/").status, 200);
 }

@@ -170,19 +170,22 @@ mod tests {
         bytes
     }
 
-    fn read(bytes: &[u8]) -> Result<(u8, u16, u32, Vec<u8>, u32, Vec<Vec<u8>>), Malformed> {
+    /// The numbers, the text, the sum of the inner numbers, and the texts of the list.
+    type Content = ((u8, u16, u32), Vec<u8>, u32, Vec<Vec<u8>>);
+
+    fn read(bytes: &[u8]) -> Result<Content, Malformed> {
         let root = Table::root(bytes)?;
         let inner = root.table(4)?.ok_or(Malformed("no table"))?;
         let texts =
             root.tables(5)?.iter().take(100).map(|entry| Ok(entry?.bytes(0)?.unwrap_or_default().to_vec()));
         let texts = texts.collect::<Result<_, Malformed>>()?;
         let text = root.bytes(3)?.unwrap_or_default().to_vec();
-        Ok((root.u8(0)?, root.u16(1)?, root.u32(2)?, text, inner.u32(0)? + inner.u32(1)?, texts))
+        Ok(((root.u8(0)?, root.u16(1)?, root.u32(2)?), text, inner.u32(0)? + inner.u32(1)?, texts))
     }
 
     #[test]
     fn written_message_is_read_again() {
-        let expected = (7, 700, 70_000, b"text".to_vec(), 5, vec![b"a".to_vec(), b"aa".to_vec()]);
+        let expected = ((7, 700, 70_000), b"text".to_vec(), 5, vec![b"a".to_vec(), b"aa".to_vec()]);
         assert_eq!(read(&message()), Ok(expected));
         let root = message();
         let root = Table::root(&root).unwrap();

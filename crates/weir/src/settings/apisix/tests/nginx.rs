@@ -3,6 +3,24 @@
 use super::{gives, read, refused, told};
 
 #[test]
+fn plugin_runner_is_read_as_apisix_has_it() {
+    gives(
+        "ext-plugin:\n  cmd: [java, -jar, '/opt/my runner.jar']\n  path_for_test: /tmp/x.sock\n\
+         nginx_config:\n  envs: [MY_VARIABLE, OTHER=1]\n",
+        &[
+            "plugin_runner [\"java\", \"-jar\", \"/opt/my runner.jar\"]",
+            "plugin_runner_socket Some(\"/tmp/x.sock\")",
+            "plugin_runner_environment [\"MY_VARIABLE\", \"OTHER=1\"]",
+        ],
+    );
+    told(
+        "apisix: {}\nnginx_config:\n  envs: [WEIR_ADMIN_KEY]\n",
+        &["3: nginx_config.envs: warning: no plugin runner gets"],
+    );
+    refused("apisix: {}\nnginx_config:\n  envs: ['A B']\n", &["3: nginx_config.envs: `A B` is no variable"]);
+}
+
+#[test]
 fn keys_become_settings_of_same_meaning() {
     gives(
         "apisix:\n  router: {http: radixtree_uri, ssl: radixtree_sni}\n  delete_uri_tail_slash: true\n  \
