@@ -238,7 +238,7 @@ impl CatalogPlugin {
     #[must_use]
     pub fn first_fault(&self, config: &Value) -> Option<String> {
         let faults = self.check(SchemaType::Plugin, config, UnknownFields::default()).faults;
-        faults.first().map(SchemaFault::plugin_message).map(Into::into)
+        faults.first().map(SchemaFault::plugin_message)
     }
 
     fn faults_of_known(&self, schema_type: SchemaType, config: &Value) -> Vec<SchemaFault> {
