@@ -198,7 +198,7 @@ impl LuaPlugin {
         let status = match (returned, call.exit.get()) {
             (Some(status), _) => status,
             (None, Some(exit @ 100..=999)) => exit as u16,
-            (None, Some(exit)) if exit == -1 => 500,
+            (None, Some(-1)) => 500,
             _ if call.has_output.get() => call.status.get().unwrap_or(200),
             _ => return None,
         };

@@ -27,9 +27,12 @@ pub(crate) struct Data {
     values: Mutex<Values>,
 }
 
+/// A value and the number of its last change.
+type Versioned = (Arc<[u8]>, u32);
+
 #[derive(Default)]
 struct Values {
-    by_key: FastMap<Box<[u8]>, (Arc<[u8]>, u32)>,
+    by_key: FastMap<Box<[u8]>, Versioned>,
     bytes: usize,
     last_cas: u32,
 }

@@ -20,13 +20,16 @@ use crate::ngx::Sockets;
 /// A step that a coroutine waits for; its values are the results of the function that waits.
 pub(crate) type Operation = Pin<Box<dyn Future<Output = mlua::Result<MultiValue>>>>;
 
+/// Variables by name, parsed once; none for a name that is no variable.
+type Variables = HashMap<Box<[u8]>, Option<Rc<Variable>>>;
+
 /// See the module.
 pub(crate) struct State {
     pub(crate) budget: Rc<Budget>,
     exchange: Lent<Exchange>,
     call: RefCell<Option<Rc<Call>>>,
     operation: RefCell<Option<Operation>>,
-    variables: RefCell<HashMap<Box<[u8]>, Option<Rc<Variable>>>>,
+    variables: RefCell<Variables>,
     /// Timers that wait or run.
     pub(crate) timers: Cell<usize>,
     /// Sockets and their destinations.

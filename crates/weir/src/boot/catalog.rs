@@ -57,7 +57,7 @@ fn infos<'i>(
     usable: Option<&[String]>,
     info: impl Fn(&PluginKind) -> PluginInfo + 'i,
 ) -> impl Iterator<Item = PluginInfo> + 'i {
-    partition(usable).0.into_iter().map(move |kind| info(kind))
+    partition(usable).0.into_iter().map(info)
 }
 
 fn catalog_of(usable: Option<&[String]>, options: CheckOptions, infos: Vec<PluginInfo>) -> Catalog {

@@ -87,7 +87,6 @@ fn version_is_live_on_all_workers_at_once() {
         while (0..8).any(|_| stage.marks() != [mark.clone(), mark.clone()]) {}
         longest = longest.max(begin.elapsed());
     }
-    println!("longest change with 8 requests: {longest:?}");
     assert!(longest < Duration::from_millis(1_000), "{longest:?}, with the load of other tests");
     stage.change("POST", "rollback", Value::Null);
     assert_eq!(stage.marks(), ["round-3", "round-3"]);

@@ -116,8 +116,8 @@ fn hostile_functions_end_alone() {
         );
     }
     weir.put("routes/good", route(&origin, "/good", functions("access", "return function() end")));
-    for index in 0..hostile.len() {
-        assert_eq!(weir.get(&format!("/{index}")).status, 500, "{}", hostile[index]);
+    for (index, text) in hostile.iter().enumerate() {
+        assert_eq!(weir.get(&format!("/{index}")).status, 500, "{text}");
         assert_eq!(weir.get("/good").text(), "upstream");
     }
     for (phase, text) in [("header_filter", "error('x')"), ("header_filter", "ngx.sleep(1)")] {

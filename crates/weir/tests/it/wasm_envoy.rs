@@ -121,10 +121,13 @@ fn seen(request: &Request) -> String {
     format!("{} {} {host} {:?} {text}", request.method, request.target, shown(&request.headers))
 }
 
+/// Method, path, fields and body of a request.
+type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a [u8]);
+
 /// The view of the client and of the origin of some requests through the gateway at `address`.
 fn transcript(address: SocketAddr, origin: &Origin) -> Vec<String> {
     let long = b"a secret ".repeat(2_000);
-    let cases: [(&str, &str, &[(&str, &str)], &[u8]); 9] = [
+    let cases: [Case; 9] = [
         ("GET", "/plain?b=%20c", &[("X-Ask", "me")], b""),
         ("GET", "/path", &[("X-Path", "/new?q=1")], b""),
         ("GET", "/reply", &[("X-Do", "reply")], b""),

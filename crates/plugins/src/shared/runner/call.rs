@@ -17,7 +17,7 @@ use super::messages::{self, Question, prepare_conf};
 use super::pool::{CallPlace, Pool};
 use super::settings::Caller;
 
-/// How often a call is made whose token the runner does not know, as in APISIX.
+/// Tries of a call of which the runner does not know the token, as in APISIX.
 pub(super) const TRIES: usize = 3;
 /// Questions of one call. Each is a variable or a body, and a plugin needs few; a runner that asks without end is stopped.
 const QUESTIONS_MAX: usize = 1_000;
