@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wasmtime::{InstancePre, Module, Store};
+use wasmtime::{Engine, InstancePre, Module, Store};
 
 use crate::abi::AbiVersion;
 use crate::cache::Cache;
@@ -13,6 +13,18 @@ use crate::host::{Home, Host, Identity};
 use crate::limits::MODULE_BYTES_MAX;
 use crate::shared::Shared;
 use crate::vm::Vm;
+
+/// Why there is no code of `content`: it is no module, or the system does not let the process make code.
+fn refusal(engine: &Engine, content: &[u8], error: &wasmtime::Error) -> String {
+    let cause = error.root_cause();
+    match Module::validate(engine, content) {
+        Err(_) => format!("it is no valid module of WebAssembly: {cause}"),
+        Ok(()) => format!(
+            "its code cannot be made executable: {cause}; a unit of systemd with MemoryDenyWriteExecute=yes forbids this, and \
+             the drop-in plugin-runner.conf of the package allows it"
+        ),
+    }
+}
 
 /// See the module.
 pub(crate) struct Compiled {
@@ -47,9 +59,8 @@ impl Compiled {
         let module = match cache.and_then(|cache| cache.get(&engine, content)) {
             Some(module) => module,
             None => {
-                let module = Module::from_binary(&engine, content).map_err(|error| {
-                    format!("it is no valid module of WebAssembly: {}", error.root_cause())
-                })?;
+                let module = Module::from_binary(&engine, content)
+                    .map_err(|error| refusal(&engine, content, &error))?;
                 if let Some(cache) = cache {
                     cache.put(content, &module);
                 }

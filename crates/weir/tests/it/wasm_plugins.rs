@@ -218,3 +218,24 @@ fn memory_of_a_module_returns_when_nothing_uses_it() {
     stage.weir.delete("routes/a");
     wait_until("the mappings of the instance are gone", || maps() < with);
 }
+
+#[test]
+#[allow(clippy::print_stdout, reason = "a skipped test says so")]
+fn refused_executable_memory_is_told_with_the_remedy() {
+    // As `MemoryDenyWriteExecute` of a unit does it (prctl(2), PR_SET_MDWE); status 75 where the kernel has no such call.
+    let script = "import ctypes, os, sys\n\
+         if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0): sys.exit(75)\n\
+         os.execv(sys.argv[1], sys.argv[1:])";
+    let check = std::process::Command::new("python3")
+        .args(["-c", script, BINARY, "plugin", "check"])
+        .arg(module("rust-filter.wasm"))
+        .output()
+        .unwrap();
+    if check.status.code() == Some(75) {
+        println!("skipped, because the kernel has no PR_SET_MDWE");
+        return;
+    }
+    let told = String::from_utf8_lossy(&check.stderr);
+    assert_eq!(check.status.code(), Some(1), "{told}");
+    assert!(told.contains("cannot be made executable") && told.contains("plugin-runner.conf"), "{told}");
+}
