@@ -77,7 +77,9 @@ mod tests {
             let page = page(name).unwrap_or_else(|| panic!("{name} has no page"));
             assert!(page.summary.ends_with('.') && page.summary.len() < 400, "{name}: {}", page.summary);
             assert!(page.text.contains("### Configuration"), "{name}");
-            assert!(cost_ns(name).is_some(), "{name} has no cost");
+            // A plugin that waits for a process of its own has no figure.
+            let unmeasured = format!("| [`{name}`](plugins.md#{name}) | | | | not measured |");
+            assert!(cost_ns(name).is_some() || COSTS_TEXT.contains(&unmeasured), "{name} has no cost");
             seen += 1;
         }
         assert!(seen > 50, "{seen}");

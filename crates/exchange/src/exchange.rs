@@ -120,7 +120,7 @@ pub struct Exchange {
     /// A pattern search was given up, so that a rule is undecided, and the request is refused.
     pub gave_up: Cell<Option<GaveUp>>,
     /// A plugin ends the request while its body is sent; the pipeline takes it after each piece.
-    pub request_fault: Option<Failure>,
+    pub request_fault: Option<Box<Failure>>,
     /// A buffer for values that are needed for a moment.
     pub scratch: Vec<u8>,
 }

@@ -223,6 +223,14 @@ impl Call<'_> {
     }
 }
 
+/// The type of `value` as `type` of Lua names it: whole numbers have no type of their own.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Integer(_) => "number",
+        other => other.type_name(),
+    }
+}
+
 /// The first line of an error, without the stack behind it.
 pub fn describe(error: &mlua::Error) -> String {
     let text = match error {

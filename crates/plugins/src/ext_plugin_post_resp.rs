@@ -9,7 +9,7 @@
 //! }
 //! ```
 //!
-//! The runner gets the status and the fields of the response; a plugin may ask for [variables](variables.md), for the body of
+//! The runner gets the status and the fields of the response; a plugin may ask for [variables](../guide/routing.md#variables), for the body of
 //! the request if it was read before, and for the body of the response. It may set the status, set and remove fields, and replace
 //! the body. Only if a plugin asks for the body, the response is read whole before it is sent; one with more than 16 MiB then
 //! fails with 502. Otherwise it is passed on as it comes, so that downloads and streams of events keep their pace. With a new

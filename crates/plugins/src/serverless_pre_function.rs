@@ -91,6 +91,6 @@ mod tests {
         check("return function(", "failed to loadstring: function:1:");
         check("error('x', 0)", "pcall error: x");
         check("return 1", "only accept Lua function, the input code type is number");
-        check("while true do end", "pcall error: function:1: the script was stopped after");
+        check("while true do end", "pcall error: the script was stopped after");
     }
 }

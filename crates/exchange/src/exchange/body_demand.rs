@@ -22,7 +22,8 @@ enum Demand {
         limit_bytes: usize,
         waker: Waker,
     },
-    Read(CollectedBody),
+    /// Boxed, because each exchange has room for a question.
+    Read(Box<CollectedBody>),
 }
 
 /// The part of a body that was read on demand, without what had been read before.
@@ -67,7 +68,7 @@ impl BodyDemand {
 
     /// Answers the question that waits, and wakes the plugin.
     pub fn answer(&self, body: CollectedBody) {
-        if let Demand::Asked { waker, .. } = self.0.replace(Demand::Read(body)) {
+        if let Demand::Asked { waker, .. } = self.0.replace(Demand::Read(Box::new(body))) {
             waker.wake();
         }
     }
@@ -81,7 +82,7 @@ impl BodyDemand {
                 Demand::Closed => Poll::Ready(None),
                 Demand::Read(body) if has_asked => {
                     *demand = Demand::Open;
-                    Poll::Ready(Some(body))
+                    Poll::Ready(Some(*body))
                 }
                 _ => {
                     has_asked = true;

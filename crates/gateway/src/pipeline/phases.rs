@@ -321,7 +321,9 @@ async fn one<S: DownstreamStream>(
                 Flow::Stream(reply) => (Ok(Decision::Stream(reply)), false),
                 Flow::Stored(reply) => (Ok(Decision::Stored(reply)), false),
                 Flow::Wait(future) => {
-                    (wait_with_body(run, server, &demand, future, instance.name).await, true)
+                    // Boxed, so that requests without such a plugin hold no memory for it.
+                    let waiting = Box::pin(wait_with_body(run, server, &demand, future, instance.name));
+                    (waiting.await, true)
                 }
             }
         };
@@ -388,7 +390,8 @@ async fn wait_for_plugin<S: DownstreamStream, T>(
     mut future: Pin<Box<dyn Future<Output = T> + '_>>,
     name: &'static str,
 ) -> Result<T, Failure> {
-    match wait(run, server, None, future.as_mut(), name, PHASE_WAIT_MS).await? {
+    // Boxed, so that requests without such a plugin hold no memory for it.
+    match Box::pin(wait(run, server, None, future.as_mut(), name, PHASE_WAIT_MS)).await? {
         Waited::Done(result) => Ok(result),
         Waited::WantsBody(_) => {
             Err(Failure::new(Cause::PluginFailed, "it asks for a body in vain").of_plugin(name))

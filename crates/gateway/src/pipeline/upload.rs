@@ -260,7 +260,7 @@ impl<'r, 'w> Upload<'r, 'w> {
         phases::piece_of_request_body(self.run, exchange, self.chains, &mut piece.bytes, portion);
         refuse_undecided(exchange)?;
         if let Some(failure) = exchange.request_fault.take() {
-            return Err(failure);
+            return Err(*failure);
         }
         if let Some(copy) = &self.copy {
             copy.add(&piece.bytes);

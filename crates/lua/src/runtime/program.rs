@@ -189,7 +189,7 @@ impl LoadedProgram {
                 (Form::Functions, other) => {
                     return Err(format!(
                         "only accept Lua function, the input code type is {}",
-                        other.type_name()
+                        crate::type_name(&other)
                     ));
                 }
                 (Form::Plugin, Value::Table(table)) => {
@@ -202,7 +202,7 @@ impl LoadedProgram {
                     loaded.table = Some(table);
                 }
                 (Form::Plugin, other) => {
-                    return Err(format!("it returns a {} in place of a table", other.type_name()));
+                    return Err(format!("it returns a {} in place of a table", crate::type_name(&other)));
                 }
             }
         }
@@ -310,7 +310,9 @@ impl Engine {
     pub(crate) fn check_function(&self, script: &Arc<Script>) -> Result<(), String> {
         match self.value_of(script)? {
             Value::Function(_) => Ok(()),
-            other => Err(format!("only accept Lua function, the input code type is {}", other.type_name())),
+            other => {
+                Err(format!("only accept Lua function, the input code type is {}", crate::type_name(&other)))
+            }
         }
     }
 

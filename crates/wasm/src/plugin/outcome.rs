@@ -90,7 +90,7 @@ impl WasmPlugin {
     /// Ends a request of which a part of the body was sent.
     pub(super) fn fail_upload(&self, exchange: &mut Exchange, fault: &Fault) {
         let failure = self.note(exchange, fault);
-        exchange.request_fault = Some(failure);
+        exchange.request_fault = Some(Box::new(failure));
     }
 
     /// Ends a request of which a part of the body was sent, with the guest's reply.
@@ -103,7 +103,7 @@ impl WasmPlugin {
         };
         let detail = format!("the plugin {plugin} replied while the body was sent");
         let failure = Failure::new(Cause::PluginFailed, detail).of_plugin(plugin);
-        exchange.request_fault = Some(failure.answered_with(&Arc::new(answer)));
+        exchange.request_fault = Some(Box::new(failure.answered_with(&Arc::new(answer))));
         exchange.state::<RequestState>().has_failed = true;
     }
 }

@@ -79,7 +79,11 @@ fn plugins_have_pages_costs_and_uses() {
     let list = list["list"].as_array().unwrap();
     for plugin in list {
         assert!(plugin["summary"].as_str().unwrap().ends_with('.'), "{plugin}");
-        assert!(plugin["cost_ns"].is_u64(), "{plugin}");
+        // Plugins that call a runner, and functions of users, have no figure.
+        let is_measured = !["ext-plugin-", "serverless-"]
+            .iter()
+            .any(|start| plugin["name"].as_str().unwrap().starts_with(start));
+        assert_eq!(plugin["cost_ns"].is_u64(), is_measured, "{plugin}");
     }
     let find = |name: &str| list.iter().find(|plugin| plugin["name"] == name).unwrap();
     let count = find("limit-count");
