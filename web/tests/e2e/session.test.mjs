@@ -96,8 +96,10 @@ test('lost_connection_and_back', { skip: isReal }, async () => {
   await page.getByRole('button', { name: 'Live' }).click();
   await page.getByRole('button', { name: 'Paused' }).click();
   await page.getByText(/Not connected for \d+ s; data of/).waitFor({ timeout: 20_000 });
+  await page.getByRole('button', { name: 'Try now' }).waitFor();
   target.state.refuseConnections = false;
-  await page.getByRole('button', { name: 'Try now' }).click();
+  // The page tries by itself as well, which may take the button away at any moment.
+  await page.getByRole('button', { name: 'Try now' }).evaluateAll((buttons) => buttons.forEach((button) => button.click()));
   await page.getByText(/Not connected for/).waitFor({ state: 'detached' });
   await page.close();
 });

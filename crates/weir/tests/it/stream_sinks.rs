@@ -284,7 +284,7 @@ fn file_logger_appends_and_follows_a_rename() {
     put("lost", json!({"path": folder.path().join("missing/a.log")}));
     stage.ask("lost", 0..1);
     wait_until("the entry is given up", || stage.counted("lost", "failed") == 1);
-    assert!(stage.weir.stderr().join("\n").contains("failed to write file: "));
+    wait_until("the log tells why", || stage.weir.stderr().join("\n").contains("failed to write file: "));
 }
 
 #[test]
