@@ -289,7 +289,7 @@ fn set_header(exchange: &mut Exchange, name: &str, value: &Value, is_added: bool
         Some(text) => exchange.request.headers.append(name, &text).map_err(invalid),
         None => Err(Error::runtime(format!(
             "bad argument #2 (string, number, or table expected, got {})",
-            crate::type_name(&value)
+            crate::type_name(value)
         ))),
     };
     match value {

@@ -215,7 +215,7 @@ fn print(call: &Call, value: &Value, depth: usize) -> mlua::Result<()> {
             Some(text) => call.write(&text),
             None => Err(Error::runtime(format!(
                 "string, number, boolean, nil, ngx.null, or array table expected, but got {}",
-                crate::type_name(&value)
+                crate::type_name(value)
             ))),
         },
     }

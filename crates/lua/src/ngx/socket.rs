@@ -206,10 +206,7 @@ fn bytes_of(value: &Value, depth: usize) -> mlua::Result<Vec<u8>> {
             Ok(bytes)
         }
         value => text_of(value).ok_or_else(|| {
-            Error::runtime(format!(
-                "string, number or array table expected, got {}",
-                crate::type_name(&value)
-            ))
+            Error::runtime(format!("string, number or array table expected, got {}", crate::type_name(value)))
         }),
     }
 }

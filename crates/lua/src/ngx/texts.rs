@@ -92,10 +92,7 @@ fn append_argument(query: &mut Vec<u8>, name: &[u8], value: &Value) -> mlua::Res
         return Ok(());
     }
     let Some(text) = text_of(value) else {
-        return Err(Error::runtime(format!(
-            "attempt to use {} as query arg value",
-            crate::type_name(&value)
-        )));
+        return Err(Error::runtime(format!("attempt to use {} as query arg value", crate::type_name(value))));
     };
     query.push(b'=');
     query.extend(percent_encode(&text, UNRESERVED).flat_map(str::bytes));
