@@ -48,7 +48,7 @@ fn headers(lua: &Lua, exchange: &Exchange) -> mlua::Result<Value> {
 }
 
 /// A field of APISIX's request context. The consumer is shown without its secrets.
-fn field(lua: &Lua, exchange: &Exchange, name: &str) -> mlua::Result<Value> {
+pub(crate) fn field(lua: &Lua, exchange: &Exchange, name: &str) -> mlua::Result<Value> {
     let consumer = exchange.consumer();
     let route = exchange.route();
     let text = match name {

@@ -70,6 +70,6 @@ pub use slapd::Slapd;
 pub use tls::{TlsAnswer, TlsClient};
 pub use tls_front::{Handshake, TlsBehaviour, TlsFront};
 pub use unread::wait_until_read;
-pub use wait::{WAIT_LIMIT, wait_for, wait_until};
+pub use wait::{WAIT_LIMIT, wait_for, wait_until, wait_within};
 pub use weir::{ADMIN_KEY, Exited, Successor, Weir, WeirBuilder};
 pub use zipkin::Zipkin;

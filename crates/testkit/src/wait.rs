@@ -13,14 +13,19 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Polls `probe` until it gives a value, and returns it; panics with `what` after [`WAIT_LIMIT`].
-pub fn wait_for<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + WAIT_LIMIT;
+pub fn wait_for<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
+    wait_within(WAIT_LIMIT, what, probe)
+}
+
+/// As [`wait_for`], for conditions that take longer, such as the start of a slow program.
+pub fn wait_within<T>(limit: Duration, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
     let mut pause = FIRST_PAUSE;
     loop {
         if let Some(value) = probe() {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited {WAIT_LIMIT:?} in vain until {what}");
+        assert!(Instant::now() < deadline, "waited {limit:?} in vain until {what}");
         thread::sleep(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
     }

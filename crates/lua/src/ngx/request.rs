@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use exchange::Exchange;
 use message::Method;
-use mlua::{Error, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
+use mlua::{Error, IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 use router::vars::VariableSource;
 
@@ -221,44 +221,24 @@ fn context_field(state: &State, lua: &Lua, name: &str) -> mlua::Result<MultiValu
         return call.instance.number.to_string().into_lua_multi(lua);
     }
     state.read(|exchange| {
-        let consumer = exchange.consumer();
         let route = exchange.route();
-        let text = match name {
-            "consumer_name" => consumer.map(|consumer| &*consumer.username),
-            "consumer_group_id" => consumer.and_then(|consumer| consumer.group_id.as_deref()),
-            "route_id" => route.map(|route| &*route.id),
-            "route_name" => route.and_then(|route| route.name.as_deref()),
-            "service_id" => route.and_then(|route| route.service.as_ref()).map(|service| &*service.id),
-            "service_name" => {
-                route.and_then(|route| route.service.as_ref()).and_then(|service| service.name.as_deref())
+        let value = match (name, route) {
+            ("service_name", Some(route)) => {
+                let service = route.service.as_ref().and_then(|service| service.name.as_deref());
+                service.into_lua(lua)?
             }
-            "consumer" => {
-                let Some(consumer) = consumer else { return Value::Nil.into_lua_multi(lua) };
-                let table = lua.create_table()?;
-                table.raw_set("username", &*consumer.username)?;
-                table.raw_set("consumer_name", &*consumer.username)?;
-                table.raw_set("group_id", consumer.group_id.as_deref())?;
-                table.raw_set("credential_id", consumer.credential_id.as_deref())?;
-                let labels = consumer.labels.iter().map(|(name, value)| (&**name, &**value));
-                table.raw_set("labels", lua.create_table_from(labels)?)?;
-                return (table, true).into_lua_multi(lua);
+            ("matched_route", Some(route)) => {
+                Value::Table(matched(lua, &route.written, &format!("/routes/{}", route.id))?)
             }
-            "matched_route" => {
-                let Some(route) = route else { return Value::Nil.into_lua_multi(lua) };
-                let key = format!("/routes/{}", route.id);
-                return (matched(lua, &route.written, &key)?, true).into_lua_multi(lua);
-            }
-            "curr_req_matched" => {
+            ("curr_req_matched", _) => {
                 let table = lua.create_table()?;
                 table.raw_set("_path", exchange.matched_uri())?;
-                return (table, true).into_lua_multi(lua);
+                Value::Table(table)
             }
-            _ => None,
+            _ => crate::access::field(lua, exchange, name)?,
         };
-        match text {
-            Some(text) => lua.create_string(text)?.into_lua_multi(lua),
-            None => Value::Nil.into_lua_multi(lua),
-        }
+        let stays = value.is_table();
+        (value, stays).into_lua_multi(lua)
     })?
 }
 

@@ -6,10 +6,10 @@ mod process;
 mod protocol;
 mod runners;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::{Client, Origin, Weir, WeirBuilder};
+use testkit::{Client, Origin, Weir, WeirBuilder, wait_within};
 
 use crate::support::BINARY;
 
@@ -28,11 +28,9 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// Waits until the runner takes calls.
 fn running(weir: Weir) -> Weir {
-    let deadline = Instant::now() + START_LIMIT;
-    while runner(&weir)["state"] != "running" {
-        assert!(Instant::now() < deadline, "{} {:?}", runner(&weir), weir.stderr());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_within(START_LIMIT, "the runner takes calls", || {
+        (runner(&weir)["state"] == "running").then_some(())
+    });
     weir
 }
 

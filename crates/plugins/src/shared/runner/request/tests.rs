@@ -1,3 +1,5 @@
+//! Calls for requests, with a runner that answers as a test says.
+
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 

@@ -1,3 +1,5 @@
+//! Calls for responses, with a runner that answers as a test says.
+
 use exchange::testing::{Scene, lines, respond};
 
 use super::*;
