@@ -4,11 +4,15 @@
 mod client;
 mod scene;
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use exchange::options::{Options, Timeouts};
 use exchange::plugin::PluginKind;
 use exchange::plugin::chain::Chain;
+use exchange::plugin::stream::StreamSession;
+use exchange::plugin::stream::chain::Preread;
 use exchange::testing::{options, services};
 use model::catalog::Catalog;
 use model::snapshot::{Change, Policy, Snapshot};
@@ -41,6 +45,19 @@ pub fn stream_route(kinds: &'static [&'static PluginKind], plugins: &Value) -> A
     runtime.stream_routes.get("1").expect("it was compiled").clone()
 }
 
+/// Runs the preread phase of the route, for plugins that decide at once.
+///
+/// # Panics
+/// When a plugin waits.
+pub fn run_preread(route: &StreamRoute, session: &mut StreamSession) -> Preread {
+    let mut position = 0;
+    let mut running = pin!(route.plugins.preread(session, &mut position));
+    match running.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => panic!("a plugin waits"),
+    }
+}
+
 /// Options and a configuration for an engine that answers every request with 404.
 pub fn without_routes() -> (Arc<Options>, Arc<Runtime>) {
     (Arc::new(options()), Arc::new(empty_runtime()))
@@ -59,6 +76,7 @@ fn empty_runtime() -> Runtime {
         global: Arc::new(Chain::default()),
         consumers: Consumers::default(),
         stream_routes: ShardedMap::new(),
+        stream_table: Arc::default(),
         tls: None,
         sites: Arc::default(),
     }

@@ -33,6 +33,8 @@ pub struct Protocols {
     pub tls: bool,
     /// HTTP/3 on UDP, at the same address and port.
     pub http3: bool,
+    /// Datagrams in place of connections: the listener has UDP sockets alone. Only with [`Application::Stream`].
+    pub udp: bool,
     /// The protocol inside of every layer.
     pub application: Application,
 }
@@ -42,12 +44,28 @@ pub struct Protocols {
 pub enum Application {
     /// HTTP/1.0 and 1.1.
     Http1,
+    /// None that the gateway knows: bytes are passed on by the stream routes.
+    Stream,
 }
 
 impl Protocols {
     /// Plain HTTP/1.
-    pub const HTTP1: Protocols =
-        Protocols { proxy_protocol: false, tls: false, http3: false, application: Application::Http1 };
+    pub const HTTP1: Protocols = Protocols {
+        proxy_protocol: false,
+        tls: false,
+        http3: false,
+        udp: false,
+        application: Application::Http1,
+    };
+
+    /// Bytes over TCP.
+    pub const TCP: Protocols = Protocols { application: Application::Stream, ..Protocols::HTTP1 };
+
+    /// Bytes over TLS, which ends here.
+    pub const TLS: Protocols = Protocols { tls: true, ..Protocols::TCP };
+
+    /// Datagrams over UDP.
+    pub const UDP: Protocols = Protocols { udp: true, ..Protocols::TCP };
 
     /// HTTP/1 over TLS.
     pub const HTTPS1: Protocols = Protocols { tls: true, ..Protocols::HTTP1 };
@@ -65,6 +83,8 @@ impl Protocols {
     pub fn names(self) -> Vec<&'static str> {
         let application = match self.application {
             Application::Http1 => "http1",
+            Application::Stream if self.udp => "udp",
+            Application::Stream => "tcp",
         };
         let tls = self.tls.then_some("tls");
         let proxy_protocol = self.proxy_protocol.then_some("proxy-protocol");
