@@ -81,7 +81,12 @@ fn write_sessions<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
     sample(text, name, &[("protocol", &"tcp")], open(|sessions| &sessions.tcp_open));
     sample(text, name, &[("protocol", &"udp")], open(|sessions| &sessions.udp_open));
     let name = "weir_stream_bytes_total";
-    header(text, name, "counter", "Bytes of ended sessions of layer 4, by the side that the gateway received them from.");
+    header(
+        text,
+        name,
+        "counter",
+        "Bytes of ended sessions of layer 4, by the side that the gateway received them from.",
+    );
     sample(text, name, &[("from", &"client")], total(|sessions| &sessions.received_bytes));
     sample(text, name, &[("from", &"node")], total(|sessions| &sessions.sent_bytes));
     let mut ends: Vec<(&'static str, u64)> = Vec::new();

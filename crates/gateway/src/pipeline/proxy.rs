@@ -174,7 +174,8 @@ fn find_upstream<'r>(
 /// The upstream, unless it is one of layer 4.
 fn speaks_http(upstream: &Upstream) -> Result<&Upstream, Failure> {
     if upstream.protocol == Protocol::Raw {
-        let detail = format!("the upstream has the scheme {}, which is one of stream routes", upstream.scheme);
+        let detail =
+            format!("the upstream has the scheme {}, which is one of stream routes", upstream.scheme);
         return Err(Failure::new(Cause::NoUpstream, detail));
     }
     Ok(upstream)
