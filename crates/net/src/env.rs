@@ -9,6 +9,7 @@
 //! this crate's own unit tests of it and in the fuzz targets, which are a workspace of their own. [`IS_SIMULATED`] lets the
 //! program refuse to be built so. Unit tests without the feature use real sockets.
 
+mod datagram;
 #[cfg(feature = "simulation")]
 #[cfg_attr(not(test), allow(dead_code, reason = "what only the seeded simulation and tests of it use"))]
 pub mod memory;
@@ -25,6 +26,7 @@ pub use chosen::{
     open_files_limit, random_u64, sleep_ms, spawn, wall_clock,
 };
 pub use chosen::{block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent};
+pub use datagram::bind_datagrams;
 
 /// Whether sockets, clocks and tasks are those of the simulation.
 pub const IS_SIMULATED: bool = cfg!(feature = "simulation");
