@@ -145,6 +145,7 @@ impl Compiler {
             unplaced: Arc::default(),
             consumers: Consumers::default(),
             stream_routes: ShardedMap::new(),
+            stream_table: Arc::default(),
             tls: None,
             sites: Arc::default(),
         };
@@ -231,9 +232,7 @@ impl Compiler {
             self.compile_route(snapshot, key);
         }
         self.compile_consumers(snapshot, dirty.consumers);
-        for key in &dirty.stream_routes {
-            self.compile_stream_route(snapshot, key);
-        }
+        self.compile_stream_routes(snapshot, &dirty.stream_routes);
         for key in &dirty.ssls {
             self.compile_ssl(snapshot, key);
         }
@@ -312,6 +311,9 @@ fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) 
             }
             Kind::StreamRoute => {
                 dirty.stream_routes.insert(key.clone());
+                if embeds_upstream(difference) {
+                    dirty.upstream_owners.insert(key.clone());
+                }
             }
             Kind::Ssl => {
                 dirty.ssls.insert(key.clone());
@@ -372,13 +374,13 @@ impl Dirty {
     /// Upstreams that present the certificate `key`, and objects with a plugin that holds such an upstream.
     fn users_of_certificate(&mut self, snapshot: &Snapshot, key: &Key) {
         for owner in snapshot.users_of(key) {
-            if owner.kind == Kind::StreamRoute {
-                continue;
-            }
             self.upstream_owners.insert(owner.clone());
             // The upstream may have had no slot, because the certificate could not be used.
             match owner.kind {
                 Kind::Route => self.routes.insert(owner.clone()),
+                Kind::StreamRoute => {
+                    self.stream_routes.insert(owner.clone());
+                }
                 _ => self.users_of(snapshot, owner),
             }
         }

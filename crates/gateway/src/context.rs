@@ -25,6 +25,7 @@ use exchange::exchange::Consumer;
 use exchange::exchange::reuse::ExchangePool;
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::plugin::chain::Chain;
+use exchange::plugin::stream::StreamSession;
 
 /// The state of one worker that its exchanges share.
 pub(crate) struct WorkerContext {
@@ -38,6 +39,7 @@ pub(crate) struct WorkerContext {
     pub(crate) metrics: Rc<WorkerMetrics>,
     pub(crate) traffic: WorkerTraffic,
     access_log: Option<(AccessLog, RefCell<LineWriter>)>,
+    session_log: Option<(AccessLog, RefCell<LineWriter>)>,
     current: RefCell<Current>,
     merged: RefCell<MergedChains>,
     reclaimer: Sender<Arc<Runtime>>,
@@ -56,6 +58,7 @@ pub(crate) struct ContextParts {
     pub(crate) upstream_warnings: Arc<UpstreamWarnings>,
     pub(crate) metrics: WorkerMetrics,
     pub(crate) access_log: Option<(AccessLog, LineWriter)>,
+    pub(crate) session_log: Option<(AccessLog, LineWriter)>,
 }
 
 impl WorkerContext {
@@ -73,6 +76,7 @@ impl WorkerContext {
             metrics: local.resource(|| parts.metrics),
             traffic: WorkerTraffic::new(parts.status.clone()),
             access_log: parts.access_log.map(|(log, writer)| (log, RefCell::new(writer))),
+            session_log: parts.session_log.map(|(log, writer)| (log, RefCell::new(writer))),
             current: RefCell::new(Current { reader, generation }),
             merged: RefCell::default(),
             reclaimer: parts.reclaimer,
@@ -131,6 +135,14 @@ impl WorkerContext {
         }
     }
 
+    /// Counts an ended session of layer 4, and writes its line of the log of sessions, if there is one.
+    pub(crate) fn session_ended(&self, session: &StreamSession) {
+        self.status.sessions.ended(session);
+        if let Some((log, writer)) = &self.session_log {
+            log.write(session, &mut writer.borrow_mut());
+        }
+    }
+
     /// Milliseconds since 1970, as of the last reading of the clock.
     fn wall_ms(&self) -> u64 {
         let (seconds, nanoseconds) = self.local.wall_at(self.local.recent_ns());
@@ -139,7 +151,7 @@ impl WorkerContext {
 
     /// Hands the collected lines of the access log to its writer.
     pub(crate) fn flush_log(&self) {
-        if let Some((_, writer)) = &self.access_log {
+        for (_, writer) in self.access_log.iter().chain(&self.session_log) {
             writer.borrow_mut().flush();
         }
     }

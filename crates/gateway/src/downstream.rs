@@ -11,6 +11,7 @@ pub(crate) mod inner;
 pub(crate) mod layers;
 pub(crate) mod listener_state;
 pub(crate) mod proxy_protocol;
+pub(crate) mod stream;
 mod stream_counts;
 mod stream_end;
 mod streams;

@@ -81,6 +81,8 @@ pub struct EngineConfig {
     pub runtime: Arc<Runtime>,
     /// The access log, if there is one.
     pub access_log: Option<(AccessLog, LogWriter)>,
+    /// The log of sessions of layer 4, if there is one.
+    pub session_log: Option<(AccessLog, LogWriter)>,
     /// The services that plugins were built with.
     pub services: Arc<Services>,
     /// Keys and generation of the workers' QUIC endpoints.
@@ -123,6 +125,7 @@ impl Engine {
                 quic: config.quic.clone(),
                 series: series.clone(),
                 access_log: config.access_log.clone(),
+                session_log: config.session_log.clone(),
             };
             let run = move || keep_alive(&seed, &mut commands);
             threads.push(std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?);

@@ -11,6 +11,7 @@ pub mod log_writer;
 pub mod retry_counts;
 pub mod series_text;
 pub mod server_errors;
+pub mod session_counts;
 pub mod status;
 pub mod tap;
 pub mod traffic;

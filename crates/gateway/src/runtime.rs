@@ -3,6 +3,8 @@
 
 pub mod consumers;
 pub(crate) mod merged;
+pub mod stream_route;
+pub mod stream_table;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -12,6 +14,8 @@ use router::Router;
 use stdx::persistent::{ChunkedVec, ShardedMap};
 
 pub use consumers::{ConsumerPlugins, Consumers};
+pub use stream_route::StreamRoute;
+use stream_table::StreamTable;
 
 use crate::upstream::{PassHost, Upstream};
 use exchange::exchange::{Consumer, Directory, RouteInfo, UpstreamHost, UpstreamOrigin};
@@ -20,7 +24,6 @@ use exchange::options::Timeouts;
 use exchange::overload::Priority;
 use exchange::overload::bulkhead::Bulkhead;
 use exchange::plugin::chain::Chain;
-use exchange::plugin::stream::chain::StreamChain;
 
 /// Everything a request is decided by.
 #[derive(Clone)]
@@ -49,8 +52,10 @@ pub struct Runtime {
     pub tls: Option<Arc<ServerTls>>,
     /// The sites that clients may ask for over TLS.
     pub sites: Arc<SiteTable>,
-    /// Stream routes by id. No listener of layer 4 serves them yet.
+    /// Stream routes by id.
     pub stream_routes: ShardedMap<Arc<str>, Arc<StreamRoute>>,
+    /// Finds the stream route of a session.
+    pub stream_table: Arc<StreamTable>,
 }
 
 /// A compiled route.
@@ -81,14 +86,6 @@ pub struct Unplaced {
     pub id: Arc<str>,
     /// The fault, a sentence.
     pub reason: Box<str>,
-}
-
-/// A compiled stream route: its plugins, merged with those of its service.
-pub struct StreamRoute {
-    /// Its id.
-    pub id: Arc<str>,
-    /// Its chain.
-    pub plugins: StreamChain,
 }
 
 /// A worker's reference to a generation. Exchanges share it by a count of the worker's own; the last one sends the

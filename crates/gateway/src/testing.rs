@@ -4,11 +4,15 @@
 mod client;
 mod scene;
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use exchange::options::{Options, Timeouts};
 use exchange::plugin::PluginKind;
 use exchange::plugin::chain::Chain;
+use exchange::plugin::stream::StreamSession;
+use exchange::plugin::stream::chain::Preread;
 use exchange::testing::{options, services};
 use model::catalog::Catalog;
 use model::snapshot::{Change, Policy, Snapshot};
@@ -27,18 +31,42 @@ pub use scene::{Outcome, Scene};
 /// # Panics
 /// When it cannot be compiled.
 pub fn stream_route(kinds: &'static [&'static PluginKind], plugins: &Value) -> Arc<StreamRoute> {
+    let value = serde_json::json!({"server_port": 9100, "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
+    let runtime = runtime_of(kinds, &[(Kind::StreamRoute, "1", value)]);
+    runtime.stream_routes.get("1").expect("it was compiled").clone()
+}
+
+/// A configuration of these objects, compiled from their written forms, with the plugins `kinds`.
+///
+/// # Panics
+/// When one of them is faulty.
+pub fn runtime_of(kinds: &'static [&'static PluginKind], objects: &[(Kind, &str, Value)]) -> Arc<Runtime> {
     let catalog =
         Catalog::new(kinds.iter().map(|kind| kind.info()).collect()).expect("the schemas are JSON Schemas");
-    let value = serde_json::json!({"server_port": 9100, "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
-    let key = Key::new(Kind::StreamRoute, "1").expect("an id");
-    let text = value.to_string().into();
-    let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
-    let change = Change { key, written: Some(written) };
-    let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
+    let changes = objects.iter().map(|(kind, id, value)| {
+        let key = Key::new(*kind, id).expect("an id");
+        let text = value.to_string().into();
+        let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
+        Change { key, written: Some(written) }
+    });
+    let applied = Snapshot::empty().apply(&catalog, &changes.collect::<Vec<_>>(), 1, Policy::Strict);
     let mut compiler = Compiler::new(kinds, Mode::default(), Timeouts::default(), Arc::new(services()));
     let (runtime, faults) = compiler.apply(&applied);
     assert!(faults.is_empty(), "{faults:?}");
-    runtime.stream_routes.get("1").expect("it was compiled").clone()
+    runtime
+}
+
+/// Runs the preread phase of the route, for plugins that decide at once.
+///
+/// # Panics
+/// When a plugin waits.
+pub fn run_preread(route: &StreamRoute, session: &mut StreamSession) -> Preread {
+    let mut position = 0;
+    let mut running = pin!(route.plugins.preread(session, &mut position));
+    match running.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => panic!("a plugin waits"),
+    }
 }
 
 /// Options and a configuration for an engine that answers every request with 404.
@@ -59,6 +87,7 @@ fn empty_runtime() -> Runtime {
         global: Arc::new(Chain::default()),
         consumers: Consumers::default(),
         stream_routes: ShardedMap::new(),
+        stream_table: Arc::default(),
         tls: None,
         sites: Arc::default(),
     }

@@ -10,7 +10,7 @@ use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 
 use crate::body::Capacity;
 use crate::h1::peek_reader::PeekReader;
-use exchange::deadline::{Deadline, StepTimer};
+use exchange::deadline::{Deadline, Expired, StepTimer};
 use net::transport::Transport;
 
 /// One end of a tunnel, in any protocol.
@@ -109,13 +109,36 @@ impl<S: BorrowMut<Transport>> TunnelEnd for SocketEnd<S> {
     }
 }
 
-/// Bytes that a tunnel has forwarded.
+/// Bytes that a tunnel has forwarded, and why it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
     /// From the client to the endpoint.
     pub(crate) up_bytes: u64,
     /// From the endpoint to the client.
     pub(crate) down_bytes: u64,
+    /// Why it ended.
+    pub(crate) end: TunnelStop,
+}
+
+/// Why a tunnel ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TunnelStop {
+    /// Both directions have ended.
+    Closed,
+    /// The client's side failed.
+    Client,
+    /// The endpoint's side failed.
+    Endpoint,
+    /// No byte passed for the idle timeout.
+    Idle,
+    /// The time of the whole tunnel was over.
+    Late,
+}
+
+/// The side of a direction that failed.
+enum Broken {
+    From,
+    To,
 }
 
 /// One direction of a tunnel.
@@ -147,37 +170,38 @@ impl Way {
         from: &mut impl TunnelEnd,
         to: &mut impl TunnelEnd,
         moved: &mut bool,
-    ) -> Poll<io::Result<()>> {
+    ) -> Poll<Result<(), Broken>> {
+        let (of_from, of_to) = (|_: io::Error| Broken::From, |_: io::Error| Broken::To);
         loop {
             while !from.held().is_empty() {
                 let written = to.poll_write(cx, from.held());
                 self.is_stuck = written.is_pending();
                 if self.is_stuck {
-                    from.release()?;
+                    from.release().map_err(of_from)?;
                 }
-                let count = ready!(written)?;
+                let count = ready!(written).map_err(of_to)?;
                 if count == 0 {
-                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                    return Poll::Ready(Err(Broken::To));
                 }
                 from.consume(count);
                 self.bytes += count as u64;
                 *moved = true;
             }
-            from.commit()?;
+            from.commit().map_err(of_from)?;
             if self.closed {
                 return Poll::Ready(Ok(()));
             }
             if self.ended {
-                ready!(to.poll_shutdown(cx))?;
+                ready!(to.poll_shutdown(cx)).map_err(of_to)?;
                 self.closed = true;
                 continue;
             }
             if self.is_stuck {
                 // Without held bytes no write can show whether the socket has capacity.
-                ready!(to.poll_writable(cx))?;
+                ready!(to.poll_writable(cx)).map_err(of_to)?;
             }
             let piece = self.piece();
-            let count = ready!(from.poll_fill(cx, piece))?;
+            let count = ready!(from.poll_fill(cx, piece)).map_err(of_from)?;
             self.ended = count == 0;
             self.is_bulk = count >= SMALL_BYTES;
         }
@@ -196,19 +220,31 @@ pub(crate) async fn run(
     // If an error, a stop or a panic ends this task early, that must not look like the orderly end of both directions.
     client.reset_on_close();
     endpoint.reset_on_close();
-    let in_order = poll_fn(|cx| {
+    let (end, in_order) = poll_fn(|cx| {
         let mut moved = false;
         let up_done = up.poll(cx, &mut client, &mut endpoint, &mut moved);
         let down_done = down.poll(cx, &mut endpoint, &mut client, &mut moved);
         match (up_done, down_done) {
-            (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => return Poll::Ready(false),
-            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => return Poll::Ready(true),
+            (Poll::Ready(Err(Broken::From)), _) | (_, Poll::Ready(Err(Broken::To))) => {
+                return Poll::Ready((TunnelStop::Client, false));
+            }
+            (Poll::Ready(Err(Broken::To)), _) | (_, Poll::Ready(Err(Broken::From))) => {
+                return Poll::Ready((TunnelStop::Endpoint, false));
+            }
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => return Poll::Ready((TunnelStop::Closed, true)),
             _ => {}
         }
         match timer.wait(deadline, cx, (), idle_timeout_ms, moved) {
             Ok(()) => Poll::Pending,
             // The idle timeout closes in order, unless a side holds bytes that the other does not take.
-            Err(_) => Poll::Ready(!up.is_stuck && !down.is_stuck),
+            Err(expired) => {
+                let end = if expired == Expired::Cap || deadline.is_overdue() {
+                    TunnelStop::Late
+                } else {
+                    TunnelStop::Idle
+                };
+                Poll::Ready((end, !up.is_stuck && !down.is_stuck))
+            }
         }
     })
     .await;
@@ -216,5 +252,5 @@ pub(crate) async fn run(
         client.end_on_close();
         endpoint.end_on_close();
     }
-    Passed { up_bytes: up.bytes, down_bytes: down.bytes }
+    Passed { up_bytes: up.bytes, down_bytes: down.bytes, end }
 }

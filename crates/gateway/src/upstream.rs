@@ -2,7 +2,7 @@
 //! an upstream is immutable and part of a generation; its nodes are published separately (DNS and discovery change them
 //! without a compilation), and what workers measure at nodes is in `state`.
 
-mod authority;
+pub(crate) mod authority;
 pub(crate) mod availability;
 pub mod balance;
 pub(crate) mod connect_failure;
@@ -23,6 +23,7 @@ pub mod retry_policy;
 pub mod select;
 pub(crate) mod server_name;
 pub(crate) mod service;
+pub(crate) mod session_node;
 pub(crate) mod state;
 pub(crate) mod stream;
 pub(crate) mod tunnel_end;

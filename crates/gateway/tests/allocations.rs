@@ -397,6 +397,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
         workers: 1,
         runtime,
         access_log: None,
+        session_log: None,
         services,
         quic: net::quic::QuicProcess::first().unwrap(),
     };

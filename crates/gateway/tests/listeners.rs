@@ -19,6 +19,7 @@ fn engine(workers: usize) -> Engine {
         workers,
         runtime,
         access_log: None,
+        session_log: None,
         services,
         quic: QuicProcess::first().unwrap(),
     })

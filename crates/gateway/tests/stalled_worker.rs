@@ -83,6 +83,7 @@ fn engine() -> (Engine, SocketAddr) {
         workers: 1,
         runtime,
         access_log: None,
+        session_log: None,
         services,
         quic: QuicProcess::first().unwrap(),
     };

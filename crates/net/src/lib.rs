@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 #![cfg_attr(any(test, feature = "simulation"), allow(clippy::unwrap_used))]
 
+mod byte_cursor;
 pub mod endpoint;
 pub mod env;
 pub mod listener;
@@ -12,5 +13,6 @@ pub mod nodes;
 pub mod proxy_protocol;
 pub mod quic;
 pub mod resolver;
+pub mod sniff;
 pub mod tls;
 pub mod transport;

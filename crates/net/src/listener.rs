@@ -29,10 +29,14 @@ const PORT_ATTEMPTS: usize = 16;
 pub struct Protocols {
     /// A PROXY protocol header in front of everything else.
     pub proxy_protocol: bool,
+    /// Nodes of its sessions are sent a PROXY protocol header of version 1, unless the stream route says otherwise.
+    pub proxy_protocol_to_nodes: bool,
     /// TLS beneath.
     pub tls: bool,
     /// HTTP/3 on UDP, at the same address and port.
     pub http3: bool,
+    /// Datagrams in place of connections: the listener has UDP sockets alone. Only with [`Application::Stream`].
+    pub udp: bool,
     /// The protocol inside of every layer.
     pub application: Application,
 }
@@ -42,12 +46,29 @@ pub struct Protocols {
 pub enum Application {
     /// HTTP/1.0 and 1.1.
     Http1,
+    /// None that the gateway knows: bytes are passed on by the stream routes.
+    Stream,
 }
 
 impl Protocols {
     /// Plain HTTP/1.
-    pub const HTTP1: Protocols =
-        Protocols { proxy_protocol: false, tls: false, http3: false, application: Application::Http1 };
+    pub const HTTP1: Protocols = Protocols {
+        proxy_protocol: false,
+        proxy_protocol_to_nodes: false,
+        tls: false,
+        http3: false,
+        udp: false,
+        application: Application::Http1,
+    };
+
+    /// Bytes over TCP.
+    pub const TCP: Protocols = Protocols { application: Application::Stream, ..Protocols::HTTP1 };
+
+    /// Bytes over TLS, which ends here.
+    pub const TLS: Protocols = Protocols { tls: true, ..Protocols::TCP };
+
+    /// Datagrams over UDP.
+    pub const UDP: Protocols = Protocols { udp: true, ..Protocols::TCP };
 
     /// HTTP/1 over TLS.
     pub const HTTPS1: Protocols = Protocols { tls: true, ..Protocols::HTTP1 };
@@ -65,6 +86,8 @@ impl Protocols {
     pub fn names(self) -> Vec<&'static str> {
         let application = match self.application {
             Application::Http1 => "http1",
+            Application::Stream if self.udp => "udp",
+            Application::Stream => "tcp",
         };
         let tls = self.tls.then_some("tls");
         let proxy_protocol = self.proxy_protocol.then_some("proxy-protocol");

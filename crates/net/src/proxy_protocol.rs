@@ -5,12 +5,14 @@
 //! reader of the same bytes could find another client in them.
 
 mod crc32c;
+mod encode;
 mod tlv;
 mod v1;
 mod v2;
 
 use std::net::SocketAddr;
 
+pub use encode::{Said, SaidTls, Version, encode};
 pub use tlv::{SslTlv, Tlvs};
 
 /// Most bytes of a header. Version 1 ends within 107; version 2 can announce 65,551, of which addresses take 52 bytes, and

@@ -106,7 +106,7 @@ impl Plugin for IpRestriction {
 }
 
 impl StreamPlugin for IpRestriction {
-    fn preread(&self, session: &mut StreamSession) -> StreamFlow {
+    fn preread<'a>(&'a self, session: &'a mut StreamSession) -> StreamFlow<'a> {
         if self.lets_pass(session.client_address) {
             StreamFlow::Continue
         } else {
@@ -118,7 +118,7 @@ impl StreamPlugin for IpRestriction {
 #[cfg(test)]
 mod tests {
     use exchange::testing::check_configuration;
-    use gateway::testing::{Scene, stream_route};
+    use gateway::testing::{Scene, run_preread, stream_route};
     use model::catalog::SchemaType;
     use serde_json::json;
 
@@ -172,9 +172,9 @@ mod tests {
         let check = |config: Value, client: &str, refused: Option<&str>| {
             let route = stream_route(&[&KIND], &json!({"ip-restriction": config}));
             let local = ([127, 0, 0, 1], 9100).into();
-            let flow = route.plugins.preread(&mut StreamSession::new(client.parse().unwrap(), local, 0));
-            let refusal = refused.map(|reason| StreamFlow::Reject(reason.to_owned().into()));
-            assert_eq!(flow, refusal.unwrap_or(StreamFlow::Continue), "{client}");
+            let mut session = StreamSession::new(client.parse().unwrap(), local, 0);
+            run_preread(&route, &mut session);
+            assert_eq!(session.reason.as_deref(), refused, "{client}");
         };
         let white = json!({"whitelist": ["10.0.0.0/8", "::1"]});
         check(white.clone(), "10.0.0.1:4000", None);

@@ -22,7 +22,7 @@ pub struct TlsContext {
 
 impl TlsContext {
     /// The value of a variable `$ssl_…`, as nginx names and writes them; unset where the connection has none.
-    pub(super) fn variable(&self, builtin: Builtin) -> Option<Value<'_>> {
+    pub(crate) fn variable(&self, builtin: Builtin) -> Option<Value<'_>> {
         let facts = &self.facts;
         match builtin {
             Builtin::SslProtocol => Some(Value::from(facts.version)),

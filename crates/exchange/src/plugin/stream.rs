@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! a connection is accepted, a stream route matches
-//!   preread      before a node is chosen
+//!   preread      before a node is chosen; it may look at the first bytes, and wait
 //!   … bytes pass both ways …
 //!   log          after both ways are closed, or the session was refused
 //! ```
@@ -11,21 +11,25 @@
 //! An instance is built once, when the configuration changes, and is shared by all workers.
 
 pub mod chain;
+pub mod end;
 pub mod session;
 
 use std::borrow::Cow;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::build::Build;
-pub use session::StreamSession;
+pub use end::SessionEnd;
+pub use session::{StreamSession, StreamTransport};
 
 /// A compiled plugin of layer 4. Each method runs in the phase of its name, only if the kind lists that phase in
 /// [`StreamKind::phases`].
 pub trait StreamPlugin: Send + Sync + 'static {
-    /// Decides whether the session may go on, before a node is chosen.
-    fn preread(&self, _session: &mut StreamSession) -> StreamFlow {
+    /// Decides whether the session may go on, before a node is chosen. It may look at [`StreamSession::first_bytes`], and
+    /// is called anew with more of them if it answers [`StreamFlow::More`].
+    fn preread<'a>(&'a self, _session: &'a mut StreamSession) -> StreamFlow<'a> {
         StreamFlow::Continue
     }
 
@@ -40,12 +44,16 @@ pub trait StreamPlugin: Send + Sync + 'static {
 }
 
 /// How a session goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StreamFlow {
+pub enum StreamFlow<'a> {
     /// To the next plugin.
     Continue,
     /// The connection is closed without an answer, for this reason; layer 4 has no words to give it in.
     Reject(Cow<'static, str>),
+    /// The plugin needs more first bytes than the session has, and is called again when the client has sent some. A client
+    /// that sends no more, and a datagram, which is whole, are refused.
+    More,
+    /// What the plugin awaits decides: whether the session goes on, or the reason for which it does not.
+    Wait(Pin<Box<dyn Future<Output = Result<(), Cow<'static, str>>> + 'a>>),
 }
 
 /// The phases of a session.
@@ -61,6 +69,10 @@ impl StreamPhase {
     /// How many phases there are.
     pub const COUNT: usize = StreamPhase::Log as usize + 1;
 }
+
+/// Most first bytes of a client that are looked at: two TLS records of the largest size. A ClientHello with large
+/// post-quantum keys takes 2 KiB, a CONNECT of MQTT with a will some hundreds of bytes.
+pub const PREREAD_MAX_BYTES: usize = 32 * 1_024;
 
 /// The declaration of a kind for layer 4 (see [`PluginKind::stream`](super::PluginKind::stream)): its name, priority, schema and check are those
 /// it has for HTTP, as in the contract.

@@ -1,49 +1,160 @@
-//! A stream route: its chain of layer 4. Its match and its upstream are not compiled, because no listener of layer 4
-//! exists yet.
+//! Stream routes: what they match, their chains of layer 4, the slots of their upstreams, and the table that finds them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::merge::{Provenance, route_plugins};
-use model::resource::Resource;
-use model::snapshot::Snapshot;
+use model::resource::{Resource, Service, SniffedProtocol, StreamRoute as Written};
+use model::snapshot::{Object, Snapshot};
 use model::{Key, Kind};
 
 use super::Compiler;
+use super::consumer::in_force_or_closed;
+use super::upstream::milliseconds;
 use crate::runtime::StreamRoute;
+use crate::runtime::stream_route::{NamePattern, ProxyHeader, StreamMatch, StreamTarget};
+use crate::runtime::stream_table::StreamTable;
+use exchange::failure::{Cause, Unavailable};
 use exchange::plugin::stream::chain::StreamChain;
+use net::proxy_protocol::Version;
+use net::sniff::FirstProtocol;
 
 impl Compiler {
-    /// Compiles the stream route under `key` as it is now, or takes it out if it is gone. If one of its plugins cannot
-    /// be built, it stays out, and is a fault.
-    pub(super) fn compile_stream_route(&mut self, snapshot: &Snapshot, key: &Key) {
+    /// Compiles the stream routes under `keys` as they are now, or takes them out.
+    pub(super) fn compile_stream_routes(&mut self, snapshot: &Snapshot, keys: &BTreeSet<Key>) {
+        if keys.is_empty() {
+            return;
+        }
+        for key in keys {
+            self.compile_stream_route(snapshot, key);
+        }
+        // A subordinate route is reached through its superior only.
+        let is_placed = |key: &Arc<str>| {
+            let object = Key::new(Kind::StreamRoute, key).ok().and_then(|key| snapshot.get(&key));
+            let Some(Resource::StreamRoute(written)) = object.map(|object| &object.resource) else {
+                return true;
+            };
+            written.protocol.as_ref().is_none_or(|protocol| protocol.superior_id.is_none())
+        };
+        let placed = self.current.stream_routes.iter().filter(|(id, _)| is_placed(id));
+        let routes = placed.map(|(_, route)| route.clone());
+        self.current.stream_table = Arc::new(StreamTable::new(routes));
+    }
+
+    /// A route that cannot be compiled keeps its place and serves nothing, because another one could match in its place,
+    /// without its protection.
+    fn compile_stream_route(&mut self, snapshot: &Snapshot, key: &Key) {
         self.current.stream_routes.remove(&key.id);
-        match self.stream_chain(snapshot, key) {
-            Ok(Some(plugins)) => {
-                let route = Arc::new(StreamRoute { id: key.id.clone(), plugins });
-                self.current.stream_routes.insert(key.id.clone(), route);
+        let (object, closed) = match (snapshot.get(key), snapshot.closed(key)) {
+            (Some(object), _) => (object, None),
+            (None, Some((object, refusal))) => (object, Some(refusal.to_string())),
+            (None, None) => return,
+        };
+        let Resource::StreamRoute(written) = &object.resource else { return };
+        let route = self.build_stream_route(snapshot, object, written, closed);
+        self.current.stream_routes.insert(key.id.clone(), Arc::new(route));
+    }
+
+    fn build_stream_route(
+        &mut self,
+        snapshot: &Snapshot,
+        object: &Object,
+        written: &Written,
+        closed: Option<String>,
+    ) -> StreamRoute {
+        let service_key = written.service_id.as_ref().map(|id| Key::of(Kind::Service, id));
+        let found = service_key.as_ref().and_then(|key| in_force_or_closed(snapshot, key));
+        let service = found.and_then(|object| match &object.resource {
+            Resource::Service(service) => Some(&**service),
+            _ => None,
+        });
+        let mut missing = closed
+            .map(|reason| Unavailable::new(Cause::FaultyConfiguration, format!("it is faulty: {reason}")));
+        if let Some(key) = &service_key
+            && !snapshot.contains(key)
+        {
+            let detail = format!("service {} does not exist or is faulty", key.own_id());
+            missing = Some(Unavailable::new(Cause::MissingService, detail));
+        }
+        let plugins = match self.stream_chain(snapshot, object.key(), written, service_key.as_ref(), service)
+        {
+            Ok(plugins) => plugins,
+            Err(reason) => {
+                self.fault(object.key(), reason.clone());
+                missing = Some(Unavailable::new(Cause::FaultyConfiguration, reason));
+                StreamChain::default()
             }
-            Ok(None) => {}
-            Err(reason) => self.fault(key, reason),
+        };
+        StreamRoute {
+            id: object.key().id.clone(),
+            name: written.name.as_deref().map(Arc::from),
+            service_id: service_key.as_ref().map(|key| key.id.clone()),
+            matching: StreamMatch {
+                client: written.remote_addr,
+                server: written.server_addr,
+                port: written.server_port,
+                name: written.sni.as_deref().map(NamePattern::new),
+                alpn: written.alpn.clone(),
+                sniff: written.sniff.map(sniffed),
+            },
+            plugins,
+            target: self.stream_target(object.key(), written, service_key.as_ref(), service),
+            sends_proxy: match &written.proxy_protocol {
+                Some(header) => Version::new(header.version).map_or(ProxyHeader::None, ProxyHeader::Version),
+                None => ProxyHeader::OfListener,
+            },
+            idle_timeout_ms: milliseconds(written.idle_timeout),
+            session_timeout_ms: milliseconds(written.session_timeout),
+            missing,
         }
     }
 
-    fn stream_chain(&mut self, snapshot: &Snapshot, key: &Key) -> Result<Option<StreamChain>, String> {
-        let Some(object) = snapshot.get(key) else { return Ok(None) };
-        let Resource::StreamRoute(written) = &object.resource else { return Ok(None) };
-        let service_key = written.service_id.as_ref().map(|id| Key::of(Kind::Service, id));
-        let service = match &service_key {
-            Some(key) => {
-                let missing = || format!("service {} does not exist", key.own_id());
-                Some(snapshot.get(key).ok_or_else(missing)?.resource.plugins())
-            }
-            None => None,
-        };
+    fn stream_chain(
+        &mut self,
+        snapshot: &Snapshot,
+        key: &Key,
+        written: &Written,
+        service_key: Option<&Key>,
+        service: Option<&Service>,
+    ) -> Result<StreamChain, String> {
         let mut instances = Vec::new();
-        for effective in route_plugins(&written.plugins, None, service) {
-            let owner = if effective.provenance == Provenance::Service { &service_key } else { &None };
-            let owner = owner.as_ref().unwrap_or(key);
+        for effective in route_plugins(&written.plugins, None, service.map(|service| &service.plugins)) {
+            let owner = if effective.provenance == Provenance::Service { service_key } else { None };
+            let owner = owner.unwrap_or(key);
             instances.extend(self.stream_instance(snapshot, owner, effective.name, effective.config)?);
         }
-        Ok(Some(StreamChain::new(instances)))
+        Ok(StreamChain::new(instances))
+    }
+
+    /// The upstream that the route names, else its own, else its service's.
+    fn stream_target(
+        &self,
+        key: &Key,
+        written: &Written,
+        service_key: Option<&Key>,
+        service: Option<&Service>,
+    ) -> StreamTarget {
+        if written.protocol.as_ref().is_some_and(|protocol| &*protocol.name == "http") {
+            return StreamTarget::Http;
+        }
+        let of = |key: &Key| self.current.upstream_slots.get(&*key.path()).copied();
+        let slot = match (&written.upstream_id, &written.upstream, service) {
+            (Some(id), _, _) => of(&Key::of(Kind::Upstream, id)),
+            (None, Some(_), _) => of(key),
+            (None, None, Some(Service { upstream_id: Some(id), .. })) => of(&Key::of(Kind::Upstream, id)),
+            (None, None, Some(Service { upstream: Some(_), .. })) => service_key.and_then(of),
+            _ => None,
+        };
+        slot.map_or(StreamTarget::None, StreamTarget::Upstream)
+    }
+}
+
+fn sniffed(written: SniffedProtocol) -> FirstProtocol {
+    match written {
+        SniffedProtocol::Http1 => FirstProtocol::Http1,
+        SniffedProtocol::Http2 => FirstProtocol::Http2,
+        SniffedProtocol::Tls => FirstProtocol::Tls,
+        SniffedProtocol::Ssh => FirstProtocol::Ssh,
+        SniffedProtocol::Mqtt => FirstProtocol::Mqtt,
     }
 }

@@ -208,6 +208,7 @@ fn metadata(written: &Value) -> Option<Arc<Metadata>> {
 /// The protocol of connections to the nodes.
 fn protocol(written: &Written) -> Protocol {
     match (written.scheme, written.http_version) {
+        (Scheme::Tcp | Scheme::Tls | Scheme::Udp, _) => Protocol::Raw,
         (Scheme::Grpc | Scheme::Grpcs, _) => Protocol::Http2,
         (Scheme::Https, HttpVersion::Http2) => Protocol::Http2OrHttp1,
         (_, HttpVersion::Http2) => Protocol::Http2,

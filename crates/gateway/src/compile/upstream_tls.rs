@@ -21,11 +21,12 @@ impl Compiler {
         snapshot: &Snapshot,
         upstream: &Upstream,
     ) -> Result<Option<Arc<ClientTls>>, String> {
-        if !matches!(upstream.scheme, Scheme::Https | Scheme::Grpcs) {
+        if !matches!(upstream.scheme, Scheme::Https | Scheme::Grpcs | Scheme::Tls) {
             return Ok(None);
         }
         let identity = ClientIdentity {
             alpn: match (upstream.scheme, upstream.http_version) {
+                (Scheme::Tls, _) => &[],
                 (Scheme::Grpcs, _) => ALPN_HTTP2,
                 (_, HttpVersion::Http2) => ALPN_HTTP2_OR_HTTP1,
                 (_, HttpVersion::Http1) => ALPN_HTTP1,

@@ -5,6 +5,7 @@ use super::arrival::Arrival;
 use super::h1::connection::Connection;
 use super::h1::serve as h1;
 use super::h1::timer::ConnectionTimer;
+use super::stream::{self, Opened};
 use super::tls;
 use net::env;
 use net::listener::Application;
@@ -15,6 +16,13 @@ pub(crate) fn serve(arrival: Arrival, timer: ConnectionTimer) {
     match protocols.application {
         Application::Http1 if protocols.tls => {
             env::spawn(tls::serve(arrival, timer));
+        }
+        Application::Stream if protocols.tls => {
+            env::spawn(tls::serve(arrival, timer));
+        }
+        Application::Stream => {
+            let Arrival { stream, identity, counted } = arrival;
+            env::spawn(stream::serve(Opened::new(stream.into(), identity, counted, timer, None)));
         }
         Application::Http1 => {
             let Arrival { stream, identity, counted } = arrival;

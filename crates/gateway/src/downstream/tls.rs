@@ -12,9 +12,11 @@ use super::h1::linger::linger;
 use super::h1::serve;
 use super::h1::timer::ConnectionTimer;
 use super::h2;
+use super::stream;
 use exchange::exchange::TlsContext;
 use exchange::observe::histogram::bump;
 use net::env;
+use net::listener::Application;
 use net::tls::server::{AcceptFault, Accepted, Alpn, accept};
 use net::transport::Transport;
 
@@ -27,8 +29,13 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
     let place = AddressPlace::new(counted, peer);
     let Some(tls) = context.generation().tls.clone() else { return };
     let sites = || context.generation().sites.clone();
-    let has_http2 = identity.listener.serves_http2();
-    let handshake = accept(stream, &tls, sites, if has_http2 { Alpn::Http2 } else { Alpn::Http1 });
+    let is_stream = identity.listener.listener.wanted().protocols.application == Application::Stream;
+    let alpn = match identity.listener.serves_http2() {
+        _ if is_stream => Alpn::Unknown,
+        true => Alpn::Http2,
+        false => Alpn::Http1,
+    };
+    let handshake = accept(stream, &tls, sites, alpn);
     let timeout_ms = context.local.options.limits.handshake_timeout_ms;
     let outcome = within_deadline(handshake, timeout_ms, identity.id, &identity.listener, &timer).await;
     timer.end_idle();
@@ -39,6 +46,11 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
             let is_http2 = stream.alpn() == Some(b"h2");
             let tls = Rc::new(TlsContext { facts, site, alt_svc: identity.listener.alt_svc() });
             let counted = place.into_guard();
+            if is_stream {
+                let opened = stream::Opened::new(stream.into(), identity, counted, timer, Some(tls));
+                env::spawn(stream::serve(opened));
+                return;
+            }
             let connection = Connection::new(stream.into(), identity, counted, Some(tls));
             if is_http2 {
                 env::spawn(h2::serve::serve(connection, timer));
@@ -46,11 +58,11 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
                 env::spawn(serve::serve(connection, timer));
             }
         }
-        Some(Err(AcceptFault::NotTls { stream, is_text })) => {
+        Some(Err(AcceptFault::NotTls { stream: plain, is_text })) => {
             bump(&status.tls_failed, 1);
-            if is_text {
+            if is_text && !is_stream {
                 let counted = place.into_guard();
-                let connection = Connection::new(Transport::Tcp(stream), identity, counted, None);
+                let connection = Connection::new(Transport::Tcp(plain), identity, counted, None);
                 refuse_plain_http(connection, &timer).await;
             }
         }

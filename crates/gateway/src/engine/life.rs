@@ -38,6 +38,7 @@ pub(super) struct Seed {
     pub(super) quic: QuicProcess,
     pub(super) series: Arc<Mutex<Vec<SharedSeries>>>,
     pub(super) access_log: Option<(AccessLog, LogWriter)>,
+    pub(super) session_log: Option<(AccessLog, LogWriter)>,
 }
 
 /// Runs a worker, and runs it again after a panic: its connections are lost, its queue of commands is kept.
@@ -48,8 +49,10 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>)
     loop {
         let metrics = WorkerMetrics::default();
         seed.series.lock().push(metrics.shared());
-        let access_log =
-            seed.access_log.as_ref().map(|(log, writer)| (log.clone(), LineWriter::new(writer.clone())));
+        let log_of_worker = |log: &Option<(AccessLog, LogWriter)>| {
+            log.as_ref().map(|(log, writer)| (log.clone(), LineWriter::new(writer.clone())))
+        };
+        let (access_log, session_log) = (log_of_worker(&seed.access_log), log_of_worker(&seed.session_log));
         let parts = Parts {
             index: seed.index,
             options: seed.options.clone(),
@@ -63,6 +66,7 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>)
                 upstream_warnings: seed.upstream_warnings.clone(),
                 metrics,
                 access_log,
+                session_log,
             },
         };
         let run = catch_unwind(AssertUnwindSafe(|| worker::run(parts, seed.peers.clone(), commands)));

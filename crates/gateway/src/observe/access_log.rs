@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use router::vars::{Template, Variable};
+use router::vars::{Template, Variable, VariableSource};
 
 use super::log_writer::LogWriter;
-use exchange::Exchange;
 
 /// Lines are collected up to this size before they go to the writer; each turn of the slow loop sends a smaller batch.
 const BATCH_BYTES: usize = 32 * 1024;
@@ -46,12 +45,12 @@ impl AccessLog {
         AccessLog { format: Arc::new(format) }
     }
 
-    /// Formats the line of an ended exchange.
-    pub(crate) fn write(&self, exchange: &Exchange, writer: &mut LineWriter) {
+    /// Formats the line of an ended exchange, or of an ended session.
+    pub(crate) fn write(&self, source: &impl VariableSource, writer: &mut LineWriter) {
         let LineWriter { batch, value, .. } = writer;
         match &*self.format {
             Format::Text(template) => {
-                template.render_with(exchange, batch, b"-", |value, out| escape_text(&value.text(), out));
+                template.render_with(source, batch, b"-", |value, out| escape_text(&value.text(), out));
             }
             Format::Json(fields) => {
                 batch.push(b'{');
@@ -62,7 +61,7 @@ impl AccessLog {
                     escape_json(field.name.as_bytes(), batch);
                     batch.push(b':');
                     value.clear();
-                    field.value.render(exchange, value);
+                    field.value.render(source, value);
                     if field.is_number { write_numbers(value, batch) } else { escape_json(value, batch) }
                 }
                 batch.push(b'}');

@@ -9,6 +9,7 @@ use super::failures::FailureCounts;
 use super::grpc_counts::GrpcCounts;
 use super::retry_counts::RetryCounts;
 use super::server_errors::ServerErrors;
+use super::session_counts::SessionCounts;
 use super::tap::WorkerTap;
 use super::traffic::counts::TrafficCounts;
 use crate::observe::idle_counts::IdleCounts;
@@ -56,6 +57,8 @@ pub struct Status {
     pub in_flight: Arc<InUse>,
     /// Counts of requests by status, time, route, consumer and endpoint.
     pub(crate) traffic: TrafficCounts,
+    /// Sessions of layer 4.
+    pub sessions: SessionCounts,
     /// Idle connections to nodes.
     pub idle_upstream: AtomicUsize,
     /// Whether it has a configuration; `revision` names it.

@@ -155,7 +155,8 @@ impl Retries {
             permit.answered(run.local().recent_ns() / 1_000);
         }
         let warn = |failure: &Failure| {
-            run.context.upstream_warnings.note(exchange, upstream, failure, run.local().now_ms());
+            let route = exchange.route().map(|route| &route.id);
+            run.context.upstream_warnings.note(route, upstream, failure, run.local().now_ms());
         };
         if run.deadline.is_overdue() {
             warn(&failure);

@@ -417,6 +417,7 @@ fn context_of(upstream: &Value, plugins: &Value) -> Rc<WorkerContext> {
         upstream_warnings: Arc::default(),
         metrics: WorkerMetrics::default(),
         access_log: None,
+        session_log: None,
     };
     WorkerContext::new(local, parts)
 }

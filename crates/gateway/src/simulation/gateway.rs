@@ -182,6 +182,7 @@ impl Gateway {
                 upstream_warnings: self.upstream_warnings.clone(),
                 metrics: WorkerMetrics::default(),
                 access_log: None,
+                session_log: None,
             },
         });
         let (inner, home, peers) = (worker.clone(), commands.clone(), self.handles.clone());

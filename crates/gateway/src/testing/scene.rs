@@ -92,6 +92,7 @@ impl Scene {
             upstream_warnings: Arc::default(),
             metrics: WorkerMetrics::default(),
             access_log: None,
+            session_log: None,
         };
         let context = WorkerContext::new(Local::new(0, Arc::new(options()), Arc::default()), parts);
         Scene { context, client: SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000)) }

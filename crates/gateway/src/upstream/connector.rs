@@ -271,6 +271,20 @@ impl Connector {
         env::connect(address).await
     }
 
+    /// Opens a connection to the endpoint that no request shares, for a session of layer 4.
+    ///
+    /// # Errors
+    /// Why it could not be opened, and whether that is this machine's fault.
+    pub(crate) async fn open_for_session(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        server_name: Option<&str>,
+        in_handshake: &Cell<bool>,
+    ) -> Result<CountedTransport, Failure> {
+        let begin_handshake = || in_handshake.set(true);
+        self.open(endpoint, server_name, endpoint.tls.as_deref(), None, &begin_handshake).await
+    }
+
     fn begin(&self, connection: UpstreamConnection) -> PooledStream {
         let limits = self.local.options.limits.origin_head;
         PooledStream::Http1(PooledBox::make(|| H1Stream::new(connection, self.local.take_bytes(), limits)))

@@ -1,10 +1,11 @@
-//! The key of a request for an upstream with consistent hashing.
+//! The key of a request or a session for an upstream with consistent hashing.
 
 use stdx::address_text::AddressText;
 
 use super::balance::consistent_hash;
 use super::{HashKey, Upstream};
 use exchange::Exchange;
+use exchange::plugin::stream::StreamSession;
 
 /// The hash of the key for an upstream with consistent hashing; 0 for every other method.
 pub(crate) fn key_hash(upstream: &Upstream, exchange: &mut Exchange) -> u32 {
@@ -28,4 +29,18 @@ pub(crate) fn key_hash(upstream: &Upstream, exchange: &mut Exchange) -> u32 {
     let hash = consistent_hash::key_hash(&scratch);
     exchange.scratch = scratch;
     hash
+}
+
+/// As [`key_hash`], of a session of layer 4, which has no consumer.
+pub(crate) fn session_key_hash(upstream: &Upstream, session: &StreamSession) -> u32 {
+    let Some(key) = &upstream.hash_key else { return 0 };
+    let mut text = Vec::new();
+    if let HashKey::Template(template) = key {
+        template.render(session, &mut text);
+    }
+    if text.is_empty() {
+        let mut address = AddressText::default();
+        text.extend_from_slice(address.write(session.client_address).as_ref());
+    }
+    consistent_hash::key_hash(&text)
 }

@@ -28,6 +28,7 @@ use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::Priority;
 use exchange::overload::limiter::Permit;
 use exchange::{Exchange, Local};
+use net::endpoint::Endpoint;
 use net::env;
 
 /// The state of each upstream in use, by slot.
@@ -229,6 +230,25 @@ impl Upstreams {
             None => Checkout::None(wanted.into()),
         };
         CheckedOutNode { address: endpoint.address, endpoint_id: endpoint.id, host, checkout }
+    }
+
+    /// The endpoint and the name of the node just chosen.
+    pub(super) fn node_for_session(
+        &self,
+        upstream: &Upstream,
+        selected: Selection,
+    ) -> Option<(Arc<Endpoint>, Arc<str>)> {
+        let mut states = self.states.borrow_mut();
+        let node = states.of(upstream, &self.local).node_of(selected)?;
+        Some((node.endpoint.clone(), node.host.clone()))
+    }
+
+    pub(super) fn connector(&self) -> &Rc<Connector> {
+        &self.connector
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.local.now_ms()
     }
 
     /// The measurements at the nodes of the upstream that is `only` meant, or of all, for a report.

@@ -6,6 +6,7 @@ use super::Upstream;
 use super::hash_key;
 use super::select::subset::name_hash;
 use exchange::Exchange;
+use exchange::plugin::stream::StreamSession;
 
 /// See the module. Of no meaning for another upstream. Small, because each exchange in flight holds one.
 #[derive(Default)]
@@ -19,6 +20,18 @@ pub(crate) struct WantedNode {
 }
 
 impl WantedNode {
+    /// The wishes of a session of layer 4 at `upstream`; stickiness by cookies is a matter of HTTP.
+    pub(crate) fn of_session(upstream: &Upstream, session: &StreamSession) -> WantedNode {
+        let key_hash = hash_key::session_key_hash(upstream, session);
+        let mut wanted = WantedNode { key_hash, ..WantedNode::default() };
+        if let Some(subsets) = &upstream.policies.subsets {
+            let mut name = Vec::new();
+            subsets.name(session, &mut name);
+            wanted.subset = name_hash(&name);
+        }
+        wanted
+    }
+
     /// The wishes of the request at `upstream`, at `now_ms` of the monotonic clock.
     #[inline]
     pub(crate) fn of(upstream: &Upstream, exchange: &mut Exchange, now_ms: u64) -> WantedNode {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use stdx::throttle::{Line, Throttle};
 
 use crate::upstream::Upstream;
-use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 
 /// Milliseconds between two lines about one endpoint: often enough to see an outage begin and last, and 8,640 lines a
@@ -40,11 +39,11 @@ impl Default for UpstreamWarnings {
 impl UpstreamWarnings {
     /// Notes a failed attempt, unless the client is to blame or no endpoint was contacted.
     #[cold]
-    pub(crate) fn note(&self, exchange: &Exchange, upstream: &Upstream, failure: &Failure, now_ms: u64) {
+    pub(crate) fn note(&self, route: Option<&Arc<str>>, upstream: &Upstream, failure: &Failure, now_ms: u64) {
         let Some(endpoint) = failure.node.filter(|_| failure.cause.blame() != Blame::Client) else { return };
         let about = || FailedAttempt {
             endpoint,
-            route: exchange.route().map(|route| route.id.clone()),
+            route: route.cloned(),
             upstream: upstream.identity.clone(),
             cause: failure.cause,
             reason: failure.detail.clone().into_owned(),

@@ -120,6 +120,32 @@ impl Stream {
         }
     }
 
+    /// As [`Stream::poll_peek_at_once`], when `seen` bytes were looked at before: ready with more than these, or with as many
+    /// if the peer has closed its side behind them.
+    pub fn poll_peek_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        room: &mut [u8],
+        seen: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut count = None;
+            let result = self.0.try_io(Interest::READABLE, || {
+                let got = rustix::net::recv(&self.0, &mut *room, RecvFlags::PEEK)?.1;
+                // Saying that it would wait makes the event loop tell of the next bytes, though none were taken.
+                if got > 0 && got <= seen && self.peer_end() == PeerEnd::Open {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                count = Some(got);
+                Ok(())
+            });
+            if let Some(done) = outcome(count, result) {
+                return Poll::Ready(done);
+            }
+            ready!(self.0.poll_read_ready(cx))?;
+        }
+    }
+
     fn try_peek(&mut self, room: &mut [u8]) -> Option<io::Result<usize>> {
         let mut count = None;
         let result = self.0.try_io(Interest::READABLE, || {

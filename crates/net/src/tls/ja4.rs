@@ -6,6 +6,8 @@ use std::fmt::Write;
 
 use aws_lc_rs::digest::{SHA256, digest};
 
+use crate::byte_cursor::ByteCursor;
+
 /// Bytes of a record's header, and of a handshake message's.
 const RECORD_HEADER: usize = 5;
 const MESSAGE_HEADER: usize = 4;
@@ -76,41 +78,14 @@ fn message(mut records: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Bytes that are read from the front.
-struct Cursor<'b>(&'b [u8]);
-
-impl<'b> Cursor<'b> {
-    fn take(&mut self, count: usize) -> Option<&'b [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn number(&mut self) -> Option<u16> {
-        self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
-    }
-
-    /// A vector with a length of one byte in front.
-    fn short(&mut self) -> Option<&'b [u8]> {
-        let length = self.take(1)?[0];
-        self.take(usize::from(length))
-    }
-
-    /// A vector with a length of two bytes in front.
-    fn long(&mut self) -> Option<&'b [u8]> {
-        let length = self.number()?;
-        self.take(usize::from(length))
-    }
-}
-
 fn read(body: &[u8]) -> Option<Hello> {
-    let mut cursor = Cursor(body);
+    let mut cursor = ByteCursor(body);
     let mut hello = Hello { version: cursor.number()?, ..Hello::default() };
     cursor.take(32)?;
     cursor.short()?;
     hello.suites = numbers(cursor.long()?);
     cursor.short()?;
-    let mut extensions = Cursor(cursor.long().unwrap_or_default());
+    let mut extensions = ByteCursor(cursor.long().unwrap_or_default());
     while let Some(kind) = extensions.number() {
         let content = extensions.long()?;
         if is_grease(kind) {
@@ -118,11 +93,12 @@ fn read(body: &[u8]) -> Option<Hello> {
         }
         hello.extensions.push(kind);
         match kind {
-            SIGNATURE_ALGORITHMS => hello.algorithms = numbers(Cursor(content).long()?),
+            SIGNATURE_ALGORITHMS => hello.algorithms = numbers(ByteCursor(content).long()?),
             SUPPORTED_VERSIONS => {
-                hello.version = numbers(Cursor(content).short()?).into_iter().max().unwrap_or(hello.version);
+                hello.version =
+                    numbers(ByteCursor(content).short()?).into_iter().max().unwrap_or(hello.version);
             }
-            ALPN => hello.alpn = Cursor(Cursor(content).long()?).short()?.to_vec(),
+            ALPN => hello.alpn = ByteCursor(ByteCursor(content).long()?).short()?.to_vec(),
             _ => {}
         }
     }

@@ -53,6 +53,8 @@ pub enum Alpn {
     Http2,
     /// `h3`, inside of QUIC.
     Http3,
+    /// None, because the protocol inside of TLS is not known: whatever the client offers, nothing is selected.
+    Unknown,
 }
 
 impl Alpn {
@@ -62,6 +64,7 @@ impl Alpn {
             Alpn::Http1 => &[b"http/1.1"],
             Alpn::Http2 => &[b"h2", b"http/1.1"],
             Alpn::Http3 => &[b"h3"],
+            Alpn::Unknown => &[],
         }
     }
 }

@@ -181,6 +181,7 @@ impl Node {
             workers,
             runtime,
             access_log,
+            session_log: None,
             services: services.clone(),
             quic,
         })?;

@@ -7,7 +7,7 @@ use router::vars::Expression;
 
 use crate::plugin::ordered::{ByPhase, Ordered};
 
-use super::{StreamFlow, StreamPhase, StreamPlugin, StreamSession};
+use super::{SessionEnd, StreamFlow, StreamPhase, StreamPlugin, StreamSession};
 
 /// An instance with what `_meta` says of it (contract section 2.3).
 pub struct StreamInstance {
@@ -33,6 +33,17 @@ impl Drop for StreamInstance {
     fn drop(&mut self) {
         self.plugin.stop();
     }
+}
+
+/// The outcome of the preread phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preread {
+    /// The session goes on.
+    Done,
+    /// An instance needs more first bytes.
+    More,
+    /// This plugin has refused the session, which has the reason.
+    Rejected(&'static str),
 }
 
 /// The instances of one stream route, in running order and by phase.
@@ -66,17 +77,31 @@ impl StreamChain {
         self.instances.all()
     }
 
-    /// Runs the preread phase until one instance refuses the session, which then says why.
-    pub fn preread(&self, session: &mut StreamSession) -> StreamFlow {
-        for instance in self.instances.of(StreamPhase::Preread as usize) {
-            if instance.applies(session)
-                && let StreamFlow::Reject(reason) = instance.plugin.preread(session)
-            {
-                session.rejected = Some(reason.clone());
-                return StreamFlow::Reject(reason);
+    /// Whether no instance takes part in the preread phase.
+    pub fn reads_nothing(&self) -> bool {
+        !self.instances.has(StreamPhase::Preread as usize)
+    }
+
+    /// Runs the preread phase from the instance number `position` on, until one refuses the session, or needs more first
+    /// bytes: `position` is that instance then.
+    pub async fn preread(&self, session: &mut StreamSession, position: &mut usize) -> Preread {
+        while let Some(instance) = self.instances.of(StreamPhase::Preread as usize).nth(*position) {
+            if instance.applies(session) {
+                let refused = match instance.plugin.preread(session) {
+                    StreamFlow::Continue => None,
+                    StreamFlow::More => return Preread::More,
+                    StreamFlow::Reject(reason) => Some(reason),
+                    StreamFlow::Wait(decision) => decision.await.err(),
+                };
+                if let Some(reason) = refused {
+                    session.end = Some(SessionEnd::Rejected);
+                    session.reason = Some(reason);
+                    return Preread::Rejected(instance.name);
+                }
             }
+            *position += 1;
         }
-        StreamFlow::Continue
+        Preread::Done
     }
 
     /// Runs the log phase, of refused sessions too.
@@ -92,22 +117,27 @@ impl StreamChain {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::task::{Context, Poll, Waker};
 
     use serde_json::json;
 
     use super::*;
 
-    /// Writes down when it is called, and refuses where it is told to.
+    /// Writes down when it is called, and decides by its name.
     struct Scripted {
         name: &'static str,
-        rejects: bool,
         told: Arc<Mutex<Vec<String>>>,
     }
 
     impl StreamPlugin for Scripted {
-        fn preread(&self, session: &mut StreamSession) -> StreamFlow {
+        fn preread<'a>(&'a self, session: &'a mut StreamSession) -> StreamFlow<'a> {
             self.told.lock().unwrap().push(format!("{} preread {}", self.name, session.client_address));
-            if self.rejects { StreamFlow::Reject("the script says so".into()) } else { StreamFlow::Continue }
+            match self.name {
+                "refuser" => StreamFlow::Reject("the script says so".into()),
+                "waiter" => StreamFlow::Wait(Box::pin(std::future::ready(Err("it took too long".into())))),
+                "reader" if session.first_bytes.len() < 3 => StreamFlow::More,
+                _ => StreamFlow::Continue,
+            }
         }
 
         fn log(&self, session: &StreamSession) {
@@ -126,15 +156,28 @@ mod tests {
         priority: i64,
         phases: &'static [StreamPhase],
     ) -> StreamInstance {
-        let plugin = Arc::new(Scripted { name, rejects: name == "refuser", told: told.clone() });
+        let plugin = Arc::new(Scripted { name, told: told.clone() });
         StreamInstance { name, priority, phases, filter: None, plugin }
+    }
+
+    /// No instance of these tests waits for anything.
+    fn preread(chain: &StreamChain, session: &mut StreamSession, position: &mut usize) -> Preread {
+        let mut running = std::pin::pin!(chain.preread(session, position));
+        match running.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => panic!("it waits"),
+        }
     }
 
     /// A session as a data plane would carry it: preread, bytes, end, log.
     fn serve(chain: &StreamChain, client: &str) -> StreamSession {
         let mut session =
             StreamSession::new(client.parse().unwrap(), "127.0.0.1:9100".parse().unwrap(), 1_000);
-        if chain.preread(&mut session) == StreamFlow::Continue {
+        let mut position = 0;
+        while preread(chain, &mut session, &mut position) == Preread::More {
+            session.first_bytes.push(b'x');
+        }
+        if session.end.is_none() {
             session.received_bytes = 10;
             session.sent_bytes = 20;
         }
@@ -157,7 +200,7 @@ mod tests {
             instance(&told, "high", 9, &[StreamPhase::Preread]),
         ]);
         let session = serve(&chain, "10.0.0.1:4000");
-        assert_eq!(session.rejected, None);
+        assert_eq!(session.end, None);
         let expected =
             ["high preread 10.0.0.1", "low preread 10.0.0.1", "logger log 10/20 500", "low log 10/20 500"];
         assert_eq!(*told.lock().unwrap(), expected);
@@ -174,10 +217,31 @@ mod tests {
         let chain =
             StreamChain::new(vec![instance(&told, "after", 1, BOTH), instance(&told, "refuser", 2, BOTH)]);
         let session = serve(&chain, "[::ffff:10.0.0.1]:4000");
-        assert_eq!(session.rejected.as_deref(), Some("the script says so"));
+        assert_eq!((session.end, session.status()), (Some(SessionEnd::Rejected), 403));
+        assert_eq!(session.reason.as_deref(), Some("the script says so"));
         assert_eq!(
             *told.lock().unwrap(),
             ["refuser preread 10.0.0.1", "refuser log 0/0 500", "after log 0/0 500"]
         );
+    }
+
+    #[test]
+    fn plugin_gets_more_bytes_and_is_called_again() {
+        let told = Arc::default();
+        let chain =
+            StreamChain::new(vec![instance(&told, "first", 3, BOTH), instance(&told, "reader", 2, BOTH)]);
+        let session = serve(&chain, "10.0.0.1:4000");
+        assert_eq!((session.first_bytes.len(), session.end), (3, None));
+        let calls = |name: &str| {
+            told.lock().unwrap().iter().filter(|line| line.starts_with(&format!("{name} preread"))).count()
+        };
+        assert_eq!((calls("first"), calls("reader")), (1, 4), "those before it are not called again");
+    }
+
+    #[test]
+    fn awaited_decision_refuses_a_session() {
+        let told = Arc::default();
+        let chain = StreamChain::new(vec![instance(&told, "waiter", 1, BOTH)]);
+        assert_eq!(serve(&chain, "10.0.0.1:4000").reason.as_deref(), Some("it took too long"));
     }
 }

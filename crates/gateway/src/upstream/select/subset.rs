@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use net::nodes::{Node, NodeSet};
-use router::vars::Template;
-
-use exchange::Exchange;
+use router::vars::{Template, VariableSource};
 
 /// The most subsets of one upstream; values of further nodes are treated like values that no node has. Each subset in use
 /// takes about 20 bytes per node and worker.
@@ -48,11 +46,11 @@ pub(crate) enum Scope {
 }
 
 impl Subsets {
-    /// Writes the name of the subset that the request wants to `name`.
-    pub(crate) fn name(&self, exchange: &Exchange, name: &mut Vec<u8>) {
+    /// Writes the name of the subset that the request or session wants to `name`.
+    pub(crate) fn name(&self, source: &impl VariableSource, name: &mut Vec<u8>) {
         for value in &self.values {
             let start = name.len();
-            value.render(exchange, name);
+            value.render(source, name);
             name[start..].iter_mut().filter(|byte| **byte == SEPARATOR).for_each(|byte| *byte = b'?');
             name.push(SEPARATOR);
         }

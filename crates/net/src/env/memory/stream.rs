@@ -97,6 +97,17 @@ impl Stream {
         self.poll_peek(cx, room)
     }
 
+    /// As [`Stream::poll_peek_at_once`], when `seen` bytes were looked at before: ready with more than these, or with as many
+    /// if the peer has closed its side behind them.
+    pub fn poll_peek_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        room: &mut [u8],
+        seen: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.at_end(|connection, end, _| connection.poll_peek_more(end, cx, room, seen))
+    }
+
     /// Drops bytes that were looked at: `room` only says how many. `is_all` says that there was nothing behind them.
     pub fn drop_seen(&mut self, room: &mut [u8], is_all: bool) -> usize {
         self.at_end(|connection, end, now_ns| connection.drop_seen(end, room, is_all, now_ns))

@@ -185,7 +185,7 @@ impl ServerTls {
                 return Err("HTTP/3 needs TLSv1.3, which this name does not allow".to_owned());
             }
             (_, Alpn::Http3) => Versions { tls12: false, tls13: true },
-            (versions, Alpn::Http1 | Alpn::Http2) => versions,
+            (versions, Alpn::Http1 | Alpn::Http2 | Alpn::Unknown) => versions,
         };
         let builder = ServerConfig::builder_with_provider(self.provider.clone())
             .with_protocol_versions(versions.of_library())

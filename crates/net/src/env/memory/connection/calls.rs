@@ -134,6 +134,24 @@ impl Connection {
         Poll::Ready(Ok(room.len().min(received.len())))
     }
 
+    pub(in super::super) fn poll_peek_more(
+        &mut self,
+        end: usize,
+        cx: &Context<'_>,
+        room: &mut [u8],
+        seen: usize,
+    ) -> Poll<io::Result<usize>> {
+        let polled = self.poll_peek(end, cx, room);
+        let this = &mut self.ends[end];
+        if matches!(polled, Poll::Ready(Ok(count)) if count > 0 && count <= seen && !this.finished && !this.reset)
+        {
+            this.readable = false;
+            this.read_waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        polled
+    }
+
     pub(in super::super) fn poll_write(
         &mut self,
         end: usize,

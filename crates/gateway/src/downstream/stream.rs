@@ -1,0 +1,118 @@
+//! A session of layer 4 over a connection: its first bytes are looked at where a route or a plugin asks for them, then it has
+//! a route, a node, and a tunnel to it, all on the worker that accepted it. It speaks no protocol.
+
+mod first_bytes;
+mod node;
+mod open;
+mod record;
+
+use std::rc::Rc;
+
+use stdx::pooled::PooledBox;
+
+use super::arrival::Identity;
+use super::connection_guard::{AddressPlace, ConnectionGuard};
+use super::h1;
+use super::h1::connection::Connection;
+use super::h1::timer::ConnectionTimer;
+use crate::tunnel::{self, Duplex, TunnelStop};
+use exchange::exchange::TlsContext;
+use exchange::plugin::stream::{SessionEnd, StreamSession, StreamTransport};
+use net::env;
+use net::transport::Transport;
+use stdx::buffer::Buffer;
+
+use node::ConnectedNode;
+use open::Opening;
+use record::SessionRecord;
+
+/// A connection that has passed the layers below its session: the PROXY protocol, and TLS where that ends here.
+pub(crate) struct Opened {
+    stream: Transport,
+    identity: Identity,
+    place: AddressPlace,
+    timer: ConnectionTimer,
+    tls: Option<Rc<TlsContext>>,
+}
+
+impl Opened {
+    /// See the type.
+    pub(crate) fn new(
+        stream: Transport,
+        identity: Identity,
+        counted: ConnectionGuard,
+        timer: ConnectionTimer,
+        tls: Option<Rc<TlsContext>>,
+    ) -> Opened {
+        let place = AddressPlace::new(counted, identity.peer.ip());
+        Opened { stream, identity, place, timer, tls }
+    }
+
+    /// The session as its route and plugins see it.
+    fn session(&self) -> StreamSession {
+        let local = &self.timer.context.local;
+        let listener = self.identity.listener.listener.address();
+        let address = self.stream.local_address().unwrap_or(listener);
+        let (client, proxy) = (self.identity.peer, self.identity.proxy.clone());
+        let peer = proxy.as_ref().map_or(client, |proxy| proxy.sender);
+        let mut session = StreamSession::new((peer.ip(), peer.port()).into(), address, local.recent_ns());
+        (session.client_address, session.client_port) = (client.ip(), client.port());
+        session.proxy = proxy;
+        if let Some(tls) = &self.tls {
+            session.transport = StreamTransport::Tls;
+            session.sni = tls.facts.server_name.clone();
+            session.alpn = tls.facts.alpn.iter().cloned().collect();
+            session.tls = Some(tls.clone());
+        }
+        session
+    }
+}
+
+/// Serves the session until both sides have closed.
+pub(crate) async fn serve(mut opened: Opened) {
+    let context = opened.timer.context.clone();
+    // Boxed, because a session lives for long and this state is large.
+    let mut record = Box::new(SessionRecord::begin(&context, opened.session()));
+    // In a pooled box, because the session needs this state only at its beginning.
+    let begun = PooledBox::pin(open::open(&mut opened, &mut record)).await;
+    let node = match begun {
+        Ok(Opening::Connected(node)) => node,
+        Ok(Opening::Http) => {
+            record.give_up();
+            let Opened { stream, identity, place, timer, tls } = opened;
+            let connection = Connection::new(stream, identity, place.into_guard(), tls);
+            env::spawn(h1::serve::serve(connection, timer));
+            return;
+        }
+        Err(end) => {
+            record.end_with(end);
+            // An orderly close would look like an empty answer.
+            return opened.stream.reset_on_close();
+        }
+    };
+    let end = pass(opened, *node, &mut record).await;
+    record.end_with(end);
+}
+
+/// Passes bytes both ways until both sides have closed, one has failed, or the session has had its time.
+async fn pass(opened: Opened, node: ConnectedNode, record: &mut SessionRecord) -> SessionEnd {
+    let ConnectedNode { stream, held, first_bytes, idle_timeout_ms, session_timeout_ms } = node;
+    let Opened { stream: client, timer, place, .. } = opened;
+    if session_timeout_ms > 0 {
+        timer.deadline.set_cap(timer.context.local.now_ms().saturating_add(session_timeout_ms));
+    }
+    let client = Duplex { stream: client, buffer: first_bytes }.into_end();
+    let endpoint = Duplex { stream, buffer: Buffer::none() }.into_end();
+    let passed = tunnel::run(&timer.deadline, client, endpoint, idle_timeout_ms).await;
+    record.session.received_bytes = passed.up_bytes;
+    record.session.sent_bytes = passed.down_bytes;
+    held.end(&timer.context);
+    drop(place);
+    match passed.end {
+        TunnelStop::Closed => SessionEnd::Closed,
+        TunnelStop::Client => SessionEnd::ClientReset,
+        TunnelStop::Endpoint => SessionEnd::NodeReset,
+        TunnelStop::Idle => SessionEnd::IdleTimeout,
+        TunnelStop::Late => SessionEnd::SessionTimeout,
+    }
+}

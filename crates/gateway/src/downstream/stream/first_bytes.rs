@@ -1,0 +1,119 @@
+//! Looks at the first bytes of a client before anything is passed on. On a plain socket they stay in the kernel until the
+//! tunnel reads them; over TLS they are read and kept.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use net::sniff::{self, FirstProtocol, Look};
+use net::transport::Transport;
+
+use crate::runtime::stream_table::Asks;
+use exchange::plugin::stream::{PREREAD_MAX_BYTES, SessionEnd, StreamSession};
+
+/// Room for the bytes of the first look; most ClientHellos fit.
+const FIRST_ROOM_BYTES: usize = 2 * 1_024;
+
+/// The first bytes of a session, as far as they were looked at.
+#[derive(Default)]
+pub(super) struct FirstBytes {
+    bytes: Vec<u8>,
+    /// The protocol that they show, once that was asked for.
+    pub(super) protocol: Option<FirstProtocol>,
+    /// Whether they were taken from the connection, as over TLS.
+    are_taken: bool,
+}
+
+impl FirstBytes {
+    /// Reads as much as `asks` wants to know, and notes it in the session.
+    ///
+    /// # Errors
+    /// The client has closed, or sent too much.
+    pub(super) async fn answer(
+        &mut self,
+        asks: Asks,
+        stream: &mut Transport,
+        session: &mut StreamSession,
+    ) -> Result<(), SessionEnd> {
+        if asks.is_none() {
+            return Ok(());
+        }
+        let (mut wants_protocol, mut wants_hello) = (true, asks.hello && session.tls.is_none());
+        while wants_protocol || wants_hello {
+            if !self.more(stream).await? {
+                // The client has closed behind less than a beginning; what it has sent is passed on.
+                self.protocol.get_or_insert(FirstProtocol::Unknown);
+                break;
+            }
+            if wants_protocol && let Look::Found(protocol) = sniff::protocol(&self.bytes) {
+                wants_protocol = false;
+                self.protocol = Some(protocol);
+                wants_hello &= protocol == FirstProtocol::Tls;
+            }
+            if wants_hello && !wants_protocol {
+                match sniff::client_hello(&self.bytes) {
+                    Look::More => {}
+                    Look::No => return Err(SessionEnd::PrereadFault),
+                    Look::Found(hello) => {
+                        wants_hello = false;
+                        session.sni = hello.server_name;
+                        session.alpn = hello.alpn;
+                    }
+                }
+            }
+        }
+        session.first_bytes = self.bytes.clone();
+        Ok(())
+    }
+
+    /// Gets more bytes for a plugin.
+    ///
+    /// # Errors
+    /// The client has closed, or sent too much.
+    pub(super) async fn more_for(
+        &mut self,
+        stream: &mut Transport,
+        session: &mut StreamSession,
+    ) -> Result<(), SessionEnd> {
+        if !self.more(stream).await? {
+            return Err(SessionEnd::PrereadClosed);
+        }
+        session.first_bytes.clone_from(&self.bytes);
+        Ok(())
+    }
+
+    /// The bytes that were taken from the connection and have to be passed on first.
+    pub(super) fn into_taken(self) -> Vec<u8> {
+        if self.are_taken { self.bytes } else { Vec::new() }
+    }
+
+    /// Waits for at least one byte more; false if the client has closed its side.
+    async fn more(&mut self, stream: &mut Transport) -> Result<bool, SessionEnd> {
+        let before = self.bytes.len();
+        if before >= PREREAD_MAX_BYTES {
+            return Err(SessionEnd::PrereadFault);
+        }
+        poll_fn(|cx| self.poll_more(cx, stream)).await.map_err(|_| SessionEnd::ClientReset)?;
+        Ok(self.bytes.len() > before)
+    }
+
+    fn poll_more(&mut self, cx: &mut Context<'_>, stream: &mut Transport) -> Poll<io::Result<()>> {
+        let before = self.bytes.len();
+        let room = (2 * before).clamp(FIRST_ROOM_BYTES, PREREAD_MAX_BYTES);
+        self.bytes.resize(room, 0);
+        let polled = match stream {
+            Transport::Tcp(stream) => stream.poll_peek_more(cx, &mut self.bytes, before),
+            Transport::Tls(stream) => {
+                self.are_taken = true;
+                stream.poll_read(cx, &mut self.bytes[before..]).map_ok(|count| before + count)
+            }
+        };
+        let got = match &polled {
+            Poll::Ready(Ok(got)) => (*got).max(before),
+            _ => before,
+        };
+        self.bytes.truncate(got);
+        ready!(polled)?;
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,264 @@
+//! The node of a session: chosen, connected within the connect timeout, and another one tried where that failed, for no byte
+//! of the client has been sent by then. A PROXY protocol header goes first where the route asks for one.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use smallvec::SmallVec;
+
+use super::Opened;
+use super::record::SessionRecord;
+use crate::context::WorkerContext;
+use crate::downstream::h1::timer::ConnectionTimer;
+use crate::runtime::stream_route::StreamRoute;
+use crate::upstream::authority::without_port;
+use crate::upstream::connect_failure::late;
+use crate::upstream::counted::CountedTransport;
+use crate::upstream::protection::hold::UpstreamPlace;
+use crate::upstream::session_node::SessionNode;
+use crate::upstream::wanted::WantedNode;
+use crate::upstream::{PassHost, Upstream};
+use exchange::exchange::Attempt;
+use exchange::failure::{Blame, Cause, Failure};
+use exchange::plugin::stream::{PREREAD_MAX_BYTES, StreamSession, StreamTransport};
+use net::proxy_protocol::{Addresses, Said, SaidTls, Version, encode};
+use net::tls::facts::ClientVerdict;
+use stdx::buffer::{Buffer, LARGE_BYTES};
+
+/// A node that is connected.
+pub(super) struct ConnectedNode {
+    pub(super) stream: CountedTransport,
+    pub(super) held: HeldNode,
+    /// Bytes of the client that were taken from its connection.
+    pub(super) first_bytes: Buffer,
+    pub(super) idle_timeout_ms: u64,
+    pub(super) session_timeout_ms: u64,
+}
+
+/// The session's places at its node and its upstream, given back when it ends.
+pub(super) struct HeldNode {
+    upstream: Arc<Upstream>,
+    node: Option<SessionNode>,
+    attempt: Attempt,
+    context: Rc<WorkerContext>,
+    _place: Option<UpstreamPlace>,
+}
+
+impl HeldNode {
+    /// The session at the node has ended in order or not; the node was connected.
+    pub(super) fn end(mut self, context: &WorkerContext) {
+        self.attempt.total_us = context.local.recent_ns().saturating_sub(self.attempt.started_ns) / 1_000;
+        if let Some(node) = self.node.take() {
+            context.upstreams.session_ended(&self.upstream, node, &self.attempt);
+        }
+    }
+}
+
+impl Drop for HeldNode {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            self.context.upstreams.session_given_up(&self.upstream, node);
+        }
+    }
+}
+
+/// Connects the session to a node of `upstream`.
+///
+/// # Errors
+/// No node could be reached: the failure of the last one.
+pub(super) async fn connect(
+    opened: &mut Opened,
+    record: &mut SessionRecord,
+    route: &StreamRoute,
+    upstream: Arc<Upstream>,
+    taken: Vec<u8>,
+) -> Result<ConnectedNode, Failure> {
+    let context = opened.timer.context.clone();
+    let session = &mut record.session;
+    session.upstream = Some(upstream.identity.clone());
+    let wanted = WantedNode::of_session(&upstream, session);
+    let mut place = None;
+    let mut tried: SmallVec<[u64; 4]> = SmallVec::new();
+    let mut last = None;
+    let began_ms = context.local.now_ms();
+    let header = route
+        .sends_proxy
+        .version(opened.identity.listener.listener.wanted().protocols.proxy_protocol_to_nodes);
+    let retries = upstream.retries.unwrap_or_else(|| {
+        u32::try_from(context.upstreams.node_count(&upstream)).unwrap_or(u32::MAX).saturating_sub(1)
+    });
+    loop {
+        let node = context.upstreams.choose_for_session(&upstream, &wanted, &tried, &mut place);
+        let node = node.map_err(|none| last.take().unwrap_or(none))?;
+        tried.push(node.endpoint_id());
+        session.attempts += 1;
+        session.node = Some(node.address());
+        let attempt = attempt_at(&upstream, &node, context.local.clock_ns());
+        let mut held = HeldNode {
+            upstream: upstream.clone(),
+            node: Some(node),
+            attempt,
+            context: context.clone(),
+            _place: None,
+        };
+        match try_node(&opened.timer, session, &upstream, &mut held, header).await {
+            Ok(stream) => {
+                session.connect_us = held.attempt.connect_us;
+                held._place = place.take();
+                return Ok(ConnectedNode {
+                    stream,
+                    held,
+                    first_bytes: buffer_of(&taken),
+                    idle_timeout_ms: route.idle_timeout_ms,
+                    session_timeout_ms: route.session_timeout_ms,
+                });
+            }
+            Err(failure) => {
+                let may_retry = failure.cause.blame() == Blame::Origin
+                    && tried.len() <= retries as usize
+                    && (upstream.retry_timeout_ms == 0
+                        || context.local.now_ms().saturating_sub(began_ms) < upstream.retry_timeout_ms);
+                let route = session.route_id.as_ref();
+                context.upstream_warnings.note(route, &upstream, &failure, context.local.now_ms());
+                if !may_retry {
+                    return Err(failure);
+                }
+                last = Some(failure);
+            }
+        }
+    }
+}
+
+/// Opens the connection to the node, and counts the result.
+async fn try_node(
+    timer: &ConnectionTimer,
+    session: &StreamSession,
+    upstream: &Upstream,
+    held: &mut HeldNode,
+    sends_proxy: Option<Version>,
+) -> Result<CountedTransport, Failure> {
+    let context = &timer.context;
+    let Some(mut node) = held.node.take() else { return Err(Failure::new(Cause::NoNode, "there is none")) };
+    let in_handshake = Cell::new(false);
+    let name = node.endpoint.tls.as_ref().map(|_| server_name(session, upstream, &node.host));
+    let opening = async {
+        let mut stream = context.upstreams.open_for_session(&node, name.as_deref(), &in_handshake).await?;
+        if let Some(version) = sends_proxy {
+            send_header(&mut stream, version, session).await?;
+        }
+        Ok(stream)
+    };
+    let opened = within(timer, upstream.timeouts.connect_ms, opening).await;
+    let opened = opened.unwrap_or_else(|| Err(late(in_handshake.get())));
+    let connect_us = context.local.clock_ns().saturating_sub(held.attempt.started_ns) / 1_000;
+    held.attempt.connect_us = connect_us;
+    held.attempt.failed = opened.as_ref().err().map(|failure| failure.cause);
+    // The time to connect is what is known of the node's speed.
+    held.attempt.head_us = connect_us.max(1);
+    held.attempt.total_us = connect_us;
+    context.upstreams.note_connect(upstream, &mut node, &held.attempt);
+    match opened {
+        Ok(stream) => {
+            held.node = Some(node);
+            Ok(stream)
+        }
+        Err(failure) => {
+            let failure = failure.at(node.address());
+            held.attempt.head_us = 0;
+            context.upstreams.session_ended(upstream, node, &held.attempt);
+            Err(failure)
+        }
+    }
+}
+
+/// Runs `step` for `timeout_ms` at most; none if it took longer. Nothing is read of the client meanwhile, so that it is not
+/// seen whether it has gone.
+async fn within<T>(timer: &ConnectionTimer, timeout_ms: u64, step: impl Future<Output = T>) -> Option<T> {
+    let mut step = pin!(step);
+    let mut is_armed = false;
+    poll_fn(|cx| {
+        if let Poll::Ready(outcome) = step.as_mut().poll(cx) {
+            return Poll::Ready(Some(outcome));
+        }
+        if is_armed && timer.deadline.expired() {
+            return Poll::Ready(None);
+        }
+        if !std::mem::replace(&mut is_armed, true) {
+            timer.deadline.set(cx, timeout_ms.max(1));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+fn attempt_at(upstream: &Upstream, node: &SessionNode, started_ns: u64) -> Attempt {
+    Attempt {
+        address: node.address(),
+        endpoint_id: node.endpoint_id(),
+        scheme: upstream.scheme,
+        upstream: upstream.slot,
+        status: 0,
+        failed: None,
+        started_ns,
+        connect_us: 0,
+        head_us: 0,
+        total_us: 0,
+    }
+}
+
+/// The server name for TLS to the node: the client's, where it has asked for one and the upstream passes it on.
+fn server_name(session: &StreamSession, upstream: &Upstream, node_host: &str) -> String {
+    let name_of = |host: &str| String::from_utf8_lossy(without_port(host.as_bytes())).into_owned();
+    match (&upstream.pass_host, &session.sni) {
+        (PassHost::Rewrite(host), _) => name_of(host),
+        (PassHost::Pass, Some(name)) => name.to_string(),
+        (PassHost::Pass | PassHost::Node, _) => name_of(node_host),
+    }
+}
+
+/// Sends the PROXY protocol header.
+async fn send_header(
+    stream: &mut CountedTransport,
+    version: Version,
+    session: &StreamSession,
+) -> Result<(), Failure> {
+    let tls = session.tls.as_ref().map(|tls| SaidTls {
+        version: tls.facts.version,
+        cipher: tls.facts.cipher,
+        verified: match &tls.facts.client {
+            ClientVerdict::None => None,
+            verdict => Some(*verdict == ClientVerdict::Verified),
+        },
+    });
+    let said = Said {
+        is_datagrams: session.transport == StreamTransport::Udp,
+        server_name: session.sni.as_deref(),
+        alpn: session.alpn.first().map(|name| &**name),
+        tls,
+    };
+    let source = (session.client_address, session.client_port).into();
+    let header = encode(version, Addresses { source, destination: session.local }, &said);
+    let mut rest = &header[..];
+    while !rest.is_empty() {
+        let written = poll_fn(|cx| stream.poll_write(cx, rest)).await;
+        let count = written.map_err(|error| Failure::new(Cause::SendFailed, error.to_string()))?;
+        rest = &rest[count..];
+    }
+    Ok(())
+}
+
+/// The bytes, which are no more than [`PREREAD_MAX_BYTES`], in a buffer.
+fn buffer_of(taken: &[u8]) -> Buffer {
+    if taken.is_empty() {
+        return Buffer::none();
+    }
+    let mut buffer = Buffer::large();
+    buffer.write(taken);
+    buffer
+}
+
+const _: () = assert!(PREREAD_MAX_BYTES <= LARGE_BYTES, "the first bytes fit into a buffer");

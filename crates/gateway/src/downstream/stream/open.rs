@@ -1,0 +1,143 @@
+//! The beginning of a session: its first bytes, its route, the decisions of plugins, and a node. A client has the time of a
+//! request head for what it has to send before.
+
+use std::sync::Arc;
+
+use super::Opened;
+use super::first_bytes::FirstBytes;
+use super::node::{self, ConnectedNode};
+use super::record::SessionRecord;
+use crate::downstream::arrival::within_deadline;
+use crate::runtime::Generation;
+use crate::runtime::stream_route::{StreamQuery, StreamRoute, StreamTarget};
+use crate::upstream::Upstream;
+use exchange::failure::{Cause, Failure};
+use exchange::plugin::stream::chain::Preread;
+use exchange::plugin::stream::{SessionEnd, StreamSession};
+use net::sniff::FirstProtocol;
+
+/// How a session goes on.
+pub(super) enum Opening {
+    /// To a node.
+    Connected(Box<ConnectedNode>),
+    /// As a connection of the HTTP routes.
+    Http,
+}
+
+/// Begins the session.
+///
+/// # Errors
+/// Why it ends.
+pub(super) async fn open(opened: &mut Opened, record: &mut SessionRecord) -> Result<Opening, SessionEnd> {
+    let mut first_bytes = FirstBytes::default();
+    let outcome = find_route(opened, record, &mut first_bytes).await;
+    opened.timer.end_idle();
+    let route = outcome?;
+    if route.target == StreamTarget::Http {
+        return Ok(Opening::Http);
+    }
+    record.session.first_bytes = Vec::new();
+    let upstream = {
+        let generation = opened.timer.context.generation();
+        upstream_of(&generation, &route, &record.session).map_err(|failure| fail(record, failure))?
+    };
+    let taken = first_bytes.into_taken();
+    let connected = node::connect(opened, record, &route, upstream, taken).await;
+    connected.map(|node| Opening::Connected(Box::new(node))).map_err(|failure| fail(record, failure))
+}
+
+/// Finds the route, and lets its plugins decide.
+async fn find_route(
+    opened: &mut Opened,
+    record: &mut SessionRecord,
+    first_bytes: &mut FirstBytes,
+) -> Result<Arc<StreamRoute>, SessionEnd> {
+    let Opened { stream, identity, timer, tls, .. } = opened;
+    let timeout_ms = timer.context.local.options.limits.head_timeout_ms;
+    let generation = timer.context.generation();
+    let asks = generation.stream_table.asks(&query(&record.session, None));
+    if let Some(tls) = tls
+        && tls.site.client.is_some()
+        && tls.facts.client != net::tls::facts::ClientVerdict::Verified
+    {
+        record.session.reason = Some("the client has shown no valid certificate".into());
+        return Err(SessionEnd::TlsHandshake);
+    }
+    if !asks.is_none() {
+        let reading = first_bytes.answer(asks, stream, &mut record.session);
+        let read = within_deadline(reading, timeout_ms, identity.id, &identity.listener, timer).await;
+        read.ok_or(SessionEnd::PrereadTimeout)??;
+    }
+    let found = generation.stream_table.find(&query(&record.session, first_bytes.protocol)).cloned();
+    // A generation is not held over the waits of plugins.
+    drop(generation);
+    let route = found.ok_or(SessionEnd::NoRoute)?;
+    let session = &mut record.session;
+    session.route_id = Some(route.id.clone());
+    (session.route_name, session.service_id) = (route.name.clone(), route.service_id.clone());
+    record.route = Some(route.clone());
+    if let Some(missing) = &route.missing {
+        return Err(fail(record, missing.failure()));
+    }
+    if !route.plugins.reads_nothing() {
+        let deciding = decide(&route, stream, &mut record.session, first_bytes);
+        let decided = within_deadline(deciding, timeout_ms, identity.id, &identity.listener, timer).await;
+        decided.ok_or(SessionEnd::PrereadTimeout)??;
+    }
+    Ok(route)
+}
+
+/// Runs the plugins, with as many first bytes as they ask for.
+async fn decide(
+    route: &StreamRoute,
+    stream: &mut net::transport::Transport,
+    session: &mut StreamSession,
+    first_bytes: &mut FirstBytes,
+) -> Result<(), SessionEnd> {
+    let mut position = 0;
+    loop {
+        match route.plugins.preread(session, &mut position).await {
+            Preread::Done => return Ok(()),
+            Preread::Rejected(plugin) => {
+                tracing::debug!(plugin, client = %session.client_address, reason = ?session.reason, "a session was refused");
+                return Err(session.end.unwrap_or(SessionEnd::Rejected));
+            }
+            Preread::More => first_bytes.more_for(stream, session).await?,
+        }
+    }
+}
+
+fn query(session: &StreamSession, sniffed: Option<FirstProtocol>) -> StreamQuery<'_> {
+    StreamQuery {
+        client: session.client_address,
+        local: session.local,
+        name: session.sni.as_deref(),
+        alpn: &session.alpn,
+        sniffed,
+    }
+}
+
+/// The upstream that a plugin has chosen, else the route's.
+pub(super) fn upstream_of(
+    generation: &Generation,
+    route: &StreamRoute,
+    session: &StreamSession,
+) -> Result<Arc<Upstream>, Failure> {
+    let slot = match (&session.chosen_upstream, route.target) {
+        (Some(chosen), _) => {
+            let slot = generation.upstream_slots.get(chosen.identity()).copied();
+            let missing = || format!("{chosen:?}, chosen by a plugin, does not exist");
+            slot.ok_or_else(|| Failure::new(Cause::NoUpstream, missing()))?
+        }
+        (None, StreamTarget::Upstream(slot)) => slot,
+        (None, _) => return Err(Failure::new(Cause::NoUpstream, "the stream route has no upstream")),
+    };
+    let missing = || Failure::new(Cause::NoUpstream, "the upstream does not exist");
+    generation.upstreams.get(slot).cloned().ok_or_else(missing)
+}
+
+/// Notes why the session fails.
+fn fail(record: &mut SessionRecord, failure: Failure) -> SessionEnd {
+    record.session.reason = Some(failure.detail.clone());
+    SessionEnd::Failed(failure.cause)
+}
