@@ -242,6 +242,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     check_proto: None,
     build: |_, _| Ok(Arc::new(TrailerMark)),
     stream: None,
+    serves_http: true,
     apis: &[],
     control_endpoints: &[],
     parts: &[],

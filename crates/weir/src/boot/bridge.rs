@@ -195,7 +195,7 @@ pub(super) struct Report {
     pub(super) options: Arc<Options>,
     pub(super) instance: Arc<InstanceInfo>,
     pub(super) log: LogControl,
-    pub(super) access_log: Option<LogWriter>,
+    pub(super) access_logs: Arc<[LogWriter]>,
     pub(super) secrets: Arc<Secrets>,
     pub(super) ocsp: Arc<Ocsp>,
     pub(super) discovery: Option<Arc<Discovery>>,
@@ -223,7 +223,7 @@ impl MetricsText for Report {
     fn write_metrics(&self, text: &mut String) {
         if let Some(engine) = self.gateway.engine() {
             engine.write_metrics(text);
-            metrics::write_node(engine, &self.log, self.access_log.as_ref(), text);
+            metrics::write_node(engine, &self.log, &self.access_logs, text);
             process_metrics::write(&self.options.limits, self.instance.boot_time_s, text);
             self.secrets.write_metrics(text);
             self.ocsp.write_metrics(text);
@@ -278,7 +278,7 @@ impl Traffic for Report {
 
     fn now(&self) -> Option<TrafficNow> {
         let now = self.gateway.engine()?.traffic().now()?;
-        let access_log = self.access_log.as_ref().map_or(0, LogWriter::lost_lines);
+        let access_log: u64 = self.access_logs.iter().map(LogWriter::lost_lines).sum();
         Some(TrafficNow { log_lines_lost: access_log + self.log.lost_lines(), ..now })
     }
 
