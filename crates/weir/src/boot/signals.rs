@@ -127,13 +127,14 @@ async fn obey(mut node: Node, mut signals: Signals, has_given_way: &AtomicBool) 
 }
 
 fn reload(node: &mut Node, upgrade: &Upgrade) {
-    node.control.reload();
     if upgrade.is_under_way() {
         // Not read, because the listeners are being handed over as they are.
         tracing::warn!("the settings are not read while an upgrade is under way");
     } else {
         node.live.reload(&node.gateway, &node.runner);
     }
+    // Last, because new listeners of layer 4 decide whether stream routes are taken.
+    node.control.reload();
 }
 
 /// The files that USR1 reopens.
