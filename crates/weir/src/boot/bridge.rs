@@ -11,6 +11,7 @@ use control::discovery::registration::Registration;
 use control::ocsp::Ocsp;
 use control::{Publisher, Reports, Secrets, TapHub};
 use exchange::options::Options;
+use exchange::plugin::PHASE_WAIT_MS;
 use gateway::compile::trial::Trial;
 use gateway::compile::{CompileFault, Compiler};
 use gateway::engine::{Engine, EngineConfig};
@@ -20,10 +21,12 @@ use gateway::upstream::health::monitor::HealthMonitor;
 use gateway::upstream::{Upstream, report};
 use model::acme::Challenges;
 use model::instance::{ConnectionCounts, Connections, InstanceInfo};
+use model::loaded_endpoint::LoadedEndpoint;
 use model::report::{
-    Breakdown, CertificateReport, Certificates, Explain, ExplainQuestion, ListenerReport, Listening,
-    LogLevel, MetricsText, NodeHealth, Rate, Readiness, Step, Top, Traffic, TrafficNow, TrafficPoint,
-    UnusableNodes, UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
+    Breakdown, CertificateReport, Certificates, EndpointRequest, Endpoints, Explain, ExplainQuestion,
+    ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, PendingReply, Rate, Readiness, Step, Top,
+    Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth, UpstreamNodes, UpstreamReport,
+    WorkerRevision, WorkerRevisions,
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
 use model::{Applied, Fault};
@@ -183,7 +186,8 @@ pub(super) fn reports(parts: Report) -> Reports {
         listening: report.clone(),
         certificates: report.clone(),
         traffic: Some(report.clone()),
-        explain: Some(report),
+        explain: Some(report.clone()),
+        endpoints: Some(report),
         log_level: Some(log),
         tap: Some(tap),
     }
@@ -333,6 +337,21 @@ impl Explain for Report {
         let runtime =
             with.map_or_else(|| Ok(runtime.clone()), |applied| self.trial.apply(&runtime, applied))?;
         gateway::explain::explain(&runtime, &self.options, question)
+    }
+}
+
+/// How long an answer of an endpoint is waited for: as long as a worker lets it run, and a while for a busy worker.
+const ENDPOINT_WAIT: Duration = Duration::from_millis(PHASE_WAIT_MS + 5_000);
+
+impl Endpoints for Report {
+    fn ask(&self, endpoint: LoadedEndpoint, request: EndpointRequest) -> PendingReply {
+        let reply = self.gateway.engine().map(|engine| engine.ask_endpoint(endpoint, request));
+        Box::pin(async move {
+            let reply = reply.ok_or("the workers have not started yet")?;
+            let waited = tokio::time::timeout(ENDPOINT_WAIT, reply).await;
+            let reply = waited.map_err(|_| "no worker has answered in time")?;
+            reply.unwrap_or_else(|_| Err("the worker has failed".to_owned()))
+        })
     }
 }
 
