@@ -22,7 +22,7 @@ use memory as chosen;
 use tokio_env as chosen;
 
 pub use chosen::{
-    BoundSocket, Listener, LocalStream, Socket, Stream, bind, connect, connect_local, monotonic_ns,
+    BoundSocket, Listener, LocalStream, Pipe, Socket, Stream, bind, connect, connect_local, monotonic_ns,
     open_files_limit, random_u64, sleep_ms, spawn, wall_clock,
 };
 pub use chosen::{block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent};

@@ -76,12 +76,16 @@ pub struct PluginKind {
     pub build: BuildPlugin,
     /// Its part at layer 4; none if it is for HTTP alone.
     pub stream: Option<stream::StreamKind>,
+    /// Whether it is for HTTP too.
+    pub serves_http: bool,
     /// Its endpoints, which a route with `public-api` serves.
     pub apis: &'static [PluginApi],
     /// Its endpoints in the control API.
     pub control_endpoints: &'static [ControlEndpoint],
     /// Other plugins that its instances are built with, and so with their metadata: a change of it builds them anew.
     pub parts: &'static [&'static str],
+    /// Whether its instances are built with the endpoints of extensions: a change of one builds them anew.
+    pub opens_endpoints: bool,
     /// Whether its metadata, where there are some, make an instance that stands in no object.
     pub runs_by_metadata: bool,
     /// The module documentation, for the reference page.
@@ -115,11 +119,28 @@ impl PluginKind {
             compile_credential: None,
             build,
             stream: None,
+            serves_http: true,
             apis: &[],
             control_endpoints: &[],
             parts: &[],
+            opens_endpoints: false,
             runs_by_metadata: false,
             documentation: "",
+        }
+    }
+
+    /// A kind for layer 4 alone, which is unknown on routes of HTTP.
+    pub const fn for_streams(
+        name: &'static str,
+        priority: i32,
+        schema: fn() -> Value,
+        stream: stream::StreamKind,
+    ) -> PluginKind {
+        let refuse: BuildPlugin = |_, _| Err("the plugin is for stream routes alone".to_owned());
+        PluginKind {
+            stream: Some(stream),
+            serves_http: false,
+            ..PluginKind::new(name, priority, &[], schema, refuse)
         }
     }
 
@@ -221,6 +242,12 @@ impl PluginKind {
         PluginKind { parts, ..self }
     }
 
+    /// Is built with the endpoints of extensions.
+    #[must_use]
+    pub const fn opening_endpoints(self) -> PluginKind {
+        PluginKind { opens_endpoints: true, ..self }
+    }
+
     /// Has this source text; its module documentation is the plugin's reference page.
     #[must_use]
     pub const fn documented(self, documentation: &'static str) -> PluginKind {
@@ -231,9 +258,10 @@ impl PluginKind {
     pub fn info(&self) -> PluginInfo {
         PluginInfo {
             phases: self.phases.iter().filter_map(|phase| phase.contract_name()).collect(),
-            subsystems: match self.stream {
-                Some(_) => &[Subsystem::Http, Subsystem::Stream],
-                None => &[Subsystem::Http],
+            subsystems: match (&self.stream, self.serves_http) {
+                (Some(_), true) => &[Subsystem::Http, Subsystem::Stream],
+                (Some(_), false) => &[Subsystem::Stream],
+                (None, _) => &[Subsystem::Http],
             },
             is_auth: self.auth,
             run_policy: if self.prefer_route { RunPolicy::PreferRoute } else { RunPolicy::Both },

@@ -1,6 +1,7 @@
 //! One session of layer 4 on its way through the gateway, a connection or the datagrams of one client: as plugins,
 //! expressions and logs see it. It reads and writes nothing; the code that carries the bytes counts them here.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -9,8 +10,12 @@ use std::sync::Arc;
 use router::vars::{BuiltinVariable as Builtin, Value, Variable, VariableSource};
 
 use super::end::SessionEnd;
+use crate::exchange::variables::time;
 use crate::exchange::{ProxyContext, TlsContext};
 use crate::plugin::upstream_ref::UpstreamRef;
+
+/// Variables of sessions that requests do not have.
+pub const OWN_VARIABLES: &[&str] = &["protocol", "bytes_received", "session_time"];
 
 /// The transport of the client's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +67,8 @@ pub struct StreamSession {
     pub mqtt_client_id: Option<Box<str>>,
     /// Further variables that plugins have set, by name.
     pub variables: Vec<(Cow<'static, str>, Box<str>)>,
+    /// Values that plugins keep until the session ends, such as a place under a limit; dropped with it.
+    pub held: Vec<Rc<dyn Any>>,
     /// The route's id.
     pub route_id: Option<Arc<str>>,
     /// The route's name.
@@ -84,6 +91,8 @@ pub struct StreamSession {
     pub sent_bytes: u64,
     /// When it was accepted, in nanoseconds of the monotonic clock.
     pub started_ns: u64,
+    /// When it was accepted, in seconds and nanoseconds of the Unix epoch; set at its end.
+    pub began_unix: (u64, u32),
     /// When both ways were closed; 0 before.
     pub ended_ns: u64,
     /// Why it ended, once it has.
@@ -108,6 +117,7 @@ impl StreamSession {
             alpn: Box::default(),
             mqtt_client_id: None,
             variables: Vec::new(),
+            held: Vec::new(),
             route_id: None,
             route_name: None,
             service_id: None,
@@ -119,6 +129,7 @@ impl StreamSession {
             received_bytes: 0,
             sent_bytes: 0,
             started_ns,
+            began_unix: (0, 0),
             ended_ns: 0,
             end: None,
             reason: None,
@@ -143,6 +154,11 @@ impl StreamSession {
             Some((_, known)) => *known = value,
             None => self.variables.push((name, value)),
         }
+    }
+
+    /// Keeps `value` until the session ends, however it ends.
+    pub fn hold(&mut self, value: impl Any) {
+        self.held.push(Rc::new(value));
     }
 
     fn builtin(&self, builtin: Builtin) -> Option<Value<'_>> {
@@ -173,6 +189,10 @@ impl StreamSession {
             Builtin::BalancerIp => self.node.and_then(|node| address(node.ip())),
             Builtin::BalancerPort => self.node.map(|node| Value::from(node.port())),
             Builtin::UpstreamConnectTime => self.node.map(|_| seconds(self.connect_us * 1_000)),
+            Builtin::Msec => Some(Value::owned(time::unix_seconds(self.began_unix))),
+            Builtin::TimeIso8601 => Some(Value::owned(time::iso8601(self.began_unix.0))),
+            Builtin::TimeLocal => Some(Value::owned(time::common_log(self.began_unix.0))),
+            Builtin::Pid => Some(Value::from(std::process::id())),
             Builtin::Status => self.end.map(|end| Value::from(end.status())),
             Builtin::WeirCause => self.end.map(|end| Value::borrowed(end.code().as_bytes())),
             Builtin::WeirDetail => text(self.reason.as_deref()),

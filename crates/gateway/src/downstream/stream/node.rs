@@ -85,6 +85,9 @@ pub(super) async fn connect(
     let mut tried: SmallVec<[u64; 4]> = SmallVec::new();
     let mut last = None;
     let began_ms = context.local.now_ms();
+    let header = route
+        .sends_proxy
+        .version(opened.identity.listener.listener.wanted().protocols.proxy_protocol_to_nodes);
     let retries = upstream.retries.unwrap_or_else(|| {
         u32::try_from(context.upstreams.node_count(&upstream)).unwrap_or(u32::MAX).saturating_sub(1)
     });
@@ -102,7 +105,7 @@ pub(super) async fn connect(
             context: context.clone(),
             _place: None,
         };
-        match try_node(&opened.timer, session, &upstream, &mut held, route.sends_proxy).await {
+        match try_node(&opened.timer, session, &upstream, &mut held, header).await {
             Ok(stream) => {
                 session.connect_us = held.attempt.connect_us;
                 held._place = place.take();
