@@ -28,6 +28,7 @@ GROUPS = [
         ("Registries one by one", f"{GUIDE}/discovery-registries.md"),
         ("Register the gateway", f"{GUIDE}/registration.md"),
         ("Proxy WebSocket", f"{GUIDE}/websocket.md"),
+        ("Forward TCP, TLS and UDP", f"{GUIDE}/layer-4.md"),
         ("HTTP/2", f"{GUIDE}/http2.md"),
         ("HTTP/3", f"{GUIDE}/http3.md"),
         ("gRPC", f"{GUIDE}/grpc.md"),

@@ -64,6 +64,7 @@ pages! {
     http2_runs: "http2",
     http3_runs: "http3",
     json_web_tokens_runs: "json-web-tokens",
+    layer_4_runs: "layer-4",
     kubernetes_runs: "kubernetes",
     laboratory_runs: "laboratory",
     load_balancing_runs: "load-balancing",

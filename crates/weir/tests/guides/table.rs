@@ -145,6 +145,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         "curl of Debian 12 has no HTTP/3; it/http3.rs has a client that does",
     )]),
     page("json-web-tokens"),
+    page("layer-4").needs(Setup { origins: &["127.0.0.1:1980"], ..NOTHING }),
     page("kubernetes").skips(&[
         ("skopeo copy", CLUSTER),
         ("kubectl get secret", CLUSTER),
