@@ -60,6 +60,7 @@ static STANDS: PluginKind = PluginKind {
     apis: &[],
     control_endpoints: &[],
     parts: &[],
+    opens_endpoints: false,
     runs_by_metadata: false,
     documentation: "",
 };

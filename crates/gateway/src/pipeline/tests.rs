@@ -246,6 +246,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     apis: &[],
     control_endpoints: &[],
     parts: &[],
+    opens_endpoints: false,
     runs_by_metadata: false,
     documentation: "",
 };

@@ -49,6 +49,7 @@ static COUNTED: PluginKind = PluginKind {
     apis: &[],
     control_endpoints: &[],
     parts: &[],
+    opens_endpoints: false,
     runs_by_metadata: false,
     documentation: "",
 };

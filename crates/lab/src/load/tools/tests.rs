@@ -18,6 +18,8 @@ fn plain(words: &str) -> Scenario {
     let protocol = match words {
         _ if words.contains("resume") => "https",
         _ if words.contains("lab.Echo") => "grpc",
+        _ if words.contains("bulk") => "tcp",
+        _ if words.contains("at_once") => "udp",
         _ => "http",
     };
     scenario(&format!("protocol: {protocol}\nload: {{{words}}}"))
