@@ -14,6 +14,7 @@
 pub mod memory;
 #[cfg(not(feature = "simulation"))]
 mod tokio_env;
+pub mod udp;
 
 #[cfg(feature = "simulation")]
 use memory as chosen;
