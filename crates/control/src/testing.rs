@@ -354,7 +354,7 @@ fn admin_parts(
     view: &SharedView,
     reconcile: &Reconcile,
     keyring: &[&str],
-    stream_routes: bool,
+    catalog: &Arc<Catalog>,
 ) -> AdminParts {
     let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
     AdminParts {
@@ -363,9 +363,8 @@ fn admin_parts(
         headers: ApiHeaders::new(Some("3.18.0"), true),
         view: view.clone(),
         reconcile: reconcile.clone(),
-        catalog: catalog(),
+        catalog: Arc::clone(catalog),
         reports: reports(),
-        stream_routes,
         sealer: sealer(keyring),
         acme: None,
         max_set_bytes: MAX_SET_BYTES,
@@ -420,6 +419,10 @@ impl Rig {
     fn start_with(source: Box<dyn Source>, keyring: &[&str], stream_routes: bool) -> Result<Rig, LoadError> {
         let (view, clock, published, catalog) =
             (SharedView::default(), Arc::new(HandClock::default()), Recorder::default(), catalog());
+        let catalog = match stream_routes {
+            true => catalog,
+            false => Arc::new(Catalog::clone(&catalog).without_stream_routes()),
+        };
         // 2026-01-01, in milliseconds.
         clock.advance(1_767_225_600_000);
         let (reconcile, thread) = Reconcile::start(
@@ -437,7 +440,7 @@ impl Rig {
                 data: None,
             },
         )?;
-        let admin = Admin::new(admin_parts(&view, &reconcile, keyring, stream_routes));
+        let admin = Admin::new(admin_parts(&view, &reconcile, keyring, &catalog));
         let control = ControlApi::new(ControlParts {
             view: view.clone(),
             reconcile: reconcile.clone(),
@@ -451,7 +454,7 @@ impl Rig {
 
     /// Measures this traffic from now on, where the Admin API asks for it.
     pub(crate) fn measure(&mut self, rates: Vec<(Breakdown, Rate)>) {
-        let mut parts = admin_parts(&self.view, &self.reconcile, &[], true);
+        let mut parts = admin_parts(&self.view, &self.reconcile, &[], &catalog());
         parts.reports.traffic = Some(Arc::new(Measured(rates)));
         self.admin = Admin::new(parts);
     }

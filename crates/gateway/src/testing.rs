@@ -31,18 +31,29 @@ pub use scene::{Outcome, Scene};
 /// # Panics
 /// When it cannot be compiled.
 pub fn stream_route(kinds: &'static [&'static PluginKind], plugins: &Value) -> Arc<StreamRoute> {
+    let value = serde_json::json!({"server_port": 9100, "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
+    let runtime = runtime_of(kinds, &[(Kind::StreamRoute, "1", value)]);
+    runtime.stream_routes.get("1").expect("it was compiled").clone()
+}
+
+/// A configuration of these objects, compiled from their written forms, with the plugins `kinds`.
+///
+/// # Panics
+/// When one of them is faulty.
+pub fn runtime_of(kinds: &'static [&'static PluginKind], objects: &[(Kind, &str, Value)]) -> Arc<Runtime> {
     let catalog =
         Catalog::new(kinds.iter().map(|kind| kind.info()).collect()).expect("the schemas are JSON Schemas");
-    let value = serde_json::json!({"server_port": 9100, "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
-    let key = Key::new(Kind::StreamRoute, "1").expect("an id");
-    let text = value.to_string().into();
-    let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
-    let change = Change { key, written: Some(written) };
-    let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
+    let changes = objects.iter().map(|(kind, id, value)| {
+        let key = Key::new(*kind, id).expect("an id");
+        let text = value.to_string().into();
+        let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
+        Change { key, written: Some(written) }
+    });
+    let applied = Snapshot::empty().apply(&catalog, &changes.collect::<Vec<_>>(), 1, Policy::Strict);
     let mut compiler = Compiler::new(kinds, Mode::default(), Timeouts::default(), Arc::new(services()));
     let (runtime, faults) = compiler.apply(&applied);
     assert!(faults.is_empty(), "{faults:?}");
-    runtime.stream_routes.get("1").expect("it was compiled").clone()
+    runtime
 }
 
 /// Runs the preread phase of the route, for plugins that decide at once.

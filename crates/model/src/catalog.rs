@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 
@@ -288,8 +289,8 @@ pub struct Catalog {
     by_priority: Arc<Vec<Box<str>>>,
     registries: Arc<BTreeSet<Box<str>>>,
     ignored: Arc<BTreeSet<Box<str>>>,
-    /// Stream routes are refused.
-    refuses_stream_routes: bool,
+    /// Whether stream routes are refused. Shared by all clones, because listeners of layer 4 come and go at run time.
+    refuses_stream_routes: Arc<AtomicBool>,
     options: Arc<CheckOptions>,
     /// The plugins of extensions that are objects.
     extensions: ExtensionPlugins,
@@ -368,11 +369,16 @@ impl Catalog {
         Catalog { registries: Arc::new(all), ..self }
     }
 
-    /// The same catalog for a gateway that refuses stream routes, because it has no layer 4 to serve them.
+    /// The same catalog for a gateway that refuses stream routes, because it has no listener that would serve them.
     #[must_use]
-    pub fn without_stream_routes(mut self) -> Catalog {
-        self.refuses_stream_routes = true;
-        self
+    pub fn without_stream_routes(self) -> Catalog {
+        Catalog { refuses_stream_routes: Arc::new(AtomicBool::new(true)), ..self }
+    }
+
+    /// Refuses stream routes from now on, or takes them, in all clones of this catalog. Objects that were checked before
+    /// stay as they are.
+    pub fn refuse_stream_routes(&self, refuses: bool) {
+        self.refuses_stream_routes.store(refuses, Ordering::Relaxed);
     }
 
     /// The same catalog with settings that checks depend on.
@@ -478,7 +484,7 @@ impl Catalog {
     /// Whether stream routes are refused.
     #[must_use]
     pub fn refuses_stream_routes(&self) -> bool {
-        self.refuses_stream_routes
+        self.refuses_stream_routes.load(Ordering::Relaxed)
     }
 }
 

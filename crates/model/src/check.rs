@@ -16,6 +16,7 @@ mod route;
 mod secret;
 mod selection;
 mod ssl;
+mod stream_route;
 pub mod unknown;
 mod upstream;
 
@@ -54,6 +55,9 @@ pub fn object(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, Re
         secret::check(catalog, key, value, &mut findings);
     }
     id(key, value, &mut findings);
+    if key.kind == Kind::StreamRoute {
+        stream_route::superior(key, value, &mut findings);
+    }
     fields(catalog, key.kind, value, &mut findings);
     let passed = findings.finish()?;
     let mut resource = read(key.kind, &without_ignored(value, &passed))?;
@@ -132,7 +136,7 @@ fn fields(catalog: &Catalog, kind: Kind, value: &Value, findings: &mut Findings)
         Kind::ConsumerGroup | Kind::PluginConfig | Kind::GlobalRule => {
             plugins::check(catalog, value, findings);
         }
-        Kind::StreamRoute => route::check_stream(catalog, value, findings),
+        Kind::StreamRoute => stream_route::check(catalog, value, findings),
         Kind::Ssl => ssl::check(value, findings),
         Kind::Proto => proto(catalog, value, findings),
         Kind::Extension => extension::check(catalog, value, findings),

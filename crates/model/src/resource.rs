@@ -56,7 +56,7 @@ pub use selection::{
 };
 pub use service::Service;
 pub use ssl::{OcspStapling, Ssl, SslClient, SslType};
-pub use stream_route::{StreamProtocol, StreamRoute};
+pub use stream_route::{SendProxyProtocol, SniffedProtocol, StreamProtocol, StreamRoute};
 pub use upstream::{
     Balance, Discovery, DiscoveryArgs, HashOn, HttpVersion, KeepalivePool, PassHost, Scheme, Upstream,
     UpstreamTls,

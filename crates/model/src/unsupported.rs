@@ -20,11 +20,12 @@ const ROUTE_FIELDS: [Field; 1] =
     [Field { name: "script_id", reason: "script_id is not supported: write the script in `script`" }];
 
 /// The reason begins with APISIX's words.
-const STREAM_ROUTES_REFUSED: &str = "stream mode is disabled, can not add stream routes: layer 4 is not served yet; the \
-                                     setting `admin_stream_routes: true` keeps them without serving them";
+const STREAM_ROUTES_REFUSED: &str = "stream mode is disabled, can not add stream routes: the settings name no listener of \
+                                     layer 4; write `stream_tcp`, `stream_tls` or `stream_udp`, or `admin_stream_routes: \
+                                     true` for an instance that only keeps them";
 
 /// The schemes that upstreams are served with.
-const SCHEMES: &[&str] = &["http", "https", "grpc", "grpcs"];
+const SCHEMES: &[&str] = &["http", "https", "grpc", "grpcs", "tcp", "tls", "udp"];
 
 /// A field of a kind that the reference page marks.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -63,21 +64,12 @@ pub fn of_kind(kind: Kind) -> Vec<Refused> {
     refused
 }
 
-/// Why objects of this kind have no effect although they are kept and checked; `None` where they have one.
-#[must_use]
-pub fn idle(kind: Kind) -> Option<&'static str> {
-    match kind {
-        Kind::StreamRoute => Some("layer 4 is not served yet"),
-        _ => None,
-    }
-}
-
 /// Refuses the fields of a route or service that Weir cannot do.
 pub(crate) fn route(object: &Value, findings: &mut Findings) {
     refuse(&ROUTE_FIELDS, object, "", findings);
 }
 
-/// Refuses a stream route where the gateway serves no layer 4.
+/// Refuses a stream route where the instance has no listener of layer 4.
 pub(crate) fn stream_route(catalog: &Catalog, findings: &mut Findings) {
     if catalog.refuses_stream_routes() {
         findings.add(Stage::Unsupported, String::new(), STREAM_ROUTES_REFUSED);
@@ -89,12 +81,8 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &Catalog, findi
     if let Some(scheme) = upstream.get("scheme").and_then(Value::as_str)
         && !SCHEMES.contains(&scheme)
     {
-        let because = match scheme {
-            "kafka" => "no plugin speaks to Kafka",
-            _ => "layer 4 is not served",
-        };
         let reason = format!(
-            "scheme {scheme} of an upstream is not supported yet: {because}; supported are {}",
+            "scheme {scheme} of an upstream is not supported yet: no plugin speaks to Kafka; supported are {}",
             SCHEMES.join(", ")
         );
         findings.add(Stage::Unsupported, below(pointer, "scheme"), reason);
@@ -127,7 +115,7 @@ mod tests {
     /// The findings in an object of the kind that has only this field.
     fn findings(kind: Kind, path: &str) -> bool {
         let value = match path.rsplit('.').next() {
-            Some("scheme") => json!("tcp"),
+            Some("scheme") => json!("kafka"),
             _ => json!({}),
         };
         let catalog = Catalog::default();

@@ -22,9 +22,6 @@ fn objects_page() -> String {
             let _ = write!(page, " {description}");
         }
         page.push('\n');
-        if let Some(reason) = unsupported::idle(kind) {
-            let _ = write!(page, "\n**Kept and checked, without effect**: {reason}.\n");
-        }
         let refused = unsupported::of_kind(kind);
         let marks = |path: &str| {
             let field = refused.iter().find(|field| field.path == path)?;

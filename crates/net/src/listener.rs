@@ -29,6 +29,8 @@ const PORT_ATTEMPTS: usize = 16;
 pub struct Protocols {
     /// A PROXY protocol header in front of everything else.
     pub proxy_protocol: bool,
+    /// Nodes of its sessions are sent a PROXY protocol header of version 1, unless the stream route says otherwise.
+    pub proxy_protocol_to_nodes: bool,
     /// TLS beneath.
     pub tls: bool,
     /// HTTP/3 on UDP, at the same address and port.
@@ -52,6 +54,7 @@ impl Protocols {
     /// Plain HTTP/1.
     pub const HTTP1: Protocols = Protocols {
         proxy_protocol: false,
+        proxy_protocol_to_nodes: false,
         tls: false,
         http3: false,
         udp: false,

@@ -21,7 +21,8 @@
 //! again after a second, or after the signal USR1. At most 8,192 entries of an instance wait; further ones, and entries that
 //! cannot be written (the disk is full, the folder is missing), are dropped, counted and reported in the error log.
 //!
-//! Entries, bodies and formats are those of [`http-logger`](#http-logger).
+//! Entries, bodies and formats are those of [`http-logger`](#http-logger), on stream routes too; conditions read the variables of
+//! sessions there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,8 +30,9 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::batch::{BatchQueue, Delivery, Entry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
+use exchange::plugin::stream::{StreamKind, StreamPhase, StreamPlugin, StreamSession};
 use exchange::plugin::{BodyNeed, Build, Plugin, PluginKind};
-use router::vars::Expression;
+use router::vars::{Expression, VariableSource};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, Fields, attributes};
@@ -45,6 +47,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("file-logger", 399, logger::
     .checked(|config| read(config).map(drop))
     .with_metadata(metadata_schema)
     .checked_metadata(check_metadata)
+    .on_streams(StreamKind { phases: &[StreamPhase::Log], build: build_stream })
     .documented(include_str!("file_logger.rs"));
 
 attributes! {
@@ -128,6 +131,14 @@ struct LogFile {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(compile(build, config)?))
+}
+
+fn build_stream(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
+    Ok(Arc::new(compile(build, config)?))
+}
+
+fn compile(build: &Build<'_>, config: &Value) -> Result<FileLogger, String> {
     let written = read(config)?;
     let of_metadata = build.metadata.and_then(|metadata| metadata.get("path")).and_then(Value::as_str);
     let path = written.path.as_deref().or(of_metadata);
@@ -140,7 +151,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     if let Err(reason) = &*queue {
         return Err(reason.clone());
     }
-    Ok(Arc::new(FileLogger { contents, conditions: written.conditions, queue }))
+    Ok(FileLogger { contents, conditions: written.conditions, queue })
 }
 
 fn settings(owner: &str) -> QueueSettings {
@@ -166,12 +177,27 @@ impl Plugin for FileLogger {
     }
 
     fn log(&self, exchange: &Exchange) {
-        let matches = |conditions: &Vec<Expression>| conditions.iter().any(|one| one.evaluate(exchange));
-        if !self.conditions.as_ref().is_none_or(matches) {
-            return;
+        if self.applies(exchange) {
+            self.push(self.contents.json_of_route(exchange));
         }
+    }
+}
+
+impl StreamPlugin for FileLogger {
+    fn log(&self, session: &StreamSession) {
+        if self.applies(session) {
+            self.push(self.contents.session_json(session));
+        }
+    }
+}
+
+impl FileLogger {
+    fn applies(&self, source: &impl VariableSource) -> bool {
+        self.conditions.as_ref().is_none_or(|conditions| conditions.iter().any(|one| one.evaluate(source)))
+    }
+
+    fn push(&self, mut line: Vec<u8>) {
         if let Ok(queue) = &*self.queue {
-            let mut line = self.contents.json_of_route(exchange);
             line.push(b'\n');
             // The queue counts and reports a dropped entry.
             queue.push(line);

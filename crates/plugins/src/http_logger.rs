@@ -20,6 +20,11 @@
 //! set leaves its field out. `route_id` and `service_id` are added. `log_format_extra` adds fields to the whole entry
 //! instead. The plugin's metadata may give both for all instances; the instance's own settings take precedence.
 //!
+//! **Sessions.** On a stream route an entry is made when a session ends. Without `log_format` it holds `client_ip`, `client_port`,
+//! `protocol` (TCP, TLS or UDP), `tls` (`sni`, `alpn`), `bytes_received` and `bytes_sent` (from and to the client), `status`, `end` (the
+//! cause) and `reason`, `upstream` and `connect_time`, `start_time`, `latency` (milliseconds), `server`, `service_id` and `route_id`.
+//! APISIX logs nothing there without a `log_format`. Fields about bodies have no effect.
+//!
 //! **Bodies.** `include_req_body` and `include_resp_body` add the bodies to the whole entry, their first
 //! `max_req_body_bytes` and `max_resp_body_bytes`; the bodies themselves are forwarded unchanged. With
 //! `include_req_body_expr` or `include_resp_body_expr`, [conditions](../guide/routing.md#expressions), only where they
@@ -58,6 +63,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 .checked(logger::check::<HttpLogger>)
 .with_metadata(logger::metadata_schema::<HttpLogger>)
 .checked_metadata(logger::check_metadata)
+.on_streams(logger::sessions::kind::<HttpLogger>())
 .documented(include_str!("http_logger.rs"));
 
 words! {

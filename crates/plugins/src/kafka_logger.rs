@@ -60,6 +60,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 .checked(logger::check::<KafkaLogger>)
 .with_metadata(logger::metadata_schema::<KafkaLogger>)
 .checked_metadata(logger::check_metadata)
+.on_streams(logger::sessions::kind::<KafkaLogger>())
 .documented(include_str!("kafka_logger.rs"));
 
 words! {
@@ -208,6 +209,15 @@ impl LogPlugin for KafkaLogger {
             MetaFormat::Default => contents.json_of_route(exchange),
             MetaFormat::Origin => origin::request(exchange, contents),
         })
+    }
+
+    fn check_sessions(&self) -> Result<(), String> {
+        match self.meta_format {
+            MetaFormat::Default => Ok(()),
+            MetaFormat::Origin => {
+                Err("meta_format: a session has no request that `origin` could send".to_owned())
+            }
+        }
     }
 
     fn ignores_formats(&self) -> bool {

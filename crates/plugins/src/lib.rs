@@ -60,6 +60,7 @@ mod loki_logger;
 #[path = "../guide/maintenance.rs"]
 mod maintenance;
 mod mocking;
+mod mqtt_proxy;
 mod multi_auth;
 mod node_status;
 mod oas_validator;
@@ -178,6 +179,7 @@ pub const ALL: &[&PluginKind] = &[
     &limit_conn::KIND,
     &limit_count::KIND,
     &limit_req::KIND,
+    &mqtt_proxy::KIND,
     &node_status::KIND,
     &zstd::KIND,
     &brotli::KIND,
@@ -318,13 +320,17 @@ mod tests {
     fn accepted_unknown_fields_reach_no_plugin() {
         know(ALL);
         let catalog = Catalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
-        let key = model::Key::new(model::Kind::Route, "r").unwrap();
         for kind in ALL {
             let example = example(kind);
             for pointer in objects(&example, "") {
                 let mut config = example.clone();
                 config.pointer_mut(&pointer).unwrap()["zz_unknown"] = serde_json::json!("x");
-                let route = serde_json::json!({"uri": "/", "plugins": {kind.name: config}});
+                let (object, route) = if kind.serves_http {
+                    (model::Kind::Route, serde_json::json!({"uri": "/", "plugins": {kind.name: config}}))
+                } else {
+                    (model::Kind::StreamRoute, serde_json::json!({"plugins": {kind.name: config}}))
+                };
+                let key = model::Key::new(object, "r").unwrap();
                 match model::check::object(&catalog, &key, &route) {
                     Ok(checked) => {
                         let known = &checked.resource.plugins().get(kind.name).unwrap().config;

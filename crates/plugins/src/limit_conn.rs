@@ -35,8 +35,13 @@
 //! gateways with this configuration, with the fields `redis_…` that [the guide](../guide/redis.md) explains. A request
 //! that Redis cannot count is answered 500, or passes with `allow_degradation`. The end of a request is told to Redis up to
 //! four times. One that Redis does not hear of, because it or a gateway crashed, counts for `key_ttl` seconds; one that takes longer is forgotten then.
+//!
+//! **On a stream route** sessions are counted in place of requests, from this plugin on until they end. A session above
+//! `conn` and `burst` together is closed before a node is chosen; `rejected_code` and `rejected_msg` have no effect. Counts
+//! are those of this process: another `policy` than `local` is refused there.
 
 mod counts;
+mod on_streams;
 mod rule;
 mod shared_counts;
 
@@ -44,6 +49,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use exchange::Exchange;
+use exchange::plugin::stream::{StreamKind, StreamPhase};
 use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
 use serde_json::{Value, json};
 
@@ -61,6 +67,7 @@ use shared_counts::{SharedCounts, SharedPlace};
 pub(crate) const KIND: PluginKind =
     PluginKind::new("limit-conn", 1003, &[Phase::Access, Phase::Log], schema, build)
         .checked(check)
+        .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: on_streams::build })
         .documented(include_str!("limit_conn.rs"));
 
 attributes! {

@@ -39,6 +39,16 @@
 //!
 //! The value of an added label is cut at 128 bytes. A variable that clients choose, as in this example, lets them make
 //! 10,000 series of each worker; from then on the values of requests that would make another one are left empty.
+//!
+//! **On a stream route** sessions are counted, as in APISIX by `apisix_stream_connection_total` (label `route`),
+//! `apisix_stream_status` (`code`, `listen_addr`, `node`), `apisix_stream_active_connections` (`listen_addr`) and
+//! `apisix_stream_bandwidth` (`listen_addr`, `type`, `side`). The codes are those of nginx: 200 for a session that was served, 400
+//! and 502 for one that the client or the node has cut, 403 for a refused one, 500, 502 and 503 for one without a node. Beyond APISIX,
+//! `weir_stream_route_sessions_total` has the cause of the end, `weir_stream_route_bytes_total` the bytes, and
+//! `weir_stream_route_session_seconds` the durations, each by route. Counters and bytes of a session are added when it ends. There are
+//! at most 2,000 routes, listeners, and sums of statuses each; further ones are counted as `other`.
+
+mod streams;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,6 +58,7 @@ use exchange::observe::extra_labels::ExtraLabels;
 use exchange::observe::labels::{DisabledLabels, Label, LabelBy, LabelPolicy, LabelSet};
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::plugin::scrapes::{NoMetrics, Scrapes};
+use exchange::plugin::stream::{StreamKind, StreamPhase};
 use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginApi, PluginKind, Reply};
 use message::Method;
 use router::vars::Template;
@@ -63,6 +74,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::
     .checked_metadata(|metadata| extra_labels(metadata).map(drop))
     .with_apis(&[PluginApi { method: Method::Get, path: "/apisix/prometheus/metrics" }])
     .prefers_route()
+    .on_streams(StreamKind { phases: &[StreamPhase::Preread, StreamPhase::Log], build: streams::build })
     .documented(include_str!("prometheus.rs"));
 
 /// The Prometheus text exposition format.

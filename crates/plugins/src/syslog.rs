@@ -21,12 +21,13 @@
 //! bytes, or than a datagram, is dropped and counted.
 //!
 //! A batch is written at once, so that `flush_limit`, the size at which APISIX writes its buffer, has no effect. Entries,
-//! bodies and formats are those of [`http-logger`](#http-logger). [The guide](../guide/plugins.md#calls-and-queues) says when
+//! bodies and formats are those of [`http-logger`](#http-logger), on stream routes too; the line of a session has no host. [The guide](../guide/plugins.md#calls-and-queues) says when
 //! a batch is sent, repeated and dropped.
 
 use exchange::Exchange;
 use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, QueueSettings, Sink};
 use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient, OutboundTls};
+use exchange::plugin::stream::StreamSession;
 use exchange::plugin::{Build, PluginKind};
 use serde_json::Value;
 
@@ -42,6 +43,7 @@ pub(crate) const KIND: PluginKind =
         .checked(logger::check::<Syslog>)
         .with_metadata(logger::metadata_schema::<Syslog>)
         .checked_metadata(logger::check_metadata)
+        .on_streams(logger::sessions::kind::<Syslog>())
         .documented(include_str!("syslog.rs"));
 
 words! {
@@ -132,6 +134,11 @@ impl LogPlugin for Syslog {
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
         let message = contents.json_of_route(exchange);
         Some(rfc5424::line(exchange.host(), "-", &message))
+    }
+
+    /// A session has asked for no host.
+    fn session_entry(&self, session: &StreamSession, contents: &Contents) -> Vec<u8> {
+        rfc5424::line(&[], "-", &contents.session_json(session))
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 .checked(logger::check::<TcpLogger>)
 .with_metadata(logger::metadata_schema::<TcpLogger>)
 .checked_metadata(logger::check_metadata)
+.on_streams(logger::sessions::kind::<TcpLogger>())
 .documented(include_str!("tcp_logger.rs"));
 
 attributes! {

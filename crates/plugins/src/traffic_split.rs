@@ -34,6 +34,10 @@
 //!
 //! A request that comes to a rule with an `upstream_id` that does not exist is answered 500, and the error log names the
 //! upstream, at most once a second for each instance.
+//!
+//! **On a stream route** sessions are divided in place of requests. Expressions read the variables of sessions, such as
+//! `remote_addr`, `ssl_server_name` and `mqtt_client_id`. A session for which an `upstream_id` is chosen that does not exist ends
+//! without a node.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,10 +45,11 @@ use std::sync::atomic::Ordering;
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
+use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
 use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, UpstreamRef};
 use model::check;
 use model::{Catalog, Id, Kind, schema};
-use router::vars::Expression;
+use router::vars::{Expression, VariableSource};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -56,6 +61,7 @@ use crate::shared::{config, expression};
 pub(crate) const KIND: PluginKind =
     PluginKind::new("traffic-split", 966, &[Phase::Access], Config::schema, build)
         .checked(check)
+        .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: build_stream })
         .documented(include_str!("traffic_split.rs"));
 
 attributes! {
@@ -192,6 +198,14 @@ fn compile_matches(written: Option<&[WrittenMatch]>) -> Result<Option<Box<[Expre
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(compile(build, config)?))
+}
+
+fn build_stream(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
+    Ok(Arc::new(compile(build, config)?))
+}
+
+fn compile(build: &Build<'_>, config: &Value) -> Result<TrafficSplit, String> {
     let parsed: Config = config::parse(config)?;
     let rules = parsed.rules.into_iter().flatten().enumerate().map(|(index, rule)| {
         let counter = build.states.keep(&format!("traffic-split/{}/{index}", build.owner), Default::default);
@@ -214,16 +228,16 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
             turns: WeightedTurns::new(&weights, counter)?,
         })
     });
-    Ok(Arc::new(TrafficSplit {
+    Ok(TrafficSplit {
         rules: rules.collect::<Result<_, String>>()?,
         missing: build.services.event_counter(KIND.name, "missing_upstream"),
         pace: Pace::every_ms(LOG_INTERVAL_MS),
-    }))
+    })
 }
 
 impl Rule {
-    fn matches(&self, exchange: &Exchange) -> bool {
-        self.matches.as_ref().is_none_or(|all| all.iter().any(|one| one.evaluate(exchange)))
+    fn matches(&self, source: &impl VariableSource) -> bool {
+        self.matches.as_ref().is_none_or(|all| all.iter().any(|one| one.evaluate(source)))
     }
 }
 
@@ -274,6 +288,15 @@ impl Plugin for TrafficSplit {
             return Explained::changes(format!("upstream by weight: {}", names.join(", ")));
         }
         Explained::passes()
+    }
+}
+
+impl StreamPlugin for TrafficSplit {
+    fn preread<'a>(&'a self, session: &'a mut StreamSession) -> StreamFlow<'a> {
+        if let Some(rule) = self.rules.iter().find(|rule| rule.matches(session)) {
+            session.chosen_upstream.clone_from(&rule.choices[rule.turns.next()]);
+        }
+        StreamFlow::Continue
     }
 }
 

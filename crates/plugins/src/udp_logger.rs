@@ -43,6 +43,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 .checked(logger::check::<UdpLogger>)
 .with_metadata(logger::metadata_schema::<UdpLogger>)
 .checked_metadata(logger::check_metadata)
+.on_streams(logger::sessions::kind::<UdpLogger>())
 .documented(include_str!("udp_logger.rs"));
 
 attributes! {

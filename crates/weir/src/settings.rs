@@ -51,7 +51,7 @@ pub(crate) use runner::RunnerUser;
 pub(crate) use table::Setting;
 pub(crate) use values::{
     AccessLogFormat, AdminKey, ErrorLog, ErrorLogFormat, ExternalAccounts, Keyring, LogTarget, MemoryLimit,
-    Overload, RoleKey, Secret, Source,
+    Overload, RoleKey, Secret, Source, StreamRoutes,
 };
 #[cfg(feature = "wasm")]
 pub(crate) use wasm::HttpRequestPhase;
@@ -85,10 +85,26 @@ settings! {
         proxy_protocol: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
         /// The same for TLS behind the header.
         proxy_protocol_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
-        /// Peers that may connect to those listeners: the balancers in front. Connections of all others are closed, because
+        /// Peers that may connect to those listeners, and to those of `stream_proxy_protocol`: the balancers in front. Connections of all others are closed, because
         /// the header would let them choose their address. `real_ip_from` and `trusted_addresses` say nothing here: they are
         /// about fields of requests, which a balancer of connections passes on as the client has written them.
         proxy_protocol_from: Vec<IpNet> = parse::networks("CIDR,…", ""),
+        /// Addresses of layer 4 for TCP, for which stream routes name the nodes: each `IP:PORT`, or a range of ports
+        /// as `IP:FIRST-LAST`, up to 1,000 addresses in all. TLS passes through; where routes ask for a server name or a
+        /// protocol, the first bytes of a connection are read ahead. As `proxy` in all else.
+        stream_tcp: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
+        /// The same for TCP within TLS that ends here, with the certificates of `ssls` objects.
+        stream_tls: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
+        /// The same for UDP. An address may be in this list and in one of the others.
+        stream_udp: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
+        /// As `stream_tcp`, for connections that begin with a PROXY protocol header of peers in `proxy_protocol_from`.
+        stream_proxy_protocol: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
+        /// The same for TLS behind the header.
+        stream_proxy_protocol_tls: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
+        /// Addresses of those lists for TCP, written as they are there, for which nodes are sent a PROXY protocol header of version 1
+        /// in front of each connection, unless `proxy_protocol` of the stream route says otherwise. It changes with a restart or
+        /// an upgrade.
+        stream_send_proxy_protocol: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
         /// Address of the Admin API, or `off`.
         admin: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9180"),
         /// Address of the control API, which tells what this node runs, or `off`.
@@ -208,10 +224,10 @@ settings! {
         /// The version that the Admin API names itself by, as `Server: APISIX/VERSION`, or `off` for `Server: APISIX`. Some
         /// clients choose by it how they write objects; the behaviour stays that of the default.
         admin_emulated_version: Option<String> = parse::version("VERSION|off", control::EMULATED_VERSION),
-        /// Take stream routes: they are stored and checked, and not served, since layer 4 is not there yet. Switched off,
-        /// the Admin API refuses them with 400 as APISIX does with layer 4 off, and those of other sources are reported
-        /// as faulty.
-        admin_stream_routes: bool = parse::switch("true|false", "false"),
+        /// Take stream routes: `auto` takes them if there is a listener of layer 4; `true` always, for an instance that keeps them
+        /// for others; `false` never. Where they are not taken, the Admin API refuses them with 400 as APISIX does, and those of
+        /// other sources are reported as faulty.
+        admin_stream_routes: StreamRoutes = parse::stream_routes("auto|true|false", "auto"),
         /// Certificate (PEM, its chain behind it) of the Admin API. With it, the Admin API and what is served beside it speak
         /// HTTPS only. The file is read again when it changes.
         admin_tls_cert: Option<PathBuf> = parse::optional_path("FILE", ""),

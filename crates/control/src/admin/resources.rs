@@ -21,7 +21,7 @@ use crate::serve::Refusal;
 /// Answers one request for an object or a collection.
 pub(super) async fn answer(parts: &Arc<AdminParts>, target: ObjectPath, call: Call) -> Response<Bytes> {
     let kind = target.kind;
-    if kind == Kind::StreamRoute && !parts.stream_routes {
+    if kind == Kind::StreamRoute && parts.catalog.refuses_stream_routes() {
         return bad("stream mode is disabled, can not add stream routes");
     }
     if kinds::is_off(kind, &call.method) {

@@ -48,8 +48,6 @@ pub struct AdminParts {
     pub catalog: Arc<Catalog>,
     /// The state of the running gateway.
     pub reports: Reports,
-    /// Whether stream routes may be written.
-    pub stream_routes: bool,
     /// Encrypts secrets in answers to writes.
     pub sealer: Sealer,
     /// Certificates that are ordered by ACME; none where that is off.

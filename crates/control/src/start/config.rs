@@ -163,8 +163,6 @@ pub struct AdminConfig {
     pub cors: bool,
     /// The APISIX version shown in `Server`; none: `Server` has no version.
     pub emulated_version: Option<String>,
-    /// Whether stream routes are accepted; otherwise they are refused as APISIX refuses them with layer 4 off.
-    pub stream_routes: bool,
     /// The memory that the process may use, in bytes, which limits the bodies of whole sets; 0 is no limit.
     pub memory_limit_bytes: u64,
     /// HTTPS with these files; none: plain HTTP.
@@ -183,7 +181,6 @@ impl Default for AdminConfig {
             allow: Vec::new(),
             cors: true,
             emulated_version: Some(EMULATED_VERSION.to_owned()),
-            stream_routes: true,
             memory_limit_bytes: 0,
             tls: None,
             ui: true,

@@ -65,7 +65,6 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         reconcile: reconcile.clone(),
         catalog,
         reports,
-        stream_routes: admin.stream_routes,
         sealer,
         acme,
         max_set_bytes: max_set_bytes(admin.memory_limit_bytes),

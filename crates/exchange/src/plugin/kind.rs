@@ -76,6 +76,8 @@ pub struct PluginKind {
     pub build: BuildPlugin,
     /// Its part at layer 4; none if it is for HTTP alone.
     pub stream: Option<stream::StreamKind>,
+    /// Whether it is for HTTP too.
+    pub serves_http: bool,
     /// Its endpoints, which a route with `public-api` serves.
     pub apis: &'static [PluginApi],
     /// Its endpoints in the control API.
@@ -115,11 +117,27 @@ impl PluginKind {
             compile_credential: None,
             build,
             stream: None,
+            serves_http: true,
             apis: &[],
             control_endpoints: &[],
             parts: &[],
             runs_by_metadata: false,
             documentation: "",
+        }
+    }
+
+    /// A kind for layer 4 alone, which is unknown on routes of HTTP.
+    pub const fn for_streams(
+        name: &'static str,
+        priority: i32,
+        schema: fn() -> Value,
+        stream: stream::StreamKind,
+    ) -> PluginKind {
+        let refuse: BuildPlugin = |_, _| Err("the plugin is for stream routes alone".to_owned());
+        PluginKind {
+            stream: Some(stream),
+            serves_http: false,
+            ..PluginKind::new(name, priority, &[], schema, refuse)
         }
     }
 
@@ -231,9 +249,10 @@ impl PluginKind {
     pub fn info(&self) -> PluginInfo {
         PluginInfo {
             phases: self.phases.iter().filter_map(|phase| phase.contract_name()).collect(),
-            subsystems: match self.stream {
-                Some(_) => &[Subsystem::Http, Subsystem::Stream],
-                None => &[Subsystem::Http],
+            subsystems: match (&self.stream, self.serves_http) {
+                (Some(_), true) => &[Subsystem::Http, Subsystem::Stream],
+                (Some(_), false) => &[Subsystem::Stream],
+                (None, _) => &[Subsystem::Http],
             },
             is_auth: self.auth,
             run_policy: if self.prefer_route { RunPolicy::PreferRoute } else { RunPolicy::Both },

@@ -4,17 +4,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::merge::{Provenance, route_plugins};
-use model::resource::{Resource, Service, StreamRoute as Written};
+use model::resource::{Resource, Service, SniffedProtocol, StreamRoute as Written};
 use model::snapshot::{Object, Snapshot};
 use model::{Key, Kind};
 
 use super::Compiler;
 use super::consumer::in_force_or_closed;
+use super::upstream::milliseconds;
 use crate::runtime::StreamRoute;
-use crate::runtime::stream_route::{NamePattern, StreamMatch, StreamTarget};
+use crate::runtime::stream_route::{NamePattern, ProxyHeader, StreamMatch, StreamTarget};
 use crate::runtime::stream_table::StreamTable;
 use exchange::failure::{Cause, Unavailable};
 use exchange::plugin::stream::chain::StreamChain;
+use net::proxy_protocol::Version;
+use net::sniff::FirstProtocol;
 
 impl Compiler {
     /// Compiles the stream routes under `keys` as they are now, or takes them out.
@@ -25,7 +28,16 @@ impl Compiler {
         for key in keys {
             self.compile_stream_route(snapshot, key);
         }
-        let routes = self.current.stream_routes.iter().map(|(_, route)| route.clone());
+        // A subordinate route is reached through its superior only.
+        let is_placed = |key: &Arc<str>| {
+            let object = Key::new(Kind::StreamRoute, key).ok().and_then(|key| snapshot.get(&key));
+            let Some(Resource::StreamRoute(written)) = object.map(|object| &object.resource) else {
+                return true;
+            };
+            written.protocol.as_ref().is_none_or(|protocol| protocol.superior_id.is_none())
+        };
+        let placed = self.current.stream_routes.iter().filter(|(id, _)| is_placed(id));
+        let routes = placed.map(|(_, route)| route.clone());
         self.current.stream_table = Arc::new(StreamTable::new(routes));
     }
 
@@ -82,14 +94,17 @@ impl Compiler {
                 server: written.server_addr,
                 port: written.server_port,
                 name: written.sni.as_deref().map(NamePattern::new),
-                alpn: Box::default(),
-                sniff: None,
+                alpn: written.alpn.clone(),
+                sniff: written.sniff.map(sniffed),
             },
             plugins,
             target: self.stream_target(object.key(), written, service_key.as_ref(), service),
-            sends_proxy: None,
-            idle_timeout_ms: IDLE_TIMEOUT_MS,
-            session_timeout_ms: 0,
+            sends_proxy: match &written.proxy_protocol {
+                Some(header) => Version::new(header.version).map_or(ProxyHeader::None, ProxyHeader::Version),
+                None => ProxyHeader::OfListener,
+            },
+            idle_timeout_ms: milliseconds(written.idle_timeout),
+            session_timeout_ms: milliseconds(written.session_timeout),
             missing,
         }
     }
@@ -119,6 +134,9 @@ impl Compiler {
         service_key: Option<&Key>,
         service: Option<&Service>,
     ) -> StreamTarget {
+        if written.protocol.as_ref().is_some_and(|protocol| &*protocol.name == "http") {
+            return StreamTarget::Http;
+        }
         let of = |key: &Key| self.current.upstream_slots.get(&*key.path()).copied();
         let slot = match (&written.upstream_id, &written.upstream, service) {
             (Some(id), _, _) => of(&Key::of(Kind::Upstream, id)),
@@ -131,5 +149,12 @@ impl Compiler {
     }
 }
 
-/// How long no byte may pass unless the route says otherwise: as nginx's `proxy_timeout`.
-const IDLE_TIMEOUT_MS: u64 = 600_000;
+fn sniffed(written: SniffedProtocol) -> FirstProtocol {
+    match written {
+        SniffedProtocol::Http1 => FirstProtocol::Http1,
+        SniffedProtocol::Http2 => FirstProtocol::Http2,
+        SniffedProtocol::Tls => FirstProtocol::Tls,
+        SniffedProtocol::Ssh => FirstProtocol::Ssh,
+        SniffedProtocol::Mqtt => FirstProtocol::Mqtt,
+    }
+}

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::failures::Refusal;
 use super::server_errors;
+use super::session_counts::SessionCounts;
 use super::status::Status;
 use crate::observe::idle_counts::IdleState;
 use exchange::failure::Cause;
@@ -26,6 +27,7 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
     upstream_tls::write(workers.clone().map(|worker| &*worker.upstream_tls), text);
     write_http2(workers.clone(), text);
     write_http3(workers.clone(), text);
+    write_sessions(workers.clone(), text);
     let idle: usize = workers.clone().map(|worker| worker.idle_upstream.load(Ordering::Relaxed)).sum();
     let counts = connection_counts(workers);
     scalar(text, "apisix_http_requests_total", "gauge", "Requests served since the start.", counts.requests);
@@ -61,6 +63,44 @@ pub(crate) fn connection_counts<'a>(workers: impl Iterator<Item = &'a Status>) -
     counts.handled = counts.accepted;
     counts.writing = counts.active.saturating_sub(counts.reading + counts.waiting);
     counts
+}
+
+fn write_sessions<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    let total = |counter: fn(&SessionCounts) -> &AtomicU64| -> u64 {
+        workers.clone().map(|worker| counter(&worker.sessions).load(Ordering::Relaxed)).sum()
+    };
+    let open = |counter: fn(&SessionCounts) -> &AtomicUsize| -> usize {
+        workers.clone().map(|worker| counter(&worker.sessions).load(Ordering::Relaxed)).sum()
+    };
+    let name = "weir_stream_sessions_total";
+    header(text, name, "counter", "Sessions of layer 4 that have begun.");
+    sample(text, name, &[("protocol", &"tcp")], total(|sessions| &sessions.tcp));
+    sample(text, name, &[("protocol", &"udp")], total(|sessions| &sessions.udp));
+    let name = "weir_stream_sessions_open";
+    header(text, name, "gauge", "Open sessions of layer 4.");
+    sample(text, name, &[("protocol", &"tcp")], open(|sessions| &sessions.tcp_open));
+    sample(text, name, &[("protocol", &"udp")], open(|sessions| &sessions.udp_open));
+    let name = "weir_stream_bytes_total";
+    header(
+        text,
+        name,
+        "counter",
+        "Bytes of ended sessions of layer 4, by the side that the gateway received them from.",
+    );
+    sample(text, name, &[("from", &"client")], total(|sessions| &sessions.received_bytes));
+    sample(text, name, &[("from", &"node")], total(|sessions| &sessions.sent_bytes));
+    let mut ends: Vec<(&'static str, u64)> = Vec::new();
+    for (code, count) in workers.flat_map(|worker| worker.sessions.ends()) {
+        match ends.iter_mut().find(|(known, _)| *known == code) {
+            Some((_, total)) => *total += count,
+            None => ends.push((code, count)),
+        }
+    }
+    let name = "weir_stream_session_ends_total";
+    header(text, name, "counter", "Sessions of layer 4 that have ended, by cause.");
+    for (code, count) in &ends {
+        sample(text, name, &[("cause", code)], count);
+    }
 }
 
 fn write_http2<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {

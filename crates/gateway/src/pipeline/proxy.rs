@@ -23,6 +23,7 @@ use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::Priority;
 use exchange::plugin::Phase;
+use net::endpoint::Protocol;
 
 /// Forwards the request; an error has not been answered yet.
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
@@ -159,16 +160,25 @@ fn find_upstream<'r>(
     if let Some(selected) = &exchange.decision.upstream {
         let slot = run.generation.upstream_slots.get(selected.identity());
         let upstream = slot.and_then(|slot| run.generation.upstreams.get(*slot));
-        return upstream.map(|upstream| &**upstream).ok_or_else(|| {
-            Failure::new(Cause::NoUpstream, format!("{selected:?}, selected by a plugin, does not exist"))
-        });
+        let missing = || format!("{selected:?}, selected by a plugin, does not exist");
+        let upstream = upstream.ok_or_else(|| Failure::new(Cause::NoUpstream, missing()))?;
+        return speaks_http(upstream);
     }
     let slot = chains.route().and_then(|route| route.upstream);
     let slot = slot.ok_or_else(|| Failure::new(Cause::NoUpstream, "the route has no upstream"))?;
     let upstream = run.generation.upstreams.get(slot);
-    upstream
-        .map(|upstream| &**upstream)
-        .ok_or_else(|| Failure::new(Cause::NoUpstream, "the upstream does not exist"))
+    let upstream = upstream.ok_or_else(|| Failure::new(Cause::NoUpstream, "the upstream does not exist"))?;
+    speaks_http(upstream)
+}
+
+/// The upstream, unless it is one of layer 4.
+fn speaks_http(upstream: &Upstream) -> Result<&Upstream, Failure> {
+    if upstream.protocol == Protocol::Raw {
+        let detail =
+            format!("the upstream has the scheme {}, which is one of stream routes", upstream.scheme);
+        return Err(Failure::new(Cause::NoUpstream, detail));
+    }
+    Ok(upstream)
 }
 
 /// The identity of the upstream that a plugin selected for the request, else of its route's.

@@ -24,8 +24,8 @@ pub struct StreamRoute {
     pub plugins: StreamChain,
     /// Where its sessions go.
     pub target: StreamTarget,
-    /// The version of the PROXY protocol header that its nodes are sent, if any.
-    pub sends_proxy: Option<Version>,
+    /// The PROXY protocol header that its nodes are sent.
+    pub sends_proxy: ProxyHeader,
     /// How long no byte may pass, in milliseconds; 0 is without limit.
     pub idle_timeout_ms: u64,
     /// How long a session may be, in milliseconds; 0 is without limit.
@@ -33,6 +33,28 @@ pub struct StreamRoute {
     /// Why it must not serve, if an object that it refers to is missing or faulty, or a plugin of it cannot be built: without
     /// this its sessions could go to another route, past its protection.
     pub missing: Option<Unavailable>,
+}
+
+/// The PROXY protocol header that nodes are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyHeader {
+    /// One of version 1 if the listener asks for it.
+    OfListener,
+    /// None, whatever the listener asks for.
+    None,
+    /// One of this version.
+    Version(Version),
+}
+
+impl ProxyHeader {
+    /// The version that is sent for a session of a listener that `asks` for a header.
+    pub fn version(self, asks: bool) -> Option<Version> {
+        match self {
+            ProxyHeader::OfListener => asks.then_some(Version::V1),
+            ProxyHeader::None => None,
+            ProxyHeader::Version(version) => Some(version),
+        }
+    }
 }
 
 /// Where the sessions of a stream route go.

@@ -132,7 +132,7 @@ mod tests {
     use net::sniff::FirstProtocol;
 
     use super::*;
-    use crate::runtime::stream_route::{StreamMatch, StreamTarget};
+    use crate::runtime::stream_route::{ProxyHeader, StreamMatch, StreamTarget};
 
     /// A route: id, client, server, port, name, ALPN, first bytes; `-` is no condition.
     fn route(row: &str) -> Arc<StreamRoute> {
@@ -153,7 +153,7 @@ mod tests {
             matching,
             plugins: StreamChain::default(),
             target: StreamTarget::None,
-            sends_proxy: None,
+            sends_proxy: ProxyHeader::OfListener,
             idle_timeout_ms: 0,
             session_timeout_ms: 0,
             missing: None,

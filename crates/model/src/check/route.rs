@@ -1,4 +1,4 @@
-//! Rules for routes, services and stream routes that their schemas cannot express.
+//! Rules for routes and services that their schemas cannot express.
 
 use router::cidr;
 use router::hosts::HostPattern;
@@ -32,6 +32,7 @@ pub(super) fn check(catalog: &Catalog, route: &Value, findings: &mut Findings) {
     rule(route, findings);
     addresses(route, findings);
     paths_without_effect(catalog, route, findings);
+    layer_of_scheme(route, findings);
     if let Some(vars) = route.get("vars").filter(|vars| vars.is_array()) {
         expression::check(vars, "/vars", findings);
     }
@@ -41,15 +42,6 @@ pub(super) fn check(catalog: &Catalog, route: &Value, findings: &mut Findings) {
 pub(super) fn check_service(catalog: &Catalog, service: &Value, findings: &mut Findings) {
     common(catalog, service, findings);
     hosts(service, findings);
-}
-
-/// Checks a stream route.
-pub(super) fn check_stream(catalog: &Catalog, route: &Value, findings: &mut Findings) {
-    unsupported::stream_route(catalog, findings);
-    embedded_upstream(catalog, route, findings);
-    plugins::check_stream(catalog, route, findings);
-    unsupported::route(route, findings);
-    addresses(route, findings);
 }
 
 fn common(catalog: &Catalog, object: &Value, findings: &mut Findings) {
@@ -81,7 +73,18 @@ fn priority(object: &Value, findings: &mut Findings) {
     }
 }
 
-fn embedded_upstream(catalog: &Catalog, object: &Value, findings: &mut Findings) {
+/// The nodes of a route answer requests, so that its own upstream has a scheme of HTTP.
+fn layer_of_scheme(route: &Value, findings: &mut Findings) {
+    let scheme = route.pointer("/upstream/scheme").and_then(Value::as_str);
+    if let Some(scheme @ ("tcp" | "tls" | "udp")) = scheme {
+        let reason = format!(
+            "scheme {scheme} of an upstream is for stream routes; the upstream of a route has http, https, grpc or grpcs"
+        );
+        findings.add(Stage::Upstream, "/upstream/scheme", reason);
+    }
+}
+
+pub(super) fn embedded_upstream(catalog: &Catalog, object: &Value, findings: &mut Findings) {
     if let Some(embedded) = object.get("upstream") {
         upstream::check(catalog, embedded, "/upstream", findings);
     }
@@ -150,7 +153,7 @@ fn texts(object: &Value, one: &str, many: &str) -> (Vec<String>, Vec<String>) {
 }
 
 /// The schema's pattern lets through some networks that are none (`:/8`).
-fn addresses(route: &Value, findings: &mut Findings) {
+pub(super) fn addresses(route: &Value, findings: &mut Findings) {
     let (client, client_places) = texts(route, "remote_addr", "remote_addrs");
     let (server, server_places) = texts(route, "server_addr", "server_addrs");
     if client.len() > ADDRESSES_MAX {

@@ -4,6 +4,7 @@ mod names;
 mod protection;
 mod retries;
 mod routes;
+mod stream_routes;
 mod upstreams;
 
 use std::sync::Arc;
@@ -269,22 +270,6 @@ fn the_rest() {
     check(Kind::Proto, json!({"content": "syntax = \"proto3\";"}), "");
     check(Kind::Proto, json!({"content": "faulty"}), "content: line 1: faulty");
     check(Kind::Proto, json!({}), "invalid configuration: property \"content\" is required");
-    check(
-        Kind::StreamRoute,
-        json!({"server_port": 9100, "upstream_id": 1, "protocol": {"name": "redis"}}),
-        "",
-    );
-    check(Kind::StreamRoute, json!({"upstream_id": 1, "plugins": {"count": {"count": 1}}}), "");
-    check(
-        Kind::StreamRoute,
-        json!({"upstream_id": 1, "plugins": {"auth": {}}}),
-        "unknown plugin [auth]: it serves HTTP only, not layer 4",
-    );
-    check(
-        Kind::StreamRoute,
-        json!({"color": 1}),
-        "invalid configuration: additional properties forbidden, found color",
-    );
 }
 
 fn certificates() {

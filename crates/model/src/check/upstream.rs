@@ -33,11 +33,25 @@ fn nodes(upstream: &Value, pointer: &str, findings: &mut Findings) {
             .collect(),
         _ => return,
     };
-    for (pointer, authority) in authorities {
-        if let Err(reason) = split_authority(authority) {
-            findings.add(Stage::Upstream, pointer, format!("invalid node {reason}"));
+    let scheme = upstream.get("scheme").and_then(Value::as_str);
+    let without_default_port = scheme.filter(|scheme| matches!(*scheme, "tcp" | "tls" | "udp"));
+    for (index, (pointer, authority)) in authorities.into_iter().enumerate() {
+        match (split_authority(authority), without_default_port) {
+            (Err(reason), _) => findings.add(Stage::Upstream, pointer, format!("invalid node {reason}")),
+            (Ok((_, None)), Some(scheme)) if !has_port(upstream, index) => {
+                let reason = format!(
+                    "invalid node {authority:?}: scheme {scheme} has no default port; write HOST:PORT"
+                );
+                findings.add(Stage::Upstream, pointer, reason);
+            }
+            _ => {}
         }
     }
+}
+
+/// Whether the node of a list has its port in a field of its own.
+fn has_port(upstream: &Value, index: usize) -> bool {
+    upstream["nodes"].get(index).is_some_and(|node| node.get("port").is_some())
 }
 
 /// A host to send when the client's is to be rewritten.

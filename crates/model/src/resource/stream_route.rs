@@ -1,6 +1,7 @@
-//! A layer 4 route. Knows its fields; it is stored and checked, its data plane comes later.
+//! A layer 4 route. Knows its fields; the gateway finds the route of a connection.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -32,6 +33,19 @@ pub struct StreamRoute {
     pub server_port: Option<u16>,
     /// The server name of the TLS handshake it matches.
     pub sni: Option<Box<str>>,
+    /// Protocols of which the client offers one by ALPN (RFC 7301); empty: any connection. Not in APISIX.
+    #[serde(default)]
+    pub alpn: Box<[Box<str>]>,
+    /// The protocol that the first bytes show. Not in APISIX.
+    pub sniff: Option<SniffedProtocol>,
+    /// The PROXY protocol header that nodes are sent; none: as the listener says. Not in APISIX.
+    pub proxy_protocol: Option<SendProxyProtocol>,
+    /// A session without a byte either way ends after this time. Not in APISIX.
+    #[serde(default = "idle_timeout", deserialize_with = "number::seconds")]
+    pub idle_timeout: Duration,
+    /// A session ends after this time, whatever it sends; zero: it has no limit. Not in APISIX.
+    #[serde(default, deserialize_with = "number::seconds")]
+    pub session_timeout: Duration,
     /// An upstream of its own.
     pub upstream: Option<Arc<Upstream>>,
     /// The upstream it forwards to.
@@ -52,6 +66,50 @@ pub struct StreamRoute {
     pub labels: Labels,
 }
 
+/// A protocol that a client's first bytes show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum SniffedProtocol {
+    Http1,
+    Http2,
+    Tls,
+    Ssh,
+    Mqtt,
+}
+
+impl SniffedProtocol {
+    /// All of them.
+    pub const ALL: [SniffedProtocol; 5] = [
+        SniffedProtocol::Http1,
+        SniffedProtocol::Http2,
+        SniffedProtocol::Tls,
+        SniffedProtocol::Ssh,
+        SniffedProtocol::Mqtt,
+    ];
+
+    /// As written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SniffedProtocol::Http1 => "http1",
+            SniffedProtocol::Http2 => "http2",
+            SniffedProtocol::Tls => "tls",
+            SniffedProtocol::Ssh => "ssh",
+            SniffedProtocol::Mqtt => "mqtt",
+        }
+    }
+}
+
+/// The PROXY protocol header that nodes are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SendProxyProtocol {
+    /// Its version, 1 or 2; 0: none is sent.
+    #[serde(deserialize_with = "number::integer")]
+    pub version: u8,
+}
+
 /// The protocol spoken inside a layer 4 connection.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,6 +122,11 @@ pub struct StreamProtocol {
     pub conf: Option<Value>,
     /// Its loggers.
     pub logger: Option<Value>,
+}
+
+/// The default of `idle_timeout`: ten minutes, as `proxy_timeout` of nginx.
+const fn idle_timeout() -> Duration {
+    Duration::from_secs(600)
 }
 
 fn address<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<IpNet>, D::Error> {

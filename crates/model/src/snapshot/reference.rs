@@ -82,6 +82,7 @@ pub(super) fn of(key: &Key, resource: &Resource) -> Vec<Reference> {
             add("/service_id", Kind::Service, route.service_id.as_ref());
             let superior = route.protocol.as_ref().and_then(|protocol| protocol.superior_id.as_ref());
             add("/protocol/superior_id", Kind::StreamRoute, superior);
+            add("/upstream/tls/client_cert_id", Kind::Ssl, client_certificate(route.upstream.as_deref()));
         }
         Resource::Consumer(consumer) => add("/group_id", Kind::ConsumerGroup, consumer.group_id.as_ref()),
         Resource::Credential(_) => {

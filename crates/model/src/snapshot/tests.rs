@@ -330,8 +330,8 @@ fn what_is_used_must_not_be_deleted() {
             json!({"uri": "/", "upstream_id": "u", "service_id": "s", "plugin_config_id": "p",
             "plugins": {"split": {"rules": [{"upstream_id": "w"}], "proto_id": 1}}}),
         ),
-        put("stream_routes/a", json!({"upstream_id": "x", "protocol": {"name": "p"}})),
-        put("stream_routes/b", json!({"service_id": "s", "protocol": {"name": "p", "superior_id": "a"}})),
+        put("stream_routes/a", json!({"upstream_id": "x", "protocol": {"name": "redis"}})),
+        put("stream_routes/b", json!({"service_id": "s", "protocol": {"name": "redis", "superior_id": "a"}})),
     ];
     let applied = apply(&Snapshot::empty(), &changes);
     assert_eq!(applied.faults, []);
@@ -428,8 +428,8 @@ fn objects() -> Vec<Change> {
     changes.push(put("consumer_groups/g", json!({"id": "g", "plugins": {}})));
     changes.push(put("credentials/jack/credentials/c", json!({"plugins": {"auth": {}}})));
     changes.push(put("credentials/jill/credentials/c", json!({"plugins": {"auth": {}}})));
-    changes.push(put("stream_routes/a", json!({"protocol": {"name": "p", "superior_id": "b"}})));
-    changes.push(put("stream_routes/b", json!({"protocol": {"name": "p"}})));
+    changes.push(put("stream_routes/a", json!({"protocol": {"name": "redis", "superior_id": "b"}})));
+    changes.push(put("stream_routes/b", json!({"protocol": {"name": "redis"}})));
     changes
 }
 

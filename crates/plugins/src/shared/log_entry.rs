@@ -2,6 +2,7 @@
 //! knows no logger and sends nothing.
 
 pub(crate) mod json;
+pub(crate) mod session;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;

@@ -10,6 +10,7 @@ pub(crate) mod datagrams;
 pub(crate) mod fields;
 pub(crate) mod files;
 pub(crate) mod rfc5424;
+pub(crate) mod sessions;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod text;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::batch::{BatchQueue, QueueSettings, Sink};
+use exchange::plugin::stream::StreamSession;
 use exchange::plugin::{BodyNeed, Build, Phase, Plugin};
 use serde_json::{Map, Value, json};
 
@@ -84,6 +86,19 @@ pub(crate) trait LogPlugin: Send + Sync + Sized + 'static {
 
     /// The entry of an exchange that has ended, in the form in which the sink joins entries; none: it is not logged.
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>>;
+
+    /// The entry of a session of layer 4 that has ended, in the same form.
+    fn session_entry(&self, session: &StreamSession, contents: &Contents) -> Vec<u8> {
+        contents.session_json(session)
+    }
+
+    /// Checks that there are entries of sessions.
+    ///
+    /// # Errors
+    /// Why there are none, a sentence.
+    fn check_sessions(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Whether the exchange may be logged. It is asked in several phases and has to give the same answer in all of them.
     fn may_log(&self, _exchange: &Exchange) -> bool {
@@ -201,6 +216,10 @@ fn read<P: LogPlugin>(config: &Value) -> Result<Written<P::Config>, String> {
 /// # Errors
 /// Why it cannot be built, a sentence.
 pub(crate) fn build<P: LogPlugin>(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(logger::<P>(build, config)?))
+}
+
+fn logger<P: LogPlugin>(build: &Build<'_>, config: &Value) -> Result<Logger<P>, String> {
     let written = read::<P>(config)?;
     let plugin = P::compile(&written.own, build.metadata)?;
     let contents = contents(&plugin, &written, build.metadata)?;
@@ -213,7 +232,7 @@ pub(crate) fn build<P: LogPlugin>(build: &Build<'_>, config: &Value) -> Result<A
     if let Err(reason) = &*queue {
         return Err(reason.clone());
     }
-    Ok(Arc::new(Logger { plugin, contents, queue }))
+    Ok(Logger { plugin, contents, queue })
 }
 
 fn contents<P: LogPlugin>(

@@ -125,3 +125,31 @@ fn missing_upstream_is_answered_500() {
     assert_eq!(status("absent-upstream"), (500, false));
     assert_eq!(status("1").0, 502, "a node that refuses connections");
 }
+
+/// The upstreams of as many sessions over TLS to the name, in their order.
+fn chosen(config: &Value, name: &str, sessions: usize) -> Vec<Option<String>> {
+    let (states, services) = (exchange::plugin::state::StateRegistry::default(), testing::services());
+    let build = testing::build("/stream_routes/1", None, &states, &services);
+    let plugin = (KIND.stream.as_ref().unwrap().build)(&build, config).unwrap();
+    let one = || {
+        let local = "127.0.0.1:9100".parse().unwrap();
+        let mut session = StreamSession::new("10.0.0.1:4000".parse().unwrap(), local, 1);
+        session.sni = Some(name.into());
+        assert!(matches!(plugin.preread(&mut session), StreamFlow::Continue));
+        session.chosen_upstream.map(|upstream| upstream.identity().to_owned())
+    };
+    (0..sessions).map(|_| one()).collect()
+}
+
+#[test]
+fn sessions_are_divided_by_weight_and_condition() {
+    let config = json!({"rules": [
+        {"match": [{"vars": [["ssl_server_name", "==", "new.example"]]}], "weighted_upstreams": [{"upstream_id": "new"}]},
+        {"weighted_upstreams": [{"upstream_id": "a", "weight": 1}, {"weight": 2}]},
+    ]});
+    let new = Some("/upstreams/new".to_owned());
+    assert_eq!(chosen(&config, "new.example", 2), [new.clone(), new]);
+    let got = chosen(&config, "old.example", 6);
+    assert_eq!(got.iter().filter(|one| one.as_deref() == Some("/upstreams/a")).count(), 2);
+    assert_eq!(got.iter().filter(|one| one.is_none()).count(), 4, "the route's own upstream");
+}

@@ -146,7 +146,6 @@ pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
         ui: settings.admin_ui,
         hosts: settings.admin_hosts.clone(),
         emulated_version: settings.admin_emulated_version.clone(),
-        stream_routes: settings.admin_stream_routes,
         memory_limit_bytes: memory_limit_bytes(settings),
         tls: settings.admin_tls_cert.clone().zip(settings.admin_tls_key.clone()).map(|(certificate, key)| {
             TlsFiles { certificate, key, client_ca: settings.admin_tls_client_ca.clone() }

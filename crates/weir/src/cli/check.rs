@@ -67,7 +67,7 @@ fn check_file(path: &Path, strict: bool) -> Found {
     }
     if kind_of(&text) == FileKind::Resources {
         let options = strictly(CheckOptions::default(), strict);
-        let catalog = boot::catalog(None, options).without_stream_routes();
+        let catalog = boot::catalog(None, options);
         return match super::plugin::loader() {
             Ok(loader) => check_resources(path, &catalog.with_loader(loader)),
             Err(error) => Found::fault(format!("{error:#}")),

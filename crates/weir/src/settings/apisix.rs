@@ -15,6 +15,7 @@ mod profile;
 mod proxy_protocol;
 #[cfg(test)]
 mod reference;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -67,6 +68,7 @@ pub(super) fn parse(
     section(&mut draft, "", &root);
     admin::finish(&mut draft);
     deployment::finish(&mut draft);
+    stream::finish(&mut draft);
     proxy_protocol::finish(&mut draft);
     listeners::finish(&mut draft);
     logs::finish(&mut draft);
@@ -105,7 +107,6 @@ fn apply(draft: &mut Draft<'_>, key: &Key, spot: &Spot<'_>) {
         Act::Same(value) if spot.node.text() == Some(value) => {}
         Act::Moot => {}
         Act::Ignore | Act::Same(_) => draft.remark(spot.key, spot.node.line, key.says.to_owned()),
-        Act::Refuse => draft.fault(spot.key, spot.node.line, key.says.to_owned()),
     }
 }
 

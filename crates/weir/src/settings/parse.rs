@@ -4,6 +4,7 @@ mod access_log_format;
 mod acme;
 mod addresses;
 mod secrets;
+mod stream;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -25,6 +26,7 @@ pub(super) use acme::{
 };
 pub(super) use addresses::{endpoints, hosts, listener, listeners, name_servers, networks};
 pub(super) use secrets::{admin_key, admin_keys, keyring, secret};
+pub(super) use stream::{stream_listeners, stream_routes};
 
 /// Versions of TLS.
 pub(super) fn tls_versions(given: &Given) -> Result<Versions, String> {

@@ -16,6 +16,7 @@ impl Settings {
         self.check_acme(written, faults);
         self.check_proxy_protocol(written, faults);
         self.check_http1_only(written, faults);
+        self.check_stream_send_proxy_protocol(written, faults);
         self.check_registration(written, faults);
         if self.max_header_line_bytes > self.max_head_bytes {
             let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
@@ -92,8 +93,12 @@ impl Settings {
 
     /// Refuses listeners that no peer may connect to.
     fn check_proxy_protocol(&self, written: &Written, faults: &mut Vec<Fault>) {
-        let listeners =
-            [("proxy_protocol", &self.proxy_protocol), ("proxy_protocol_tls", &self.proxy_protocol_tls)];
+        let listeners = [
+            ("proxy_protocol", &self.proxy_protocol),
+            ("proxy_protocol_tls", &self.proxy_protocol_tls),
+            ("stream_proxy_protocol", &self.stream_proxy_protocol),
+            ("stream_proxy_protocol_tls", &self.stream_proxy_protocol_tls),
+        ];
         let Some((name, _)) = listeners.into_iter().find(|(_, addresses)| !addresses.is_empty()) else {
             return;
         };
@@ -116,12 +121,26 @@ impl Settings {
         }
     }
 
+    /// Refuses addresses that send a header and are no listener of TCP, because a typing error would send none.
+    fn check_stream_send_proxy_protocol(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let [lists @ .., _] = self.stream_listeners();
+        let is_known = |address| lists.iter().any(|(_, list)| list.contains(address));
+        if let Some(address) = self.stream_send_proxy_protocol.iter().find(|address| !is_known(address)) {
+            let names = lists.map(|(name, _)| format!("`{name}`")).join(", ");
+            let reason = format!("{address} is in none of {names}; write it as it is there");
+            faults.push(written.fault("stream_send_proxy_protocol", reason));
+        }
+    }
+
     /// Refuses one address for two listeners, because the kernel's error comes later and does not name the settings.
     fn check_addresses(&self, written: &Written, faults: &mut Vec<Fault>) {
-        let mut taken: Vec<(&'static str, SocketAddr)> = Vec::new();
-        let proxy = self.proxy_listeners();
-        let proxy =
-            proxy.into_iter().flat_map(|(name, list)| list.iter().map(move |address| (name, *address)));
+        let listed = |lists: &[(&'static str, &[SocketAddr])]| -> Vec<(&'static str, SocketAddr)> {
+            let each = |(name, list): &(&'static str, &[SocketAddr])| {
+                list.iter().map(|address| (*name, *address)).collect::<Vec<_>>()
+            };
+            lists.iter().flat_map(each).collect()
+        };
+        let [stream_tcp @ .., stream_udp] = self.stream_listeners();
         let rest = [
             ("admin", self.admin),
             ("control", self.control),
@@ -129,12 +148,17 @@ impl Settings {
             ("metrics", self.metrics),
         ];
         let rest = rest.into_iter().filter_map(|(name, address)| Some((name, address?)));
-        for (name, address) in proxy.chain(rest) {
-            if let Some((other, _)) = taken.iter().find(|(_, other)| collide(*other, address)) {
-                let reason = format!("`{other}` and `{name}` both take {address}; give each its own port");
-                faults.push(written.fault_of_pair([other, name], reason));
+        let mut tcp = listed(&self.proxy_listeners());
+        tcp.extend(listed(&stream_tcp).into_iter().chain(rest));
+        let udp = listed(&[("proxy_tls_http3", &self.proxy_tls_http3), stream_udp]);
+        for all in [tcp, udp] {
+            for (index, (name, address)) in all.iter().enumerate() {
+                if let Some((other, _)) = all[..index].iter().find(|(_, other)| collide(*other, *address)) {
+                    let reason =
+                        format!("`{other}` and `{name}` both take {address}; give each its own port");
+                    faults.push(written.fault_of_pair([other, name], reason));
+                }
             }
-            taken.push((name, address));
         }
     }
 }

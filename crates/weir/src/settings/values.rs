@@ -61,6 +61,17 @@ pub(crate) enum Overload {
     Off,
 }
 
+/// Whether stream routes are taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum StreamRoutes {
+    /// If there is a listener of layer 4.
+    Auto,
+    /// Always.
+    Taken,
+    /// Never.
+    Refused,
+}
+
 /// The source of resources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Source {

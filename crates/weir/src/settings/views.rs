@@ -8,7 +8,7 @@ use model::check::{CheckOptions, UnknownFields};
 use model::outbound::OutboundPolicy;
 use model::settings::{PathSettings, SharedSettings, UpstreamTimeout};
 
-use super::{Settings, Source};
+use super::{Settings, Source, StreamRoutes};
 
 impl Settings {
     /// The part of the settings that both the control side and the data side need.
@@ -66,5 +66,27 @@ impl Settings {
             ("proxy_protocol", &self.proxy_protocol),
             ("proxy_protocol_tls", &self.proxy_protocol_tls),
         ]
+    }
+
+    /// The lists of addresses of layer 4, by their settings; the last one is that of UDP.
+    #[must_use]
+    pub(crate) fn stream_listeners(&self) -> [(&'static str, &[SocketAddr]); 5] {
+        [
+            ("stream_tcp", &self.stream_tcp),
+            ("stream_tls", &self.stream_tls),
+            ("stream_proxy_protocol", &self.stream_proxy_protocol),
+            ("stream_proxy_protocol_tls", &self.stream_proxy_protocol_tls),
+            ("stream_udp", &self.stream_udp),
+        ]
+    }
+
+    /// Whether stream routes are taken.
+    #[must_use]
+    pub(crate) fn takes_stream_routes(&self) -> bool {
+        match self.admin_stream_routes {
+            StreamRoutes::Auto => self.stream_listeners().iter().any(|(_, list)| !list.is_empty()),
+            StreamRoutes::Taken => true,
+            StreamRoutes::Refused => false,
+        }
     }
 }

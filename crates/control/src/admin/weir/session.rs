@@ -28,7 +28,7 @@ pub(super) fn answer(parts: &AdminParts, call: &Call) -> Response<Bytes> {
     // Credentials are shown below their consumers.
     let is_shown = |kind: &Kind| match kind {
         Kind::Credential => false,
-        Kind::StreamRoute => parts.stream_routes,
+        Kind::StreamRoute => !parts.catalog.refuses_stream_routes(),
         _ => true,
     };
     let kinds: Vec<&str> = Kind::ALL.into_iter().filter(is_shown).map(Kind::collection).collect();

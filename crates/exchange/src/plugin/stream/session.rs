@@ -1,6 +1,7 @@
 //! One session of layer 4 on its way through the gateway, a connection or the datagrams of one client: as plugins,
 //! expressions and logs see it. It reads and writes nothing; the code that carries the bytes counts them here.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -62,6 +63,8 @@ pub struct StreamSession {
     pub mqtt_client_id: Option<Box<str>>,
     /// Further variables that plugins have set, by name.
     pub variables: Vec<(Cow<'static, str>, Box<str>)>,
+    /// Values that plugins keep until the session ends, such as a place under a limit; dropped with it.
+    pub held: Vec<Rc<dyn Any>>,
     /// The route's id.
     pub route_id: Option<Arc<str>>,
     /// The route's name.
@@ -108,6 +111,7 @@ impl StreamSession {
             alpn: Box::default(),
             mqtt_client_id: None,
             variables: Vec::new(),
+            held: Vec::new(),
             route_id: None,
             route_name: None,
             service_id: None,
@@ -143,6 +147,11 @@ impl StreamSession {
             Some((_, known)) => *known = value,
             None => self.variables.push((name, value)),
         }
+    }
+
+    /// Keeps `value` until the session ends, however it ends.
+    pub fn hold(&mut self, value: impl Any) {
+        self.held.push(Rc::new(value));
     }
 
     fn builtin(&self, builtin: Builtin) -> Option<Value<'_>> {

@@ -112,6 +112,9 @@ pub(super) async fn connect(
     let mut tried: SmallVec<[u64; 4]> = SmallVec::new();
     let mut last = None;
     let began_ms = context.local.now_ms();
+    let header = route
+        .sends_proxy
+        .version(opened.identity.listener.listener.wanted().protocols.proxy_protocol_to_nodes);
     let retries = retries_of(&context, &upstream);
     loop {
         let node = context.upstreams.choose_for_session(&upstream, &wanted, &tried, &mut place);
@@ -120,7 +123,7 @@ pub(super) async fn connect(
         session.attempts += 1;
         session.node = Some(node.address());
         let mut held = HeldNode::new(&context, &upstream, node);
-        match try_node(&opened.timer, session, &upstream, &mut held, route.sends_proxy).await {
+        match try_node(&opened.timer, session, &upstream, &mut held, header).await {
             Ok(stream) => {
                 session.connect_us = held.attempt.connect_us;
                 held._place = place.take();

@@ -89,10 +89,16 @@ fn upstreams() {
         "invalid configuration: property \"http_version\" validation failed: matches none of the enum values; allowed are \
          1.1, 2",
     );
+    upstream(json!({"scheme": "tls", "nodes": {"a:1": 1}}), "");
     upstream(
-        json!({"scheme": "tls"}),
-        "scheme tls of an upstream is not supported yet: layer 4 is not served; supported are http, https, grpc, grpcs",
+        json!({"scheme": "kafka"}),
+        "scheme kafka of an upstream is not supported yet: no plugin speaks to Kafka; supported are http, https, grpc, \
+         grpcs, tcp, tls, udp",
     );
+    let no_port = "invalid node \"b\": scheme udp has no default port; write HOST:PORT";
+    upstream(json!({"scheme": "udp", "nodes": {"a:1": 1, "b": 1}}), no_port);
+    upstream(json!({"scheme": "udp", "nodes": [{"host": "b", "weight": 1}]}), no_port);
+    upstream(json!({"scheme": "udp", "nodes": [{"host": "b", "port": 53, "weight": 1}]}), "");
     upstream(
         json!({"scheme": "ftp"}),
         "invalid configuration: property \"scheme\" validation failed: matches none of the enum values; allowed are grpc, \

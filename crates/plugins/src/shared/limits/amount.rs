@@ -1,7 +1,6 @@
 //! A whole number of a limit, as users write it: a number, or a text with variables that yields one for each request.
 
-use exchange::Exchange;
-use router::vars::{Template, to_number};
+use router::vars::{Template, VariableSource, to_number};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::Attribute;
@@ -129,13 +128,13 @@ fn whole(number: f64, least: u64) -> Option<u64> {
 }
 
 impl Amount {
-    /// The number for this exchange; `None` if the text yields no whole number that is large enough.
-    pub(crate) fn of(&self, exchange: &Exchange) -> Option<u64> {
+    /// The number for this request or session; `None` if the text yields no whole number that is large enough.
+    pub(crate) fn of(&self, source: &impl VariableSource) -> Option<u64> {
         match self {
             Amount::Fixed(number) => Some(*number),
             Amount::Rendered { text: template, least } => {
                 let mut text = Vec::new();
-                template.render(exchange, &mut text);
+                template.render(source, &mut text);
                 whole(to_number(&text)?, *least)
             }
         }

@@ -27,7 +27,7 @@ pub(crate) async fn wait_in_phase(worker: &Local, began_ms: u64, delay_ms: u64) 
 }
 
 /// Waits `delay_ms`, at most [`DELAY_MAX_MS`].
-async fn wait(delay_ms: u64) {
+pub(crate) async fn wait(delay_ms: u64) {
     if delay_ms > 0 {
         env::sleep_ms(delay_ms.min(DELAY_MAX_MS)).await;
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use exchange::Exchange;
-use router::vars::{BuiltinVariable, Template};
+use router::vars::{BuiltinVariable, Template, VariableSource};
 use serde_json::Value;
 use stdx::hash::crc32;
 
@@ -51,19 +51,30 @@ impl LimitKey {
     /// Appends the key of rule `rule` for a table of this process; false if the rule does not apply. An address is written
     /// as its octets behind a zero byte, with which no text of a request begins.
     pub(crate) fn write_local(&self, rule: usize, exchange: &Exchange, out: &mut Vec<u8>) -> bool {
+        self.write_of(rule, exchange, exchange.client_address(), out)
+    }
+
+    /// As [`LimitKey::write_local`], of any source of variables, with the address of its client.
+    pub(crate) fn write_of(
+        &self,
+        rule: usize,
+        source: &impl VariableSource,
+        client: IpAddr,
+        out: &mut Vec<u8>,
+    ) -> bool {
         match self {
-            LimitKey::ClientAddress => write_octets(exchange.client_address(), out),
+            LimitKey::ClientAddress => write_octets(client, out),
             LimitKey::Constant(_) => {}
             LimitKey::Rendered(template) => {
-                if template.render(exchange, out) == 0 {
+                if template.render(source, out) == 0 {
                     out.clear();
-                    write_octets(exchange.client_address(), out);
+                    write_octets(client, out);
                 }
             }
             LimitKey::RenderedOrSkip(template) => {
                 // Rules share a table, so each key begins with the number of its rule.
                 out.extend_from_slice(&rule.to_be_bytes());
-                return template.render(exchange, out) > 0;
+                return template.render(source, out) > 0;
             }
         }
         true

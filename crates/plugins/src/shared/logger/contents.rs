@@ -2,6 +2,7 @@
 
 use exchange::Exchange;
 use exchange::plugin::BodyNeed;
+use exchange::plugin::stream::StreamSession;
 use router::vars::Expression;
 use serde_json::{Map, Value};
 
@@ -110,6 +111,16 @@ impl Contents {
             Some(_) => self.json(exchange),
             None => self.entry(exchange).into_json(),
         }
+    }
+
+    /// The entry of a session of layer 4 that has ended, as a JSON object.
+    pub(crate) fn session_json(&self, session: &StreamSession) -> Vec<u8> {
+        let fields = match &self.format {
+            Some(format) => log_entry::session::chosen(format, session),
+            None => log_entry::session::full(session, self.extra.as_ref()),
+        };
+        // A map with text keys becomes JSON without errors.
+        serde_json::to_vec(&fields).unwrap_or_default()
     }
 
     /// The entry of an exchange that has ended.

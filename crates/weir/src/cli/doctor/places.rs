@@ -65,14 +65,9 @@ pub(super) fn ports(settings: &Settings, running: Option<&Instance>) -> Vec<Chec
         return vec![Check::ok("ports", found)];
     }
     let one = |name, address: &Option<SocketAddr>| address.map(|address| (name, address));
-    let lists = [
-        ("proxy", &settings.proxy),
-        ("proxy_tls", &settings.proxy_tls),
-        ("proxy_tls_http3", &settings.proxy_tls_http3),
-        ("proxy_protocol", &settings.proxy_protocol),
-        ("proxy_protocol_tls", &settings.proxy_protocol_tls),
-    ];
-    let proxy = lists.into_iter().flat_map(|(name, list)| list.iter().map(move |address| (name, *address)));
+    let [stream_tcp @ .., (stream_udp, stream_datagrams)] = settings.stream_listeners();
+    let lists = settings.proxy_listeners().into_iter().chain(stream_tcp);
+    let proxy = lists.flat_map(|(name, list)| list.iter().map(move |address| (name, *address)));
     let others = [
         one("admin", &settings.admin),
         one("control", &settings.control),
@@ -80,7 +75,8 @@ pub(super) fn ports(settings: &Settings, running: Option<&Instance>) -> Vec<Chec
         one("metrics", &settings.metrics),
     ];
     let all = proxy.chain(others.into_iter().flatten());
-    let datagrams = settings.proxy_tls_http3.iter().map(|address| datagram_port(*address));
+    let http3 = settings.proxy_tls_http3.iter().map(|address| datagram_port("proxy_tls_http3", *address));
+    let datagrams = http3.chain(stream_datagrams.iter().map(|address| datagram_port(stream_udp, *address)));
     all.map(|(name, address)| port(name, address)).chain(datagrams).collect()
 }
 
@@ -89,9 +85,9 @@ fn port(name: &'static str, address: SocketAddr) -> Check {
     found(name, &address.to_string(), TcpListener::bind(address).map(drop))
 }
 
-/// Takes the UDP port of HTTP/3 for a moment.
-fn datagram_port(address: SocketAddr) -> Check {
-    found("proxy_tls_http3", &format!("{address} (UDP)"), UdpSocket::bind(address).map(drop))
+/// Takes a UDP port for a moment.
+fn datagram_port(name: &'static str, address: SocketAddr) -> Check {
+    found(name, &format!("{address} (UDP)"), UdpSocket::bind(address).map(drop))
 }
 
 fn found(name: &'static str, address: &str, bound: io::Result<()>) -> Check {
@@ -149,7 +145,7 @@ mod tests {
         drop(held);
         assert_eq!(port("proxy", "127.0.0.1:0".parse().unwrap()).state, State::Ok);
         let held = UdpSocket::bind("127.0.0.1:0").unwrap();
-        assert_eq!(datagram_port(held.local_addr().unwrap()).state, State::Failed);
+        assert_eq!(datagram_port("stream_udp", held.local_addr().unwrap()).state, State::Failed);
     }
 
     #[test]

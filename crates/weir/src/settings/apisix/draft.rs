@@ -14,6 +14,7 @@ use super::listeners::Listening;
 use super::logs::AccessLog;
 use super::plugins::{BodyLimits, LuaPlugins, ServerInfo};
 use super::proxy_protocol::ProxyProtocol;
+use super::stream::StreamProxy;
 use super::tree::{Content, Node};
 
 /// A value with its full key.
@@ -38,6 +39,7 @@ pub(super) struct Draft<'a> {
     pub(super) deployment: Deployment,
     pub(super) listening: Listening,
     pub(super) proxy_protocol: ProxyProtocol,
+    pub(super) stream: StreamProxy,
     pub(super) access_log: AccessLog,
     pub(super) body_limits: BodyLimits,
     pub(super) server_info: ServerInfo,
@@ -66,6 +68,7 @@ impl<'a> Draft<'a> {
             deployment: Deployment::default(),
             listening: Listening::default(),
             proxy_protocol: ProxyProtocol::default(),
+            stream: StreamProxy::default(),
             access_log: AccessLog::default(),
             body_limits: BodyLimits::default(),
             server_info: ServerInfo::default(),

@@ -3,7 +3,8 @@
 
 use super::draft::{Draft, Spot};
 use super::{
-    admin, cache, deployment, discovery, health_checks, listeners, logs, plugins, proxy_protocol, wasm,
+    admin, cache, deployment, discovery, health_checks, listeners, logs, plugins, proxy_protocol, stream,
+    wasm,
 };
 
 /// A key and its effect.
@@ -32,15 +33,13 @@ pub(super) enum Act {
     Moot,
     /// No effect; the warning names it.
     Ignore,
-    /// Refuses the start, because the key asks for a feature that does not exist.
-    Refuse,
 }
 
 const fn key(path: &'static str, act: Act, says: &'static str) -> Key {
     Key { path, act, says, takes_null: false }
 }
 
-use Act::{Honour, Ignore, Moot, Refuse, Same, Setting, Time};
+use Act::{Honour, Ignore, Moot, Same, Setting, Time};
 
 /// The table, in the order of the page.
 #[rustfmt::skip]
@@ -50,9 +49,9 @@ pub(super) const KEYS: &[Key] = &[
     key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` and `proxy_tls` have `[::]` too for ports without an address"),
     key("apisix.ssl", Honour(listeners::ssl), "`listen`: `proxy_tls`, entries with `enable_http3: true` `proxy_tls_http3`, those with `enable_http2: false` are in `http1_only` too; `enable_http2: false`: all of them; `enable: false`: `proxy_tls: off`; `ssl_protocols`, `ssl_ciphers` without suites that are not offered, `ssl_session_tickets`, `fallback_sni`; `ssl_trusted_certificate` is `trusted_certificates`, `etcd_ca` and `secret_ca`"),
     key("apisix.enable_http2", Setting("http2"), ""),
-    key("apisix.proxy_protocol", Honour(proxy_protocol::listeners), "`listen_http_port`: `proxy_protocol`; `listen_https_port`: `proxy_protocol_tls`; `enable_tcp_pp`, `enable_tcp_pp_to_upstream`: refused if `true`, layer 4 is not served yet. The header always names the client, also without `real_ip_header: proxy_protocol`"),
-    key("apisix.proxy_mode", Honour(listeners::proxy_mode), "`http`; with `http&stream`, `admin_stream_routes`: layer 4 is not served yet"),
-    key("apisix.stream_proxy", Refuse, "layer 4 is not served yet; leave it out"),
+    key("apisix.proxy_protocol", Honour(proxy_protocol::listeners), "`listen_http_port`: `proxy_protocol`; `listen_https_port`: `proxy_protocol_tls`; `enable_tcp_pp`: entries of `stream_proxy.tcp` are in `stream_proxy_protocol` or `stream_proxy_protocol_tls`; `enable_tcp_pp_to_upstream`: they are in `stream_send_proxy_protocol`. The header always names the client, also without `real_ip_header: proxy_protocol`"),
+    key("apisix.proxy_mode", Honour(stream::proxy_mode), "`stream`: no listener of HTTP; `stream`, `http&stream`: `stream_proxy` and `admin_stream_routes: true`"),
+    key("apisix.stream_proxy", Honour(stream::stream_proxy), "`tcp`: `stream_tcp`, entries with `tls: true` `stream_tls`, those with `proxy_protocol: true` `stream_proxy_protocol` or `stream_proxy_protocol_tls`, those with `proxy_protocol_to_upstream: true` are in `stream_send_proxy_protocol` too; `udp`: `stream_udp`; `only: true` is `proxy_mode: stream`, `only: false` is `http&stream`, where no mode is written"),
     key("apisix.enable_reuseport", Same("true"), "each worker has a socket of its own"),
     key("apisix.enable_admin", Honour(listeners::enable_admin), "`false`: `admin: off`"),
     key("apisix.enable_control", Honour(listeners::enable_control), "`false`: `control: off`"),
@@ -145,7 +144,7 @@ pub(super) const KEYS: &[Key] = &[
     key("deployment.certs", Ignore, "data planes ask etcd themselves"),
 
     key("plugins", Honour(plugins::list), "`plugins`, those that are built in; `server-info` in it also is `server_info_report_seconds: 60`, and `log-rotate` is `log_rotate: true`"),
-    key("stream_plugins", Ignore, "layer 4 is not served yet"),
+    key("stream_plugins", Ignore, "`plugins` of Weir says which plugins may be used, also by stream routes"),
     key("plugin_attr.batch-requests.uri", Same("/apisix/batch-requests"), "the endpoint is at /apisix/batch-requests"),
     key("plugin_attr.prometheus.export_addr", Honour(listeners::metrics), "`metrics`"),
     key("plugin_attr.prometheus.enable_export_server", Honour(listeners::enable_export_server), "`false`: `metrics: off`"),
@@ -168,5 +167,5 @@ pub(super) const KEYS: &[Key] = &[
     key("ext-plugin.cmd", Honour(plugins::runner_command), "`plugin_runner`"),
     key("ext-plugin.path_for_test", Setting("plugin_runner_socket"), ""),
     key("wasm", Honour(wasm::plugins), "`wasm`"),
-    key("xrpc", Ignore, "layer 4 is not served yet"),
+    key("xrpc", Moot, "protocols of stream routes that are built in need no key"),
 ];

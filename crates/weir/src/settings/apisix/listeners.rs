@@ -217,23 +217,6 @@ fn ciphers(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.set_one(&spot.at(), "ssl_ciphers", known.join(":"));
 }
 
-/// `apisix.proxy_mode`.
-pub(super) fn proxy_mode(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    let reason = "layer 4 is not served yet";
-    match draft.text(spot) {
-        None | Some("http") => {}
-        Some("http&stream") => {
-            draft.remark(spot.key, spot.node.line, format!("{reason}, HTTP is"));
-            draft.set_one(&spot.at(), "admin_stream_routes", "true");
-        }
-        Some("stream") => draft.fault(spot.key, spot.node.line, format!("{reason}; write `http`")),
-        Some(other) => {
-            let reason = format!("`{other}` is not `http`, `stream` or `http&stream`");
-            draft.fault(spot.key, spot.node.line, reason);
-        }
-    }
-}
-
 /// Decides the values that depend on more than one key. Runs after the one of `deployment`, which knows the role.
 pub(super) fn finish(draft: &mut Draft<'_>) {
     let listening = std::mem::take(&mut draft.listening);
@@ -250,7 +233,8 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
             (None, None) => {}
         }
     }
-    if let Some(at) = draft.deployment.without_proxy() {
+    let without_http = draft.deployment.without_proxy().or(draft.stream.without_http.clone());
+    if let Some(at) = without_http {
         draft.set_one(&at, "proxy", "off");
         return draft.set_one(&at, "proxy_tls", "off");
     }

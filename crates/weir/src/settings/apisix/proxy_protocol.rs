@@ -10,6 +10,8 @@ pub(super) struct ProxyProtocol {
     http: Option<(At, String)>,
     https: Option<(At, String)>,
     from: Option<(At, Vec<String>)>,
+    /// The listeners of layer 4, if there are any that begin with the header.
+    pub(super) stream: Option<At>,
     /// `real_ip_header: proxy_protocol`.
     names_client: bool,
 }
@@ -19,13 +21,13 @@ pub(super) fn listeners(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     names(draft, spot, &KEYS);
     draft.proxy_protocol.http = port(draft, spot, "listen_http_port");
     draft.proxy_protocol.https = port(draft, spot, "listen_https_port");
-    for name in ["enable_tcp_pp", "enable_tcp_pp_to_upstream"] {
-        let Some(node) = spot.node.get(name) else { continue };
-        let key = format!("{}.{name}", spot.key);
-        if draft.switch(&Spot { key: &key, node }) == Some(true) {
-            draft.fault(&key, node.line, "layer 4 is not served yet; leave it out".to_owned());
-        }
-    }
+    draft.stream.takes_header = is_on(draft, spot, "enable_tcp_pp");
+    draft.stream.sends_header = is_on(draft, spot, "enable_tcp_pp_to_upstream");
+}
+
+fn is_on(draft: &mut Draft<'_>, spot: &Spot<'_>, name: &str) -> bool {
+    let Some(node) = spot.node.get(name) else { return false };
+    draft.switch(&Spot { key: &format!("{}.{name}", spot.key), node }) == Some(true)
 }
 
 /// A port on all IPv4 addresses, where nginx listens for it.
@@ -57,7 +59,7 @@ pub(super) fn real_ip_from(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 /// Settles the list of peers. With `real_ip_header: proxy_protocol` they name clients by the header alone, so that no field
 /// counts; APISIX takes such connections from any peer and believes those of the list.
 pub(super) fn finish(draft: &mut Draft<'_>) {
-    let ProxyProtocol { http, https, from, names_client } = std::mem::take(&mut draft.proxy_protocol);
+    let ProxyProtocol { http, https, from, stream, names_client } = std::mem::take(&mut draft.proxy_protocol);
     if let Some((at, networks)) = from.clone().filter(|_| !names_client) {
         draft.set(&at, "real_ip_from", networks);
     }
@@ -65,11 +67,14 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
     if let Some((at, _)) = https.as_ref().filter(|_| is_tls_off) {
         draft.remark(&at.key, at.line, "TLS is off by `apisix.ssl.enable`".to_owned());
     }
-    let https = https.filter(|_| !is_tls_off);
+    let serves_http = draft.stream.without_http.is_none();
+    let https = https.filter(|_| !is_tls_off && serves_http);
+    let http = http.filter(|_| serves_http);
     if draft.deployment.without_proxy().is_some() {
         return;
     }
-    let Some(first) = http.as_ref().or(https.as_ref()).map(|(at, _)| at.clone()) else { return };
+    let first = http.as_ref().or(https.as_ref()).map(|(at, _)| at.clone());
+    let Some(first) = first.or(stream) else { return };
     let (at, networks) = from.unwrap_or_else(|| {
         let reason = "takes connections of 127.0.0.1 only; name the balancers in front in \
                       nginx_config.http.real_ip_from or in WEIR_PROXY_PROTOCOL_FROM";

@@ -34,7 +34,6 @@ fn happens(key: &Key) -> String {
         Act::Same(value) => format!("no effect; silent if `{value}`: {says}"),
         Act::Moot => format!("nothing to do: {says}"),
         Act::Ignore => format!("no effect: {says}"),
-        Act::Refuse => format!("refused: {says}"),
     }
 }
 

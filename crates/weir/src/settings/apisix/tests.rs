@@ -4,6 +4,7 @@
 mod deployment;
 mod listeners;
 mod nginx;
+mod stream;
 
 use std::path::Path;
 

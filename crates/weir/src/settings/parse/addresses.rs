@@ -82,7 +82,7 @@ pub(in super::super) fn endpoints(given: &Given) -> Result<Vec<String>, String> 
 }
 
 /// One listening address with its port.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }

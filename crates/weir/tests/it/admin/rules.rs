@@ -50,8 +50,8 @@ fn stream_routes_are_accepted_if_so_set() {
     let set = json!({"stream_routes": [{"id": "1", "server_port": 9100, "upstream": {"nodes": nodes()}}]});
     let (status, refused) = weir.admin("POST", "weir/apply", set.clone());
     let reason = refused["faults"][0]["reason"].as_str().unwrap_or_default();
-    assert!(status == 400 && reason.contains("admin_stream_routes: true"), "{refused}");
-    let weir = Weir::builder(BINARY).arguments(&["--admin-stream-routes"]).start();
+    assert!(status == 400 && reason.contains("no listener of layer 4"), "{refused}");
+    let weir = Weir::builder(BINARY).arguments(&["--admin-stream-routes", "true"]).start();
     assert_eq!(weir.admin("PUT", "stream_routes/1", route).0, 201);
     assert_eq!(weir.admin("POST", "weir/apply", set).0, 200);
 }
@@ -64,5 +64,5 @@ fn stream_route_of_a_file_is_reported() {
     assert_eq!(weir.get("/a").status, 200, "the rest applies");
     let (status, verdict) = weir.admin("GET", "weir/verdicts/stream_routes/s", Value::Null);
     assert_eq!((status, &verdict["state"]), (200, &json!("out")), "{verdict}");
-    assert!(verdict.to_string().contains("layer 4 is not served yet"), "{verdict}");
+    assert!(verdict.to_string().contains("the settings name no listener of layer 4"), "{verdict}");
 }

@@ -185,22 +185,6 @@ fn admin_control_and_metrics_listeners() {
 
 #[test]
 fn missing_features_are_reported_or_refused() {
-    refused(
-        "apisix:\n  proxy_protocol:\n    enable_tcp_pp: true\n    enable_tcp_pp_to_upstream: true\n",
-        &[
-            "3: apisix.proxy_protocol.enable_tcp_pp: layer 4 is not served yet",
-            "4: apisix.proxy_protocol.enable_tcp_pp_to_upstream: layer 4 is not served yet",
-        ],
-    );
-    refused("apisix: {stream_proxy: {tcp: [9100]}}", &["1: apisix.stream_proxy: layer 4 is not served yet"]);
-    refused("apisix: {proxy_mode: stream}", &["1: apisix.proxy_mode: layer 4 is not served yet"]);
-    check(
-        "apisix: {proxy_mode: http&stream}",
-        &["admin_stream_routes true"],
-        &["1: apisix.proxy_mode: warning: layer 4"],
-        &[],
-    );
-    refused("apisix: {proxy_mode: tcp}", &["1: apisix.proxy_mode: `tcp` is not `http`"]);
     check(
         "apisix: {}\ndiscovery:\n  dns: {servers: ['127.0.0.1:53']}\n  tars: {}\n",
         &["discovery [\"dns\"]"],

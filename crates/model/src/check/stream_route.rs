@@ -1,0 +1,71 @@
+//! Rules for stream routes that their schema cannot express.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{plugins, route};
+use crate::catalog::Catalog;
+use crate::fault::{Findings, Stage};
+use crate::{Id, Key, unsupported};
+
+/// The protocols that a stream route may name.
+const PROTOCOLS: [&str; 2] = ["http", "redis"];
+
+/// Checks a stream route.
+pub(super) fn check(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
+    unsupported::stream_route(catalog, findings);
+    route::embedded_upstream(catalog, stream_route, findings);
+    plugins::check_stream(catalog, stream_route, findings);
+    unsupported::route(stream_route, findings);
+    route::addresses(stream_route, findings);
+    scheme(stream_route, findings);
+    sniffed(stream_route, findings);
+    protocol(stream_route, findings);
+}
+
+/// Refuses a stream route that is subordinate to itself.
+pub(super) fn superior(key: &Key, stream_route: &Value, findings: &mut Findings) {
+    let superior = stream_route.pointer("/protocol/superior_id").map(Id::deserialize);
+    if superior.is_some_and(|id| id.is_ok_and(|id| &*id == key.own_id())) {
+        let reason = "stream route can not set itself as superior_id";
+        findings.add(Stage::Plugins, "/protocol/superior_id", reason);
+    }
+}
+
+/// The bytes of a session are passed on as they are, so that a scheme with a protocol of its own promises too much: with
+/// `https` a user expects TLS, which `tls` makes.
+fn scheme(stream_route: &Value, findings: &mut Findings) {
+    let scheme = stream_route.pointer("/upstream/scheme").and_then(Value::as_str);
+    if let Some(scheme @ ("https" | "grpc" | "grpcs")) = scheme {
+        let reason = format!(
+            "scheme {scheme} of an upstream is for routes of HTTP; the upstream of a stream route has tcp, tls or udp"
+        );
+        findings.add(Stage::Upstream, "/upstream/scheme", reason);
+    }
+}
+
+/// A name or a protocol of ALPN is known of TLS alone, so that other first bytes never match together with it.
+fn sniffed(stream_route: &Value, findings: &mut Findings) {
+    let Some(sniff) = stream_route.get("sniff").and_then(Value::as_str) else { return };
+    if sniff != "tls" && stream_route.get("alpn").is_some() {
+        let reason = format!("alpn is part of TLS, and sniff: {sniff} means first bytes of another protocol");
+        findings.add(Stage::Expressions, "/alpn", reason);
+    }
+}
+
+fn protocol(stream_route: &Value, findings: &mut Findings) {
+    let Some(protocol) = stream_route.get("protocol") else { return };
+    let Some(name) = protocol.get("name").and_then(Value::as_str) else { return };
+    if !PROTOCOLS.contains(&name) {
+        let reason = format!("unknown protocol [{name}]: known are {}", PROTOCOLS.join(" and "));
+        findings.add(Stage::Plugins, "/protocol/name", reason);
+    }
+    if name == "http" {
+        for field in ["conf", "logger", "superior_id"] {
+            if protocol.get(field).is_some() {
+                let reason = format!("protocol http has no {field}: the routes of HTTP say the rest");
+                findings.add(Stage::Plugins, format!("/protocol/{field}"), reason);
+            }
+        }
+    }
+}
