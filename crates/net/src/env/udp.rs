@@ -7,4 +7,4 @@ mod raw;
 mod sockets;
 
 pub use batch::{Answers, Batch, Datagram, SLOTS};
-pub use sockets::{ClientSocket, NodePoll, NodeSocket, Ready};
+pub use sockets::{ClientSocket, Fault, NodePoll, NodeSocket, Ready, fault_of};

@@ -108,7 +108,10 @@ async fn decide(
 }
 
 /// The session as the table of stream routes looks at it.
-pub(in crate::downstream) fn query(session: &StreamSession, sniffed: Option<FirstProtocol>) -> StreamQuery<'_> {
+pub(in crate::downstream) fn query(
+    session: &StreamSession,
+    sniffed: Option<FirstProtocol>,
+) -> StreamQuery<'_> {
     StreamQuery {
         client: session.client_address,
         local: session.local,

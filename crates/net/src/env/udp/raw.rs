@@ -241,11 +241,7 @@ impl RawAddress {
 }
 
 /// Writes the control messages of a datagram; their length.
-fn write_control(
-    control: &mut [u64; CONTROL_WORDS],
-    local: Option<IpAddr>,
-    segment_bytes: u16,
-) -> usize {
+fn write_control(control: &mut [u64; CONTROL_WORDS], local: Option<IpAddr>, segment_bytes: u16) -> usize {
     let mut used = 0;
     match local {
         None => {}
@@ -295,17 +291,21 @@ fn push<T: Copy>(
     }
 }
 
-/// Turns an option of a socket on.
+/// Turns an option of a socket on or off.
 ///
 /// # Errors
 /// The kernel's: it does not know the option.
-pub(super) fn turn_on(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
-    let value: libc::c_int = 1;
+pub(super) fn turn(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    is_on: bool,
+) -> io::Result<()> {
+    let value = libc::c_int::from(is_on);
     let size = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the kernel reads one C integer, which is what it is given.
     #[allow(unsafe_code)]
-    let done = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), size)
-    };
+    let done =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), size) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

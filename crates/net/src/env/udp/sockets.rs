@@ -4,21 +4,41 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::net::SendFlags;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::unix::AsyncFd;
 use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 use super::batch::{Answers, Batch};
-use super::raw::{Messages, Outgoing, turn_on};
+use super::raw::{Messages, Outgoing, turn};
 
 /// Sockets of nodes that one look reports; the next ones are reported by the next look.
 const EVENTS: usize = 256;
+
+/// Why a datagram was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The kernel has no room for it now.
+    Busy,
+    /// It is longer than its way takes.
+    TooLarge,
+    /// Its receiver cannot be reached, or has refused one before.
+    Peer,
+}
+
+/// What this error of a send means.
+pub fn fault_of(error: &io::Error) -> Fault {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR) => Fault::Busy,
+        Some(libc::EMSGSIZE) => Fault::TooLarge,
+        _ => Fault::Peer,
+    }
+}
 
 /// The socket of a listener on one worker.
 #[derive(Debug)]
@@ -35,16 +55,15 @@ impl ClientSocket {
     pub fn attach(socket: UdpSocket) -> io::Result<ClientSocket> {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
-        if address.ip().is_unspecified() {
-            // Answers have to come from the address that the client has asked.
-            match address {
-                SocketAddr::V4(_) => turn_on(socket.as_fd(), libc::IPPROTO_IP, libc::IP_PKTINFO)?,
-                SocketAddr::V6(_) => turn_on(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)?,
-            }
+        // Answers have to come from the address that the client has asked. A socket with one address need not be told it.
+        let is_any = address.ip().is_unspecified();
+        match address {
+            SocketAddr::V4(_) => turn(socket.as_fd(), libc::IPPROTO_IP, libc::IP_PKTINFO, is_any)?,
+            SocketAddr::V6(_) => turn(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, is_any)?,
         }
         // A kernel without it gives datagrams one by one.
-        let _ = turn_on(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO);
-        Ok(ClientSocket { io: AsyncFd::with_interest(socket, Interest::READABLE)?, address })
+        let _ = turn(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, true);
+        Ok(ClientSocket { io: register(socket)?, address })
     }
 
     /// The address that it is bound to.
@@ -79,6 +98,15 @@ impl ClientSocket {
     }
 }
 
+/// Puts a descriptor on this worker's event loop.
+fn register<T: AsFd + AsRawFd>(io: T) -> io::Result<AsyncFd<T>> {
+    // SAFETY: both types that come here, a socket of std and an owned descriptor, answer with the one descriptor that they own
+    // for as long as they live.
+    #[allow(unsafe_code)]
+    let registered = unsafe { AsyncFd::register_with_interest(io, Interest::READABLE) };
+    Ok(registered?)
+}
+
 /// A socket that is connected to a node.
 #[derive(Debug)]
 pub struct NodeSocket(OwnedFd);
@@ -89,8 +117,9 @@ impl NodeSocket {
     /// # Errors
     /// The kernel's: no descriptor, no port, no way to the address.
     pub fn connect(address: SocketAddr, poll: &NodePoll, token: u64) -> io::Result<NodeSocket> {
-        let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
-        let _ = turn_on(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO);
+        let socket =
+            Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
+        let _ = turn(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, true);
         socket.connect(&address.into())?;
         let socket = OwnedFd::from(socket);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
@@ -136,7 +165,6 @@ impl NodeSocket {
 pub struct NodePoll(AsyncFd<OwnedFd>);
 
 /// The sockets that a look has found.
-#[derive(Debug)]
 pub struct Ready(Vec<epoll::Event>);
 
 impl Default for Ready {
@@ -164,7 +192,7 @@ impl NodePoll {
     /// The kernel's.
     pub fn new() -> io::Result<NodePoll> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(NodePoll(AsyncFd::with_interest(poll, Interest::READABLE)?))
+        Ok(NodePoll(register(poll)?))
     }
 
     /// Finds the sockets with new datagrams or errors; ready with at least one. A socket is reported again only after it was
