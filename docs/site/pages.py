@@ -76,6 +76,7 @@ GROUPS = [
     ("Coming from", [
         ("APISIX", f"{GUIDE}/migrating-from-apisix.md"),
         ("nginx", f"{GUIDE}/coming-from-nginx.md"),
+        ("nginx stream", f"{GUIDE}/coming-from-nginx-stream.md"),
         ("Kong", f"{GUIDE}/coming-from-kong.md"),
         ("Traefik", f"{GUIDE}/coming-from-traefik.md"),
         ("Spring Cloud Gateway", f"{GUIDE}/coming-from-spring-cloud-gateway.md"),

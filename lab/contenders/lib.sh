@@ -22,7 +22,9 @@
 #   LISTEN       HOST:PORT to listen on
 #   ORIGIN       HOST:PORT to forward to, in clear text: with HTTP/1.1, for grpc with HTTP/2
 #   PROTOCOL     what clients speak: http (the default), https, http2 (over TLS), h2c (HTTP/2 in clear text by prior
-#                knowledge), grpc (over h2c), http3 or websocket
+#                knowledge), grpc (over h2c), http3, websocket, or at layer 4: tcp (bytes), udp (datagrams) and tls-by-name (TLS
+#                that is passed on to the origin if its ClientHello asks for $SERVER_NAME, and to nothing if not)
+#   LAYER        4 forwards bytes without looking into them for http too, where a start.sh uses `layer4`
 #   CERTIFICATE  PEM file of the certificate, for https, http2 and http3
 #   KEY          PEM file of its private key
 #   ROUTES       further routes beside the measured ones (0): one half exact, the other half by prefix
@@ -46,6 +48,8 @@ KEEPALIVE="${KEEPALIVE:-1024}"
 CONNECTIONS="${CONNECTIONS:-12000}"
 # Builds and downloads run with low priority, so that they do not disturb other work of the machine.
 LOW=(nice -n 19)
+# The name that clients of tls-by-name ask for; the load generator has it too (SERVER_NAME in own.rs).
+SERVER_NAME=origin.lab.example
 # Debian keeps servers where a plain user's PATH does not look.
 PATH="$PATH:/usr/sbin:/sbin"
 
@@ -173,6 +177,14 @@ protected() { [ "$PROTECTION" = recommended ]; }
 # Whether clients speak TLS.
 encrypted() { case "$PROTOCOL" in https | http2 | http3) ;; *) return 1 ;; esac; }
 
+# Whether bytes or datagrams are forwarded, in which no requests are looked for.
+layer4() {
+  case "$PROTOCOL" in
+    tcp | udp | tls-by-name) ;;
+    *) [ "${LAYER:-7}" = 4 ] ;;
+  esac
+}
+
 # Whether the origin speaks HTTP/2, by prior knowledge.
 grpc() { [ "$PROTOCOL" = grpc ]; }
 
@@ -187,7 +199,7 @@ open_files() { ulimit -Hn; }
 prepare() {
   needs CACHE DIRECTORY LISTEN ORIGIN
   case "$PROTOCOL" in
-    http | websocket | h2c | grpc) ;;
+    http | websocket | h2c | grpc | tcp | udp | tls-by-name) ;;
     https | http2 | http3) needs CERTIFICATE KEY ;;
     *) fail "no contender speaks '$PROTOCOL'" ;;
   esac

@@ -1,6 +1,7 @@
 //! The control API (contract 2.6): the configuration and the state of this instance, for users and agents on the same
 //! machine. It does not write the configuration; it can reload it and set the log level.
 
+mod loaded_endpoints;
 mod plugin_endpoints;
 
 use std::net::{IpAddr, SocketAddr};
@@ -59,7 +60,7 @@ impl ControlApi {
 impl Handler for ControlApi {
     fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Refusal> {
         let known = matches!(head.method, Method::GET | Method::PUT | Method::POST);
-        if known { Ok(()) } else { Err(Box::new(respond::not_found())) }
+        if known || self.parts.is_loaded(head) { Ok(()) } else { Err(Box::new(respond::not_found())) }
     }
 
     fn too_large(&self, _size: Option<u64>, _limit: usize) -> Response<Bytes> {
@@ -107,6 +108,11 @@ impl Handler for ControlApi {
                 }
                 _ => respond::not_found(),
             };
+            if response.status() == StatusCode::NOT_FOUND
+                && let Some(response) = parts.of_loaded(&request).await
+            {
+                return response;
+            }
             response.headers_mut().entry(header::CONTENT_TYPE).or_insert(JSON);
             response
         })

@@ -319,7 +319,15 @@ fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) 
                 dirty.ssls.insert(key.clone());
                 dirty.users_of_certificate(&applied.snapshot, key);
             }
-            Kind::Proto | Kind::Extension => dirty.holders_of(&applied.snapshot, key),
+            Kind::Proto => dirty.holders_of(&applied.snapshot, key),
+            Kind::Extension => {
+                dirty.holders_of(&applied.snapshot, key);
+                if extension::has_endpoints(difference) {
+                    for kind in kinds.values().filter(|kind| kind.opens_endpoints) {
+                        dirty.all_with_plugins(&applied.snapshot, kind.name);
+                    }
+                }
+            }
             Kind::Secret => {}
         }
     }

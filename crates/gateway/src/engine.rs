@@ -7,17 +7,18 @@ mod watch;
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use stdx::published::Published;
+use tokio::sync::oneshot;
 
 use life::{Seed, keep_alive};
 use watch::Watch;
 
-use crate::command::{self, CLOSE_GRACE_MS, Closing, Command, Handle, Queue};
+use crate::command::{self, CLOSE_GRACE_MS, Closing, Command, EndpointCall, Handle, Queue};
 use crate::observe::access_log::AccessLog;
 use crate::observe::log_writer::LogWriter;
 use crate::observe::tap::WorkerTap;
@@ -31,6 +32,8 @@ use exchange::options::Options;
 use exchange::overload::{Shared, memory};
 use exchange::plugin::services::Services;
 use model::instance::ConnectionCounts;
+use model::loaded_endpoint::LoadedEndpoint;
+use model::report::{EndpointReply, EndpointRequest};
 use net::env;
 use net::listener::{self, Change, ListenFault, Listener, ListenerSet, Wanted};
 use net::quic::QuicProcess;
@@ -61,6 +64,8 @@ pub struct Engine {
     series: Arc<Mutex<Vec<SharedSeries>>>,
     services: Arc<Services>,
     traffic: Arc<TrafficHistory>,
+    /// The worker that the next request to an endpoint of loaded code goes to.
+    next_asked: AtomicUsize,
 }
 
 /// Whether the engine may have listeners.
@@ -132,7 +137,18 @@ impl Engine {
         }
         let listening = Mutex::new(Listens::Yes);
         let (workers, threads, services) = (workers, Mutex::new(threads), config.services);
-        Ok(Engine { published, listeners, listening, workers, threads, series, services, traffic })
+        let next_asked = AtomicUsize::new(0);
+        Ok(Engine {
+            published,
+            listeners,
+            listening,
+            workers,
+            threads,
+            series,
+            services,
+            traffic,
+            next_asked,
+        })
     }
 
     /// Brings a generation into force: every request that begins from now on is decided by it.
@@ -305,6 +321,23 @@ impl Engine {
             loads.add(measured);
         }
         loads
+    }
+
+    /// Lets a worker answer a request of the control API to an endpoint of loaded code; each time the next one, as the kernel
+    /// would spread connections. Nothing is sent if the worker cannot answer.
+    pub fn ask_endpoint(
+        &self,
+        endpoint: LoadedEndpoint,
+        request: EndpointRequest,
+    ) -> oneshot::Receiver<Result<EndpointReply, String>> {
+        let (answer, reply) = oneshot::channel();
+        let next = self.next_asked.fetch_add(1, Ordering::Relaxed) % self.workers.len().max(1);
+        if let Some(worker) = self.workers.get(next) {
+            let call = Box::new(EndpointCall { endpoint, request, answer });
+            // An error drops the sender.
+            let _ = worker.commands.send(Command::Endpoint(call));
+        }
+        reply
     }
 
     /// The rates and figures of the traffic. They are kept up to date from [`TrafficHistory::start`] on.

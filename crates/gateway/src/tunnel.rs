@@ -11,6 +11,7 @@ use stdx::buffer::{Buffer, LARGE_BYTES, SMALL_BYTES};
 use crate::body::Capacity;
 use crate::h1::peek_reader::PeekReader;
 use exchange::deadline::{Deadline, Expired, StepTimer};
+use net::env::{Pipe, Stream};
 use net::transport::Transport;
 
 /// One end of a tunnel, in any protocol.
@@ -35,6 +36,10 @@ pub(crate) trait TunnelEnd {
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
     /// Waits until a write is likely to take something.
     fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// The socket, if bytes may be moved from and to it without a look at them.
+    fn plain_socket(&mut self) -> Option<&mut Stream> {
+        None
+    }
     /// Tells the peer that nothing more is sent.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Makes the end of this value show the peer that the stream was cut.
@@ -96,6 +101,14 @@ impl<S: BorrowMut<Transport>> TunnelEnd for SocketEnd<S> {
         self.stream.borrow_mut().poll_third_free(cx)
     }
 
+    #[inline]
+    fn plain_socket(&mut self) -> Option<&mut Stream> {
+        match self.stream.borrow_mut() {
+            Transport::Tcp(stream) => Some(stream),
+            Transport::Tls(_) => None,
+        }
+    }
+
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.borrow_mut().poll_shutdown(cx)
     }
@@ -152,6 +165,8 @@ struct Way {
     ended: bool,
     /// The writing side was closed.
     closed: bool,
+    /// Moves bytes of a bulk transfer between two plain sockets.
+    pipe: Option<Pipe>,
     bytes: u64,
 }
 
@@ -196,6 +211,12 @@ impl Way {
                 self.closed = true;
                 continue;
             }
+            if self.is_bulk && self.takes_pipe(from, to) {
+                if ready!(self.poll_splice(cx, from, to, moved))? {
+                    continue;
+                }
+                self.pipe = None;
+            }
             if self.is_stuck {
                 // Without held bytes no write can show whether the socket has capacity.
                 ready!(to.poll_writable(cx)).map_err(of_to)?;
@@ -205,6 +226,60 @@ impl Way {
             self.ended = count == 0;
             self.is_bulk = count >= SMALL_BYTES;
         }
+    }
+}
+
+/// Bytes that a move has to have for the next one to go through a pipe as well: below this, copying costs less.
+const SPLICE_MIN_BYTES: usize = 16 * 1_024;
+
+impl Way {
+    /// Whether bytes can be moved through a pipe, which is taken if there is none.
+    fn takes_pipe(&mut self, from: &mut impl TunnelEnd, to: &mut impl TunnelEnd) -> bool {
+        if self.pipe.is_none() && from.plain_socket().is_some() && to.plain_socket().is_some() {
+            self.pipe = Pipe::take();
+        }
+        self.pipe.is_some()
+    }
+
+    /// Moves bytes through the pipe until one side has to wait. True if the reading side has ended; false if so little came
+    /// that it is copied from now on.
+    fn poll_splice(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut impl TunnelEnd,
+        to: &mut impl TunnelEnd,
+        moved: &mut bool,
+    ) -> Poll<Result<bool, Broken>> {
+        let (Some(from), Some(to)) = (from.plain_socket(), to.plain_socket()) else {
+            return Poll::Ready(Ok(false));
+        };
+        while let Some(pipe) = &mut self.pipe {
+            while pipe.held_bytes() > 0 {
+                let written = to.poll_splice_out(cx, pipe);
+                self.is_stuck = written.is_pending();
+                let count = ready!(written).map_err(|_| Broken::To)?;
+                if count == 0 {
+                    return Poll::Ready(Err(Broken::To));
+                }
+                self.bytes += count as u64;
+                *moved = true;
+            }
+            if !self.is_bulk {
+                break;
+            }
+            let arrived = from.poll_splice_in(cx, pipe);
+            if arrived.is_pending() {
+                // A session that waits holds no descriptors.
+                self.pipe = None;
+            }
+            let count = ready!(arrived).map_err(|_| Broken::From)?;
+            self.ended = count == 0;
+            self.is_bulk = count >= SPLICE_MIN_BYTES;
+            if self.ended {
+                return Poll::Ready(Ok(true));
+            }
+        }
+        Poll::Ready(Ok(false))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The laboratory's commands, one file each: their arguments. Their work is done elsewhere.
 
 pub mod compare;
+pub mod echo;
 pub mod faults;
 pub mod forwarder;
 pub mod install;
@@ -42,6 +43,8 @@ enum LabCommand {
     Guard(guard::GuardArguments),
     /// Forward to an origin, in one of the forms of the thread-model study
     Forwarder(forwarder::ForwarderArguments),
+    /// Send bytes of TCP and datagrams of UDP back: the origin of measurements of layer 4
+    Echo(echo::EchoArguments),
 }
 
 /// Runs a command; its exit code is the program's.
@@ -56,5 +59,6 @@ pub fn run(arguments: &LabArguments) -> anyhow::Result<ExitCode> {
         LabCommand::Install(arguments) => install::run(arguments),
         LabCommand::Guard(arguments) => guard::run(arguments),
         LabCommand::Forwarder(arguments) => forwarder::run(arguments),
+        LabCommand::Echo(arguments) => echo::run(arguments),
     }
 }

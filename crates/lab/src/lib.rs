@@ -10,6 +10,7 @@
 mod certificate;
 pub mod command;
 pub mod contender;
+pub mod echo;
 pub mod faults;
 pub mod files;
 pub mod forwarder;

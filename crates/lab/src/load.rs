@@ -1,14 +1,17 @@
 //! The load generator: sends requests to one server by a plan, checks every response and returns the outcome. One epoll
 //! loop per thread, no runtime, no allocation per request, because it has to cost less than the gateway that it
-//! measures. It speaks HTTP/1.1, also over TLS, and WebSocket in clear text; `http3` is another generator of its own; it knows no gateways, and prints nothing. [`tools`] runs
-//! other load generators.
+//! measures. It speaks HTTP/1.1, also over TLS, and WebSocket in clear text; `http3`, `byte_streams` (TCP) and `datagrams` (UDP) are
+//! generators of their own; it knows no gateways, and prints nothing. [`tools`] runs other load generators.
 
 mod asker;
+mod byte_streams;
 mod connection;
 mod crowd;
+mod datagrams;
 mod expect;
 mod fetch;
 mod http3;
+mod layer4;
 mod periods;
 mod race;
 mod reading;
@@ -40,12 +43,14 @@ use schedule::Schedule;
 use tally::{Kind, Run, Tally};
 use tls::Client;
 
+pub use byte_streams::Talk;
 pub use crowd::Habit;
 pub use expect::{Check, Expectation};
 pub use fetch::fetch;
 pub use tally::summary;
-pub use target::Target;
+pub use target::{Target, Transport};
 pub use tls::Tls;
+pub(crate) use tls::client_hello;
 
 /// One run of the load generator.
 #[derive(Clone, Debug)]
@@ -90,6 +95,13 @@ pub enum Manner {
     Http3 {
         /// Requests in flight on one connection.
         streams: u16,
+    },
+    /// They send bytes over TCP.
+    Tcp(Talk),
+    /// They send datagrams over UDP, from as many sources as there are connections.
+    Udp {
+        /// Datagrams in flight, over all sources.
+        at_once: u32,
     },
     /// They hold connections and hardly use them.
     Crowd(Habit),
@@ -145,6 +157,8 @@ fn send(
         let shares = (0..threads).map(|thread| plan.http3_share(thread, streams)).collect();
         let tally = || Tally::new(plan.seconds.unwrap_or(0.0));
         race(shares, |share, barrier| http3::run(share, job, tally(), stop, barrier), during)
+    } else if plan.target.transport != Transport::Http {
+        layer4::send(plan, stop, during)?
     } else {
         let askers: anyhow::Result<_> =
             (0..threads).map(|thread| plan.asker(job, thread, ends.map(Periods::new))).collect();
@@ -187,6 +201,9 @@ impl Plan {
         }
         if self.tls != Tls::default() && !self.target.is_tls {
             bail!("a version of TLS, and resumption, need a URL with https://");
+        }
+        if let Some(checked) = layer4::check(self) {
+            return checked;
         }
         match self.manner {
             Manner::Websocket | Manner::Crowd(_) if self.target.is_tls => {

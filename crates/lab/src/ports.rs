@@ -1,6 +1,6 @@
 //! Ports of 127.0.0.1 for contenders and the origin: free ones, or requested ones.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 
 use anyhow::{Context, bail};
 
@@ -19,12 +19,14 @@ impl Ports {
     /// The next port. A requested port that is taken is an error with advice.
     pub fn take(&mut self) -> anyhow::Result<SocketAddr> {
         let port = self.next.unwrap_or(0);
+        if port == 0 {
+            return free();
+        }
         let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(listener) => listener,
-            Err(error) if port != 0 => bail!(
+            Err(error) => bail!(
                 "port {port} is taken ({error}): end what listens there, or give --port another number or none"
             ),
-            Err(error) => return Err(error).context("no free port"),
         };
         if self.next.is_some() {
             self.next = Some(port.checked_add(1).context("there is no port above 65535")?);
@@ -32,6 +34,23 @@ impl Ports {
         Ok(listener.local_addr()?)
     }
 }
+
+/// A port that is free for TCP and UDP.
+fn free() -> anyhow::Result<SocketAddr> {
+    let mut left = PORTS_TRIED;
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+        let address = listener.local_addr()?;
+        match UdpSocket::bind(address) {
+            Ok(_) => return Ok(address),
+            Err(error) if left == 0 => return Err(error).context("no port that is free for TCP and UDP"),
+            Err(_) => left -= 1,
+        }
+    }
+}
+
+/// Ports that are tried for one that is free for UDP too: a taken one is rare, so that a few suffice.
+const PORTS_TRIED: u32 = 16;
 
 #[cfg(test)]
 mod tests {

@@ -60,7 +60,7 @@ pub struct Scenario {
 }
 
 /// The protocol of clients and gateway. The origin speaks HTTP/1.1, echoes frames for WebSocket, and answers calls of gRPC
-/// over HTTP/2 in clear text.
+/// over HTTP/2 in clear text. At layer 4 it is `weir lab echo`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -79,6 +79,13 @@ pub enum Protocol {
     Http3,
     /// WebSocket over HTTP/1.1 in clear text.
     Websocket,
+    /// Bytes over TCP, which the origin of `weir lab echo` sends back or repeats.
+    Tcp,
+    /// Datagrams over UDP, which come back.
+    Udp,
+    /// TLS that the gateway does not end: it reads the name in the ClientHello and passes bytes on.
+    #[serde(rename = "tls-by-name")]
+    TlsByName,
 }
 
 impl Protocol {
@@ -92,12 +99,20 @@ impl Protocol {
             Self::Grpc => "grpc",
             Self::Http3 => "http3",
             Self::Websocket => "websocket",
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::TlsByName => "tls-by-name",
         }
     }
 
     /// Whether clients speak TLS, over TCP or within QUIC.
     pub fn is_encrypted(self) -> bool {
         matches!(self, Self::Https | Self::Http2 | Self::Http3)
+    }
+
+    /// Whether clients send bytes or datagrams in which a gateway finds no requests.
+    pub fn is_layer4(self) -> bool {
+        matches!(self, Self::Tcp | Self::Udp | Self::TlsByName)
     }
 
     /// Whether a connection carries many requests at once.
@@ -184,7 +199,8 @@ pub struct Load {
     /// Open loop at this share of the slowest contender's throughput. Only `weir`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_share: Option<f64>,
-    /// Requests are POSTs with a body of this many bytes. Only `weir`; with gRPC, the length of a message, 16 if absent.
+    /// Requests are POSTs with a body of this many bytes. Only `weir`; with gRPC, the length of a message, 16 if absent; with
+    /// TCP and UDP the length of a message or datagram, 64 if absent.
     #[serde(default)]
     pub body_bytes: u64,
     /// Requests in flight on one connection of HTTP/2 or HTTP/3 (`-m` of h2load).
@@ -201,6 +217,12 @@ pub struct Load {
     /// The version of TLS that clients offer; all if absent. Only `weir` over https.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_version: Option<TlsVersion>,
+    /// Whether the origin sends its block again and again; a million bytes count as one answer. Only `weir` over TCP.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub bulk: bool,
+    /// Datagrams in flight over all sources, which are the connections. Only `weir` over UDP; 64 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<u32>,
     /// The `Accept-Encoding` of every request. Only `wrk`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept_encoding: Option<String>,
@@ -280,6 +302,11 @@ impl Scenario {
         !paced && !beside && !self.together
     }
 
+    /// Whether routes, changes or other clients are beside the load.
+    fn has_company(&self) -> bool {
+        self.routes > 0 || self.idle_connections > 0 || self.slow_clients > 0 || self.changes_per_second > 0.0
+    }
+
     /// Checks the rules that the types cannot express.
     fn check(&self) -> anyhow::Result<()> {
         let load = &self.load;
@@ -300,7 +327,22 @@ impl Scenario {
         if self.protocol.needs_h2load() && load.tool != Tool::H2load {
             bail!("`protocol: {}` needs `tool: h2load`", self.protocol.name());
         }
-        if matches!(self.protocol, Protocol::Websocket | Protocol::Http3) && !is_own {
+        if self.protocol.is_layer4()
+            && (load.rate.is_some() || load.rate_share.is_some() || self.has_company())
+        {
+            bail!(
+                "`protocol: {}` has neither a rate nor routes, changes, idle or slow clients beside the load",
+                self.protocol.name()
+            );
+        }
+        if load.bulk && (self.protocol != Protocol::Tcp || !load.keep_alive || load.body_bytes > 0) {
+            bail!("`bulk` needs `protocol: tcp`, kept connections and no `body_bytes`");
+        }
+        if load.at_once.is_some() && self.protocol != Protocol::Udp {
+            bail!("`at_once` needs `protocol: udp`");
+        }
+        let has_one_generator = matches!(self.protocol, Protocol::Websocket | Protocol::Http3);
+        if (has_one_generator || self.protocol.is_layer4()) && !is_own {
             bail!("`protocol: {}` needs `tool: weir`", self.protocol.name());
         }
         if load.window_bits.is_some_and(|bits| !WINDOW_BITS.contains(&bits) || load.tool != Tool::H2load) {

@@ -5,11 +5,14 @@ mod tap;
 mod traffic;
 mod upstream_nodes;
 
+use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::loaded_endpoint::LoadedEndpoint;
 use crate::snapshot::Applied;
 
 pub use tap::{RequestRecord, SPANS_MAX, Span, SpanGroup, Tap, TapCounts};
@@ -174,6 +177,41 @@ pub trait Explain: Send + Sync {
         question: &ExplainQuestion,
         with: Option<&Applied>,
     ) -> Result<serde_json::Value, String>;
+}
+
+/// A request to an endpoint of loaded code in the control API.
+#[derive(Clone, Debug)]
+pub struct EndpointRequest {
+    /// The method.
+    pub method: String,
+    /// The path and the query.
+    pub target: String,
+    /// Header fields, in order.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The client.
+    pub peer: SocketAddr,
+}
+
+/// The answer of such an endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndpointReply {
+    /// The status.
+    pub status: u16,
+    /// Header fields.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// An answer of an endpoint that is not complete yet; an error is a sentence that says why there is none.
+pub type PendingReply = Pin<Box<dyn Future<Output = Result<EndpointReply, String>> + Send>>;
+
+/// Answers requests to endpoints of loaded code in the control API.
+pub trait Endpoints: Send + Sync {
+    /// The answer of `endpoint`.
+    fn ask(&self, endpoint: LoadedEndpoint, request: EndpointRequest) -> PendingReply;
 }
 
 /// A listener of this instance.

@@ -9,6 +9,7 @@
 //! this crate's own unit tests of it and in the fuzz targets, which are a workspace of their own. [`IS_SIMULATED`] lets the
 //! program refuse to be built so. Unit tests without the feature use real sockets.
 
+mod datagram;
 #[cfg(feature = "simulation")]
 #[cfg_attr(not(test), allow(dead_code, reason = "what only the seeded simulation and tests of it use"))]
 pub mod memory;
@@ -22,10 +23,11 @@ use memory as chosen;
 use tokio_env as chosen;
 
 pub use chosen::{
-    BoundSocket, Listener, LocalStream, Socket, Stream, bind, connect, connect_local, monotonic_ns,
+    BoundSocket, Listener, LocalStream, Pipe, Socket, Stream, bind, connect, connect_local, monotonic_ns,
     open_files_limit, random_u64, sleep_ms, spawn, wall_clock,
 };
 pub use chosen::{block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent};
+pub use datagram::bind_datagrams;
 
 /// Whether sockets, clocks and tasks are those of the simulation.
 pub const IS_SIMULATED: bool = cfg!(feature = "simulation");

@@ -1,5 +1,5 @@
 //! The addresses the proxy listens on: what is spoken there, and one socket per worker, sharing the address by
-//! `SO_REUSEPORT`. An address is probed without that option first, for a second process would otherwise share it in
+//! `SO_REUSEPORT`; for datagrams of layer 4 these are UDP sockets alone. An address is probed without that option first, for a second process would otherwise share it in
 //! silence; sockets that another process handed over need no probe. It accepts nothing itself.
 
 mod datagrams;
@@ -114,7 +114,7 @@ pub struct Listener {
     address: SocketAddr,
     /// For each worker, the sockets it accepts on.
     sockets: Mutex<Vec<Vec<BoundSocket>>>,
-    /// Its UDP sockets, where it serves HTTP/3.
+    /// Its UDP sockets, where it serves HTTP/3 or datagrams of layer 4.
     datagrams: Datagrams,
 }
 
@@ -138,6 +138,10 @@ impl Listener {
     }
 
     fn bind_once(wanted: Wanted, workers: usize) -> io::Result<Listener> {
+        if wanted.protocols.udp {
+            let (datagrams, address) = Datagrams::bind(wanted.protocols, wanted.address, workers)?;
+            return Ok(Listener::new(wanted, address, no_sockets(workers), datagrams));
+        }
         drop(env::bind(wanted.address, false)?);
         let first = env::bind(wanted.address, true)?;
         let address = first.local_addr()?;
@@ -145,8 +149,7 @@ impl Listener {
         for _ in 1..workers {
             sockets.push(vec![env::bind(address, true)?]);
         }
-        let datagrams =
-            if wanted.protocols.http3 { Datagrams::bind(address, workers)? } else { Datagrams::default() };
+        let (datagrams, address) = Datagrams::bind(wanted.protocols, address, workers)?;
         Ok(Listener::new(wanted, address, sockets, datagrams))
     }
 
@@ -161,17 +164,19 @@ impl Listener {
         datagrams: Vec<UdpSocket>,
         workers: usize,
     ) -> io::Result<Listener> {
-        let mut of_workers: Vec<Vec<BoundSocket>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut of_workers = no_sockets(workers);
         let mut address = None;
-        for (index, socket) in sockets.into_iter().enumerate() {
-            let its_address = socket.local_addr()?;
-            if *address.get_or_insert(its_address) != its_address {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "sockets of different addresses"));
+        if wanted.protocols.udp {
+            for socket in &datagrams {
+                one_address(&mut address, socket.local_addr()?)?;
             }
+        }
+        for (index, socket) in sockets.into_iter().enumerate() {
+            one_address(&mut address, socket.local_addr()?)?;
             of_workers[index % workers].push(socket);
         }
         let address = address.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no sockets"))?;
-        Ok(Listener::new(wanted, address, of_workers, Datagrams::adopt(datagrams, workers)))
+        Ok(Listener::new(wanted, address, of_workers, Datagrams::adopt(wanted.protocols, datagrams, workers)))
     }
 
     /// Binds a socket for each worker that has none.
@@ -179,13 +184,11 @@ impl Listener {
     /// # Errors
     /// The kernel's; the workers that have sockets serve the address nevertheless.
     pub fn complete(&self) -> io::Result<()> {
-        for sockets in self.sockets().iter_mut().filter(|sockets| sockets.is_empty()) {
+        let is_tcp = !self.wanted.protocols.udp;
+        for sockets in self.sockets().iter_mut().filter(|sockets| is_tcp && sockets.is_empty()) {
             sockets.push(env::bind(self.address, true)?);
         }
-        if self.wanted.protocols.http3 {
-            self.datagrams.complete(self.address)?;
-        }
-        Ok(())
+        self.datagrams.complete(self.address)
     }
 
     fn new(
@@ -243,6 +246,19 @@ impl Listener {
     fn sockets(&self) -> MutexGuard<'_, Vec<Vec<BoundSocket>>> {
         self.sockets.lock()
     }
+}
+
+/// A list without sockets for each of `workers`.
+fn no_sockets(workers: usize) -> Vec<Vec<BoundSocket>> {
+    (0..workers).map(|_| Vec::new()).collect()
+}
+
+/// Refuses an address that differs from the one of the sockets before.
+fn one_address(address: &mut Option<SocketAddr>, other: SocketAddr) -> io::Result<()> {
+    if *address.get_or_insert(other) == other {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "sockets of different addresses"))
 }
 
 /// All that are `wanted`: those of `inherited` that are the same, the others bound for all of `workers`.

@@ -9,6 +9,9 @@ contender_version() { needs WEIR; "$WEIR" version | head -n 1; }
 
 contender_configure() { needs WEIR; }
 
-contender_run() { exec "$WEIR" origin --listen "$LISTEN" --workers "$WORKERS"; }
+contender_run() {
+  ! layer4 || exec "$WEIR" lab echo --listen "$LISTEN"
+  exec "$WEIR" origin --listen "$LISTEN" --workers "$WORKERS"
+}
 
 main "$@"

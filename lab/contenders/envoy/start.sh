@@ -106,7 +106,81 @@ END
   } | written "$DIRECTORY/routes.yaml"
 }
 
+# The listener of layer 4: its filters.
+stream_listener() {
+  local match='' inspector=''
+  if [ "$PROTOCOL" = udp ]; then
+    cat <<END
+  - name: in
+    address: { socket_address: { protocol: UDP, address: $LISTEN_HOST, port_value: $LISTEN_PORT } }
+    enable_reuse_port: true
+    listener_filters:
+    - name: envoy.filters.udp_listener.udp_proxy
+      typed_config:
+        "@type": type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3.UdpProxyConfig
+        stat_prefix: in
+        idle_timeout: 60s
+        matcher:
+          on_no_match:
+            action:
+              name: route
+              typed_config:
+                "@type": type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3.Route
+                cluster: origin
+END
+    return
+  fi
+  if [ "$PROTOCOL" = tls-by-name ]; then
+    match="filter_chain_match: { server_names: [\"$SERVER_NAME\"] }"
+    inspector='listener_filters:
+    - name: envoy.filters.listener.tls_inspector
+      typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector }'
+  fi
+  cat <<END
+  - name: in
+    address: { socket_address: { address: $LISTEN_HOST, port_value: $LISTEN_PORT } }
+    enable_reuse_port: true
+    tcp_backlog_size: 4096
+    connection_balance_config: { exact_balance: {} }
+    $inspector
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.tcp_proxy
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy
+          stat_prefix: in
+          cluster: origin
+          idle_timeout: 600s
+      $match
+END
+}
+
+configure_stream() {
+  written "$DIRECTORY/envoy.yaml" <<END
+node: { id: contender, cluster: laboratory }
+static_resources:
+  listeners:
+$(stream_listener)
+  clusters:
+  - name: origin
+    type: STATIC
+    connect_timeout: 5s
+    circuit_breakers:
+      thresholds:
+      - { max_connections: 1000000000, max_pending_requests: 1000000000, max_requests: 1000000000, max_retries: 1000000000 }
+    load_assignment:
+      cluster_name: origin
+      endpoints:
+      - lb_endpoints:
+        - endpoint: { address: { socket_address: { address: $ORIGIN_HOST, port_value: $ORIGIN_PORT } } }
+END
+}
+
 contender_configure() {
+  if layer4; then
+    configure_stream
+    return
+  fi
   local codec=HTTP1 upgrades='[]'
   [ "$PROTOCOL" != http2 ] || codec=AUTO
   ! clear_http2 || codec=HTTP2

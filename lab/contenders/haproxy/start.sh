@@ -44,8 +44,37 @@ END
   fi
 }
 
+# mode tcp. `splice-auto` is HAProxy's own choice between copying and splicing.
+configure_tcp() {
+  local rules='  default_backend origin'
+  [ "$PROTOCOL" != tls-by-name ] || rules="  tcp-request inspect-delay 5s
+  tcp-request content accept if { req.ssl_hello_type 1 }
+  use_backend origin if { req.ssl_sni -i $SERVER_NAME }"
+  written "$DIRECTORY/haproxy.cfg" <<END
+global
+  nbthread $WORKERS
+  maxconn $CONNECTIONS
+  no strict-limits
+defaults
+  mode tcp
+  option splice-auto
+  timeout connect 5s
+  timeout client 600s
+  timeout server 600s
+frontend in
+  bind $LISTEN backlog 4096
+$rules
+backend origin
+  server s1 $ORIGIN
+END
+}
+
 contender_configure() {
   local change='' servers
+  if layer4; then
+    configure_tcp
+    return
+  fi
   servers="$(each_endpoint endpoint)"
   [ "$1" = 0 ] || change="http-response set-header X-Configuration $1 if { var(txn.path) -m str /change }"
   ! encrypted || cat "$CERTIFICATE" "$KEY" >"$DIRECTORY/certificate.pem"

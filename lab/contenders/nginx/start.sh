@@ -1,9 +1,16 @@
 #!/usr/bin/env bash
-# nginx as Debian ships it, set up as its guide for a proxy in front of an origin that keeps connections says.
+# nginx as Debian ships it, set up as its guide for a proxy in front of an origin that keeps connections says. At layer 4 it
+# is the module stream, with its own buffers and limits.
 PROGRAM=nginx
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-contender_install() { debian nginx nginx; }
+STREAM_MODULE=/usr/lib/nginx/modules/ngx_stream_module.so
+
+contender_install() {
+  debian nginx nginx
+  # Debian builds the module apart; other builds may contain it.
+  nginx -V 2>&1 | grep -q -- '--with-stream ' || debian "$STREAM_MODULE" libnginx-mod-stream
+}
 
 # "nginx/1.22.1, OpenSSL 3.0.22": the library that runs, where that is not the one it was built with.
 contender_version() {
@@ -90,6 +97,40 @@ gzip_path() {
 END
 }
 
+# The server of the module stream.
+stream_server() {
+  case "$PROTOCOL" in
+    udp) echo "server { listen $LISTEN udp reuseport; proxy_pass origin; proxy_timeout 60s; }" ;;
+    tls-by-name)
+      echo "map \$ssl_preread_server_name \$node { $SERVER_NAME origin; default ''; }"
+      echo "  server { listen $LISTEN backlog=4096 reuseport; ssl_preread on; proxy_pass \$node; }"
+      ;;
+    *) echo "server { listen $LISTEN backlog=4096 reuseport; proxy_pass origin; }" ;;
+  esac
+}
+
+configure_stream() {
+  local module=''
+  [ ! -e "$STREAM_MODULE" ] || module="load_module $STREAM_MODULE;"
+  written "$DIRECTORY/nginx.conf" <<END
+$module
+daemon off;
+$1
+worker_processes $WORKERS;
+worker_rlimit_nofile $(open_files);
+pid $DIRECTORY/nginx.pid;
+error_log stderr crit;
+events { worker_connections $((2 * CONNECTIONS)); }
+stream {
+  access_log off;
+  tcp_nodelay on;
+  proxy_timeout 600s;
+  upstream origin { server $ORIGIN max_fails=0; }
+  $(stream_server)
+}
+END
+}
+
 contender_configure() {
   local change='' pass='proxy_pass http://origin' fields
   ! grpc || pass='grpc_pass grpc://origin'
@@ -98,6 +139,10 @@ contender_configure() {
   # As root its workers would become another user, which may not reach $DIRECTORY.
   local user=''
   [ "$(id -u)" != 0 ] || user='user root;'
+  if layer4; then
+    configure_stream "$user"
+    return
+  fi
   routes "location = @ { $pass; }" "location ^~ @ { $pass; }" \
     | written "$DIRECTORY/routes.conf"
   written "$DIRECTORY/nginx.conf" <<END

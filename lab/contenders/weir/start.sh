@@ -2,6 +2,7 @@
 # Weir itself: $WEIR, configured through its Admin API: its resources are brought into force before it serves clients,
 # so that `run` starts an instance that has them. PLUGINS (none, five, ten, lua, wasm, traced-1 or traced-100) selects the plugins
 # that work on every request; see five.json, ten.json, lua.json and fields.wat. With very many routes it takes them from a file instead, and watches that.
+# At layer 4 the file has one stream route, which every connection of the listener takes; tls-by-name asks for its name.
 PROGRAM=weir
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 PLUGINS="${PLUGINS:-none}"
@@ -73,9 +74,24 @@ collector() {
     \"batch_span_processor\": { \"max_queue_size\": 100000, \"max_export_batch_size\": 1000 } }"
 }
 
+# The stream route. No plugin of requests works there.
+configure_stream() {
+  local scheme=tcp name=''
+  [ "$PROTOCOL" != udp ] || scheme=udp
+  [ "$PROTOCOL" != tls-by-name ] || name="\"sni\": \"$SERVER_NAME\","
+  written "$DIRECTORY/resources.json" <<END
+{ "stream_routes": [ { "id": "all", $name
+  "upstream": { "type": "roundrobin", "scheme": "$scheme", "nodes": { "$ORIGIN": 1 } } } ] }
+END
+}
+
 # All objects; one route a line, since there may be a hundred thousand of them.
 contender_configure() {
   needs WEIR
+  if layer4; then
+    configure_stream
+    return
+  fi
   local websocket=false scheme=http rules='[]' consumers="[ $LABORATORY ]" ssls='[]' metadata='[]' change=''
   [ "$PROTOCOL" != websocket ] || websocket=true
   ! grpc || scheme=grpc
@@ -150,11 +166,13 @@ fill_store() {
   trap - EXIT
 }
 
-by_file() { [ "$ROUTES" -gt "$MOST_ROUTES_BY_API" ]; }
+by_file() { layer4 || [ "$ROUTES" -gt "$MOST_ROUTES_BY_API" ]; }
 
 contender_run() {
   local metrics=off source=() listeners=(--proxy "$LISTEN" --proxy-tls off)
   ! encrypted || listeners=(--proxy off --proxy-tls "$LISTEN" --fallback-sni localhost)
+  ! layer4 || listeners=(--proxy off --proxy-tls off --stream-tcp "$LISTEN")
+  [ "$PROTOCOL" != udp ] || listeners=(--proxy off --proxy-tls off --stream-udp "$LISTEN")
   [ "$PROTOCOL" != http3 ] || listeners=(--proxy off --proxy-tls off --proxy-tls-http3 "$LISTEN" --fallback-sni localhost)
   [ "$PLUGINS" = none ] || metrics=127.0.0.1:0
   if by_file; then source=(--resources "$DIRECTORY/resources.json"); else fill_store; fi

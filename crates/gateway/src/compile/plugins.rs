@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use model::loaded_endpoint::LoadedEndpoint;
 use model::resource::{Meta, Resource, Upstream};
 use model::secret_reference::SecretValues;
 use model::snapshot::Snapshot;
@@ -53,7 +54,8 @@ impl Compiler {
             version ^= proto_version(snapshot, config).rotate_left(2);
         }
         // The table knows the metadata of the plugin itself only, so that one made of others is built at each change.
-        let whole = kind.filter(|kind| kind.parts.is_empty()).map(|kind| kind.name);
+        let is_whole = |kind: &&PluginKind| kind.parts.is_empty() && !kind.opens_endpoints;
+        let whole = kind.filter(is_whole).map(|kind| kind.name);
         let served = if kind.is_none() { extension::served(&self.fixed, snapshot, name) } else { None };
         if let Some(served) = &served {
             version ^= served.version();
@@ -289,6 +291,10 @@ impl Assembly for Parts<'_> {
 
     fn knows(&self, name: &str) -> bool {
         self.source(name).is_some()
+    }
+
+    fn endpoints(&self) -> Vec<LoadedEndpoint> {
+        extension::endpoints(self.fixed, self.snapshot)
     }
 
     fn proto(&self, id: &str) -> Option<&str> {

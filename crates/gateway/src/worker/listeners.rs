@@ -60,6 +60,9 @@ impl Worker {
                 tracing::error!(%error, %address, worker = self.context.local.index, "a worker cannot listen");
             }
         }
+        if open.listener.wanted().protocols.udp {
+            return;
+        }
         match open.listener.datagrams().of_worker(self.context.local.index) {
             Ok(sockets) => {
                 for (number, socket) in sockets {

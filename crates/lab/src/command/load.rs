@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::load::{self, Check, Expectation, Habit, Manner, Plan, Target, Tls};
+use crate::load::{self, Check, Expectation, Habit, Manner, Plan, Talk, Target, Tls, Transport};
 use crate::scenario::TlsVersion;
 
 /// Arguments of `weir lab load`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LoadArguments {
-    /// The URL to request: http://HOST:PORT/PATH (also for WebSocket) or https://…; certificates are not verified
+    /// The URL to request: http://HOST:PORT/PATH (also for WebSocket) or https://…; certificates are not verified. With
+    /// tcp://HOST:PORT or udp://HOST:PORT, bytes or datagrams are sent that `weir lab echo` sends back
     #[arg(value_name = "URL")]
     url: String,
     /// Connections, on all threads together
@@ -44,7 +45,8 @@ pub struct LoadArguments {
     /// The only version of TLS that is offered [default: both]
     #[arg(long, value_enum, value_name = "VERSION")]
     tls_version: Option<Version>,
-    /// Requests are POSTs with a body of so many bytes; with --websocket, the length of a message [default: none, 64]
+    /// Requests are POSTs with a body of so many bytes; with --websocket, tcp:// and udp://, the length of a message
+    /// [default: none, 64]
     #[arg(short, long, value_name = "N")]
     body_bytes: Option<u64>,
     /// How long connecting, and an answer, may take
@@ -74,6 +76,15 @@ pub struct LoadArguments {
     /// Requests in flight on each connection of HTTP/3
     #[arg(short = 'm', long, value_name = "N", default_value_t = 1, requires = "http3")]
     streams: u16,
+    /// Over TCP, take the block that the origin repeats; a million bytes are an answer
+    #[arg(long, conflicts_with_all = ["close", "server_name", "body_bytes"])]
+    bulk: bool,
+    /// Over TCP, each connection sends the ClientHello of a client that asks for this name, and no more
+    #[arg(long, value_name = "NAME", conflicts_with = "body_bytes")]
+    server_name: Option<String>,
+    /// Datagrams in flight over all sources, which are the connections [default: 64, or as many as there are sources]
+    #[arg(long, value_name = "N")]
+    at_once: Option<u32>,
     /// Be slow clients on all connections; prints `ready` when they stand
     #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["websocket", "idle", "http3"])]
     slow: Option<Slow>,
@@ -134,7 +145,28 @@ pub fn run(arguments: &LoadArguments) -> anyhow::Result<ExitCode> {
 impl LoadArguments {
     fn plan(&self) -> anyhow::Result<Plan> {
         let every = Duration::from_millis(self.slow_interval_ms);
+        let mut target = Target::parse(&self.url)?;
+        let is_layer4 = target.transport != Transport::Http;
+        if let Some(name) = &self.server_name {
+            target.host.clone_from(name);
+        }
+        let has_other_manner = self.websocket || self.http3 || self.idle || self.slow.is_some();
+        if is_layer4 && has_other_manner {
+            bail!("tcp:// and udp:// carry bytes: --websocket, --http3, --idle and --slow are about HTTP");
+        }
+        if (self.bulk || self.server_name.is_some()) && target.transport != Transport::Tcp {
+            bail!("--bulk and --server-name need a URL with tcp://");
+        }
+        if self.at_once.is_some() && target.transport != Transport::Udp {
+            bail!("--at-once needs a URL with udp://");
+        }
         let manner = match self.slow {
+            _ if target.transport == Transport::Udp => {
+                Manner::Udp { at_once: self.at_once.unwrap_or(USUAL_AT_ONCE.min(self.connections)) }
+            }
+            _ if self.bulk => Manner::Tcp(Talk::Bulk),
+            _ if self.server_name.is_some() => Manner::Tcp(Talk::Hello),
+            _ if is_layer4 => Manner::Tcp(Talk::Messages),
             _ if self.websocket => Manner::Websocket,
             _ if self.http3 => Manner::Http3 { streams: self.streams },
             _ if self.idle => Manner::Crowd(Habit::Idle),
@@ -152,9 +184,12 @@ impl LoadArguments {
         }
         let timeout = Duration::from_secs_f64(self.timeout);
         let usual_seconds = (self.requests.is_none() && !is_crowd).then_some(USUAL_SECONDS);
-        let usual_body_bytes = if manner == Manner::Websocket { USUAL_MESSAGE_BYTES } else { 0 };
+        let usual_body_bytes = match manner {
+            Manner::Websocket | Manner::Udp { .. } | Manner::Tcp(Talk::Messages) => USUAL_MESSAGE_BYTES,
+            _ => 0,
+        };
         Ok(Plan {
-            target: Target::parse(&self.url)?,
+            target,
             manner,
             connections: self.connections,
             threads: self.threads,
@@ -201,6 +236,8 @@ fn print(text: &str) {
 
 const USUAL_SECONDS: f64 = 10.0;
 const USUAL_MESSAGE_BYTES: u64 = 64;
+/// Fewer than the kernel's usual receive buffer holds.
+const USUAL_AT_ONCE: u32 = 64;
 const LONGEST_TIMEOUT_SECONDS: f64 = 3600.0;
 const LONGEST_RAMP_SECONDS: f64 = 3600.0;
 
@@ -217,8 +254,35 @@ mod tests {
     }
 
     fn plan(line: &str) -> anyhow::Result<Plan> {
-        let words = format!("load http://127.0.0.1:9/x {line}");
+        plan_for("http://127.0.0.1:9/x", line)
+    }
+
+    fn plan_for(url: &str, line: &str) -> anyhow::Result<Plan> {
+        let words = format!("load {url} {line}");
         Line::try_parse_from(words.split_whitespace())?.load.plan()
+    }
+
+    #[test]
+    fn urls_of_layer_4_become_a_plan() {
+        let check = |url: &str, line: &str, wanted: (Manner, u64)| {
+            let plan = plan_for(url, line).unwrap();
+            assert_eq!((plan.manner, plan.body_bytes), wanted, "{url} {line}");
+        };
+        let (tcp, udp) = ("tcp://127.0.0.1:9", "udp://127.0.0.1:9");
+        check(tcp, "-b 100", (Manner::Tcp(Talk::Messages), 100));
+        check(tcp, "--bulk", (Manner::Tcp(Talk::Bulk), 0));
+        check(tcp, "--server-name a.example", (Manner::Tcp(Talk::Hello), 0));
+        check(udp, "-c 1000", (Manner::Udp { at_once: 64 }, 64));
+        check(udp, "-c 10", (Manner::Udp { at_once: 10 }, 64));
+        for (url, line, reason) in [
+            (tcp, "--websocket", "carry bytes"),
+            (udp, "--bulk", "need a URL with tcp://"),
+            (tcp, "--at-once 3", "needs a URL with udp://"),
+            (tcp, "--bulk --close", "cannot be used with"),
+        ] {
+            let error = plan_for(url, line).unwrap_err().to_string();
+            assert!(error.contains(reason), "{url} {line}: {error}");
+        }
     }
 
     #[test]

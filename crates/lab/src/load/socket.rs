@@ -25,6 +25,16 @@ pub(super) fn open(address: SocketAddr) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
+/// A socket for datagrams to and from one address, registered with `epoll`, edge-triggered, under `number`.
+pub(super) fn datagrams(address: SocketAddr, epoll: &OwnedFd, number: u64) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = net::socket_with(family, SocketType::DGRAM, flags, None)?;
+    net::connect(&socket, &address)?;
+    epoll::add(epoll, &socket, EventData::new_u64(number), EventFlags::IN | EventFlags::ET)?;
+    Ok(socket)
+}
+
 /// Begins to connect it.
 pub(super) fn begin(socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> {
     match net::connect(socket, &address) {
@@ -37,6 +47,11 @@ pub(super) fn begin(socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> 
 pub(super) fn watch(socket: &OwnedFd, epoll: &OwnedFd, number: u64) -> Result<(), Errno> {
     let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
     epoll::add(epoll, socket, EventData::new_u64(number), flags)
+}
+
+/// Reports bytes to read only, as long as there are any.
+pub(super) fn watch_input(socket: &OwnedFd, epoll: &OwnedFd, number: u64) -> Result<(), Errno> {
+    epoll::modify(epoll, socket, EventData::new_u64(number), EventFlags::IN | EventFlags::RDHUP)
 }
 
 /// The result of a connection that was begun.

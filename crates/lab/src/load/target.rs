@@ -15,15 +15,34 @@ pub struct Target {
     pub path: String,
     /// Whether TLS is spoken.
     pub is_tls: bool,
+    /// What is carried to it.
+    pub transport: Transport,
+}
+
+/// What a URL asks to be carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Requests of HTTP, or WebSocket.
+    #[default]
+    Http,
+    /// Bytes over TCP.
+    Tcp,
+    /// Datagrams over UDP.
+    Udp,
 }
 
 impl Target {
-    /// Parses `http://HOST[:PORT]/PATH`, `https://…` or `ws://…`. Fails on other schemes and on names that do not resolve.
+    /// Parses `http://HOST[:PORT]/PATH`, `https://…`, `ws://…`, `tcp://HOST:PORT` or `udp://HOST:PORT`. Fails on other schemes
+    /// and on names that do not resolve.
     pub fn parse(url: &str) -> anyhow::Result<Target> {
-        let (rest, is_tls) = match url.split_once("://") {
-            Some(("http" | "ws", rest)) => (rest, false),
-            Some(("https", rest)) => (rest, true),
-            Some((scheme, _)) => bail!("{url} has the scheme {scheme}: http, https and ws are known"),
+        let (rest, is_tls, transport) = match url.split_once("://") {
+            Some(("http" | "ws", rest)) => (rest, false, Transport::Http),
+            Some(("https", rest)) => (rest, true, Transport::Http),
+            Some(("tcp", rest)) => (rest, false, Transport::Tcp),
+            Some(("udp", rest)) => (rest, false, Transport::Udp),
+            Some((scheme, _)) => {
+                bail!("{url} has the scheme {scheme}: http, https, ws, tcp and udp are known")
+            }
             None => bail!("{url} is no URL: write http://HOST:PORT/PATH"),
         };
         let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
@@ -32,6 +51,9 @@ impl Target {
         }
         if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             bail!("{url:?} has blanks or control characters: write them percent-encoded");
+        }
+        if transport != Transport::Http && (path != "/" || !host.contains(':')) {
+            bail!("{url} names no port, or a path: write tcp://HOST:PORT or udp://HOST:PORT");
         }
         // The port follows the last colon, unless that colon is within the brackets of an IPv6 address.
         let has_port = host.rfind(':').is_some_and(|colon| host.rfind(']').is_none_or(|end| end < colon));
@@ -42,7 +64,7 @@ impl Target {
             .with_context(|| format!("{host} cannot be resolved"))?
             .next()
             .with_context(|| format!("{host} has no address"))?;
-        Ok(Target { address, host: host.to_owned(), path: path.to_owned(), is_tls })
+        Ok(Target { address, host: host.to_owned(), path: path.to_owned(), is_tls, transport })
     }
 }
 
@@ -62,6 +84,8 @@ mod tests {
         check("http://127.0.0.1", ("127.0.0.1:80", "127.0.0.1", "/"));
         check("ws://[::1]:9/echo", ("[::1]:9", "[::1]:9", "/echo"));
         check("http://[::1]/", ("[::1]:80", "[::1]", "/"));
+        check("tcp://127.0.0.1:9", ("127.0.0.1:9", "127.0.0.1:9", "/"));
+        assert_eq!(Target::parse("udp://127.0.0.1:9").unwrap().transport, Transport::Udp);
     }
 
     #[test]
@@ -72,6 +96,8 @@ mod tests {
         };
         check("wss://127.0.0.1/", "scheme wss");
         check("ftp://127.0.0.1/", "scheme ftp");
+        check("tcp://127.0.0.1", "names no port");
+        check("udp://127.0.0.1:9/path", "or a path");
         check("127.0.0.1:80/", "write http://");
         check("http:///", "write http://");
         check("http://user@127.0.0.1/", "write http://");

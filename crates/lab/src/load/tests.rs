@@ -11,6 +11,7 @@ use crate::result::Failures;
 
 mod crowd;
 mod http3;
+mod layer4;
 mod messages;
 mod secure;
 
@@ -65,7 +66,13 @@ fn good(body: &str) -> String {
 
 fn plan(address: SocketAddr) -> Plan {
     Plan {
-        target: Target { address, host: address.to_string(), path: "/x".to_owned(), is_tls: false },
+        target: Target {
+            address,
+            host: address.to_string(),
+            path: "/x".to_owned(),
+            is_tls: false,
+            transport: Transport::Http,
+        },
         manner: Manner::Http,
         connections: 3,
         threads: 1,

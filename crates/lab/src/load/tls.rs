@@ -65,6 +65,15 @@ impl Client {
     }
 }
 
+/// The record with the ClientHello of a client that names this server. Its random bytes are the same in each copy.
+pub(crate) fn client_hello(host: &str) -> anyhow::Result<Vec<u8>> {
+    let client = Client::new(Tls::default(), host)?;
+    let mut connection = client.connection().map_err(anyhow::Error::msg)?;
+    let mut record = Vec::new();
+    connection.write_tls(&mut record).context("no ClientHello")?;
+    Ok(record)
+}
+
 /// The server's name and the settings of TLS for HTTP/3. All handshakes are full.
 pub(super) fn for_quic(host: &str) -> anyhow::Result<(String, ClientConfig)> {
     let mut settings = settings(&[&rustls::version::TLS13])?;

@@ -4,7 +4,7 @@
 mod ab;
 mod h2load;
 mod number;
-mod own;
+pub(crate) mod own;
 mod wrk;
 
 use std::net::SocketAddr;
@@ -87,6 +87,8 @@ impl Asked<'_> {
         let scheme = match self.protocol {
             Protocol::Http | Protocol::Websocket | Protocol::H2c | Protocol::Grpc => "http",
             Protocol::Https | Protocol::Http2 | Protocol::Http3 => "https",
+            Protocol::Tcp | Protocol::TlsByName => return Ok(format!("tcp://{}", self.address)),
+            Protocol::Udp => return Ok(format!("udp://{}", self.address)),
         };
         Ok(format!("{scheme}://{}{}", self.address, self.load.path))
     }

@@ -27,6 +27,8 @@ pub enum Group {
     Http3,
     /// Messages of WebSocket.
     WebSocket,
+    /// Bytes and datagrams.
+    Layer4,
     /// Further routes beside the measured one.
     Routes,
     /// The configuration changes meanwhile.
@@ -64,6 +66,7 @@ impl Group {
             Protocol::Grpc => Self::Grpc,
             Protocol::Http3 => Self::Http3,
             Protocol::Websocket => Self::WebSocket,
+            Protocol::Tcp | Protocol::Udp | Protocol::TlsByName => Self::Layer4,
             _ if scenario.changes_per_second > 0.0 => Self::Changes,
             _ if scenario.routes > 0 => Self::Routes,
             _ if scenario.idle_connections > 0 || scenario.slow_clients > 0 => Self::Beside,
@@ -89,6 +92,7 @@ impl Group {
             Self::Grpc => "gRPC",
             Self::Http3 => "HTTP/3",
             Self::WebSocket => "WebSocket",
+            Self::Layer4 => "Layer 4: TCP, UDP, TLS by name",
             Self::Routes => "Many routes",
             Self::Changes => "Changes under load",
             Self::Beside => "Idle and slow clients",
@@ -145,6 +149,9 @@ mod tests {
             ("grpc-unary-c32-m10", Group::Grpc),
             ("h3-1mb", Group::Http3),
             ("websocket", Group::WebSocket),
+            ("tcp-messages", Group::Layer4),
+            ("udp-datagrams", Group::Layer4),
+            ("tls-by-name", Group::Layer4),
             ("routes-1", Group::Routes),
             ("changes", Group::Changes),
             ("changes-10000-routes", Group::Changes),

@@ -43,6 +43,32 @@ fn page_of_faults_shows_the_kept_result() {
     );
 }
 
+/// The page of layer 4 is there as soon as a result is kept.
+#[test]
+fn page_of_layer_4_shows_the_kept_results() {
+    const NAME: &str = "layer-4.md";
+    let result = repository().join("lab/results").join(LAYER4);
+    if !result.exists() {
+        let page = repository().join("docs/reference").join(NAME);
+        assert!(!page.exists(), "docs/reference/{NAME} needs the result lab/results/{LAYER4}");
+        return;
+    }
+    let report = kept(LAYER4);
+    let intro = "[Layer 4](../guide/laboratory.md#layer-4) says what a row counts: messages, megabytes, connections or \
+                 datagrams. A microsecond for each megabyte is a millisecond of CPU for a gigabyte.";
+    let mut text = terminal::whole_painted(&report, Paint::Plain);
+    text += &texts::thread_models(&kept(LAYER4_STUDY));
+    let mut whole = measured(&report, LAYER4, "Measurements at layer 4");
+    let tables = whole.find("```text").expect("a page has a block with the tables");
+    whole.truncate(tables);
+    let charts =
+        "![CPU for each message, megabyte, connection or datagram](../charts/layer-4-cpu-per-request.svg)";
+    check(
+        NAME,
+        &format!("{whole}{}\n\n{charts}\n\n```text\n{}\n```\n", wrapped(intro, WIDTH, 0), text.trim_end()),
+    );
+}
+
 fn measured(report: &Report, file: &str, title: &str) -> String {
     let mut intro = String::new();
     for sentence in headline::sentences(report) {
@@ -84,6 +110,10 @@ fn check(name: &str, page: &str) {
 
 /// The kept result of `weir lab faults`.
 const FAULTS: &str = "0.1.0-faults.json";
+/// The kept result of layer 4, in turns.
+const LAYER4: &str = "0.1.0-layer-4.json";
+/// The kept result of the thread-model study with requests per second, which turns do not have.
+const LAYER4_STUDY: &str = "0.1.0-thread-models.json";
 /// Columns of a line of Markdown.
 const WIDTH: usize = 120;
 

@@ -4,6 +4,7 @@
 //! A row belongs to a scenario by its load (program, connections, requests, kept or not, bytes, workers), not by its
 //! name.
 
+mod findings;
 mod published;
 
 use self::published::{Ask, TEXTS, Text};
@@ -170,7 +171,7 @@ fn repeats(result: &ScenarioResult, ask: &Ask) -> bool {
 
 /// The study of thread models: its findings, and those of this run. Its absolute numbers are not shown, except those of
 /// the origin.
-fn thread_models(report: &Report) -> String {
+pub(super) fn thread_models(report: &Report) -> String {
     let mut out = heading("A Netty forwarder: layers, thread models, buffers");
     out += &paragraph(
         "The text forwards bytes (layer 4) or parsed HTTP (layer 7) before an origin of 266,000 requests per second, with \
@@ -195,6 +196,7 @@ fn thread_models(report: &Report) -> String {
         told = true;
         let headings = ["", "layer", "model", "buffers", "req/s", "loss %", "CPU µs/req", "switches/req"];
         let mut table = Table::with_numbers(headings);
+        let findings = findings::table(report, &measured);
         for summary in measured {
             let text = |name: &str| variable(summary.name, name).unwrap_or(number::MISSING).to_owned();
             let of = |figure: Figure| number::optional(summary.median(figure));
@@ -211,6 +213,12 @@ fn thread_models(report: &Report) -> String {
             table.rows.push(cells.map(Cell::text).into());
         }
         out += &format!("\nHere, scenario {}:\n{}", result.scenario.name, aligned(&table));
+        if let Some(findings) = findings {
+            out += &format!(
+                "\nThe findings of the text, beside the ratios of these medians:\n{}",
+                aligned(&findings)
+            );
+        }
     }
     if !told {
         out += "This run has no scenario of the study.\n";

@@ -2,6 +2,8 @@
 //! uses curl, which shares no code with the contenders. Debian's curl speaks no HTTP/3: there the TCP side of the same
 //! address is asked, and the load generator checks every answer.
 
+pub(super) mod bytes;
+
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -14,17 +16,23 @@ use crate::scenario::Protocol;
 pub(super) fn paths(protocol: Protocol) -> [&'static str; 2] {
     match protocol {
         Protocol::Grpc => ["/lab.Echo/Unary", "/lab.Echo/Stream3"],
+        // No path: see `bytes`.
+        Protocol::Tcp | Protocol::Udp | Protocol::TlsByName => ["", ""],
         _ => ["/checked-out", "/sample.html"],
     }
 }
 
 /// Sends one request; returns the body. Fails unless the response is a 200, and the status of a call OK.
 pub(super) fn ask(protocol: Protocol, address: SocketAddr, path: &str) -> anyhow::Result<Vec<u8>> {
+    if protocol.is_layer4() {
+        return bytes::ask(protocol, address);
+    }
     let (scheme, version) = match protocol {
         Protocol::Http | Protocol::Websocket => ("http", "--http1.1"),
         Protocol::Https => ("https", "--http1.1"),
         Protocol::Http2 | Protocol::Http3 => ("https", "--http2"),
         Protocol::H2c | Protocol::Grpc => ("http", "--http2-prior-knowledge"),
+        Protocol::Tcp | Protocol::Udp | Protocol::TlsByName => bail!("bytes are no request"),
     };
     let mut command = Command::new("curl");
     command.args([

@@ -149,9 +149,13 @@ impl Stage {
         let address = self.ports.take()?;
         let directory = self.fresh_directory("origin")?;
         let program = self.program.display().to_string();
-        let command =
-            [&program, "origin", "--listen", &address.to_string(), "--workers", &workers.to_string()]
-                .map(ToOwned::to_owned);
+        let (address_text, workers) = (address.to_string(), workers.to_string());
+        let words: &[&str] = match setup.protocol.is_layer4() {
+            true => &["lab", "echo", "--listen", &address_text],
+            false => &["origin", "--listen", &address_text, "--workers", &workers],
+        };
+        let command: Vec<String> =
+            std::iter::once(program).chain(words.iter().map(|&word| word.to_owned())).collect();
         let group = Group::start(&Start {
             guard: &self.program,
             name: "origin",
@@ -160,7 +164,8 @@ impl Stage {
             cores: &self.placement.origin,
             directory: &directory,
         })?;
-        self.wait_for_answers(&group, Protocol::Http, address).context("the origin does not start")?;
+        let spoken = if setup.protocol.is_layer4() { Protocol::Tcp } else { Protocol::Http };
+        self.wait_for_answers(&group, spoken, address).context("the origin does not start")?;
         self.origin = Some((group, address));
         self.setup = Some(setup);
         Ok(())
@@ -317,6 +322,9 @@ impl Stage {
     }
 
     fn same_bodies(&self, protocol: Protocol, address: SocketAddr, origin: SocketAddr) -> anyhow::Result<()> {
+        if protocol.is_layer4() {
+            return probe::bytes::check(protocol, address);
+        }
         // The origin speaks HTTP/2 for gRPC only.
         let behind = if protocol == Protocol::Grpc { Protocol::Grpc } else { Protocol::Http };
         for path in probe::paths(protocol) {

@@ -24,6 +24,15 @@ fn protocol_needs_a_tool_that_speaks_it() {
         check(protocol, "tool: weir", None);
         check(protocol, "tool: h2load", Some("needs `tool: weir`"));
     }
+    for protocol in ["tcp", "udp", "tls-by-name"] {
+        check(protocol, "tool: weir", None);
+        check(protocol, "tool: wrk", Some("needs `tool: weir`"));
+        check(protocol, "tool: weir, rate: 5", Some("has neither a rate"));
+    }
+    check("tcp", "tool: weir, bulk: true", None);
+    check("tcp", "tool: weir, bulk: true, keep_alive: false", Some("`bulk` needs"));
+    check("udp", "tool: weir, at_once: 2", None);
+    check("tcp", "tool: weir, at_once: 2", Some("`at_once` needs"));
     check("https", "tool: weir, keep_alive: false, resume: true, tls_version: '1.2'", None);
     check("http", "tool: weir, resume: true", Some("`resume` and `tls_version` need"));
     check("https", "tool: wrk, tls_version: '1.3'", Some("`resume` and `tls_version` need"));
@@ -51,7 +60,7 @@ fn certificate_needs_tls() {
 fn new_keys_are_absent_from_stored_old_scenarios() {
     let scenario = read("load: {tool: wrk, connections: 2}").unwrap();
     let stored = serde_json::to_string(&scenario).unwrap();
-    for key in ["certificate", "window_bits", "resume", "tls_version"] {
+    for key in ["certificate", "window_bits", "resume", "tls_version", "bulk", "at_once"] {
         assert!(!stored.contains(key), "{key}: {stored}");
     }
     assert_eq!(serde_json::from_str::<Scenario>(&stored).unwrap(), scenario);

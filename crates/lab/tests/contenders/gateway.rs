@@ -92,7 +92,7 @@ impl Gateway {
         Self::start_with(name, "http", vec![("ENDPOINTS", endpoints), ("PROTECTION", protection.to_owned())])
     }
 
-    fn start_with(name: &str, protocol: &'static str, more: Vec<(&'static str, String)>) -> Self {
+    pub(super) fn start_with(name: &str, protocol: &'static str, more: Vec<(&'static str, String)>) -> Self {
         let directory = TempDir::new().unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

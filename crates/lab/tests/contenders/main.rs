@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod gateway;
+mod layer4;
 mod protocols;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,7 @@ fn every_mentioned_contender_has_a_folder() {
     let wanted = [
         "direct",
         "nginx",
+        "nginx-l4",
         "haproxy",
         "envoy",
         "envoy-wasm",
@@ -65,6 +67,7 @@ fn every_mentioned_contender_has_a_folder() {
         "ngx-lua",
         "ngx-lua-empty",
         "weir",
+        "weir-l4",
         "weir-five-plugins",
         "weir-lua",
         "weir-wasm",
@@ -118,9 +121,15 @@ fn changeable_contenders_declare_it() {
     for (name, script) in scripts() {
         let can = fs::read_to_string(script).unwrap().contains("\ncontender_reload()");
         assert_eq!(definitions[&name].changes, can, "{name}");
-        for variant in definitions.values().filter(|each| each.variant_of.as_ref() == Some(&name)) {
+        // A variant that forwards bytes has another configuration.
+        let is_same = |each: &&Definition| each.environment.get("LAYER").is_none_or(|layer| layer != "4");
+        let variants = definitions.values().filter(|each| each.variant_of.as_ref() == Some(&name));
+        for variant in variants.filter(is_same) {
             assert_eq!(variant.changes, can, "{}", variant.name);
-            let wanted: BTreeSet<Protocol> = definitions[&name].protocols.iter().copied().collect();
+            // Plugins of requests have no part in bytes.
+            let requests = |protocol: &Protocol| !protocol.is_layer4();
+            let wanted: BTreeSet<Protocol> =
+                definitions[&name].protocols.iter().copied().filter(requests).collect();
             assert_eq!(
                 variant.protocols.iter().copied().collect::<BTreeSet<_>>(),
                 wanted,

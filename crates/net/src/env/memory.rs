@@ -7,6 +7,7 @@ mod executor;
 mod local;
 mod network;
 mod random;
+mod splice;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use local::{LocalStream, connect_local};
 pub use network::{BoundSocket, Listener, bind, connect};
 pub use network::{Harm, connect_from};
 pub use random::Random;
+pub use splice::Pipe;
 pub use stream::{Socket, Stream};
 pub use world::{Ran, simulate};
 use world::{world, world_left};

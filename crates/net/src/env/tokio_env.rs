@@ -4,6 +4,7 @@
 mod listening;
 mod local;
 mod running;
+mod splice;
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ pub use listening::{BoundSocket, Listener, bind};
 pub use local::{LocalStream, connect_local};
 pub use running::{block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent};
 pub use running::{monotonic_ns, open_files_limit, random_u64, sleep_ms, spawn, wall_clock};
+pub use splice::Pipe;
 
 /// A connected socket on its way from one worker to another: on no event loop.
 pub type Socket = std::net::TcpStream;

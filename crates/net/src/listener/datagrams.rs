@@ -1,5 +1,5 @@
-//! The UDP sockets of a listener that serves HTTP/3: one for each worker, at the address of the TLS listener. It receives
-//! nothing.
+//! The UDP sockets of a listener, one for each worker: at the address of the TLS listener where it serves HTTP/3, else its only
+//! ones. It receives nothing.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -7,33 +7,55 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use super::Protocols;
+use crate::env;
 use crate::quic::{self, Steering};
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Datagrams {
-    /// Number of workers; 0 where HTTP/3 is not served.
+    /// Number of workers; 0 where the listener has no UDP sockets.
     workers: usize,
+    /// Binds a socket; `true` shares the address.
+    bind: fn(SocketAddr, bool) -> io::Result<UdpSocket>,
     /// Each serves the worker with the remainder of its index by the number of workers. Empty once it is closed.
     sockets: Mutex<Vec<UdpSocket>>,
     steering: OnceLock<Arc<Steering>>,
 }
 
 impl Datagrams {
-    /// Binds once for each of `workers`, at the address that the TCP sockets have.
+    /// Binds once for each of `workers`, at the address that the TCP sockets have, if there are any. Port 0 takes a free port,
+    /// the same for all. Without UDP among the protocols nothing is bound.
     ///
     /// # Errors
     /// The kernel's, above all that the port is in use.
-    pub(super) fn bind(address: SocketAddr, workers: usize) -> io::Result<Datagrams> {
+    pub(super) fn bind(
+        protocols: Protocols,
+        address: SocketAddr,
+        workers: usize,
+    ) -> io::Result<(Datagrams, SocketAddr)> {
+        let datagrams = Datagrams::adopt(protocols, Vec::new(), workers);
+        if datagrams.workers == 0 {
+            return Ok((datagrams, address));
+        }
         // A second process would otherwise share the address in silence.
-        drop(quic::bind(address, false)?);
-        let sockets = (0..workers).map(|_| quic::bind(address, true)).collect::<io::Result<_>>()?;
-        Ok(Datagrams { workers, sockets: Mutex::new(sockets), steering: OnceLock::new() })
+        drop((datagrams.bind)(address, false)?);
+        let first = (datagrams.bind)(address, true)?;
+        let address = first.local_addr()?;
+        datagrams.sockets.lock().push(first);
+        datagrams.complete(address)?;
+        Ok((datagrams, address))
     }
 
     /// Takes over bound sockets.
-    pub(super) fn adopt(sockets: Vec<UdpSocket>, workers: usize) -> Datagrams {
-        Datagrams { workers, sockets: Mutex::new(sockets), steering: OnceLock::new() }
+    pub(super) fn adopt(protocols: Protocols, sockets: Vec<UdpSocket>, workers: usize) -> Datagrams {
+        let has_sockets = protocols.http3 || protocols.udp;
+        Datagrams {
+            workers: if has_sockets { workers } else { 0 },
+            bind: if protocols.udp { env::bind_datagrams } else { quic::bind },
+            sockets: Mutex::new(if has_sockets { sockets } else { Vec::new() }),
+            steering: OnceLock::new(),
+        }
     }
 
     /// Binds a socket for each worker that has none.
@@ -43,7 +65,7 @@ impl Datagrams {
     pub(super) fn complete(&self, address: SocketAddr) -> io::Result<()> {
         let mut sockets = self.sockets.lock();
         while sockets.len() < self.workers {
-            sockets.push(quic::bind(address, true)?);
+            sockets.push((self.bind)(address, true)?);
         }
         Ok(())
     }

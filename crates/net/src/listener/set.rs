@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{Listener, Wanted};
+use super::{Listener, Protocols, Wanted};
 
 /// The listeners in force, in the order they were asked for.
 pub type ListenerSet = Vec<Arc<Listener>>;
@@ -25,6 +25,8 @@ pub struct Change {
 pub struct ListenFault {
     /// The address that was asked for.
     pub address: SocketAddr,
+    /// The protocols that were asked for.
+    pub protocols: Protocols,
     /// The kernel's error.
     pub cause: io::Error,
     /// A listener that the new set does not have and that is in the way.
@@ -87,7 +89,7 @@ pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Res
             Some(listener) => listener,
             None => {
                 let bound = Listener::bind(*one, workers);
-                let bound = bound.map_err(|cause| fault(one.address, cause, &left))?;
+                let bound = bound.map_err(|cause| fault(one, cause, &left))?;
                 change.added.push(bound.address);
                 Arc::new(bound)
             }
@@ -98,12 +100,21 @@ pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Res
     Ok(Plan { set, removed: left, change })
 }
 
-fn fault(address: SocketAddr, cause: io::Error, leaving: &[Arc<Listener>]) -> ListenFault {
+fn fault(wanted: &Wanted, cause: io::Error, leaving: &[Arc<Listener>]) -> ListenFault {
+    let address = wanted.address;
     let overlaps = |other: &SocketAddr| {
         let all = other.ip().is_unspecified() || address.ip().is_unspecified();
-        other.port() == address.port() && other.is_ipv4() == address.is_ipv4() && all
+        let is_same = other.ip() == address.ip();
+        other.port() == address.port() && other.is_ipv4() == address.is_ipv4() && (all || is_same)
     };
     let in_use = cause.kind() == io::ErrorKind::AddrInUse;
-    let in_the_way = leaving.iter().map(|listener| listener.address).find(overlaps).filter(|_| in_use);
-    ListenFault { address, cause, in_the_way }
+    let rivals = leaving.iter().filter(|other| shares_a_transport(wanted.protocols, other.wanted.protocols));
+    let in_the_way = rivals.map(|listener| listener.address).find(overlaps).filter(|_| in_use);
+    ListenFault { address, protocols: wanted.protocols, cause, in_the_way }
+}
+
+/// Whether sockets of both would be in each other's way at one address: both use TCP, or both use UDP.
+fn shares_a_transport(one: Protocols, other: Protocols) -> bool {
+    let uses_udp = |protocols: Protocols| protocols.udp || protocols.http3;
+    (!one.udp && !other.udp) || (uses_udp(one) && uses_udp(other))
 }

@@ -1,10 +1,11 @@
-//! The settings that change while the instance runs. HUP reads the settings again: a changed `proxy` list comes into
+//! The settings that change while the instance runs. HUP reads the settings again: a changed list of listeners comes into
 //! force at once, the files of `trusted_certificates` are read again, and a log line names all other changes as waiting
 //! for a restart. Faulty settings change nothing.
 
 use std::sync::Arc;
 
 use exchange::plugin::services::Services;
+use model::Catalog;
 use net::listener::{ListenerSet, Wanted};
 use net::tls::roots::TrustRoots;
 
@@ -20,15 +21,22 @@ pub(super) struct LiveSettings {
     started_with: Settings,
     listeners: Vec<Wanted>,
     services: Arc<Services>,
+    /// It refuses stream routes or takes them.
+    catalog: Arc<Catalog>,
 }
 
 /// The settings that come into force at once.
-const LIVE: [&str; 11] = [
+const LIVE: [&str; 16] = [
     "proxy",
     "proxy_tls",
     "proxy_tls_http3",
     "proxy_protocol",
     "proxy_protocol_tls",
+    "stream_tcp",
+    "stream_tls",
+    "stream_udp",
+    "stream_proxy_protocol",
+    "stream_proxy_protocol_tls",
     "trusted_certificates",
     "plugin_runner",
     "plugin_runner_socket",
@@ -42,9 +50,10 @@ impl LiveSettings {
         source: SettingsSource,
         started_with: Settings,
         services: Arc<Services>,
+        catalog: Arc<Catalog>,
     ) -> LiveSettings {
         let listeners = wanted(&started_with);
-        LiveSettings { source, started_with, listeners, services }
+        LiveSettings { source, started_with, listeners, services, catalog }
     }
 
     /// Reads the settings again and brings those into force that can change.
@@ -69,7 +78,8 @@ impl LiveSettings {
         }
         let listeners = wanted(&settings);
         if listeners != self.listeners {
-            self.listen(listeners, gateway);
+            let takes_stream_routes = settings.takes_stream_routes();
+            self.listen(listeners, takes_stream_routes, gateway);
         }
         runner.reload(RunnerSettings::of(&settings));
         // The files are read even if their list is the same, because their contents may have changed.
@@ -79,13 +89,14 @@ impl LiveSettings {
         }
     }
 
-    fn listen(&mut self, listeners: Vec<Wanted>, gateway: &Gateway) {
+    fn listen(&mut self, listeners: Vec<Wanted>, takes_stream_routes: bool, gateway: &Gateway) {
         let Some(engine) = gateway.engine() else { return };
         let before = engine.listeners();
         match engine.listen(&listeners) {
             Ok(_) => {
                 announce(&before, &engine.listeners());
                 self.listeners = listeners;
+                self.catalog.refuse_stream_routes(!takes_stream_routes);
             }
             Err(fault) => tracing::error!(%fault, "the listeners of the proxy stay as they are"),
         }

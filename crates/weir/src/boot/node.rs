@@ -16,6 +16,7 @@ use gateway::observe::log_writer::LogWriter;
 use gateway::upstream::health::monitor::HealthMonitor;
 use model::acme::Challenges;
 use model::instance::Connections;
+use net::listener::{Application, Listener};
 use net::quic::QuicProcess;
 use net::tls::server::ServerTls;
 use plugins::{Runner, Zones};
@@ -50,7 +51,7 @@ pub(super) struct Node {
     /// The process of the plugin runner.
     pub(super) runner: Supervisor,
     pub(super) log: LogControl,
-    pub(super) access_log: Option<LogWriter>,
+    pub(super) access_logs: Arc<[LogWriter]>,
     /// The registrations in registries; dropping it leaves the instance registered, for a successor.
     pub(super) registration: Option<Arc<Registration>>,
     /// The lines that announce its listeners on standard output.
@@ -79,11 +80,12 @@ impl Node {
         let inherited = predecessor.map(Predecessor::take_sockets).unwrap_or_default();
         let sockets = sockets::bind(&settings, inherited)?;
         let lines = sockets.lines();
-        let access_log = options::access_log(&settings)?;
-        let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
+        let (access_log, session_log) = options::access_logs(&settings)?;
+        let both = access_log.iter().chain(&session_log);
+        let log_writers: Arc<[LogWriter]> = both.map(|(_, writer)| writer.clone()).collect();
         let challenges = Arc::new(Challenges::default());
         let mut engine_options = options::engine(&settings, &challenges);
-        let https = sockets.proxy.iter().find(|listener| listener.wanted().protocols.tls);
+        let https = sockets.proxy.iter().find(|listener| serves_https(listener));
         if let Some(listener) = https {
             engine_options.https_port = listener.address().port();
         }
@@ -132,6 +134,7 @@ impl Node {
             ..Default::default()
         });
         let trial = compiler.trial();
+        let stream_routes = catalog.clone();
         let control = Control::start(ControlConfig {
             source: source(&settings),
             catalog,
@@ -141,7 +144,7 @@ impl Node {
                 options: engine_options.clone(),
                 instance: instance.clone(),
                 log: log.clone(),
-                access_log: log_writer.clone(),
+                access_logs: log_writers.clone(),
                 secrets: secrets.clone(),
                 ocsp: ocsp.clone(),
                 discovery: discovery.clone(),
@@ -181,7 +184,7 @@ impl Node {
             workers,
             runtime,
             access_log,
-            session_log: None,
+            session_log,
             services: services.clone(),
             quic,
         })?;
@@ -215,7 +218,7 @@ impl Node {
         if let Some(registration) = &registration {
             registration.start(control.readiness()).context("cannot start the thread of registrations")?;
         }
-        let live = LiveSettings::new(settings_source, settings.clone(), services);
+        let live = LiveSettings::new(settings_source, settings.clone(), services, stream_routes);
         Ok(Node {
             settings,
             live,
@@ -225,7 +228,7 @@ impl Node {
             quic: own_quic,
             runner,
             log,
-            access_log: log_writer,
+            access_logs: log_writers,
             registration,
             lines,
             is_successor: predecessor.is_some(),
@@ -250,9 +253,8 @@ impl Node {
             let name = sockets::name_of(listener);
             all.extend(listener.descriptors()?.into_iter().map(|socket| (name, asked, socket)));
             let datagrams = listener.datagrams().descriptors()?.into_iter();
-            all.extend(
-                datagrams.map(|socket| (sockets::DATAGRAMS, asked, TcpListener::from(OwnedFd::from(socket)))),
-            );
+            let of_udp = if listener.wanted().protocols.udp { name } else { sockets::DATAGRAMS };
+            all.extend(datagrams.map(|socket| (of_udp, asked, TcpListener::from(OwnedFd::from(socket)))));
         }
         for (name, asked, socket) in &self.spare {
             all.push((name, *asked, socket.try_clone()?));
@@ -303,9 +305,22 @@ impl Node {
     }
 }
 
+/// Whether the listener serves HTTP over TLS.
+fn serves_https(listener: &Listener) -> bool {
+    let protocols = listener.wanted().protocols;
+    protocols.tls && protocols.application == Application::Http1
+}
+
 /// Whether keys of session tickets are shared with other instances: without a TLS listener nothing is written to etcd.
 fn shares_tickets(settings: &Settings) -> bool {
-    let has_tls = !settings.proxy_tls.is_empty() || !settings.proxy_protocol_tls.is_empty();
+    let lists = [
+        &settings.proxy_tls,
+        &settings.proxy_tls_http3,
+        &settings.proxy_protocol_tls,
+        &settings.stream_tls,
+        &settings.stream_proxy_protocol_tls,
+    ];
+    let has_tls = lists.iter().any(|list| !list.is_empty());
     settings.ssl_session_tickets && has_tls
 }
 

@@ -1,4 +1,4 @@
-//! The process that listens on a TCP address, for the message that the address is in use. Reads `/proc`, which shows root
+//! The process that listens on an address of TCP or UDP, for the message that the address is in use. Reads `/proc`, which shows root
 //! all processes, and other users their own; a unit with `ProtectProc=invisible` sees no process of another user.
 
 use std::fs;
@@ -6,15 +6,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// State of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
+/// State of a socket without a peer in `/proc/net/udp`.
+const UNCONNECTED: &str = "07";
 
 /// The processes that listen on an address which overlaps with `address`, as `process 812 (nginx)`; none if they cannot be
 /// seen.
-pub(super) fn listening_on(address: SocketAddr) -> Option<String> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+pub(super) fn listening_on(address: SocketAddr, is_udp: bool) -> Option<String> {
+    let (tables, state) = match is_udp {
+        true => (["/proc/net/udp", "/proc/net/udp6"], UNCONNECTED),
+        false => (["/proc/net/tcp", "/proc/net/tcp6"], LISTENING),
+    };
     let sockets: Vec<u64> = tables
         .into_iter()
         .filter_map(|table| fs::read_to_string(table).ok())
-        .flat_map(|table| table.lines().filter_map(|line| socket_on(line, address)).collect::<Vec<_>>())
+        .flat_map(|table| {
+            table.lines().filter_map(|line| socket_on(line, address, state)).collect::<Vec<_>>()
+        })
         .collect();
     if sockets.is_empty() {
         return None;
@@ -26,11 +33,12 @@ pub(super) fn listening_on(address: SocketAddr) -> Option<String> {
     Some(format!("process {process} ({})", name.trim_end()))
 }
 
-/// The inode of the socket of a line of `/proc/net/tcp`, if it listens on an address that overlaps with `wanted`.
-fn socket_on(line: &str, wanted: SocketAddr) -> Option<u64> {
+/// The inode of the socket of a line of `/proc/net/tcp` or `/proc/net/udp`, if it is in that state and its address overlaps
+/// with `wanted`.
+fn socket_on(line: &str, wanted: SocketAddr, state: &str) -> Option<u64> {
     let mut fields = line.split_ascii_whitespace();
     let local = address(fields.nth(1)?)?;
-    let is_listening = fields.nth(1)? == LISTENING;
+    let is_listening = fields.nth(1)? == state;
     let inode = fields.nth(5)?.parse().ok()?;
     let is_same = local.ip() == wanted.ip() || local.ip().is_unspecified() || wanted.ip().is_unspecified();
     (is_listening && local.port() == wanted.port() && is_same).then_some(inode)
@@ -77,11 +85,19 @@ mod tests {
         for own in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(own).unwrap();
             let address = listener.local_addr().unwrap();
-            let found = listening_on(address).unwrap();
+            let found = listening_on(address, false).unwrap();
             assert!(found.starts_with(&format!("process {} (", std::process::id())), "{found}");
             let every = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
-            assert_eq!(listening_on(every), Some(found), "{own}: every address overlaps");
+            assert_eq!(listening_on(every, false), Some(found), "{own}: every address overlaps");
         }
+    }
+
+    #[test]
+    fn receiver_of_datagrams_is_found() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        assert!(listening_on(address, true).is_some());
+        assert_eq!(listening_on(address, false), None, "another transport");
     }
 
     #[test]
@@ -91,17 +107,20 @@ mod tests {
         let _client = std::net::TcpStream::connect(address).unwrap();
         let accepted = listener.accept().unwrap();
         drop(listener);
-        assert_eq!(listening_on(address), None);
+        assert_eq!(listening_on(address, false), None);
         drop(accepted);
     }
 
     #[test]
     fn other_address_of_the_port_is_no_overlap() {
         let line = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1";
-        let on = |address: &str| socket_on(line, address.parse().unwrap());
+        let on = |address: &str| socket_on(line, address.parse().unwrap(), LISTENING);
         assert_eq!(on("127.0.0.1:8080"), Some(4711));
         assert_eq!(on("0.0.0.0:8080"), Some(4711));
         assert_eq!((on("127.0.0.2:8080"), on("127.0.0.1:8081")), (None, None));
-        assert_eq!(socket_on("  sl  local_address rem_address   st", "127.0.0.1:1".parse().unwrap()), None);
+        assert_eq!(
+            socket_on("  sl  local_address rem_address   st", "127.0.0.1:1".parse().unwrap(), LISTENING),
+            None
+        );
     }
 }

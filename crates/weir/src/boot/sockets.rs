@@ -43,27 +43,36 @@ pub(super) fn listening_line(name: &str, address: SocketAddr) -> String {
     format!("listening {name} {address}")
 }
 
-/// The listeners of the proxy in the settings.
+/// The listeners of the proxy in the settings, those of layer 4 behind those of HTTP.
 pub(super) fn wanted(settings: &Settings) -> Vec<Wanted> {
     let of_setting = |((_, addresses), (_, protocols)): ((_, &[SocketAddr]), (_, Protocols))| {
         addresses.iter().map(move |address| Wanted { address: *address, protocols }).collect::<Vec<_>>()
     };
-    settings.proxy_listeners().into_iter().zip(PROXY_LISTENERS).flat_map(of_setting).collect()
+    let lists = settings.proxy_listeners().into_iter().chain(settings.stream_listeners());
+    lists.zip(PROXY_LISTENERS).flat_map(of_setting).collect()
 }
 
 /// The flags of the settings that name listeners of the proxy, with the protocols of their connections, in the order of
-/// [`Settings::proxy_listeners`].
-const PROXY_LISTENERS: [(&str, Protocols); 5] = [
+/// [`Settings::proxy_listeners`] and [`Settings::stream_listeners`].
+const PROXY_LISTENERS: [(&str, Protocols); 10] = [
     ("proxy", Protocols::HTTP1),
     ("proxy-tls", Protocols::HTTPS1),
     ("proxy-tls-http3", Protocols::HTTPS_AND_HTTP3),
     ("proxy-protocol", Protocols::HTTP1.behind_proxy_protocol()),
     ("proxy-protocol-tls", Protocols::HTTPS1.behind_proxy_protocol()),
+    ("stream-tcp", Protocols::TCP),
+    ("stream-tls", Protocols::TLS),
+    ("stream-proxy-protocol", Protocols::TCP.behind_proxy_protocol()),
+    ("stream-proxy-protocol-tls", Protocols::TLS.behind_proxy_protocol()),
+    ("stream-udp", Protocols::UDP),
 ];
 
 /// The setting that a listener of the proxy comes from, as its line names it.
 pub(super) fn name_of(listener: &Listener) -> &'static str {
-    let protocols = listener.wanted().protocols;
+    name_for(listener.wanted().protocols)
+}
+
+fn name_for(protocols: Protocols) -> &'static str {
     PROXY_LISTENERS.iter().find(|(_, known)| *known == protocols).map_or("proxy", |(name, _)| name)
 }
 
@@ -79,17 +88,14 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::R
         if fault.in_the_way.is_some() {
             return anyhow::Error::msg(fault.to_string());
         }
-        let lists = settings.proxy_listeners().into_iter().zip(PROXY_LISTENERS);
-        let mut names = lists.filter(|((_, addresses), _)| addresses.contains(&fault.address));
-        let name = names.next().map_or("proxy", |(_, (name, _))| name);
-        cannot_listen(name, fault.address, fault.cause)
+        cannot_listen(name_for(fault.protocols), fault.address, fault.protocols.udp, fault.cause)
     })?;
     let (mut reports, mut spare) = (Vec::new(), Vec::new());
     let mut one = |name: &'static str, address: Option<SocketAddr>| -> anyhow::Result<Option<TcpListener>> {
         let Some(address) = address else { return Ok(None) };
         let listener = match take(&mut inherited, name, address) {
             Some(listener) => listener,
-            None => TcpListener::bind(address).map_err(|cause| cannot_listen(name, address, cause))?,
+            None => TcpListener::bind(address).map_err(|cause| cannot_listen(name, address, false, cause))?,
         };
         spare.push((name, address, listener.try_clone()?));
         let protocols = match (name, &settings.admin_tls_cert) {
@@ -118,11 +124,15 @@ fn adopt(inherited: &mut Vec<Socket>, workers: usize) -> anyhow::Result<Listener
         let socket = UdpSocket::from(OwnedFd::from(socket.listener));
         datagrams.push((socket.local_addr()?, socket));
     }
+    // TCP and UDP at the same address are two listeners, which differ in their protocols.
     let mut of_address: Vec<(SocketAddr, Wanted, Vec<TcpListener>)> = Vec::new();
     for (name, protocols) in PROXY_LISTENERS {
         for socket in inherited.extract_if(.., |socket| socket.name == name) {
             let address = socket.listener.local_addr()?;
-            match of_address.iter_mut().find(|(known, ..)| *known == address) {
+            let is_same = |(known, wanted, _): &&mut (SocketAddr, Wanted, _)| {
+                *known == address && wanted.protocols.udp == protocols.udp
+            };
+            match of_address.iter_mut().find(is_same) {
                 Some((.., sockets)) => sockets.push(socket.listener),
                 None => {
                     let wanted = Wanted { address: socket.asked, protocols };
@@ -131,9 +141,14 @@ fn adopt(inherited: &mut Vec<Socket>, workers: usize) -> anyhow::Result<Listener
             }
         }
     }
-    let listener = |(address, wanted, sockets)| {
-        let own =
-            datagrams.extract_if(.., |(known, _)| *known == address).map(|(_, socket)| socket).collect();
+    let listener = |(address, wanted, sockets): (SocketAddr, Wanted, Vec<TcpListener>)| {
+        let (sockets, own) = match wanted.protocols.udp {
+            true => (Vec::new(), sockets.into_iter().map(|socket| OwnedFd::from(socket).into()).collect()),
+            false => {
+                let own = datagrams.extract_if(.., |(known, _)| *known == address);
+                (sockets, own.map(|(_, socket)| socket).collect())
+            }
+        };
         Listener::adopt(wanted, sockets, own, workers)
             .map(Arc::new)
             .context("cannot take over the proxy's sockets")
@@ -152,14 +167,15 @@ fn take(inherited: &mut Vec<Socket>, name: &str, address: SocketAddr) -> Option<
 }
 
 /// The error of an address that cannot be listened on, with the flag and the setting that name it.
-fn cannot_listen(name: &str, address: SocketAddr, cause: io::Error) -> anyhow::Error {
+fn cannot_listen(name: &str, address: SocketAddr, is_udp: bool, cause: io::Error) -> anyhow::Error {
     let setting = name.replace('-', "_");
     let advice = format!("give another address with `--{name}` (`{setting}` in the settings file)");
     match cause.kind() {
         ErrorKind::AddrInUse => {
-            let other = match listening_on(address) {
+            let command = if is_udp { "ss -lunp" } else { "ss -ltnp" };
+            let other = match listening_on(address, is_udp) {
                 Some(process) => format!("{process}, which listens there"),
-                None => "the process that listens there (`ss -ltnp` as root names it)".to_owned(),
+                None => format!("the process that listens there (`{command}` as root names it)"),
             };
             anyhow::Error::new(cause)
                 .context(format!("cannot listen on {address}; {advice}, or stop {other}"))

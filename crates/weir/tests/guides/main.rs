@@ -40,6 +40,7 @@ pages! {
     changing_configuration_runs: "changing-configuration",
     coming_from_kong_runs: "coming-from-kong",
     coming_from_nginx_runs: "coming-from-nginx",
+    coming_from_nginx_stream_runs: "coming-from-nginx-stream",
     coming_from_spring_cloud_gateway_runs: "coming-from-spring-cloud-gateway",
     coming_from_traefik_runs: "coming-from-traefik",
     coming_from_zuul_runs: "coming-from-zuul",

@@ -89,6 +89,7 @@ pub(crate) const GUIDES: &[Guide] = &[
     page("changing-configuration").needs(Setup { objects: OLD, ..GATEWAY }),
     page("coming-from-kong").needs(SERVERS),
     page("coming-from-nginx").needs(SERVERS),
+    page("coming-from-nginx-stream").needs(SERVERS),
     page("coming-from-spring-cloud-gateway").needs(SERVERS),
     page("coming-from-traefik").needs(SERVERS),
     page("coming-from-zuul").needs(SERVERS),

@@ -63,6 +63,7 @@ mod log_sinks;
 mod loggers;
 mod logging;
 mod lua;
+mod lua_endpoints;
 mod lua_examples;
 mod man;
 mod names;

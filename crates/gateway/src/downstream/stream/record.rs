@@ -42,6 +42,7 @@ impl SessionRecord {
         }
         let session = &mut self.session;
         session.ended_ns = self.context.local.clock_ns();
+        session.began_unix = self.context.local.wall_at(session.started_ns);
         session.end.get_or_insert(SessionEnd::Stopped);
         if let Some(route) = &self.route {
             route.plugins.log(session);

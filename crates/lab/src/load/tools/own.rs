@@ -11,8 +11,7 @@ pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
     if load.rate.is_none() && load.rate_share.is_some() {
         bail!("`rate_share` is a share of something that was not measured before");
     }
-    let url = asked
-        .url("weir lab load", &[Protocol::Http, Protocol::Https, Protocol::Http3, Protocol::Websocket])?;
+    let url = asked.url("weir lab load", SPOKEN)?;
     let mut words = vec![asked.weir.display().to_string()];
     words.extend(["lab", "load", "--json"].map(str::to_owned));
     let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
@@ -28,6 +27,12 @@ pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
     if load.body_bytes > 0 {
         option("--body-bytes", load.body_bytes.to_string());
     }
+    if let Some(at_once) = load.at_once {
+        option("--at-once", at_once.to_string());
+    }
+    if asked.protocol == Protocol::TlsByName {
+        option("--server-name", SERVER_NAME.to_owned());
+    }
     option("--expect-status", load.expect.status.to_string());
     if let Some(bytes) = load.expect.bytes {
         option("--expect-bytes", bytes.to_string());
@@ -35,7 +40,8 @@ pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
     if load.expect.failing_one_in > 0 {
         option("--expect-failing-one-in", load.expect.failing_one_in.to_string());
     }
-    if !load.keep_alive {
+    // A connection with a ClientHello ends after it.
+    if !load.keep_alive && asked.protocol != Protocol::TlsByName {
         words.push("--close".to_owned());
     }
     if asked.protocol == Protocol::Http3 {
@@ -47,12 +53,28 @@ pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
     if let Some(version) = load.tls_version {
         words.extend(["--tls-version".to_owned(), version.name().to_owned()]);
     }
+    if load.bulk {
+        words.push("--bulk".to_owned());
+    }
     if asked.protocol == Protocol::Websocket {
         words.push("--websocket".to_owned());
     }
     words.push(url);
     Ok(words)
 }
+
+/// The protocols that it speaks.
+const SPOKEN: &[Protocol] = &[
+    Protocol::Http,
+    Protocol::Https,
+    Protocol::Http3,
+    Protocol::Websocket,
+    Protocol::Tcp,
+    Protocol::Udp,
+    Protocol::TlsByName,
+];
+/// The name that clients ask for where the gateway chooses by it; start scripts have it in `lib.sh`.
+pub(crate) const SERVER_NAME: &str = "origin.lab.example";
 
 pub(super) fn read(output: &str) -> anyhow::Result<LoadOutcome> {
     let Some(line) = output.lines().rev().find(|line| line.starts_with('{')) else {

@@ -18,6 +18,8 @@ fn plain(words: &str) -> Scenario {
     let protocol = match words {
         _ if words.contains("resume") => "https",
         _ if words.contains("lab.Echo") => "grpc",
+        _ if words.contains("bulk") => "tcp",
+        _ if words.contains("at_once") => "udp",
         _ => "http",
     };
     scenario(&format!("protocol: {protocol}\nload: {{{words}}}"))
@@ -38,7 +40,7 @@ fn tools_are_called_with_their_arguments() {
         let had = had.rsplit_once("}'").map_or(had.as_str(), |(_, words)| words.trim_start());
         assert_eq!(had, wanted, "{words}");
     };
-    use Protocol::{Grpc, H2c, Http, Http2, Https, Websocket};
+    use Protocol::{Grpc, H2c, Http, Http2, Https, Tcp, TlsByName, Udp, Websocket};
     check(
         "tool: wrk, connections: 100, threads: 12",
         Http,
@@ -108,6 +110,30 @@ fn tools_are_called_with_their_arguments() {
         Websocket,
         "/bin/weir lab load --json --connections 8 --threads 1 --seconds 2.5 --expect-status 200 --websocket \
          http://127.0.0.1:9080/echo-frames",
+    );
+    check(
+        "tool: weir, connections: 8, body_bytes: 100, keep_alive: false",
+        Tcp,
+        "/bin/weir lab load --json --connections 8 --threads 1 --seconds 2.5 --body-bytes 100 --expect-status 200 \
+         --close tcp://127.0.0.1:9080",
+    );
+    check(
+        "tool: weir, connections: 1, bulk: true",
+        Tcp,
+        "/bin/weir lab load --json --connections 1 --threads 1 --seconds 2.5 --expect-status 200 --bulk \
+         tcp://127.0.0.1:9080",
+    );
+    check(
+        "tool: weir, connections: 1000, at_once: 8",
+        Udp,
+        "/bin/weir lab load --json --connections 1000 --threads 1 --seconds 2.5 --at-once 8 --expect-status 200 \
+         udp://127.0.0.1:9080",
+    );
+    check(
+        "tool: weir, connections: 8, keep_alive: false",
+        TlsByName,
+        "/bin/weir lab load --json --connections 8 --threads 1 --seconds 2.5 --server-name origin.lab.example \
+         --expect-status 200 tcp://127.0.0.1:9080",
     );
 }
 

@@ -22,6 +22,9 @@ pub(super) fn absence(report: &Report, result: &ScenarioResult) -> Option<String
             Protocol::Grpc => "gRPC",
             Protocol::Http3 => "HTTP/3",
             Protocol::Websocket => "WebSocket",
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+            Protocol::TlsByName => "TLS by name",
         };
         return Some(format!("Weir {version} has no {what}"));
     }

@@ -1,0 +1,23 @@
+//! `weir lab echo`: runs the origin of layer 4, for measurements and to try a gateway with.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use crate::echo;
+use crate::terminal::print;
+
+/// Arguments of `weir lab echo`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct EchoArguments {
+    /// Where to listen, for TCP and UDP; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+}
+
+/// Serves until the process is stopped.
+pub fn run(arguments: &EchoArguments) -> anyhow::Result<ExitCode> {
+    let running = echo::start(arguments.listen)?;
+    print(format_args!("listening echo {}\nready", running.address));
+    running.join()?;
+    Ok(ExitCode::SUCCESS)
+}
