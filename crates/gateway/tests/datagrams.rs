@@ -141,7 +141,8 @@ fn is_answered(client: &UdpSocket, question: &[u8]) -> bool {
 
 #[test]
 fn each_client_has_its_own_answers() {
-    const CLIENTS: usize = 300;
+    // The kernel drops what does not fit into the buffer of the node.
+    const CLIENTS: usize = 100;
     let gateway = gateway(&[to(echo())]);
     let clients: Vec<_> = (0..CLIENTS).map(|_| gateway.client()).collect();
     for round in 0..3 {
