@@ -57,7 +57,6 @@ static STANDS: PluginKind = PluginKind {
     check_proto: None,
     build: |_, _| Ok(Arc::new(Stands)),
     stream: None,
-    serves_http: true,
     apis: &[],
     control_endpoints: &[],
     parts: &[],

@@ -243,7 +243,6 @@ const TRAILER_MARK: PluginKind = PluginKind {
     check_proto: None,
     build: |_, _| Ok(Arc::new(TrailerMark)),
     stream: None,
-    serves_http: true,
     apis: &[],
     control_endpoints: &[],
     parts: &[],

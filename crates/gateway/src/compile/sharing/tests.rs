@@ -46,7 +46,6 @@ static COUNTED: PluginKind = PluginKind {
         Ok(Arc::new(ConnectionGuard))
     },
     stream: None,
-    serves_http: true,
     apis: &[],
     control_endpoints: &[],
     parts: &[],
