@@ -92,6 +92,7 @@ mod slow_clients;
 mod start;
 mod store;
 mod stream_listeners;
+mod stream_plugins;
 mod stream_sinks;
 mod support;
 mod tap;
