@@ -12,7 +12,9 @@ use super::Compiler;
 use super::consumer::in_force_or_closed;
 use super::upstream::milliseconds;
 use crate::runtime::StreamRoute;
-use crate::runtime::stream_route::{NamePattern, ProxyHeader, SpokenProtocol, StreamMatch, StreamTarget};
+use crate::runtime::stream_route::{
+    DatagramLimits, NamePattern, ProxyHeader, SpokenProtocol, StreamMatch, StreamTarget,
+};
 use crate::runtime::stream_table::StreamTable;
 use exchange::failure::{Cause, Unavailable};
 use exchange::plugin::stream::chain::StreamChain;
@@ -107,6 +109,10 @@ impl Compiler {
             },
             idle_timeout_ms: milliseconds(written.idle_timeout),
             session_timeout_ms: milliseconds(written.session_timeout),
+            datagrams: written.udp.map_or(DatagramLimits::default(), |udp| DatagramLimits {
+                responses: udp.responses,
+                requests: udp.requests.unwrap_or(0),
+            }),
             missing,
         }
     }

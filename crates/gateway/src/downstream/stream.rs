@@ -2,9 +2,9 @@
 //! a route, a node, and a tunnel to it, all on the worker that accepted it. It speaks no protocol.
 
 mod first_bytes;
-mod node;
-mod open;
-mod record;
+pub(super) mod node;
+pub(super) mod open;
+pub(super) mod record;
 mod spoken;
 
 use std::rc::Rc;

@@ -33,6 +33,8 @@ pub struct StreamRoute {
     pub idle_timeout_ms: u64,
     /// How long a session may be, in milliseconds; 0 is without limit.
     pub session_timeout_ms: u64,
+    /// The datagrams of a session over UDP.
+    pub datagrams: DatagramLimits,
     /// Why it must not serve, if an object that it refers to is missing or faulty, or a plugin of it cannot be built: without
     /// this its sessions could go to another route, past its protection.
     pub missing: Option<Unavailable>,
@@ -44,6 +46,15 @@ pub struct SpokenProtocol {
     pub protocol: Arc<dyn StreamProtocol>,
     /// See each call.
     pub loggers: StreamChain,
+}
+
+/// When a session over UDP ends by its datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramLimits {
+    /// Answers that follow a datagram of the client, after which the session ends; none if that is not known.
+    pub responses: Option<u64>,
+    /// Datagrams of the client, after which the next one begins another session; 0 is without limit.
+    pub requests: u64,
 }
 
 /// The PROXY protocol header that nodes are sent.

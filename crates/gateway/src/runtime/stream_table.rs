@@ -157,6 +157,7 @@ mod tests {
             sends_proxy: ProxyHeader::OfListener,
             idle_timeout_ms: 0,
             session_timeout_ms: 0,
+            datagrams: Default::default(),
             missing: None,
         })
     }

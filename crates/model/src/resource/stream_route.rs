@@ -46,6 +46,8 @@ pub struct StreamRoute {
     /// A session ends after this time, whatever it sends; zero: it has no limit. Not in APISIX.
     #[serde(default, deserialize_with = "number::seconds")]
     pub session_timeout: Duration,
+    /// The datagrams of a session over UDP. Not in APISIX.
+    pub udp: Option<DatagramLimits>,
     /// An upstream of its own.
     pub upstream: Option<Arc<Upstream>>,
     /// The upstream it forwards to.
@@ -99,6 +101,18 @@ impl SniffedProtocol {
             SniffedProtocol::Mqtt => "mqtt",
         }
     }
+}
+
+/// When a session over UDP ends by its datagrams, as nginx's `proxy_responses` and `proxy_requests`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatagramLimits {
+    /// The answers to each datagram of the client; the session ends when it has had them.
+    #[serde(default, deserialize_with = "number::optional_integer")]
+    pub responses: Option<u64>,
+    /// The datagrams of the client, after which its next one begins another session.
+    #[serde(default, deserialize_with = "number::optional_integer")]
+    pub requests: Option<u64>,
 }
 
 /// The PROXY protocol header that nodes are sent.
