@@ -33,6 +33,7 @@ GROUPS = [
         ("HTTP/3", f"{GUIDE}/http3.md"),
         ("gRPC", f"{GUIDE}/grpc.md"),
         ("GraphQL", f"{GUIDE}/graphql.md"),
+        ("MQTT and Redis", f"{GUIDE}/mqtt-and-redis.md"),
     ]),
     ("Secure", [
         ("HTTPS and mutual TLS", f"{GUIDE}/tls.md"),

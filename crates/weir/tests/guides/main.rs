@@ -72,6 +72,7 @@ pages! {
     logging_runs: "logging",
     lua_plugins_runs: "lua-plugins",
     migrating_from_apisix_runs: "migrating-from-apisix",
+    mqtt_and_redis_runs: "mqtt-and-redis",
     observability_runs: "observability",
     openid_connect_runs: "openid-connect",
     operations_runs: "operations",
