@@ -30,6 +30,7 @@ GROUPS = [
         ("Proxy WebSocket", f"{GUIDE}/websocket.md"),
         ("HTTP/2", f"{GUIDE}/http2.md"),
         ("HTTP/3", f"{GUIDE}/http3.md"),
+        ("Proxy UDP", f"{GUIDE}/udp.md"),
         ("gRPC", f"{GUIDE}/grpc.md"),
         ("GraphQL", f"{GUIDE}/graphql.md"),
     ]),

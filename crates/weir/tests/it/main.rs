@@ -92,6 +92,7 @@ mod slow_clients;
 mod start;
 mod store;
 mod stream_sinks;
+mod stream_udp;
 mod support;
 mod tap;
 mod tls;
