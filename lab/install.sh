@@ -34,6 +34,9 @@ packages[docs]="python3 python3-venv"
 # ClickHouse is a peer of log plugins; the compiler of Java makes the program that starts OpenSearch; Prometheus reads metrics.
 packages[test]+=" clickhouse-server default-jdk-headless prometheus"
 
+# Mosquitto is the broker behind stream routes for MQTT, and its clients connect to them.
+packages[test]+=" mosquitto mosquitto-clients"
+
 # Packages are installed, upgraded and removed on a small Debian with a systemd of its own.
 packages[test]+=" debootstrap systemd-container util-linux binutils"
 

@@ -279,7 +279,11 @@ fn compiler(settings: &Settings, services: Arc<Services>, secrets: Arc<Secrets>)
     let timeouts = options::engine(settings, &Arc::default()).upstream_timeouts;
     let usable = catalog::usable_kinds(settings);
     let compiler = Compiler::new(&usable, settings.router_mode.into(), timeouts, services);
-    compiler.with_secrets(secrets).with_scripts(plugins::scripts()).with_zone(settings.zone.as_deref())
+    compiler
+        .with_secrets(secrets)
+        .with_scripts(plugins::scripts())
+        .with_protocols(plugins::PROTOCOLS)
+        .with_zone(settings.zone.as_deref())
 }
 
 fn source(settings: &Settings) -> SourceConfig {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use exchange::failure::Unavailable;
 use exchange::plugin::stream::chain::StreamChain;
+use exchange::plugin::stream::protocol::StreamProtocol;
 use ipnet::IpNet;
 use net::proxy_protocol::Version;
 use net::sniff::FirstProtocol;
@@ -24,6 +25,8 @@ pub struct StreamRoute {
     pub plugins: StreamChain,
     /// Where its sessions go.
     pub target: StreamTarget,
+    /// The protocol that is spoken inside, if the route names one.
+    pub spoken: Option<SpokenProtocol>,
     /// The PROXY protocol header that its nodes are sent.
     pub sends_proxy: ProxyHeader,
     /// How long no byte may pass, in milliseconds; 0 is without limit.
@@ -35,6 +38,14 @@ pub struct StreamRoute {
     /// Why it must not serve, if an object that it refers to is missing or faulty, or a plugin of it cannot be built: without
     /// this its sessions could go to another route, past its protection.
     pub missing: Option<Unavailable>,
+}
+
+/// A protocol that is spoken inside the sessions of a route.
+pub struct SpokenProtocol {
+    /// Reads their bytes.
+    pub protocol: Arc<dyn StreamProtocol>,
+    /// See each call.
+    pub loggers: StreamChain,
 }
 
 /// When a session over UDP ends by its datagrams.

@@ -74,8 +74,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("request_headers", |state, lua, is_raw: bool| {
         state.read(|exchange| fields_table(lua, &exchange.request.headers, is_raw))?
     })?;
-    add.add("request_header", |state, lua, name: LuaString| {
-        let name = name.to_str()?;
+    add.add("request_header", |state, lua, name: String| {
         state.read(|exchange| {
             let headers = &exchange.request.headers;
             let found = match headers.get(&name) {

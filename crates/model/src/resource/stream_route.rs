@@ -134,8 +134,32 @@ pub struct StreamProtocol {
     pub superior_id: Option<Id>,
     /// The protocol's own configuration.
     pub conf: Option<Value>,
-    /// Its loggers.
-    pub logger: Option<Value>,
+    /// The loggers of its calls.
+    #[serde(default)]
+    pub logger: Box<[ProtocolLogger]>,
+    /// Its metrics.
+    pub metric: Option<ProtocolMetric>,
+}
+
+/// A logger of the calls of a protocol.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProtocolLogger {
+    /// The plugin.
+    pub name: Box<str>,
+    /// It logs only calls for which this expression holds.
+    pub filter: Option<Value>,
+    /// The plugin's configuration.
+    pub conf: Value,
+}
+
+/// The metrics of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProtocolMetric {
+    /// Whether they are kept.
+    #[serde(default)]
+    pub enable: bool,
 }
 
 /// The default of `idle_timeout`: ten minutes, as `proxy_timeout` of nginx.
