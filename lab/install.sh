@@ -23,6 +23,9 @@ declare -A packages=(
 # Tests build packages, and crun runs the image that skopeo has read.
 packages[test]+=" dpkg binutils rpm git crun skopeo"
 
+# Sessions over UDP have a real name server.
+packages[test]+=" dnsmasq-base"
+
 # The commands of the guides use ip, jq, openssl and unshare.
 packages[test]+=" iproute2 jq openssl util-linux"
 # The generator of the documentation site comes from PyPI.

@@ -31,6 +31,7 @@ GROUPS = [
         ("Forward TCP, TLS and UDP", f"{GUIDE}/layer-4.md"),
         ("HTTP/2", f"{GUIDE}/http2.md"),
         ("HTTP/3", f"{GUIDE}/http3.md"),
+        ("Proxy UDP", f"{GUIDE}/udp.md"),
         ("gRPC", f"{GUIDE}/grpc.md"),
         ("GraphQL", f"{GUIDE}/graphql.md"),
         ("MQTT and Redis", f"{GUIDE}/mqtt-and-redis.md"),

@@ -13,6 +13,7 @@ mod certificates;
 mod clickhouse;
 mod client;
 mod counted_task;
+pub mod dnsmasq;
 mod etcd;
 mod foreign;
 mod graphql_server;

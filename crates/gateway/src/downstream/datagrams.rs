@@ -38,6 +38,8 @@ const SWEEP_MS: u64 = 250;
 pub(crate) struct DatagramWorker {
     context: Rc<WorkerContext>,
     nodes: NodePoll,
+    /// How many workers share the descriptors of the process.
+    workers: usize,
     batch: RefCell<Batch>,
     sessions: RefCell<SessionTable<DatagramSession>>,
     /// Sessions that wait for the decision of a plugin.
@@ -57,13 +59,12 @@ impl DatagramWorker {
     /// # Errors
     /// The kernel's: there is no descriptor left.
     pub(crate) fn new(context: &Rc<WorkerContext>, workers: usize) -> std::io::Result<Rc<DatagramWorker>> {
-        let share = env::open_files_limit() / DESCRIPTORS_SHARE / workers.max(1) as u64;
-        let limit = usize::try_from(share).unwrap_or(SESSIONS_MAX).clamp(1, SESSIONS_MAX);
         Ok(Rc::new(DatagramWorker {
             context: context.clone(),
             nodes: NodePoll::new()?,
+            workers,
             batch: RefCell::default(),
-            sessions: RefCell::new(SessionTable::new(limit)),
+            sessions: RefCell::new(SessionTable::new(limit_of(workers))),
             deciding: Cell::new(0),
             ports: Cell::new(0),
             ready: RefCell::default(),
@@ -72,12 +73,16 @@ impl DatagramWorker {
         }))
     }
 
-    /// Ends sessions that were idle, or are as long as they may be.
+    /// Ends sessions that were idle, are as long as they may be, or are too many because an operator has lowered the limit on
+    /// descriptors.
     pub(crate) async fn end_idle(self: Rc<Self>) {
         loop {
             env::sleep_ms(SWEEP_MS).await;
             let now_ms = self.now_ms();
             let mut sessions = self.sessions.borrow_mut();
+            for session in sessions.set_limit(limit_of(self.workers)) {
+                session.finish(&self.context, SessionEnd::Evicted);
+            }
             let due = sessions.due(|session, used_ms| session.due(used_ms, now_ms).is_some());
             for token in due {
                 let Some(session) = sessions.remove(token) else { continue };
@@ -99,4 +104,10 @@ impl DatagramWorker {
     fn dropped(&self, reason: DropReason, count: u64) {
         self.context.status.datagrams.dropped(reason, count);
     }
+}
+
+/// Most sessions of one of so many workers.
+fn limit_of(workers: usize) -> usize {
+    let share = env::open_files_limit() / DESCRIPTORS_SHARE / workers.max(1) as u64;
+    usize::try_from(share).unwrap_or(SESSIONS_MAX).clamp(1, SESSIONS_MAX)
 }

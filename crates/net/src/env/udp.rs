@@ -5,8 +5,6 @@
 mod batch;
 mod raw;
 mod sockets;
-#[cfg(all(test, not(feature = "simulation")))]
-mod tests;
 
 pub use batch::{Answers, Batch, Datagram, SLOTS};
 pub use sockets::{ClientSocket, Fault, NodePoll, NodeSocket, Ready, fault_of};

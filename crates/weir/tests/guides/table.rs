@@ -188,6 +188,7 @@ pub(crate) const GUIDES: &[Guide] = &[
     page("tls").needs(Setup { prepare: CERTIFICATE, objects: ALL, names: &["shop.example"], ..GATEWAY }),
     page("tracing").needs(Setup { objects: ORDERS, ..GATEWAY }),
     page("transformation").needs(Setup { prepare: SOAP, ..GATEWAY }),
+    page("udp").needs(NOTHING),
     page("upstreams"),
     page("wasm-plugins").skips(&[(
         "rustup target add",

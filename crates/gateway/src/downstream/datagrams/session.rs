@@ -20,7 +20,7 @@ use crate::downstream::stream::node::{HeldNode, proxy_header, retries_of};
 use crate::downstream::stream::open::{fail, upstream_of};
 use crate::downstream::stream::record::SessionRecord;
 use crate::observe::datagram_counts::DropReason;
-use crate::runtime::stream_route::StreamRoute;
+use crate::runtime::stream_route::{DatagramLimits, StreamRoute};
 use crate::upstream::Upstream;
 use crate::upstream::connect_failure::connect_cause;
 use crate::upstream::protection::hold::UpstreamPlace;
@@ -66,6 +66,7 @@ pub(super) struct DatagramSession {
     /// Datagrams of nodes, and their bytes.
     responses: u64,
     sent_bytes: u64,
+    limits: DatagramLimits,
     parts: Box<Parts>,
 }
 
@@ -109,6 +110,7 @@ impl DatagramSession {
             received_bytes: 0,
             responses: 0,
             sent_bytes: 0,
+            limits: route.datagrams,
             parts: Box::new(Parts {
                 route,
                 record,
@@ -132,14 +134,13 @@ impl DatagramSession {
 
     /// Whether it has had as many datagrams of its client as its route gives it.
     pub(super) fn is_full(&self) -> bool {
-        let most = self.parts.route.datagrams.requests;
+        let most = self.limits.requests;
         most != 0 && self.requests >= most
     }
 
     /// Whether it has had as many answers as its route expects.
     pub(super) fn is_answered(&self) -> bool {
-        let expected = self.parts.route.datagrams.responses;
-        expected.is_some_and(|each| self.responses >= each.saturating_mul(self.requests))
+        self.limits.responses.is_some_and(|each| self.responses >= each.saturating_mul(self.requests))
     }
 
     /// Why it ends now; none if it goes on.

@@ -75,6 +75,17 @@ impl<S> SessionTable<S> {
         }
     }
 
+    /// Sets another limit; the sessions that are too many.
+    pub(super) fn set_limit(&mut self, limit: usize) -> Vec<S> {
+        self.limit = limit.clamp(1, NONE as usize);
+        let mut gone = Vec::new();
+        while self.len() > self.limit {
+            let Some(session) = self.gives_way().and_then(|token| self.remove(token)) else { break };
+            gone.push(session);
+        }
+        gone
+    }
+
     /// How many sessions there are.
     pub(super) fn len(&self) -> usize {
         self.orders.iter().map(|order| order.count).sum()
@@ -293,6 +304,16 @@ mod tests {
         }
         assert_eq!(begin(&mut table, 9, 1), Some(0));
         assert_eq!(begin(&mut table, 10, 2), Some(9), "new ones take each other's place then");
+    }
+
+    #[test]
+    fn lower_limit_ends_the_longest_idle_sessions() {
+        let mut table = SessionTable::new(8);
+        for number in 0..8 {
+            begin(&mut table, number, u64::from(number));
+        }
+        assert_eq!(table.set_limit(5), [0, 1, 2]);
+        assert_eq!((table.len(), begin(&mut table, 9, 9)), (5, Some(3)));
     }
 
     #[test]

@@ -1,10 +1,14 @@
-//! Batches over sockets of the real kernel.
+//! Batches of datagrams over sockets of the real kernel.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::net::UdpSocket;
 
-use super::*;
-use crate::env;
+use net::env;
+use net::env::udp::{
+    Answers, Batch, ClientSocket, Datagram, Fault, NodePoll, NodeSocket, Ready, SLOTS, fault_of,
+};
 
 /// A client's socket, here one of a session, and the socket of a listener.
 fn pair() -> (NodePoll, NodeSocket, ClientSocket) {
@@ -46,7 +50,7 @@ fn refusal_of_a_peer_is_an_error_of_its_socket() {
         client.send(b"hello", 0).unwrap();
         poll_fn(|cx| poll.poll_ready(cx, &mut Ready::default())).await.unwrap();
         let error = client.receive(&mut Batch::default(), 8, dead, None).unwrap_err();
-        assert_eq!((error.raw_os_error(), fault_of(&error)), (Some(libc::ECONNREFUSED), Fault::Peer));
+        assert_eq!((error.kind(), fault_of(&error)), (ErrorKind::ConnectionRefused, Fault::Peer));
         let error = client.send(&vec![0; 65_508], 0).unwrap_err();
         assert_eq!(fault_of(&error), Fault::TooLarge);
     })
