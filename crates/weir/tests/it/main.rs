@@ -91,6 +91,7 @@ mod secrets;
 mod slow_clients;
 mod start;
 mod store;
+mod stream_listeners;
 mod stream_plugins;
 mod stream_sinks;
 mod stream_udp;

@@ -70,31 +70,30 @@ fn commands_pass_and_are_delayed_by_rules() {
 
 #[test]
 fn slow_commands_are_logged_and_all_are_counted() {
-    let redis = Redis::start();
+    let (redis, folder) = (Redis::start(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("slow.log");
     let logger = json!({
         "name": "file-logger",
-        "filter": [["rpc_time", ">=", 0.2]],
-        "conf": {"path": "slow.log", "log_format": {"line": "$redis_cmd_line", "route": "$route_id"}},
+        "filter": [["rpc_time", ">=", 0.2], ["redis_cmd", "~=", "ping"]],
+        "conf": {"path": file, "log_format": {"line": "$redis_cmd_line", "route": "$route_id"}},
     });
-    let faults = json!([{"commands": ["get"], "key": "slow", "delay": 0.2}]);
+    let faults = json!([{"commands": ["mget"], "key": "slow", "delay": 0.2}]);
     let more = json!({"conf": {"faults": faults}, "logger": [logger], "metric": {"enable": true}});
-    let path = tempfile::tempdir().unwrap();
-    let file = path.path().join("slow.log");
-    let mut more = more;
-    more["logger"][0]["conf"]["path"] = file.to_str().unwrap().into();
     let stage = stage(&redis, more);
     let mut stream = connect(&stage);
-    ask(&mut stream, &[&["get", "quick"]], "$-1\r\n");
-    ask(&mut stream, &[&["GET", "slow"]], "$-1\r\n");
+    ask(&mut stream, &[&["MGET", "slow"]], "*1\r\n$-1\r\n");
     ask(&mut stream, &[&["ping"]], "+PONG\r\n");
-    let line = r#"{"line":"get slow","route":"1","route_id":"1"}"#;
-    wait_until("the line is written", || {
-        fs::read_to_string(&file).is_ok_and(|text| text == format!("{line}\n"))
+    ask(&mut stream, &[&["mget", "a", "slow"]], "*2\r\n$-1\r\n$-1\r\n");
+    let lines = ["mget slow", "mget a slow"]
+        .map(|line| format!("{{\"line\":\"{line}\",\"route\":\"1\",\"route_id\":\"1\"}}\n"));
+    wait_until("the lines are written", || {
+        fs::read_to_string(&file).is_ok_and(|text| text == lines.concat())
     });
-    assert_eq!(stage.metric("apisix_redis_commands_total{route=\"1\",command=\"get\"}"), 2);
+    assert_eq!(stage.metric("apisix_redis_commands_total{route=\"1\",command=\"mget\"}"), 2);
     assert_eq!(stage.metric("apisix_redis_commands_total{route=\"1\",command=\"ping\"}"), 1);
-    let quick = "apisix_redis_commands_latency_seconds_bucket{route=\"1\",command=\"get\",le=\"0.1\"}";
-    assert_eq!(stage.metric(quick), 1);
+    let buckets = "apisix_redis_commands_latency_seconds_bucket{route=\"1\",command=\"mget\",le=";
+    assert_eq!(stage.metric(&format!("{buckets}\"0.1\"}}")), 0);
+    assert_eq!(stage.metric(&format!("{buckets}\"+Inf\"}}")), 2);
 }
 
 #[test]
