@@ -1,6 +1,7 @@
 //! The control API (contract 2.6): the configuration and the state of this instance, for users and agents on the same
 //! machine. It does not write the configuration; it can reload it and set the log level.
 
+mod loaded_endpoints;
 mod plugin_endpoints;
 
 use std::net::{IpAddr, SocketAddr};
@@ -59,7 +60,7 @@ impl ControlApi {
 impl Handler for ControlApi {
     fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Refusal> {
         let known = matches!(head.method, Method::GET | Method::PUT | Method::POST);
-        if known { Ok(()) } else { Err(Box::new(respond::not_found())) }
+        if known || self.parts.is_loaded(head) { Ok(()) } else { Err(Box::new(respond::not_found())) }
     }
 
     fn too_large(&self, _size: Option<u64>, _limit: usize) -> Response<Bytes> {
@@ -107,6 +108,11 @@ impl Handler for ControlApi {
                 }
                 _ => respond::not_found(),
             };
+            if response.status() == StatusCode::NOT_FOUND
+                && let Some(response) = parts.of_loaded(&request).await
+            {
+                return response;
+            }
             response.headers_mut().entry(header::CONTENT_TYPE).or_insert(JSON);
             response
         })
@@ -121,9 +127,11 @@ impl ControlParts {
             ["routes"] => self.all(&view, Kind::Route),
             ["services"] => self.all(&view, Kind::Service),
             ["upstreams"] => self.all(&view, Kind::Upstream),
+            ["stream_routes"] => self.all(&view, Kind::StreamRoute),
             ["route", id] => self.one(&view, Kind::Route, id),
             ["service", id] => self.one(&view, Kind::Service, id),
             ["upstream", id] => self.one(&view, Kind::Upstream, id),
+            ["stream_route", id] => self.one(&view, Kind::StreamRoute, id),
             ["plugin_metadatas"] => {
                 let all: Vec<Value> = in_force(&view, Kind::PluginMetadata)
                     .into_iter()
@@ -251,7 +259,7 @@ impl ControlParts {
             return missing(&format!("missing src id for src type {collection}"));
         };
         let kind = match Kind::from_collection(collection) {
-            Some(kind @ (Kind::Route | Kind::Service | Kind::Upstream)) => kind,
+            Some(kind @ (Kind::Route | Kind::Service | Kind::Upstream | Kind::StreamRoute)) => kind,
             _ => return respond::bad(format!("invalid src type {collection}")),
         };
         if find(view, kind, id).is_none() {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use model::instance::InstanceInfo;
 use model::report::{
-    Certificates, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, Traffic, UpstreamNodes,
-    WorkerRevisions,
+    Certificates, Endpoints, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, Traffic,
+    UpstreamNodes, WorkerRevisions,
 };
 
 use crate::tap::TapHub;
@@ -31,6 +31,8 @@ pub struct Reports {
     pub certificates: Arc<dyn Certificates>,
     /// The router's decision on a request; none where that cannot be asked.
     pub explain: Option<Arc<dyn Explain>>,
+    /// The endpoints of loaded code in the control API; none where no code runs.
+    pub endpoints: Option<Arc<dyn Endpoints>>,
     /// The level of the instance's own log; none where it cannot be changed.
     pub log_level: Option<Arc<dyn LogLevel>>,
     /// The rates of traffic; none where they are not measured.

@@ -207,6 +207,7 @@ pub(crate) fn reports() -> Reports {
         listening: Arc::new(Gateway),
         certificates: Arc::new(Gateway),
         explain: None,
+        endpoints: None,
         log_level: Some(Arc::new(Level(Mutex::new("info".to_owned())))),
         traffic: None,
         tap: Some(TapHub::new(Arc::new(Script::with_a_failure()))),

@@ -22,7 +22,7 @@ pub mod timeline;
 mod times;
 mod tls;
 pub mod trace;
-mod variables;
+pub(crate) mod variables;
 
 use std::cell::Cell;
 use std::net::IpAddr;

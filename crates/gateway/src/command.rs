@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use model::loaded_endpoint::LoadedEndpoint;
+use model::report::{EndpointReply, EndpointRequest};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 use crate::observe::status::Status;
 use exchange::observe::node_loads::Question;
@@ -28,10 +31,20 @@ pub(crate) enum Command {
     Drain(Closing),
     /// Answer with the measurements at nodes, for a report.
     Loads(Question),
+    /// Let an endpoint of loaded code answer a request of the control API.
+    Endpoint(Box<EndpointCall>),
     /// End at once.
     Stop,
     /// Panic, so that tests can check the restart of the worker.
     Panic,
+}
+
+/// A request of the control API to an endpoint of loaded code. Only as many wait as the control API has connections.
+pub(crate) struct EndpointCall {
+    pub(crate) endpoint: LoadedEndpoint,
+    pub(crate) request: EndpointRequest,
+    /// Dropped by a worker that cannot answer.
+    pub(crate) answer: oneshot::Sender<Result<EndpointReply, String>>,
 }
 
 /// How other threads reach a worker. The queue is not bounded by itself: what goes in is bounded by the number of

@@ -7,17 +7,18 @@ mod watch;
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use stdx::published::Published;
+use tokio::sync::oneshot;
 
 use life::{Seed, keep_alive};
 use watch::Watch;
 
-use crate::command::{self, CLOSE_GRACE_MS, Closing, Command, Handle, Queue};
+use crate::command::{self, CLOSE_GRACE_MS, Closing, Command, EndpointCall, Handle, Queue};
 use crate::observe::access_log::AccessLog;
 use crate::observe::log_writer::LogWriter;
 use crate::observe::tap::WorkerTap;
@@ -31,6 +32,8 @@ use exchange::options::Options;
 use exchange::overload::{Shared, memory};
 use exchange::plugin::services::Services;
 use model::instance::ConnectionCounts;
+use model::loaded_endpoint::LoadedEndpoint;
+use model::report::{EndpointReply, EndpointRequest};
 use net::env;
 use net::listener::{self, Change, ListenFault, Listener, ListenerSet, Wanted};
 use net::quic::QuicProcess;
@@ -61,6 +64,8 @@ pub struct Engine {
     series: Arc<Mutex<Vec<SharedSeries>>>,
     services: Arc<Services>,
     traffic: Arc<TrafficHistory>,
+    /// The worker that the next request to an endpoint of loaded code goes to.
+    next_asked: AtomicUsize,
 }
 
 /// Whether the engine may have listeners.
@@ -132,7 +137,18 @@ impl Engine {
         }
         let listening = Mutex::new(Listens::Yes);
         let (workers, threads, services) = (workers, Mutex::new(threads), config.services);
-        Ok(Engine { published, listeners, listening, workers, threads, series, services, traffic })
+        let next_asked = AtomicUsize::new(0);
+        Ok(Engine {
+            published,
+            listeners,
+            listening,
+            workers,
+            threads,
+            series,
+            services,
+            traffic,
+            next_asked,
+        })
     }
 
     /// Brings a generation into force: every request that begins from now on is decided by it.
@@ -217,6 +233,11 @@ impl Engine {
         self.workers.iter().map(|worker| worker.status.connections.load(Ordering::Relaxed)).sum()
     }
 
+    /// Open sessions of layer 4 over UDP.
+    fn datagram_sessions(&self) -> usize {
+        self.workers.iter().map(|worker| worker.status.sessions.udp_open.load(Ordering::Relaxed)).sum()
+    }
+
     /// Stops accepting, serves the connections that the kernel has queued, lets exchanges end for at most `grace`, then
     /// stops. What plugins have queued is delivered meanwhile and, after the last exchange, in the rest of `grace`.
     /// True if all ended in time.
@@ -257,11 +278,16 @@ impl Engine {
         let deadline = began + grace;
         // A queue that is still served counts as connections, and is checked first because its entries become
         // connections; these leave work of plugins behind.
-        let is_done = || self.accepting() == 0 && self.connections() == 0 && self.services.work_is_done();
+        let is_done = || {
+            self.accepting() == 0
+                && self.connections() == 0
+                && self.datagram_sessions() == 0
+                && self.services.work_is_done()
+        };
         while !is_done() && Instant::now() < deadline && !abandon() {
             std::thread::sleep(if began.elapsed() < DRAIN_IS_LONG { DRAIN_POLL } else { LONG_DRAIN_POLL });
         }
-        let all_ended = self.connections() == 0;
+        let all_ended = self.connections() == 0 && self.datagram_sessions() == 0;
         self.stop();
         let left = self.services.settle(deadline, abandon);
         if left > 0 {
@@ -295,6 +321,23 @@ impl Engine {
             loads.add(measured);
         }
         loads
+    }
+
+    /// Lets a worker answer a request of the control API to an endpoint of loaded code; each time the next one, as the kernel
+    /// would spread connections. Nothing is sent if the worker cannot answer.
+    pub fn ask_endpoint(
+        &self,
+        endpoint: LoadedEndpoint,
+        request: EndpointRequest,
+    ) -> oneshot::Receiver<Result<EndpointReply, String>> {
+        let (answer, reply) = oneshot::channel();
+        let next = self.next_asked.fetch_add(1, Ordering::Relaxed) % self.workers.len().max(1);
+        if let Some(worker) = self.workers.get(next) {
+            let call = Box::new(EndpointCall { endpoint, request, answer });
+            // An error drops the sender.
+            let _ = worker.commands.send(Command::Endpoint(call));
+        }
+        reply
     }
 
     /// The rates and figures of the traffic. They are kept up to date from [`TrafficHistory::start`] on.

@@ -3,6 +3,7 @@
 
 mod accept;
 mod datagrams;
+mod endpoint;
 mod listeners;
 mod run;
 mod state;

@@ -51,6 +51,7 @@ static STANDS: PluginKind = PluginKind {
     check_running: None,
     consumer_key: &[],
     compile_credential: None,
+    serves_http: true,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
     check_proto: None,
@@ -59,6 +60,7 @@ static STANDS: PluginKind = PluginKind {
     apis: &[],
     control_endpoints: &[],
     parts: &[],
+    opens_endpoints: false,
     runs_by_metadata: false,
     documentation: "",
 };

@@ -327,7 +327,9 @@ impl Scenario {
         if self.protocol.needs_h2load() && load.tool != Tool::H2load {
             bail!("`protocol: {}` needs `tool: h2load`", self.protocol.name());
         }
-        if self.protocol.is_layer4() && (load.rate.is_some() || load.rate_share.is_some() || self.has_company()) {
+        if self.protocol.is_layer4()
+            && (load.rate.is_some() || load.rate_share.is_some() || self.has_company())
+        {
             bail!(
                 "`protocol: {}` has neither a rate nor routes, changes, idle or slow clients beside the load",
                 self.protocol.name()

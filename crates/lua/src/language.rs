@@ -6,9 +6,11 @@ use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_phases}
 use exchange::plugin::services::Services;
 use exchange::plugin::{Build, Phase, Plugin};
 use mlua::{Table, Value};
+use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::{Value as Json, json};
 
 use crate::describe;
+use crate::endpoint::endpoints;
 use crate::natives::schema_json;
 use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
 use crate::runtime::engine::Engine;
@@ -31,6 +33,8 @@ struct LuaExtension {
     phases: &'static [Phase],
     schema: Json,
     metadata_schema: Option<Json>,
+    public_endpoints: Arc<[LoadedEndpoint]>,
+    control_endpoints: Arc<[LoadedEndpoint]>,
 }
 
 impl ExtensionLanguage for Language {
@@ -61,6 +65,8 @@ impl ExtensionLanguage for Language {
             entries,
             schema: schema(table, "schema")?.unwrap_or_else(|| json!({ "type": "object" })),
             metadata_schema: schema(table, "metadata_schema")?,
+            public_endpoints: endpoints(&engine, &program, &loaded, Entry::Api)?,
+            control_endpoints: endpoints(&engine, &program, &loaded, Entry::ControlApi)?,
             program,
         }))
     }
@@ -75,14 +81,6 @@ fn refuse(table: &Table) -> Result<(), String> {
         return Err("plugins of the type `auth`, which find consumers, are not available in Weir: write the check in \
                     `access` and use the plugins for authentication beside it"
             .to_owned());
-    }
-    for name in ["api", "control_api"] {
-        if table.get::<Value>(name).is_ok_and(|value| value.is_function()) {
-            tracing::warn!(
-                plugin = text("name"),
-                "the function {name} of a plugin in Lua is not served by Weir"
-            );
-        }
     }
     Ok(())
 }
@@ -141,6 +139,14 @@ impl Extension for LuaExtension {
         fill_defaults(&self.schema, &mut config, 0);
         let instance = self.program.instance(build.owner, config, build.metadata.cloned());
         Ok(Arc::new(LuaPlugin::new(instance, self.entries.clone(), Arguments::ConfigAndContext, false)))
+    }
+
+    fn public_endpoints(&self) -> Arc<[LoadedEndpoint]> {
+        self.public_endpoints.clone()
+    }
+
+    fn control_endpoints(&self) -> Arc<[LoadedEndpoint]> {
+        self.control_endpoints.clone()
     }
 }
 

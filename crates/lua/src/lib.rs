@@ -6,6 +6,7 @@
 mod access;
 pub mod base64;
 mod budget;
+mod endpoint;
 mod json;
 mod language;
 mod md5;

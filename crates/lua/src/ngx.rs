@@ -19,6 +19,7 @@ use mlua::{FromLuaMulti, IntoLuaMulti, Lua, Table};
 
 use crate::json::Json;
 use crate::runtime::state::State;
+use crate::sandbox::MEMORY_MAX_BYTES;
 
 pub(crate) use socket_pool::Sockets;
 
@@ -39,6 +40,22 @@ pub(crate) fn install(lua: &Lua, native: &Table, state: &Rc<State>, _: &Json) ->
     thread::install(&add)?;
     timer::install(&add)?;
     times::install(&add)
+}
+
+/// Runs `work`, which makes values for texts of the request, without the limit of memory: under it each value is made by a call of
+/// its own into the interpreter, which costs as much as the value. Heads of requests are bounded, and the next allocation of the
+/// script finds the limit in force again.
+fn at_once<R>(lua: &Lua, work: impl FnOnce() -> mlua::Result<R>) -> mlua::Result<R> {
+    struct Limit<'a>(&'a Lua);
+    impl Drop for Limit<'_> {
+        fn drop(&mut self) {
+            // It fails only in interpreters that others have opened.
+            let _ = self.0.set_memory_limit(MEMORY_MAX_BYTES);
+        }
+    }
+    lua.set_memory_limit(0)?;
+    let _limit = Limit(lua);
+    work()
 }
 
 /// Adds functions that share the state of an interpreter.

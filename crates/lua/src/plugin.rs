@@ -61,7 +61,7 @@ pub(crate) fn phases(entries: &[Entry], reads_body: bool) -> Vec<Phase> {
             Entry::HeaderFilter => Some(Phase::ResponseHead),
             Entry::BodyFilter | Entry::DelayedBodyFilter => Some(Phase::ResponseBody),
             Entry::Log => Some(Phase::Log),
-            Entry::Init | Entry::Destroy | Entry::CheckSchema => None,
+            Entry::Init | Entry::Destroy | Entry::CheckSchema | Entry::Api | Entry::ControlApi => None,
         })
         .collect();
     if reads_body {
@@ -78,6 +78,28 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
+    pub(crate) fn new(call: Rc<Call>, run: Run) -> Begun {
+        Begun { call, run, result: None }
+    }
+
+    pub(crate) fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// The results, if it has ended without a wait.
+    pub(crate) fn take_finished(&mut self) -> Option<Result<MultiValue, String>> {
+        self.run.take_finished()
+    }
+
+    /// The results, once it has ended.
+    pub(crate) fn poll_result(
+        &mut self,
+        cx: &mut Context<'_>,
+        exchange: &mut Exchange,
+    ) -> Poll<Result<MultiValue, String>> {
+        self.run.poll(cx, &mut Reach::Edit(exchange))
+    }
+
     /// Whether it has ended.
     pub(crate) fn is_finished(&mut self) -> bool {
         if self.result.is_none() {
@@ -104,6 +126,10 @@ impl LuaPlugin {
         LuaPlugin { instance, entries, reads_body, arguments, owns_program, pace }
     }
 
+    pub(crate) fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+
     fn has(&self, entry: Entry) -> bool {
         self.entries.contains(&entry)
     }
@@ -128,18 +154,24 @@ impl LuaPlugin {
         let engine = &tables.engine;
         let loaded: Rc<LoadedInstance> = engine.instance(&self.instance)?;
         let Some(function) = loaded.program.function(entry) else { return Ok(None) };
+        let place = if self.arguments == Arguments::Context { 1 } else { 2 };
+        let wants_context = function.parameters >= place;
         let may_wait = matches!(entry, Entry::Rewrite | Entry::Access | Entry::BeforeProxy);
         let call = Call::new(entry.ngx_phase(), may_wait, self.instance.clone(), engine);
         *call.tables.borrow_mut() = Some(tables.clone());
         *call.chunk.borrow_mut() = chunk;
-        let context = tables.context.clone();
-        let run = match self.arguments {
-            Arguments::ConfigAndContext => {
-                Run::begin(engine, &call, function, (loaded.config.clone(), context), reach)
+        let function = &function.function;
+        let run = match (self.arguments, wants_context) {
+            (Arguments::ConfigAndContext, true) => {
+                Run::begin(engine, &call, function, (&loaded.config, tables.context()?), reach)
             }
-            Arguments::Context => Run::begin(engine, &call, function, context, reach),
+            (Arguments::ConfigAndContext, false) => {
+                Run::begin(engine, &call, function, &loaded.config, reach)
+            }
+            (Arguments::Context, true) => Run::begin(engine, &call, function, tables.context()?, reach),
+            (Arguments::Context, false) => Run::begin(engine, &call, function, (), reach),
         };
-        Ok(Some(Begun { call, run: run?, result: None }))
+        Ok(Some(Begun::new(call, run?)))
     }
 
     /// Runs a phase that may end the request.
@@ -170,13 +202,13 @@ impl LuaPlugin {
     }
 
     /// The reply to a request of which a function failed.
-    fn failed(&self, exchange: &Exchange, entry: Entry, reason: &str) -> Reply {
+    pub(crate) fn failed(&self, exchange: &Exchange, entry: Entry, reason: &str) -> Reply {
         self.note(exchange, entry, reason);
         Reply::message(500, &format!("the plugin {} failed", self.instance.name))
     }
 
     /// The reply that a call makes; none if the request goes on.
-    fn outcome(
+    pub(crate) fn outcome(
         &self,
         exchange: &Exchange,
         entry: Entry,

@@ -2,9 +2,11 @@
 //! interpreter for all of it; each call is a coroutine, so that a function that waits does not hold up the worker.
 
 pub(crate) mod call;
+pub(crate) mod endpoints;
 pub(crate) mod engine;
 pub(crate) mod limits;
 pub(crate) mod outside;
+mod parameters;
 pub(crate) mod program;
 mod require;
 pub(crate) mod run;

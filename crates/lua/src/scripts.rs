@@ -133,7 +133,8 @@ impl LuaCondition {
         let call = Call::new("access", false, self.instance.clone(), engine);
         *call.tables.borrow_mut() = Some(tables.clone());
         let reach = &mut Reach::Read(exchange);
-        let mut run = Run::begin(engine, &call, function, tables.variables.clone(), reach)?;
+        let variables = tables.variables().map_err(|error| crate::describe(&error))?;
+        let mut run = Run::begin(engine, &call, &function.function, variables, reach)?;
         match run.poll(&mut Context::from_waker(Waker::noop()), reach) {
             Poll::Ready(result) => {
                 let first = result?.pop_front();

@@ -35,7 +35,7 @@ impl Engine {
         let loaded = self.0.program(&program)?;
         let instance = program.instance("/routes/1", serde_json::Value::Null, None);
         let call = Call::new("access", true, instance, &self.0);
-        let function = loaded.functions[0].clone();
+        let function = loaded.functions[0].function.clone();
         let mut run = Run::begin(&self.0, &call, &function, (), &mut Reach::None)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;

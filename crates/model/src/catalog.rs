@@ -13,6 +13,7 @@ use crate::check::unknown::{self, UnknownField};
 use crate::check::{CheckOptions, UnknownFields};
 use crate::control_endpoint::ControlEndpoint;
 use crate::extension::{ExtensionLoader, ExtensionPlugins};
+use crate::loaded_endpoint::LoadedEndpoint;
 use crate::schema;
 use crate::validate::{SchemaFault, Validator};
 
@@ -107,6 +108,8 @@ pub struct PluginInfo {
     pub check_metadata: Check,
     /// Its endpoints in the control API.
     pub control_endpoints: &'static [ControlEndpoint],
+    /// Endpoints in the control API that its loaded code has.
+    pub loaded_endpoints: Arc<[LoadedEndpoint]>,
     /// Its check of the content of a proto, if it reads them; the error is a sentence.
     pub check_proto: Option<CheckProto>,
 }
@@ -136,6 +139,7 @@ impl PluginInfo {
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
             control_endpoints: &[],
+            loaded_endpoints: Arc::default(),
             check_proto: None,
         }
     }

@@ -5,11 +5,14 @@ mod tap;
 mod traffic;
 mod upstream_nodes;
 
+use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use crate::loaded_endpoint::LoadedEndpoint;
 use crate::snapshot::Applied;
 
 pub use tap::{RequestRecord, SPANS_MAX, Span, SpanGroup, Tap, TapCounts};
@@ -149,6 +152,26 @@ pub struct ExplainQuestion {
     pub with: Option<ExplainWith>,
 }
 
+/// A session of layer 4 that is asked about, in the field `stream` of that body.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainSession {
+    /// The address that the client connects to.
+    pub local: SocketAddr,
+    /// The client's address.
+    #[serde(default = "loopback")]
+    pub remote_addr: IpAddr,
+    /// The server name of its TLS handshake, if there is one.
+    #[serde(default)]
+    pub sni: Option<String>,
+    /// The protocols that the handshake offers by ALPN.
+    #[serde(default)]
+    pub alpn: Vec<String>,
+    /// The protocol that its first bytes show: `http1`, `http2`, `tls`, `ssh` or `mqtt`.
+    #[serde(default)]
+    pub first: Option<String>,
+}
+
 /// An object that a question is asked with.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -174,6 +197,47 @@ pub trait Explain: Send + Sync {
         question: &ExplainQuestion,
         with: Option<&Applied>,
     ) -> Result<serde_json::Value, String>;
+
+    /// The decision record for a session of layer 4, as JSON.
+    ///
+    /// # Errors
+    /// What is wrong with the question, as a sentence.
+    fn explain_session(&self, session: &ExplainSession) -> Result<serde_json::Value, String>;
+}
+
+/// A request to an endpoint of loaded code in the control API.
+#[derive(Clone, Debug)]
+pub struct EndpointRequest {
+    /// The method.
+    pub method: String,
+    /// The path and the query.
+    pub target: String,
+    /// Header fields, in order.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The client.
+    pub peer: SocketAddr,
+}
+
+/// The answer of such an endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndpointReply {
+    /// The status.
+    pub status: u16,
+    /// Header fields.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// An answer of an endpoint that is not complete yet; an error is a sentence that says why there is none.
+pub type PendingReply = Pin<Box<dyn Future<Output = Result<EndpointReply, String>> + Send>>;
+
+/// Answers requests to endpoints of loaded code in the control API.
+pub trait Endpoints: Send + Sync {
+    /// The answer of `endpoint`.
+    fn ask(&self, endpoint: LoadedEndpoint, request: EndpointRequest) -> PendingReply;
 }
 
 /// A listener of this instance.

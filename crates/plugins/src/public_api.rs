@@ -19,6 +19,10 @@
 //! | `GET /apisix/prometheus/metrics` | `prometheus` |
 //! | `GET /apisix/status` | `node-status` |
 //!
+//! Plugins of users in Lua add endpoints: the routes that their function `api` returns, `{methods, uri, handler}`. They exist as
+//! long as the plugin does, with or without a route that has it; a `uri` that ends in `*` stands for all paths that begin so,
+//! and built-in endpoints go first.
+//!
 //! The endpoints of a plugin that the setting `plugins` switches off do not exist. A request of `batch-requests` reaches no
 //! endpoint.
 
@@ -26,7 +30,9 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::chain::Instance;
+use exchange::plugin::extension::EndpointCode;
 use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginApi, PluginKind, Reply};
+use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -36,6 +42,7 @@ use crate::shared::config;
 pub(crate) const KIND: PluginKind =
     PluginKind::new("public-api", 501, &[Phase::RequestBody, Phase::Access], Config::schema, build)
         .with_parts(PARTS)
+        .opening_endpoints()
         .documented(include_str!("public_api.rs"));
 
 attributes! {
@@ -52,6 +59,8 @@ const PARTS: &[&str] = &["batch-requests", "graphql-proxy-cache", "node-status",
 struct PublicApi {
     uri: Option<String>,
     endpoints: Vec<(&'static PluginApi, Arc<Instance>)>,
+    /// Those of extensions.
+    loaded: Vec<LoadedEndpoint>,
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -62,22 +71,21 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
             endpoints.extend(kind.apis.iter().map(|api| (api, instance.clone())));
         }
     }
-    Ok(Arc::new(PublicApi { uri: config.uri, endpoints }))
+    Ok(Arc::new(PublicApi { uri: config.uri, endpoints, loaded: build.assembly.endpoints() }))
 }
 
 impl Plugin for PublicApi {
     fn wants_request_body(&self, exchange: &Exchange) -> BodyNeed {
-        self.endpoint(exchange)
-            .map_or(BodyNeed::None, |instance| instance.plugin.wants_request_body(exchange))
+        self.endpoint(exchange).map_or(BodyNeed::None, |plugin| plugin.wants_request_body(exchange))
     }
 
     fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
-        self.endpoint(exchange)?.plugin.refuse_long_body(exchange)
+        self.endpoint(exchange)?.refuse_long_body(exchange)
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         match self.endpoint(exchange) {
-            Some(instance) => instance.plugin.api(exchange),
+            Some(plugin) => plugin.api(exchange),
             None => Flow::reply(Reply::status(404)),
         }
     }
@@ -86,10 +94,17 @@ impl Plugin for PublicApi {
 impl PublicApi {
     /// The plugin with the endpoint that the request is for. A request that a plugin made finds none, so that a batch cannot hold
     /// batches.
-    fn endpoint(&self, exchange: &Exchange) -> Option<&Instance> {
+    fn endpoint(&self, exchange: &Exchange) -> Option<&dyn Plugin> {
+        if exchange.inner_client.is_some() {
+            return None;
+        }
         let path = self.uri.as_ref().map_or(exchange.path(), |uri| uri.as_bytes());
         let found = self.endpoints.iter().find(|(api, _)| api.is_asked(exchange.request.method, path));
-        found.filter(|_| exchange.inner_client.is_none()).map(|(_, instance)| &**instance)
+        if let Some((_, instance)) = found {
+            return Some(&*instance.plugin);
+        }
+        let method = str::from_utf8(exchange.request.method_text()).ok()?;
+        EndpointCode::of(LoadedEndpoint::find(&self.loaded, method, path)?)
     }
 }
 

@@ -396,6 +396,11 @@ settings! {
         /// settings file a map from field to `$variable` is taken too; elsewhere write that map as JSON. In JSON a value
         /// that is one variable which stands for a number (`$status`, `$request_time`) is a number.
         access_log_format: AccessLogFormat = parse::access_log_format("FORMAT", DEFAULT_ACCESS_LOG_FORMAT),
+        /// Where ended sessions of layer 4 are logged: `off`, `stdout` or a file, which may be that of `access_log`.
+        stream_access_log: LogTarget = parse::access_log("off|stdout|FILE", "off"),
+        /// A line of that log: as `access_log_format`, with the variables of sessions, such as `$protocol`, `$bytes_received` and
+        /// `$session_time`.
+        stream_access_log_format: AccessLogFormat = parse::stream_access_log_format("FORMAT", DEFAULT_STREAM_ACCESS_LOG_FORMAT),
         /// Where this node's own messages go: `stderr` or a file, which is made with mode 0640.
         error_log: ErrorLog = parse::error_log("stderr|FILE", "stderr"),
         /// How a line of the error log is written: `text`, or `json` for an object with `time`, `level`, `target`,
@@ -580,6 +585,10 @@ fn shown_name(name: &'static str) -> &'static str {
 /// The default `Server` header of local replies. Has the version, because support needs it; a setting hides it.
 const DEFAULT_SERVER_HEADER: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
+/// A session: client, time, transport, port, status as nginx gives it, bytes both ways, duration, node, why it ended.
+const DEFAULT_STREAM_ACCESS_LOG_FORMAT: &str = "$remote_addr [$time_local] $protocol $server_port $status \
+     $bytes_sent $bytes_received $session_time \"$ssl_server_name\" $route_id $upstream_addr \
+     $upstream_connect_time $weir_cause \"$weir_detail\"";
 /// The combined log format, which every log reader knows, then the fields of a gateway: duration, node and its status,
 /// and the cause of a failed request.
 const DEFAULT_ACCESS_LOG_FORMAT: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \

@@ -5,7 +5,7 @@ mod body;
 mod forms;
 pub(super) mod graphql;
 mod multipart;
-mod time;
+pub(crate) mod time;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -231,9 +231,9 @@ impl Exchange {
             Builtin::GrpcStatus => self.grpc?.status.map(Value::from),
             Builtin::BytesSent => Some(Value::from(self.stats.response_bytes)),
             Builtin::RequestTime => Some(Value::owned(time::seconds(self.elapsed_ns() / 1_000_000))),
-            Builtin::Msec => Some(Value::owned(time::unix_seconds(self))),
-            Builtin::TimeIso8601 => Some(Value::owned(time::iso8601(self))),
-            Builtin::TimeLocal => Some(Value::owned(time::common_log(self))),
+            Builtin::Msec => Some(Value::owned(time::unix_seconds(time::began(self)))),
+            Builtin::TimeIso8601 => Some(Value::owned(time::iso8601(time::began(self).0))),
+            Builtin::TimeLocal => Some(Value::owned(time::common_log(time::began(self).0))),
             _ => None,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::Value;
 
 use super::chain::Instance;
@@ -49,6 +50,12 @@ pub trait Assembly {
     /// Whether there is a plugin `name` that may be used here.
     fn knows(&self, _name: &str) -> bool {
         false
+    }
+
+    /// The endpoints for clients of all extensions, for kinds that are built
+    /// [with them](super::PluginKind::opening_endpoints).
+    fn endpoints(&self) -> Vec<LoadedEndpoint> {
+        Vec::new()
     }
 
     /// The content of the `protos` object `id`; none if there is none.

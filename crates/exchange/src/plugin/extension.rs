@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use model::loaded_endpoint::LoadedEndpoint;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -46,6 +47,26 @@ pub trait Extension: Send + Sync + 'static {
     /// # Errors
     /// Why there can be none, a sentence.
     fn build(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String>;
+
+    /// Its endpoints for clients, which a route with `public-api` serves. The code of each is an [`EndpointCode`].
+    fn public_endpoints(&self) -> Arc<[LoadedEndpoint]> {
+        Arc::default()
+    }
+
+    /// Its endpoints in the control API; as [`Extension::public_endpoints`].
+    fn control_endpoints(&self) -> Arc<[LoadedEndpoint]> {
+        Arc::default()
+    }
+}
+
+/// The code of an endpoint of an extension: [`Plugin::api`] answers requests to it.
+pub struct EndpointCode(pub Arc<dyn Plugin>);
+
+impl EndpointCode {
+    /// The code of `endpoint`; none if it is of another kind.
+    pub fn of(endpoint: &LoadedEndpoint) -> Option<&dyn Plugin> {
+        endpoint.code.downcast_ref::<EndpointCode>().map(|code| &*code.0)
+    }
 }
 
 /// Loads the extensions of one language.

@@ -124,6 +124,7 @@ fn loaded_version(name: &'static str, extension: Arc<dyn Extension>, priority: i
     let info = PluginInfo {
         phases: extension.phases().iter().filter_map(|phase| phase.contract_name()).collect(),
         metadata_schema: extension.metadata_schema().map(Arc::new),
+        loaded_endpoints: extension.control_endpoints(),
         check_running: Some(Arc::new(move |config: &Value| checked.check(config))),
         ..PluginInfo::new(name, priority, extension.schema())
     };

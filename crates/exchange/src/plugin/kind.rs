@@ -84,6 +84,8 @@ pub struct PluginKind {
     pub control_endpoints: &'static [ControlEndpoint],
     /// Other plugins that its instances are built with, and so with their metadata: a change of it builds them anew.
     pub parts: &'static [&'static str],
+    /// Whether its instances are built with the endpoints of extensions: a change of one builds them anew.
+    pub opens_endpoints: bool,
     /// Whether its metadata, where there are some, make an instance that stands in no object.
     pub runs_by_metadata: bool,
     /// The module documentation, for the reference page.
@@ -121,6 +123,7 @@ impl PluginKind {
             apis: &[],
             control_endpoints: &[],
             parts: &[],
+            opens_endpoints: false,
             runs_by_metadata: false,
             documentation: "",
         }
@@ -237,6 +240,12 @@ impl PluginKind {
     #[must_use]
     pub const fn with_parts(self, parts: &'static [&'static str]) -> PluginKind {
         PluginKind { parts, ..self }
+    }
+
+    /// Is built with the endpoints of extensions.
+    #[must_use]
+    pub const fn opening_endpoints(self) -> PluginKind {
+        PluginKind { opens_endpoints: true, ..self }
     }
 
     /// Has this source text; its module documentation is the plugin's reference page.

@@ -8,8 +8,9 @@ use exchange::plugin::extension::interned_phases;
 use exchange::plugin::extension_loader::LoadedCode;
 use exchange::plugin::{Build, Phase, Plugin, PluginKind};
 use model::extension::LoadedVersion;
+use model::loaded_endpoint::LoadedEndpoint;
 use model::resource::{Canary, Resource};
-use model::snapshot::Snapshot;
+use model::snapshot::{Difference, Snapshot};
 use model::{Key, Kind};
 use router::vars::Expression;
 use serde_json::Value;
@@ -54,6 +55,30 @@ pub(super) fn served<'a>(
 
 fn code(version: &LoadedVersion) -> Option<(&LoadedCode, u64)> {
     Some((version.code.downcast_ref::<LoadedCode>()?, version.serial))
+}
+
+/// The endpoints for clients of all extensions that can serve.
+pub(super) fn endpoints(fixed: &FixedExtensions, snapshot: &Snapshot) -> Vec<LoadedEndpoint> {
+    let mut names: Vec<&str> = fixed.keys().copied().collect();
+    names.sort_unstable();
+    let written = snapshot.iter(Kind::Extension).map(|object| object.key().own_id());
+    let mut written: Vec<&str> = written.filter(|name| !fixed.contains_key(name)).collect();
+    written.sort_unstable();
+    names.append(&mut written);
+    let served = names.into_iter().filter_map(|name| served(fixed, snapshot, name));
+    served.flat_map(|served| served.active.0.extension.public_endpoints().to_vec()).collect()
+}
+
+/// Whether a version of the extension that serves, or served, has endpoints for clients.
+pub(super) fn has_endpoints(difference: &Difference) -> bool {
+    let forms = [&difference.before, &difference.after];
+    forms.into_iter().flatten().any(|object| match &object.resource {
+        Resource::Extension(extension) => {
+            let active = extension.loaded.as_ref().and_then(|loaded| code(&loaded.active));
+            active.is_some_and(|(code, _)| !code.extension.public_endpoints().is_empty())
+        }
+        _ => false,
+    })
 }
 
 impl Served<'_> {

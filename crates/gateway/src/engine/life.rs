@@ -109,7 +109,7 @@ fn is_wanted_again(handle: &Handle, shared: &Shared, commands: &mut UnboundedRec
                 }
                 Ok(Command::Evict) => handle.status.ignore_asked(),
                 // A starting worker takes up the listeners in force by itself, and has measured nothing.
-                Ok(Command::Listeners | Command::Loads(_) | Command::Panic) => {}
+                Ok(Command::Listeners | Command::Loads(_) | Command::Endpoint(_) | Command::Panic) => {}
                 Err(TryRecvError::Empty) => break,
             }
         }

@@ -237,6 +237,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     check_running: None,
     consumer_key: &[],
     compile_credential: None,
+    serves_http: true,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
     check_proto: None,
@@ -245,6 +246,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     apis: &[],
     control_endpoints: &[],
     parts: &[],
+    opens_endpoints: false,
     runs_by_metadata: false,
     documentation: "",
 };

@@ -9,6 +9,7 @@ use stdx::buffer::BufferPool;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::accept;
+use super::endpoint;
 use super::state::{Parts, Worker};
 use crate::command::Closing;
 use crate::command::{Command, Handle};
@@ -71,6 +72,7 @@ async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut 
                 // An error means that the asking thread no longer waits.
                 let _ = answer.send(worker.context.upstreams.report(only.as_ref()));
             }
+            Some(Command::Endpoint(call)) => endpoint::serve(&worker.context, *call),
             Some(Command::Drain(closing)) => worker.drain(closing),
             Some(Command::Panic) => worker.spawn_critical(async { panic!("a test asked for it") }),
             Some(Command::Stop) | None => return worker.context.flush_log(),

@@ -165,7 +165,13 @@ fn share(endpoints: &Endpoints, refused: Option<&Refused>, from: Instant, until:
 /// A load on this gateway: at a rate, or as fast as it answers.
 fn plan(address: SocketAddr, seconds: f64, rate: Option<f64>) -> Plan {
     Plan {
-        target: Target { address, host: address.to_string(), path: PATH.to_owned(), is_tls: false, transport: Transport::Http },
+        target: Target {
+            address,
+            host: address.to_string(),
+            path: PATH.to_owned(),
+            is_tls: false,
+            transport: Transport::Http,
+        },
         manner: Manner::Http,
         connections: CONNECTIONS,
         threads: 1,

@@ -24,11 +24,7 @@ pub(super) fn check(plan: &Plan) -> Option<anyhow::Result<()>> {
 }
 
 /// Sends all messages; returns the tallies of the threads.
-pub(super) fn send(
-    plan: &Plan,
-    stop: &AtomicBool,
-    during: impl FnOnce(Instant),
-) -> anyhow::Result<Raced> {
+pub(super) fn send(plan: &Plan, stop: &AtomicBool, during: impl FnOnce(Instant)) -> anyhow::Result<Raced> {
     let threads = usize::from(plan.threads);
     let tally = || Tally::new(plan.seconds.unwrap_or(0.0));
     Ok(match plan.manner {

@@ -40,7 +40,9 @@ impl Target {
             Some(("https", rest)) => (rest, true, Transport::Http),
             Some(("tcp", rest)) => (rest, false, Transport::Tcp),
             Some(("udp", rest)) => (rest, false, Transport::Udp),
-            Some((scheme, _)) => bail!("{url} has the scheme {scheme}: http, https, ws, tcp and udp are known"),
+            Some((scheme, _)) => {
+                bail!("{url} has the scheme {scheme}: http, https, ws, tcp and udp are known")
+            }
             None => bail!("{url} is no URL: write http://HOST:PORT/PATH"),
         };
         let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));

@@ -66,7 +66,13 @@ fn good(body: &str) -> String {
 
 fn plan(address: SocketAddr) -> Plan {
     Plan {
-        target: Target { address, host: address.to_string(), path: "/x".to_owned(), is_tls: false, transport: Transport::Http },
+        target: Target {
+            address,
+            host: address.to_string(),
+            path: "/x".to_owned(),
+            is_tls: false,
+            transport: Transport::Http,
+        },
         manner: Manner::Http,
         connections: 3,
         threads: 1,

@@ -61,8 +61,12 @@ fn page_of_layer_4_shows_the_kept_results() {
     let mut whole = measured(&report, LAYER4, "Measurements at layer 4");
     let tables = whole.find("```text").expect("a page has a block with the tables");
     whole.truncate(tables);
-    let charts = "![CPU for each message, megabyte, connection or datagram](../charts/layer-4-cpu-per-request.svg)";
-    check(NAME, &format!("{whole}{}\n\n{charts}\n\n```text\n{}\n```\n", wrapped(intro, WIDTH, 0), text.trim_end()));
+    let charts =
+        "![CPU for each message, megabyte, connection or datagram](../charts/layer-4-cpu-per-request.svg)";
+    check(
+        NAME,
+        &format!("{whole}{}\n\n{charts}\n\n```text\n{}\n```\n", wrapped(intro, WIDTH, 0), text.trim_end()),
+    );
 }
 
 fn measured(report: &Report, file: &str, title: &str) -> String {

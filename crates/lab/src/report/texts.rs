@@ -214,7 +214,10 @@ pub(super) fn thread_models(report: &Report) -> String {
         }
         out += &format!("\nHere, scenario {}:\n{}", result.scenario.name, aligned(&table));
         if let Some(findings) = findings {
-            out += &format!("\nThe findings of the text, beside the ratios of these medians:\n{}", aligned(&findings));
+            out += &format!(
+                "\nThe findings of the text, beside the ratios of these medians:\n{}",
+                aligned(&findings)
+            );
         }
     }
     if !told {

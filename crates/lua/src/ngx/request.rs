@@ -1,15 +1,13 @@
 //! The request as `ngx.var`, `ngx.req` and `ctx` show it, and what programs change of it.
 
-use std::borrow::Cow;
-
 use exchange::Exchange;
-use message::Method;
-use mlua::{Error, IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
+use message::{Headers, Method};
+use mlua::{Either, Error, IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 use router::vars::VariableSource;
 
-use super::Adder;
 use super::texts::{push, text_of};
+use super::{Adder, at_once};
 use crate::runtime::state::State;
 
 /// Bytes of a path that are escaped on the way to the upstream; `ngx.req.set_uri` takes the path decoded.
@@ -56,7 +54,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("own_variables", |state, _, ()| {
         let call = state.call()?;
         let tables = call.tables.borrow();
-        Ok(tables.as_ref().map(|tables| tables.variables.clone()))
+        tables.as_ref().map(|tables| tables.variables().cloned()).transpose()
     })?;
     add.add("context_field", |state, lua, name: LuaString| {
         context_field(state, lua, &name.to_string_lossy())
@@ -74,40 +72,23 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         Ok(())
     })?;
     add.add("request_headers", |state, lua, is_raw: bool| {
-        state.read(|exchange| {
-            let table = lua.create_table()?;
-            for field in exchange.request.headers.iter() {
-                let name = if is_raw {
-                    Cow::Borrowed(field.name)
-                } else {
-                    Cow::Owned(field.name.to_ascii_lowercase())
-                };
-                push(
-                    lua,
-                    &table,
-                    &lua.create_string(&*name)?,
-                    Value::String(lua.create_string(field.value)?),
-                )?;
-            }
-            Ok(table)
-        })?
+        state.read(|exchange| fields_table(lua, &exchange.request.headers, is_raw))?
     })?;
-    add.add("request_header", |state, lua, name: LuaString| {
-        let name = name.to_str()?;
+    add.add("request_header", |state, lua, name: String| {
         state.read(|exchange| {
             let headers = &exchange.request.headers;
             let found = match headers.get(&name) {
                 None if name.contains('_') => headers.get(&name.replace('_', "-")),
                 found => found,
             };
-            found.map(|value| lua.create_string(value)).transpose()
+            found.map(|value| at_once(lua, || lua.create_string(value))).transpose()
         })?
     })?;
-    add.add("set_request_header", |state, _, (name, value): (LuaString, Value)| {
-        state.edit(|exchange| set_header(exchange, &name.to_str()?, &value, false))?
+    add.add("set_request_header", |state, _, (name, value): (String, Either<String, Value>)| {
+        state.edit(|exchange| set_header(exchange, &name, &value, false))?
     })?;
-    add.add("add_request_header", |state, _, (name, value): (LuaString, Value)| {
-        state.edit(|exchange| set_header(exchange, &name.to_str()?, &value, true))?
+    add.add("add_request_header", |state, _, (name, value): (String, Either<String, Value>)| {
+        state.edit(|exchange| set_header(exchange, &name, &value, true))?
     })?;
     add.add("get_method", |state, lua, ()| {
         state.read(|exchange| lua.create_string(exchange.request.method_text()))?
@@ -151,6 +132,47 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     })
 }
 
+/// Fields that are compared with each other for a name that comes twice; beyond it the table is made with care for that.
+const COMPARED_FIELDS_MAX: usize = 32;
+
+/// Fields by name. Where no name comes twice, which is common, no field is looked for in the table.
+fn fields_table(lua: &Lua, headers: &Headers, is_raw: bool) -> mlua::Result<Table> {
+    if !has_distinct_names(headers) {
+        let table = lua.create_table()?;
+        for field in headers.iter() {
+            let name = if is_raw { field.name.to_vec() } else { field.name.to_ascii_lowercase() };
+            push(lua, &table, &lua.create_string(name)?, Value::String(lua.create_string(field.value)?))?;
+        }
+        return Ok(table);
+    }
+    at_once(lua, || {
+        let table = lua.create_table_with_capacity(0, headers.len())?;
+        for field in headers.iter() {
+            let name = str::from_utf8(field.name).map_err(Error::external)?;
+            let name = match is_raw || !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+                true => Either::Left(name),
+                false => Either::Right(name.to_ascii_lowercase()),
+            };
+            let value = match str::from_utf8(field.value) {
+                Ok(text) => Either::Left(text),
+                Err(_) => Either::Right(lua.create_string(field.value)?),
+            };
+            table.raw_set(name, value)?;
+        }
+        Ok(table)
+    })
+}
+
+fn has_distinct_names(headers: &Headers) -> bool {
+    headers.len() <= COMPARED_FIELDS_MAX
+        && headers.iter().enumerate().all(|(index, field)| {
+            headers
+                .iter()
+                .take(index)
+                .all(|former| former.id != field.id || (!former.name.eq_ignore_ascii_case(field.name)))
+        })
+}
+
 pub(super) fn refused(error: message::FieldError) -> Error {
     Error::runtime(format!("it cannot stand in a request: {error:?}"))
 }
@@ -173,7 +195,7 @@ fn variable(state: &State, lua: &Lua, name: &[u8]) -> mlua::Result<Value> {
     }
     let Some(variable) = state.variable(name) else { return Ok(Value::Nil) };
     state.read(|exchange| match exchange.variable(&variable) {
-        Some(value) => lua.create_string(value.text()).map(Value::String),
+        Some(value) => at_once(lua, || lua.create_string(value.text()).map(Value::String)),
         None => Ok(Value::Nil),
     })?
 }
@@ -253,7 +275,12 @@ fn matched(lua: &Lua, written: &str, key: &str) -> mlua::Result<Table> {
     Ok(table)
 }
 
-fn set_header(exchange: &mut Exchange, name: &str, value: &Value, is_added: bool) -> mlua::Result<()> {
+fn set_header(
+    exchange: &mut Exchange,
+    name: &str,
+    value: &Either<String, Value>,
+    is_added: bool,
+) -> mlua::Result<()> {
     if OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
         return Ok(());
     }
@@ -261,12 +288,20 @@ fn set_header(exchange: &mut Exchange, name: &str, value: &Value, is_added: bool
     if !is_added {
         exchange.remove_request_field(name);
     }
-    let mut append = |value: &Value| match text_of(value) {
-        Some(text) if name.eq_ignore_ascii_case("host") && !is_added => {
-            let host = str::from_utf8(&text).map_err(|_| Error::runtime("a host is text"))?;
-            exchange.set_forward_host(host).map_err(invalid)
+    let is_host = name.eq_ignore_ascii_case("host") && !is_added;
+    let mut write = |text: &[u8]| {
+        if is_host {
+            let host = str::from_utf8(text).map_err(|_| Error::runtime("a host is text"))?;
+            return exchange.set_forward_host(host).map_err(invalid);
         }
-        Some(text) => exchange.request.headers.append(name, &text).map_err(invalid),
+        exchange.request.headers.append(name, text).map_err(invalid)
+    };
+    let value = match value {
+        Either::Left(text) => return write(text.as_bytes()),
+        Either::Right(value) => value,
+    };
+    let mut append = |value: &Value| match text_of(value) {
+        Some(text) => write(&text),
         None => Err(Error::runtime(format!(
             "bad argument #2 (string, number, or table expected, got {})",
             crate::type_name(value)

@@ -1,6 +1,7 @@
 //! Code of a user as the configuration holds it, shared by all threads, and as one interpreter has loaded it; and instances,
 //! which are programs with a configuration.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -9,8 +10,10 @@ use mlua::{Function, Table, Value};
 use serde_json::Value as Json;
 
 use super::call::Call;
+use super::endpoints::Declared;
 use super::engine::Engine;
 use super::outside::Outside;
+use super::parameters::parameters;
 use super::state::Reach;
 use crate::describe;
 use crate::script::Script;
@@ -59,10 +62,12 @@ pub(crate) enum Entry {
     Init,
     Destroy,
     CheckSchema,
+    Api,
+    ControlApi,
 }
 
 impl Entry {
-    pub(crate) const ALL: [Entry; 10] = [
+    pub(crate) const ALL: [Entry; 12] = [
         Entry::Rewrite,
         Entry::Access,
         Entry::BeforeProxy,
@@ -73,6 +78,8 @@ impl Entry {
         Entry::Init,
         Entry::Destroy,
         Entry::CheckSchema,
+        Entry::Api,
+        Entry::ControlApi,
     ];
 
     /// The name of the field.
@@ -88,13 +95,16 @@ impl Entry {
             Entry::Init => "init",
             Entry::Destroy => "destroy",
             Entry::CheckSchema => "check_schema",
+            Entry::Api => "api",
+            Entry::ControlApi => "control_api",
         }
     }
 
     /// The phase as `ngx.get_phase` names it: APISIX runs `rewrite` and `before_proxy` in nginx's access phase.
     pub(crate) fn ngx_phase(self) -> &'static str {
         match self {
-            Entry::Rewrite | Entry::Access | Entry::BeforeProxy => "access",
+            Entry::Rewrite | Entry::Access | Entry::BeforeProxy | Entry::Api => "access",
+            Entry::ControlApi => "content",
             Entry::HeaderFilter => "header_filter",
             Entry::BodyFilter | Entry::DelayedBodyFilter => "body_filter",
             Entry::Log => "log",
@@ -153,14 +163,30 @@ fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// A function that the gateway calls.
+pub(crate) struct Called {
+    pub(crate) function: Function,
+    /// How many of its arguments it sees, at most.
+    pub(crate) parameters: u32,
+}
+
+impl Called {
+    fn new(function: Function) -> Called {
+        Called { parameters: parameters(&function), function }
+    }
+}
+
 /// A program in one interpreter.
 pub(crate) struct LoadedProgram {
     pub(crate) program: Weak<Program>,
     /// The table of a plugin.
     pub(crate) table: Option<Table>,
     /// The functions of a program of [`Form::Functions`].
-    pub(crate) functions: Vec<Function>,
-    entries: [Option<Function>; Entry::ALL.len()],
+    pub(crate) functions: Vec<Called>,
+    entries: [Option<Called>; Entry::ALL.len()],
+    /// What `api` and `control_api` return, once they were asked.
+    pub(super) public_endpoints: OnceCell<Rc<[Declared]>>,
+    pub(super) control_endpoints: OnceCell<Rc<[Declared]>>,
 }
 
 impl LoadedProgram {
@@ -182,10 +208,14 @@ impl LoadedProgram {
             table: None,
             functions: Vec::new(),
             entries: Default::default(),
+            public_endpoints: OnceCell::new(),
+            control_endpoints: OnceCell::new(),
         };
         for value in values {
             match (program.form, value) {
-                (Form::Functions, Value::Function(function)) => loaded.functions.push(function),
+                (Form::Functions, Value::Function(function)) => {
+                    loaded.functions.push(Called::new(function));
+                }
                 (Form::Functions, other) => {
                     return Err(format!(
                         "only accept Lua function, the input code type is {}",
@@ -195,7 +225,7 @@ impl LoadedProgram {
                 (Form::Plugin, Value::Table(table)) => {
                     for entry in Entry::ALL {
                         loaded.entries[entry as usize] = match table.get(entry.name()) {
-                            Ok(Value::Function(function)) => Some(function),
+                            Ok(Value::Function(function)) => Some(Called::new(function)),
                             _ => None,
                         };
                     }
@@ -208,20 +238,22 @@ impl LoadedProgram {
         }
         if loaded.functions.len() > 1 {
             // One call runs them all.
-            let all = engine.tables.in_turn(&loaded.functions).map_err(|error| describe(&error))?;
-            loaded.functions.insert(0, all);
+            let functions: Vec<Function> =
+                loaded.functions.iter().map(|called| called.function.clone()).collect();
+            let all = engine.tables.in_turn(&functions).map_err(|error| describe(&error))?;
+            loaded.functions.insert(0, Called::new(all));
         }
         Ok(loaded)
     }
 
     /// The function of the plugin for `entry`; that of the program where it has another form.
-    pub(crate) fn function(&self, entry: Entry) -> Option<&Function> {
+    pub(crate) fn function(&self, entry: Entry) -> Option<&Called> {
         self.entries[entry as usize].as_ref().or_else(|| self.functions.first())
     }
 
     /// The function of the table for `entry`.
     pub(crate) fn program_function(&self, entry: Entry) -> Option<&Function> {
-        self.entries[entry as usize].as_ref()
+        self.entries[entry as usize].as_ref().map(|called| &called.function)
     }
 
     /// Calls a function that belongs to no request and may not wait.
@@ -242,7 +274,7 @@ impl LoadedProgram {
 
     /// Tells a plugin that it is loaded.
     pub(crate) fn init(&self, engine: &Engine, instance: &Arc<Instance>) {
-        let Some(function) = &self.entries[Entry::Init as usize] else { return };
+        let Some(function) = self.program_function(Entry::Init) else { return };
         let called = Self::call_apart::<()>(engine, instance, Entry::Init, function, ());
         if let Err(reason) = called {
             instance.program.outside.count_error();
@@ -252,7 +284,7 @@ impl LoadedProgram {
 
     /// Tells a plugin that no configuration uses it any more.
     pub(super) fn destroy(&self, engine: &Engine) {
-        let Some(function) = &self.entries[Entry::Destroy as usize] else { return };
+        let Some(function) = self.program_function(Entry::Destroy) else { return };
         engine.state.budget.begin();
         let called = function.call::<()>(());
         engine.state.budget.end();
@@ -328,6 +360,19 @@ impl Engine {
         let result = run();
         self.state.budget.end();
         result.map_err(|error| describe(&error))
+    }
+
+    /// The program of an instance, loaded and initialised in this interpreter.
+    ///
+    /// # Errors
+    /// As for [`Engine::program`].
+    pub(crate) fn begun_program(&self, instance: &Arc<Instance>) -> Result<Rc<LoadedProgram>, String> {
+        let is_new = !self.has_program(&instance.program);
+        let program = self.program(&instance.program)?;
+        if is_new {
+            program.init(self, instance);
+        }
+        Ok(program)
     }
 
     fn has_program(&self, program: &Arc<Program>) -> bool {

@@ -47,13 +47,9 @@ impl Run {
     ) -> Result<Run, String> {
         let mut run =
             Run { engine: engine.clone(), call: call.clone(), main: None, others: Vec::new(), result: None };
-        let prepared = (|| {
-            let mut values = values.into_lua_multi(&engine.lua)?;
-            values.push_front(Value::Function(function.clone()));
-            Ok((engine.coroutine()?, values))
-        })();
-        let (thread, values) = prepared.map_err(|error: mlua::Error| describe(&error))?;
-        run.advance(Task { number: 0, thread, waits_for: None }, values, reach);
+        let thread = engine.coroutine().map_err(|error| describe(&error))?;
+        // A tuple goes to the stack of the interpreter as it is, without a list in between.
+        run.advance(Task { number: 0, thread, waits_for: None }, (function, values), reach);
         Ok(run)
     }
 
@@ -127,7 +123,7 @@ impl Run {
     }
 
     /// Lets a coroutine go on with `values`.
-    fn advance(&mut self, task: Task, values: MultiValue, reach: &mut Reach<'_>) {
+    fn advance(&mut self, task: Task, values: impl IntoLuaMulti, reach: &mut Reach<'_>) {
         match self.engine.resume(&self.call, &task.thread, values, reach) {
             Turn::Waits(operation) => self.keep(Task { waits_for: Some(operation), ..task }),
             Turn::Ended(result) => self.end(task, result),
@@ -159,16 +155,22 @@ impl Run {
 }
 
 impl Engine {
-    fn resume(&self, call: &Rc<Call>, thread: &Thread, values: MultiValue, reach: &mut Reach<'_>) -> Turn {
-        let resumed = self.state.enter(call, reach, || thread.resume::<MultiValue>(values));
+    fn resume(
+        &self,
+        call: &Rc<Call>,
+        thread: &Thread,
+        values: impl IntoLuaMulti,
+        reach: &mut Reach<'_>,
+    ) -> Turn {
+        let resumed = self.state.enter(call, reach, || thread.resume::<(Value, MultiValue)>(values));
         let operation = self.state.take_operation();
-        let mut values = match resumed {
-            Ok(values) => values,
+        let (mark, values) = match resumed {
+            Ok(resumed) => resumed,
             Err(error) => return Turn::Ended(Err(describe(&error))),
         };
-        match (values.pop_front(), operation) {
-            (Some(Value::Boolean(true)), _) => Turn::Ended(Ok(values)),
-            (Some(Value::Table(_)), Some(operation)) => Turn::Waits(operation),
+        match (mark, operation) {
+            (Value::Boolean(true), _) => Turn::Ended(Ok(values)),
+            (Value::Table(_), Some(operation)) => Turn::Waits(operation),
             _ => Turn::Ended(Err("the function yields outside a coroutine of its own".to_owned())),
         }
     }

@@ -36,10 +36,11 @@ local of_context = {
 }
 
 local function context()
-    local variables = setmetatable({}, of_variables)
-    local ctx = setmetatable({ var = variables }, of_context)
-    rawset(variables, "_ctx", ctx)
-    return ctx, variables
+    local ctx = { var = false }
+    -- The constructors have room for the fields.
+    local variables = setmetatable({ _ctx = ctx }, of_variables)
+    ctx.var = variables
+    return setmetatable(ctx, of_context), variables
 end
 
 local function in_turn(functions)

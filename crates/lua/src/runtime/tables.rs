@@ -1,7 +1,7 @@
 //! The tables of one request: the context that plugins of APISIX get as `ctx`, and `ngx.ctx`. All programs of a request share
 //! them, from its first phase to its last, and stay in the interpreter that made them.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use exchange::Exchange;
@@ -15,10 +15,8 @@ const STATE_NUMBER: u32 = u32::MAX;
 /// See the module.
 pub(crate) struct Tables {
     pub(crate) engine: Rc<Engine>,
-    /// `ctx`.
-    pub(crate) context: Table,
-    /// `ctx.var`, with the variables that plugins set and that Weir does not have.
-    pub(crate) variables: Table,
+    /// `ctx`, and `ctx.var` with the variables that plugins set and that Weir does not have; made when they are asked for.
+    context: OnceCell<(Table, Table)>,
     /// `ngx.ctx`, made when it is asked for.
     pub(crate) request: RefCell<Option<Table>>,
 }
@@ -45,9 +43,32 @@ impl Makers {
 }
 
 impl Tables {
-    fn make(engine: &Rc<Engine>) -> mlua::Result<Rc<Tables>> {
-        let (context, variables) = engine.tables.context.call(())?;
-        Ok(Rc::new(Tables { engine: engine.clone(), context, variables, request: RefCell::default() }))
+    fn make(engine: &Rc<Engine>) -> Rc<Tables> {
+        Rc::new(Tables { engine: engine.clone(), context: OnceCell::new(), request: RefCell::default() })
+    }
+
+    fn of_context(&self) -> mlua::Result<&(Table, Table)> {
+        if let Some(made) = self.context.get() {
+            return Ok(made);
+        }
+        let made = self.engine.tables.context.call(())?;
+        Ok(self.context.get_or_init(|| made))
+    }
+
+    /// `ctx`.
+    ///
+    /// # Errors
+    /// There is no memory for it, as a sentence.
+    pub(crate) fn context(&self) -> Result<&Table, String> {
+        self.of_context().map(|(context, _)| context).map_err(|error| crate::describe(&error))
+    }
+
+    /// `ctx.var`.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(crate) fn variables(&self) -> mlua::Result<&Table> {
+        self.of_context().map(|(_, variables)| variables)
     }
 
     /// The tables of the request in `exchange`, made now if it has none.
@@ -59,7 +80,7 @@ impl Tables {
             return Ok(tables.clone());
         }
         let engine = Engine::of(exchange.local())?;
-        let made = Tables::make(&engine).map_err(|error| crate::describe(&error))?;
+        let made = Tables::make(&engine);
         exchange.states.of::<Kept>(STATE_NUMBER).0 = Some(made.clone());
         Ok(made)
     }
@@ -72,8 +93,7 @@ impl Tables {
         if let Some(Kept(Some(tables))) = exchange.states.peek::<Kept>(STATE_NUMBER) {
             return Ok(tables.clone());
         }
-        let engine = Engine::of(exchange.local())?;
-        Tables::make(&engine).map_err(|error| crate::describe(&error))
+        Ok(Tables::make(&Engine::of(exchange.local())?))
     }
 
     /// `ngx.ctx`.
@@ -83,7 +103,7 @@ impl Tables {
             return Ok(table.clone());
         }
         let table = self.engine.lua.create_table()?;
-        table.raw_set("api_ctx", &self.context)?;
+        table.raw_set("api_ctx", &self.of_context()?.0)?;
         *request = Some(table.clone());
         Ok(table)
     }

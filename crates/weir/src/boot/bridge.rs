@@ -11,6 +11,7 @@ use control::discovery::registration::Registration;
 use control::ocsp::Ocsp;
 use control::{Publisher, Reports, Secrets, TapHub};
 use exchange::options::Options;
+use exchange::plugin::PHASE_WAIT_MS;
 use gateway::compile::trial::Trial;
 use gateway::compile::{CompileFault, Compiler};
 use gateway::engine::{Engine, EngineConfig};
@@ -20,10 +21,12 @@ use gateway::upstream::health::monitor::HealthMonitor;
 use gateway::upstream::{Upstream, report};
 use model::acme::Challenges;
 use model::instance::{ConnectionCounts, Connections, InstanceInfo};
+use model::loaded_endpoint::LoadedEndpoint;
 use model::report::{
-    Breakdown, CertificateReport, Certificates, Explain, ExplainQuestion, ListenerReport, Listening,
-    LogLevel, MetricsText, NodeHealth, Rate, Readiness, Step, Top, Traffic, TrafficNow, TrafficPoint,
-    UnusableNodes, UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
+    Breakdown, CertificateReport, Certificates, EndpointRequest, Endpoints, Explain, ExplainQuestion,
+    ExplainSession, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, PendingReply, Rate,
+    Readiness, Step, Top, Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth, UpstreamNodes,
+    UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
 use model::{Applied, Fault};
@@ -183,7 +186,8 @@ pub(super) fn reports(parts: Report) -> Reports {
         listening: report.clone(),
         certificates: report.clone(),
         traffic: Some(report.clone()),
-        explain: Some(report),
+        explain: Some(report.clone()),
+        endpoints: Some(report),
         log_level: Some(log),
         tap: Some(tap),
     }
@@ -195,7 +199,7 @@ pub(super) struct Report {
     pub(super) options: Arc<Options>,
     pub(super) instance: Arc<InstanceInfo>,
     pub(super) log: LogControl,
-    pub(super) access_log: Option<LogWriter>,
+    pub(super) access_logs: Arc<[LogWriter]>,
     pub(super) secrets: Arc<Secrets>,
     pub(super) ocsp: Arc<Ocsp>,
     pub(super) discovery: Option<Arc<Discovery>>,
@@ -223,7 +227,7 @@ impl MetricsText for Report {
     fn write_metrics(&self, text: &mut String) {
         if let Some(engine) = self.gateway.engine() {
             engine.write_metrics(text);
-            metrics::write_node(engine, &self.log, self.access_log.as_ref(), text);
+            metrics::write_node(engine, &self.log, &self.access_logs, text);
             process_metrics::write(&self.options.limits, self.instance.boot_time_s, text);
             self.secrets.write_metrics(text);
             self.ocsp.write_metrics(text);
@@ -278,7 +282,7 @@ impl Traffic for Report {
 
     fn now(&self) -> Option<TrafficNow> {
         let now = self.gateway.engine()?.traffic().now()?;
-        let access_log = self.access_log.as_ref().map_or(0, LogWriter::lost_lines);
+        let access_log: u64 = self.access_logs.iter().map(LogWriter::lost_lines).sum();
         Some(TrafficNow { log_lines_lost: access_log + self.log.lost_lines(), ..now })
     }
 
@@ -333,6 +337,26 @@ impl Explain for Report {
         let runtime =
             with.map_or_else(|| Ok(runtime.clone()), |applied| self.trial.apply(&runtime, applied))?;
         gateway::explain::explain(&runtime, &self.options, question)
+    }
+
+    fn explain_session(&self, session: &ExplainSession) -> Result<Value, String> {
+        let engine = self.gateway.engine().ok_or("the workers have not started yet")?;
+        gateway::explain::explain_session(&engine.current(), session)
+    }
+}
+
+/// How long an answer of an endpoint is waited for: as long as a worker lets it run, and a while for a busy worker.
+const ENDPOINT_WAIT: Duration = Duration::from_millis(PHASE_WAIT_MS + 5_000);
+
+impl Endpoints for Report {
+    fn ask(&self, endpoint: LoadedEndpoint, request: EndpointRequest) -> PendingReply {
+        let reply = self.gateway.engine().map(|engine| engine.ask_endpoint(endpoint, request));
+        Box::pin(async move {
+            let reply = reply.ok_or("the workers have not started yet")?;
+            let waited = tokio::time::timeout(ENDPOINT_WAIT, reply).await;
+            let reply = waited.map_err(|_| "no worker has answered in time")?;
+            reply.unwrap_or_else(|_| Err("the worker has failed".to_owned()))
+        })
     }
 }
 

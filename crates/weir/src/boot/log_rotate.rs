@@ -47,17 +47,21 @@ impl Rotation {
         if !settings.log_rotate {
             return None;
         }
-        let access = match &settings.access_log {
+        let access = [&settings.access_log, &settings.stream_access_log].map(|log| match log {
             LogTarget::File(path) => Some(PathBuf::from(path)),
             LogTarget::Off | LogTarget::Stdout => None,
-        };
+        });
         let error = match &settings.error_log {
             ErrorLog::File(path) => Some(path.clone()),
             ErrorLog::Stderr => None,
         };
-        let files: Vec<PathBuf> = access.into_iter().chain(error).collect();
+        let mut files: Vec<PathBuf> = access.into_iter().flatten().chain(error).collect();
+        // Both access logs may be one file.
+        files.dedup();
         if files.is_empty() {
-            tracing::warn!("log_rotate is on, and neither access_log nor error_log is a file");
+            tracing::warn!(
+                "log_rotate is on, and neither access_log, stream_access_log nor error_log is a file"
+            );
             return None;
         }
         Some(Rotation {

@@ -10,7 +10,7 @@ use crate::log::LogControl;
 pub(super) fn write_node(
     engine: &Engine,
     error_log: &LogControl,
-    access_log: Option<&LogWriter>,
+    access_logs: &[LogWriter],
     text: &mut String,
 ) {
     let system = rustix::system::uname();
@@ -23,8 +23,8 @@ pub(super) fn write_node(
     for (worker, revision) in engine.revisions().into_iter().enumerate() {
         sample(text, "weir_config_revision", &[("worker", &worker)], revision);
     }
-    let help = "Lines of the access log lost because they could not be written, or not fast enough.";
-    let lines = access_log.map_or(0, LogWriter::lost_lines);
+    let help = "Lines of the access logs lost because they could not be written, or not fast enough.";
+    let lines: u64 = access_logs.iter().map(LogWriter::lost_lines).sum();
     scalar(text, "weir_access_log_dropped_lines_total", "counter", help, lines);
     let help = "Lines of the error log lost because they could not be written, or not fast enough.";
     scalar(text, "weir_error_log_dropped_lines_total", "counter", help, error_log.lost_lines());

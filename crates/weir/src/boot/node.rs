@@ -51,7 +51,7 @@ pub(super) struct Node {
     /// The process of the plugin runner.
     pub(super) runner: Supervisor,
     pub(super) log: LogControl,
-    pub(super) access_log: Option<LogWriter>,
+    pub(super) access_logs: Arc<[LogWriter]>,
     /// The registrations in registries; dropping it leaves the instance registered, for a successor.
     pub(super) registration: Option<Arc<Registration>>,
     /// The lines that announce its listeners on standard output.
@@ -80,8 +80,9 @@ impl Node {
         let inherited = predecessor.map(Predecessor::take_sockets).unwrap_or_default();
         let sockets = sockets::bind(&settings, inherited)?;
         let lines = sockets.lines();
-        let access_log = options::access_log(&settings)?;
-        let log_writer: Option<LogWriter> = access_log.as_ref().map(|(_, writer)| writer.clone());
+        let (access_log, session_log) = options::access_logs(&settings)?;
+        let both = access_log.iter().chain(&session_log);
+        let log_writers: Arc<[LogWriter]> = both.map(|(_, writer)| writer.clone()).collect();
         let challenges = Arc::new(Challenges::default());
         let mut engine_options = options::engine(&settings, &challenges);
         let https = sockets.proxy.iter().find(|listener| serves_https(listener));
@@ -143,7 +144,7 @@ impl Node {
                 options: engine_options.clone(),
                 instance: instance.clone(),
                 log: log.clone(),
-                access_log: log_writer.clone(),
+                access_logs: log_writers.clone(),
                 secrets: secrets.clone(),
                 ocsp: ocsp.clone(),
                 discovery: discovery.clone(),
@@ -183,7 +184,7 @@ impl Node {
             workers,
             runtime,
             access_log,
-            session_log: None,
+            session_log,
             services: services.clone(),
             quic,
         })?;
@@ -227,7 +228,7 @@ impl Node {
             quic: own_quic,
             runner,
             log,
-            access_log: log_writer,
+            access_logs: log_writers,
             registration,
             lines,
             is_successor: predecessor.is_some(),

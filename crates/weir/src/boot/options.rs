@@ -178,25 +178,47 @@ pub(super) fn acme(settings: &Settings) -> Option<AcmeConfig> {
     })
 }
 
-/// The access log, if it is on.
+/// A log of requests or sessions with its format.
+pub(super) type OpenLog = Option<(AccessLog, LogWriter)>;
+
+/// The access log and the log of sessions, each if it is on. Both may write to one file.
 ///
 /// # Errors
-/// The format does not compile, or the file cannot be opened.
-pub(super) fn access_log(settings: &Settings) -> anyhow::Result<Option<(AccessLog, LogWriter)>> {
-    let target = match &settings.access_log {
+/// A format does not compile, or a file cannot be opened.
+pub(super) fn access_logs(settings: &Settings) -> anyhow::Result<(OpenLog, OpenLog)> {
+    let requests = log("access log", &settings.access_log, &settings.access_log_format, None)?;
+    let shared = (settings.stream_access_log == settings.access_log).then_some(requests.as_ref()).flatten();
+    let shared = shared.map(|(_, writer)| writer.clone());
+    let format = &settings.stream_access_log_format;
+    let sessions = log("log of sessions", &settings.stream_access_log, format, shared)?;
+    Ok((requests, sessions))
+}
+
+/// The log at `target`, with `shared` as its writer if there is one already.
+fn log(
+    name: &'static str,
+    target: &LogTarget,
+    format: &AccessLogFormat,
+    shared: Option<LogWriter>,
+) -> anyhow::Result<OpenLog> {
+    let target = match target {
         LogTarget::Off => return Ok(None),
         LogTarget::Stdout => Target::Stdout,
         LogTarget::File(path) => Target::File(PathBuf::from(path)),
     };
-    let compile = |text: &str| Template::compile(text).with_context(|| format!("access_log_format: {text}"));
-    let format = match &settings.access_log_format {
+    let compile =
+        |text: &str| Template::compile(text).with_context(|| format!("format of the {name}: {text}"));
+    let format = match format {
         AccessLogFormat::Template(text) => Format::Text(compile(text)?),
         AccessLogFormat::Json(fields) => {
             let field = |(name, text): &(String, String)| Ok(JsonField::new(name.clone(), compile(text)?));
             Format::Json(fields.iter().map(field).collect::<anyhow::Result<_>>()?)
         }
     };
-    let writer = LogWriter::start("access log", target, access_log::QUEUE_BYTES)
-        .context("cannot open the access log")?;
+    let writer = match shared {
+        Some(writer) => writer,
+        None => LogWriter::start(name, target, access_log::QUEUE_BYTES)
+            .with_context(|| format!("cannot open the {name}"))?,
+    };
     Ok(Some((AccessLog::new(format), writer)))
 }

@@ -70,13 +70,13 @@ impl Watch {
             if !node.is_successor {
                 notify::tell(notify::READY);
             }
-            let access_log = node.access_log.clone();
+            let access_logs = node.access_logs.clone();
             let has_given_way = Arc::new(AtomicBool::new(false));
             if let Some(rotation) = Rotation::of(&node.settings) {
                 rotation.start(Logs::of(&node), has_given_way.clone());
             }
             let code = obey(node, Signals { requests, ends }, &has_given_way).await;
-            if let Some(writer) = access_log {
+            for writer in &*access_logs {
                 writer.flush(ACCESS_LOG_FLUSH_LIMIT);
             }
             Ok(code)
@@ -140,17 +140,17 @@ fn reload(node: &mut Node, upgrade: &Upgrade) {
 /// The files that USR1 reopens.
 struct Logs {
     errors: LogControl,
-    access: Option<LogWriter>,
+    access: Arc<[LogWriter]>,
 }
 
 impl Logs {
     fn of(node: &Node) -> Logs {
-        Logs { errors: node.log.clone(), access: node.access_log.clone() }
+        Logs { errors: node.log.clone(), access: node.access_logs.clone() }
     }
 
     fn reopen(&self) {
         self.errors.reopen();
-        if let Some(writer) = &self.access {
+        for writer in &*self.access {
             writer.reopen();
         }
         exchange::observe::reopening::ask();
@@ -162,13 +162,13 @@ impl OpenLogs for Logs {
         Logs::reopen(self);
         // Rotation asks `are_in` whether a log was slower than this.
         log::flush();
-        if let Some(writer) = &self.access {
+        for writer in &*self.access {
             writer.flush(ACCESS_LOG_FLUSH_LIMIT);
         }
     }
 
     fn are_in(&self, path: &Path) -> bool {
-        self.errors.writes_to(path) || self.access.as_ref().is_some_and(|writer| writer.writes_to(path))
+        self.errors.writes_to(path) || self.access.iter().any(|writer| writer.writes_to(path))
     }
 }
 

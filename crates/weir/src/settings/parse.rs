@@ -20,7 +20,7 @@ use tracing_subscriber::filter::Targets;
 
 use super::values::{ErrorLog, ErrorLogFormat, LogTarget, MemoryLimit, Overload, Source};
 use super::written::Given;
-pub(super) use access_log_format::access_log_format;
+pub(super) use access_log_format::{access_log_format, stream_access_log_format};
 pub(super) use acme::{
     acme_authorities, acme_challenges, acme_domains, acme_names, email, external_accounts,
 };

@@ -17,15 +17,13 @@ pub(super) fn seconds(ms: u64) -> Vec<u8> {
     text
 }
 
-/// When the exchange began, as seconds of the Unix epoch with three decimals.
-pub(super) fn unix_seconds(exchange: &Exchange) -> Vec<u8> {
-    let (unix, nanoseconds) = began(exchange);
+/// A time as seconds of the Unix epoch with three decimals.
+pub(crate) fn unix_seconds((unix, nanoseconds): (u64, u32)) -> Vec<u8> {
     seconds(unix * 1_000 + u64::from(nanoseconds) / 1_000_000)
 }
 
-/// When it began, as `2026-11-21T05:14:00+00:00`.
-pub(super) fn iso8601(exchange: &Exchange) -> Vec<u8> {
-    let (unix, _) = began(exchange);
+/// A time in seconds of the Unix epoch as `2026-11-21T05:14:00+00:00`.
+pub(crate) fn iso8601(unix: u64) -> Vec<u8> {
     let CivilTime { year, month, day, hour, minute, second } = CivilTime::at(unix);
     let mut text = Vec::with_capacity(USUAL_BYTES);
     push(&mut text, year, 4);
@@ -37,9 +35,8 @@ pub(super) fn iso8601(exchange: &Exchange) -> Vec<u8> {
     text
 }
 
-/// When it began, as `21/Nov/2026:05:14:00 +0000`.
-pub(super) fn common_log(exchange: &Exchange) -> Vec<u8> {
-    let (unix, _) = began(exchange);
+/// A time in seconds of the Unix epoch as `21/Nov/2026:05:14:00 +0000`.
+pub(crate) fn common_log(unix: u64) -> Vec<u8> {
     let time = CivilTime::at(unix);
     let CivilTime { year, day, hour, minute, second, .. } = time;
     let mut text = String::with_capacity(26);
@@ -64,7 +61,7 @@ fn push(text: &mut Vec<u8>, mut number: u64, digits_min: usize) {
 }
 
 /// When the exchange began, as seconds and nanoseconds of the Unix epoch.
-fn began(exchange: &Exchange) -> (u64, u32) {
+pub(super) fn began(exchange: &Exchange) -> (u64, u32) {
     exchange.local().wall_at(exchange.times.started_ns)
 }
 

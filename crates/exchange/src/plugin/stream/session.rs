@@ -10,8 +10,12 @@ use std::sync::Arc;
 use router::vars::{BuiltinVariable as Builtin, Value, Variable, VariableSource};
 
 use super::end::SessionEnd;
+use crate::exchange::variables::time;
 use crate::exchange::{ProxyContext, TlsContext};
 use crate::plugin::upstream_ref::UpstreamRef;
+
+/// Variables of sessions that requests do not have.
+pub const OWN_VARIABLES: &[&str] = &["protocol", "bytes_received", "session_time"];
 
 /// The transport of the client's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +91,8 @@ pub struct StreamSession {
     pub sent_bytes: u64,
     /// When it was accepted, in nanoseconds of the monotonic clock.
     pub started_ns: u64,
+    /// When it was accepted, in seconds and nanoseconds of the Unix epoch; set at its end.
+    pub began_unix: (u64, u32),
     /// When both ways were closed; 0 before.
     pub ended_ns: u64,
     /// Why it ended, once it has.
@@ -123,6 +129,7 @@ impl StreamSession {
             received_bytes: 0,
             sent_bytes: 0,
             started_ns,
+            began_unix: (0, 0),
             ended_ns: 0,
             end: None,
             reason: None,
@@ -182,6 +189,10 @@ impl StreamSession {
             Builtin::BalancerIp => self.node.and_then(|node| address(node.ip())),
             Builtin::BalancerPort => self.node.map(|node| Value::from(node.port())),
             Builtin::UpstreamConnectTime => self.node.map(|_| seconds(self.connect_us * 1_000)),
+            Builtin::Msec => Some(Value::owned(time::unix_seconds(self.began_unix))),
+            Builtin::TimeIso8601 => Some(Value::owned(time::iso8601(self.began_unix.0))),
+            Builtin::TimeLocal => Some(Value::owned(time::common_log(self.began_unix.0))),
+            Builtin::Pid => Some(Value::from(std::process::id())),
             Builtin::Status => self.end.map(|end| Value::from(end.status())),
             Builtin::WeirCause => self.end.map(|end| Value::borrowed(end.code().as_bytes())),
             Builtin::WeirDetail => text(self.reason.as_deref()),

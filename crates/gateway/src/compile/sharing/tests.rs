@@ -37,6 +37,7 @@ static COUNTED: PluginKind = PluginKind {
     check_running: None,
     consumer_key: &[],
     compile_credential: None,
+    serves_http: true,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
     check_proto: Some(|_| Ok(())),
@@ -48,6 +49,7 @@ static COUNTED: PluginKind = PluginKind {
     apis: &[],
     control_endpoints: &[],
     parts: &[],
+    opens_endpoints: false,
     runs_by_metadata: false,
     documentation: "",
 };

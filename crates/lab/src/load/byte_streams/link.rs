@@ -42,7 +42,10 @@ pub(super) enum Taken {
     /// A part of a message.
     Part,
     /// The end of a message, or of so many blocks; with the end of the connection where each has one message.
-    Whole { times: u32, is_same: bool },
+    Whole {
+        times: u32,
+        is_same: bool,
+    },
     Fault(Kind, &'static str),
 }
 

@@ -86,7 +86,9 @@ fn connection_that_ends_early_is_broken() {
         let _ = stream.read(&mut buffer);
         let _ = stream.write_all(&buffer);
     });
-    for plan in [bytes(address, Talk::Messages), Plan { per_connection: Some(1), ..bytes(address, Talk::Messages) }] {
+    for plan in
+        [bytes(address, Talk::Messages), Plan { per_connection: Some(1), ..bytes(address, Talk::Messages) }]
+    {
         let outcome = go(&Plan { connections: 1, requests: Some(2), ..plan });
         assert_eq!((outcome.requests, outcome.failures.broken), (0, 2), "{outcome:?}");
     }

@@ -22,7 +22,9 @@ const FINDINGS: &[Finding] = &[
         words: "requests/s lost, same loop, pooled",
         text: "3 %",
         layer4_only: true,
-        of: |forms| Some(format!("{} %", number::percent(forms.find("SameLoop", true)?.loss_percent?.median))),
+        of: |forms| {
+            Some(format!("{} %", number::percent(forms.find("SameLoop", true)?.loss_percent?.median)))
+        },
     },
     Finding {
         words: "switches, separate pools / same loop",

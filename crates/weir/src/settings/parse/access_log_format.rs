@@ -1,4 +1,4 @@
-//! The setting `access_log_format`: a template, or fields of a JSON object. Renders nothing.
+//! The settings `access_log_format` and `stream_access_log_format`: a template, or fields of a JSON object. Renders nothing.
 
 use router::vars::{BuiltinVariable, Template, Variable};
 use stdx::nearest::nearest;
@@ -9,22 +9,43 @@ use crate::settings::written::Given;
 
 /// A template, the word `json`, or a map written as JSON.
 pub(in crate::settings) fn access_log_format(given: &Given) -> Result<AccessLogFormat, String> {
+    format_of(given, &REQUESTS)
+}
+
+/// The same for lines about sessions of layer 4.
+pub(in crate::settings) fn stream_access_log_format(given: &Given) -> Result<AccessLogFormat, String> {
+    format_of(given, &SESSIONS)
+}
+
+/// The variables of the lines of one log.
+struct Lines {
+    /// Those that are no variables of requests.
+    own: &'static [&'static str],
+    /// The fields of the value `json`.
+    usual: &'static [&'static str],
+}
+
+const REQUESTS: Lines = Lines { own: &[], usual: &USUAL_FIELDS };
+const SESSIONS: Lines =
+    Lines { own: exchange::plugin::stream::session::OWN_VARIABLES, usual: &USUAL_SESSION_FIELDS };
+
+fn format_of(given: &Given, lines: &Lines) -> Result<AccessLogFormat, String> {
     match single(given)? {
         "" => Err("is empty; write a text with `$variables`, or `json`".to_owned()),
-        "json" => Ok(AccessLogFormat::Json(usual_fields())),
-        text if text.starts_with('{') => json_fields(text).map(AccessLogFormat::Json),
+        "json" => Ok(AccessLogFormat::Json(usual_fields(lines))),
+        text if text.starts_with('{') => json_fields(text, lines).map(AccessLogFormat::Json),
         text if text.contains(['\n', '\r']) => Err("holds a line break; an entry is one line".to_owned()),
-        text => check_variables(text).map(|()| AccessLogFormat::Template(text.to_owned())),
+        text => check_variables(text, lines).map(|()| AccessLogFormat::Template(text.to_owned())),
     }
 }
 
 /// The fields of a map written as JSON, in its order. A variable may be without quotes, as nginx allows.
-fn json_fields(text: &str) -> Result<Vec<(String, String)>, String> {
+fn json_fields(text: &str, lines: &Lines) -> Result<Vec<(String, String)>, String> {
     let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
         .or_else(|error| serde_json::from_str(&with_quoted_variables(text)).map_err(|_| error))
         .map_err(|error| format!("starts with `{{` but is not a JSON object: {error}"))?;
     let field = |(name, value): (String, serde_json::Value)| match value {
-        serde_json::Value::String(template) => check_variables(&template)
+        serde_json::Value::String(template) => check_variables(&template, lines)
             .map(|()| (name.clone(), template))
             .map_err(|reason| format!("field `{name}`: {reason}")),
         _ => Err(format!("field `{name}` is not a text such as `$status`")),
@@ -59,11 +80,14 @@ fn with_quoted_variables(text: &str) -> String {
 }
 
 /// Refuses a template with an unknown variable, because that would be `-` in every line.
-fn check_variables(text: &str) -> Result<(), String> {
+fn check_variables(text: &str, lines: &Lines) -> Result<(), String> {
     let template = Template::compile(text).map_err(|error| error.to_string())?;
     for variable in template.variables() {
-        if let Variable::Named(name) = variable {
-            let near = nearest(name, BuiltinVariable::ALL.iter().map(|known| known.name()));
+        if let Variable::Named(name) = variable
+            && !lines.own.contains(&&**name)
+        {
+            let known = BuiltinVariable::ALL.iter().map(|known| known.name());
+            let near = nearest(name, known.chain(lines.own.iter().copied()));
             let hint = near.map_or(String::new(), |near| format!("; did you mean `${near}`?"));
             return Err(format!("there is no variable `${name}`{hint}"));
         }
@@ -72,8 +96,8 @@ fn check_variables(text: &str) -> Result<(), String> {
 }
 
 /// The fields of the value `json`.
-fn usual_fields() -> Vec<(String, String)> {
-    USUAL_FIELDS.iter().map(|name| ((*name).to_owned(), format!("${name}"))).collect()
+fn usual_fields(lines: &Lines) -> Vec<(String, String)> {
+    lines.usual.iter().map(|name| ((*name).to_owned(), format!("${name}"))).collect()
 }
 
 /// Fields about the request, its result, its duration and the node that answered.
@@ -95,5 +119,24 @@ const USUAL_FIELDS: [&str; 18] = [
     "weir_cause",
     "weir_phase",
     "weir_node",
+    "weir_detail",
+];
+
+/// Fields about the session, its bytes, its node and its end.
+const USUAL_SESSION_FIELDS: [&str; 15] = [
+    "time_iso8601",
+    "remote_addr",
+    "remote_port",
+    "protocol",
+    "server_port",
+    "ssl_server_name",
+    "status",
+    "bytes_sent",
+    "bytes_received",
+    "session_time",
+    "route_id",
+    "upstream_addr",
+    "upstream_connect_time",
+    "weir_cause",
     "weir_detail",
 ];
