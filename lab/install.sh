@@ -23,6 +23,9 @@ declare -A packages=(
 # Tests build packages, and crun runs the image that skopeo has read.
 packages[test]+=" dpkg binutils rpm git crun skopeo"
 
+# Sessions over UDP have a real name server.
+packages[test]+=" dnsmasq-base"
+
 # The commands of the guides use ip, jq, openssl and unshare.
 packages[test]+=" iproute2 jq openssl util-linux"
 # The generator of the documentation site comes from PyPI.
@@ -30,6 +33,9 @@ packages[docs]="python3 python3-venv"
 
 # ClickHouse is a peer of log plugins; the compiler of Java makes the program that starts OpenSearch; Prometheus reads metrics.
 packages[test]+=" clickhouse-server default-jdk-headless prometheus"
+
+# Mosquitto is the broker behind stream routes for MQTT, and its clients connect to them.
+packages[test]+=" mosquitto mosquitto-clients"
 
 # Packages are installed, upgraded and removed on a small Debian with a systemd of its own.
 packages[test]+=" debootstrap systemd-container util-linux binutils"

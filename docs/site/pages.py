@@ -28,10 +28,13 @@ GROUPS = [
         ("Registries one by one", f"{GUIDE}/discovery-registries.md"),
         ("Register the gateway", f"{GUIDE}/registration.md"),
         ("Proxy WebSocket", f"{GUIDE}/websocket.md"),
+        ("Forward TCP, TLS and UDP", f"{GUIDE}/layer-4.md"),
         ("HTTP/2", f"{GUIDE}/http2.md"),
         ("HTTP/3", f"{GUIDE}/http3.md"),
+        ("Proxy UDP", f"{GUIDE}/udp.md"),
         ("gRPC", f"{GUIDE}/grpc.md"),
         ("GraphQL", f"{GUIDE}/graphql.md"),
+        ("MQTT and Redis", f"{GUIDE}/mqtt-and-redis.md"),
     ]),
     ("Secure", [
         ("HTTPS and mutual TLS", f"{GUIDE}/tls.md"),

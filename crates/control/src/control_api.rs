@@ -127,9 +127,11 @@ impl ControlParts {
             ["routes"] => self.all(&view, Kind::Route),
             ["services"] => self.all(&view, Kind::Service),
             ["upstreams"] => self.all(&view, Kind::Upstream),
+            ["stream_routes"] => self.all(&view, Kind::StreamRoute),
             ["route", id] => self.one(&view, Kind::Route, id),
             ["service", id] => self.one(&view, Kind::Service, id),
             ["upstream", id] => self.one(&view, Kind::Upstream, id),
+            ["stream_route", id] => self.one(&view, Kind::StreamRoute, id),
             ["plugin_metadatas"] => {
                 let all: Vec<Value> = in_force(&view, Kind::PluginMetadata)
                     .into_iter()
@@ -257,7 +259,7 @@ impl ControlParts {
             return missing(&format!("missing src id for src type {collection}"));
         };
         let kind = match Kind::from_collection(collection) {
-            Some(kind @ (Kind::Route | Kind::Service | Kind::Upstream)) => kind,
+            Some(kind @ (Kind::Route | Kind::Service | Kind::Upstream | Kind::StreamRoute)) => kind,
             _ => return respond::bad(format!("invalid src type {collection}")),
         };
         if find(view, kind, id).is_none() {

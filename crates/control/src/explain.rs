@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::report::{Explain, ExplainQuestion, ExplainWith};
+use model::report::{Explain, ExplainQuestion, ExplainSession, ExplainWith};
 use model::snapshot::{Applied, Change, Policy};
 use model::{Catalog, Fault, Written};
 use serde_json::{Value, json};
@@ -45,7 +45,8 @@ const MADE_FIELDS: [&str; 14] = [
 /// compiles and looks names up, and writes need threads of the same pool.
 static UNSAVED: Semaphore = Semaphore::const_new(2);
 
-/// The body is an [`ExplainQuestion`]: `{"method": "GET", "url": "http://...", "headers": [["name", "value"]]}`. An object in
+/// The body is an [`ExplainQuestion`]: `{"method": "GET", "url": "http://...", "headers": [["name", "value"]]}`, or an
+/// [`ExplainSession`]: `{"stream": {"local": "127.0.0.1:9100"}}`. An object in
 /// `with` is checked as a write of it would be. A viewer may not ask with one, because it could name the secrets of this
 /// instance and show them; and is shown only those values of forwarded fields that it sent itself, or that the gateway makes.
 pub(crate) async fn answer(
@@ -58,6 +59,9 @@ pub(crate) async fn answer(
     let Some(explain) = explain else {
         return respond::error(StatusCode::NOT_FOUND, "this gateway cannot explain its routing");
     };
+    if let Some(session) = body.and_then(|body| body.get("stream")) {
+        return of_session(&*explain, session);
+    }
     let question = serde_json::from_value::<ExplainQuestion>(body.cloned().unwrap_or_default());
     let question = match question {
         Ok(question) => question,
@@ -77,6 +81,16 @@ pub(crate) async fn answer(
     match answered {
         Ok(Ok(record)) => respond::json(StatusCode::OK, &record),
         Ok(Err(refusal)) | Err(refusal) => *refusal,
+    }
+}
+
+fn of_session(explain: &dyn Explain, session: &Value) -> Response<Bytes> {
+    match serde_json::from_value::<ExplainSession>(session.clone()) {
+        Ok(session) => match explain.explain_session(&session) {
+            Ok(record) => respond::json(StatusCode::OK, &record),
+            Err(reason) => respond::bad(reason),
+        },
+        Err(fault) => respond::bad(format!("`stream` is no question: {fault}")),
     }
 }
 
@@ -189,6 +203,26 @@ mod tests {
                 "pipeline": [{ "plugin": "proxy-rewrite", "would": would }, { "plugin": "cors", "would": null }],
             }))
         }
+
+        fn explain_session(&self, session: &ExplainSession) -> Result<Value, String> {
+            Ok(json!({ "port": session.local.port() }))
+        }
+    }
+
+    #[test]
+    fn question_about_a_session_is_answered_apart() {
+        let asked = |body: &Value| {
+            let view = Arc::new(View { snapshot: Snapshot::default(), ..View::default() });
+            let catalog = catalog();
+            let answered =
+                block_on(answer(Some(Arc::new(Forwards)), view, &catalog, Some(body), Role::Viewer));
+            let (head, body) = answered.into_parts();
+            (head.status, serde_json::from_slice::<Value>(&body).unwrap())
+        };
+        let (status, record) = asked(&json!({ "stream": { "local": "127.0.0.1:9100", "sni": "a" } }));
+        assert_eq!((status, record), (StatusCode::OK, json!({ "port": 9100 })));
+        let (status, refused) = asked(&json!({ "stream": { "local": "9100" } }));
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
     }
 
     fn asked(role: Role, more: &Value) -> (StatusCode, Value) {

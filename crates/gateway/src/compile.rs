@@ -54,6 +54,7 @@ use exchange::plugin::extension_loader::LoadedCode;
 use exchange::plugin::scripts::{NO_SCRIPTS, Scripts};
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
+use exchange::plugin::stream::protocol::ProtocolKind;
 
 /// A fault that the checks of the model did not find and that prevents compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +77,8 @@ pub struct Compiler {
     secrets: Arc<dyn SecretValues>,
     /// Compiles scripts in objects; none: the program has no language for them.
     scripts: Option<Arc<dyn Scripts>>,
+    /// The protocols that stream routes may name.
+    protocols: &'static [&'static ProtocolKind],
     default_timeouts: Timeouts,
     /// The zone of this instance.
     zone: Option<Box<str>>,
@@ -156,6 +159,7 @@ impl Compiler {
             services,
             secrets: Arc::new(reference::NoValues),
             scripts: None,
+            protocols: &[],
             default_timeouts,
             zone: None,
             current,
@@ -192,6 +196,13 @@ impl Compiler {
             Some((code.name, version.clone()))
         };
         self.fixed = extensions.iter().filter_map(code).collect();
+        self
+    }
+
+    /// Stream routes may name `protocols`.
+    #[must_use]
+    pub fn with_protocols(mut self, protocols: &'static [&'static ProtocolKind]) -> Compiler {
+        self.protocols = protocols;
         self
     }
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod arrival;
 pub(crate) mod connection_guard;
+pub(crate) mod datagrams;
 mod extended_connect;
 pub(crate) mod h1;
 pub(crate) mod h2;

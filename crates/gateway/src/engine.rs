@@ -233,6 +233,11 @@ impl Engine {
         self.workers.iter().map(|worker| worker.status.connections.load(Ordering::Relaxed)).sum()
     }
 
+    /// Open sessions of layer 4 over UDP.
+    fn datagram_sessions(&self) -> usize {
+        self.workers.iter().map(|worker| worker.status.sessions.udp_open.load(Ordering::Relaxed)).sum()
+    }
+
     /// Stops accepting, serves the connections that the kernel has queued, lets exchanges end for at most `grace`, then
     /// stops. What plugins have queued is delivered meanwhile and, after the last exchange, in the rest of `grace`.
     /// True if all ended in time.
@@ -273,11 +278,16 @@ impl Engine {
         let deadline = began + grace;
         // A queue that is still served counts as connections, and is checked first because its entries become
         // connections; these leave work of plugins behind.
-        let is_done = || self.accepting() == 0 && self.connections() == 0 && self.services.work_is_done();
+        let is_done = || {
+            self.accepting() == 0
+                && self.connections() == 0
+                && self.datagram_sessions() == 0
+                && self.services.work_is_done()
+        };
         while !is_done() && Instant::now() < deadline && !abandon() {
             std::thread::sleep(if began.elapsed() < DRAIN_IS_LONG { DRAIN_POLL } else { LONG_DRAIN_POLL });
         }
-        let all_ended = self.connections() == 0;
+        let all_ended = self.connections() == 0 && self.datagram_sessions() == 0;
         self.stop();
         let left = self.services.settle(deadline, abandon);
         if left > 0 {

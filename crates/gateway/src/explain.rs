@@ -2,6 +2,7 @@
 //! effect without it. It sends nothing, counts nothing and touches no worker.
 
 mod destination;
+mod session;
 mod walk;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -23,6 +24,8 @@ use exchange::failure::Cause;
 use exchange::failure::Unavailable;
 use exchange::options::Options;
 use exchange::prepare::prepare;
+
+pub use session::explain_session;
 
 /// Candidates that a record lists at most; `considered_total` is the number of all.
 const CONSIDERED_MAX: usize = 100;

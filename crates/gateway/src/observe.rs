@@ -3,6 +3,7 @@
 
 pub mod access_log;
 pub(crate) mod current_work;
+pub mod datagram_counts;
 pub mod exposition;
 pub mod failures;
 pub mod grpc_counts;

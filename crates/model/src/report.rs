@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::loaded_endpoint::LoadedEndpoint;
 use crate::snapshot::Applied;
@@ -152,6 +152,26 @@ pub struct ExplainQuestion {
     pub with: Option<ExplainWith>,
 }
 
+/// A session of layer 4 that is asked about, in the field `stream` of that body.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainSession {
+    /// The address that the client connects to.
+    pub local: SocketAddr,
+    /// The client's address.
+    #[serde(default = "loopback")]
+    pub remote_addr: IpAddr,
+    /// The server name of its TLS handshake, if there is one.
+    #[serde(default)]
+    pub sni: Option<String>,
+    /// The protocols that the handshake offers by ALPN.
+    #[serde(default)]
+    pub alpn: Vec<String>,
+    /// The protocol that its first bytes show: `http1`, `http2`, `tls`, `ssh` or `mqtt`.
+    #[serde(default)]
+    pub first: Option<String>,
+}
+
 /// An object that a question is asked with.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -177,6 +197,12 @@ pub trait Explain: Send + Sync {
         question: &ExplainQuestion,
         with: Option<&Applied>,
     ) -> Result<serde_json::Value, String>;
+
+    /// The decision record for a session of layer 4, as JSON.
+    ///
+    /// # Errors
+    /// What is wrong with the question, as a sentence.
+    fn explain_session(&self, session: &ExplainSession) -> Result<serde_json::Value, String>;
 }
 
 /// A request to an endpoint of loaded code in the control API.

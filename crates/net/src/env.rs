@@ -15,6 +15,7 @@ mod datagram;
 pub mod memory;
 #[cfg(not(feature = "simulation"))]
 mod tokio_env;
+pub mod udp;
 
 #[cfg(feature = "simulation")]
 use memory as chosen;

@@ -1,8 +1,17 @@
-//! The corpus of the fuzz target for PROXY protocol headers holds in an ordinary test run, too, and so do bytes at random.
+//! The corpora of the fuzz targets for PROXY protocol headers and first bytes hold in an ordinary test run, too, and so do
+//! bytes at random.
 #![allow(clippy::expect_used, clippy::panic, reason = "an oracle panics where a property does not hold")]
 
+#[path = "../../../fuzz/oracles/client_hello.rs"]
+pub mod client_hello;
 #[path = "../../../fuzz/oracles/corpus.rs"]
 pub mod corpus;
+#[path = "../../../fuzz/oracles/first_protocol.rs"]
+pub mod first_protocol;
+#[path = "../../../fuzz/oracles/mqtt_connect.rs"]
+pub mod mqtt_connect;
+#[path = "../../../fuzz/oracles/prefixes.rs"]
+pub mod prefixes;
 #[path = "../../../fuzz/oracles/proxy_protocol.rs"]
 pub mod proxy_protocol;
 #[path = "../../../fuzz/oracles/steering.rs"]
@@ -13,12 +22,30 @@ fn proxy_protocol_headers() {
     corpus::run("proxy_protocol", proxy_protocol::check);
 }
 
-/// Seeds of the corpus with bytes changed, doubled and left out.
+#[test]
+fn first_bytes() {
+    corpus::run("client_hello", client_hello::check);
+    corpus::run("first_protocol", first_protocol::check);
+    corpus::run("mqtt_connect", mqtt_connect::check);
+}
+
 #[test]
 fn mutated_proxy_protocol_headers_hold() {
+    mutate("proxy_protocol", proxy_protocol::check);
+}
+
+#[test]
+fn mutated_first_bytes_hold() {
+    mutate("client_hello", client_hello::check);
+    mutate("first_protocol", first_protocol::check);
+    mutate("mqtt_connect", mqtt_connect::check);
+}
+
+/// Checks seeds of the corpus of a target with bytes changed, doubled and left out.
+fn mutate(target: &str, check: fn(&[u8])) {
     const ROUNDS: usize = 400;
     let mut random = fastrand::Rng::with_seed(7);
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/proxy_protocol");
+    let folder = format!("{}/../../fuzz/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
     let mut files: Vec<_> =
         std::fs::read_dir(folder).expect("a corpus").map(|entry| entry.expect("a file").path()).collect();
     files.sort();
@@ -36,7 +63,7 @@ fn mutated_proxy_protocol_headers_hold() {
                     _ => {}
                 }
             }
-            proxy_protocol::check(&data);
+            check(&data);
         }
     }
 }

@@ -69,6 +69,7 @@ mod opa;
 mod openid_connect;
 mod opentelemetry;
 mod prometheus;
+mod protocols;
 mod proxy_buffering;
 mod proxy_cache;
 mod proxy_control;
@@ -105,6 +106,7 @@ mod zstd;
 
 use exchange::plugin::PluginKind;
 
+pub use protocols::ALL as PROTOCOLS;
 pub use proxy_cache::{CacheSettings, Zones};
 pub use shared::runner::{CONF_EXPIRE_SECONDS, Runner, RunnerState, RunnerStatus};
 
@@ -234,7 +236,7 @@ mod tests {
     use super::ALL;
 
     /// Files that hold no plugin.
-    const OTHERS: [&str; 2] = ["lib", "shared"];
+    const OTHERS: [&str; 3] = ["lib", "protocols", "shared"];
 
     #[test]
     fn the_list_and_the_folder_agree() {

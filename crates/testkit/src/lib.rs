@@ -1,5 +1,6 @@
 //! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, and the real servers beside
-//! it, such as nginx, HAProxy, etcd, Redis, Pebble, Keycloak, OpenLDAP, Kafka and Prometheus.
+//! it, such as nginx, HAProxy, etcd, Redis, Pebble, Keycloak, OpenLDAP, Kafka, Mosquitto
+//! and Prometheus.
 //!
 //! The crate has threads, blocking sockets and an HTTP/1 reader of its own. It uses nothing of the gateway, because a
 //! peer with the same parser would have the same mistakes. Helpers panic with a message, because a test cannot handle
@@ -12,6 +13,7 @@ mod certificates;
 mod clickhouse;
 mod client;
 mod counted_task;
+pub mod dnsmasq;
 mod etcd;
 mod foreign;
 mod graphql_server;
@@ -19,6 +21,7 @@ mod haproxy;
 mod kafka;
 mod keycloak;
 mod log_service;
+mod mosquitto;
 mod nginx;
 mod opa;
 mod openid_provider;
@@ -54,6 +57,7 @@ pub use haproxy::Haproxy;
 pub use kafka::{Kafka, KafkaMessage};
 pub use keycloak::Keycloak;
 pub use log_service::{LogApi, LogFault, LogService};
+pub use mosquitto::{Mosquitto, MqttVersion, mqtt_publish, mqtt_subscribe};
 pub use nginx::Nginx;
 pub use opa::Opa;
 pub use openid_provider::OpenidProvider;

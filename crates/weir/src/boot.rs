@@ -38,7 +38,9 @@ use control::{
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use gateway::compile::Compiler;
+use gateway::runtime::Runtime;
 use model::instance::InstanceInfo;
+use model::report::ExplainSession;
 use model::{Catalog, Change, Snapshot};
 use net::listener::ListenerSet;
 use net::resolver::{LookupOptions, Resolver, SystemLookup, TtlBounds};
@@ -84,6 +86,25 @@ pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// The configuration cannot be read, or the request would be refused before a route is looked for.
 pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyhow::Result<Value> {
+    let runtime = runtime_on_disk(settings)?;
+    let options = options::engine(settings, &Arc::default());
+    gateway::explain::explain(&runtime, &options, &question.for_gateway()).map_err(anyhow::Error::msg)
+}
+
+/// The same for a session of layer 4.
+///
+/// # Errors
+/// The configuration cannot be read, or the question is faulty.
+pub(crate) fn explain_session_offline(
+    settings: &Settings,
+    session: &ExplainSession,
+) -> anyhow::Result<Value> {
+    let runtime = runtime_on_disk(settings)?;
+    gateway::explain::explain_session(&runtime, session).map_err(anyhow::Error::msg)
+}
+
+/// The configuration on disk, compiled.
+fn runtime_on_disk(settings: &Settings) -> anyhow::Result<Arc<Runtime>> {
     let catalog = Arc::new(catalog_for(settings));
     let changes = on_disk(settings, &catalog)?;
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, model::Policy::Lenient);
@@ -91,9 +112,7 @@ pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyho
     let extensions = Extensions::start(settings, &services)?;
     let mut compiler =
         compiler(settings, services, secrets(settings)).with_fixed_extensions(extensions.fixed());
-    let (runtime, _) = compiler.apply(&applied);
-    let options = options::engine(settings, &Arc::default());
-    gateway::explain::explain(&runtime, &options, &question.for_gateway()).map_err(anyhow::Error::msg)
+    Ok(compiler.apply(&applied).0)
 }
 
 /// The identity of this process. Where the data folder keeps no id, the name of the machine stands in for it. An instance that
@@ -279,7 +298,11 @@ fn compiler(settings: &Settings, services: Arc<Services>, secrets: Arc<Secrets>)
     let timeouts = options::engine(settings, &Arc::default()).upstream_timeouts;
     let usable = catalog::usable_kinds(settings);
     let compiler = Compiler::new(&usable, settings.router_mode.into(), timeouts, services);
-    compiler.with_secrets(secrets).with_scripts(plugins::scripts()).with_zone(settings.zone.as_deref())
+    compiler
+        .with_secrets(secrets)
+        .with_scripts(plugins::scripts())
+        .with_protocols(plugins::PROTOCOLS)
+        .with_zone(settings.zone.as_deref())
 }
 
 fn source(settings: &Settings) -> SourceConfig {

@@ -12,6 +12,7 @@
 
 pub mod chain;
 pub mod end;
+pub mod protocol;
 pub mod session;
 
 use std::borrow::Cow;

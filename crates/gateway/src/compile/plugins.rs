@@ -23,6 +23,7 @@ use exchange::plugin::scripts::Scripts;
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
 use exchange::plugin::stream::chain::StreamInstance;
+use exchange::plugin::stream::protocol::{ProtocolKind, ProtocolSettings, StreamProtocol};
 use exchange::plugin::{Assembly, Build, PluginKind};
 
 /// A plugin as it is written, with the inputs of its build.
@@ -140,22 +141,38 @@ impl Compiler {
         config: &Value,
     ) -> Result<Option<StreamInstance>, String> {
         let parts = Parts::new(self, snapshot);
-        let Some(prepared) = parts.prepare(&owner.path(), name, config)? else { return Ok(None) };
-        let Prepared { source, meta, filter, .. } = &prepared;
-        let PluginSource::Kind(kind) = source else { return Ok(None) };
-        let Some(stream) = &kind.stream else { return Ok(None) };
-        let plugin = (stream.build)(&prepared.build(&parts, 0), &prepared.config)
-            .map_err(|reason| format!("plugin {name}: {reason}"))?;
-        if !self.is_trial {
-            plugin.start();
+        let Some(instance) = parts.stream_instance(&owner.path(), name, config)? else { return Ok(None) };
+        for (identity, written) in parts.upstreams.into_inner() {
+            let compiled = self.compile_plugin_upstream(snapshot, &identity, &written);
+            compiled.map_err(|reason| format!("plugin {name}: {identity}: {reason}"))?;
         }
-        Ok(Some(StreamInstance {
-            name: kind.name,
-            priority: meta.priority.unwrap_or(i64::from(kind.priority)),
-            phases: stream.phases,
-            filter: filter.clone(),
-            plugin,
-        }))
+        if !self.is_trial {
+            instance.plugin.start();
+        }
+        Ok(Some(instance))
+    }
+
+    /// The protocol `kind` of a stream route, with `settings`.
+    ///
+    /// # Errors
+    /// Why it cannot be built.
+    pub(super) fn stream_protocol(
+        &self,
+        snapshot: &Snapshot,
+        owner: &Key,
+        kind: &ProtocolKind,
+        settings: &ProtocolSettings<'_>,
+    ) -> Result<Arc<dyn StreamProtocol>, String> {
+        let (parts, owner) = (Parts::new(self, snapshot), owner.path());
+        let build = Build {
+            owner: &owner,
+            metadata: None,
+            states: parts.states,
+            services: parts.services,
+            assembly: &parts,
+            depth: 0,
+        };
+        (kind.build)(&build, settings)
     }
 
     /// The values behind references in configurations of plugins.
@@ -244,6 +261,28 @@ impl<'c> Parts<'c> {
             error_response: meta.error_response.map(ErrorResponse::new),
             plugin,
         })))
+    }
+
+    /// A new instance of plugin `name` for layer 4.
+    fn stream_instance(
+        &self,
+        owner: &str,
+        name: &str,
+        config: &Value,
+    ) -> Result<Option<StreamInstance>, String> {
+        let Some(prepared) = self.prepare(owner, name, config)? else { return Ok(None) };
+        let Prepared { source, meta, filter, .. } = &prepared;
+        let PluginSource::Kind(kind) = source else { return Ok(None) };
+        let Some(stream) = &kind.stream else { return Ok(None) };
+        let plugin = (stream.build)(&prepared.build(self, 0), &prepared.config)
+            .map_err(|reason| format!("plugin {name}: {reason}"))?;
+        Ok(Some(StreamInstance {
+            name: kind.name,
+            priority: meta.priority.unwrap_or(i64::from(kind.priority)),
+            phases: stream.phases,
+            filter: filter.clone(),
+            plugin,
+        }))
     }
 
     /// The plugin of that name.

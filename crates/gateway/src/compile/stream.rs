@@ -12,12 +12,16 @@ use super::Compiler;
 use super::consumer::in_force_or_closed;
 use super::upstream::milliseconds;
 use crate::runtime::StreamRoute;
-use crate::runtime::stream_route::{NamePattern, ProxyHeader, StreamMatch, StreamTarget};
+use crate::runtime::stream_route::{
+    DatagramLimits, NamePattern, ProxyHeader, SpokenProtocol, StreamMatch, StreamTarget,
+};
 use crate::runtime::stream_table::StreamTable;
 use exchange::failure::{Cause, Unavailable};
 use exchange::plugin::stream::chain::StreamChain;
+use exchange::plugin::stream::protocol::ProtocolSettings;
 use net::proxy_protocol::Version;
 use net::sniff::FirstProtocol;
+use router::vars::Expression;
 
 impl Compiler {
     /// Compiles the stream routes under `keys` as they are now, or takes them out.
@@ -76,15 +80,14 @@ impl Compiler {
             let detail = format!("service {} does not exist or is faulty", key.own_id());
             missing = Some(Unavailable::new(Cause::MissingService, detail));
         }
-        let plugins = match self.stream_chain(snapshot, object.key(), written, service_key.as_ref(), service)
-        {
-            Ok(plugins) => plugins,
-            Err(reason) => {
-                self.fault(object.key(), reason.clone());
-                missing = Some(Unavailable::new(Cause::FaultyConfiguration, reason));
-                StreamChain::default()
-            }
-        };
+        let plugins = self.stream_chain(snapshot, object.key(), written, service_key.as_ref(), service);
+        let compiled =
+            plugins.and_then(|plugins| Ok((plugins, self.spoken(snapshot, object.key(), written)?)));
+        let (plugins, spoken) = compiled.unwrap_or_else(|reason| {
+            self.fault(object.key(), reason.clone());
+            missing = Some(Unavailable::new(Cause::FaultyConfiguration, reason));
+            (StreamChain::default(), None)
+        });
         StreamRoute {
             id: object.key().id.clone(),
             name: written.name.as_deref().map(Arc::from),
@@ -99,12 +102,17 @@ impl Compiler {
             },
             plugins,
             target: self.stream_target(object.key(), written, service_key.as_ref(), service),
+            spoken,
             sends_proxy: match &written.proxy_protocol {
                 Some(header) => Version::new(header.version).map_or(ProxyHeader::None, ProxyHeader::Version),
                 None => ProxyHeader::OfListener,
             },
             idle_timeout_ms: milliseconds(written.idle_timeout),
             session_timeout_ms: milliseconds(written.session_timeout),
+            datagrams: written.udp.map_or(DatagramLimits::default(), |udp| DatagramLimits {
+                responses: udp.responses,
+                requests: udp.requests.unwrap_or(0),
+            }),
             missing,
         }
     }
@@ -124,6 +132,35 @@ impl Compiler {
             instances.extend(self.stream_instance(snapshot, owner, effective.name, effective.config)?);
         }
         Ok(StreamChain::new(instances))
+    }
+
+    /// The protocol that the route names, with its loggers; the routes of HTTP serve `http`.
+    fn spoken(
+        &mut self,
+        snapshot: &Snapshot,
+        key: &Key,
+        written: &Written,
+    ) -> Result<Option<SpokenProtocol>, String> {
+        let Some(named) = written.protocol.as_deref().filter(|named| &*named.name != "http") else {
+            return Ok(None);
+        };
+        let kind = self.protocols.iter().copied().find(|kind| kind.name == &*named.name);
+        let kind = kind.ok_or_else(|| format!("unknown protocol [{}]", named.name))?;
+        let has_metrics = named.metric.as_ref().is_some_and(|metric| metric.enable);
+        let settings = ProtocolSettings { conf: named.conf.as_ref(), has_metrics };
+        let protocol = self.stream_protocol(snapshot, key, kind, &settings)?;
+        let mut loggers = Vec::new();
+        for (index, logger) in named.logger.iter().enumerate() {
+            let fault = |reason: String| format!("protocol.logger[{index}]: {reason}");
+            let filter = logger.filter.as_ref().map(Expression::compile).transpose();
+            let filter = filter.map_err(|error| fault(format!("filter: {error}")))?;
+            let built = self.stream_instance(snapshot, key, &logger.name, &logger.conf).map_err(&fault)?;
+            loggers.extend(built.map(|mut built| {
+                built.filter = filter.or(built.filter.take());
+                built
+            }));
+        }
+        Ok(Some(SpokenProtocol { protocol, loggers: StreamChain::new(loggers) }))
     }
 
     /// The upstream that the route names, else its own, else its service's.

@@ -17,6 +17,7 @@ use exchange::plugin::PluginKind;
 use exchange::plugin::scripts::Scripts;
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
+use exchange::plugin::stream::protocol::ProtocolKind;
 
 /// Numbers of plugin instances of trials begin here, so that none is that of an instance in force.
 const INSTANCES_FROM: u32 = 1 << 31;
@@ -29,6 +30,7 @@ pub struct Trial {
     services: Arc<Services>,
     secrets: Arc<dyn SecretValues>,
     scripts: Option<Arc<dyn Scripts>>,
+    protocols: &'static [&'static ProtocolKind],
     default_timeouts: Timeouts,
     zone: Option<Box<str>>,
 }
@@ -43,6 +45,7 @@ impl Compiler {
             services: self.services.clone(),
             secrets: self.secrets.clone(),
             scripts: self.scripts.clone(),
+            protocols: self.protocols,
             default_timeouts: self.default_timeouts,
             zone: self.zone.clone(),
         }
@@ -64,6 +67,7 @@ impl Trial {
         compiler.states = Arc::new(StateRegistry::over(self.states.clone()));
         compiler.secrets = self.secrets.clone();
         compiler.scripts.clone_from(&self.scripts);
+        compiler.protocols = self.protocols;
         compiler.zone.clone_from(&self.zone);
         compiler.current = runtime.clone();
         compiler.is_trial = true;

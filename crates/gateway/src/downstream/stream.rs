@@ -2,9 +2,10 @@
 //! a route, a node, and a tunnel to it, all on the worker that accepted it. It speaks no protocol.
 
 mod first_bytes;
-mod node;
-mod open;
-mod record;
+pub(super) mod node;
+pub(super) mod open;
+pub(super) mod record;
+mod spoken;
 
 use std::rc::Rc;
 
@@ -25,6 +26,7 @@ use stdx::buffer::Buffer;
 use node::ConnectedNode;
 use open::Opening;
 use record::SessionRecord;
+use spoken::Spoken;
 
 /// A connection that has passed the layers below its session: the PROXY protocol, and TLS where that ends here.
 pub(crate) struct Opened {
@@ -103,11 +105,25 @@ async fn pass(opened: Opened, node: ConnectedNode, record: &mut SessionRecord) -
     }
     let client = Duplex { stream: client, buffer: first_bytes }.into_end();
     let endpoint = Duplex { stream, buffer: Buffer::none() }.into_end();
-    let passed = tunnel::run(&timer.deadline, client, endpoint, idle_timeout_ms).await;
+    let spoken = record.route.as_ref().and_then(|route| Spoken::begin(route, &record.session));
+    let passed = match &spoken {
+        None => tunnel::run(&timer.deadline, client, endpoint, idle_timeout_ms).await,
+        // Boxed, because other sessions are smaller without it.
+        Some(spoken) => {
+            let (client, endpoint) = (spoken.client(client), spoken.node(endpoint));
+            Box::pin(tunnel::run(&timer.deadline, client, endpoint, idle_timeout_ms)).await
+        }
+    };
+    let fault = spoken.and_then(Spoken::end);
     record.session.received_bytes = passed.up_bytes;
     record.session.sent_bytes = passed.down_bytes;
     held.end(&timer.context);
     drop(place);
+    if let Some(fault) = fault {
+        tracing::debug!(client = %record.session.client_address, reason = %fault, "a session was ended: its bytes break the rules of the protocol");
+        record.session.reason = Some(fault);
+        return SessionEnd::ProtocolFault;
+    }
     match passed.end {
         TunnelStop::Closed => SessionEnd::Closed,
         TunnelStop::Client => SessionEnd::ClientReset,

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::datagram_counts::{DatagramCounts, DropReason};
 use super::failures::Refusal;
 use super::server_errors;
 use super::session_counts::SessionCounts;
@@ -90,11 +91,26 @@ fn write_sessions<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
     sample(text, name, &[("from", &"client")], total(|sessions| &sessions.received_bytes));
     sample(text, name, &[("from", &"node")], total(|sessions| &sessions.sent_bytes));
     let mut ends: Vec<(&'static str, u64)> = Vec::new();
-    for (code, count) in workers.flat_map(|worker| worker.sessions.ends()) {
+    for (code, count) in workers.clone().flat_map(|worker| worker.sessions.ends()) {
         match ends.iter_mut().find(|(known, _)| *known == code) {
             Some((_, total)) => *total += count,
             None => ends.push((code, count)),
         }
+    }
+    let datagrams: [(&str, fn(&DatagramCounts) -> &AtomicU64); 2] =
+        [("client", |counts| &counts.received), ("node", |counts| &counts.answered)];
+    let name = "weir_stream_datagrams_total";
+    header(text, name, "counter", "Datagrams of layer 4, by the side that the gateway received them from.");
+    for (from, counter) in datagrams {
+        let count: u64 =
+            workers.clone().map(|worker| counter(&worker.datagrams).load(Ordering::Relaxed)).sum();
+        sample(text, name, &[("from", &from)], count);
+    }
+    let name = "weir_stream_datagrams_dropped_total";
+    header(text, name, "counter", "Datagrams of layer 4 that were dropped, by reason.");
+    for reason in DropReason::ALL {
+        let count: u64 = workers.clone().map(|worker| worker.datagrams.drops(reason)).sum();
+        sample(text, name, &[("reason", &reason.as_str())], count);
     }
     let name = "weir_stream_session_ends_total";
     header(text, name, "counter", "Sessions of layer 4 that have ended, by cause.");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::current_work::CurrentWorkCell;
+use super::datagram_counts::DatagramCounts;
 use super::failures::FailureCounts;
 use super::grpc_counts::GrpcCounts;
 use super::retry_counts::RetryCounts;
@@ -59,6 +60,8 @@ pub struct Status {
     pub(crate) traffic: TrafficCounts,
     /// Sessions of layer 4.
     pub sessions: SessionCounts,
+    /// Datagrams of layer 4.
+    pub datagrams: DatagramCounts,
     /// Idle connections to nodes.
     pub idle_upstream: AtomicUsize,
     /// Whether it has a configuration; `revision` names it.

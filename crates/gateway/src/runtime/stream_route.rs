@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use exchange::failure::Unavailable;
 use exchange::plugin::stream::chain::StreamChain;
+use exchange::plugin::stream::protocol::StreamProtocol;
 use ipnet::IpNet;
 use net::proxy_protocol::Version;
 use net::sniff::FirstProtocol;
@@ -24,15 +25,36 @@ pub struct StreamRoute {
     pub plugins: StreamChain,
     /// Where its sessions go.
     pub target: StreamTarget,
+    /// The protocol that is spoken inside, if the route names one.
+    pub spoken: Option<SpokenProtocol>,
     /// The PROXY protocol header that its nodes are sent.
     pub sends_proxy: ProxyHeader,
     /// How long no byte may pass, in milliseconds; 0 is without limit.
     pub idle_timeout_ms: u64,
     /// How long a session may be, in milliseconds; 0 is without limit.
     pub session_timeout_ms: u64,
+    /// The datagrams of a session over UDP.
+    pub datagrams: DatagramLimits,
     /// Why it must not serve, if an object that it refers to is missing or faulty, or a plugin of it cannot be built: without
     /// this its sessions could go to another route, past its protection.
     pub missing: Option<Unavailable>,
+}
+
+/// A protocol that is spoken inside the sessions of a route.
+pub struct SpokenProtocol {
+    /// Reads their bytes.
+    pub protocol: Arc<dyn StreamProtocol>,
+    /// See each call.
+    pub loggers: StreamChain,
+}
+
+/// When a session over UDP ends by its datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramLimits {
+    /// Answers that follow a datagram of the client, after which the session ends; none if that is not known.
+    pub responses: Option<u64>,
+    /// Datagrams of the client, after which the next one begins another session; 0 is without limit.
+    pub requests: u64,
 }
 
 /// The PROXY protocol header that nodes are sent.

@@ -153,9 +153,11 @@ mod tests {
             matching,
             plugins: StreamChain::default(),
             target: StreamTarget::None,
+            spoken: None,
             sends_proxy: ProxyHeader::OfListener,
             idle_timeout_ms: 0,
             session_timeout_ms: 0,
+            datagrams: Default::default(),
             missing: None,
         })
     }

@@ -30,7 +30,7 @@ pub(super) fn tls_failure(error: &io::Error) -> Failure {
 }
 
 /// The cause of a failed connection attempt: this machine's when it has no descriptor or port left.
-pub(super) fn connect_cause(error: &io::Error) -> Cause {
+pub(crate) fn connect_cause(error: &io::Error) -> Cause {
     const EMFILE: i32 = 24;
     const ENFILE: i32 = 23;
     const ENOBUFS: i32 = 105;

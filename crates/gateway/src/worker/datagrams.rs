@@ -1,4 +1,4 @@
-//! The QUIC endpoint of one UDP socket: which clients are served, told to prove their address (Retry), or refused, and a new
+//! What one UDP socket is for: sessions of layer 4 (`downstream::datagrams`), or QUIC. The QUIC endpoint: which clients are served, told to prove their address (Retry), or refused, and a new
 //! endpoint after a panic of the library. Connections are served by `downstream::h3`.
 
 use std::net::UdpSocket;
@@ -13,11 +13,13 @@ use super::state::Worker;
 use crate::command::{Handle, Queue};
 use crate::downstream::arrival::Identity;
 use crate::downstream::connection_guard::ConnectionGuard;
+use crate::downstream::datagrams::DatagramWorker;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::h3::handshake::{self, Handshaking, QuicArrival};
 use crate::downstream::listener_state::OpenListener;
 use exchange::observe::histogram::bump;
 use net::env;
+use net::listener::Application;
 use net::quic::{EndpointParts, Guarded, QuicEndpoint, QuicLimits};
 use net::tls::server::QuicTls;
 
@@ -35,6 +37,16 @@ pub(super) async fn serve(
     number: usize,
     socket: UdpSocket,
 ) {
+    if open.listener.wanted().protocols.application == Application::Stream {
+        match sessions_of(&worker, peers.len()) {
+            Ok(sessions) => sessions.serve_clients(open, socket).await,
+            Err(error) => {
+                let address = open.listener.address();
+                tracing::error!(%error, %address, worker = worker.context.local.index, "a worker cannot serve datagrams");
+            }
+        }
+        return;
+    }
     while open.queue().is_none() {
         let endpoint = match open_endpoint(&worker, &open, number, &socket) {
             Ok(endpoint) => endpoint,
@@ -71,6 +83,17 @@ pub(super) async fn serve(
         worker.wake_connections();
         env::sleep_ms(REOPEN_MS).await;
     }
+}
+
+/// The sessions over UDP of a worker, with the tasks that they need.
+fn sessions_of(worker: &Rc<Worker>, workers: usize) -> std::io::Result<Rc<DatagramWorker>> {
+    if let Some(sessions) = worker.datagrams.get() {
+        return Ok(sessions.clone());
+    }
+    let sessions = DatagramWorker::new(&worker.context, workers)?;
+    worker.spawn_critical(sessions.clone().serve_nodes());
+    worker.spawn_critical(sessions.clone().end_idle());
+    Ok(worker.datagrams.get_or_init(|| sessions).clone())
 }
 
 fn open_endpoint(

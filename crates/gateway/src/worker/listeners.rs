@@ -60,9 +60,6 @@ impl Worker {
                 tracing::error!(%error, %address, worker = self.context.local.index, "a worker cannot listen");
             }
         }
-        if open.listener.wanted().protocols.udp {
-            return;
-        }
         match open.listener.datagrams().of_worker(self.context.local.index) {
             Ok(sockets) => {
                 for (number, socket) in sockets {
@@ -72,7 +69,7 @@ impl Worker {
             }
             Err(error) => {
                 let address = open.listener.address();
-                tracing::error!(%error, %address, worker = self.context.local.index, "a worker cannot serve HTTP/3");
+                tracing::error!(%error, %address, worker = self.context.local.index, "a worker cannot serve datagrams");
             }
         }
     }

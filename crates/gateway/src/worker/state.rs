@@ -1,6 +1,6 @@
 //! A worker's state: its context, its listeners, and its critical tasks.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use stdx::published::{Published, Reader};
 
 use crate::context::{ContextParts, WorkerContext};
+use crate::downstream::datagrams::DatagramWorker;
 use crate::downstream::inner;
 use crate::downstream::listener_state::OpenListener;
 use crate::observe::current_work::CurrentWork;
@@ -23,6 +24,8 @@ use net::quic::QuicProcess;
 pub(crate) struct Worker {
     pub(crate) context: Rc<WorkerContext>,
     pub(super) listeners: RefCell<Listeners>,
+    /// Sessions over UDP, once it has a listener for them.
+    pub(super) datagrams: OnceCell<Rc<DatagramWorker>>,
     /// Keys and generation, the same as those of other workers.
     pub(super) quic: QuicProcess,
     /// Notified when a critical task has panicked.
@@ -53,6 +56,7 @@ impl Worker {
         Rc::new(Worker {
             context,
             listeners: RefCell::new(Listeners::new(parts.listeners)),
+            datagrams: OnceCell::new(),
             quic: parts.quic,
             critical_task_failed: tokio::sync::Notify::new(),
             swept_revision: Cell::new(0),

@@ -70,8 +70,9 @@ fn full(kind: Kind) -> Value {
         Kind::StreamRoute => with(json!({
             "remote_addr": "::1", "server_addr": "10.0.0.1", "server_port": 1, "sni": "a", "upstream": upstream,
             "alpn": ["h2"], "sniff": "tls", "proxy_protocol": {"version": 2}, "idle_timeout": 0.5, "session_timeout": 0,
+            "udp": {"responses": 1, "requests": 2},
             "upstream_id": 1, "service_id": 1, "plugins": plugins,
-            "protocol": {"name": "p", "superior_id": 1, "conf": {}, "logger": [{"name": "l", "conf": {}}]},
+            "protocol": {"name": "p", "superior_id": 1, "conf": {}, "logger": [{"name": "l", "filter": [], "conf": {}}], "metric": {"enable": true}},
         })),
         Kind::PluginMetadata | Kind::Secret => json!({"a": 1}),
     }

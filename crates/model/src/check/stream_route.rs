@@ -1,7 +1,7 @@
 //! Rules for stream routes that their schema cannot express.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{plugins, route};
 use crate::catalog::Catalog;
@@ -21,6 +21,7 @@ pub(super) fn check(catalog: &Catalog, stream_route: &Value, findings: &mut Find
     scheme(stream_route, findings);
     sniffed(stream_route, findings);
     protocol(stream_route, findings);
+    loggers(catalog, stream_route, findings);
 }
 
 /// Refuses a stream route that is subordinate to itself.
@@ -53,6 +54,16 @@ fn sniffed(stream_route: &Value, findings: &mut Findings) {
     }
 }
 
+/// The loggers of a protocol are plugins as the stream route has them.
+fn loggers(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
+    let all = stream_route.pointer("/protocol/logger").and_then(Value::as_array);
+    for logger in all.into_iter().flatten() {
+        if let (Some(name), Some(conf)) = (logger["name"].as_str(), logger.get("conf")) {
+            plugins::check_stream(catalog, &json!({ "plugins": { name: conf } }), findings);
+        }
+    }
+}
+
 fn protocol(stream_route: &Value, findings: &mut Findings) {
     let Some(protocol) = stream_route.get("protocol") else { return };
     let Some(name) = protocol.get("name").and_then(Value::as_str) else { return };
@@ -61,7 +72,7 @@ fn protocol(stream_route: &Value, findings: &mut Findings) {
         findings.add(Stage::Plugins, "/protocol/name", reason);
     }
     if name == "http" {
-        for field in ["conf", "logger", "superior_id"] {
+        for field in ["conf", "logger", "metric", "superior_id"] {
             if protocol.get(field).is_some() {
                 let reason = format!("protocol http has no {field}: the routes of HTTP say the rest");
                 findings.add(Stage::Plugins, format!("/protocol/{field}"), reason);

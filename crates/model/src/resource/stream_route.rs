@@ -46,6 +46,8 @@ pub struct StreamRoute {
     /// A session ends after this time, whatever it sends; zero: it has no limit. Not in APISIX.
     #[serde(default, deserialize_with = "number::seconds")]
     pub session_timeout: Duration,
+    /// The datagrams of a session over UDP. Not in APISIX.
+    pub udp: Option<DatagramLimits>,
     /// An upstream of its own.
     pub upstream: Option<Arc<Upstream>>,
     /// The upstream it forwards to.
@@ -101,6 +103,18 @@ impl SniffedProtocol {
     }
 }
 
+/// When a session over UDP ends by its datagrams, as nginx's `proxy_responses` and `proxy_requests`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatagramLimits {
+    /// The answers to each datagram of the client; the session ends when it has had them.
+    #[serde(default, deserialize_with = "number::optional_integer")]
+    pub responses: Option<u64>,
+    /// The datagrams of the client, after which its next one begins another session.
+    #[serde(default, deserialize_with = "number::optional_integer")]
+    pub requests: Option<u64>,
+}
+
 /// The PROXY protocol header that nodes are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -120,8 +134,32 @@ pub struct StreamProtocol {
     pub superior_id: Option<Id>,
     /// The protocol's own configuration.
     pub conf: Option<Value>,
-    /// Its loggers.
-    pub logger: Option<Value>,
+    /// The loggers of its calls.
+    #[serde(default)]
+    pub logger: Box<[ProtocolLogger]>,
+    /// Its metrics.
+    pub metric: Option<ProtocolMetric>,
+}
+
+/// A logger of the calls of a protocol.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProtocolLogger {
+    /// The plugin.
+    pub name: Box<str>,
+    /// It logs only calls for which this expression holds.
+    pub filter: Option<Value>,
+    /// The plugin's configuration.
+    pub conf: Value,
+}
+
+/// The metrics of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProtocolMetric {
+    /// Whether they are kept.
+    #[serde(default)]
+    pub enable: bool,
 }
 
 /// The default of `idle_timeout`: ten minutes, as `proxy_timeout` of nginx.

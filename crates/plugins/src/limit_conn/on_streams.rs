@@ -71,9 +71,10 @@ impl SessionLimit {
             delay_ms = delay_ms.saturating_add((self.unit_delay_ms * ((number - 1) / conn) as f64) as u64);
             session.hold(place);
         }
-        match applies || self.lets_uncounted_pass {
-            true => Ok(delay_ms),
-            false => Err("no limit of sessions has a number and a key"),
+        if applies || self.lets_uncounted_pass {
+            Ok(delay_ms)
+        } else {
+            Err("no limit of sessions has a number and a key")
         }
     }
 }

@@ -24,9 +24,9 @@ use model::instance::{ConnectionCounts, Connections, InstanceInfo};
 use model::loaded_endpoint::LoadedEndpoint;
 use model::report::{
     Breakdown, CertificateReport, Certificates, EndpointRequest, Endpoints, Explain, ExplainQuestion,
-    ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, PendingReply, Rate, Readiness, Step, Top,
-    Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth, UpstreamNodes, UpstreamReport,
-    WorkerRevision, WorkerRevisions,
+    ExplainSession, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, PendingReply, Rate,
+    Readiness, Step, Top, Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth, UpstreamNodes,
+    UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
 use model::{Applied, Fault};
@@ -337,6 +337,11 @@ impl Explain for Report {
         let runtime =
             with.map_or_else(|| Ok(runtime.clone()), |applied| self.trial.apply(&runtime, applied))?;
         gateway::explain::explain(&runtime, &self.options, question)
+    }
+
+    fn explain_session(&self, session: &ExplainSession) -> Result<Value, String> {
+        let engine = self.gateway.engine().ok_or("the workers have not started yet")?;
+        gateway::explain::explain_session(&engine.current(), session)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use exchange::plugin::services::Services;
 use model::Catalog;
-use net::listener::{ListenerSet, Wanted};
+use net::listener::{ListenerSet, Protocols, Wanted};
 use net::tls::roots::TrustRoots;
 
 use super::bridge::Gateway;
@@ -76,7 +76,7 @@ impl LiveSettings {
             let settings = waiting.join(", ");
             tracing::warn!(%settings, "these settings have changed and wait for a restart or an upgrade");
         }
-        let listeners = wanted(&settings);
+        let listeners = self.with_headers_in_force(wanted(&settings));
         if listeners != self.listeners {
             let takes_stream_routes = settings.takes_stream_routes();
             self.listen(listeners, takes_stream_routes, gateway);
@@ -87,6 +87,19 @@ impl LiveSettings {
             Ok(roots) => self.services.tls().trust(roots),
             Err(fault) => tracing::error!(%fault, "the trusted certificates in force stay"),
         }
+    }
+
+    /// The listeners with the header to nodes that each of them has now: a listener cannot be bound beside itself with another
+    /// one.
+    fn with_headers_in_force(&self, mut listeners: Vec<Wanted>) -> Vec<Wanted> {
+        for listener in &mut listeners {
+            let with = |sends| Protocols { proxy_protocol_to_nodes: sends, ..listener.protocols };
+            let other = with(!listener.protocols.proxy_protocol_to_nodes);
+            if self.listeners.contains(&Wanted { protocols: other, ..*listener }) {
+                listener.protocols = other;
+            }
+        }
+        listeners
     }
 
     fn listen(&mut self, listeners: Vec<Wanted>, takes_stream_routes: bool, gateway: &Gateway) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use control::Listeners;
 use model::report::ListenerReport;
-use net::listener::{self, Listener, ListenerSet, Protocols, Wanted};
+use net::listener::{self, Application, Listener, ListenerSet, Protocols, Wanted};
 
 use super::lasting::Lasting;
 use super::occupant::listening_on;
@@ -46,7 +46,11 @@ pub(super) fn listening_line(name: &str, address: SocketAddr) -> String {
 /// The listeners of the proxy in the settings, those of layer 4 behind those of HTTP.
 pub(super) fn wanted(settings: &Settings) -> Vec<Wanted> {
     let of_setting = |((_, addresses), (_, protocols)): ((_, &[SocketAddr]), (_, Protocols))| {
-        addresses.iter().map(move |address| Wanted { address: *address, protocols }).collect::<Vec<_>>()
+        let one = |address: &SocketAddr| Wanted {
+            address: *address,
+            protocols: protocols_at(settings, *address, protocols),
+        };
+        addresses.iter().map(one).collect::<Vec<_>>()
     };
     let lists = settings.proxy_listeners().into_iter().chain(settings.stream_listeners());
     lists.zip(PROXY_LISTENERS).flat_map(of_setting).collect()
@@ -67,12 +71,20 @@ const PROXY_LISTENERS: [(&str, Protocols); 10] = [
     ("stream-udp", Protocols::UDP),
 ];
 
+/// The protocols of a list, with what the settings say of one address in it.
+fn protocols_at(settings: &Settings, address: SocketAddr, protocols: Protocols) -> Protocols {
+    let sends = protocols.application == Application::Stream && !protocols.udp;
+    let proxy_protocol_to_nodes = sends && settings.stream_send_proxy_protocol.contains(&address);
+    Protocols { proxy_protocol_to_nodes, ..protocols }
+}
+
 /// The setting that a listener of the proxy comes from, as its line names it.
 pub(super) fn name_of(listener: &Listener) -> &'static str {
     name_for(listener.wanted().protocols)
 }
 
 fn name_for(protocols: Protocols) -> &'static str {
+    let protocols = Protocols { proxy_protocol_to_nodes: false, ..protocols };
     PROXY_LISTENERS.iter().find(|(_, known)| *known == protocols).map_or("proxy", |(name, _)| name)
 }
 
@@ -82,7 +94,7 @@ fn name_for(protocols: Protocols) -> &'static str {
 /// # Errors
 /// The listener's name, its address and the error of the system.
 pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::Result<Sockets> {
-    let adopted = adopt(&mut inherited, settings.workers)?;
+    let adopted = adopt(&mut inherited, settings)?;
     let proxy = listener::bind_all(&adopted, &wanted(settings), settings.workers);
     let proxy = proxy.map_err(|fault| {
         if fault.in_the_way.is_some() {
@@ -118,7 +130,7 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::R
 pub(super) const DATAGRAMS: &str = "proxy-tls-http3/udp";
 
 /// The proxy's listeners among the inherited sockets.
-fn adopt(inherited: &mut Vec<Socket>, workers: usize) -> anyhow::Result<ListenerSet> {
+fn adopt(inherited: &mut Vec<Socket>, settings: &Settings) -> anyhow::Result<ListenerSet> {
     let mut datagrams: Vec<(SocketAddr, UdpSocket)> = Vec::new();
     for socket in inherited.extract_if(.., |socket| socket.name == DATAGRAMS) {
         let socket = UdpSocket::from(OwnedFd::from(socket.listener));
@@ -135,6 +147,7 @@ fn adopt(inherited: &mut Vec<Socket>, workers: usize) -> anyhow::Result<Listener
             match of_address.iter_mut().find(is_same) {
                 Some((.., sockets)) => sockets.push(socket.listener),
                 None => {
+                    let protocols = protocols_at(settings, socket.asked, protocols);
                     let wanted = Wanted { address: socket.asked, protocols };
                     of_address.push((address, wanted, vec![socket.listener]));
                 }
@@ -149,7 +162,7 @@ fn adopt(inherited: &mut Vec<Socket>, workers: usize) -> anyhow::Result<Listener
                 (sockets, own.map(|(_, socket)| socket).collect())
             }
         };
-        Listener::adopt(wanted, sockets, own, workers)
+        Listener::adopt(wanted, sockets, own, settings.workers)
             .map(Arc::new)
             .context("cannot take over the proxy's sockets")
     };

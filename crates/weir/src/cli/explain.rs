@@ -4,15 +4,16 @@
 mod ask;
 mod journey;
 mod record;
+mod session;
 
 use std::ffi::OsString;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::ValueHint;
 use control::source::store::Instance;
-use model::report::ExplainQuestion;
+use model::report::{ExplainQuestion, ExplainSession};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -24,8 +25,9 @@ use crate::settings::{Place, SETTINGS, Settings, Written};
 use crate::terminal::{Paint, print, print_error};
 use crate::top::numbers::clean;
 use record::Record;
+use session::SessionRecord;
 
-/// Tell which route a request would take, why the others lost, and what its plugins would do
+/// Tell which route a request or a session would take, why the others lost, and what its plugins would do
 ///
 /// Nothing is sent and nothing is counted: plugins that would ask a server or count say so.
 ///
@@ -34,16 +36,28 @@ use record::Record;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ExplainArguments {
     /// Method, such as GET
-    #[arg(value_parser = method)]
-    method: String,
+    #[arg(value_parser = method, required_unless_present = "tcp", requires = "url")]
+    method: Option<String>,
     /// URL, or only its path and query; the host may also come from `-H 'Host: …'`
     #[arg(value_parser = url)]
-    url: String,
+    url: Option<String>,
     /// Header field of the request; repeatable
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
+    /// Explain a session of layer 4 instead: the address and port that its client connects to, over TCP or UDP
+    #[arg(long, value_name = "IP:PORT", conflicts_with_all = ["method", "headers"])]
+    tcp: Option<SocketAddr>,
+    /// Server name of the TLS handshake of that session
+    #[arg(long, value_name = "NAME", requires = "tcp")]
+    sni: Option<String>,
+    /// Protocol that the handshake offers by ALPN; repeatable
+    #[arg(long, value_name = "PROTOCOL", requires = "tcp")]
+    alpn: Vec<String>,
+    /// Protocol that the first bytes of that session show: http1, http2, tls, ssh or mqtt
+    #[arg(long, value_name = "PROTOCOL", requires = "tcp")]
+    first: Option<String>,
     /// Address of the client
-    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    #[arg(long, visible_alias = "from", value_name = "IP", default_value = "127.0.0.1")]
     remote_addr: IpAddr,
     /// Print the whole decision record as JSON
     #[arg(long)]
@@ -62,7 +76,7 @@ pub(crate) struct ExplainArguments {
     resources: Option<String>,
 }
 
-/// The request to explain; its JSON is the body of `POST /v1/weir/explain`.
+/// A request to explain.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Question {
     pub(crate) method: String,
@@ -88,6 +102,38 @@ impl Question {
     }
 }
 
+/// A request or a session to explain; its JSON is the body of `POST /v1/weir/explain`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+enum Asked {
+    /// A request.
+    Request(Question),
+    /// A session of layer 4.
+    Session { stream: ExplainSession },
+}
+
+impl Asked {
+    fn of(arguments: ExplainArguments) -> Asked {
+        let ExplainArguments { remote_addr, sni, alpn, first, .. } = arguments;
+        match arguments.tcp {
+            Some(local) => Asked::Session { stream: ExplainSession { local, remote_addr, sni, alpn, first } },
+            None => Asked::Request(Question {
+                method: arguments.method.unwrap_or_default(),
+                url: arguments.url.unwrap_or_default(),
+                headers: arguments.headers,
+                remote_addr,
+            }),
+        }
+    }
+
+    fn offline(&self, settings: &Settings) -> anyhow::Result<Value> {
+        match self {
+            Asked::Request(question) => boot::explain_offline(settings, question),
+            Asked::Session { stream } => boot::explain_session_offline(settings, stream),
+        }
+    }
+}
+
 /// Asks, and prints the answer. The exit code is 0 also when no route matches, because that is an answer.
 pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     let settings = settings(&arguments)?;
@@ -95,24 +141,27 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     let running = if is_given { None } else { running_on(&settings.data) };
     // Offline only without a running instance, because that one has locked its store.
     let is_offline = arguments.resources.is_some() || arguments.data.is_some() && running.is_none();
-    let question = Question {
-        method: arguments.method,
-        url: arguments.url,
-        headers: arguments.headers,
-        remote_addr: arguments.remote_addr,
-    };
-    let answer = if is_offline {
-        boot::explain_offline(&settings, &question)?
-    } else {
-        answer(&settings, &question, running, arguments.control.is_some())?
-    };
-    if arguments.json {
+    let is_json = arguments.json;
+    let is_named = arguments.control.is_some();
+    let asked = Asked::of(arguments);
+    let answer =
+        if is_offline { asked.offline(&settings)? } else { answer(&settings, &asked, running, is_named)? };
+    if is_json {
         print(serde_json::to_string_pretty(&answer).context("the record is not JSON")?);
         return Ok(ExitCode::SUCCESS);
     }
-    let record: Record = serde_json::from_value(cleaned(answer))
-        .context("the instance answered in a form this version does not know; see it with `--json`")?;
-    print(record.render(&question, Paint::for_stdout()).trim_end());
+    const UNKNOWN_FORM: &str =
+        "the instance answered in a form this version does not know; see it with `--json`";
+    let (answer, paint) = (cleaned(answer), Paint::for_stdout());
+    let text = match &asked {
+        Asked::Request(question) => {
+            serde_json::from_value::<Record>(answer).context(UNKNOWN_FORM)?.render(question, paint)
+        }
+        Asked::Session { stream } => {
+            serde_json::from_value::<SessionRecord>(answer).context(UNKNOWN_FORM)?.render(stream, paint)
+        }
+    };
+    print(text.trim_end());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,14 +181,14 @@ fn cleaned(value: Value) -> Value {
 /// The running instance's answer; if none runs and none was named, the answer from the configuration on disk.
 fn answer(
     settings: &Settings,
-    question: &Question,
+    asked: &Asked,
     running: Option<Instance>,
     is_named: bool,
 ) -> anyhow::Result<Value> {
     let Some(control) = address_of(running.as_ref(), "control", settings, settings.control)? else {
-        return boot::explain_offline(settings, question);
+        return asked.offline(settings);
     };
-    match (ask::ask(control, question), running) {
+    match (ask::ask(control, asked), running) {
         (Ok(answer), _) => Ok(answer),
         (Err(Failure::NotThere(error)), Some(running)) => bail!(
             "process {} runs on the data folder {} and does not answer at {control}: {error}; name its control API with \
@@ -155,7 +204,7 @@ fn answer(
                 "no instance runs on {} or at {control}; reading its configuration from disk",
                 settings.data.display()
             ));
-            boot::explain_offline(settings, question)
+            asked.offline(settings)
         }
         (Err(Failure::Refused(reason)), _) => bail!("{reason}"),
     }

@@ -145,6 +145,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         "curl of Debian 12 has no HTTP/3; it/http3.rs has a client that does",
     )]),
     page("json-web-tokens"),
+    page("layer-4").needs(Setup { origins: &["127.0.0.1:1980"], ..NOTHING }),
     page("kubernetes").skips(&[
         ("skopeo copy", CLUSTER),
         ("kubectl get secret", CLUSTER),
@@ -163,6 +164,7 @@ pub(crate) const GUIDES: &[Guide] = &[
     page("logging").needs(Setup { origins: &["127.0.0.1:1980", "127.0.0.1:3000"], ..GATEWAY }),
     page("lua-plugins"),
     page("migrating-from-apisix"),
+    page("mqtt-and-redis").needs(Setup { prepare: BROKERS, ..NOTHING }),
     page("observability")
         .skips(&[("$ weir tap", "shows requests of a minute of traffic; it/tap.rs runs it")]),
     page("openid-connect").needs(Setup { prepare: OPENID, ..GATEWAY }).skips(&[(
@@ -186,6 +188,7 @@ pub(crate) const GUIDES: &[Guide] = &[
     page("tls").needs(Setup { prepare: CERTIFICATE, objects: ALL, names: &["shop.example"], ..GATEWAY }),
     page("tracing").needs(Setup { objects: ORDERS, ..GATEWAY }),
     page("transformation").needs(Setup { prepare: SOAP, ..GATEWAY }),
+    page("udp").needs(NOTHING),
     page("upstreams"),
     page("wasm-plugins").skips(&[(
         "rustup target add",
@@ -246,6 +249,16 @@ mkfifo hold; sleep 1000 >hold &
 \"$repository/target/test-node/node\" \"$repository/crates/testkit/src/graphql_server.mjs\" \
   \"$repository/target/test-node/node_modules\" 4000 <hold >\"$place/outputs/graphql\" 2>&1 &
 until curl -s -o /dev/null http://127.0.0.1:4000/; do sleep 0.1; done";
+
+/// Two MQTT brokers and a Redis server.
+const BROKERS: &str = "\
+for port in 1901 1902; do
+  echo \"user root\nlistener $port 127.0.0.1\nallow_anonymous true\" >broker-$port.conf
+  /usr/sbin/mosquitto -c broker-$port.conf >\"$place/outputs/broker-$port\" 2>&1 &
+done
+redis-server --port 6401 --save '' >\"$place/outputs/redis\" 2>&1 &
+until redis-cli -p 6401 ping >/dev/null 2>&1; do sleep 0.1; done
+for port in 1901 1902; do until mosquitto_pub -p $port -t up -m 1 2>/dev/null; do sleep 0.1; done; done";
 
 /// A gRPC service that knows one order.
 const GRPC: &str = "\

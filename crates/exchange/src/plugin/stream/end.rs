@@ -22,6 +22,8 @@ pub enum SessionEnd {
     PrereadClosed,
     /// The first bytes are no beginning of the protocol that the route or a plugin asks for, or too many.
     PrereadFault,
+    /// Bytes break the rules of the protocol that the route names.
+    ProtocolFault,
     /// The client's TLS handshake failed.
     TlsHandshake,
     /// A plugin has refused the session.
@@ -49,6 +51,7 @@ impl SessionEnd {
         SessionEnd::PrereadTimeout,
         SessionEnd::PrereadClosed,
         SessionEnd::PrereadFault,
+        SessionEnd::ProtocolFault,
         SessionEnd::TlsHandshake,
         SessionEnd::Rejected,
         SessionEnd::PluginFailed,
@@ -68,6 +71,7 @@ impl SessionEnd {
             SessionEnd::PrereadTimeout => "preread_timeout",
             SessionEnd::PrereadClosed => "preread_closed",
             SessionEnd::PrereadFault => "preread_fault",
+            SessionEnd::ProtocolFault => "protocol_fault",
             SessionEnd::TlsHandshake => "tls_handshake",
             SessionEnd::Rejected => "rejected",
             SessionEnd::PluginFailed => "plugin_failed",
@@ -91,6 +95,7 @@ impl SessionEnd {
             SessionEnd::PrereadTimeout
             | SessionEnd::PrereadClosed
             | SessionEnd::PrereadFault
+            | SessionEnd::ProtocolFault
             | SessionEnd::TlsHandshake => 400,
             SessionEnd::Rejected => 403,
             SessionEnd::PluginFailed | SessionEnd::NoRoute => 500,

@@ -40,7 +40,7 @@ pub(super) struct ConnectedNode {
 }
 
 /// The session's places at its node and its upstream, given back when it ends.
-pub(super) struct HeldNode {
+pub(in crate::downstream) struct HeldNode {
     upstream: Arc<Upstream>,
     node: Option<SessionNode>,
     attempt: Attempt,
@@ -49,8 +49,35 @@ pub(super) struct HeldNode {
 }
 
 impl HeldNode {
+    /// A node that was chosen for a session, and the time from now on.
+    pub(in crate::downstream) fn new(
+        context: &Rc<WorkerContext>,
+        upstream: &Arc<Upstream>,
+        node: SessionNode,
+    ) -> HeldNode {
+        let attempt = attempt_at(upstream, &node, context.local.clock_ns());
+        HeldNode {
+            upstream: upstream.clone(),
+            node: Some(node),
+            attempt,
+            context: context.clone(),
+            _place: None,
+        }
+    }
+
+    /// Counts that the node has answered, or why it has not: for ejection, the breaker and passive health checks.
+    pub(in crate::downstream) fn note_answer(&mut self, failed: Option<Cause>) {
+        let elapsed_us = self.context.local.clock_ns().saturating_sub(self.attempt.started_ns) / 1_000;
+        self.attempt.failed = failed;
+        self.attempt.head_us = if failed.is_none() { elapsed_us.max(1) } else { 0 };
+        self.attempt.total_us = elapsed_us;
+        if let Some(node) = &mut self.node {
+            self.context.upstreams.note_connect(&self.upstream, node, &self.attempt);
+        }
+    }
+
     /// The session at the node has ended in order or not; the node was connected.
-    pub(super) fn end(mut self, context: &WorkerContext) {
+    pub(in crate::downstream) fn end(mut self, context: &WorkerContext) {
         self.attempt.total_us = context.local.recent_ns().saturating_sub(self.attempt.started_ns) / 1_000;
         if let Some(node) = self.node.take() {
             context.upstreams.session_ended(&self.upstream, node, &self.attempt);
@@ -88,23 +115,14 @@ pub(super) async fn connect(
     let header = route
         .sends_proxy
         .version(opened.identity.listener.listener.wanted().protocols.proxy_protocol_to_nodes);
-    let retries = upstream.retries.unwrap_or_else(|| {
-        u32::try_from(context.upstreams.node_count(&upstream)).unwrap_or(u32::MAX).saturating_sub(1)
-    });
+    let retries = retries_of(&context, &upstream);
     loop {
         let node = context.upstreams.choose_for_session(&upstream, &wanted, &tried, &mut place);
         let node = node.map_err(|none| last.take().unwrap_or(none))?;
         tried.push(node.endpoint_id());
         session.attempts += 1;
         session.node = Some(node.address());
-        let attempt = attempt_at(&upstream, &node, context.local.clock_ns());
-        let mut held = HeldNode {
-            upstream: upstream.clone(),
-            node: Some(node),
-            attempt,
-            context: context.clone(),
-            _place: None,
-        };
+        let mut held = HeldNode::new(&context, &upstream, node);
         match try_node(&opened.timer, session, &upstream, &mut held, header).await {
             Ok(stream) => {
                 session.connect_us = held.attempt.connect_us;
@@ -131,6 +149,13 @@ pub(super) async fn connect(
             }
         }
     }
+}
+
+/// How many nodes more than one may be tried: as many as there are, if the upstream does not say it.
+pub(in crate::downstream) fn retries_of(context: &WorkerContext, upstream: &Upstream) -> u32 {
+    upstream.retries.unwrap_or_else(|| {
+        u32::try_from(context.upstreams.node_count(upstream)).unwrap_or(u32::MAX).saturating_sub(1)
+    })
 }
 
 /// Opens the connection to the node, and counts the result.
@@ -220,12 +245,8 @@ fn server_name(session: &StreamSession, upstream: &Upstream, node_host: &str) ->
     }
 }
 
-/// Sends the PROXY protocol header.
-async fn send_header(
-    stream: &mut CountedTransport,
-    version: Version,
-    session: &StreamSession,
-) -> Result<(), Failure> {
+/// The PROXY protocol header for a node of the session.
+pub(in crate::downstream) fn proxy_header(version: Version, session: &StreamSession) -> Vec<u8> {
     let tls = session.tls.as_ref().map(|tls| SaidTls {
         version: tls.facts.version,
         cipher: tls.facts.cipher,
@@ -241,7 +262,16 @@ async fn send_header(
         tls,
     };
     let source = (session.client_address, session.client_port).into();
-    let header = encode(version, Addresses { source, destination: session.local }, &said);
+    encode(version, Addresses { source, destination: session.local }, &said)
+}
+
+/// Sends the PROXY protocol header.
+async fn send_header(
+    stream: &mut CountedTransport,
+    version: Version,
+    session: &StreamSession,
+) -> Result<(), Failure> {
+    let header = proxy_header(version, session);
     let mut rest = &header[..];
     while !rest.is_empty() {
         let written = poll_fn(|cx| stream.poll_write(cx, rest)).await;

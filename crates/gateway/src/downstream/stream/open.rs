@@ -107,7 +107,11 @@ async fn decide(
     }
 }
 
-fn query(session: &StreamSession, sniffed: Option<FirstProtocol>) -> StreamQuery<'_> {
+/// The session as the table of stream routes looks at it.
+pub(in crate::downstream) fn query(
+    session: &StreamSession,
+    sniffed: Option<FirstProtocol>,
+) -> StreamQuery<'_> {
     StreamQuery {
         client: session.client_address,
         local: session.local,
@@ -118,7 +122,7 @@ fn query(session: &StreamSession, sniffed: Option<FirstProtocol>) -> StreamQuery
 }
 
 /// The upstream that a plugin has chosen, else the route's.
-pub(super) fn upstream_of(
+pub(in crate::downstream) fn upstream_of(
     generation: &Generation,
     route: &StreamRoute,
     session: &StreamSession,
@@ -137,7 +141,7 @@ pub(super) fn upstream_of(
 }
 
 /// Notes why the session fails.
-fn fail(record: &mut SessionRecord, failure: Failure) -> SessionEnd {
+pub(in crate::downstream) fn fail(record: &mut SessionRecord, failure: Failure) -> SessionEnd {
     record.session.reason = Some(failure.detail.clone());
     SessionEnd::Failed(failure.cause)
 }

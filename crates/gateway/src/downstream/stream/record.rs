@@ -9,29 +9,29 @@ use crate::runtime::stream_route::StreamRoute;
 use exchange::plugin::stream::{SessionEnd, StreamSession};
 
 /// See the module.
-pub(super) struct SessionRecord {
-    pub(super) session: StreamSession,
+pub(in crate::downstream) struct SessionRecord {
+    pub(in crate::downstream) session: StreamSession,
     /// The route, once it is found: its plugins see the end of the session even if the configuration has changed.
-    pub(super) route: Option<Arc<StreamRoute>>,
+    pub(in crate::downstream) route: Option<Arc<StreamRoute>>,
     context: Rc<WorkerContext>,
     is_over: bool,
 }
 
 impl SessionRecord {
     /// Counts a session that begins.
-    pub(super) fn begin(context: &Rc<WorkerContext>, session: StreamSession) -> SessionRecord {
+    pub(in crate::downstream) fn begin(context: &Rc<WorkerContext>, session: StreamSession) -> SessionRecord {
         context.status.sessions.began(session.transport);
         SessionRecord { session, route: None, context: context.clone(), is_over: false }
     }
 
     /// The session has ended so.
-    pub(super) fn end_with(&mut self, end: SessionEnd) {
+    pub(in crate::downstream) fn end_with(&mut self, end: SessionEnd) {
         self.session.end = Some(end);
         self.finish();
     }
 
     /// The connection is no session after all, but one of a protocol that the gateway knows.
-    pub(super) fn give_up(&mut self) {
+    pub(in crate::downstream) fn give_up(&mut self) {
         self.is_over = true;
         self.context.status.sessions.left(&self.session);
     }

@@ -24,6 +24,12 @@ fn stream_routes() {
 fn stream_routes_with_fields_of_weir() {
     stream_route(json!({"alpn": ["h2", "http/1.1"], "sniff": "tls", "sni": "*.shop.example"}), "");
     stream_route(json!({"proxy_protocol": {"version": 2}, "idle_timeout": 0.5, "session_timeout": 0}), "");
+    stream_route(json!({"udp": {"responses": 0, "requests": 1}}), "");
+    stream_route(
+        json!({"udp": {"requests": 0}}),
+        "invalid configuration: property \"udp\" validation failed: property \"requests\" validation failed: expected 0 to be \
+         at least 1",
+    );
     stream_route(
         json!({"alpn": ["h2"], "sniff": "ssh"}),
         "alpn is part of TLS, and sniff: ssh means first bytes of another protocol",

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Question;
+use super::Asked;
 use crate::ask::{Failure, ask as ask_node};
 
 /// The decision record of the instance at `control`.
-pub(super) fn ask(control: SocketAddr, question: &Question) -> Result<Value, Failure> {
-    let body = serde_json::to_string(question).map_err(|error| Failure::Refused(error.to_string()))?;
+pub(super) fn ask(control: SocketAddr, asked: &Asked) -> Result<Value, Failure> {
+    let body = serde_json::to_string(asked).map_err(|error| Failure::Refused(error.to_string()))?;
     let question = crate::ask::Question {
         method: "POST",
         target: "/v1/weir/explain",

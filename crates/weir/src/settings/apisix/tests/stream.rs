@@ -70,7 +70,7 @@ fn entries_are_ports_addresses_ranges_and_maps() {
     );
     refused("apisix: {proxy_mode: stream, stream_proxy: 9100}", &["1: apisix.stream_proxy: is a map"]);
     refused(
-        "apisix: {proxy_mode: stream, stream_proxy: {tcp: [9100, '9090-9100']}}",
+        "apisix: {proxy_mode: stream, stream_proxy: {tcp: [9100, '9098-9100']}}",
         &["1: apisix.stream_proxy.tcp: `stream_tcp` and `stream_tcp` both take 0.0.0.0:9100"],
     );
     refused(

@@ -1,0 +1,200 @@
+//! Listeners of layer 4 with the real program: added and removed by HUP, ranges of ports, headers to nodes, and an upgrade under
+//! open sessions.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::{Client, Weir, wait_for, wait_until};
+
+use crate::support::BINARY;
+
+/// Longer than any step of these tests takes, shorter than a test may hang.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Sessions that are open while the program is replaced.
+const SESSIONS: usize = 64;
+
+/// A server that sends each connection its own bytes back.
+fn echo_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let mut back = stream.try_clone().unwrap();
+                // Ends with an error when a test has ended in between.
+                let _ = std::io::copy(&mut stream, &mut back);
+            });
+        }
+    });
+    address
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Sends the bytes and reads as many.
+fn echoes(stream: &mut TcpStream, text: &[u8]) -> bool {
+    let mut answer = vec![0; text.len()];
+    stream.write_all(text).and_then(|()| stream.read_exact(&mut answer)).is_ok() && answer == text
+}
+
+/// The announced addresses of a listener, in order.
+fn announced(weir: &Weir, name: &str) -> Vec<SocketAddr> {
+    let prefix = format!("listening {name} ");
+    let lines = weir.stdout();
+    let addresses = lines.iter().filter_map(|line| line.strip_prefix(&prefix));
+    addresses.map(|address| address.parse().unwrap()).collect()
+}
+
+fn wait_for_listener(weir: &Weir, name: &str) -> SocketAddr {
+    wait_for(&format!("{name} is announced"), || announced(weir, name).first().copied())
+}
+
+fn control(weir: &Weir, target: &str) -> Value {
+    Client::connect(weir.address("control")).get(target).json()
+}
+
+fn stream_route(node: SocketAddr, more: Value) -> Value {
+    let mut route = json!({"upstream": {"scheme": "tcp", "nodes": {node.to_string(): 1}}});
+    route.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    route
+}
+
+fn wait_for_message(weir: &Weir, parts: &[&str]) {
+    let said = || weir.stderr().iter().any(|line| parts.iter().all(|part| line.contains(part)));
+    wait_until(&format!("the log says {parts:?}"), said);
+}
+
+#[test]
+fn stream_listeners_come_and_go_with_hup() {
+    let node = echo_server();
+    let weir = Weir::builder(BINARY).settings("workers: 2\n").start();
+    let put = |id: &str| weir.admin("PUT", &format!("stream_routes/{id}"), stream_route(node, json!({})));
+    let refused = (400, json!({"error_msg": "stream mode is disabled, can not add stream routes"}));
+    assert_eq!(put("1"), refused);
+    weir.rewrite_settings("workers: 2\nstream_tcp: 127.0.0.1:0\nstream_udp: 127.0.0.1:0\n");
+    weir.reload();
+    let (tcp, udp) = (wait_for_listener(&weir, "stream-tcp"), wait_for_listener(&weir, "stream-udp"));
+    let (status, made) = put("1");
+    assert_eq!(status, 201, "{made}");
+    wait_until("the route is in force", || echoes(&mut connect(tcp), b"hello"));
+    // More connections than one worker would get by chance.
+    for _ in 0..20 {
+        assert!(echoes(&mut connect(tcp), b"hello"));
+    }
+    let taken = UdpSocket::bind(udp).unwrap_err();
+    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse, "{udp} is bound");
+    let listed = control(&weir, "/v1/weir/listeners");
+    for (name, address, protocols) in [("stream-tcp", tcp, ["tcp"]), ("stream-udp", udp, ["udp"])] {
+        let entry = json!({"name": name, "address": address.to_string(), "protocols": protocols});
+        assert!(listed.as_array().unwrap().contains(&entry), "{listed}");
+    }
+    let routes = control(&weir, "/v1/stream_routes");
+    assert_eq!((&routes[0]["key"], routes.as_array().unwrap().len()), (&json!("/apisix/stream_routes/1"), 1));
+    assert_eq!(control(&weir, "/v1/stream_route/1")["value"]["upstream"]["scheme"], "tcp");
+    weir.rewrite_settings("workers: 2\n");
+    weir.reload();
+    for (name, address) in [("stream-tcp", tcp), ("stream-udp", udp)] {
+        let line = format!("closed {name} {address}");
+        wait_until("the listener is closed", || weir.stdout().contains(&line));
+    }
+    wait_until("it refuses connections", || TcpStream::connect(tcp).is_err());
+    wait_until("the UDP port is free", || UdpSocket::bind(udp).is_ok());
+    assert_eq!(put("2"), refused);
+}
+
+#[test]
+fn range_of_ports_is_served_and_explained() {
+    let node = echo_server();
+    let settings = "stream_tcp: 127.77.3.1:19100-19102\nstream_send_proxy_protocol: 127.77.3.1:19101-19102\n";
+    let weir = Weir::builder(BINARY).settings(settings).start();
+    weir.put("stream_routes/all", stream_route(node, json!({})));
+    let silent = json!({"server_port": 19102, "proxy_protocol": {"version": 0}, "name": "silent"});
+    weir.put("stream_routes/silent", stream_route(node, silent));
+    let at = |port: u16| SocketAddr::from(([127, 77, 3, 1], port));
+    wait_until("the routes are in force", || echoes(&mut connect(at(19_102)), b"hello"));
+    assert!(echoes(&mut connect(at(19_100)), b"hello"), "no header is asked for");
+    let sends_a_header = || {
+        let mut stream = connect(at(19_101));
+        let own = stream.local_addr().unwrap();
+        let expected = format!("PROXY TCP4 127.0.0.1 127.77.3.1 {} 19101\r\nhello", own.port());
+        stream.write_all(b"hello").unwrap();
+        let mut answer = vec![0; expected.len()];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(String::from_utf8(answer).unwrap(), expected);
+    };
+    sends_a_header();
+    let explained = |arguments: &[&str]| {
+        let control = weir.address("control").to_string();
+        let all: Vec<&str> = ["explain", "--control", &control].iter().chain(arguments).copied().collect();
+        let outcome = crate::command::weir(weir.directory(), &all, &[]);
+        assert_eq!(outcome.code, 0, "{outcome:?}");
+        outcome.stdout
+    };
+    let text = explained(&["--tcp", "127.77.3.1:19102", "--from", "10.0.0.7"]);
+    for part in
+        ["silent (silent)", "lost: stream route silent is more precise", "client    10.0.0.7", "100 %"]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let text = explained(&["--tcp", "127.77.3.1:19100", "--json"]);
+    let record: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(record["matched"]["id"], "all", "{record}");
+    assert_eq!(record["considered"][0]["verdict"], "server_port", "{record}");
+    // The header of a listener waits for a restart; the listener stays, and another one comes.
+    weir.rewrite_settings("stream_tcp: 127.77.3.1:19100-19103\n");
+    weir.reload();
+    wait_for_message(&weir, &["WARN", "wait for a restart or an upgrade", "stream_send_proxy_protocol"]);
+    wait_until("a fourth address is announced", || announced(&weir, "stream-tcp").len() == 4);
+    assert!(echoes(&mut connect(at(19_103)), b"hello"));
+    sends_a_header();
+    let more = Weir::builder(BINARY).settings("stream_udp: 127.0.0.1:1-1001\n").try_start().err().unwrap();
+    assert!(more.stderr.contains("makes 1001 addresses; a list has at most 1000"), "{more}");
+}
+
+#[test]
+fn upgrade_keeps_sessions_and_sockets_of_layer_4() {
+    let node = echo_server();
+    let settings = "stream_tcp: 127.0.0.1:0\nstream_udp: 127.0.0.1:0\nworkers: 2\nupgrade_grace: 60\n";
+    let mut weir = Weir::builder(BINARY).settings(settings).start();
+    weir.put("stream_routes/1", stream_route(node, json!({})));
+    let tcp = wait_for_listener(&weir, "stream-tcp");
+    wait_until("the route is in force", || echoes(&mut connect(tcp), b"hello"));
+    let listed = || {
+        let all = control(&weir, "/v1/weir/listeners");
+        let is_stream = |one: &&Value| one["name"].as_str().unwrap().starts_with("stream-");
+        all.as_array().unwrap().iter().filter(is_stream).cloned().collect::<Vec<_>>()
+    };
+    let before = listed();
+    assert_eq!(before.len(), 2);
+    let mut sessions: Vec<TcpStream> = (0..SESSIONS).map(|_| connect(tcp)).collect();
+    let all_echo = |sessions: &mut Vec<TcpStream>, round: &str| {
+        for session in sessions.iter_mut() {
+            assert!(echoes(session, round.as_bytes()), "{round}");
+        }
+    };
+    all_echo(&mut sessions, "before");
+    weir.upgrade();
+    let first = weir.wait_for_successor(weir.pid());
+    all_echo(&mut sessions, "after one upgrade");
+    assert_eq!(listed(), before, "the addresses are those of the first process");
+    sessions.extend((0..SESSIONS).map(|_| connect(tcp)));
+    all_echo(&mut sessions, "of two processes");
+    first.upgrade();
+    let second = weir.wait_for_successor(first.pid());
+    all_echo(&mut sessions, "after two upgrades");
+    assert_eq!(listed(), before);
+    assert!(echoes(&mut connect(tcp), b"a new session"));
+    drop(sessions);
+    assert!(weir.wait_until_gone().success());
+    first.wait_until_gone();
+    second.terminate();
+    second.wait_until_gone();
+}
