@@ -7,10 +7,13 @@ use model::report::ExplainSession;
 use net::sniff::FirstProtocol;
 use serde_json::{Value, json};
 
-use super::{CONSIDERED_MAX, destination};
+use super::destination;
 use crate::runtime::Runtime;
 use crate::runtime::StreamRoute;
 use crate::runtime::stream_route::{StreamQuery, StreamTarget};
+
+/// Stream routes that a record lists at most; `considered_total` is the number of all.
+const CONSIDERED_MAX: usize = 100;
 
 /// The protocols that a stream route may ask for.
 const FIRST_PROTOCOLS: [FirstProtocol; 5] =
