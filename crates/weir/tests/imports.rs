@@ -26,7 +26,13 @@ const GATEWAY: &[(&str, &[&str])] = &[
     ("explain", &["body", "h1", "runtime", "upstream"]),
     ("context", &["evict", "observe", "runtime", "upstream"]),
     ("pipeline", &["body", "context", "observe", "runtime", "tunnel", "upstream"]),
-    ("downstream", &["body", "command", "context", "forward", "h1", "h2", "observe", "pipeline", "tunnel"]),
+    (
+        "downstream",
+        &[
+            "body", "command", "context", "forward", "h1", "h2", "observe", "pipeline", "runtime", "tunnel",
+            "upstream",
+        ],
+    ),
     ("worker", &["command", "context", "downstream", "evict", "observe"]),
     ("engine", &["command", "context", "observe", "runtime", "upstream", "worker"]),
 ];

@@ -4,71 +4,24 @@
 mod first_bytes;
 pub(super) mod node;
 pub(super) mod open;
+mod opened;
 pub(super) mod record;
 mod spoken;
 
-use std::rc::Rc;
-
 use stdx::pooled::PooledBox;
 
-use super::arrival::Identity;
-use super::connection_guard::{AddressPlace, ConnectionGuard};
 use super::h1;
 use super::h1::connection::Connection;
-use super::h1::timer::ConnectionTimer;
 use crate::tunnel::{self, Duplex, TunnelStop};
-use exchange::exchange::TlsContext;
-use exchange::plugin::stream::{SessionEnd, StreamSession, StreamTransport};
+use exchange::plugin::stream::SessionEnd;
 use net::env;
-use net::transport::Transport;
 use stdx::buffer::Buffer;
 
 use node::ConnectedNode;
 use open::Opening;
+pub(crate) use opened::Opened;
 use record::SessionRecord;
 use spoken::Spoken;
-
-/// A connection that has passed the layers below its session: the PROXY protocol, and TLS where that ends here.
-pub(crate) struct Opened {
-    stream: Transport,
-    identity: Identity,
-    place: AddressPlace,
-    timer: ConnectionTimer,
-    tls: Option<Rc<TlsContext>>,
-}
-
-impl Opened {
-    /// See the type.
-    pub(crate) fn new(
-        stream: Transport,
-        identity: Identity,
-        counted: ConnectionGuard,
-        timer: ConnectionTimer,
-        tls: Option<Rc<TlsContext>>,
-    ) -> Opened {
-        let place = AddressPlace::new(counted, identity.peer.ip());
-        Opened { stream, identity, place, timer, tls }
-    }
-
-    /// The session as its route and plugins see it.
-    fn session(&self) -> StreamSession {
-        let local = &self.timer.context.local;
-        let listener = self.identity.listener.listener.address();
-        let address = self.stream.local_address().unwrap_or(listener);
-        let (client, proxy) = (self.identity.peer, self.identity.proxy.clone());
-        let peer = proxy.as_ref().map_or(client, |proxy| proxy.sender);
-        let mut session = StreamSession::new((peer.ip(), peer.port()).into(), address, local.recent_ns());
-        (session.client_address, session.client_port) = (client.ip(), client.port());
-        session.proxy = proxy;
-        if let Some(tls) = &self.tls {
-            session.transport = StreamTransport::Tls;
-            session.sni = tls.facts.server_name.clone();
-            session.alpn = tls.facts.alpn.iter().cloned().collect();
-            session.tls = Some(tls.clone());
-        }
-        session
-    }
-}
 
 /// Serves the session until both sides have closed.
 pub(crate) async fn serve(mut opened: Opened) {

@@ -8,7 +8,7 @@ use stdx::hash::FastMap;
 
 use super::stream_route::{NamePattern, StreamQuery, StreamRoute};
 
-/// What has to be read of a client before its route can be found.
+/// Bytes that have to be read of a client before its route can be found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asks {
     /// The ClientHello of TLS.
@@ -48,7 +48,7 @@ pub struct StreamTable {
     of_port: FastMap<u16, Vec<u32>>,
     /// The routes without name and port.
     rest: Vec<u32>,
-    /// What any of the routes asks for.
+    /// Bytes that any of the routes asks for.
     most: Asks,
 }
 
@@ -77,7 +77,7 @@ impl StreamTable {
         &self.routes
     }
 
-    /// What has to be read of a client with the addresses of `query`.
+    /// Tells what has to be read of a client with the addresses of `query`.
     pub fn asks(&self, query: &StreamQuery<'_>) -> Asks {
         let mut asks = Asks::default();
         if self.most.is_none() {

@@ -1,4 +1,4 @@
-//! What one UDP socket is for: sessions of layer 4 (`downstream::datagrams`), or QUIC. The QUIC endpoint: which clients are served, told to prove their address (Retry), or refused, and a new
+//! The use of one UDP socket: sessions of layer 4 (`downstream::datagrams`), or QUIC. The QUIC endpoint: which clients are served, told to prove their address (Retry), or refused, and a new
 //! endpoint after a panic of the library. Connections are served by `downstream::h3`.
 
 use std::net::UdpSocket;

@@ -16,7 +16,7 @@ const MOVE_AFTER_MS: u64 = 250;
 /// Stands for the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// What tells sessions apart.
+/// The parts of a datagram by which sessions are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SessionKey {
     /// The number of the socket that its datagrams come by.

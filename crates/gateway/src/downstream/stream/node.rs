@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use smallvec::SmallVec;
 
-use super::Opened;
+use super::opened::Opened;
 use super::record::SessionRecord;
 use crate::context::WorkerContext;
 use crate::downstream::h1::timer::ConnectionTimer;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::Opened;
 use super::first_bytes::FirstBytes;
 use super::node::{self, ConnectedNode};
+use super::opened::Opened;
 use super::record::SessionRecord;
 use crate::downstream::arrival::within_deadline;
 use crate::runtime::Generation;

@@ -26,7 +26,7 @@ pub struct Datagram {
     pub local: Option<IpAddr>,
 }
 
-/// What was received of a node in one call.
+/// Datagrams that were received of a node in one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     /// Slots that it filled.

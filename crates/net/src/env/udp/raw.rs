@@ -21,7 +21,7 @@ union RawAddress {
     v6: libc::sockaddr_in6,
 }
 
-/// What one datagram of a call points to.
+/// The memory that one datagram of a call points to.
 #[derive(Clone, Copy)]
 struct Room {
     address: RawAddress,

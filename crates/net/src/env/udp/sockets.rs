@@ -31,7 +31,7 @@ pub enum Fault {
     Peer,
 }
 
-/// What this error of a send means.
+/// The meaning of an error of a send.
 pub fn fault_of(error: &io::Error) -> Fault {
     match error.raw_os_error() {
         Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR) => Fault::Busy,
