@@ -2,15 +2,9 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
-use std::time::Duration;
 
-use crate::foreign::{ATTEMPTS, free_address};
+use crate::foreign::{ATTEMPTS, free_address, listens};
 use crate::process::Process;
-
-/// How long one question of [`Dnsmasq::start`] waits; the server starts within this time.
-const QUESTION_WAIT: Duration = Duration::from_millis(100);
-/// Questions until another port is tried.
-const QUESTIONS: usize = 50;
 
 /// A running server that answers with `address` for `name`; killed when dropped.
 #[derive(Debug)]
@@ -34,20 +28,17 @@ impl Dnsmasq {
             ]);
             command.args(["--conf-file=/dev/null", "--pid-file=", "--listen-address=127.0.0.1"]);
             command.arg(format!("--port={}", own.port())).arg(format!("--address=/{name}/{address}"));
-            let process = Process::spawn(&mut command).expect("dnsmasq: `lab/install.sh test` installs it");
-            let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-            client.connect(own).expect("an address");
-            client.set_read_timeout(Some(QUESTION_WAIT)).expect("a time");
-            for _ in 0..QUESTIONS {
-                if ask(&client, name).is_some() {
-                    return Dnsmasq { address: own, _process: process };
-                }
+            let mut process =
+                Process::spawn(&mut command).expect("dnsmasq: `lab/install.sh test` installs it");
+            // It listens on TCP and UDP alike.
+            if listens(own, &mut process) {
+                return Dnsmasq { address: own, _process: process };
             }
         }
         panic!("dnsmasq found no free port in {ATTEMPTS} attempts");
     }
 
-    /// The address for UDP.
+    /// The address of both protocols.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -65,7 +56,7 @@ pub fn ask(client: &UdpSocket, name: &str) -> Option<[u8; 4]> {
     question.extend_from_slice(&[0, 0, 1, 0, 1]);
     client.send(&question).ok()?;
     let mut room = [0; 512];
-    let length = client.recv(&mut room).inspect_err(|_| std::thread::yield_now()).ok()?;
+    let length = client.recv(&mut room).ok()?;
     let answer = &room[..length];
     // The address ends an answer with one record and nothing behind it.
     (answer[..2] == ID && answer[7] == 1).then(|| answer[length - 4..].try_into().ok())?

@@ -97,7 +97,8 @@ fn write_sessions<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
             None => ends.push((code, count)),
         }
     }
-    let datagrams: [(&str, fn(&DatagramCounts) -> &AtomicU64); 2] =
+    type Counter = fn(&DatagramCounts) -> &AtomicU64;
+    let datagrams: [(&str, Counter); 2] =
         [("client", |counts| &counts.received), ("node", |counts| &counts.answered)];
     let name = "weir_stream_datagrams_total";
     header(text, name, "counter", "Datagrams of layer 4, by the side that the gateway received them from.");

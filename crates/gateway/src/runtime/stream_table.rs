@@ -144,7 +144,7 @@ mod tests {
             port: word(3).map(|text| text.parse().unwrap()),
             name: word(4).map(NamePattern::new),
             alpn: word(5).map(Box::from).into_iter().collect(),
-            sniff: word(6).map(|name| protocol(name)),
+            sniff: word(6).map(protocol),
         };
         Arc::new(StreamRoute {
             id: words[0].into(),
@@ -181,7 +181,7 @@ mod tests {
             local: words[1].parse().unwrap(),
             name: word(2),
             alpn: &alpn,
-            sniffed: word(4).map(|name| protocol(name)),
+            sniffed: word(4).map(protocol),
         };
         table.find(&query).map_or("-", |route| &route.id).to_owned()
     }

@@ -184,7 +184,7 @@ pub(crate) struct LoadedProgram {
     /// The functions of a program of [`Form::Functions`].
     pub(crate) functions: Vec<Called>,
     entries: [Option<Called>; Entry::ALL.len()],
-    /// What `api` and `control_api` return, once they were asked.
+    /// The lists of `api` and `control_api`, once they were asked.
     pub(super) public_endpoints: OnceCell<Rc<[Declared]>>,
     pub(super) control_endpoints: OnceCell<Rc<[Declared]>>,
 }

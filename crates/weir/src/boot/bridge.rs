@@ -30,6 +30,7 @@ use model::report::{
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
 use model::{Applied, Fault};
+use net::listener::Application;
 use net::tls::server::{ChallengeIdentity, Orders, ServerTls, TicketSecret};
 use plugins::Zones;
 use serde_json::Value;
@@ -312,7 +313,8 @@ impl Listening for Report {
         let proxy = self.gateway.engine().map(Engine::listeners).unwrap_or_default();
         let proxy = proxy.iter().map(|listener| {
             let (wanted, address) = (listener.wanted(), listener.address());
-            let http2 = self.options.serves_http2(wanted.address, address).then_some("http2");
+            let is_http = wanted.protocols.application == Application::Http1;
+            let http2 = (is_http && self.options.serves_http2(wanted.address, address)).then_some("http2");
             ListenerReport {
                 name: super::sockets::name_of(listener),
                 address,

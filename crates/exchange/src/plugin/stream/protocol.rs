@@ -40,13 +40,13 @@ pub trait ProtocolSession {
     ///
     /// # Errors
     /// They break the rules of the protocol: the session ends, and they are not passed on.
-    fn from_client(&mut self, bytes: &[u8]) -> Result<u64, Cow<'static, str>>;
+    fn client_sent(&mut self, bytes: &[u8]) -> Result<u64, Cow<'static, str>>;
 
     /// Reads bytes of the node before they are passed on. `ended` gets each call that ends with them.
     ///
     /// # Errors
-    /// As for [`ProtocolSession::from_client`].
-    fn from_node(&mut self, bytes: &[u8], ended: &mut dyn FnMut(Call)) -> Result<(), Cow<'static, str>>;
+    /// As for [`ProtocolSession::client_sent`].
+    fn node_sent(&mut self, bytes: &[u8], ended: &mut dyn FnMut(Call)) -> Result<(), Cow<'static, str>>;
 
     /// The session is over. `ended` gets the calls that have had no end.
     fn close(&mut self, ended: &mut dyn FnMut(Call));

@@ -72,8 +72,8 @@ impl Spoken {
     fn read(&self, side: Side, bytes: &[u8]) -> io::Result<u64> {
         let State { protocol, calls, fault } = &mut *self.0.borrow_mut();
         let read = match side {
-            Side::Client => protocol.from_client(bytes),
-            Side::Node => protocol.from_node(bytes, &mut |call| calls.log(call)).map(|()| 0),
+            Side::Client => protocol.client_sent(bytes),
+            Side::Node => protocol.node_sent(bytes, &mut |call| calls.log(call)).map(|()| 0),
         };
         read.map_err(|reason| {
             *fault = Some(reason);

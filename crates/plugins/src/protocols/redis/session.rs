@@ -75,7 +75,7 @@ impl RedisSession {
 }
 
 impl ProtocolSession for RedisSession {
-    fn from_client(&mut self, bytes: &[u8]) -> Result<u64, Cow<'static, str>> {
+    fn client_sent(&mut self, bytes: &[u8]) -> Result<u64, Cow<'static, str>> {
         self.requests.feed(bytes, &mut self.commands)?;
         if self.commands.pending.len() > PENDING_MAX {
             return Err(format!("more than {PENDING_MAX} commands wait for their replies").into());
@@ -83,7 +83,7 @@ impl ProtocolSession for RedisSession {
         Ok(std::mem::take(&mut self.commands.delay_ms))
     }
 
-    fn from_node(&mut self, bytes: &[u8], ended: &mut dyn FnMut(Call)) -> Result<(), Cow<'static, str>> {
+    fn node_sent(&mut self, bytes: &[u8], ended: &mut dyn FnMut(Call)) -> Result<(), Cow<'static, str>> {
         let commands = &mut self.commands;
         self.replies.feed(bytes, &mut |reply| commands.replied(reply, ended))
     }

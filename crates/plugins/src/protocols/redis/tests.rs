@@ -26,7 +26,7 @@ fn command(words: &[&str]) -> Vec<u8> {
 /// The texts of the commands that end with the bytes of the node.
 fn replied(session: &mut dyn ProtocolSession, bytes: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
-    session.from_node(bytes, &mut |call| lines.push(line(&call))).unwrap();
+    session.node_sent(bytes, &mut |call| lines.push(line(&call))).unwrap();
     lines
 }
 
@@ -40,7 +40,7 @@ fn commands_end_in_their_order() {
     let mut session = open(&json!({}));
     let long = "x".repeat(200);
     let pipeline = [command(&["SET", "a", &long]), command(&["Get", "a"]), command(&["PING"])].concat();
-    assert_eq!(session.from_client(&pipeline), Ok(0));
+    assert_eq!(session.client_sent(&pipeline), Ok(0));
     let set = format!("set a {}...(200 bytes)", "x".repeat(128));
     assert_eq!(replied(&mut *session, b"+OK\r\n$1\r"), [set]);
     assert_eq!(replied(&mut *session, b"\nx\r\n"), ["get a"]);
@@ -65,14 +65,14 @@ fn delays_follow_command_and_key() {
         (&["mget"], 0),
     ];
     for (words, delay_ms) in cases {
-        assert_eq!(session.from_client(&command(words)), Ok(delay_ms), "{words:?}");
+        assert_eq!(session.client_sent(&command(words)), Ok(delay_ms), "{words:?}");
     }
     let two = [command(&["ping"]), command(&["get", "slow"])].concat();
-    assert_eq!(session.from_client(&two), Ok(600));
+    assert_eq!(session.client_sent(&two), Ok(600));
     let whole = command(&["get", "slow"]);
     let (first, last) = whole.split_at(whole.len() - 1);
     assert_eq!(
-        (session.from_client(first), session.from_client(last)),
+        (session.client_sent(first), session.client_sent(last)),
         (Ok(0), Ok(500)),
         "the last byte waits"
     );
@@ -81,32 +81,32 @@ fn delays_follow_command_and_key() {
 #[test]
 fn messages_of_subscriptions_end_no_command() {
     let mut session = open(&json!({}));
-    session.from_client(&command(&["SUBSCRIBE", "a", "b"])).unwrap();
+    session.client_sent(&command(&["SUBSCRIBE", "a", "b"])).unwrap();
     let subscribed = b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n";
     assert_eq!(replied(&mut *session, subscribed), ["subscribe a b"]);
-    session.from_client(&command(&["ping"])).unwrap();
+    session.client_sent(&command(&["ping"])).unwrap();
     let message = b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n";
     assert_eq!(replied(&mut *session, message), [""; 0]);
     assert_eq!(replied(&mut *session, b"*2\r\n$4\r\npong\r\n$0\r\n\r\n"), ["ping"]);
-    session.from_client(&command(&["unsubscribe"])).unwrap();
+    session.client_sent(&command(&["unsubscribe"])).unwrap();
     let left = b"*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n";
     assert_eq!(replied(&mut *session, left), ["unsubscribe"]);
-    session.from_client(&command(&["lrange", "l", "0", "2"])).unwrap();
+    session.client_sent(&command(&["lrange", "l", "0", "2"])).unwrap();
     assert_eq!(replied(&mut *session, message), ["lrange l 0 2"], "a list that looks like a message");
 }
 
 #[test]
 fn malformed_bytes_end_the_session() {
     let mut session = open(&json!({}));
-    assert!(session.from_client(b"PING\r\n").unwrap_err().contains("no array"));
+    assert!(session.client_sent(b"PING\r\n").unwrap_err().contains("no array"));
     let mut session = open(&json!({}));
-    assert!(session.from_node(b"HTTP/1.1", &mut |_| ()).unwrap_err().contains("unknown type"));
+    assert!(session.node_sent(b"HTTP/1.1", &mut |_| ()).unwrap_err().contains("unknown type"));
 }
 
 #[test]
 fn commands_without_replies_are_limited() {
     let mut session = open(&json!({}));
     let batch = command(&["ping"]).repeat(1_000);
-    let refused = (0..20).find_map(|_| session.from_client(&batch).err()).unwrap();
+    let refused = (0..20).find_map(|_| session.client_sent(&batch).err()).unwrap();
     assert!(refused.contains("more than 10000 commands"), "{refused}");
 }
