@@ -101,6 +101,7 @@ GROUPS = [
         ("Figures", f"{REFERENCE}/figures.md"),
         ("Measurements", f"{REFERENCE}/measurements.md"),
         ("Measurements in turns", f"{REFERENCE}/measurements-in-turns.md"),
+        ("Measurements at layer 4", f"{REFERENCE}/layer-4.md"),
         ("Endpoints that fail", f"{REFERENCE}/failing-endpoints.md"),
         ("Costs of plugins", f"{REFERENCE}/plugin-costs.md"),
         ("Contenders", f"{REFERENCE}/contenders.md"),

@@ -15,11 +15,11 @@ pub struct Target {
     pub path: String,
     /// Whether TLS is spoken.
     pub is_tls: bool,
-    /// What is carried to it.
+    /// The kind of bytes that are carried to it.
     pub transport: Transport,
 }
 
-/// What a URL asks to be carried.
+/// The kinds of bytes that a URL may ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// Requests of HTTP, or WebSocket.

@@ -155,6 +155,7 @@ pub(crate) const GUIDES: &[Guide] = &[
         ("weir lab run --quick  ", MEASURES),
         ("weir lab run --turn-ms 20 --scenario ten", MEASURES),
         ("weir lab run --turn-ms 20 --scenario tra", MEASURES),
+        ("weir lab run --turn-ms 20 --scenario tcp", MEASURES),
         ("weir lab faults --quick", MEASURES),
         ("weir lab run --quick --weir", MEASURES),
         ("cargo build", "compiles the binary; `make lint` checks this selection of features"),

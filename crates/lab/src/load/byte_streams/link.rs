@@ -160,7 +160,7 @@ impl Link {
         Taken::Whole { times, is_same: !self.differs }
     }
 
-    /// What is missing when the time is over.
+    /// Names the missing part when the time is over.
     pub(super) fn lateness(&self, message: &[u8]) -> &'static str {
         match self.had == message.len() {
             true => "a message came back, and the connection did not end in time",

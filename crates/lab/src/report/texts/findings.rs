@@ -105,14 +105,58 @@ pub(super) fn table(report: &Report, measured: &[&Summary<'_>]) -> Option<Table>
     headings.extend(all.iter().map(|forms| format!("ours: {}", shown(forms.program))));
     let mut table = Table::with_numbers(headings);
     for finding in FINDINGS.iter().filter(|finding| is_layer4 || !finding.layer4_only) {
-        let ours = all.iter().map(|forms| (finding.of)(forms).unwrap_or_else(|| number::MISSING.to_owned()));
-        let words = [finding.words.to_owned(), finding.text.to_owned()];
-        table.rows.push(words.into_iter().chain(ours).map(Cell::text).collect());
+        let ours: Vec<Option<String>> = all.iter().map(finding.of).collect();
+        // A forwarder with other models has nothing to say about this one.
+        if ours.iter().any(Option::is_some) {
+            let ours = ours.into_iter().map(|value| value.unwrap_or_else(|| number::MISSING.to_owned()));
+            let words = [finding.words.to_owned(), finding.text.to_owned()];
+            table.rows.push(words.into_iter().chain(ours).map(Cell::text).collect());
+        }
     }
-    Some(table)
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// The forwarder's name without the layer and model of the folder that has its program.
 fn shown(program: &str) -> &str {
     program.split('-').next().unwrap_or(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{sample, summary};
+
+    /// The table of the sample's study at layer 4, with these names of its models.
+    fn rows(models: &[(&str, &str)]) -> Option<Table> {
+        let mut report = sample::report();
+        for facts in &mut report.contenders {
+            if let Some(model) = facts.definition.environment.get_mut("THREAD_MODEL") {
+                for (from, to) in models {
+                    *model = model.replace(from, to);
+                }
+            }
+        }
+        let result = report.scenarios.iter().find(|result| result.scenario.name == "thread-model")?;
+        let summaries = summary::of_scenario(result);
+        let at_layer4 = |summary: &&Summary<'_>| summary.name.starts_with("forward-l4");
+        let measured: Vec<&Summary<'_>> = summaries.iter().filter(at_layer4).collect();
+        table(&report, &measured)
+    }
+
+    #[test]
+    fn findings_are_ratios_of_medians() {
+        let known = [("same-loop", "SameLoop"), ("own-pool", "SeparatePools"), ("shared-pool", "SharedPool")];
+        let table = rows(&known).unwrap();
+        assert_eq!(table.rows.len(), FINDINGS.len());
+        let switches = table.rows.iter().find(|row| row[0].text.starts_with("switches")).unwrap();
+        // (1.9 + 0.001) / (0.2 + 0.001)
+        assert_eq!((switches[1].text.as_str(), switches[2].text.as_str()), ("about 4", "9.46"));
+        assert_eq!(table.columns[2].heading, "ours: forward");
+        assert!(table.rows[0][2].text.ends_with(" %"), "{:?}", table.rows[0]);
+    }
+
+    #[test]
+    fn unknown_models_have_no_findings() {
+        assert_eq!(rows(&[]), None);
+    }
 }

@@ -58,8 +58,8 @@ pub(in crate::run) fn check(protocol: Protocol, address: SocketAddr) -> anyhow::
     Ok(())
 }
 
-/// Sends bytes, reads as many, ends the sending side and reads to the end: a gateway need not keep a connection whose client
-/// has ended its side. Sending has a thread of its own, because a gateway may stop to read until bytes are taken.
+/// Sends bytes, reads as many, ends the sending side and reads to the end: a gateway need not keep a connection after its client
+/// has ended one side. Sending has a thread of its own, because a gateway may stop to read until bytes are taken.
 fn through(address: SocketAddr, bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(LIMIT))?;
