@@ -53,7 +53,7 @@ pub enum StreamFlow<'a> {
     /// The plugin needs more first bytes than the session has, and is called again when the client has sent some. A client
     /// that sends no more, and a datagram, which is whole, are refused.
     More,
-    /// What the plugin awaits decides: whether the session goes on, or the reason for which it does not.
+    /// The future decides: whether the session goes on, or the reason for which it does not.
     Wait(Pin<Box<dyn Future<Output = Result<(), Cow<'static, str>>> + 'a>>),
 }
 
