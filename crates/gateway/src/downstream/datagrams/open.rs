@@ -166,7 +166,8 @@ fn find_route(context: &WorkerContext, record: &mut SessionRecord) -> Result<Arc
         return Err(fail(record, Failure::new(Cause::NoUpstream, detail)));
     }
     if route.spoken.is_some() {
-        let detail = "the protocol of the stream route is spoken over connections; it cannot be read in datagrams";
+        let detail =
+            "the protocol of the stream route is spoken over connections; it cannot be read in datagrams";
         return Err(fail(record, Failure::new(Cause::FaultyConfiguration, detail)));
     }
     Ok(route)
