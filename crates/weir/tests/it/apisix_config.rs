@@ -291,13 +291,15 @@ fn check_goes_on_to_the_resources_and_prints_warnings() {
     let check = |folder: &Path| weir(folder, &["check", "config.yaml"], &[]);
     write(
         "config.yaml",
-        "deployment:\n  role: data_plane\n  role_data_plane: {config_provider: yaml}\nplugins: [cors]\nxrpc: {}\n",
+        "deployment:\n  role: data_plane\n  role_data_plane: {config_provider: yaml}\nplugins: [cors]\nnginx_config: {user: root}\n",
     );
     write("apisix.yaml", "routes:\n  - id: a\n    uri: /a\n    plugins:\n      key-auth: {}\n#END\n");
     let outcome = check(folder.path());
     assert_eq!(outcome.code, 1, "{outcome:?}");
     assert!(
-        outcome.stdout.contains("config.yaml:5: xrpc: warning: layer 4 is not served yet"),
+        outcome.stdout.contains(
+            "config.yaml:5: nginx_config.user: warning: the process keeps the user it is started as"
+        ),
         "{outcome:?}"
     );
     assert!(outcome.stdout.contains("apisix.yaml:5: routes[0].plugins.key-auth: "), "{outcome:?}");

@@ -124,8 +124,8 @@ fn nodes_and_upstreams() {
         "3: upstreams[0].type: \"round_robin\" is none of chash, roundrobin, ewma, least_conn, random, maglev, chash_bounded; did you mean `roundrobin`?",
     );
     fault(
-        "upstreams:\n- id: u\n  scheme: udp\n  nodes: {'127.0.0.1:80': 1}\n",
-        "3: upstreams[0].scheme: scheme udp of an upstream is not supported yet: layer 4 is not served; supported are http, https, grpc, grpcs",
+        "upstreams:\n- id: u\n  scheme: kafka\n  nodes: {'127.0.0.1:80': 1}\n",
+        "3: upstreams[0].scheme: scheme kafka of an upstream is not supported yet: no plugin speaks to Kafka; supported are http, https, grpc, grpcs, tcp, tls, udp",
     );
     fault(
         "upstreams:\n- id: u\n  type: roundrobin\n",

@@ -63,7 +63,7 @@ fn ask_everything(weir: &Weir, checks: &str, more: &[&str]) {
 
 #[test]
 fn every_answer_to_a_write_is_as_the_document_says() {
-    let mut weir = Weir::builder(BINARY).arguments(&["--admin-stream-routes"]).start();
+    let mut weir = Weir::builder(BINARY).arguments(&["--admin-stream-routes", "true"]).start();
     let checks = format!("{CHECKS},negative_data_rejection");
     let writes = ["PUT", "POST", "PATCH", "DELETE"].map(|method| format!("--include-method={method}"));
     let writes: Vec<&str> = writes.iter().map(String::as_str).collect();
@@ -77,7 +77,7 @@ fn every_answer_to_a_write_is_as_the_document_says() {
 
 #[test]
 fn every_answer_to_a_question_is_as_the_document_says() {
-    let mut weir = Weir::builder(BINARY).arguments(&["--admin-stream-routes"]).start();
+    let mut weir = Weir::builder(BINARY).arguments(&["--admin-stream-routes", "true"]).start();
     let checks = format!("{CHECKS},negative_data_rejection");
     ask_everything(&weir, &checks, &["--phases", "examples,coverage", "--include-method=GET"]);
     ask_everything(&weir, CHECKS, &["--phases", "stateful", "--max-examples", "5"]);

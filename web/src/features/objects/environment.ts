@@ -3,6 +3,7 @@ import { useMemo } from 'react';
 import { useQuery } from '@tanstack/react-query';
 import { get } from '../../api/client';
 import { keys } from '../../api/keys';
+import { pluginInfos } from '../../api/plugins';
 import type { ObjectList, PluginRow } from '../../api/types';
 import { objectPath } from '../../app/url';
 import type { Candidate, FormEnv, PluginFacts, PluginInfo } from '../../forms/env';
@@ -13,7 +14,7 @@ import type { Kind } from './kinds/types';
 const FOREVER = Number.POSITIVE_INFINITY;
 
 export function usePluginInfos() {
-  return useQuery({ queryKey: keys.pluginSchemas, queryFn: ({ signal }) => get<Record<string, PluginInfo>>('plugins', { all: true }, signal), staleTime: FOREVER });
+  return useQuery({ queryKey: keys.pluginSchemas, queryFn: ({ signal }) => pluginInfos(signal), staleTime: FOREVER });
 }
 
 const EMPTY: ReadonlyMap<string, PluginFacts> = new Map();

@@ -4,6 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { get, post, request } from '../../api/client';
 import type { Explanation } from '../../api/explain';
 import { keys } from '../../api/keys';
+import { pluginInfos } from '../../api/plugins';
 import type { ObjectList, PluginRow } from '../../api/types';
 import { go, objectPath } from '../../app/url';
 import { ConfirmPlan } from '../../forms/ConfirmPlan';
@@ -64,7 +65,7 @@ interface Stored {
 function Steps({ name, info, kind, id }: { name: string; info: PluginInfo | undefined; kind: string; id: string }) {
   const client = useQueryClient();
   const facts = useQuery({ queryKey: keys.plugins, queryFn: ({ signal }) => get<{ list: PluginRow[] }>('weir/plugins', undefined, signal), staleTime: 60_000, retry: false });
-  const infos = useQuery({ queryKey: keys.pluginSchemas, queryFn: ({ signal }) => get<Record<string, PluginInfo>>('plugins', { all: true }, signal), staleTime: Number.POSITIVE_INFINITY });
+  const infos = useQuery({ queryKey: keys.pluginSchemas, queryFn: ({ signal }) => pluginInfos(signal), staleTime: Number.POSITIVE_INFINITY });
   const stored = useQuery({ queryKey: ['configure', kind, id], queryFn: async ({ signal }) => (await request<Stored>('GET', `${kind}/${id.split('/').map(encodeURIComponent).join('/')}`, { signal })).data, retry: false, gcTime: 0, refetchOnWindowFocus: false });
   const plugins = useMemo(() => infos.data ?? {}, [infos.data]);
   // A global rule may be new; any other object must be there.

@@ -3,11 +3,11 @@ import { Suspense, lazy } from 'react';
 import { useQuery } from '@tanstack/react-query';
 import { ApiError, get } from '../../api/client';
 import { keys } from '../../api/keys';
+import { pluginInfos } from '../../api/plugins';
 import type { PluginPage as Details } from '../../api/types';
 import { usePoll } from '../../app/events';
 import { useWritable } from '../../app/session';
 import { objectPath, usePath, useSearch, useSetSearch } from '../../app/url';
-import type { PluginInfo } from '../../forms/env';
 import type { Json } from '../../forms/json';
 import { Tabs } from '../../ui/Button';
 import { Go } from '../../ui/Go';
@@ -29,7 +29,7 @@ export default function PluginPage() {
   const writable = useWritable();
   const poll = usePoll(15_000);
   const details = useQuery({ queryKey: keys.plugin(name), queryFn: ({ signal }) => get<Details>(`weir/plugins/${encodeURIComponent(name)}`, undefined, signal), refetchInterval: poll, retry: false });
-  const infos = useQuery({ queryKey: keys.pluginSchemas, queryFn: ({ signal }) => get<Record<string, PluginInfo>>('plugins', { all: true }, signal), staleTime: Number.POSITIVE_INFINITY });
+  const infos = useQuery({ queryKey: keys.pluginSchemas, queryFn: ({ signal }) => pluginInfos(signal), staleTime: Number.POSITIVE_INFINITY });
   const plugin = details.data;
   const info = infos.data?.[name];
   const options: { value: Tab; label: string }[] = [

@@ -84,7 +84,6 @@ impl RouteCounts {
 impl MetricsText for CommandMetrics {
     fn write_metrics(&self, text: &mut String) {
         const TOTAL: &str = "apisix_redis_commands_total";
-        const LATENCY: &str = "apisix_redis_commands_latency_seconds";
         let all = self.0.lock();
         header(text, TOTAL, "counter", "Calls of Redis by command.");
         for ((route, command), series) in all.iter() {
@@ -95,7 +94,8 @@ impl MetricsText for CommandMetrics {
                 series.counts().iter().sum::<u64>(),
             );
         }
-        header(text, LATENCY, "histogram", "Latencies of calls of Redis by command.");
+        let latency = "apisix_redis_commands_latency_seconds";
+        header(text, latency, "histogram", "Latencies of calls of Redis by command.");
         for ((route, command), series) in all.iter() {
             let counts = series.counts();
             let mut total = 0;
@@ -103,15 +103,15 @@ impl MetricsText for CommandMetrics {
                 total += count;
                 let labels: [(&str, &dyn std::fmt::Display); 3] =
                     [("route", route), ("command", command), ("le", bound)];
-                sample(text, &format!("{LATENCY}_bucket"), &labels, total);
+                sample(text, &format!("{latency}_bucket"), &labels, total);
             }
             total += counts[BOUNDS_S.len()];
             let labels: [(&str, &dyn std::fmt::Display); 3] =
                 [("route", route), ("command", command), ("le", &"+Inf")];
-            sample(text, &format!("{LATENCY}_bucket"), &labels, total);
+            sample(text, &format!("{latency}_bucket"), &labels, total);
             let sum_s = series.sum_us.load(Ordering::Relaxed) as f64 / 1e6;
-            sample(text, &format!("{LATENCY}_sum"), &labels[..2], sum_s);
-            sample(text, &format!("{LATENCY}_count"), &labels[..2], total);
+            sample(text, &format!("{latency}_sum"), &labels[..2], sum_s);
+            sample(text, &format!("{latency}_count"), &labels[..2], total);
         }
     }
 }

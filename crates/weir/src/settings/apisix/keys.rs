@@ -95,7 +95,7 @@ pub(super) const KEYS: &[Key] = &[
     key("nginx_config.max_pending_timers", Moot, "there are no such timers"),
     key("nginx_config.max_running_timers", Moot, "there are no such timers"),
     key("nginx_config.meta", Ignore, "memory is not split beforehand"),
-    key("nginx_config.stream", Ignore, "layer 4 is not served yet"),
+    key("nginx_config.stream", Ignore, "`stream_access_log` and `stream_access_log_format` are the log of sessions; memory is not split beforehand"),
     key("nginx_config.main_configuration_snippet", Same(""), "there is no nginx"),
     key("nginx_config.http_configuration_snippet", Same(""), "there is no nginx"),
     key("nginx_config.http_server_configuration_snippet", Same(""), "there is no nginx"),

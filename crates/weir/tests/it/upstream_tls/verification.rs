@@ -166,7 +166,7 @@ fn upstreams_that_cannot_be_served_are_refused() {
         json!({"tls": {"client_cert_id": "7"}}),
         "failed to fetch ssl info by ssl id [7], response code: 404",
     );
-    check(json!({"scheme": "tls"}), "layer 4 is not served");
+    check(json!({"scheme": "kafka"}), "no plugin speaks to Kafka");
 }
 
 #[test]

@@ -1,0 +1,1 @@
+export{default}from"./ChangesPage-9yuZAS2O.js";
