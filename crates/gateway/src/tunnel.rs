@@ -211,7 +211,8 @@ impl Way {
                 self.closed = true;
                 continue;
             }
-            if self.is_bulk && self.takes_pipe(from, to) {
+            // Bytes in the pipe go before any that are read now, also when the transfer is no longer bulk.
+            if self.pipe.is_some() || (self.is_bulk && self.takes_pipe(from, to)) {
                 if ready!(self.poll_splice(cx, from, to, moved))? {
                     continue;
                 }
@@ -329,3 +330,6 @@ pub(crate) async fn run(
     }
     Passed { up_bytes: up.bytes, down_bytes: down.bytes, end }
 }
+
+#[cfg(all(test, not(feature = "simulation")))]
+mod tests;

@@ -31,6 +31,7 @@ pub(crate) mod wanted;
 pub(crate) mod warnings;
 
 use std::any::Any;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -39,6 +40,7 @@ use stdx::published::Published;
 
 use balance::BalancerKind;
 use deadline_policy::DeadlinePolicy;
+use exchange::exchange::Attempt;
 use exchange::options::Timeouts;
 use health::Health;
 use net::endpoint::Protocol;
@@ -88,6 +90,23 @@ pub struct Upstream {
 }
 
 impl Upstream {
+    /// The record of an attempt that begins at the node with this address and endpoint.
+    #[inline]
+    pub(crate) fn attempt(&self, address: SocketAddr, endpoint_id: u64, started_ns: u64) -> Attempt {
+        Attempt {
+            address,
+            endpoint_id,
+            scheme: self.scheme,
+            upstream: self.slot,
+            status: 0,
+            failed: None,
+            started_ns,
+            connect_us: 0,
+            head_us: 0,
+            total_us: 0,
+        }
+    }
+
     /// Whether the selection of an endpoint may depend on the request's body.
     pub(crate) fn reads_body(&self) -> bool {
         let key = match &self.hash_key {

@@ -176,6 +176,44 @@ fn bulk_passes_unchanged_past_a_slow_reader() {
     gateway.wait_for_end("closed");
 }
 
+/// A step of a linear congruential generator, so that sizes are irregular and the same in each run.
+fn next_size(state: &mut u64, most: usize) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    1 + (*state >> 33) as usize % most
+}
+
+#[test]
+fn irregular_pieces_keep_their_order() {
+    const BYTES: usize = 40_000_000;
+    let (address, accepted) = origin();
+    let gateway = gateway(&[to(address)]);
+    let mut client = gateway.connect();
+    let mut node = accepted.recv_timeout(PATIENCE).unwrap();
+    node.set_nodelay(true).unwrap();
+    let writing = thread::spawn(move || {
+        let bytes: Vec<u8> = (0..BYTES).map(|index| (index % 251) as u8).collect();
+        let (mut at, mut state) = (0, 1);
+        while at < BYTES {
+            // Large pieces fill all buffers, small ones arrive while the client's is full.
+            let most = if state % 3 == 0 { 200_000 } else { 6_000 };
+            let piece = next_size(&mut state, most).min(BYTES - at);
+            node.write_all(&bytes[at..at + piece]).unwrap();
+            at += piece;
+        }
+    });
+    let (mut room, mut at, mut state) = (vec![0; 40_000], 0, 7);
+    while at < BYTES {
+        let most = next_size(&mut state, room.len());
+        let count = client.read(&mut room[..most]).unwrap();
+        assert!(count > 0, "the session ended after {at} bytes");
+        let wrong =
+            room[..count].iter().enumerate().find(|(index, byte)| **byte != ((at + index) % 251) as u8);
+        assert_eq!(wrong, None, "after {at} bytes");
+        at += count;
+    }
+    writing.join().unwrap();
+}
+
 #[test]
 fn dead_node_gives_way_to_another() {
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -201,7 +201,7 @@ pub trait Explain: Send + Sync {
     /// The decision record for a session of layer 4, as JSON.
     ///
     /// # Errors
-    /// What is wrong with the question, as a sentence.
+    /// The fault of the question, as a sentence.
     fn explain_session(&self, session: &ExplainSession) -> Result<serde_json::Value, String>;
 }
 

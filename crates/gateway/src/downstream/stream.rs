@@ -32,10 +32,11 @@ pub(crate) async fn serve(mut opened: Opened) {
     let begun = PooledBox::pin(open::open(&mut opened, &mut record)).await;
     let node = match begun {
         Ok(Opening::Connected(node)) => node,
-        Ok(Opening::Http) => {
-            record.give_up();
+        Ok(Opening::Http(first_bytes)) => {
+            record.become_http();
             let Opened { stream, identity, place, timer, tls } = opened;
-            let connection = Connection::new(stream, identity, place.into_guard(), tls);
+            let mut connection = Connection::new(stream, identity, place.into_guard(), tls);
+            connection.input = (!first_bytes.is_empty()).then_some(first_bytes);
             env::spawn(h1::serve::serve(connection, timer));
             return;
         }

@@ -24,7 +24,7 @@ const FIRST_PROTOCOLS: [FirstProtocol; 5] =
 /// nodes. A plugin may choose another upstream.
 ///
 /// # Errors
-/// What is wrong with the question, as a sentence.
+/// The fault of the question, as a sentence.
 pub fn explain_session(runtime: &Runtime, session: &ExplainSession) -> Result<Value, String> {
     let name = session.sni.as_ref().map(|name| name.to_ascii_lowercase());
     let alpn: Vec<Box<str>> = session.alpn.iter().map(|offered| offered.as_str().into()).collect();

@@ -66,13 +66,6 @@ impl SessionCounts {
         }
     }
 
-    /// Takes a session that began out of the count, because it is a connection of HTTP.
-    pub(crate) fn left(&self, session: &StreamSession) {
-        let (all, open) = self.of(session.transport);
-        all.store(all.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        open.fetch_sub(1, Ordering::Relaxed);
-    }
-
     fn of(&self, transport: StreamTransport) -> (&AtomicU64, &AtomicUsize) {
         match transport {
             StreamTransport::Udp => (&self.udp, &self.udp_open),

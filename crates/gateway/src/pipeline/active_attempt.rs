@@ -33,28 +33,6 @@ pub(super) struct FailedAttempt {
     pub(super) selected: Selection,
 }
 
-/// The record of an attempt that begins.
-#[inline]
-pub(super) fn record_of(
-    upstream: &Upstream,
-    address: SocketAddr,
-    endpoint_id: u64,
-    started_ns: u64,
-) -> Attempt {
-    Attempt {
-        address,
-        endpoint_id,
-        scheme: upstream.scheme,
-        upstream: upstream.slot,
-        status: 0,
-        failed: None,
-        started_ns,
-        connect_us: 0,
-        head_us: 0,
-        total_us: 0,
-    }
-}
-
 /// Records the end of an attempt, of which `is_reused` says whether its connection was a kept one. Returns its place at the
 /// node.
 pub(super) fn finish_attempt(

@@ -7,9 +7,7 @@ use std::task::Poll;
 
 use stdx::pooled::PooledBox;
 
-use super::active_attempt::{
-    ActiveAttempt, FailedAttempt, InFlightGuard, finish_attempt, micros, record_of, set_host,
-};
+use super::active_attempt::{ActiveAttempt, FailedAttempt, InFlightGuard, finish_attempt, micros, set_host};
 use super::attempt_limit::AttemptLimit;
 use super::connect::connect;
 use super::deadline;
@@ -78,7 +76,7 @@ pub(super) fn begin<'r>(
         run.context.upstreams.checkout(exchange, upstream, selected, is_repeated);
     set_host(exchange, upstream, host);
     let limit = AttemptLimit::new(upstream, run.local().now_ms());
-    exchange.attempts.push(record_of(upstream, address, endpoint_id, started_ns));
+    exchange.attempts.push(upstream.attempt(address, endpoint_id, started_ns));
     match checkout {
         Checkout::Stream(origin) => {
             BegunAttempt::Ready(ActiveAttempt { origin, in_flight, address, connect_us: 0, limit })

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use message::{Method, ResponseHead};
 use stdx::pooled::PooledBox;
 
-use super::active_attempt::{ActiveAttempt, InFlightGuard, micros, record_of, set_host};
+use super::active_attempt::{ActiveAttempt, InFlightGuard, micros, set_host};
 use super::attempt_limit::AttemptLimit;
 use super::deadline;
 use super::head_wait;
@@ -147,12 +147,7 @@ impl<'r> Hedging<'_, 'r, '_> {
             Checkout::Stream(stream) => Ok(stream),
             Checkout::None(opening) => Err(opening),
         };
-        Some(Second {
-            in_flight,
-            record: record_of(upstream, address, endpoint_id, started_ns),
-            limit,
-            stream,
-        })
+        Some(Second { in_flight, record: upstream.attempt(address, endpoint_id, started_ns), limit, stream })
     }
 
     /// Waits for the first head of both attempts. None if the second one has failed or its response is not wanted, so that the

@@ -1,4 +1,4 @@
-//! UDP sockets of listeners of layer 4. The simulation has no form of them. They receive nothing here.
+//! UDP sockets of listeners, of QUIC and of layer 4. The simulation has no form of them. They receive nothing here.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,13 +10,12 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// with other work. The kernel's own limit (`net.core.rmem_max`) bounds it again.
 const BUFFER_BYTES: usize = 2 * 1024 * 1024;
 
-/// Binds a socket for the datagrams of clients; `shared` ones share their address with each other (`SO_REUSEPORT`). The kernel
-/// tells with each datagram the address that it was sent to, because a socket of every address cannot know it otherwise,
-/// and an answer from another address is dropped by the client.
+/// A socket for datagrams at `address` that is not bound yet; `shared` ones share their address with each other
+/// (`SO_REUSEPORT`).
 ///
 /// # Errors
-/// The kernel's, above all that the address is in use.
-pub fn bind_datagrams(address: SocketAddr, shared: bool) -> io::Result<UdpSocket> {
+/// The kernel's.
+pub fn datagram_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_port(shared)?;
     if address.is_ipv6() {
@@ -25,6 +24,16 @@ pub fn bind_datagrams(address: SocketAddr, shared: bool) -> io::Result<UdpSocket
     socket.set_nonblocking(true)?;
     // Smaller buffers only drop datagrams sooner, as any network may.
     let _ = (socket.set_recv_buffer_size(BUFFER_BYTES), socket.set_send_buffer_size(BUFFER_BYTES));
+    Ok(socket)
+}
+
+/// Binds such a socket for sessions of layer 4. The kernel tells with each datagram the address that it was sent to, because a
+/// socket of every address cannot know it otherwise, and an answer from another address is dropped by the client.
+///
+/// # Errors
+/// The kernel's, above all that the address is in use.
+pub fn bind_datagrams(address: SocketAddr, shared: bool) -> io::Result<UdpSocket> {
+    let socket = datagram_socket(address, shared)?;
     tell_local_address(&socket, address.is_ipv4())?;
     socket.bind(&address.into())?;
     Ok(socket.into())

@@ -58,6 +58,9 @@ pub enum Alpn {
 }
 
 impl Alpn {
+    /// How many forms of a site there are: one for each list.
+    pub(crate) const COUNT: usize = Alpn::Unknown as usize + 1;
+
     /// Their names, the preferred one first.
     pub fn names(self) -> &'static [&'static [u8]] {
         match self {

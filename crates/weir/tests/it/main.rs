@@ -94,6 +94,7 @@ mod store;
 mod stream_listeners;
 mod stream_plugins;
 mod stream_sinks;
+mod stream_tls;
 mod stream_udp;
 mod support;
 mod tap;

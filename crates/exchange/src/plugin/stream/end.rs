@@ -8,6 +8,8 @@ use crate::failure::{Blame, Cause};
 pub enum SessionEnd {
     /// Both sides have closed in order.
     Closed,
+    /// The connection went on as one of HTTP.
+    BecameHttp,
     /// The client has reset the connection.
     ClientReset,
     /// The node has reset the connection.
@@ -44,6 +46,7 @@ impl SessionEnd {
     /// All ends but the causes that sessions share with requests.
     pub const OWN: &'static [SessionEnd] = &[
         SessionEnd::Closed,
+        SessionEnd::BecameHttp,
         SessionEnd::ClientReset,
         SessionEnd::NodeReset,
         SessionEnd::IdleTimeout,
@@ -64,6 +67,7 @@ impl SessionEnd {
     pub fn code(self) -> &'static str {
         match self {
             SessionEnd::Closed => "closed",
+            SessionEnd::BecameHttp => "became_http",
             SessionEnd::ClientReset => "client_reset",
             SessionEnd::NodeReset => "node_reset",
             SessionEnd::IdleTimeout => "idle_timeout",
@@ -86,6 +90,7 @@ impl SessionEnd {
     pub fn status(self) -> u16 {
         match self {
             SessionEnd::Closed
+            | SessionEnd::BecameHttp
             | SessionEnd::ClientReset
             | SessionEnd::NodeReset
             | SessionEnd::IdleTimeout

@@ -10,9 +10,12 @@ use net::transport::Transport;
 
 use crate::runtime::stream_table::Asks;
 use exchange::plugin::stream::{PREREAD_MAX_BYTES, SessionEnd, StreamSession};
+use stdx::buffer::{Buffer, LARGE_BYTES};
 
 /// Room for the bytes of the first look; most ClientHellos fit.
 const FIRST_ROOM_BYTES: usize = 2 * 1_024;
+
+const _: () = assert!(PREREAD_MAX_BYTES <= LARGE_BYTES, "the first bytes fit into a buffer");
 
 /// The first bytes of a session, as far as they were looked at.
 #[derive(Default)]
@@ -83,8 +86,13 @@ impl FirstBytes {
     }
 
     /// The bytes that were taken from the connection and have to be passed on first.
-    pub(super) fn into_taken(self) -> Vec<u8> {
-        if self.are_taken { self.bytes } else { Vec::new() }
+    pub(super) fn into_buffer(self) -> Buffer {
+        if !self.are_taken || self.bytes.is_empty() {
+            return Buffer::none();
+        }
+        let mut buffer = Buffer::large();
+        buffer.write(&self.bytes);
+        buffer
     }
 
     /// Waits for at least one byte more; false if the client has closed its side.

@@ -24,10 +24,10 @@ use crate::upstream::wanted::WantedNode;
 use crate::upstream::{PassHost, Upstream};
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
-use exchange::plugin::stream::{PREREAD_MAX_BYTES, StreamSession, StreamTransport};
+use exchange::plugin::stream::{StreamSession, StreamTransport};
 use net::proxy_protocol::{Addresses, Said, SaidTls, Version, encode};
 use net::tls::facts::ClientVerdict;
-use stdx::buffer::{Buffer, LARGE_BYTES};
+use stdx::buffer::Buffer;
 
 /// A node that is connected.
 pub(super) struct ConnectedNode {
@@ -55,7 +55,7 @@ impl HeldNode {
         upstream: &Arc<Upstream>,
         node: SessionNode,
     ) -> HeldNode {
-        let attempt = attempt_at(upstream, &node, context.local.clock_ns());
+        let attempt = upstream.attempt(node.address(), node.endpoint_id(), context.local.clock_ns());
         HeldNode {
             upstream: upstream.clone(),
             node: Some(node),
@@ -102,7 +102,7 @@ pub(super) async fn connect(
     record: &mut SessionRecord,
     route: &StreamRoute,
     upstream: Arc<Upstream>,
-    taken: Vec<u8>,
+    taken: Buffer,
 ) -> Result<ConnectedNode, Failure> {
     let context = opened.timer.context.clone();
     let session = &mut record.session;
@@ -130,7 +130,7 @@ pub(super) async fn connect(
                 return Ok(ConnectedNode {
                     stream,
                     held,
-                    first_bytes: buffer_of(&taken),
+                    first_bytes: taken,
                     idle_timeout_ms: route.idle_timeout_ms,
                     session_timeout_ms: route.session_timeout_ms,
                 });
@@ -220,21 +220,6 @@ async fn within<T>(timer: &ConnectionTimer, timeout_ms: u64, step: impl Future<O
     .await
 }
 
-fn attempt_at(upstream: &Upstream, node: &SessionNode, started_ns: u64) -> Attempt {
-    Attempt {
-        address: node.address(),
-        endpoint_id: node.endpoint_id(),
-        scheme: upstream.scheme,
-        upstream: upstream.slot,
-        status: 0,
-        failed: None,
-        started_ns,
-        connect_us: 0,
-        head_us: 0,
-        total_us: 0,
-    }
-}
-
 /// The server name for TLS to the node: the client's, where it has asked for one and the upstream passes it on.
 fn server_name(session: &StreamSession, upstream: &Upstream, node_host: &str) -> String {
     let name_of = |host: &str| String::from_utf8_lossy(without_port(host.as_bytes())).into_owned();
@@ -280,15 +265,3 @@ async fn send_header(
     }
     Ok(())
 }
-
-/// The bytes, which are no more than [`PREREAD_MAX_BYTES`], in a buffer.
-fn buffer_of(taken: &[u8]) -> Buffer {
-    if taken.is_empty() {
-        return Buffer::none();
-    }
-    let mut buffer = Buffer::large();
-    buffer.write(taken);
-    buffer
-}
-
-const _: () = assert!(PREREAD_MAX_BYTES <= LARGE_BYTES, "the first bytes fit into a buffer");

@@ -15,13 +15,14 @@ use exchange::failure::{Cause, Failure};
 use exchange::plugin::stream::chain::Preread;
 use exchange::plugin::stream::{SessionEnd, StreamSession};
 use net::sniff::FirstProtocol;
+use stdx::buffer::Buffer;
 
 /// How a session goes on.
 pub(super) enum Opening {
     /// To a node.
     Connected(Box<ConnectedNode>),
-    /// As a connection of the HTTP routes.
-    Http,
+    /// As a connection of the HTTP routes, with these bytes of the client, which were taken from it.
+    Http(Buffer),
 }
 
 /// Begins the session.
@@ -34,14 +35,14 @@ pub(super) async fn open(opened: &mut Opened, record: &mut SessionRecord) -> Res
     opened.timer.end_idle();
     let route = outcome?;
     if route.target == StreamTarget::Http {
-        return Ok(Opening::Http);
+        return Ok(Opening::Http(first_bytes.into_buffer()));
     }
     record.session.first_bytes = Vec::new();
     let upstream = {
         let generation = opened.timer.context.generation();
         upstream_of(&generation, &route, &record.session).map_err(|failure| fail(record, failure))?
     };
-    let taken = first_bytes.into_taken();
+    let taken = first_bytes.into_buffer();
     let connected = node::connect(opened, record, &route, upstream, taken).await;
     connected.map(|node| Opening::Connected(Box::new(node))).map_err(|failure| fail(record, failure))
 }

@@ -30,10 +30,11 @@ impl SessionRecord {
         self.finish();
     }
 
-    /// The connection is no session after all, but one of a protocol that the gateway knows.
-    pub(in crate::downstream) fn give_up(&mut self) {
+    /// The connection goes on as one of HTTP, of which each request is logged: the end of the session is only counted.
+    pub(in crate::downstream) fn become_http(&mut self) {
         self.is_over = true;
-        self.context.status.sessions.left(&self.session);
+        self.session.end = Some(SessionEnd::BecameHttp);
+        self.context.status.sessions.ended(&self.session);
     }
 
     fn finish(&mut self) {

@@ -79,7 +79,7 @@ pub struct Site {
     exemption: Option<Exemption>,
     pub(super) versions: Option<Versions>,
     keys: OnceLock<Result<Arc<[Arc<CertifiedKey>]>, String>>,
-    configs: [OnceLock<Result<Arc<ServerConfig>, String>>; 3],
+    configs: [OnceLock<Result<Arc<ServerConfig>, String>>; Alpn::COUNT],
 }
 
 impl Site {
@@ -106,7 +106,7 @@ impl Site {
             exemption: parts.exemption,
             versions: parts.versions,
             keys: OnceLock::new(),
-            configs: [const { OnceLock::new() }; 3],
+            configs: [const { OnceLock::new() }; Alpn::COUNT],
         })
     }
 
@@ -122,7 +122,7 @@ impl Site {
             exemption: None,
             versions: None,
             keys: OnceLock::new(),
-            configs: [const { OnceLock::new() }; 3],
+            configs: [const { OnceLock::new() }; Alpn::COUNT],
         }
     }
 
@@ -154,7 +154,7 @@ impl Site {
             exemption: self.exemption.clone(),
             versions: self.versions,
             keys: OnceLock::new(),
-            configs: [const { OnceLock::new() }; 3],
+            configs: [const { OnceLock::new() }; Alpn::COUNT],
         }
     }
 
