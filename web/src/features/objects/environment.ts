@@ -3,7 +3,7 @@ import { useMemo } from 'react';
 import { useQuery } from '@tanstack/react-query';
 import { get } from '../../api/client';
 import { keys } from '../../api/keys';
-import { pluginInfos } from '../../api/plugins';
+import { pluginInfos } from '../../forms/catalogue';
 import type { ObjectList, PluginRow } from '../../api/types';
 import { objectPath } from '../../app/url';
 import type { Candidate, FormEnv, PluginFacts, PluginInfo } from '../../forms/env';

@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { get, post, request } from '../../api/client';
 import type { Explanation } from '../../api/explain';
 import { keys } from '../../api/keys';
-import { pluginInfos } from '../../api/plugins';
+import { pluginInfos } from '../../forms/catalogue';
 import type { ObjectList, PluginRow } from '../../api/types';
 import { go, objectPath } from '../../app/url';
 import { ConfirmPlan } from '../../forms/ConfirmPlan';

@@ -3,7 +3,7 @@ import { Suspense, lazy } from 'react';
 import { useQuery } from '@tanstack/react-query';
 import { ApiError, get } from '../../api/client';
 import { keys } from '../../api/keys';
-import { pluginInfos } from '../../api/plugins';
+import { pluginInfos } from '../../forms/catalogue';
 import type { PluginPage as Details } from '../../api/types';
 import { usePoll } from '../../app/events';
 import { useWritable } from '../../app/session';

@@ -1,1 +1,0 @@
-export{default}from"./ChangesPage-9yuZAS2O.js";
