@@ -161,6 +161,9 @@ fn find_route(context: &WorkerContext, record: &mut SessionRecord) -> Result<Arc
     if let Some(missing) = &route.missing {
         return Err(fail(record, missing.failure()));
     }
+    if route.plugins.uses_worker() {
+        session.held.push(context.local.clone());
+    }
     if route.target == StreamTarget::Http {
         let detail = "datagrams cannot be served by the HTTP routes";
         return Err(fail(record, Failure::new(Cause::NoUpstream, detail)));

@@ -80,6 +80,9 @@ async fn find_route(
     if let Some(missing) = &route.missing {
         return Err(fail(record, missing.failure()));
     }
+    if route.plugins.uses_worker() {
+        record.session.held.push(timer.context.local.clone());
+    }
     if !route.plugins.reads_nothing() {
         let deciding = decide(&route, stream, &mut record.session, first_bytes);
         let decided = within_deadline(deciding, timeout_ms, identity.id, &identity.listener, timer).await;
