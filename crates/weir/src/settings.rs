@@ -367,7 +367,8 @@ settings! {
         /// Folders with modules in Lua that plugins in Lua may require, in the order in which they are looked through: `a.b` is the
         /// file `a/b.lua` or `a/b/init.lua`. They are read at the start.
         lua_path: Vec<PathBuf> = parse::folders("DIR,…", ""),
-        /// Plugins in Lua that are loaded at the start: `NAME` is the file `apisix/plugins/NAME.lua` in a folder of `lua_path`.
+        /// Plugins in Lua that are loaded at the start: `NAME` is the file `apisix/plugins/NAME.lua`, or for sessions of layer 4
+        /// `apisix/stream/plugins/NAME.lua`, in a folder of `lua_path`.
         lua_plugins: Vec<String> = parse::names("NAME,…", ""),
         /// Networks that plugins' own calls, and those to secret managers, may reach although they are out of bounds for
         /// them: link-local addresses and others where clouds have their metadata services.
@@ -582,6 +583,8 @@ fn shown_name(name: &'static str) -> &'static str {
     SETTINGS.iter().find(|setting| setting.name == name).map_or(name, Setting::shown_name)
 }
 
+/// The folders of plugins in a folder of `lua_path`: of requests, and of sessions of layer 4.
+pub(crate) const LUA_FOLDERS: [&str; 2] = ["apisix/plugins", "apisix/stream/plugins"];
 /// The default `Server` header of local replies. Has the version, because support needs it; a setting hides it.
 const DEFAULT_SERVER_HEADER: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 

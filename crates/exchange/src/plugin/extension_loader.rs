@@ -123,7 +123,10 @@ fn loaded_version(name: &'static str, extension: Arc<dyn Extension>, priority: i
     static SERIAL: AtomicU64 = AtomicU64::new(1);
     let checked = extension.clone();
     let (on_http, on_streams) = (extension.phases(), extension.stream_phases());
-    let mut phases: Vec<&str> = on_http.iter().filter_map(|phase| phase.contract_name()).collect();
+    let mut phases = Vec::new();
+    if extension.serves_http() {
+        phases.extend(on_http.iter().filter_map(|phase| phase.contract_name()));
+    }
     for name in on_streams.iter().map(|phase| phase.name()) {
         if !phases.contains(&name) {
             phases.push(name);
