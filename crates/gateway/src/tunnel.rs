@@ -305,19 +305,37 @@ impl<C: TunnelEnd, E: TunnelEnd> Drop for Ends<C, E> {
     }
 }
 
-/// Runs the tunnel until both directions have ended, one of them failed, or no byte passed for `idle_timeout_ms`.
-pub(crate) async fn run(
-    deadline: &Deadline,
-    client: impl TunnelEnd,
-    endpoint: impl TunnelEnd,
+/// A tunnel between two ends. See the module.
+pub(crate) struct Tunnel<C: TunnelEnd, E: TunnelEnd> {
+    ends: Ends<C, E>,
+    up: Way,
+    down: Way,
+    timer: StepTimer<()>,
     idle_timeout_ms: u64,
-) -> Passed {
-    let (mut up, mut down) = (Way::default(), Way::default());
-    let mut timer = StepTimer::default();
-    let mut ends = Ends { client, endpoint, in_order: false };
-    let end = poll_fn(|cx| {
+}
+
+impl<C: TunnelEnd, E: TunnelEnd> Tunnel<C, E> {
+    /// A tunnel that ends if no byte passed for `idle_timeout_ms`.
+    pub(crate) fn new(client: C, endpoint: E, idle_timeout_ms: u64) -> Tunnel<C, E> {
+        let ends = Ends { client, endpoint, in_order: false };
+        Tunnel {
+            ends,
+            up: Way::default(),
+            down: Way::default(),
+            timer: StepTimer::default(),
+            idle_timeout_ms,
+        }
+    }
+
+    /// Forwards bytes until both directions have ended, one of them failed, or the time is over.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, deadline: &Deadline) -> Poll<Passed> {
+        let end = ready!(self.poll_end(cx, deadline));
+        Poll::Ready(Passed { up_bytes: self.up.bytes, down_bytes: self.down.bytes, end })
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>, deadline: &Deadline) -> Poll<TunnelStop> {
         let mut moved = false;
-        let Ends { client, endpoint, in_order } = &mut ends;
+        let Tunnel { ends: Ends { client, endpoint, in_order }, up, down, timer, idle_timeout_ms } = self;
         let up_done = up.poll(cx, client, endpoint, down.closed, &mut moved);
         let down_done = down.poll(cx, endpoint, client, up.closed, &mut moved);
         match (up_done, down_done) {
@@ -333,7 +351,7 @@ pub(crate) async fn run(
             }
             _ => {}
         }
-        match timer.wait(deadline, cx, (), idle_timeout_ms, moved) {
+        match timer.wait(deadline, cx, (), *idle_timeout_ms, moved) {
             Ok(()) => Poll::Pending,
             Err(expired) => {
                 // The idle timeout closes in order, unless a side holds bytes that the other does not take.
@@ -342,10 +360,18 @@ pub(crate) async fn run(
                 Poll::Ready(if is_late { TunnelStop::Late } else { TunnelStop::Idle })
             }
         }
-    })
-    .await;
-    drop(ends);
-    Passed { up_bytes: up.bytes, down_bytes: down.bytes, end }
+    }
+}
+
+/// Runs a tunnel to its end.
+pub(crate) async fn run(
+    deadline: &Deadline,
+    client: impl TunnelEnd,
+    endpoint: impl TunnelEnd,
+    idle_timeout_ms: u64,
+) -> Passed {
+    let mut tunnel = Tunnel::new(client, endpoint, idle_timeout_ms);
+    poll_fn(|cx| tunnel.poll(cx, deadline)).await
 }
 
 #[cfg(all(test, not(feature = "simulation")))]
