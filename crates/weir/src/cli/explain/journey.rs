@@ -78,7 +78,7 @@ impl Journey {
         let width = upstream.candidates.iter().map(|one| one.address.len()).max().unwrap_or(0);
         for Candidate { address, state, share } in &upstream.candidates {
             let state =
-                if state == "usable" { format!("{state:<9}") } else { paint.bad(&format!("{state:<9}")) };
+                if matches!(state.as_str(), "usable" | "allowed") { format!("{state:<9}") } else { paint.bad(&format!("{state:<9}")) };
             let _ = writeln!(text, "          {address:<width$}  {state}  {share} %");
         }
     }
