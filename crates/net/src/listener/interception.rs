@@ -35,14 +35,19 @@ impl Interception {
         }
     }
 
-    /// The destination of a connection as its client has written it; its local address where the kernel knows of no other.
-    pub fn destination(self, stream: &Transport) -> io::Result<SocketAddr> {
-        if self == Interception::Redirect
-            && let Ok(destination) = stream.socket().original_destination()
-        {
-            return Ok(destination);
+    /// The destination of a connection as its client has written it, which came to a listener at `listener`. The kernel is asked
+    /// only where connections to other addresses come there.
+    pub fn destination(self, stream: &Transport, listener: SocketAddr) -> SocketAddr {
+        match self {
+            Interception::None if !listener.ip().is_unspecified() => return listener,
+            Interception::Redirect => {
+                if let Ok(destination) = stream.socket().original_destination() {
+                    return destination;
+                }
+            }
+            Interception::None | Interception::Tproxy => {}
         }
-        stream.local_address()
+        stream.local_address().unwrap_or(listener)
     }
 
     /// Gives a listening socket the option that it needs, and takes it from one that needs it no more.
