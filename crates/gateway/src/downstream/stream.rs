@@ -5,6 +5,7 @@ mod first_bytes;
 pub(super) mod node;
 pub(super) mod open;
 mod opened;
+mod original;
 mod passing;
 pub(super) mod record;
 mod spoken;

@@ -11,6 +11,7 @@ use std::task::Poll;
 use smallvec::SmallVec;
 
 use super::opened::Opened;
+use super::original;
 use super::record::SessionRecord;
 use crate::context::WorkerContext;
 use crate::downstream::h1::timer::ConnectionTimer;
@@ -138,7 +139,10 @@ pub(super) async fn connect(
         .version(opened.identity.listener.listener.wanted().protocols.proxy_protocol_to_nodes);
     let retries = retries_of(&context, &upstream);
     loop {
-        let node = context.upstreams.choose_for_session(&upstream, &wanted, &tried, &mut place);
+        let node = match SessionNode::original(&upstream, session.local) {
+            Some(node) => Ok(node),
+            None => context.upstreams.choose_for_session(&upstream, &wanted, &tried, &mut place),
+        };
         let node = node.map_err(|none| last.take().unwrap_or(none))?;
         tried.push(node.endpoint_id());
         session.attempts += 1;
@@ -146,6 +150,9 @@ pub(super) async fn connect(
         let mut held = HeldNode::new(&context, &upstream, node);
         match try_node(&opened.timer, session, &upstream, &mut held, header).await {
             Ok(stream) => {
+                if upstream.original.is_some() {
+                    note_opened(&context, session, &stream)?;
+                }
                 session.connect_us = held.head_us;
                 held._place = place.take();
                 return Ok(ConnectedNode {
@@ -171,6 +178,17 @@ pub(super) async fn connect(
             }
         }
     }
+}
+
+/// Looks whether the connection to the destination of the client has come back to this process.
+fn note_opened(
+    context: &WorkerContext,
+    session: &mut StreamSession,
+    stream: &CountedTransport,
+) -> Result<(), Failure> {
+    let own = stream.local_address();
+    let own = own.map_err(|error| Failure::new(Cause::ConnectFailed, error.to_string()))?;
+    original::opened(context, session, own)
 }
 
 /// How many nodes more than one may be tried: as many as there are, if the upstream does not say it.
