@@ -3,6 +3,7 @@
 //! silence; sockets that another process handed over need no probe. It accepts nothing itself.
 
 mod datagrams;
+mod interception;
 mod set;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::env::{self, BoundSocket};
 
 pub use datagrams::Datagrams;
+pub use interception::{Interception, NEEDS_CAPABILITY};
 pub use set::plan;
 pub use set::{Change, ListenFault, ListenerSet};
 
@@ -31,6 +33,8 @@ pub struct Protocols {
     pub proxy_protocol: bool,
     /// Nodes of its sessions are sent a PROXY protocol header of version 1, unless the stream route says otherwise.
     pub proxy_protocol_to_nodes: bool,
+    /// Its connections were opened to other destinations.
+    pub interception: Interception,
     /// TLS beneath.
     pub tls: bool,
     /// HTTP/3 on UDP, at the same address and port.
@@ -55,6 +59,7 @@ impl Protocols {
     pub const HTTP1: Protocols = Protocols {
         proxy_protocol: false,
         proxy_protocol_to_nodes: false,
+        interception: Interception::None,
         tls: false,
         http3: false,
         udp: false,
@@ -92,7 +97,8 @@ impl Protocols {
         let tls = self.tls.then_some("tls");
         let proxy_protocol = self.proxy_protocol.then_some("proxy-protocol");
         let http3 = self.http3.then_some("http3");
-        proxy_protocol.into_iter().chain(tls).chain([application]).chain(http3).collect()
+        let interception = self.interception.name();
+        interception.into_iter().chain(proxy_protocol).chain(tls).chain([application]).chain(http3).collect()
     }
 }
 
@@ -143,11 +149,11 @@ impl Listener {
             return Ok(Listener::new(wanted, address, no_sockets(workers), datagrams));
         }
         drop(env::bind(wanted.address, false)?);
-        let first = env::bind(wanted.address, true)?;
+        let first = shared_socket(wanted.protocols, wanted.address)?;
         let address = first.local_addr()?;
         let mut sockets = vec![vec![first]];
         for _ in 1..workers {
-            sockets.push(vec![env::bind(address, true)?]);
+            sockets.push(vec![shared_socket(wanted.protocols, address)?]);
         }
         let (datagrams, address) = Datagrams::bind(wanted.protocols, address, workers)?;
         Ok(Listener::new(wanted, address, sockets, datagrams))
@@ -173,6 +179,7 @@ impl Listener {
         }
         for (index, socket) in sockets.into_iter().enumerate() {
             one_address(&mut address, socket.local_addr()?)?;
+            wanted.protocols.interception.prepare(&socket)?;
             of_workers[index % workers].push(socket);
         }
         let address = address.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no sockets"))?;
@@ -186,7 +193,7 @@ impl Listener {
     pub fn complete(&self) -> io::Result<()> {
         let is_tcp = !self.wanted.protocols.udp;
         for sockets in self.sockets().iter_mut().filter(|sockets| is_tcp && sockets.is_empty()) {
-            sockets.push(env::bind(self.address, true)?);
+            sockets.push(shared_socket(self.wanted.protocols, self.address)?);
         }
         self.datagrams.complete(self.address)
     }
@@ -246,6 +253,15 @@ impl Listener {
     fn sockets(&self) -> MutexGuard<'_, Vec<Vec<BoundSocket>>> {
         self.sockets.lock()
     }
+}
+
+/// A listening socket at an address that the workers share.
+fn shared_socket(protocols: Protocols, address: SocketAddr) -> io::Result<BoundSocket> {
+    let socket = env::bind(address, true)?;
+    if protocols.interception != Interception::None {
+        protocols.interception.prepare(&socket)?;
+    }
+    Ok(socket)
 }
 
 /// A list without sockets for each of `workers`.

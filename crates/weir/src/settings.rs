@@ -105,6 +105,13 @@ settings! {
         /// in front of each connection, unless `proxy_protocol` of the stream route says otherwise. It changes with a restart or
         /// an upgrade.
         stream_send_proxy_protocol: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
+        /// Addresses of `stream_tcp` and `stream_tls`, written as they are there, at which a rule of the kernel (TPROXY) hands over
+        /// connections to other destinations. Their sockets have the option `IP_TRANSPARENT`, which needs the capability
+        /// CAP_NET_ADMIN or CAP_NET_RAW. The destination is the address of the session, by which stream routes match.
+        stream_tproxy: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
+        /// The same for connections that a rule of the kernel has redirected (REDIRECT): the kernel is asked for their destination.
+        /// It needs no capability.
+        stream_redirect: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
         /// Address of the Admin API, or `off`.
         admin: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9180"),
         /// Address of the control API, which tells what this node runs, or `off`.

@@ -26,7 +26,7 @@ pub(super) struct LiveSettings {
 }
 
 /// The settings that come into force at once.
-const LIVE: [&str; 16] = [
+const LIVE: [&str; 18] = [
     "proxy",
     "proxy_tls",
     "proxy_tls_http3",
@@ -37,6 +37,8 @@ const LIVE: [&str; 16] = [
     "stream_udp",
     "stream_proxy_protocol",
     "stream_proxy_protocol_tls",
+    "stream_tproxy",
+    "stream_redirect",
     "trusted_certificates",
     "plugin_runner",
     "plugin_runner_socket",

@@ -104,6 +104,7 @@ mod top;
 mod tracing;
 mod traffic_plugins;
 mod transformation;
+mod transparent;
 mod try_out;
 mod unknown_fields;
 mod upgrades;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::first_bytes::FirstBytes;
 use super::node::{self, ConnectedNode};
 use super::opened::Opened;
+use super::original;
 use super::record::SessionRecord;
 use crate::downstream::arrival::within_deadline;
 use crate::runtime::Generation;
@@ -42,6 +43,9 @@ pub(super) async fn open(opened: &mut Opened, record: &mut SessionRecord) -> Res
         let generation = opened.timer.context.generation();
         upstream_of(&generation, &route, &record.session).map_err(|failure| fail(record, failure))?
     };
+    if let Some(original) = &upstream.original {
+        original::admit(opened, record, original)?;
+    }
     let taken = first_bytes.into_buffer();
     let connected = node::connect(opened, record, &route, upstream, taken).await;
     connected.map(|node| Opening::Connected(Box::new(node))).map_err(|failure| fail(record, failure))
