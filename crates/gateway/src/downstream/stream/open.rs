@@ -80,12 +80,12 @@ async fn find_route(
     let session = &mut record.session;
     session.route_id = Some(route.id.clone());
     (session.route_name, session.service_id) = (route.name.clone(), route.service_id.clone());
+    if route.uses_worker() {
+        session.held.push(timer.context.local.clone());
+    }
     record.route = Some(route.clone());
     if let Some(missing) = &route.missing {
         return Err(fail(record, missing.failure()));
-    }
-    if route.plugins.uses_worker() {
-        record.session.held.push(timer.context.local.clone());
     }
     if !route.plugins.reads_nothing() {
         let deciding = decide(&route, stream, &mut record.session, first_bytes);
