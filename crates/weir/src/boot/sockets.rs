@@ -75,7 +75,9 @@ const PROXY_LISTENERS: [(&str, Protocols); 10] = [
 fn protocols_at(settings: &Settings, address: SocketAddr, protocols: Protocols) -> Protocols {
     let sends = protocols.application == Application::Stream && !protocols.udp;
     let proxy_protocol_to_nodes = sends && settings.stream_send_proxy_protocol.contains(&address);
-    Protocols { proxy_protocol_to_nodes, ..protocols }
+    let is_optional = settings.proxy_protocol_optional.contains(&address);
+    let proxy_protocol_optional = protocols.proxy_protocol && is_optional;
+    Protocols { proxy_protocol_to_nodes, proxy_protocol_optional, ..protocols }
 }
 
 /// The setting that a listener of the proxy comes from, as its line names it.
@@ -84,7 +86,7 @@ pub(super) fn name_of(listener: &Listener) -> &'static str {
 }
 
 fn name_for(protocols: Protocols) -> &'static str {
-    let protocols = Protocols { proxy_protocol_to_nodes: false, ..protocols };
+    let protocols = protocols.as_bound();
     PROXY_LISTENERS.iter().find(|(_, known)| *known == protocols).map_or("proxy", |(name, _)| name)
 }
 
