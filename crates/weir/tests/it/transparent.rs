@@ -177,6 +177,7 @@ fn tproxy_sessions_reach_their_destinations() {
         wait_until("the listener is closed", || {
             weir.stdout().iter().any(|line| line == "closed stream-tcp 0.0.0.0:15002")
         });
+        wait_until("the port is free", || TcpListener::bind("0.0.0.0:15002").is_ok());
         weir.rewrite_settings(&settings(
             "stream_tcp: 0.0.0.0:15002\nstream_tproxy: 0.0.0.0:15002\nworkers: 2\nupgrade_grace: 60\n",
         ));
