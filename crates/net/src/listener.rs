@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::env::{self, BoundSocket};
 
 pub use datagrams::Datagrams;
-pub use interception::{Interception, NEEDS_CAPABILITY};
+pub use interception::Interception;
 pub use set::plan;
 pub use set::{Change, ListenFault, ListenerSet};
 
