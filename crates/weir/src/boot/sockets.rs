@@ -10,9 +10,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use control::Listeners;
 use model::report::ListenerReport;
-use net::listener::{
-    self, Application, Interception, Listener, ListenerSet, NEEDS_CAPABILITY, Protocols, Wanted,
-};
+use net::env::NEEDS_CAPABILITY;
+use net::listener::{self, Application, Interception, Listener, ListenerSet, Protocols, Wanted};
 
 use super::lasting::Lasting;
 use super::occupant::listening_on;
