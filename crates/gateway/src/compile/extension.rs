@@ -151,7 +151,7 @@ impl Served<'_> {
     }
 }
 
-/// What the version on trial serves.
+/// The share of the version on trial.
 fn share(code: &LoadedCode, canary: &Canary) -> Result<Share, String> {
     let vars = canary.vars.as_ref().map(Expression::compile).transpose();
     Ok(Share {
