@@ -2,6 +2,9 @@
 //! ends.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+#[path = "sessions/optional_header.rs"]
+mod optional_header;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -27,9 +30,14 @@ struct Gateway {
 }
 
 fn gateway_at(protocols: Protocols, routes: &[Value]) -> Gateway {
+    gateway_with(protocols, routes, "127.0.0.0/8")
+}
+
+/// As [`gateway_at`], with other peers that may send a PROXY protocol header.
+fn gateway_with(protocols: Protocols, routes: &[Value], trusted: &str) -> Gateway {
     let (options, _) = testing::without_routes();
     let mut options = Arc::unwrap_or_clone(options);
-    options.real_ip.proxy_protocol_from = vec!["127.0.0.0/8".parse().unwrap()];
+    options.real_ip.proxy_protocol_from = vec![trusted.parse().unwrap()];
     let ids: Vec<String> = (1..=routes.len()).map(|id| id.to_string()).collect();
     let objects: Vec<_> =
         routes.iter().zip(&ids).map(|(route, id)| (Kind::StreamRoute, id.as_str(), route.clone())).collect();
@@ -67,10 +75,18 @@ impl Gateway {
 
     /// The count of sessions that ended so.
     fn ended(&self, cause: &str) -> u64 {
+        self.count(&format!("weir_stream_session_ends_total{{cause=\"{cause}\"}} "))
+    }
+
+    /// The count of connections that this limit or setting refused.
+    fn refused(&self, limit: &str) -> u64 {
+        self.count(&format!("weir_connections_refused_total{{limit=\"{limit}\"}} "))
+    }
+
+    fn count(&self, line: &str) -> u64 {
         let mut text = String::new();
         self.engine.write_metrics(&mut text);
-        let line = format!("weir_stream_session_ends_total{{cause=\"{cause}\"}} ");
-        text.lines().find_map(|found| found.strip_prefix(&line)?.parse().ok()).unwrap_or(0)
+        text.lines().find_map(|found| found.strip_prefix(line)?.parse().ok()).unwrap_or(0)
     }
 
     fn wait_for_end(&self, cause: &str) {
@@ -130,6 +146,14 @@ fn unread_bytes(stream: &TcpStream) -> usize {
 
 fn is_reset(stream: &mut TcpStream) -> bool {
     stream.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+}
+
+/// Whether the gateway has closed the connection, also in order.
+fn is_gone(stream: &mut TcpStream) -> bool {
+    match stream.read(&mut [0]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod datagrams;
 mod interception;
+mod protocols;
 mod set;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -13,9 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::env::{self, BoundSocket};
+use protocols::Changeable;
 
 pub use datagrams::Datagrams;
 pub use interception::Interception;
+pub use protocols::{Application, Protocols};
 pub use set::plan;
 pub use set::{Change, ListenFault, ListenerSet};
 
@@ -24,83 +27,6 @@ static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
 
 /// How often another port is tried for TCP and UDP together.
 const PORT_ATTEMPTS: usize = 16;
-
-/// The protocols of a listener's connections, from the socket up. Layers around HTTP/1 (TLS, the PROXY protocol) are
-/// fields here, protocols in its place (HTTP/2, layer 4) variants of [`Application`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Protocols {
-    /// A PROXY protocol header in front of everything else.
-    pub proxy_protocol: bool,
-    /// Nodes of its sessions are sent a PROXY protocol header of version 1, unless the stream route says otherwise.
-    pub proxy_protocol_to_nodes: bool,
-    /// Its connections were opened to other destinations.
-    pub interception: Interception,
-    /// TLS beneath.
-    pub tls: bool,
-    /// HTTP/3 on UDP, at the same address and port.
-    pub http3: bool,
-    /// Datagrams in place of connections: the listener has UDP sockets alone. Only with [`Application::Stream`].
-    pub udp: bool,
-    /// The protocol inside of every layer.
-    pub application: Application,
-}
-
-/// A protocol that connections are served by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Application {
-    /// HTTP/1.0 and 1.1.
-    Http1,
-    /// None that the gateway knows: bytes are passed on by the stream routes.
-    Stream,
-}
-
-impl Protocols {
-    /// Plain HTTP/1.
-    pub const HTTP1: Protocols = Protocols {
-        proxy_protocol: false,
-        proxy_protocol_to_nodes: false,
-        interception: Interception::None,
-        tls: false,
-        http3: false,
-        udp: false,
-        application: Application::Http1,
-    };
-
-    /// Bytes over TCP.
-    pub const TCP: Protocols = Protocols { application: Application::Stream, ..Protocols::HTTP1 };
-
-    /// Bytes over TLS, which ends here.
-    pub const TLS: Protocols = Protocols { tls: true, ..Protocols::TCP };
-
-    /// Datagrams over UDP.
-    pub const UDP: Protocols = Protocols { udp: true, ..Protocols::TCP };
-
-    /// HTTP/1 over TLS.
-    pub const HTTPS1: Protocols = Protocols { tls: true, ..Protocols::HTTP1 };
-
-    /// HTTP/1 over TLS, and HTTP/3 beside it.
-    pub const HTTPS_AND_HTTP3: Protocols = Protocols { http3: true, ..Protocols::HTTPS1 };
-
-    /// The same behind a PROXY protocol header.
-    #[must_use]
-    pub const fn behind_proxy_protocol(self) -> Protocols {
-        Protocols { proxy_protocol: true, ..self }
-    }
-
-    /// Their names, outermost first.
-    pub fn names(self) -> Vec<&'static str> {
-        let application = match self.application {
-            Application::Http1 => "http1",
-            Application::Stream if self.udp => "udp",
-            Application::Stream => "tcp",
-        };
-        let tls = self.tls.then_some("tls");
-        let proxy_protocol = self.proxy_protocol.then_some("proxy-protocol");
-        let http3 = self.http3.then_some("http3");
-        let interception = self.interception.name();
-        interception.into_iter().chain(proxy_protocol).chain(tls).chain([application]).chain(http3).collect()
-    }
-}
 
 /// A listener as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +43,8 @@ pub struct Wanted {
 pub struct Listener {
     id: u64,
     wanted: Wanted,
+    /// Facts of `wanted` as they are now.
+    changeable: Changeable,
     address: SocketAddr,
     /// For each worker, the sockets it accepts on.
     sockets: Mutex<Vec<Vec<BoundSocket>>>,
@@ -205,7 +133,8 @@ impl Listener {
         datagrams: Datagrams,
     ) -> Listener {
         let id = NEXT_LISTENER.fetch_add(1, Ordering::Relaxed);
-        Listener { id, wanted, address, sockets: Mutex::new(sockets), datagrams }
+        let changeable = Changeable::of(wanted.protocols);
+        Listener { id, wanted, changeable, address, sockets: Mutex::new(sockets), datagrams }
     }
 
     /// A number no other listener of this process has.
@@ -213,9 +142,16 @@ impl Listener {
         self.id
     }
 
-    /// The listener as it was asked for.
+    /// The listener as it was asked for, by the settings that are in force now.
+    #[inline]
     pub fn wanted(&self) -> Wanted {
-        self.wanted
+        Wanted { protocols: self.changeable.within(self.wanted.protocols), ..self.wanted }
+    }
+
+    /// Takes over the facts of `protocols` that change while the sockets stay bound; whether any differs. Connections that
+    /// begin afterwards see them.
+    pub fn change(&self, protocols: Protocols) -> bool {
+        self.changeable.replace(protocols)
     }
 
     /// The address, with the real port.

@@ -85,8 +85,12 @@ settings! {
         proxy_protocol: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
         /// The same for TLS behind the header.
         proxy_protocol_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        /// Addresses of these two lists, `stream_proxy_protocol` and `stream_proxy_protocol_tls`, written as they are there, at
+        /// which the header may be missing. Connections of peers in `proxy_protocol_from` begin with a header or without; all other peers are served
+        /// too, but one that sends a header is refused where the gateway reads its first bytes.
+        proxy_protocol_optional: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
         /// Peers that may connect to those listeners, and to those of `stream_proxy_protocol`: the balancers in front. Connections of all others are closed, because
-        /// the header would let them choose their address. `real_ip_from` and `trusted_addresses` say nothing here: they are
+        /// the header would let them choose their address; `proxy_protocol_optional` names the exceptions. `real_ip_from` and `trusted_addresses` say nothing here: they are
         /// about fields of requests, which a balancer of connections passes on as the client has written them.
         proxy_protocol_from: Vec<IpNet> = parse::networks("CIDR,…", ""),
         /// Addresses of layer 4 for TCP, for which stream routes name the nodes: each `IP:PORT`, or a range of ports
@@ -102,8 +106,8 @@ settings! {
         /// The same for TLS behind the header.
         stream_proxy_protocol_tls: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
         /// Addresses of those lists for TCP, written as they are there, for which nodes are sent a PROXY protocol header of version 1
-        /// in front of each connection, unless `proxy_protocol` of the stream route says otherwise. It changes with a restart or
-        /// an upgrade.
+        /// in front of each connection, unless `proxy_protocol` of the stream route says otherwise. A change comes into force with HUP, for
+        /// new sessions.
         stream_send_proxy_protocol: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
         /// Addresses of `stream_tcp` and `stream_tls`, written as they are there, at which a rule of the kernel (TPROXY) hands over
         /// connections to other destinations. Their sockets have the option `IP_TRANSPARENT`, which needs the capability
@@ -374,7 +378,8 @@ settings! {
         /// Folders with modules in Lua that plugins in Lua may require, in the order in which they are looked through: `a.b` is the
         /// file `a/b.lua` or `a/b/init.lua`. They are read at the start.
         lua_path: Vec<PathBuf> = parse::folders("DIR,…", ""),
-        /// Plugins in Lua that are loaded at the start: `NAME` is the file `apisix/plugins/NAME.lua` in a folder of `lua_path`.
+        /// Plugins in Lua that are loaded at the start: `NAME` is the file `apisix/plugins/NAME.lua`, or for sessions of layer 4
+        /// `apisix/stream/plugins/NAME.lua`, in a folder of `lua_path`.
         lua_plugins: Vec<String> = parse::names("NAME,…", ""),
         /// Networks that plugins' own calls, and those to secret managers, may reach although they are out of bounds for
         /// them: link-local addresses and others where clouds have their metadata services.
@@ -589,6 +594,8 @@ fn shown_name(name: &'static str) -> &'static str {
     SETTINGS.iter().find(|setting| setting.name == name).map_or(name, Setting::shown_name)
 }
 
+/// The folders of plugins in a folder of `lua_path`: of requests, and of sessions of layer 4.
+pub(crate) const LUA_FOLDERS: [&str; 2] = ["apisix/plugins", "apisix/stream/plugins"];
 /// The default `Server` header of local replies. Has the version, because support needs it; a setting hides it.
 const DEFAULT_SERVER_HEADER: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 

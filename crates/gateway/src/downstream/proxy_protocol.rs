@@ -1,63 +1,77 @@
 //! The PROXY protocol header of a downstream connection, which stands in front of TLS and HTTP: it is read within the time
 //! of a request head, and the client that it names becomes the peer of the connection before any other part of the gateway
-//! sees it. A listener either asks for a header or knows none. If both were taken, a client that connects directly could
-//! send a header and choose its own address.
+//! sees it. Peers of `proxy_protocol_from` alone are believed.
+//!
+//! A listener knows no header, asks for one, or takes both where `proxy_protocol_optional` says so. A trusted peer is looked at
+//! there until its first bytes are those of a header or of something else. Any other peer is served as itself, and one
+//! that begins with a header is refused, because it tries to choose its own address: at once where TLS or HTTP waits for the
+//! client anyway, otherwise where a session of layer 4 reads its first bytes (`stream/first_bytes.rs`). A session that
+//! reads none may have a server that speaks first, and passes all bytes on as the client's.
 
-use std::future::poll_fn;
+mod header_reader;
+
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
 
 use super::arrival::{Arrival, Identity, within_deadline};
+use super::connection_guard::AddressPlace;
 use super::h1::timer::ConnectionTimer;
 use super::layers;
 use crate::observe::failures::Refusal;
 use exchange::client_address::{RealIpOptions, contains};
 use exchange::exchange::ProxyContext;
 use exchange::observe::pace::Pace;
-use net::env::Stream;
-use net::proxy_protocol::{Decoder, Header, HeaderFault};
+use net::env;
+use net::listener::{Application, Listener};
 
-/// Most bytes looked at in one call. Headers without TLVs are shorter than 110.
-const PEEK_BYTES: usize = 512;
+use header_reader::{Fault, begins_with_header, read_header};
 
 /// Of the line about peers that may send no header.
 static UNTRUSTED: Pace = Pace::every_ms(10_000);
 /// Of the line about headers that were refused.
 static REFUSED: Pace = Pace::every_ms(10_000);
 
-/// The reason for which a trusted sender's connection is not served.
-#[derive(Debug, thiserror::Error)]
-enum Fault {
-    #[error(transparent)]
-    Malformed(#[from] HeaderFault),
-    #[error("the connection ended within the PROXY protocol header")]
-    Cut,
-    #[error("the PROXY protocol header was not complete within head_timeout_ms")]
-    Late,
+/// Whether the header of this peer is believed.
+pub(crate) fn trusts(options: &RealIpOptions, peer: SocketAddr) -> bool {
+    contains(&options.proxy_protocol_from, peer.ip().to_canonical())
 }
 
-/// Whether the peer of a socket may send a header. The operator is told of one that may not, since a balancer that is missing
-/// in the setting loses all its clients.
-pub(crate) fn trusts(options: &RealIpOptions, peer: SocketAddr, now_ms: u64) -> bool {
-    let is_trusted = contains(&options.proxy_protocol_from, peer.ip().to_canonical());
-    if !is_trusted && let Some(count) = UNTRUSTED.add(1, now_ms) {
+/// Whether the peer of a socket is refused because its listener asks for a header and the peer may send none. The operator is
+/// told of it, since a balancer that is missing in the setting loses all its clients.
+pub(crate) fn refuses(listener: &Listener, options: &RealIpOptions, peer: SocketAddr, now_ms: u64) -> bool {
+    let protocols = listener.wanted().protocols;
+    if !protocols.proxy_protocol || protocols.proxy_protocol_optional || trusts(options, peer) {
+        return false;
+    }
+    if let Some(count) = UNTRUSTED.add(1, now_ms) {
         tracing::warn!(
             %peer,
             count,
             "refused connections to a listener with PROXY protocol: proxy_protocol_from does not name their peer"
         );
     }
-    is_trusted
+    true
 }
 
-/// Reads the header, then serves the connection by the other protocols of its listener. Its place among the connections is
-/// counted; that of its address is claimed here, for the client that the header names.
+/// Serves a trusted peer: reads the header, then serves the connection by the other protocols of its listener. Its place among the
+/// connections is counted; that of its address is claimed here, for the client that the header names.
 pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
     let Arrival { mut stream, identity, counted } = arrival;
-    let context = timer.context.clone();
-    let (local, status) = (&context.local, &context.status);
-    let timeout_ms = local.options.limits.head_timeout_ms;
+    let local = &timer.context.clone().local;
+    let ends_ms = local.now_ms() + local.options.limits.head_timeout_ms;
+    if identity.listener.listener.wanted().protocols.proxy_protocol_optional {
+        let looking = begins_with_header(&mut stream);
+        let timeout_ms = local.options.limits.head_timeout_ms;
+        let outcome = within_deadline(looking, timeout_ms, identity.id, &identity.listener, &timer).await;
+        timer.end_idle();
+        match outcome {
+            Some(Ok(true)) => {}
+            Some(Ok(false)) => return claim_and_serve(Arrival { stream, identity, counted }, timer),
+            // Gone, or silent for as long as a client may be.
+            Some(Err(_)) | None => return,
+        }
+    }
+    let timeout_ms = ends_ms.saturating_sub(local.now_ms());
     let reading = read_header(&mut stream);
     let outcome = within_deadline(reading, timeout_ms, identity.id, &identity.listener, &timer).await;
     let gives_way = timer.gives_way();
@@ -65,13 +79,8 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
     let fault = match outcome {
         Some(Ok(Some(header))) => {
             let proxy = Rc::new(ProxyContext { sender: identity.peer, header });
-            let peer = proxy.peer();
-            if !local.shared.addresses.claim(peer.ip()) {
-                status.failures.refused(Refusal::MaxConnectionsPerAddress);
-                return stream.reset_on_close();
-            }
-            let identity = Identity { peer, proxy: Some(proxy), ..identity };
-            return layers::serve(Arrival { stream, identity, counted }, timer);
+            let identity = Identity { peer: proxy.peer(), proxy: Some(proxy), ..identity };
+            return claim_and_serve(Arrival { stream, identity, counted }, timer);
         }
         // A balancer that checks whether the port is open.
         Some(Ok(None)) => return,
@@ -79,54 +88,66 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
         None if gives_way || identity.listener.queue().is_some() => return,
         None => Fault::Late,
     };
-    status.failures.refused(Refusal::ProxyProtocol);
-    if let Some(count) = REFUSED.add(1, local.now_ms()) {
-        let (sender, reason) = (identity.peer.ip(), fault);
-        tracing::warn!(%sender, count, %reason, "refused connections to a listener with PROXY protocol");
-    }
+    refuse(&timer, &identity, &fault);
     stream.reset_on_close();
 }
 
-/// Reads the header at the start of a stream; none if the peer closed or reset the connection before the first byte.
-/// Bytes after the header stay with the kernel for the next layer.
-async fn read_header(stream: &mut Stream) -> Result<Option<Header>, Fault> {
-    let mut reader = HeaderReader::default();
-    poll_fn(|cx| reader.poll(cx, stream)).await
-}
-
-/// A header on its way in. Bytes are peeked, decoded, and then taken as far as they belong to the header.
-#[derive(Default)]
-struct HeaderReader {
-    decoder: Decoder,
-    /// Bytes that were decoded and that the kernel still holds.
-    untaken_bytes: usize,
-    /// The header, if it is complete.
-    header: Option<Header>,
-}
-
-impl HeaderReader {
-    fn poll(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<Option<Header>, Fault>> {
-        let mut room = [0; PEEK_BYTES];
-        loop {
-            // Also those of an open header, so that the event loop wakes the task for the next byte and not for the same.
-            while self.untaken_bytes > 0 {
-                let taken = &mut room[..self.untaken_bytes.min(PEEK_BYTES)];
-                match ready!(stream.poll_read_at_once(cx, taken)) {
-                    Ok(0) | Err(_) => return Poll::Ready(Err(Fault::Cut)),
-                    Ok(count) => self.untaken_bytes -= count,
-                }
-            }
-            if self.header.is_some() {
-                return Poll::Ready(Ok(self.header.take()));
-            }
-            match ready!(stream.poll_peek_at_once(cx, &mut room)) {
-                Ok(0) | Err(_) if self.decoder.is_empty() => return Poll::Ready(Ok(None)),
-                Ok(0) | Err(_) => return Poll::Ready(Err(Fault::Cut)),
-                Ok(count) => {
-                    let step = self.decoder.decode(&room[..count])?;
-                    (self.untaken_bytes, self.header) = (step.taken, step.header);
-                }
-            }
-        }
+/// Serves the connection by the other protocols of its listener, if the client's address may have one more.
+fn claim_and_serve(arrival: Arrival, timer: ConnectionTimer) {
+    let local = &timer.context.local;
+    if !local.shared.addresses.claim(arrival.identity.peer.ip()) {
+        timer.context.status.failures.refused(Refusal::MaxConnectionsPerAddress);
+        return arrival.stream.reset_on_close();
     }
+    layers::serve(arrival, timer);
+}
+
+/// Serves a peer that is not trusted, at a listener where the header may be missing. Its address is counted by now.
+pub(crate) fn serve_untrusted(arrival: Arrival, timer: ConnectionTimer) {
+    let protocols = arrival.identity.listener.listener.wanted().protocols;
+    if protocols.application == Application::Stream && !protocols.tls {
+        return layers::serve(arrival, timer);
+    }
+    env::spawn(look_then_serve(arrival, timer));
+}
+
+/// Refuses a header, where the client has to speak first in any case.
+async fn look_then_serve(arrival: Arrival, timer: ConnectionTimer) {
+    let Arrival { mut stream, identity, counted } = arrival;
+    let place = AddressPlace::new(counted, identity.peer.ip());
+    let timeout_ms = timer.context.local.options.limits.head_timeout_ms;
+    let looking = begins_with_header(&mut stream);
+    let outcome = within_deadline(looking, timeout_ms, identity.id, &identity.listener, &timer).await;
+    timer.end_idle();
+    match outcome {
+        Some(Ok(false)) => {
+            let counted = place.into_guard();
+            layers::serve(Arrival { stream, identity, counted }, timer);
+        }
+        Some(Ok(true)) => {
+            refuse(&timer, &identity, &Fault::Untrusted);
+            stream.reset_on_close();
+        }
+        Some(Err(_)) | None => {}
+    }
+}
+
+/// Counts a connection with a header that is refused, and tells the operator.
+fn refuse(timer: &ConnectionTimer, identity: &Identity, reason: &Fault) {
+    let context = &timer.context;
+    context.status.failures.refused(Refusal::ProxyProtocol);
+    if let Some(count) = REFUSED.add(1, context.local.now_ms()) {
+        let sender = identity.peer.ip();
+        tracing::warn!(%sender, count, %reason, "refused connections to a listener with PROXY protocol");
+    }
+}
+
+/// Refuses a session of layer 4 that begins with a header of a peer that may send none.
+pub(super) fn refuse_untrusted(timer: &ConnectionTimer, identity: &Identity) {
+    refuse(timer, identity, &Fault::Untrusted);
+}
+
+/// Whether a header at the start of this connection would be one of a peer that may send none: it was not read by now.
+pub(super) fn is_untrusted(identity: &Identity) -> bool {
+    identity.proxy.is_none() && identity.listener.listener.wanted().protocols.proxy_protocol
 }

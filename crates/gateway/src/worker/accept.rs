@@ -225,10 +225,9 @@ pub(super) fn admission(
     let local = &worker.context.local;
     if local.shared.memory.refuses_connections() {
         Some(Refusal::Memory)
-    } else if names_clients(listener) && !proxy_protocol::trusts(&local.options.real_ip, peer, local.now_ms())
-    {
+    } else if proxy_protocol::refuses(listener, &local.options.real_ip, peer, local.now_ms()) {
         Some(Refusal::ProxyProtocolFrom)
-    } else if !names_clients(listener) && !local.shared.addresses.claim(peer.ip()) {
+    } else if !names_clients(worker, peer, listener) && !local.shared.addresses.claim(peer.ip()) {
         Some(Refusal::MaxConnectionsPerAddress)
     } else if !has_seat(worker, connections) {
         release_address(worker, peer, listener);
@@ -238,15 +237,16 @@ pub(super) fn admission(
     }
 }
 
-/// Whether a PROXY protocol header is to name the client. The address of the client is counted then when it is known, and
-/// that of the balancer, which all clients share, is not.
-fn names_clients(listener: &Listener) -> bool {
-    listener.wanted().protocols.proxy_protocol
+/// Whether a PROXY protocol header may name the client. The address of the client is counted then when it is known, and
+/// that of the balancer, which all clients share, is not. The answer never changes, so that each place is given back as it was taken.
+fn names_clients(worker: &Worker, peer: SocketAddr, listener: &Listener) -> bool {
+    let real_ip = &worker.context.local.options.real_ip;
+    listener.wanted().protocols.proxy_protocol && proxy_protocol::trusts(real_ip, peer)
 }
 
 /// Gives back the place of its address that a connection got by its admission, if it is not served after all.
 pub(super) fn release_address(worker: &Worker, peer: SocketAddr, listener: &Listener) {
-    if !names_clients(listener) {
+    if !names_clients(worker, peer, listener) {
         worker.context.local.shared.addresses.release(peer.ip());
     }
 }
@@ -274,13 +274,16 @@ pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open:
     worker.context.status.accepted.fetch_add(1, Ordering::Relaxed);
     let id = next_connection();
     let (counted, timer) = (ConnectionGuard(worker.context.clone()), ConnectionTimer::new(&worker.context));
-    let names_clients = names_clients(&open.listener);
+    let takes_header = open.listener.wanted().protocols.proxy_protocol;
+    let names_clients = names_clients(worker, peer, &open.listener);
     let identity = Identity { id, peer: peer.into(), listener: open, proxy: None };
     let arrival = Arrival { stream, identity, counted };
-    if names_clients {
-        env::spawn(proxy_protocol::serve(arrival, timer));
-    } else {
-        layers::serve(arrival, timer);
+    match takes_header {
+        false => layers::serve(arrival, timer),
+        true if names_clients => {
+            env::spawn(proxy_protocol::serve(arrival, timer));
+        }
+        true => proxy_protocol::serve_untrusted(arrival, timer),
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Change {
     pub added: Vec<SocketAddr>,
     /// Listening no more.
     pub removed: Vec<SocketAddr>,
+    /// Listening as before, with another setting of the PROXY protocol.
+    pub changed: Vec<SocketAddr>,
 }
 
 /// The listener that keeps a set from coming into force.
@@ -64,7 +66,8 @@ pub struct Plan {
     pub change: Change,
 }
 
-/// Finds for each of `wanted` the listener of `current` that is the same, and binds the others.
+/// Finds for each of `wanted` the listener of `current` that is the same, and binds the others. Kept listeners take over the facts
+/// that change without another socket (see [`Listener::change`]), once all others are bound.
 ///
 /// # Errors
 /// The first that cannot be bound; what was bound before it is closed again, and `current` is untouched.
@@ -75,12 +78,11 @@ pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Res
         Some(left.remove(index))
     };
     // By the real address first: a written port that the kernel gave for port 0 means that listener and no other.
-    let same_address = |one: &Wanted| {
-        take(&|listener| listener.address == one.address && listener.wanted.protocols == one.protocols)
-    };
+    let same_address =
+        |one: &Wanted| take(&|listener| listener.address == one.address && is_same(listener, one));
     let mut kept: Vec<Option<Arc<Listener>>> = wanted.iter().map(same_address).collect();
     for (one, place) in wanted.iter().zip(&mut kept).filter(|(_, place)| place.is_none()) {
-        *place = take(&|listener| listener.wanted == *one);
+        *place = take(&|listener| listener.wanted.address == one.address && is_same(listener, one));
     }
     let mut change = Change::default();
     let mut set = Vec::with_capacity(wanted.len());
@@ -96,8 +98,18 @@ pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Res
         };
         set.push(listener);
     }
+    for (one, listener) in wanted.iter().zip(&set) {
+        if listener.change(one.protocols) {
+            change.changed.push(listener.address);
+        }
+    }
     change.removed = left.iter().map(|listener| listener.address).collect();
     Ok(Plan { set, removed: left, change })
+}
+
+/// Whether a listener serves the wanted protocols, but for facts that change without another socket.
+fn is_same(listener: &Listener, wanted: &Wanted) -> bool {
+    listener.wanted.protocols.as_bound() == wanted.protocols.as_bound()
 }
 
 fn fault(wanted: &Wanted, cause: io::Error, leaving: &[Arc<Listener>]) -> ListenFault {

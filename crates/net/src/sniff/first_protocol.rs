@@ -116,8 +116,9 @@ fn mqtt(bytes: &[u8]) -> Look<()> {
     either(MQTT_NAMES.iter().map(|name| prefix(&rest[length + 1..], name)))
 }
 
-/// Version 1 has the family `TCP4`, `TCP6` or `UNKNOWN` behind its word, which no request target begins with.
-fn proxy_protocol(bytes: &[u8]) -> Look<()> {
+/// Whether `bytes` begin with a header of the PROXY protocol, of either version. Version 1 has the family `TCP4`, `TCP6` or
+/// `UNKNOWN` behind its word, which no request target begins with.
+pub fn proxy_protocol(bytes: &[u8]) -> Look<()> {
     let line = match prefix(bytes, PROXY_V1) {
         Look::Found(()) => match bytes.get(PROXY_V1.len()) {
             Some(b'T' | b'U') => Look::Found(()),

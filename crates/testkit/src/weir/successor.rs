@@ -51,6 +51,11 @@ impl Successor {
         self.signal(Signal::USR2);
     }
 
+    /// Sends HUP: read the settings again.
+    pub fn reload(&self) {
+        self.signal(Signal::HUP);
+    }
+
     /// Sends TERM: drain and stop.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use exchange::plugin::services::Services;
 use model::Catalog;
-use net::listener::{ListenerSet, Protocols, Wanted};
+use net::listener::{ListenerSet, Wanted};
 use net::tls::roots::TrustRoots;
 
 use super::bridge::Gateway;
@@ -26,17 +26,19 @@ pub(super) struct LiveSettings {
 }
 
 /// The settings that come into force at once.
-const LIVE: [&str; 18] = [
+const LIVE: [&str; 20] = [
     "proxy",
     "proxy_tls",
     "proxy_tls_http3",
     "proxy_protocol",
     "proxy_protocol_tls",
+    "proxy_protocol_optional",
     "stream_tcp",
     "stream_tls",
     "stream_udp",
     "stream_proxy_protocol",
     "stream_proxy_protocol_tls",
+    "stream_send_proxy_protocol",
     "stream_tproxy",
     "stream_redirect",
     "trusted_certificates",
@@ -78,7 +80,7 @@ impl LiveSettings {
             let settings = waiting.join(", ");
             tracing::warn!(%settings, "these settings have changed and wait for a restart or an upgrade");
         }
-        let listeners = self.with_headers_in_force(wanted(&settings));
+        let listeners = wanted(&settings);
         if listeners != self.listeners {
             let takes_stream_routes = settings.takes_stream_routes();
             self.listen(listeners, takes_stream_routes, gateway);
@@ -91,25 +93,15 @@ impl LiveSettings {
         }
     }
 
-    /// The listeners with the header to nodes that each of them has now: a listener cannot be bound beside itself with another
-    /// one.
-    fn with_headers_in_force(&self, mut listeners: Vec<Wanted>) -> Vec<Wanted> {
-        for listener in &mut listeners {
-            let with = |sends| Protocols { proxy_protocol_to_nodes: sends, ..listener.protocols };
-            let other = with(!listener.protocols.proxy_protocol_to_nodes);
-            if self.listeners.contains(&Wanted { protocols: other, ..*listener }) {
-                listener.protocols = other;
-            }
-        }
-        listeners
-    }
-
     fn listen(&mut self, listeners: Vec<Wanted>, takes_stream_routes: bool, gateway: &Gateway) {
         let Some(engine) = gateway.engine() else { return };
         let before = engine.listeners();
         match engine.listen(&listeners) {
-            Ok(_) => {
+            Ok(change) => {
                 announce(&before, &engine.listeners());
+                for address in change.changed {
+                    tracing::info!(%address, "the PROXY protocol of a listener has changed for new connections");
+                }
                 self.listeners = listeners;
                 self.catalog.refuse_stream_routes(!takes_stream_routes);
             }

@@ -84,7 +84,9 @@ fn protocols_at(settings: &Settings, address: SocketAddr, protocols: Protocols) 
     } else {
         Interception::None
     };
-    Protocols { proxy_protocol_to_nodes, interception, ..protocols }
+    let is_optional = settings.proxy_protocol_optional.contains(&address);
+    let proxy_protocol_optional = protocols.proxy_protocol && is_optional;
+    Protocols { proxy_protocol_to_nodes, proxy_protocol_optional, interception, ..protocols }
 }
 
 /// The setting that a listener of the proxy comes from, as its line names it.
@@ -93,8 +95,7 @@ pub(super) fn name_of(listener: &Listener) -> &'static str {
 }
 
 fn name_for(protocols: Protocols) -> &'static str {
-    let protocols =
-        Protocols { proxy_protocol_to_nodes: false, interception: Interception::None, ..protocols };
+    let protocols = Protocols { interception: Interception::None, ..protocols.as_bound() };
     PROXY_LISTENERS.iter().find(|(_, known)| *known == protocols).map_or("proxy", |(name, _)| name)
 }
 

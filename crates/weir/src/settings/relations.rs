@@ -16,6 +16,7 @@ impl Settings {
         self.check_acme(written, faults);
         self.check_proxy_protocol(written, faults);
         self.check_http1_only(written, faults);
+        self.check_proxy_protocol_optional(written, faults);
         self.check_stream_send_proxy_protocol(written, faults);
         self.check_interception(written, faults);
         self.check_registration(written, faults);
@@ -92,14 +93,31 @@ impl Settings {
         check(without_https, ["admin_tls_client_ca", "admin_tls_cert"], reason);
     }
 
-    /// Refuses listeners that no peer may connect to.
-    fn check_proxy_protocol(&self, written: &Written, faults: &mut Vec<Fault>) {
-        let listeners = [
+    /// The lists of listeners that take a PROXY protocol header.
+    fn header_listeners(&self) -> [(&'static str, &[SocketAddr]); 4] {
+        [
             ("proxy_protocol", &self.proxy_protocol),
             ("proxy_protocol_tls", &self.proxy_protocol_tls),
             ("stream_proxy_protocol", &self.stream_proxy_protocol),
             ("stream_proxy_protocol_tls", &self.stream_proxy_protocol_tls),
-        ];
+        ]
+    }
+
+    /// Refuses addresses at which a header is optional and no listener takes one, because a typing error would leave it
+    /// required.
+    fn check_proxy_protocol_optional(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let lists = self.header_listeners();
+        let is_known = |address| lists.iter().any(|(_, list)| list.contains(address));
+        if let Some(address) = self.proxy_protocol_optional.iter().find(|address| !is_known(address)) {
+            let names = lists.map(|(name, _)| format!("`{name}`")).join(", ");
+            let reason = format!("{address} is in none of {names}; write it as it is there");
+            faults.push(written.fault("proxy_protocol_optional", reason));
+        }
+    }
+
+    /// Refuses listeners that no peer may connect to.
+    fn check_proxy_protocol(&self, written: &Written, faults: &mut Vec<Fault>) {
+        let listeners = self.header_listeners();
         let Some((name, _)) = listeners.into_iter().find(|(_, addresses)| !addresses.is_empty()) else {
             return;
         };

@@ -1,6 +1,7 @@
 //! Connections that begin with a PROXY protocol header: the client that it names, and headers that are refused.
 
 mod listeners;
+mod optional;
 mod refusals;
 
 use std::fs;

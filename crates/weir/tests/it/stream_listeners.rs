@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SESSIONS: usize = 64;
 
 /// A server that sends each connection its own bytes back.
-fn echo_server() -> SocketAddr {
+pub(crate) fn echo_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -121,16 +121,16 @@ fn range_of_ports_is_served_and_explained() {
     let at = |port: u16| SocketAddr::from(([127, 77, 3, 1], port));
     wait_until("the routes are in force", || echoes(&mut connect(at(19_102)), b"hello"));
     assert!(echoes(&mut connect(at(19_100)), b"hello"), "no header is asked for");
-    let sends_a_header = || {
-        let mut stream = connect(at(19_101));
+    let sends_a_header = |port: u16| {
+        let mut stream = connect(at(port));
         let own = stream.local_addr().unwrap();
-        let expected = format!("PROXY TCP4 127.0.0.1 127.77.3.1 {} 19101\r\nhello", own.port());
+        let expected = format!("PROXY TCP4 127.0.0.1 127.77.3.1 {} {port}\r\nhello", own.port());
         stream.write_all(b"hello").unwrap();
         let mut answer = vec![0; expected.len()];
         stream.read_exact(&mut answer).unwrap();
         assert_eq!(String::from_utf8(answer).unwrap(), expected);
     };
-    sends_a_header();
+    sends_a_header(19_101);
     let explained = |arguments: &[&str]| {
         let control = weir.address("control").to_string();
         let all: Vec<&str> = ["explain", "--control", &control].iter().chain(arguments).copied().collect();
@@ -148,13 +148,23 @@ fn range_of_ports_is_served_and_explained() {
     let record: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(record["matched"]["id"], "all", "{record}");
     assert_eq!(record["considered"][0]["verdict"], "server_port", "{record}");
-    // The header of a listener waits for a restart; the listener stays, and another one comes.
-    weir.rewrite_settings("stream_tcp: 127.77.3.1:19100-19103\n");
+    // A changed header comes into force with HUP, and sessions that are open keep theirs; another listener comes beside.
+    let mut kept = connect(at(19_101));
+    let own = format!("PROXY TCP4 127.0.0.1 127.77.3.1 {} 19101\r\n", kept.local_addr().unwrap().port());
+    let mut header = vec![0; own.len()];
+    kept.read_exact(&mut header).unwrap();
+    assert_eq!(String::from_utf8(header).unwrap(), own, "it is sent before the client has said anything");
+    let settings = "stream_tcp: 127.77.3.1:19100-19103\nstream_send_proxy_protocol: 127.77.3.1:19100\n";
+    weir.rewrite_settings(settings);
     weir.reload();
-    wait_for_message(&weir, &["WARN", "wait for a restart or an upgrade", "stream_send_proxy_protocol"]);
     wait_until("a fourth address is announced", || announced(&weir, "stream-tcp").len() == 4);
-    assert!(echoes(&mut connect(at(19_103)), b"hello"));
-    sends_a_header();
+    wait_for_message(&weir, &["INFO", "the PROXY protocol of a listener has changed", "127.77.3.1:19101"]);
+    for port in [19_101, 19_103] {
+        assert!(echoes(&mut connect(at(port)), b"hello"), "{port} sends no header");
+    }
+    sends_a_header(19_100);
+    assert!(echoes(&mut kept, b"hello"), "the session goes on");
+    assert!(!weir.stderr().iter().any(|line| line.contains("wait for a restart")));
     let more = Weir::builder(BINARY).settings("stream_udp: 127.0.0.1:1-1001\n").try_start().err().unwrap();
     assert!(more.stderr.contains("makes 1001 addresses; a list has at most 1000"), "{more}");
 }

@@ -22,7 +22,8 @@ pub enum SessionEnd {
     PrereadTimeout,
     /// The client closed before it had sent the first bytes that the routes ask for.
     PrereadClosed,
-    /// The first bytes are no beginning of the protocol that the route or a plugin asks for, or too many.
+    /// The first bytes are no beginning of the protocol that the route or a plugin asks for, too many, or a PROXY protocol header of
+    /// a peer that may send none.
     PrereadFault,
     /// Bytes break the rules of the protocol that the route names.
     ProtocolFault,

@@ -85,6 +85,11 @@ impl FirstBytes {
         Ok(())
     }
 
+    /// Whether they begin a PROXY protocol header.
+    pub(super) fn begin_with_header(&self) -> bool {
+        sniff::proxy_protocol(&self.bytes) == Look::Found(())
+    }
+
     /// The bytes that were taken from the connection and have to be passed on first.
     pub(super) fn into_buffer(self) -> Buffer {
         if !self.are_taken || self.bytes.is_empty() {

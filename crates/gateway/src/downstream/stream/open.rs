@@ -8,7 +8,9 @@ use super::node::{self, ConnectedNode};
 use super::opened::Opened;
 use super::original;
 use super::record::SessionRecord;
-use crate::downstream::arrival::within_deadline;
+use crate::downstream::arrival::{Identity, within_deadline};
+use crate::downstream::h1::timer::ConnectionTimer;
+use crate::downstream::proxy_protocol;
 use crate::runtime::Generation;
 use crate::runtime::stream_route::{StreamQuery, StreamRoute, StreamTarget};
 use crate::upstream::Upstream;
@@ -72,6 +74,7 @@ async fn find_route(
         let reading = first_bytes.answer(asks, stream, &mut record.session);
         let read = within_deadline(reading, timeout_ms, identity.id, &identity.listener, timer).await;
         read.ok_or(SessionEnd::PrereadTimeout)??;
+        refuse_header(first_bytes, timer, identity, &mut record.session)?;
     }
     let found = generation.stream_table.find(&query(&record.session, first_bytes.protocol)).cloned();
     // A generation is not held over the waits of plugins.
@@ -80,6 +83,9 @@ async fn find_route(
     let session = &mut record.session;
     session.route_id = Some(route.id.clone());
     (session.route_name, session.service_id) = (route.name.clone(), route.service_id.clone());
+    if route.uses_worker() {
+        session.held.push(timer.context.local.clone());
+    }
     record.route = Some(route.clone());
     if let Some(missing) = &route.missing {
         return Err(fail(record, missing.failure()));
@@ -87,9 +93,27 @@ async fn find_route(
     if !route.plugins.reads_nothing() {
         let deciding = decide(&route, stream, &mut record.session, first_bytes);
         let decided = within_deadline(deciding, timeout_ms, identity.id, &identity.listener, timer).await;
-        decided.ok_or(SessionEnd::PrereadTimeout)??;
+        // A plugin that has read a header has refused it itself, as bytes of another protocol; the reason is the header.
+        let refused = refuse_header(first_bytes, timer, identity, &mut record.session);
+        decided.ok_or(SessionEnd::PrereadTimeout).and_then(|decided| refused.and(decided))?;
     }
     Ok(route)
+}
+
+/// Refuses first bytes that are a PROXY protocol header of a peer that may send none.
+fn refuse_header(
+    first_bytes: &FirstBytes,
+    timer: &ConnectionTimer,
+    identity: &Identity,
+    session: &mut StreamSession,
+) -> Result<(), SessionEnd> {
+    // A header within TLS is none of the listener's.
+    if session.tls.is_some() || !proxy_protocol::is_untrusted(identity) || !first_bytes.begin_with_header() {
+        return Ok(());
+    }
+    proxy_protocol::refuse_untrusted(timer, identity);
+    session.reason = Some("a PROXY protocol header of a peer that proxy_protocol_from does not name".into());
+    Err(SessionEnd::PrereadFault)
 }
 
 /// Runs the plugins, with as many first bytes as they ask for.

@@ -11,7 +11,7 @@ use super::{connect, gateway, line};
 use crate::support::{BINARY, TUNNEL, builder, everything_to, lasting_origin};
 
 /// Starts a balancer, which passes each connection on to `address` behind `header`, and returns the balancer's address.
-fn balancer(address: SocketAddr, header: &[u8]) -> SocketAddr {
+pub(super) fn balancer(address: SocketAddr, header: &[u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let own = listener.local_addr().unwrap();
     let header = header.to_vec();

@@ -9,7 +9,7 @@ use super::{IPV4, binary, connect, gateway, line, seen, tlv};
 use crate::support::{builder, everything_to, in_front_of};
 
 /// How many connections were refused by this limit or setting.
-fn refused(weir: &Weir, limit: &str) -> u64 {
+pub(super) fn refused(weir: &Weir, limit: &str) -> u64 {
     let text = Client::connect(weir.address("metrics")).get("/metrics").text();
     let name = format!("weir_connections_refused_total{{limit=\"{limit}\"}} ");
     text.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
