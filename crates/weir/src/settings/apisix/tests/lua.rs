@@ -18,7 +18,7 @@ fn plugins_with_a_file_are_loaded() {
     let (settings, remarks, faults) =
         read("c.yaml", &text(&format!("{of_requests}\nstream_plugins: [mqtt-proxy, sessions, gone]")));
     assert_eq!(faults, [""; 0]);
-    assert!(settings.contains(&"lua_plugins own,sessions".to_owned()), "{settings:?}");
+    assert!(settings.contains(&r#"lua_plugins ["own", "sessions"]"#.to_owned()), "{settings:?}");
     let unknown = "unknown here, objects with one of them are faulty";
     let expected = [
         format!("plugins: warning: {unknown}: sessions"),
