@@ -28,6 +28,8 @@ packages[test]+=" dnsmasq-base"
 
 # The commands of the guides use ip, jq, openssl and unshare.
 packages[test]+=" iproute2 jq openssl util-linux"
+# Rules of the kernel bring connections to other destinations to the gateway.
+packages[test]+=" iptables"
 # The generator of the documentation site comes from PyPI.
 packages[docs]="python3 python3-venv"
 

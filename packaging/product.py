@@ -93,6 +93,7 @@ class Product:
             File("/usr/share/fish/vendor_completions.d/weir.fish", self.completions("fish")),
             File(f"{doc}/examples/weir.yaml", text("examples/weir.yaml")),
             File(f"{doc}/examples/low-ports.conf", text("packaging/systemd/weir.service.d/low-ports.conf")),
+            File(f"{doc}/examples/transparent.conf", text("packaging/systemd/weir.service.d/transparent.conf")),
             File(f"{doc}/examples/plugin-runner.conf", text("packaging/systemd/weir.service.d/plugin-runner.conf")),
             File(f"{doc}/CHANGELOG.md.gz", self.gzip(text("CHANGELOG.md"))),
             File(f"{doc}/third-party-licenses.gz", self.third_party_licenses),

@@ -16,6 +16,7 @@ COPIED = {
     "packaging/systemd/weir.env": "systemd/weir.env",
     "packaging/systemd/weir.service.d/low-ports.conf": "systemd/weir.service.d/low-ports.conf",
     "packaging/systemd/weir.service.d/plugin-runner.conf": "systemd/weir.service.d/plugin-runner.conf",
+    "packaging/systemd/weir.service.d/transparent.conf": "systemd/weir.service.d/transparent.conf",
     "packaging/logrotate/weir": "logrotate/weir",
     "examples/weir.yaml": "examples/weir.yaml",
 }

@@ -34,6 +34,7 @@ GROUPS = [
         ("Proxy UDP", f"{GUIDE}/udp.md"),
         ("gRPC", f"{GUIDE}/grpc.md"),
         ("GraphQL", f"{GUIDE}/graphql.md"),
+        ("Transparent proxy", f"{GUIDE}/transparent-proxy.md"),
         ("MQTT and Redis", f"{GUIDE}/mqtt-and-redis.md"),
     ]),
     ("Secure", [

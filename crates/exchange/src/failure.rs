@@ -269,7 +269,8 @@ causes! {
     ClientGone = "client_gone", 499, Client, Response;
     /// The client did not read its answer for the send timeout, or read it more slowly than the least rate.
     ClientSlow = "client_slow_read", 499, Client, Response;
-    /// The request has passed through gateways of this kind too often: it goes round in a loop.
+    /// The request has passed through gateways of this kind too often, or the destination of a session is this instance: it goes
+    /// round in a loop.
     LoopDetected = "loop_detected", 508, Gateway, Route;
     /// The search for a pattern of the configuration was given up, because the text is too long for it.
     PatternLimit = "pattern_limit", 400, Client, Route;

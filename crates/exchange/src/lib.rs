@@ -14,6 +14,7 @@ pub mod local;
 pub mod observe;
 pub mod options;
 pub mod overload;
+pub mod own_addresses;
 pub mod plugin;
 pub mod prepare;
 #[doc(hidden)]

@@ -25,6 +25,7 @@ use memory::MemoryLevel;
 
 use crate::failure::{Cause, Failure};
 use crate::options::Options;
+use crate::own_addresses::OwnAddresses;
 
 /// State that the workers of a process share, because users write it as one number for all of them.
 #[derive(Debug, Default)]
@@ -35,6 +36,8 @@ pub struct Shared {
     pub memory: MemoryLevel,
     /// How many descriptors are left.
     pub capacity: Capacity,
+    /// The addresses of this process, against sessions that come back to it.
+    pub own_addresses: OwnAddresses,
 }
 
 impl Shared {
@@ -47,6 +50,7 @@ impl Shared {
             addresses: AddressCounts::new(most, options.forward.trusted_addresses.clone()),
             memory: MemoryLevel::default(),
             capacity,
+            own_addresses: OwnAddresses::default(),
         }
     }
 

@@ -415,6 +415,9 @@ impl Dirty {
                 Kind::Consumer => {
                     self.consumers.insert(holder.clone());
                 }
+                Kind::StreamRoute => {
+                    self.stream_routes.insert(holder.clone());
+                }
                 _ => self.users_of(snapshot, holder),
             }
         }

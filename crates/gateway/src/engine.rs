@@ -6,6 +6,7 @@ mod watch;
 
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -64,6 +65,7 @@ pub struct Engine {
     series: Arc<Mutex<Vec<SharedSeries>>>,
     services: Arc<Services>,
     traffic: Arc<TrafficHistory>,
+    shared: Arc<Shared>,
     /// The worker that the next request to an endpoint of loaded code goes to.
     next_asked: AtomicUsize,
 }
@@ -147,6 +149,7 @@ impl Engine {
             series,
             services,
             traffic,
+            shared,
             next_asked,
         })
     }
@@ -164,6 +167,11 @@ impl Engine {
     /// The listeners in force.
     pub fn listeners(&self) -> Arc<ListenerSet> {
         self.listeners.load()
+    }
+
+    /// Names the addresses of this process that are not the proxy's: no session goes to one because its client wanted to.
+    pub fn set_other_listeners(&self, addresses: Vec<SocketAddr>) {
+        self.shared.own_addresses.set_others(addresses);
     }
 
     /// Listens on `set` and nothing else.
@@ -197,6 +205,8 @@ impl Engine {
         // The kernel accepts as long as one descriptor of the socket is open, so these are closed before the workers
         // close theirs.
         removed.iter().for_each(|listener| listener.close());
+        let connections = set.iter().filter(|listener| !listener.wanted().protocols.udp);
+        self.shared.own_addresses.set_proxy(connections.map(|listener| listener.address()).collect());
         self.listeners.publish(Arc::new(set));
         self.tell(|| Command::Listeners);
     }

@@ -44,8 +44,8 @@ pub(crate) trait TunnelEnd {
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Makes the end of this value show the peer that the stream was cut.
     fn reset_on_close(&mut self);
-    /// Takes [`TunnelEnd::reset_on_close`] back, because both ways have ended.
-    fn end_on_close(&mut self);
+    /// Makes the end of this value show the peer that the stream has ended in order; a socket that is closed does.
+    fn end_on_close(&mut self) {}
 }
 
 /// A connection that has left its protocol, and the bytes already read from it.
@@ -116,10 +116,6 @@ impl<S: BorrowMut<Transport>> TunnelEnd for SocketEnd<S> {
     fn reset_on_close(&mut self) {
         self.stream.borrow().reset_on_close();
     }
-
-    fn end_on_close(&mut self) {
-        self.stream.borrow().end_on_close();
-    }
 }
 
 /// Bytes that a tunnel has forwarded, and why it ended.
@@ -178,12 +174,14 @@ impl Way {
         if self.is_bulk { Capacity::Estimate(most_bytes) } else { Capacity::Firm(most_bytes) }
     }
 
-    /// Forwards bytes until one side has to wait; ready once the writing side was closed.
+    /// Forwards bytes until one side has to wait; ready once the writing side was closed. `is_last` says that the other
+    /// direction has ended before.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut impl TunnelEnd,
         to: &mut impl TunnelEnd,
+        is_last: bool,
         moved: &mut bool,
     ) -> Poll<Result<(), Broken>> {
         let (of_from, of_to) = (|_: io::Error| Broken::From, |_: io::Error| Broken::To);
@@ -207,7 +205,10 @@ impl Way {
                 return Poll::Ready(Ok(()));
             }
             if self.ended {
-                ready!(to.poll_shutdown(cx)).map_err(of_to)?;
+                // A socket that both directions are done with is closed next, which tells the peer as well.
+                if !is_last || to.plain_socket().is_none() {
+                    ready!(to.poll_shutdown(cx)).map_err(of_to)?;
+                }
                 self.closed = true;
                 continue;
             }
@@ -284,51 +285,93 @@ impl Way {
     }
 }
 
-/// Runs the tunnel until both directions have ended, one of them failed, or no byte passed for `idle_timeout_ms`.
-pub(crate) async fn run(
-    deadline: &Deadline,
-    mut client: impl TunnelEnd,
-    mut endpoint: impl TunnelEnd,
+/// Both ends of a tunnel. If an error, a stop or a panic ends its task early, that must not look like the orderly end of both
+/// directions.
+struct Ends<C: TunnelEnd, E: TunnelEnd> {
+    client: C,
+    endpoint: E,
+    in_order: bool,
+}
+
+impl<C: TunnelEnd, E: TunnelEnd> Drop for Ends<C, E> {
+    fn drop(&mut self) {
+        if self.in_order {
+            self.client.end_on_close();
+            self.endpoint.end_on_close();
+        } else {
+            self.client.reset_on_close();
+            self.endpoint.reset_on_close();
+        }
+    }
+}
+
+/// A tunnel between two ends. See the module.
+pub(crate) struct Tunnel<C: TunnelEnd, E: TunnelEnd> {
+    ends: Ends<C, E>,
+    up: Way,
+    down: Way,
+    timer: StepTimer<()>,
     idle_timeout_ms: u64,
-) -> Passed {
-    let (mut up, mut down) = (Way::default(), Way::default());
-    let mut timer = StepTimer::default();
-    // If an error, a stop or a panic ends this task early, that must not look like the orderly end of both directions.
-    client.reset_on_close();
-    endpoint.reset_on_close();
-    let (end, in_order) = poll_fn(|cx| {
+}
+
+impl<C: TunnelEnd, E: TunnelEnd> Tunnel<C, E> {
+    /// A tunnel that ends if no byte passed for `idle_timeout_ms`.
+    pub(crate) fn new(client: C, endpoint: E, idle_timeout_ms: u64) -> Tunnel<C, E> {
+        let ends = Ends { client, endpoint, in_order: false };
+        Tunnel {
+            ends,
+            up: Way::default(),
+            down: Way::default(),
+            timer: StepTimer::default(),
+            idle_timeout_ms,
+        }
+    }
+
+    /// Forwards bytes until both directions have ended, one of them failed, or the time is over.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, deadline: &Deadline) -> Poll<Passed> {
+        let end = ready!(self.poll_end(cx, deadline));
+        Poll::Ready(Passed { up_bytes: self.up.bytes, down_bytes: self.down.bytes, end })
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>, deadline: &Deadline) -> Poll<TunnelStop> {
         let mut moved = false;
-        let up_done = up.poll(cx, &mut client, &mut endpoint, &mut moved);
-        let down_done = down.poll(cx, &mut endpoint, &mut client, &mut moved);
+        let Tunnel { ends: Ends { client, endpoint, in_order }, up, down, timer, idle_timeout_ms } = self;
+        let up_done = up.poll(cx, client, endpoint, down.closed, &mut moved);
+        let down_done = down.poll(cx, endpoint, client, up.closed, &mut moved);
         match (up_done, down_done) {
             (Poll::Ready(Err(Broken::From)), _) | (_, Poll::Ready(Err(Broken::To))) => {
-                return Poll::Ready((TunnelStop::Client, false));
+                return Poll::Ready(TunnelStop::Client);
             }
             (Poll::Ready(Err(Broken::To)), _) | (_, Poll::Ready(Err(Broken::From))) => {
-                return Poll::Ready((TunnelStop::Endpoint, false));
+                return Poll::Ready(TunnelStop::Endpoint);
             }
-            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => return Poll::Ready((TunnelStop::Closed, true)),
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => {
+                *in_order = true;
+                return Poll::Ready(TunnelStop::Closed);
+            }
             _ => {}
         }
-        match timer.wait(deadline, cx, (), idle_timeout_ms, moved) {
+        match timer.wait(deadline, cx, (), *idle_timeout_ms, moved) {
             Ok(()) => Poll::Pending,
-            // The idle timeout closes in order, unless a side holds bytes that the other does not take.
             Err(expired) => {
-                let end = if expired == Expired::Cap || deadline.is_overdue() {
-                    TunnelStop::Late
-                } else {
-                    TunnelStop::Idle
-                };
-                Poll::Ready((end, !up.is_stuck && !down.is_stuck))
+                // The idle timeout closes in order, unless a side holds bytes that the other does not take.
+                *in_order = !up.is_stuck && !down.is_stuck;
+                let is_late = expired == Expired::Cap || deadline.is_overdue();
+                Poll::Ready(if is_late { TunnelStop::Late } else { TunnelStop::Idle })
             }
         }
-    })
-    .await;
-    if in_order {
-        client.end_on_close();
-        endpoint.end_on_close();
     }
-    Passed { up_bytes: up.bytes, down_bytes: down.bytes, end }
+}
+
+/// Runs a tunnel to its end.
+pub(crate) async fn run(
+    deadline: &Deadline,
+    client: impl TunnelEnd,
+    endpoint: impl TunnelEnd,
+    idle_timeout_ms: u64,
+) -> Passed {
+    let mut tunnel = Tunnel::new(client, endpoint, idle_timeout_ms);
+    poll_fn(|cx| tunnel.poll(cx, deadline)).await
 }
 
 #[cfg(all(test, not(feature = "simulation")))]

@@ -15,6 +15,7 @@ pub(crate) mod hash_key;
 pub mod health;
 pub mod loads;
 pub(crate) mod opening;
+pub mod original;
 pub(crate) mod pool;
 pub(crate) mod protection;
 pub(crate) mod protection_report;
@@ -45,6 +46,7 @@ use exchange::options::Timeouts;
 use health::Health;
 use net::endpoint::Protocol;
 use net::nodes::NodeSet;
+use original::OriginalPolicy;
 use protection::Protection;
 use retry_policy::RetryPolicy;
 use select::Policies;
@@ -65,6 +67,8 @@ pub struct Upstream {
     pub(crate) health: Option<Arc<Health>>,
     /// Fills the nodes from a registry, for as long as this form of the upstream lives.
     pub(crate) discovered: Option<Discovered>,
+    /// The destinations of its sessions, in place of nodes.
+    pub original: Option<Box<OriginalPolicy>>,
     /// The Host that the endpoint receives.
     pub pass_host: PassHost,
     /// Its scheme, as users write it.

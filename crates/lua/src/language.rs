@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_phases};
 use exchange::plugin::services::Services;
+use exchange::plugin::stream::{StreamPhase, StreamPlugin};
 use exchange::plugin::{Build, Phase, Plugin};
 use mlua::{Table, Value};
 use model::loaded_endpoint::LoadedEndpoint;
@@ -12,6 +13,7 @@ use serde_json::{Value as Json, json};
 use crate::describe;
 use crate::endpoint::endpoints;
 use crate::natives::schema_json;
+use crate::plugin::stream::{self, LuaStreamPlugin};
 use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
@@ -103,6 +105,14 @@ impl Extension for LuaExtension {
         self.phases
     }
 
+    fn stream_phases(&self) -> &'static [StreamPhase] {
+        stream::stream_phases(&self.entries)
+    }
+
+    fn serves_http(&self) -> bool {
+        stream::serves_http(&self.entries)
+    }
+
     fn schema(&self) -> Json {
         self.schema.clone()
     }
@@ -139,6 +149,13 @@ impl Extension for LuaExtension {
         fill_defaults(&self.schema, &mut config, 0);
         let instance = self.program.instance(build.owner, config, build.metadata.cloned());
         Ok(Arc::new(LuaPlugin::new(instance, self.entries.clone(), Arguments::ConfigAndContext, false)))
+    }
+
+    fn build_stream(&self, build: &Build<'_>, config: &Json) -> Result<Arc<dyn StreamPlugin>, String> {
+        let mut config = config.clone();
+        fill_defaults(&self.schema, &mut config, 0);
+        let instance = self.program.instance(build.owner, config, build.metadata.cloned());
+        Ok(Arc::new(LuaStreamPlugin::new(instance, self.entries.clone())))
     }
 
     fn public_endpoints(&self) -> Arc<[LoadedEndpoint]> {

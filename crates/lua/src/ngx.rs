@@ -5,6 +5,7 @@ mod re;
 mod request;
 mod request_args;
 mod response;
+mod session;
 mod shared;
 mod socket;
 mod socket_pool;
@@ -22,6 +23,7 @@ use crate::runtime::state::State;
 use crate::sandbox::MEMORY_MAX_BYTES;
 
 pub(crate) use socket_pool::Sockets;
+pub(crate) use texts::text_of;
 
 /// Adds the functions to `native`.
 ///
@@ -34,6 +36,7 @@ pub(crate) fn install(lua: &Lua, native: &Table, state: &Rc<State>, _: &Json) ->
     request::install(&add)?;
     request_args::install(&add)?;
     response::install(&add)?;
+    session::install(&add)?;
     shared::install(&add)?;
     socket::install(&add)?;
     texts::install(&add)?;

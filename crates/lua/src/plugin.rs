@@ -17,6 +17,8 @@ use crate::runtime::run::Run;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::Tables;
 
+pub(crate) mod stream;
+
 /// Milliseconds between two lines about failures of one instance.
 const LOG_INTERVAL_MS: u64 = 1_000;
 /// The media type of what functions return or print, as in APISIX, unless they set another.
@@ -61,7 +63,12 @@ pub(crate) fn phases(entries: &[Entry], reads_body: bool) -> Vec<Phase> {
             Entry::HeaderFilter => Some(Phase::ResponseHead),
             Entry::BodyFilter | Entry::DelayedBodyFilter => Some(Phase::ResponseBody),
             Entry::Log => Some(Phase::Log),
-            Entry::Init | Entry::Destroy | Entry::CheckSchema | Entry::Api | Entry::ControlApi => None,
+            Entry::Preread
+            | Entry::Init
+            | Entry::Destroy
+            | Entry::CheckSchema
+            | Entry::Api
+            | Entry::ControlApi => None,
         })
         .collect();
     if reads_body {
@@ -136,8 +143,12 @@ impl LuaPlugin {
 
     /// Counts a failed call and tells of it.
     fn note(&self, exchange: &Exchange, entry: Entry, reason: &str) {
+        self.note_at(exchange.local().now_ms(), entry, reason);
+    }
+
+    fn note_at(&self, now_ms: u64, entry: Entry, reason: &str) {
         self.instance.program.outside.count_error();
-        if let Some(times) = self.pace.add(1, exchange.local().now_ms()) {
+        if let Some(times) = self.pace.add(1, now_ms) {
             let (plugin, phase) = (self.instance.name, entry.name());
             tracing::error!(plugin, phase, times, "a function in Lua failed: {reason}");
         }
@@ -156,7 +167,7 @@ impl LuaPlugin {
         let Some(function) = loaded.program.function(entry) else { return Ok(None) };
         let place = if self.arguments == Arguments::Context { 1 } else { 2 };
         let wants_context = function.parameters >= place;
-        let may_wait = matches!(entry, Entry::Rewrite | Entry::Access | Entry::BeforeProxy);
+        let may_wait = matches!(entry, Entry::Rewrite | Entry::Access | Entry::BeforeProxy | Entry::Preread);
         let call = Call::new(entry.ngx_phase(), may_wait, self.instance.clone(), engine);
         *call.tables.borrow_mut() = Some(tables.clone());
         *call.chunk.borrow_mut() = chunk;

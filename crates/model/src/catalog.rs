@@ -152,6 +152,17 @@ impl PluginInfo {
     pub fn serves(&self, subsystem: Subsystem) -> bool {
         self.subsystems.contains(&subsystem)
     }
+
+    /// The traffic that both plugins serve.
+    pub(crate) fn subsystems_shared_with(&self, other: &PluginInfo) -> &'static [Subsystem] {
+        let both = |subsystem| self.serves(subsystem) && other.serves(subsystem);
+        match (both(Subsystem::Http), both(Subsystem::Stream)) {
+            (true, true) => &[Subsystem::Http, Subsystem::Stream],
+            (true, false) => &[Subsystem::Http],
+            (false, true) => &[Subsystem::Stream],
+            (false, false) => &[],
+        }
+    }
 }
 
 impl fmt::Debug for PluginInfo {

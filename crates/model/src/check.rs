@@ -8,6 +8,7 @@ mod extension;
 mod global;
 mod health;
 mod options;
+mod original_dst;
 mod plugin_names;
 mod plugins;
 mod protection;

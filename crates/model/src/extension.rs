@@ -68,12 +68,15 @@ pub struct LoadedExtension {
 }
 
 impl LoadedExtension {
-    /// The extension with these versions: its plugin has the schema of the active one, and a configuration must pass the
-    /// canary's schema and check too.
+    /// The extension with these versions: its plugin has the schema of the active one, serves the traffic that both versions
+    /// serve, and a configuration must pass the canary's schema and check too.
     #[must_use]
     pub fn new(active: LoadedVersion, canary: Option<LoadedVersion>) -> LoadedExtension {
         let mut info = active.info.clone();
         if let Some(canary) = &canary {
+            if info.subsystems != canary.info.subsystems {
+                info.subsystems = info.subsystems_shared_with(&canary.info);
+            }
             let second = CatalogPlugin::new(canary.info.clone());
             let first = info.check_running.take();
             info.check_running = Some(Arc::new(move |config| {

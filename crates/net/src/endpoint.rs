@@ -107,6 +107,19 @@ impl Endpoint {
         }
     }
 
+    /// The endpoint of one session that goes to the destination of its client. It is in no table, and nothing is kept of it,
+    /// because clients choose such addresses: its number is the largest, which no endpoint of a table ever gets.
+    pub fn unlisted(address: SocketAddr, tls: Option<Arc<ClientTls>>) -> Endpoint {
+        Endpoint {
+            id: u64::MAX,
+            address,
+            tls,
+            protocol: Protocol::Raw,
+            keep_alive: KeepAlive::default(),
+            open: OpenConnections::default(),
+        }
+    }
+
     /// Whether as many connections are open as may be.
     #[inline]
     pub fn is_full(&self) -> bool {

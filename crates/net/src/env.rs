@@ -27,6 +27,7 @@ pub use chosen::{
     open_files_limit, random_u64, sleep_ms, spawn, wall_clock,
 };
 pub use chosen::{block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent};
+pub use chosen::{is_local_address, set_transparent, try_transparent};
 pub use datagram::{bind_datagrams, datagram_socket};
 
 /// Whether sockets, clocks and tasks are those of the simulation.

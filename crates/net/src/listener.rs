@@ -3,6 +3,7 @@
 //! silence; sockets that another process handed over need no probe. It accepts nothing itself.
 
 mod datagrams;
+mod interception;
 mod protocols;
 mod set;
 
@@ -16,6 +17,7 @@ use crate::env::{self, BoundSocket};
 use protocols::Changeable;
 
 pub use datagrams::Datagrams;
+pub use interception::{Interception, NEEDS_CAPABILITY};
 pub use protocols::{Application, Protocols};
 pub use set::plan;
 pub use set::{Change, ListenFault, ListenerSet};
@@ -75,11 +77,11 @@ impl Listener {
             return Ok(Listener::new(wanted, address, no_sockets(workers), datagrams));
         }
         drop(env::bind(wanted.address, false)?);
-        let first = env::bind(wanted.address, true)?;
+        let first = shared_socket(wanted.protocols, wanted.address)?;
         let address = first.local_addr()?;
         let mut sockets = vec![vec![first]];
         for _ in 1..workers {
-            sockets.push(vec![env::bind(address, true)?]);
+            sockets.push(vec![shared_socket(wanted.protocols, address)?]);
         }
         let (datagrams, address) = Datagrams::bind(wanted.protocols, address, workers)?;
         Ok(Listener::new(wanted, address, sockets, datagrams))
@@ -105,6 +107,7 @@ impl Listener {
         }
         for (index, socket) in sockets.into_iter().enumerate() {
             one_address(&mut address, socket.local_addr()?)?;
+            wanted.protocols.interception.prepare(&socket)?;
             of_workers[index % workers].push(socket);
         }
         let address = address.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no sockets"))?;
@@ -118,7 +121,7 @@ impl Listener {
     pub fn complete(&self) -> io::Result<()> {
         let is_tcp = !self.wanted.protocols.udp;
         for sockets in self.sockets().iter_mut().filter(|sockets| is_tcp && sockets.is_empty()) {
-            sockets.push(env::bind(self.address, true)?);
+            sockets.push(shared_socket(self.wanted.protocols, self.address)?);
         }
         self.datagrams.complete(self.address)
     }
@@ -186,6 +189,15 @@ impl Listener {
     fn sockets(&self) -> MutexGuard<'_, Vec<Vec<BoundSocket>>> {
         self.sockets.lock()
     }
+}
+
+/// A listening socket at an address that the workers share.
+fn shared_socket(protocols: Protocols, address: SocketAddr) -> io::Result<BoundSocket> {
+    let socket = env::bind(address, true)?;
+    if protocols.interception != Interception::None {
+        protocols.interception.prepare(&socket)?;
+    }
+    Ok(socket)
 }
 
 /// A list without sockets for each of `workers`.

@@ -43,6 +43,8 @@ impl AbiVersion {
 pub(crate) enum BufferId {
     RequestBody,
     ResponseBody,
+    DownstreamData,
+    UpstreamData,
     CallBody,
     GrpcMessage,
     VmConfiguration,
@@ -51,11 +53,13 @@ pub(crate) enum BufferId {
 }
 
 impl BufferId {
-    /// The buffer of `number`; layer 4 has none here.
+    /// The buffer of `number`.
     pub(crate) fn of(number: i32) -> Option<BufferId> {
         Some(match number {
             0 => BufferId::RequestBody,
             1 => BufferId::ResponseBody,
+            2 => BufferId::DownstreamData,
+            3 => BufferId::UpstreamData,
             4 => BufferId::CallBody,
             5 => BufferId::GrpcMessage,
             6 => BufferId::VmConfiguration,
@@ -96,19 +100,24 @@ impl MapId {
     }
 }
 
-/// The half of an exchange that a guest pauses and continues.
+/// The half of an exchange that a guest pauses and continues, or the beginning of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Request,
     Response,
+    Downstream,
 }
 
 impl Side {
-    /// The stream of `number`; those of layer 4 are none.
+    /// How many there are.
+    pub(crate) const COUNT: usize = Side::Downstream as usize + 1;
+
+    /// The stream of `number`; bytes of nodes pass no guest.
     pub(crate) fn of(number: i32) -> Option<Side> {
         match number {
             0 => Some(Side::Request),
             1 => Some(Side::Response),
+            2 => Some(Side::Downstream),
             _ => None,
         }
     }

@@ -9,22 +9,35 @@ use std::task::{Context, Poll};
 use exchange::Exchange;
 use exchange::plugin::Reply;
 use exchange::plugin::events::EventCounter;
-use stdx::lent::Lent;
+use exchange::plugin::stream::StreamSession;
 
 use crate::abi::Side;
 use crate::fault::Fault;
-use crate::host::Arrival;
+use crate::host::{Arrival, Loan};
 use crate::vm::Vm;
+
+mod session;
+
+pub(crate) use session::SessionResumed;
 
 /// See the module.
 pub(crate) struct VmCell {
     vm: RefCell<Option<Vm>>,
-    lent: Rc<Lent<Exchange>>,
+    lent: Rc<Loan>,
     is_broken: Cell<bool>,
     plugin: &'static str,
     background_faults: EventCounter,
     /// Contexts that ended while the instance ran.
     ended: RefCell<Vec<u32>>,
+}
+
+/// The request or session that is lent to a call.
+pub(crate) enum Subject<'a> {
+    Exchange(&'a mut Exchange),
+    Session(&'a mut StreamSession),
+    /// A session that has ended.
+    EndedSession(&'a StreamSession),
+    None,
 }
 
 /// How a paused request goes on.
@@ -36,11 +49,7 @@ pub(crate) enum Resumed {
 
 impl VmCell {
     /// A cell that has no instance yet.
-    pub(crate) fn new(
-        plugin: &'static str,
-        lent: Rc<Lent<Exchange>>,
-        background_faults: EventCounter,
-    ) -> VmCell {
+    pub(crate) fn new(plugin: &'static str, lent: Rc<Loan>, background_faults: EventCounter) -> VmCell {
         VmCell {
             vm: RefCell::new(None),
             lent,
@@ -68,19 +77,28 @@ impl VmCell {
         context: u32,
         run: impl FnOnce(&mut Vm) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
+        self.enter_with(exchange.map_or(Subject::None, Subject::Exchange), context, run)
+    }
+
+    /// As [`VmCell::enter`], for any subject.
+    pub(crate) fn enter_with<R>(
+        &self,
+        subject: Subject<'_>,
+        context: u32,
+        run: impl FnOnce(&mut Vm) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
         let gone = || Fault::new("instance_gone", "its instance was ended by the fault of another call");
         let mut place =
             self.vm.try_borrow_mut().map_err(|_| Fault::new("busy", "its instance is entered twice"))?;
         let vm = place.as_mut().ok_or_else(gone)?;
-        let result = match exchange {
-            Some(exchange) => {
-                vm.host().exchange_of = context;
-                let result = self.lent.lend(exchange, || run(vm));
-                vm.host().exchange_of = 0;
-                result
-            }
-            None => run(vm),
+        vm.host().lent_to = if matches!(subject, Subject::None) { 0 } else { context };
+        let result = match subject {
+            Subject::Exchange(exchange) => self.lent.exchange.lend(exchange, || run(vm)),
+            Subject::Session(session) => self.lent.session.lend(session, || run(vm)),
+            Subject::EndedSession(session) => self.lent.session.lend_shared(session, || run(vm)),
+            Subject::None => run(vm),
         };
+        vm.host().lent_to = 0;
         let result = result.and_then(|value| {
             self.settle(vm)?;
             Ok(value)
@@ -220,14 +238,14 @@ impl VmCell {
                 let frame = &mut vm.host().frame;
                 let place = match side {
                     Side::Request => &mut frame.request_body,
-                    Side::Response => &mut frame.response_body,
+                    Side::Response | Side::Downstream => &mut frame.response_body,
                 };
                 *place = body.take();
                 vm.on_answer(context, arrival)?;
                 let frame = &mut vm.host().frame;
                 *body = match side {
                     Side::Request => frame.request_body.take(),
-                    Side::Response => frame.response_body.take(),
+                    Side::Response | Side::Downstream => frame.response_body.take(),
                 };
                 Ok(())
             });

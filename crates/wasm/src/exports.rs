@@ -35,6 +35,9 @@ pub(crate) struct Exports {
     pub on_response_headers: Option<HeadCallback>,
     pub on_response_body: Func<(i32, i32, i32), i32>,
     pub on_response_trailers: Func<(i32, i32), i32>,
+    pub on_new_connection: Func<i32, i32>,
+    pub on_downstream_data: Func<(i32, i32, i32), i32>,
+    pub on_downstream_close: Func<(i32, i32), ()>,
     pub on_http_call_response: Func<(i32, i32, i32, i32, i32), ()>,
     pub on_grpc_receive: Func<(i32, i32, i32), ()>,
     pub on_grpc_close: Func<(i32, i32, i32), ()>,
@@ -42,6 +45,19 @@ pub(crate) struct Exports {
 }
 
 impl Exports {
+    /// Whether it has a function that decides about sessions of layer 4.
+    pub(crate) fn serves_sessions(&self) -> bool {
+        self.on_new_connection.is_some() || self.on_downstream_data.is_some()
+    }
+
+    /// Whether it has a function for requests or responses.
+    pub(crate) fn serves_requests(&self) -> bool {
+        self.on_request_headers.is_some()
+            || self.on_request_body.is_some()
+            || self.on_response_headers.is_some()
+            || self.on_response_body.is_some()
+    }
+
     /// The functions of `instance`.
     ///
     /// # Errors
@@ -75,6 +91,9 @@ impl Exports {
             on_response_headers: head(instance, store, "proxy_on_response_headers", abi)?,
             on_response_body: find(instance, store, "proxy_on_response_body")?,
             on_response_trailers: find(instance, store, "proxy_on_response_trailers")?,
+            on_new_connection: find(instance, store, "proxy_on_new_connection")?,
+            on_downstream_data: find(instance, store, "proxy_on_downstream_data")?,
+            on_downstream_close: find(instance, store, "proxy_on_downstream_connection_close")?,
             on_http_call_response: find(instance, store, "proxy_on_http_call_response")?,
             on_grpc_receive: find(instance, store, "proxy_on_grpc_receive")?,
             on_grpc_close: find(instance, store, "proxy_on_grpc_close")?,

@@ -21,11 +21,10 @@ pub(crate) const ENV: &str = "env";
 pub(crate) const WASI: [&str; 2] = ["wasi_snapshot_preview1", "wasi_unstable"];
 
 /// Functions of proxy-wasm that exist and always answer UNIMPLEMENTED, with their reason.
-pub(crate) const REFUSED: [(&str, &str); 5] = [
+pub(crate) const REFUSED: [(&str, &str); 4] = [
     ("proxy_grpc_stream", "streams of gRPC have no end that a request could wait for"),
     ("proxy_grpc_send", "streams of gRPC have no end that a request could wait for"),
-    ("proxy_resume_downstream", "layer 4 has no guests"),
-    ("proxy_resume_upstream", "layer 4 has no guests"),
+    ("proxy_resume_upstream", "bytes of nodes pass no guest"),
     ("proxy_get_pending_metrics", "it is in no version of the ABI that is served"),
 ];
 

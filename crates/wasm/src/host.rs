@@ -10,6 +10,7 @@ use exchange::Exchange;
 use exchange::local::Local;
 use exchange::plugin::Reply;
 use exchange::plugin::outbound::DestinationOpener;
+use exchange::plugin::stream::StreamSession;
 use stdx::hash::FastMap;
 use stdx::lent::Lent;
 use tokio::sync::oneshot;
@@ -40,11 +41,18 @@ pub(crate) struct Home {
     pub cell: Weak<VmCell>,
 }
 
+/// The request or session of the callback that runs.
+#[derive(Default)]
+pub(crate) struct Loan {
+    pub exchange: Lent<Exchange>,
+    pub session: Lent<StreamSession>,
+}
+
 /// The data of a store.
 pub(crate) struct Host {
     pub identity: Arc<Identity>,
     pub limits: StoreLimits,
-    pub lent: Rc<Lent<Exchange>>,
+    pub lent: Rc<Loan>,
     pub home: Option<Home>,
     pub memory: Option<Memory>,
     pub allocate: Option<TypedFunc<i32, i32>>,
@@ -52,8 +60,8 @@ pub(crate) struct Host {
     pub allocates: bool,
     /// The context that host functions act for.
     pub current: u32,
-    /// The context of the exchange that is lent; 0 for none.
-    pub exchange_of: u32,
+    /// The context of the exchange or session that is lent; 0 for none.
+    pub lent_to: u32,
     pub frame: Frame,
     pub roots: FastMap<u32, Root>,
     pub streams: FastMap<u32, Stream>,
@@ -72,6 +80,8 @@ pub(crate) struct Host {
 pub(crate) struct Frame {
     pub request_body: Option<Vec<u8>>,
     pub response_body: Option<Vec<u8>>,
+    /// The first bytes of a session.
+    pub downstream_data: Option<Vec<u8>>,
     pub request_trailers: Option<Pairs>,
     pub response_trailers: Option<Pairs>,
     pub answer: Option<Answer>,
@@ -122,11 +132,12 @@ pub(crate) struct Call {
     pub _cancel: oneshot::Sender<()>,
 }
 
-/// The context of one request.
+/// The context of one request or session.
 pub(crate) struct Stream {
     pub root: u32,
+    pub is_session: bool,
     pub reply: Option<Box<Reply>>,
-    pub continues: [bool; 2],
+    pub continues: [bool; Side::COUNT],
     pub is_closed: bool,
     /// The request has ended, and the guest has yet to say that it is done.
     pub awaits_done: bool,
@@ -136,11 +147,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(root: u32) -> Stream {
+    pub(crate) fn new(root: u32, is_session: bool) -> Stream {
         Stream {
             root,
+            is_session,
             reply: None,
-            continues: [false; 2],
+            continues: [false; Side::COUNT],
             is_closed: false,
             awaits_done: false,
             inbox: VecDeque::new(),
@@ -196,7 +208,7 @@ impl LogPace {
 
 impl Host {
     /// The state of a new instance.
-    pub(crate) fn new(identity: Arc<Identity>, lent: Rc<Lent<Exchange>>, home: Option<Home>) -> Host {
+    pub(crate) fn new(identity: Arc<Identity>, lent: Rc<Loan>, home: Option<Home>) -> Host {
         let limits = StoreLimitsBuilder::new()
             .memory_size(MEMORY_BYTES_MAX)
             .table_elements(TABLE_ELEMENTS_MAX)
@@ -213,7 +225,7 @@ impl Host {
             allocate: None,
             allocates: false,
             current: 0,
-            exchange_of: 0,
+            lent_to: 0,
             frame: Frame::default(),
             roots: FastMap::default(),
             streams: FastMap::default(),
@@ -258,9 +270,20 @@ impl Host {
 
     /// Runs `work` with the exchange of the current context; none outside its callbacks.
     pub(crate) fn with_exchange<R>(&self, work: impl FnOnce(&mut Exchange) -> R) -> Option<R> {
-        if self.exchange_of == 0 || self.exchange_of != self.current {
-            return None;
-        }
-        self.lent.with(work)
+        if self.is_lent() { self.lent.exchange.with(work) } else { None }
+    }
+
+    /// As [`Host::with_exchange`], with the session, unless that has ended.
+    pub(crate) fn with_session<R>(&self, work: impl FnOnce(&mut StreamSession) -> R) -> Option<R> {
+        if self.is_lent() { self.lent.session.with(work) } else { None }
+    }
+
+    /// As [`Host::with_exchange`], with the session, which may have ended.
+    pub(crate) fn read_session<R>(&self, work: impl FnOnce(&StreamSession) -> R) -> Option<R> {
+        if self.is_lent() { self.lent.session.read(work) } else { None }
+    }
+
+    fn is_lent(&self) -> bool {
+        self.lent_to != 0 && self.lent_to == self.current
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use aws_lc_rs::digest;
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_phases};
 use exchange::plugin::services::Services;
+use exchange::plugin::stream::{StreamPhase, StreamPlugin};
 use exchange::plugin::{Build, Phase, Plugin};
 use model::report::MetricsText;
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::cache::Cache;
 use crate::module::Compiled;
-use crate::plugin::{BodyMode, Configured, Counters, WasmPlugin};
+use crate::plugin::{BodyMode, Configured, Counters, WasmPlugin, WasmStreamPlugin};
 use crate::shared::Shared;
 
 /// Accepted configurations that one module remembers.
@@ -136,6 +137,7 @@ impl Extension for Loaded {
                 },
                 "request_body": { "type": "string", "enum": modes, "default": "auto" },
                 "response_body": { "type": "string", "enum": modes, "default": "auto" },
+                "downstream_data": { "type": "string", "enum": ["preread", "off"], "default": "preread" },
             },
             "required": ["conf"],
         })
@@ -158,7 +160,36 @@ impl Extension for Loaded {
         Ok(())
     }
 
+    fn stream_phases(&self) -> &'static [StreamPhase] {
+        if self.module.has_sessions { &[StreamPhase::Preread, StreamPhase::Log] } else { &[] }
+    }
+
+    fn serves_http(&self) -> bool {
+        self.module.has_requests || !self.module.has_sessions
+    }
+
+    fn build_stream(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
+        let (configured, counters) = self.configured(build, config);
+        let is_off = config.get("downstream_data").and_then(Value::as_str) == Some("off");
+        let sees_data = self.module.has_first_bytes && !is_off;
+        Ok(Arc::new(WasmStreamPlugin { configured: Arc::new(configured), sees_data, counters }))
+    }
+
     fn build(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+        let (configured, counters) = self.configured(build, config);
+        let mode = |name: &str| BodyMode::of(config.get(name).and_then(Value::as_str).unwrap_or_default());
+        Ok(Arc::new(WasmPlugin {
+            configured: Arc::new(configured),
+            phase: self.options.phase,
+            request_body: mode("request_body"),
+            response_body: mode("response_body"),
+            counters,
+        }))
+    }
+}
+
+impl Loaded {
+    fn configured(&self, build: &Build<'_>, config: &Value) -> (Configured, Counters) {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let counters = Counters::new(self.module.identity.name, build.services);
         let configured = Configured {
@@ -168,14 +199,7 @@ impl Extension for Loaded {
             opener: build.services.opener(),
             background_faults: counters.background.clone(),
         };
-        let mode = |name: &str| BodyMode::of(config.get(name).and_then(Value::as_str).unwrap_or_default());
-        Ok(Arc::new(WasmPlugin {
-            configured: Arc::new(configured),
-            phase: self.options.phase,
-            request_body: mode("request_body"),
-            response_body: mode("response_body"),
-            counters,
-        }))
+        (configured, counters)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A module that is compiled and linked: its version of the ABI, its imports and its exports are known to fit.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +10,7 @@ use crate::abi::AbiVersion;
 use crate::cache::Cache;
 use crate::engine::engine;
 use crate::functions;
-use crate::host::{Home, Host, Identity};
+use crate::host::{Home, Host, Identity, Loan};
 use crate::limits::MODULE_BYTES_MAX;
 use crate::shared::Shared;
 use crate::vm::Vm;
@@ -34,6 +35,12 @@ pub(crate) struct Compiled {
     pub pre: InstancePre<Host>,
     pub has_request_body: bool,
     pub has_response_body: bool,
+    /// It has functions for sessions of layer 4.
+    pub has_sessions: bool,
+    /// One of these is for first bytes.
+    pub has_first_bytes: bool,
+    /// It has functions for requests or responses.
+    pub has_requests: bool,
 }
 
 impl Compiled {
@@ -80,9 +87,15 @@ impl Compiled {
             pre,
             has_request_body: false,
             has_response_body: false,
+            has_sessions: false,
+            has_first_bytes: false,
+            has_requests: false,
         };
         let vm = compiled.trial()?;
         compiled.has_request_body = vm.exports().on_request_body.is_some();
+        compiled.has_sessions = vm.exports().serves_sessions();
+        compiled.has_first_bytes = vm.exports().on_downstream_data.is_some();
+        compiled.has_requests = vm.exports().serves_requests();
         compiled.has_response_body = vm.exports().on_response_body.is_some();
         Ok(compiled)
     }
@@ -101,7 +114,7 @@ impl Compiled {
     }
 
     /// The state of an instance on a worker.
-    pub(crate) fn host(&self, lent: std::rc::Rc<stdx::lent::Lent<exchange::Exchange>>, home: Home) -> Host {
+    pub(crate) fn host(&self, lent: Rc<Loan>, home: Home) -> Host {
         Host::new(self.identity.clone(), lent, Some(home))
     }
 }

@@ -2,6 +2,7 @@
 
 mod body;
 mod outcome;
+mod session;
 mod state;
 
 use std::future::poll_fn;
@@ -25,6 +26,7 @@ use crate::vm::Action;
 
 pub(crate) use body::BodyMode;
 pub(crate) use outcome::Counters;
+pub(crate) use session::WasmStreamPlugin;
 use state::{Held, RequestState};
 
 /// A configuration of a module.
@@ -67,7 +69,7 @@ impl WasmPlugin {
         let local = exchange.local().clone();
         let pool = local.resource(Pool::default);
         let (cell, root) = pool.instance(&local, &self.configured)?;
-        let context = cell.enter(None, 0, |vm| vm.open(root))?;
+        let context = cell.enter(None, 0, |vm| vm.open(root, false))?;
         exchange.state::<RequestState>().held = Some(Held { cell: cell.clone(), context });
         Ok((cell, context))
     }

@@ -12,7 +12,7 @@ use stdx::hash::FastMap;
 
 use crate::cell::VmCell;
 use crate::fault::Fault;
-use crate::host::Home;
+use crate::host::{Home, Loan};
 use crate::limits::{BACKOFF_FIRST_MS, BACKOFF_MAX_MS, FAILURES_MAX, SWEEP_MS};
 use crate::module::Compiled;
 use crate::plugin::Configured;
@@ -199,7 +199,7 @@ impl Entry {
 
 fn start(local: &Rc<Local>, configured: &Configured) -> Result<Rc<VmCell>, Fault> {
     let module = &configured.module;
-    let lent = Rc::default();
+    let lent: Rc<Loan> = Rc::default();
     let opener: DestinationOpener = configured.opener.clone();
     let background = configured.background_faults.clone();
     let cell = Rc::new(VmCell::new(module.identity.name, Rc::clone(&lent), background));

@@ -9,6 +9,8 @@ use crate::abi::Status;
 use crate::fields::{self, Head};
 use crate::limits::{PROPERTIES_MAX, PROPERTY_BYTES_MAX};
 
+pub(crate) mod session;
+
 /// The owner of the properties that guests set, among the states of a request: all guests of a request see them. Instances
 /// count from the start of the process and do not reach this number.
 const OWNER: u32 = u32::MAX - 32;
@@ -20,27 +22,35 @@ struct Custom(Vec<Property>);
 /// A path and its value.
 type Property = (Box<[u8]>, Box<[u8]>);
 
+impl Custom {
+    fn set(&mut self, path: &[u8], value: &[u8]) -> Result<(), Status> {
+        if path.is_empty() || path.len() + value.len() > PROPERTY_BYTES_MAX {
+            return Err(Status::BadArgument);
+        }
+        if let Some((_, known)) = self.0.iter_mut().find(|(known, _)| **known == *path) {
+            *known = value.into();
+            return Ok(());
+        }
+        if self.0.len() >= PROPERTIES_MAX {
+            return Err(Status::InternalFailure);
+        }
+        self.0.push((path.into(), value.into()));
+        Ok(())
+    }
+
+    fn get(&self, path: &[u8]) -> Option<&[u8]> {
+        self.0.iter().find(|(known, _)| **known == *path).map(|(_, value)| &**value)
+    }
+}
+
 /// Sets a property of the request.
 pub(crate) fn set(exchange: &mut Exchange, path: &[u8], value: &[u8]) -> Result<(), Status> {
-    if path.is_empty() || path.len() + value.len() > PROPERTY_BYTES_MAX {
-        return Err(Status::BadArgument);
-    }
-    let custom = exchange.states.of::<Custom>(OWNER);
-    if let Some((_, known)) = custom.0.iter_mut().find(|(known, _)| **known == *path) {
-        *known = value.into();
-        return Ok(());
-    }
-    if custom.0.len() >= PROPERTIES_MAX {
-        return Err(Status::InternalFailure);
-    }
-    custom.0.push((path.into(), value.into()));
-    Ok(())
+    exchange.states.of::<Custom>(OWNER).set(path, value)
 }
 
 /// A property that a guest has set.
 pub(crate) fn custom<'a>(exchange: &'a Exchange, path: &[u8]) -> Option<&'a [u8]> {
-    let custom = exchange.states.peek::<Custom>(OWNER)?;
-    custom.0.iter().find(|(known, _)| **known == *path).map(|(_, value)| &**value)
+    exchange.states.peek::<Custom>(OWNER)?.get(path)
 }
 
 /// The property at `path`: its parts are separated by zero bytes.
@@ -175,9 +185,9 @@ fn upstream(exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
 }
 
 /// A variable of the gateway.
-fn variable(exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
+fn variable(source: &impl VariableSource, name: &str) -> Option<Vec<u8>> {
     let variable = Variable::parse(name).ok()?;
-    match exchange.variable(&variable)? {
+    match source.variable(&variable)? {
         Value::Bytes(bytes) => Some(bytes.into_owned()),
         Value::Number(number) => Some(number.to_string().into_bytes()),
         Value::Boolean(value) => Some(value.to_string().into_bytes()),

@@ -5,6 +5,7 @@ mod functions;
 mod hostile;
 mod lab_filter;
 mod rust_filter;
+mod sessions;
 
 use std::sync::Arc;
 

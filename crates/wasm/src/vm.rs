@@ -38,6 +38,10 @@ impl Action {
         if matches!(number, 0 | 2) { Action::Continue } else { Action::Pause }
     }
 
+    fn of_session(number: i32) -> Action {
+        if number == 0 { Action::Continue } else { Action::Pause }
+    }
+
     fn of_body(number: i32) -> Action {
         match number {
             0 => Action::Continue,
@@ -154,13 +158,13 @@ impl Vm {
         Ok(root)
     }
 
-    /// Makes the context of a request.
-    pub(crate) fn open(&mut self, root: u32) -> Result<u32, Fault> {
+    /// Makes the context of a request or session.
+    pub(crate) fn open(&mut self, root: u32, is_session: bool) -> Result<u32, Fault> {
         if self.store.data().streams.len() >= CONTEXTS_MAX {
             return Err(Fault::new("contexts", format!("{CONTEXTS_MAX} requests are under way in it")));
         }
         let context = self.next_context();
-        self.host().streams.insert(context, Stream::new(root));
+        self.host().streams.insert(context, Stream::new(root, is_session));
         if let Some(create) = self.exports.on_context_create.clone() {
             self.call(&create, signed(context, root), context, CALL_CPU_MS)?;
         }
@@ -248,6 +252,27 @@ impl Vm {
         };
         *trailers = given.unwrap_or_default();
         Ok(Action::of_head(number))
+    }
+
+    /// Tells the guest of a new session.
+    pub(crate) fn on_new_connection(&mut self, context: u32) -> Result<Action, Fault> {
+        let Some(callback) = self.exports.on_new_connection.clone() else { return Ok(Action::Continue) };
+        self.call(&callback, context as i32, context, CALL_CPU_MS).map(Action::of_session)
+    }
+
+    /// Gives the guest the first bytes of a session, all that there are.
+    pub(crate) fn on_downstream_data(&mut self, context: u32, bytes: &[u8]) -> Result<Action, Fault> {
+        let Some(callback) = self.exports.on_downstream_data.clone() else { return Ok(Action::Continue) };
+        self.host().frame.downstream_data = Some(bytes.to_vec());
+        let number = self.call(&callback, (context as i32, bytes.len() as i32, 0), context, CALL_CPU_MS)?;
+        self.host().frame.downstream_data = None;
+        Ok(Action::of_session(number))
+    }
+
+    /// Tells the guest that a session has ended: `closed_by` is 1 for the gateway and 2 for the client.
+    pub(crate) fn on_downstream_close(&mut self, context: u32, closed_by: i32) -> Result<(), Fault> {
+        let Some(callback) = self.exports.on_downstream_close.clone() else { return Ok(()) };
+        self.call(&callback, (context as i32, closed_by), context, CALL_CPU_MS)
     }
 
     /// Gives the guest the answer to a call; nothing happens if the guest has given the call up.

@@ -109,6 +109,13 @@ settings! {
         /// in front of each connection, unless `proxy_protocol` of the stream route says otherwise. A change comes into force with HUP, for
         /// new sessions.
         stream_send_proxy_protocol: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
+        /// Addresses of `stream_tcp` and `stream_tls`, written as they are there, at which a rule of the kernel (TPROXY) hands over
+        /// connections to other destinations. Their sockets have the option `IP_TRANSPARENT`, which needs the capability
+        /// CAP_NET_ADMIN or CAP_NET_RAW. The destination is the address of the session, by which stream routes match.
+        stream_tproxy: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
+        /// The same for connections that a rule of the kernel has redirected (REDIRECT): the kernel is asked for their destination.
+        /// It needs no capability.
+        stream_redirect: Vec<SocketAddr> = parse::stream_listeners("ADDR,…", "off"),
         /// Address of the Admin API, or `off`.
         admin: Option<SocketAddr> = parse::listener("ADDR", "127.0.0.1:9180"),
         /// Address of the control API, which tells what this node runs, or `off`.
@@ -371,7 +378,8 @@ settings! {
         /// Folders with modules in Lua that plugins in Lua may require, in the order in which they are looked through: `a.b` is the
         /// file `a/b.lua` or `a/b/init.lua`. They are read at the start.
         lua_path: Vec<PathBuf> = parse::folders("DIR,…", ""),
-        /// Plugins in Lua that are loaded at the start: `NAME` is the file `apisix/plugins/NAME.lua` in a folder of `lua_path`.
+        /// Plugins in Lua that are loaded at the start: `NAME` is the file `apisix/plugins/NAME.lua`, or for sessions of layer 4
+        /// `apisix/stream/plugins/NAME.lua`, in a folder of `lua_path`.
         lua_plugins: Vec<String> = parse::names("NAME,…", ""),
         /// Networks that plugins' own calls, and those to secret managers, may reach although they are out of bounds for
         /// them: link-local addresses and others where clouds have their metadata services.
@@ -586,6 +594,8 @@ fn shown_name(name: &'static str) -> &'static str {
     SETTINGS.iter().find(|setting| setting.name == name).map_or(name, Setting::shown_name)
 }
 
+/// The folders of plugins in a folder of `lua_path`: of requests, and of sessions of layer 4.
+pub(crate) const LUA_FOLDERS: [&str; 2] = ["apisix/plugins", "apisix/stream/plugins"];
 /// The default `Server` header of local replies. Has the version, because support needs it; a setting hides it.
 const DEFAULT_SERVER_HEADER: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 

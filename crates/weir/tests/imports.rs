@@ -49,7 +49,8 @@ const EXCHANGE: &[(&str, &[&str])] = &[
     ("local", &["options", "overload", "plugin"]),
     ("observe", &["exchange"]),
     ("options", &["client_address"]),
-    ("overload", &["failure", "observe", "options"]),
+    ("overload", &["failure", "observe", "options", "own_addresses"]),
+    ("own_addresses", &[]),
     ("plugin", &["exchange", "failure", "observe", "overload"]),
     ("prepare", &["exchange", "failure", "grpc", "options"]),
 ];

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use message::{Headers, ResponseHead};
-use router::vars::Expression;
+use router::vars::{Expression, VariableSource};
 
 use super::encode::BodyEncoder;
 use super::explained::Explained;
@@ -66,9 +66,10 @@ impl CanaryPlugin {
 }
 
 impl Share {
-    /// Whether the request is served by the version on trial. An expression that cannot be decided leaves it with the other.
-    fn draws(&self, exchange: &Exchange) -> bool {
-        let holds = self.vars.as_ref().is_none_or(|vars| vars.verdict(exchange).unwrap_or(false));
+    /// Whether the request or session is served by the version on trial. An expression that cannot be decided leaves it with
+    /// the other.
+    pub(super) fn draws(&self, source: &impl VariableSource) -> bool {
+        let holds = self.vars.as_ref().is_none_or(|vars| vars.verdict(source).unwrap_or(false));
         holds && fastrand::f64() * 100.0 < self.percent
     }
 }

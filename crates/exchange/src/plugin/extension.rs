@@ -12,6 +12,7 @@ use super::build::Build;
 use super::phase::Plugin;
 use super::phase_name::Phase;
 use super::services::Services;
+use super::stream::{StreamPhase, StreamPlugin};
 
 /// Names of extensions that one process ever loads: a name lives as long as the process, because instances, logs and metrics
 /// keep it.
@@ -47,6 +48,24 @@ pub trait Extension: Send + Sync + 'static {
     /// # Errors
     /// Why there can be none, a sentence.
     fn build(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String>;
+
+    /// The phases of sessions that its code takes part in; empty: it may not stand in a stream route.
+    fn stream_phases(&self) -> &'static [StreamPhase] {
+        &[]
+    }
+
+    /// Whether it may serve requests.
+    fn serves_http(&self) -> bool {
+        true
+    }
+
+    /// As [`Extension::build`], for sessions of layer 4.
+    ///
+    /// # Errors
+    /// Why there can be none, a sentence.
+    fn build_stream(&self, _: &Build<'_>, _: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
+        Err("it serves HTTP only, not layer 4".to_owned())
+    }
 
     /// Its endpoints for clients, which a route with `public-api` serves. The code of each is an [`EndpointCode`].
     fn public_endpoints(&self) -> Arc<[LoadedEndpoint]> {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use model::PluginInfo;
+use model::catalog::Subsystem;
 use model::extension::{ExtensionLoader, LoadedVersion, version_of};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -121,8 +122,23 @@ impl ExtensionLoader for Loader {
 fn loaded_version(name: &'static str, extension: Arc<dyn Extension>, priority: i64) -> LoadedVersion {
     static SERIAL: AtomicU64 = AtomicU64::new(1);
     let checked = extension.clone();
+    let (on_http, on_streams) = (extension.phases(), extension.stream_phases());
+    let mut phases = Vec::new();
+    if extension.serves_http() {
+        phases.extend(on_http.iter().filter_map(|phase| phase.contract_name()));
+    }
+    for name in on_streams.iter().map(|phase| phase.name()) {
+        if !phases.contains(&name) {
+            phases.push(name);
+        }
+    }
     let info = PluginInfo {
-        phases: extension.phases().iter().filter_map(|phase| phase.contract_name()).collect(),
+        phases,
+        subsystems: match (extension.serves_http(), on_streams.is_empty()) {
+            (true, true) => &[Subsystem::Http],
+            (true, false) => &[Subsystem::Http, Subsystem::Stream],
+            (false, _) => &[Subsystem::Stream],
+        },
         metadata_schema: extension.metadata_schema().map(Arc::new),
         loaded_endpoints: extension.control_endpoints(),
         check_running: Some(Arc::new(move |config: &Value| checked.check(config))),

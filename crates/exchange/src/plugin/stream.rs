@@ -10,6 +10,7 @@
 //!
 //! An instance is built once, when the configuration changes, and is shared by all workers.
 
+pub mod canary;
 pub mod chain;
 pub mod end;
 pub mod protocol;
@@ -37,6 +38,12 @@ pub trait StreamPlugin: Send + Sync + 'static {
     /// Runs after the session ended, however it ended.
     fn log(&self, _session: &StreamSession) {}
 
+    /// Whether it needs the services of its worker: then [`StreamSession::find_held`] finds the
+    /// [`Local`](crate::local::Local) of that worker.
+    fn uses_worker(&self) -> bool {
+        false
+    }
+
     /// The instance is in force from now on.
     fn start(&self) {}
 
@@ -50,11 +57,13 @@ pub enum StreamFlow<'a> {
     Continue,
     /// The connection is closed without an answer, for this reason; layer 4 has no words to give it in.
     Reject(Cow<'static, str>),
+    /// The plugin has failed, for this reason: the connection is closed, because it is not known whether the session may pass.
+    Failed(Cow<'static, str>),
     /// The plugin needs more first bytes than the session has, and is called again when the client has sent some. A client
     /// that sends no more, and a datagram, which is whole, are refused.
     More,
-    /// The future decides: whether the session goes on, or the reason for which it does not.
-    Wait(Pin<Box<dyn Future<Output = Result<(), Cow<'static, str>>> + 'a>>),
+    /// The future decides.
+    Wait(Pin<Box<dyn Future<Output = StreamFlow<'static>> + 'a>>),
 }
 
 /// The phases of a session.
@@ -69,6 +78,14 @@ pub enum StreamPhase {
 impl StreamPhase {
     /// How many phases there are.
     pub const COUNT: usize = StreamPhase::Log as usize + 1;
+
+    /// The name of the function of plugins in other languages, and in lists of plugins.
+    pub fn name(self) -> &'static str {
+        match self {
+            StreamPhase::Preread => "preread",
+            StreamPhase::Log => "log",
+        }
+    }
 }
 
 /// Most first bytes of a client that are looked at: two TLS records of the largest size. A ClientHello with large

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use exchange::plugin::canary::{CanaryPlugin, Share, Version};
 use exchange::plugin::extension::interned_phases;
 use exchange::plugin::extension_loader::LoadedCode;
+use exchange::plugin::stream::canary::{CanaryStreamPlugin, StreamVersion};
+use exchange::plugin::stream::{StreamPhase, StreamPlugin};
 use exchange::plugin::{Build, Phase, Plugin, PluginKind};
 use model::extension::LoadedVersion;
 use model::loaded_endpoint::LoadedEndpoint;
@@ -107,6 +109,33 @@ impl Served<'_> {
         }
     }
 
+    /// The phases of sessions; none unless all versions that serve take part in sessions.
+    fn stream_phases(&self) -> &'static [StreamPhase] {
+        const BOTH: &[StreamPhase] = &[StreamPhase::Preread, StreamPhase::Log];
+        let active = self.active.0.extension.stream_phases();
+        match &self.canary {
+            None => active,
+            Some((canary, ..)) => match canary.extension.stream_phases() {
+                canary if active == canary => active,
+                canary if active.is_empty() || canary.is_empty() => &[],
+                _ => BOTH,
+            },
+        }
+    }
+
+    /// As [`Served::build`], for sessions.
+    fn build_stream(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
+        let one = |code: &LoadedCode| {
+            code.extension.check(config)?;
+            let plugin = code.extension.build_stream(build, config)?;
+            Ok::<_, String>(StreamVersion { plugin, phases: code.extension.stream_phases() })
+        };
+        let active = one(self.active.0)?;
+        let Some((code, _, canary)) = &self.canary else { return Ok(active.plugin) };
+        let trial = one(code).map_err(|reason| format!("the canary version: {reason}"))?;
+        Ok(Arc::new(CanaryStreamPlugin::new(active, trial, share(code, canary)?)))
+    }
+
     /// An instance; a configuration that a version refuses makes none.
     fn build(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         let one = |code: &LoadedCode| {
@@ -116,15 +145,20 @@ impl Served<'_> {
         let active = one(self.active.0)?;
         let Some((code, _, canary)) = &self.canary else { return Ok(active) };
         let trial = one(code).map_err(|reason| format!("the canary version: {reason}"))?;
-        let vars = canary.vars.as_ref().map(Expression::compile).transpose();
-        let share = Share {
-            percent: canary.percent.unwrap_or(100.0),
-            vars: vars.map_err(|error| format!("canary.vars: {error}"))?,
-            choice: code.choice,
-        };
         let version = |plugin, code: &LoadedCode| Version { plugin, phases: code.extension.phases() };
-        Ok(Arc::new(CanaryPlugin::new(version(active, self.active.0), version(trial, code), share)))
+        let (active, trial) = (version(active, self.active.0), version(trial, code));
+        Ok(Arc::new(CanaryPlugin::new(active, trial, share(code, canary)?)))
     }
+}
+
+/// What the version on trial serves.
+fn share(code: &LoadedCode, canary: &Canary) -> Result<Share, String> {
+    let vars = canary.vars.as_ref().map(Expression::compile).transpose();
+    Ok(Share {
+        percent: canary.percent.unwrap_or(100.0),
+        vars: vars.map_err(|error| format!("canary.vars: {error}"))?,
+        choice: code.choice,
+    })
 }
 
 impl PluginSource<'_> {
@@ -146,6 +180,14 @@ impl PluginSource<'_> {
         match self {
             PluginSource::Kind(kind) => kind.phases,
             PluginSource::Extension(served) => served.phases(),
+        }
+    }
+
+    /// The phases of sessions; empty for a plugin of HTTP alone.
+    pub(super) fn stream_phases(&self) -> &'static [StreamPhase] {
+        match self {
+            PluginSource::Kind(kind) => kind.stream.as_ref().map_or(&[], |stream| stream.phases),
+            PluginSource::Extension(served) => served.stream_phases(),
         }
     }
 
@@ -179,6 +221,24 @@ impl PluginSource<'_> {
         match self {
             PluginSource::Kind(kind) => (kind.build)(build, config),
             PluginSource::Extension(served) => served.build(build, config),
+        }
+    }
+
+    /// Builds an instance for sessions.
+    ///
+    /// # Errors
+    /// Why it cannot be built, a sentence.
+    pub(super) fn build_stream(
+        &self,
+        build: &Build<'_>,
+        config: &Value,
+    ) -> Result<Arc<dyn StreamPlugin>, String> {
+        match self {
+            PluginSource::Kind(kind) => match &kind.stream {
+                Some(stream) => (stream.build)(build, config),
+                None => Err("it serves HTTP only, not layer 4".to_owned()),
+            },
+            PluginSource::Extension(served) => served.build_stream(build, config),
         }
     }
 }

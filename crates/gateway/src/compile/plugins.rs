@@ -272,14 +272,17 @@ impl<'c> Parts<'c> {
     ) -> Result<Option<StreamInstance>, String> {
         let Some(prepared) = self.prepare(owner, name, config)? else { return Ok(None) };
         let Prepared { source, meta, filter, .. } = &prepared;
-        let PluginSource::Kind(kind) = source else { return Ok(None) };
-        let Some(stream) = &kind.stream else { return Ok(None) };
-        let plugin = (stream.build)(&prepared.build(self, 0), &prepared.config)
+        let phases = source.stream_phases();
+        if phases.is_empty() {
+            return Ok(None);
+        }
+        let plugin = source
+            .build_stream(&prepared.build(self, 0), &prepared.config)
             .map_err(|reason| format!("plugin {name}: {reason}"))?;
         Ok(Some(StreamInstance {
-            name: kind.name,
-            priority: meta.priority.unwrap_or(i64::from(kind.priority)),
-            phases: stream.phases,
+            name: source.name(),
+            priority: meta.priority.unwrap_or_else(|| source.priority()),
+            phases,
             filter: filter.clone(),
             plugin,
         }))

@@ -15,6 +15,7 @@ use stdx::published::Published;
 
 use super::{CompileFault, Compiler, HeldUpstream, protection, retry, route};
 use crate::upstream::balance::{self, BalancerKind};
+use crate::upstream::original::OriginalPolicy;
 use crate::upstream::{HashKey, PassHost, Upstream};
 use net::endpoint::{KeepAlive, Protocol};
 use net::nodes::{Metadata, NodeSet, Plan, PlannedNode};
@@ -122,9 +123,14 @@ impl Compiler {
         slot: Option<u32>,
     ) -> Result<Upstream, String> {
         let (balancer, hash_key) = balancer(&written.balance)?;
+        let tls = self.upstream_tls(snapshot, written)?;
+        let original = written
+            .original_dst
+            .as_deref()
+            .map(|original| Box::new(OriginalPolicy::new(original, tls.clone())));
         let plan = Plan {
             nodes: written.nodes.iter().map(planned).collect(),
-            tls: self.upstream_tls(snapshot, written)?,
+            tls,
             protocol: protocol(written),
             keep_alive: keep_alive(written),
             derive: balancer.derive,
@@ -161,6 +167,7 @@ impl Compiler {
             nodes: cell,
             health,
             discovered,
+            original,
             policies: Arc::new(policies),
             pass_host: match &written.pass_host {
                 WrittenPassHost::Pass => PassHost::Pass,

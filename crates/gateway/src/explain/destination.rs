@@ -128,7 +128,22 @@ pub(super) fn candidates(upstream: &Upstream) -> Value {
             json!({ "address": address, "state": state, "share": (share * 10.0).round() / 10.0 })
         })
         .collect();
+    described(upstream, listed)
+}
+
+/// As [`candidates`], of a session of layer 4 at `local`, which is the destination of one that goes where its client wanted to
+/// go.
+pub(super) fn of_session(upstream: &Upstream, local: SocketAddr) -> Value {
+    let Some(original) = &upstream.original else { return candidates(upstream) };
+    let (state, share) = match original.refusal(local) {
+        None => ("allowed", 100.0),
+        Some(_) => ("refused", 0.0),
+    };
+    described(upstream, vec![json!({ "address": local, "state": state, "share": share })])
+}
+
+fn described(upstream: &Upstream, candidates: Vec<Value>) -> Value {
     let identity = &*upstream.identity;
     let id = identity.strip_prefix("/upstreams/").or_else(|| identity.strip_prefix('/')).unwrap_or(identity);
-    json!({ "id": id, "type": upstream.balancer.name, "candidates": listed })
+    json!({ "id": id, "type": upstream.balancer.name, "candidates": candidates })
 }

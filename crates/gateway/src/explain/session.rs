@@ -57,7 +57,7 @@ pub fn explain_session(runtime: &Runtime, session: &ExplainSession) -> Result<Va
         "closed": closed,
         "considered": considered,
         "considered_total": runtime.stream_table.routes().len(),
-        "upstream": upstream.map(|upstream| destination::candidates(upstream)),
+        "upstream": upstream.map(|upstream| destination::of_session(upstream, session.local)),
     }))
 }
 

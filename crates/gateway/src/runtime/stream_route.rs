@@ -40,6 +40,14 @@ pub struct StreamRoute {
     pub missing: Option<Unavailable>,
 }
 
+impl StreamRoute {
+    /// Whether a plugin of it needs the services of the session's worker.
+    pub fn uses_worker(&self) -> bool {
+        let calls_do = |spoken: &SpokenProtocol| spoken.loggers.uses_worker();
+        self.plugins.uses_worker() || self.spoken.as_ref().is_some_and(calls_do)
+    }
+}
+
 /// A protocol that is spoken inside the sessions of a route.
 pub struct SpokenProtocol {
     /// Reads their bytes.

@@ -47,7 +47,7 @@ fn piece_in_a_full_pipe_stays_in_front_of_later_ones() {
         sender.write_all(&[b'a'; 2_000]).unwrap();
         poll_fn(|cx| from.stream.poll_read_ready(cx)).await.unwrap();
         poll_fn(|cx| {
-            assert!(way.poll(cx, &mut from, &mut to, &mut moved).is_pending());
+            assert!(way.poll(cx, &mut from, &mut to, false, &mut moved).is_pending());
             Poll::Ready(())
         })
         .await;
@@ -59,7 +59,7 @@ fn piece_in_a_full_pipe_stays_in_front_of_later_ones() {
             receiver.read_to_end(&mut all).unwrap();
             all
         });
-        poll_fn(|cx| way.poll(cx, &mut from, &mut to, &mut moved)).await.ok().unwrap();
+        poll_fn(|cx| way.poll(cx, &mut from, &mut to, false, &mut moved)).await.ok().unwrap();
         drop(to);
         let all = reading.join().unwrap();
         assert_eq!(all.len(), filled + 3_000);

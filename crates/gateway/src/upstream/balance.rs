@@ -5,6 +5,7 @@ pub mod bounded_hash;
 pub mod consistent_hash;
 pub mod least_connections;
 pub mod maglev;
+pub mod original_dst;
 pub mod peak_ewma;
 pub mod random;
 pub mod round_robin;
@@ -23,6 +24,7 @@ pub static ALL: &[&BalancerKind] = &[
     &random::KIND,
     &maglev::KIND,
     &bounded_hash::KIND,
+    &original_dst::KIND,
 ];
 
 /// A balancing method, as its file declares it.

@@ -26,11 +26,20 @@ pub(crate) struct SessionNode {
     pub(crate) endpoint: Arc<Endpoint>,
     /// The node as the configuration writes it.
     pub(crate) host: Arc<str>,
-    selected: Selection,
+    /// None where the session goes to its own destination.
+    selected: Option<Selection>,
     hold: Option<NodeHold>,
 }
 
 impl SessionNode {
+    /// The destination of a session that goes where its client wanted to go; none if the upstream has nodes.
+    pub(crate) fn original(upstream: &Upstream, destination: SocketAddr) -> Option<SessionNode> {
+        let endpoint = upstream.original.as_ref()?.endpoint(destination);
+        let host: Arc<str> =
+            if endpoint.tls.is_some() { destination.to_string().into() } else { Arc::default() };
+        Some(SessionNode { endpoint, host, selected: None, hold: None })
+    }
+
     /// Its address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.endpoint.address
@@ -66,7 +75,7 @@ impl Upstreams {
             self.released(upstream, selected);
             return Err(Failure::new(Cause::NoNode, "the node is gone"));
         };
-        Ok(SessionNode { endpoint, host, selected, hold })
+        Ok(SessionNode { endpoint, host, selected: Some(selected), hold })
     }
 
     fn choose_protected(
@@ -135,11 +144,15 @@ impl Upstreams {
 
     /// The session at the node has ended, or has failed there.
     pub(crate) fn session_ended(&self, upstream: &Upstream, node: SessionNode, attempt: &Attempt) {
-        self.record(upstream, node.selected, attempt);
+        if let Some(selected) = node.selected {
+            self.record(upstream, selected, attempt);
+        }
     }
 
     /// The session was given up before anything was known of the node.
     pub(crate) fn session_given_up(&self, upstream: &Upstream, node: SessionNode) {
-        self.abandoned(upstream, node.selected, 0);
+        if let Some(selected) = node.selected {
+            self.abandoned(upstream, selected, 0);
+        }
     }
 }

@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 use router::vars::VariableSource;
 
 use super::texts::{push, text_of};
-use super::{Adder, at_once};
+use super::{Adder, at_once, session};
 use crate::runtime::state::State;
 
 /// Bytes of a path that are escaped on the way to the upstream; `ngx.req.set_uri` takes the path decoded.
@@ -49,7 +49,11 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         variable(state, lua, &name)
     })?;
     add.add("set_variable", |state, _, (name, value): (LuaString, Value)| {
-        state.edit(|exchange| set_variable(exchange, &name.as_bytes(), text_of(&value).as_deref()))?
+        let (name, value) = (name.as_bytes(), text_of(&value));
+        if let Some(set) = session::set_variable(state, &name, value.as_deref()) {
+            return set;
+        }
+        state.edit(|exchange| set_variable(exchange, &name, value.as_deref()))?
     })?;
     add.add("own_variables", |state, _, ()| {
         let call = state.call()?;
@@ -178,6 +182,9 @@ pub(super) fn refused(error: message::FieldError) -> Error {
 }
 
 fn variable(state: &State, lua: &Lua, name: &[u8]) -> mlua::Result<Value> {
+    if let Some(value) = session::variable(state, lua, name) {
+        return value;
+    }
     let rewritten = match name {
         b"uri" | b"document_uri" => state.read(|exchange| {
             let path = exchange.target.rewritten_path.as_deref()?;
@@ -231,6 +238,7 @@ fn context_field(state: &State, lua: &Lua, name: &str) -> mlua::Result<MultiValu
     let owner = &*call.instance.owner;
     let conf_type = owner.trim_start_matches('/').split('/').next().unwrap_or_default();
     let of_plugin = match name {
+        "conf_type" if conf_type == "stream_routes" => Some("stream/route"),
         "conf_type" => Some(conf_type.trim_end_matches('s')),
         "conf_id" => owner.rsplit('/').next(),
         "_plugin_name" => Some(call.instance.name),
@@ -241,6 +249,9 @@ fn context_field(state: &State, lua: &Lua, name: &str) -> mlua::Result<MultiValu
     }
     if name == "conf_version" {
         return call.instance.number.to_string().into_lua_multi(lua);
+    }
+    if let Some(value) = session::context_field(state, lua, name) {
+        return value?.into_lua_multi(lua);
     }
     state.read(|exchange| {
         let route = exchange.route();

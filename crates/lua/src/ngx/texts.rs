@@ -100,7 +100,7 @@ fn append_argument(query: &mut Vec<u8>, name: &[u8], value: &Value) -> mlua::Res
 }
 
 /// The text of a string or number.
-pub(super) fn text_of(value: &Value) -> Option<Vec<u8>> {
+pub(crate) fn text_of(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),
         Value::Integer(number) => Some(number.to_string().into_bytes()),

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use mlua::{Error, LuaString, MultiValue};
 use net::env;
 
-use super::Adder;
+use super::{Adder, session};
 use crate::runtime::limits::DELAY_MAX_SECONDS;
 
 pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
@@ -19,13 +19,17 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         Ok(time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|since| since.as_secs() as f64))
     })?;
     add.add("start_time", |state, _, ()| {
+        if let Some(began) = session::start_time(state) {
+            return Ok(began);
+        }
         state.read(|exchange| {
             let (seconds, nanoseconds) = exchange.local().wall_at(exchange.times.started_ns);
             seconds as f64 + f64::from(nanoseconds / 1_000_000) / 1_000.0
         })
     })?;
     add.add("worker_id", |state, _, ()| {
-        Ok(state.read(|exchange| exchange.local().index as f64).unwrap_or(0.0))
+        let of_request = state.read(|exchange| exchange.local().index as f64).ok();
+        Ok(of_request.or_else(|| session::worker(state)).unwrap_or(0.0))
     })?;
     add.add("worker_pid", |_, _, ()| Ok(f64::from(std::process::id())))?;
     add.add("worker_count", |_, _, ()| {

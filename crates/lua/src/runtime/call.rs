@@ -36,7 +36,11 @@ pub(crate) struct Call {
     /// Light threads that were made and have not run.
     pub(super) spawned: RefCell<Vec<Spawned>>,
     pub(crate) threads: RefCell<BTreeMap<u64, ThreadEnd>>,
-    /// The state of the request that Lua code keeps, for calls of a request.
+    /// How many first bytes of the client there are, for calls of a session.
+    pub(crate) first_bytes: Cell<usize>,
+    /// A coroutine waits for more first bytes than there are.
+    pub(crate) wants_bytes: Cell<bool>,
+    /// The state of the request or session that Lua code keeps, for calls of one.
     pub(crate) tables: RefCell<Option<Rc<super::tables::Tables>>>,
 }
 
@@ -75,6 +79,8 @@ impl Call {
             status: Cell::new(None),
             exit: Cell::new(None),
             chunk: RefCell::default(),
+            first_bytes: Cell::new(0),
+            wants_bytes: Cell::new(false),
             collected: RefCell::default(),
             spawned: RefCell::default(),
             threads: RefCell::default(),

@@ -14,6 +14,10 @@ pub(crate) const THREADS_MAX: usize = 64;
 pub(crate) const OUTPUT_MAX_BYTES: usize = 8 * 1024 * 1024;
 /// The longest body of a request that code of users sees: it is held in memory.
 pub(crate) const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Variables that code of users sets in one session of layer 4: each is held until the session ends.
+pub(crate) const SESSION_VARIABLES_MAX: usize = 64;
+/// The longest value of such a variable, in bytes: more than names and identifiers of clients need.
+pub(crate) const SESSION_VARIABLE_MAX_BYTES: usize = 4 * 1024;
 /// Timers of one worker that wait or run, as in nginx (`lua_max_pending_timers` is 1024).
 pub(crate) const TIMERS_MAX: usize = 1_024;
 /// The longest time of one run of a timer, in milliseconds: a run that never ends would hold its memory for ever.
@@ -66,6 +70,13 @@ pub const LIMITS: &[(&str, u64, &str)] = &[
     ("THREADS_MAX", THREADS_MAX as u64, "light threads of a call"),
     ("OUTPUT_MAX_BYTES", OUTPUT_MAX_BYTES as u64, "bytes written by `ngx.print` and `ngx.say` in a call"),
     ("BODY_MAX_BYTES", BODY_MAX_BYTES as u64, "bytes of a request body that a plugin reads"),
+    (
+        "PREREAD_MAX_BYTES",
+        exchange::plugin::stream::PREREAD_MAX_BYTES as u64,
+        "first bytes of a session that `peek` gives",
+    ),
+    ("SESSION_VARIABLES_MAX", SESSION_VARIABLES_MAX as u64, "variables that are set in a session"),
+    ("SESSION_VARIABLE_MAX_BYTES", SESSION_VARIABLE_MAX_BYTES as u64, "bytes of one such variable"),
     ("TIMERS_MAX", TIMERS_MAX as u64, "timers of a worker"),
     ("TIMER_RUN_MS", TIMER_RUN_MS, "milliseconds of one run of a timer"),
     ("PATTERN_MAX_BYTES", PATTERN_MAX_BYTES as u64, "bytes of a pattern of `ngx.re`"),

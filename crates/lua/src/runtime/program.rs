@@ -58,6 +58,7 @@ pub(crate) enum Entry {
     HeaderFilter,
     BodyFilter,
     DelayedBodyFilter,
+    Preread,
     Log,
     Init,
     Destroy,
@@ -67,13 +68,14 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
-    pub(crate) const ALL: [Entry; 12] = [
+    pub(crate) const ALL: [Entry; 13] = [
         Entry::Rewrite,
         Entry::Access,
         Entry::BeforeProxy,
         Entry::HeaderFilter,
         Entry::BodyFilter,
         Entry::DelayedBodyFilter,
+        Entry::Preread,
         Entry::Log,
         Entry::Init,
         Entry::Destroy,
@@ -91,6 +93,7 @@ impl Entry {
             Entry::HeaderFilter => "header_filter",
             Entry::BodyFilter => "body_filter",
             Entry::DelayedBodyFilter => "delayed_body_filter",
+            Entry::Preread => "preread",
             Entry::Log => "log",
             Entry::Init => "init",
             Entry::Destroy => "destroy",
@@ -107,6 +110,7 @@ impl Entry {
             Entry::ControlApi => "content",
             Entry::HeaderFilter => "header_filter",
             Entry::BodyFilter | Entry::DelayedBodyFilter => "body_filter",
+            Entry::Preread => "preread",
             Entry::Log => "log",
             Entry::Init | Entry::Destroy | Entry::CheckSchema => "init_worker",
         }

@@ -1,4 +1,4 @@
-//! The state that the functions of one interpreter share: the request that is lent to them, the call that runs, and the step
+//! The state that the functions of one interpreter share: the request or session that is lent to them, the call that runs, and the step
 //! that it waits for. It holds no strong reference to the interpreter, so that an interpreter that is replaced is freed.
 
 use std::cell::{Cell, RefCell};
@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use exchange::Exchange;
+use exchange::plugin::stream::StreamSession;
 use mlua::{Error, MultiValue};
 use router::vars::Variable;
 use stdx::lent::Lent;
@@ -27,6 +28,7 @@ type Variables = HashMap<Box<[u8]>, Option<Rc<Variable>>>;
 pub(crate) struct State {
     pub(crate) budget: Rc<Budget>,
     exchange: Lent<Exchange>,
+    session: Lent<StreamSession>,
     call: RefCell<Option<Rc<Call>>>,
     operation: RefCell<Option<Operation>>,
     variables: RefCell<Variables>,
@@ -41,6 +43,7 @@ impl State {
         State {
             budget,
             exchange: Lent::default(),
+            session: Lent::default(),
             call: RefCell::default(),
             operation: RefCell::default(),
             variables: RefCell::default(),
@@ -49,7 +52,7 @@ impl State {
         }
     }
 
-    /// Runs `work` as a part of `call`, with `exchange` within reach of functions.
+    /// Runs `work` as a part of `call`, with the request or session within reach of functions.
     pub(super) fn enter<R>(&self, call: &Rc<Call>, lent: &mut Reach<'_>, work: impl FnOnce() -> R) -> R {
         let former = self.call.replace(Some(call.clone()));
         self.budget.begin_with(call.steps_left.get().min(crate::budget::STEPS_MAX));
@@ -57,6 +60,8 @@ impl State {
         let result = match lent {
             Reach::Edit(exchange) => self.exchange.lend(exchange, work),
             Reach::Read(exchange) => self.exchange.lend_shared(exchange, work),
+            Reach::EditSession(session) => self.session.lend(session, work),
+            Reach::ReadSession(session) => self.session.lend_shared(session, work),
             Reach::None => work(),
         };
         call.steps_left.set(call.steps_left.get().saturating_sub(begun - self.budget.left()));
@@ -70,7 +75,7 @@ impl State {
     /// # Errors
     /// The call belongs to no request.
     pub(crate) fn read<R>(&self, work: impl FnOnce(&Exchange) -> R) -> mlua::Result<R> {
-        self.exchange.read(work).ok_or_else(|| Error::runtime("no request found"))
+        self.exchange.read(work).ok_or_else(|| self.no_request("no request found"))
     }
 
     /// Changes the request of the call.
@@ -78,7 +83,24 @@ impl State {
     /// # Errors
     /// The call belongs to no request, or to one that has ended.
     pub(crate) fn edit<R>(&self, work: impl FnOnce(&mut Exchange) -> R) -> mlua::Result<R> {
-        self.exchange.with(work).ok_or_else(|| Error::runtime("API disabled in the current context"))
+        self.exchange.with(work).ok_or_else(|| self.no_request("API disabled in the current context"))
+    }
+
+    fn no_request(&self, reason: &'static str) -> Error {
+        match self.read_session(|_| ()) {
+            Some(()) => Error::runtime("not available in sessions of layer 4, which have no request"),
+            None => Error::runtime(reason),
+        }
+    }
+
+    /// Reads the session of the call; none if it belongs to none.
+    pub(crate) fn read_session<R>(&self, work: impl FnOnce(&StreamSession) -> R) -> Option<R> {
+        self.session.read(work)
+    }
+
+    /// Changes the session of the call; none if it belongs to none, or to one that has ended.
+    pub(crate) fn edit_session<R>(&self, work: impl FnOnce(&mut StreamSession) -> R) -> Option<R> {
+        self.session.with(work)
     }
 
     /// The call that runs.
@@ -137,9 +159,11 @@ impl State {
     }
 }
 
-/// The request of a call, as far as its phase reaches it.
+/// The request or session of a call, as far as its phase reaches it.
 pub(crate) enum Reach<'a> {
     Edit(&'a mut Exchange),
     Read(&'a Exchange),
+    EditSession(&'a mut StreamSession),
+    ReadSession(&'a StreamSession),
     None,
 }

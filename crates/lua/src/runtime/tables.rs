@@ -1,10 +1,12 @@
-//! The tables of one request: the context that plugins of APISIX get as `ctx`, and `ngx.ctx`. All programs of a request share
+//! The tables of one request or session: the context that plugins of APISIX get as `ctx`, and `ngx.ctx`. All programs of a request share
 //! them, from its first phase to its last, and stay in the interpreter that made them.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use exchange::Exchange;
+use exchange::local::Local;
+use exchange::plugin::stream::StreamSession;
 use mlua::{Function, Lua, Table};
 
 use super::engine::Engine;
@@ -94,6 +96,31 @@ impl Tables {
             return Ok(tables.clone());
         }
         Ok(Tables::make(&Engine::of(exchange.local())?))
+    }
+
+    /// The tables of `session`, made now if it has none.
+    ///
+    /// # Errors
+    /// As for [`Tables::of`].
+    pub(crate) fn of_session(session: &mut StreamSession) -> Result<Rc<Tables>, String> {
+        if let Some(tables) = session.find_held::<Tables>() {
+            return Ok(tables);
+        }
+        let made = Tables::of_ended_session(session)?;
+        session.held.push(made.clone());
+        Ok(made)
+    }
+
+    /// As [`Tables::of_session`], for a session that may only be read: new tables are not kept.
+    ///
+    /// # Errors
+    /// As for [`Tables::of`].
+    pub(crate) fn of_ended_session(session: &StreamSession) -> Result<Rc<Tables>, String> {
+        if let Some(tables) = session.find_held::<Tables>() {
+            return Ok(tables);
+        }
+        let local = session.find_held::<Local>().ok_or("the session has no worker")?;
+        Ok(Tables::make(&Engine::of(&local)?))
     }
 
     /// `ngx.ctx`.

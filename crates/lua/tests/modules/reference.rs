@@ -156,6 +156,21 @@ fn page(engine: &Engine) -> String {
     writeln!(page, "| dictionaries of `ngx.shared` | {} |", list("getmetatable(ngx.shared.lua_page)"))
         .unwrap();
     writeln!(page, "| sockets of `ngx.socket.tcp()` | {} |", list("getmetatable(ngx.socket.tcp())")).unwrap();
+    page.push_str(
+        "\n## Sessions of layer 4\n\n\
+         `preread` and `log` of a plugin have these in a session, and everything above that belongs to no request:\n\n\
+         | name | there |\n|---|---|\n\
+         | `ctx.var`, `ngx.var` | the [variables of sessions](settings.md#stream_access_log_format), and `ssl_preread_server_name` and \
+         `ssl_preread_alpn_protocols` as nginx names them; other names may be set in `preread` |\n\
+         | `ctx` | `route_id`, `route_name`, `service_id`, `conf_type`, `conf_id`, `conf_version`; in `log` \
+         `stream_rejected_code`, with which a plugin has refused the session |\n\
+         | `ctx.upstream_id`, `ctx.mqtt_client_id` | set in `preread`, the upstream of the session and a key of balancers |\n\
+         | `ngx.req.socket()` | in `preread`: `peek(SIZE)`, `settimeout`, `settimeouts`; `receive` and `send` are not there, because \
+         the bytes go to the node |\n\
+         | `ngx.exit(CODE)`, `core.response.exit(CODE)` | close the session; `ngx.OK` and `ngx.DECLINED` end the function only |\n\n\
+         Functions of requests and responses, such as `ngx.req.get_headers`, `ngx.header` and `ngx.status`, fail with `not available in \
+         sessions of layer 4`, `ngx.print` and `ngx.say` with `API disabled in the context of preread`.\n",
+    );
     page.push_str("\n## apisix.core\n\n| part | names |\n|---|---|\n");
     let parts = engine.run(&format!("{LIBRARY} return names_of(core)")).unwrap();
     for part in parts.split_whitespace().filter(|part| !["empty_tab", "sleep"].contains(part)) {

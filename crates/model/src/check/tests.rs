@@ -1,6 +1,7 @@
 //! Tables of accepted and refused objects, kind by kind.
 
 mod names;
+mod original_dst;
 mod protection;
 mod retries;
 mod routes;

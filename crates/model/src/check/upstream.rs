@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{health, protection, retry, selection, ssl};
+use super::{health, original_dst, protection, retry, selection, ssl};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
 use crate::resource::split_authority;
@@ -10,6 +10,7 @@ use crate::{schema, unsupported};
 
 /// Checks an upstream at that pointer.
 pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
+    original_dst::check(upstream, pointer, findings);
     nodes(upstream, pointer, findings);
     host(upstream, pointer, findings);
     hash_key(upstream, pointer, findings);

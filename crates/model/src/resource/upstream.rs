@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
 use super::{
-    CircuitBreaker, DeadlinePolicy, HealthChecks, Node, OutlierEjection, Overflow, RetryPolicy, Selection,
-    SlowStart, Sticky, Subset, UpstreamLimits, ZoneAware,
+    CircuitBreaker, DeadlinePolicy, HealthChecks, Node, OriginalDestination, OutlierEjection, Overflow,
+    RetryPolicy, Selection, SlowStart, Sticky, Subset, UpstreamLimits, ZoneAware,
 };
 use crate::{Id, number};
 
@@ -24,6 +24,8 @@ pub struct Upstream {
     pub nodes: Box<[Node]>,
     /// The registry that names the nodes.
     pub discovery: Option<Box<Discovery>>,
+    /// The destinations of sessions that go where their clients wanted to go, in place of nodes. Not in APISIX.
+    pub original_dst: Option<Box<OriginalDestination>>,
     /// How many more nodes are tried; none: as many as there are others.
     pub retries: Option<u32>,
     /// When to stop trying; none: never.
@@ -82,6 +84,8 @@ pub enum Balance {
     LeastConnections,
     /// The fewer open requests of two random nodes.
     Random,
+    /// The destination of the session.
+    OriginalDestination,
 }
 
 /// How keys are mapped to nodes.
@@ -97,8 +101,8 @@ pub enum HashMethod {
 
 impl Balance {
     /// The names of all methods, as users write them in `type`.
-    pub const NAMES: [&'static str; 7] =
-        ["roundrobin", "chash", "ewma", "least_conn", "random", "maglev", "chash_bounded"];
+    pub const NAMES: [&'static str; 8] =
+        ["roundrobin", "chash", "ewma", "least_conn", "random", "maglev", "chash_bounded", "original_dst"];
 
     /// The name of the method.
     #[must_use]
@@ -111,6 +115,7 @@ impl Balance {
             Balance::Ewma => "ewma",
             Balance::LeastConnections => "least_conn",
             Balance::Random => "random",
+            Balance::OriginalDestination => "original_dst",
         }
     }
 }
@@ -302,6 +307,8 @@ enum BalanceName {
     Maglev,
     #[serde(rename = "chash_bounded")]
     BoundedHash,
+    #[serde(rename = "original_dst")]
+    OriginalDestination,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -324,6 +331,7 @@ struct Form {
     #[serde(rename = "update_time")]
     _update_time: Option<f64>,
     nodes: Option<Nodes>,
+    original_dst: Option<Box<OriginalDestination>>,
     service_name: Option<Box<str>>,
     discovery_type: Option<Box<str>>,
     #[serde(default)]
@@ -375,6 +383,7 @@ impl From<Form> for Upstream {
             BalanceName::Ewma => Balance::Ewma,
             BalanceName::LeastConnections => Balance::LeastConnections,
             BalanceName::Random => Balance::Random,
+            BalanceName::OriginalDestination => Balance::OriginalDestination,
             BalanceName::ConsistentHash => hash(HashMethod::Ring, key),
             BalanceName::BoundedHash => hash(HashMethod::BoundedRing, key),
             BalanceName::Maglev => hash(HashMethod::Table, key),
@@ -406,6 +415,7 @@ impl From<Form> for Upstream {
             balance,
             nodes: form.nodes.unwrap_or_default().with_port(form.scheme.default_port()),
             discovery,
+            original_dst: form.original_dst,
             retries: form.retries,
             retry_timeout: form.retry_timeout.filter(|timeout| !timeout.is_zero()),
             retry: form.retry,

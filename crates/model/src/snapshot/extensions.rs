@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::read::{self, Candidate};
 use super::{Change, Snapshot};
-use crate::catalog::{Catalog, CatalogPlugin};
+use crate::catalog::{Catalog, CatalogPlugin, Subsystem};
 use crate::fault::{Findings, Stage};
 use crate::resource::{Extension, Resource};
 use crate::{Key, Kind};
@@ -71,6 +71,16 @@ impl Snapshot {
                 findings.add(Stage::Plugins, "/enabled".to_owned(), reason);
                 return;
             };
+            let (subsystem, served) = match user.kind {
+                Kind::StreamRoute => (Subsystem::Stream, "sessions of layer 4"),
+                _ => (Subsystem::Http, "requests"),
+            };
+            if !loaded.plugin.info().serves(subsystem) {
+                let reason =
+                    format!("{named} is still using it now, and not all of its versions serve {served}");
+                findings.add(Stage::Plugins, String::new(), reason);
+                return;
+            }
             if let Some(fault) = loaded.plugin.first_fault(&plugin.config) {
                 let name = key.own_id();
                 let reason =

@@ -11,6 +11,7 @@ mod splice;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod transparent;
 mod world;
 
 use parking_lot::{Condvar, Mutex};
@@ -29,6 +30,7 @@ pub use network::{Harm, connect_from};
 pub use random::Random;
 pub use splice::Pipe;
 pub use stream::{Socket, Stream};
+pub use transparent::{is_local_address, set_transparent, try_transparent};
 pub use world::{Ran, simulate};
 use world::{world, world_left};
 

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::Interception;
+
 /// The protocols of a listener's connections, from the socket up. Layers around HTTP/1 (TLS, the PROXY protocol) are
 /// fields here, protocols in its place (HTTP/2, layer 4) variants of [`Application`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub struct Protocols {
     /// Nodes of its sessions are sent a PROXY protocol header of version 1, unless the stream route says otherwise. It may
     /// change while the listener stays bound.
     pub proxy_protocol_to_nodes: bool,
+    /// Its connections were opened to other destinations.
+    pub interception: Interception,
     /// TLS beneath.
     pub tls: bool,
     /// HTTP/3 on UDP, at the same address and port.
@@ -38,6 +42,7 @@ impl Protocols {
         proxy_protocol: false,
         proxy_protocol_optional: false,
         proxy_protocol_to_nodes: false,
+        interception: Interception::None,
         tls: false,
         http3: false,
         udp: false,
@@ -91,7 +96,8 @@ impl Protocols {
             (true, true) => Some("optional-proxy-protocol"),
         };
         let http3 = self.http3.then_some("http3");
-        proxy_protocol.into_iter().chain(tls).chain([application]).chain(http3).collect()
+        let interception = self.interception.name();
+        interception.into_iter().chain(proxy_protocol).chain(tls).chain([application]).chain(http3).collect()
     }
 }
 

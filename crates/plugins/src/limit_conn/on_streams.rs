@@ -92,7 +92,7 @@ impl StreamPlugin for SessionLimit {
             Ok(0) => StreamFlow::Continue,
             Ok(delay_ms) => StreamFlow::Wait(Box::pin(async move {
                 delay::wait(delay_ms).await;
-                Ok(())
+                StreamFlow::Continue
             })),
             Err(reason) => StreamFlow::Reject(reason.into()),
         }
@@ -123,7 +123,7 @@ mod tests {
             StreamFlow::Continue => Ok(false),
             StreamFlow::Wait(_) => Ok(true),
             StreamFlow::Reject(reason) => Err(reason.into_owned()),
-            StreamFlow::More => panic!("it reads no bytes"),
+            StreamFlow::More | StreamFlow::Failed(_) => panic!("it reads no bytes and cannot fail"),
         }
     }
 

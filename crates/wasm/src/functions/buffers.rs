@@ -46,6 +46,8 @@ fn buffer(frame: &Frame, id: i32) -> Result<&[u8], Status> {
     let found = match BufferId::of(id).ok_or(Status::BadArgument)? {
         BufferId::RequestBody => frame.request_body.as_deref(),
         BufferId::ResponseBody => frame.response_body.as_deref(),
+        BufferId::DownstreamData => frame.downstream_data.as_deref(),
+        BufferId::UpstreamData => None,
         BufferId::CallBody | BufferId::GrpcMessage => frame.answer.as_ref().map(|answer| &answer.body[..]),
         BufferId::VmConfiguration => Some(&[][..]),
         BufferId::PluginConfiguration => frame.configuration.as_deref(),
@@ -77,6 +79,8 @@ fn set(caller: &mut Caller<'_, Host>, id: i32, start: i32, length: i32, data: i3
     let body = match id {
         BufferId::RequestBody => frame.request_body.as_mut(),
         BufferId::ResponseBody => frame.response_body.as_mut(),
+        // The first bytes of a session go to its node as they are.
+        BufferId::DownstreamData | BufferId::UpstreamData => return Err(Status::Unimplemented.into()),
         _ => return Err(Status::BadArgument.into()),
     };
     let body = body.ok_or(Status::NotFound)?;

@@ -34,8 +34,8 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
         }
     })?;
     linker.func_wrap(ENV, "proxy_continue_stream", |mut caller: Caller<'_, Host>, side: i32| match side {
-        0 | 1 => resume(&mut caller, Side::of(side)),
-        2 | 3 => Status::Unimplemented as i32,
+        0..=2 => resume(&mut caller, Side::of(side)),
+        3 => Status::Unimplemented as i32,
         _ => Status::BadArgument as i32,
     })?;
     linker.func_wrap(ENV, "proxy_continue_request", |mut caller: Caller<'_, Host>| {
@@ -43,6 +43,9 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     })?;
     linker.func_wrap(ENV, "proxy_continue_response", |mut caller: Caller<'_, Host>| {
         resume(&mut caller, Some(Side::Response))
+    })?;
+    linker.func_wrap(ENV, "proxy_resume_downstream", |mut caller: Caller<'_, Host>| {
+        resume(&mut caller, Some(Side::Downstream))
     })?;
     linker.func_wrap(ENV, "proxy_close_stream", |mut caller: Caller<'_, Host>, side: i32| {
         if !(0..=3).contains(&side) {
@@ -103,6 +106,10 @@ fn resume(caller: &mut Caller<'_, Host>, side: Option<Side>) -> i32 {
     let (Some(side), Some(stream)) = (side, caller.data_mut().stream()) else {
         return Status::BadArgument as i32;
     };
+    // A session has one side only, and a request has not that one.
+    if stream.is_session != (side == Side::Downstream) {
+        return Status::Unimplemented as i32;
+    }
     stream.resume(side);
     Status::Ok as i32
 }
@@ -134,6 +141,9 @@ fn reply(
         }
     }
     let stream = caller.data_mut().stream().ok_or(Status::BadArgument)?;
+    if stream.is_session {
+        return Err(Status::Unimplemented.into());
+    }
     // -1 says that there is none.
     if grpc_status >= 0 && stream.reply.is_none() {
         reply = reply.with_header("grpc-status", grpc_status.to_string());

@@ -1,4 +1,4 @@
-//! Properties of requests, of the guest and of its configuration.
+//! Properties of requests and sessions, of the guest and of its configuration.
 
 use wasmtime::{Caller, Error, Linker};
 
@@ -6,7 +6,7 @@ use super::ENV;
 use crate::abi::Status;
 use crate::host::Host;
 use crate::memory::{Outcome, finish, give, view, with_two};
-use crate::properties;
+use crate::properties::{self, session};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
@@ -22,6 +22,7 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
         |mut caller: Caller<'_, Host>, path: i32, path_size: i32, value: i32, value_size: i32| {
             let set = with_two(&mut caller, (path, path_size), (value, value_size), |path, value, host| {
                 let set = host.with_exchange(|exchange| properties::set(exchange, path, value));
+                let set = set.or_else(|| host.with_session(|session| session::set(session, path, value)));
                 set.unwrap_or(Err(Status::NotFound))
             });
             finish(set.and_then(|set| set).map_err(Into::into))
@@ -37,7 +38,10 @@ fn get(caller: &mut Caller<'_, Host>, path: i32, path_size: i32, data: i32, size
     let value = match path.strip_suffix(b"\0").unwrap_or(path) {
         // The libraries for C++ and AssemblyScript find the code of a plugin by its root id, which is the name in APISIX too.
         b"plugin_name" | b"plugin_vm_id" | b"plugin_root_id" => Some(name.to_vec()),
-        _ => host.with_exchange(|exchange| properties::get(exchange, path)).flatten(),
+        _ => match host.with_exchange(|exchange| properties::get(exchange, path)) {
+            Some(value) => value,
+            None => host.read_session(|session| session::get(session, path)).flatten(),
+        },
     };
     give(caller, &value.ok_or(Status::NotFound)?, data, size)
 }

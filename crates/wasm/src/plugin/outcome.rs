@@ -39,7 +39,7 @@ impl Counters {
         }
     }
 
-    fn of(&self, code: &str) -> &EventCounter {
+    pub(super) fn of(&self, code: &str) -> &EventCounter {
         self.by_code.iter().find(|(known, _)| *known == code).map_or(&self.other, |(_, counter)| counter)
     }
 }

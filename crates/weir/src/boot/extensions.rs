@@ -13,7 +13,7 @@ use model::extension::{EXTENSION_CONTENT_BYTES_MAX, LoadedVersion};
 
 #[cfg(feature = "wasm")]
 use crate::settings::HttpRequestPhase;
-use crate::settings::Settings;
+use crate::settings::{LUA_FOLDERS, Settings};
 
 /// The folder of compiled code in the data folder.
 #[cfg(feature = "wasm")]
@@ -147,9 +147,12 @@ fn fixed(settings: &Settings) -> Vec<FixedExtension> {
         priority: Some(plugin.priority),
     });
     let in_lua = |name: &String| {
-        let file = Path::new("apisix/plugins").join(format!("{name}.lua"));
-        let mut paths = settings.lua_path.iter().map(|folder| folder.join(&file));
-        let path = paths.find(|path| path.is_file()).unwrap_or(file);
+        let [file, of_streams] = LUA_FOLDERS.map(|folder| Path::new(folder).join(format!("{name}.lua")));
+        let within = |file: &Path| {
+            let mut paths = settings.lua_path.iter().map(|folder| folder.join(file));
+            paths.find(|path| path.is_file())
+        };
+        let path = within(&file).or_else(|| within(&of_streams)).unwrap_or(file);
         FixedExtension { language: "lua", name: name.clone(), path, priority: None }
     };
     wasm.chain(settings.lua_plugins.iter().map(in_lua)).collect()

@@ -26,7 +26,7 @@ pub(super) struct LiveSettings {
 }
 
 /// The settings that come into force at once.
-const LIVE: [&str; 18] = [
+const LIVE: [&str; 20] = [
     "proxy",
     "proxy_tls",
     "proxy_tls_http3",
@@ -39,6 +39,8 @@ const LIVE: [&str; 18] = [
     "stream_proxy_protocol",
     "stream_proxy_protocol_tls",
     "stream_send_proxy_protocol",
+    "stream_tproxy",
+    "stream_redirect",
     "trusted_certificates",
     "plugin_runner",
     "plugin_runner_socket",

@@ -80,6 +80,7 @@ impl Node {
         let inherited = predecessor.map(Predecessor::take_sockets).unwrap_or_default();
         let sockets = sockets::bind(&settings, inherited)?;
         let lines = sockets.lines();
+        let own_addresses = sockets.reports.iter().map(|report| report.address).collect();
         let (access_log, session_log) = options::access_logs(&settings)?;
         let both = access_log.iter().chain(&session_log);
         let log_writers: Arc<[LogWriter]> = both.map(|(_, writer)| writer.clone()).collect();
@@ -201,6 +202,7 @@ impl Node {
                 tracing::warn!(%error, %address, "some workers get their connections from others");
             }
         }
+        engine.set_other_listeners(own_addresses);
         engine.open(sockets.proxy);
         if predecessor.is_some() {
             control.write_gate().hold();

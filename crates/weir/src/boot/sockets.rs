@@ -10,7 +10,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use control::Listeners;
 use model::report::ListenerReport;
-use net::listener::{self, Application, Listener, ListenerSet, Protocols, Wanted};
+use net::listener::{
+    self, Application, Interception, Listener, ListenerSet, NEEDS_CAPABILITY, Protocols, Wanted,
+};
 
 use super::lasting::Lasting;
 use super::occupant::listening_on;
@@ -77,7 +79,15 @@ fn protocols_at(settings: &Settings, address: SocketAddr, protocols: Protocols) 
     let proxy_protocol_to_nodes = sends && settings.stream_send_proxy_protocol.contains(&address);
     let is_optional = settings.proxy_protocol_optional.contains(&address);
     let proxy_protocol_optional = protocols.proxy_protocol && is_optional;
-    Protocols { proxy_protocol_to_nodes, proxy_protocol_optional, ..protocols }
+    let takes = |list: &[SocketAddr]| sends && !protocols.proxy_protocol && list.contains(&address);
+    let interception = if takes(&settings.stream_tproxy) {
+        Interception::Tproxy
+    } else if takes(&settings.stream_redirect) {
+        Interception::Redirect
+    } else {
+        Interception::None
+    };
+    Protocols { proxy_protocol_to_nodes, proxy_protocol_optional, interception, ..protocols }
 }
 
 /// The setting that a listener of the proxy comes from, as its line names it.
@@ -86,7 +96,7 @@ pub(super) fn name_of(listener: &Listener) -> &'static str {
 }
 
 fn name_for(protocols: Protocols) -> &'static str {
-    let protocols = protocols.as_bound();
+    let protocols = Protocols { interception: Interception::None, ..protocols.as_bound() };
     PROXY_LISTENERS.iter().find(|(_, known)| *known == protocols).map_or("proxy", |(name, _)| name)
 }
 
@@ -101,6 +111,9 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::R
     let proxy = proxy.map_err(|fault| {
         if fault.in_the_way.is_some() {
             return anyhow::Error::msg(fault.to_string());
+        }
+        if is_not_allowed(&fault.cause) {
+            return not_transparent(fault.address, fault.cause);
         }
         cannot_listen(name_for(fault.protocols), fault.address, fault.protocols.udp, fault.cause)
     })?;
@@ -204,6 +217,24 @@ fn cannot_listen(name: &str, address: SocketAddr, is_udp: bool, cause: io::Error
         _ => anyhow::Error::new(cause).context(format!("cannot listen on {address}; {advice}")),
     }
 }
+
+/// Whether the capability for intercepted connections is missing, and not the one for low ports.
+fn is_not_allowed(cause: &io::Error) -> bool {
+    cause.kind() == ErrorKind::PermissionDenied && cause.to_string() == NEEDS_CAPABILITY
+}
+
+/// The error of a listener for TPROXY without the capability.
+fn not_transparent(address: SocketAddr, cause: io::Error) -> anyhow::Error {
+    let message = format!(
+        "cannot take connections to other destinations at {address} (`stream_tproxy` in the settings file); {TRANSPARENT}, or name \
+         it in `stream_redirect`, which needs no capability, with a REDIRECT rule"
+    );
+    anyhow::Error::new(cause).context(Lasting(message))
+}
+
+/// How the unit of the packages gets the capability for intercepted connections.
+const TRANSPARENT: &str = "for weir.service copy /usr/share/doc/weir/examples/transparent.conf into \
+                           /etc/systemd/system/weir.service.d/, then run `systemctl daemon-reload` and `systemctl restart weir`";
 
 /// How the unit of the packages gets that capability.
 const LOW_PORTS: &str = "for weir.service copy /usr/share/doc/weir/examples/low-ports.conf into \

@@ -18,6 +18,7 @@ impl Settings {
         self.check_http1_only(written, faults);
         self.check_proxy_protocol_optional(written, faults);
         self.check_stream_send_proxy_protocol(written, faults);
+        self.check_interception(written, faults);
         self.check_registration(written, faults);
         if self.max_header_line_bytes > self.max_head_bytes {
             let reason = "max_header_line_bytes is more than max_head_bytes; lower it or raise that";
@@ -147,6 +148,28 @@ impl Settings {
             let names = lists.map(|(name, _)| format!("`{name}`")).join(", ");
             let reason = format!("{address} is in none of {names}; write it as it is there");
             faults.push(written.fault("stream_send_proxy_protocol", reason));
+        }
+    }
+
+    /// Refuses addresses with intercepted connections that are no listener without a PROXY protocol header, of which the
+    /// connections have one destination, and an address in both lists.
+    fn check_interception(&self, written: &Written, faults: &mut Vec<Fault>) {
+        for (name, list) in
+            [("stream_tproxy", &self.stream_tproxy), ("stream_redirect", &self.stream_redirect)]
+        {
+            let is_known = |address| self.stream_tcp.contains(address) || self.stream_tls.contains(address);
+            if let Some(address) = list.iter().find(|address| !is_known(address)) {
+                let reason =
+                    format!("{address} is in none of `stream_tcp`, `stream_tls`; write it as it is there");
+                faults.push(written.fault(name, reason));
+            }
+        }
+        if let Some(address) =
+            self.stream_tproxy.iter().find(|address| self.stream_redirect.contains(address))
+        {
+            let reason =
+                format!("both name {address}; the kernel either hands connections over or redirects them");
+            faults.push(written.fault_of_pair(["stream_tproxy", "stream_redirect"], reason));
         }
     }
 

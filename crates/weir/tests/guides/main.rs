@@ -89,6 +89,7 @@ pages! {
     tls_runs: "tls",
     tracing_runs: "tracing",
     transformation_runs: "transformation",
+    transparent_proxy_runs: "transparent-proxy",
     udp_runs: "udp",
     upstreams_runs: "upstreams",
     websocket_runs: "websocket",

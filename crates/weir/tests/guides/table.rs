@@ -189,6 +189,10 @@ pub(crate) const GUIDES: &[Guide] = &[
     page("tls").needs(Setup { prepare: CERTIFICATE, objects: ALL, names: &["shop.example"], ..GATEWAY }),
     page("tracing").needs(Setup { objects: ORDERS, ..GATEWAY }),
     page("transformation").needs(Setup { prepare: SOAP, ..GATEWAY }),
+    page("transparent-proxy").needs(Setup { origins: &["127.0.0.1:1980"], ..NOTHING }).skips(&[(
+        "$ install -D -m 0644 packaging/systemd/weir.service.d/transparent",
+        "needs systemd; it/transparent.rs starts the gateway with and without the capability",
+    )]),
     page("udp").needs(NOTHING),
     page("upstreams"),
     page("wasm-plugins").skips(&[(

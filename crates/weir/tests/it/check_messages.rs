@@ -121,7 +121,7 @@ fn nodes_and_upstreams() {
     );
     fault(
         "upstreams:\n- id: u\n  type: round_robin\n  nodes: {'127.0.0.1:80': 1}\n",
-        "3: upstreams[0].type: \"round_robin\" is none of chash, roundrobin, ewma, least_conn, random, maglev, chash_bounded; did you mean `roundrobin`?",
+        "3: upstreams[0].type: \"round_robin\" is none of chash, roundrobin, ewma, least_conn, random, maglev, chash_bounded, original_dst; did you mean `roundrobin`?",
     );
     fault(
         "upstreams:\n- id: u\n  scheme: kafka\n  nodes: {'127.0.0.1:80': 1}\n",
@@ -129,7 +129,7 @@ fn nodes_and_upstreams() {
     );
     fault(
         "upstreams:\n- id: u\n  type: roundrobin\n",
-        "2: upstreams[0]: an upstream needs nodes, or service_name with discovery_type",
+        "2: upstreams[0]: an upstream needs nodes, service_name with discovery_type, or original_dst",
     );
 }
 

@@ -59,6 +59,11 @@ fn unit_and_drop_in_are_accepted_by_systemd() {
     fs::write(folder.path().join("weir.service"), unit).unwrap();
     fs::create_dir(folder.path().join("weir.service.d")).unwrap();
     fs::write(folder.path().join("weir.service.d/low-ports.conf"), drop_in).unwrap();
+    let transparent = read("packaging/systemd/weir.service.d/transparent.conf");
+    for key in ["AmbientCapabilities", "CapabilityBoundingSet"] {
+        assert_eq!(values(&transparent, key), ["CAP_NET_RAW"], "{key}: enough for IP_TRANSPARENT");
+    }
+    fs::write(folder.path().join("weir.service.d/transparent.conf"), transparent).unwrap();
     let of_runner = read("packaging/systemd/weir.service.d/plugin-runner.conf");
     assert_eq!(values(&of_runner, "MemoryDenyWriteExecute"), ["no"]);
     fs::write(folder.path().join("weir.service.d/plugin-runner.conf"), of_runner).unwrap();

@@ -41,6 +41,7 @@ fn deb_has_files_with_modes_and_owners() {
         ("/usr/share/doc/weir/changelog.gz", "-rw-r--r-- root/root"),
         ("/usr/share/doc/weir/third-party-licenses.gz", "-rw-r--r-- root/root"),
         ("/usr/share/doc/weir/examples/low-ports.conf", "-rw-r--r-- root/root"),
+        ("/usr/share/doc/weir/examples/transparent.conf", "-rw-r--r-- root/root"),
     ] {
         assert_eq!(found.get(path).map(String::as_str), Some(wanted), "{path}");
     }

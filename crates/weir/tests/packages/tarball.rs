@@ -19,6 +19,7 @@ fn tar_ball_unpacks_to_a_program_and_its_files() {
         "systemd/weir.service",
         "systemd/weir.env",
         "systemd/weir.service.d/low-ports.conf",
+        "systemd/weir.service.d/transparent.conf",
         "logrotate/weir",
         "man/man1/weir.1",
         "man/man1/weir-run.1",

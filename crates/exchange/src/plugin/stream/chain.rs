@@ -50,6 +50,7 @@ pub enum Preread {
 #[derive(Default)]
 pub struct StreamChain {
     instances: ByPhase<StreamInstance, { StreamPhase::COUNT }>,
+    uses_worker: bool,
 }
 
 impl Ordered for StreamInstance {
@@ -69,7 +70,13 @@ impl Ordered for StreamInstance {
 impl StreamChain {
     /// Sorts `instances` and splits them by phase.
     pub fn new(instances: Vec<StreamInstance>) -> StreamChain {
-        StreamChain { instances: ByPhase::new(instances) }
+        let uses_worker = instances.iter().any(|instance| instance.plugin.uses_worker());
+        StreamChain { instances: ByPhase::new(instances), uses_worker }
+    }
+
+    /// Whether an instance needs the services of the worker.
+    pub fn uses_worker(&self) -> bool {
+        self.uses_worker
     }
 
     /// All instances in running order.
@@ -87,15 +94,20 @@ impl StreamChain {
     pub async fn preread(&self, session: &mut StreamSession, position: &mut usize) -> Preread {
         while let Some(instance) = self.instances.of(StreamPhase::Preread as usize).nth(*position) {
             if instance.applies(session) {
-                let refused = match instance.plugin.preread(session) {
-                    StreamFlow::Continue => None,
-                    StreamFlow::More => return Preread::More,
-                    StreamFlow::Reject(reason) => Some(reason),
-                    StreamFlow::Wait(decision) => decision.await.err(),
+                let refused = {
+                    let mut flow = instance.plugin.preread(session);
+                    while let StreamFlow::Wait(decision) = flow {
+                        flow = decision.await;
+                    }
+                    match flow {
+                        StreamFlow::Continue | StreamFlow::Wait(_) => None,
+                        StreamFlow::More => return Preread::More,
+                        StreamFlow::Reject(reason) => Some((SessionEnd::Rejected, reason)),
+                        StreamFlow::Failed(reason) => Some((SessionEnd::PluginFailed, reason)),
+                    }
                 };
-                if let Some(reason) = refused {
-                    session.end = Some(SessionEnd::Rejected);
-                    session.reason = Some(reason);
+                if let Some((end, reason)) = refused {
+                    (session.end, session.reason) = (Some(end), Some(reason));
                     return Preread::Rejected(instance.name);
                 }
             }
@@ -134,7 +146,10 @@ mod tests {
             self.told.lock().unwrap().push(format!("{} preread {}", self.name, session.client_address));
             match self.name {
                 "refuser" => StreamFlow::Reject("the script says so".into()),
-                "waiter" => StreamFlow::Wait(Box::pin(std::future::ready(Err("it took too long".into())))),
+                "waiter" => {
+                    StreamFlow::Wait(Box::pin(async { StreamFlow::Reject("it took too long".into()) }))
+                }
+                "broken" => StreamFlow::Failed("it is broken".into()),
                 "reader" if session.first_bytes.len() < 3 => StreamFlow::More,
                 _ => StreamFlow::Continue,
             }
@@ -243,5 +258,14 @@ mod tests {
         let told = Arc::default();
         let chain = StreamChain::new(vec![instance(&told, "waiter", 1, BOTH)]);
         assert_eq!(serve(&chain, "10.0.0.1:4000").reason.as_deref(), Some("it took too long"));
+    }
+
+    #[test]
+    fn failed_plugin_closes_the_session() {
+        let told = Arc::default();
+        let chain = StreamChain::new(vec![instance(&told, "broken", 1, BOTH)]);
+        let session = serve(&chain, "10.0.0.1:4000");
+        assert_eq!((session.end, session.status()), (Some(SessionEnd::PluginFailed), 500));
+        assert_eq!(session.reason.as_deref(), Some("it is broken"));
     }
 }

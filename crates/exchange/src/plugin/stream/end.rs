@@ -31,6 +31,10 @@ pub enum SessionEnd {
     TlsHandshake,
     /// A plugin has refused the session.
     Rejected,
+    /// The upstream does not allow the destination of the client.
+    DestinationRefused,
+    /// The session needs the destination of its client, and has come without a redirection.
+    NotIntercepted,
     /// A plugin has failed.
     PluginFailed,
     /// No stream route matches.
@@ -58,6 +62,8 @@ impl SessionEnd {
         SessionEnd::ProtocolFault,
         SessionEnd::TlsHandshake,
         SessionEnd::Rejected,
+        SessionEnd::DestinationRefused,
+        SessionEnd::NotIntercepted,
         SessionEnd::PluginFailed,
         SessionEnd::NoRoute,
         SessionEnd::Evicted,
@@ -79,6 +85,8 @@ impl SessionEnd {
             SessionEnd::ProtocolFault => "protocol_fault",
             SessionEnd::TlsHandshake => "tls_handshake",
             SessionEnd::Rejected => "rejected",
+            SessionEnd::DestinationRefused => "destination_refused",
+            SessionEnd::NotIntercepted => "not_intercepted",
             SessionEnd::PluginFailed => "plugin_failed",
             SessionEnd::NoRoute => "stream_route_not_found",
             SessionEnd::Evicted => "evicted",
@@ -103,8 +111,8 @@ impl SessionEnd {
             | SessionEnd::PrereadFault
             | SessionEnd::ProtocolFault
             | SessionEnd::TlsHandshake => 400,
-            SessionEnd::Rejected => 403,
-            SessionEnd::PluginFailed | SessionEnd::NoRoute => 500,
+            SessionEnd::Rejected | SessionEnd::DestinationRefused => 403,
+            SessionEnd::NotIntercepted | SessionEnd::PluginFailed | SessionEnd::NoRoute => 500,
             SessionEnd::Failed(cause) if cause.blame() == Blame::Origin => 502,
             SessionEnd::Failed(_) => 503,
         }

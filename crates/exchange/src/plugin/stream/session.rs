@@ -161,6 +161,12 @@ impl StreamSession {
         self.held.push(Rc::new(value));
     }
 
+    /// The first value of the type `T` that is kept.
+    pub fn find_held<T: Any>(&self) -> Option<Rc<T>> {
+        let found = self.held.iter().find(|held| held.is::<T>())?;
+        found.clone().downcast().ok()
+    }
+
     fn builtin(&self, builtin: Builtin) -> Option<Value<'_>> {
         let address = |address: IpAddr| Some(Value::owned(address.to_string().into_bytes()));
         let text = |text: Option<&str>| text.map(|text| Value::owned(text.as_bytes().to_vec()));

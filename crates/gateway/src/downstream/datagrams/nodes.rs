@@ -14,7 +14,10 @@ use net::env::udp::{Fault, fault_of};
 use super::DatagramWorker;
 use crate::observe::datagram_counts::DropReason;
 
-/// Slots that one read of a node's socket may fill. Most sockets have one datagram; a read that fills fewer has emptied its socket.
+/// Slots that the first read of a node's socket may fill, because most have one datagram and each slot costs. A read that fills
+/// fewer has emptied its socket.
+const FIRST_SLOTS: usize = 2;
+/// Slots that each further read may fill.
 const SLOTS_AT_ONCE: usize = 8;
 /// Reads of one socket before others have their turn.
 const READS_AT_ONCE: usize = 4;
@@ -58,20 +61,21 @@ impl DatagramWorker {
     /// Reads the socket of a session, which may have ended since the look.
     fn take_answers(&self, token: u64, now_ms: u64) {
         let mut sessions = self.sessions.borrow_mut();
-        for _ in 0..READS_AT_ONCE {
+        for read in 0..READS_AT_ONCE {
+            let most = if read == 0 { FIRST_SLOTS } else { SLOTS_AT_ONCE };
             let Some(session) = sessions.used(token, now_ms) else { return };
             let is_other =
                 self.answering.borrow().as_ref().is_none_or(|port| !Rc::ptr_eq(port, session.port()));
-            if is_other || self.batch.borrow().free() < SLOTS_AT_ONCE {
+            if is_other || self.batch.borrow().free() < most {
                 self.send_answers();
                 *self.answering.borrow_mut() = Some(session.port().clone());
             }
-            let end = match session.take_answers(&mut self.batch.borrow_mut(), SLOTS_AT_ONCE) {
+            let end = match session.take_answers(&mut self.batch.borrow_mut(), most) {
                 Ok(answers) => {
                     bump(&self.context.status.datagrams.answered, answers.datagrams);
                     if session.is_answered() {
                         SessionEnd::Closed
-                    } else if answers.slots < SLOTS_AT_ONCE {
+                    } else if answers.slots < most {
                         return;
                     } else {
                         continue;

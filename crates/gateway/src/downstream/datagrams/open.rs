@@ -157,6 +157,9 @@ fn find_route(context: &WorkerContext, record: &mut SessionRecord) -> Result<Arc
     let session = &mut record.session;
     session.route_id = Some(route.id.clone());
     (session.route_name, session.service_id) = (route.name.clone(), route.service_id.clone());
+    if route.uses_worker() {
+        session.held.push(context.local.clone());
+    }
     record.route = Some(route.clone());
     if let Some(missing) = &route.missing {
         return Err(fail(record, missing.failure()));

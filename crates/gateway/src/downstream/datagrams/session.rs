@@ -308,6 +308,10 @@ impl DatagramSession {
             record.session.first_bytes = Vec::new();
         }
         let Some(upstream) = upstream else { return Err(SessionEnd::Stopped) };
+        if upstream.original.is_some() {
+            let detail = "an upstream of the type original_dst is for connections; the destination of datagrams is not followed";
+            return Err(fail(record, Failure::new(Cause::FaultyConfiguration, detail)));
+        }
         let session = &mut record.session;
         session.upstream = Some(upstream.identity.clone());
         let wanted = WantedNode::of_session(upstream, session);

@@ -11,6 +11,7 @@ use std::task::Poll;
 use smallvec::SmallVec;
 
 use super::opened::Opened;
+use super::original;
 use super::record::SessionRecord;
 use crate::context::WorkerContext;
 use crate::downstream::h1::timer::ConnectionTimer;
@@ -43,9 +44,13 @@ pub(super) struct ConnectedNode {
 pub(in crate::downstream) struct HeldNode {
     upstream: Arc<Upstream>,
     node: Option<SessionNode>,
-    attempt: Attempt,
     context: Rc<WorkerContext>,
     _place: Option<UpstreamPlace>,
+    /// When the node was chosen.
+    started_ns: u64,
+    /// Microseconds until it was connected or has answered; 0 before, and where it has failed.
+    head_us: u64,
+    failed: Option<Cause>,
 }
 
 impl HeldNode {
@@ -55,34 +60,51 @@ impl HeldNode {
         upstream: &Arc<Upstream>,
         node: SessionNode,
     ) -> HeldNode {
-        let attempt = upstream.attempt(node.address(), node.endpoint_id(), context.local.clock_ns());
         HeldNode {
             upstream: upstream.clone(),
             node: Some(node),
-            attempt,
             context: context.clone(),
             _place: None,
+            started_ns: context.local.clock_ns(),
+            head_us: 0,
+            failed: None,
         }
     }
 
     /// Counts that the node has answered, or why it has not: for ejection, the breaker and passive health checks.
     pub(in crate::downstream) fn note_answer(&mut self, failed: Option<Cause>) {
-        let elapsed_us = self.context.local.clock_ns().saturating_sub(self.attempt.started_ns) / 1_000;
-        self.attempt.failed = failed;
-        self.attempt.head_us = if failed.is_none() { elapsed_us.max(1) } else { 0 };
-        self.attempt.total_us = elapsed_us;
+        let elapsed_us = self.context.local.clock_ns().saturating_sub(self.started_ns) / 1_000;
+        self.failed = failed;
+        self.head_us = if failed.is_none() { elapsed_us.max(1) } else { 0 };
         if let Some(node) = &mut self.node {
-            self.context.upstreams.note_connect(&self.upstream, node, &self.attempt);
+            let attempt = attempt(&self.upstream, node, (self.started_ns, self.head_us, elapsed_us), failed);
+            self.context.upstreams.note_connect(&self.upstream, node, &attempt);
         }
     }
 
     /// The session at the node has ended in order or not; the node was connected.
     pub(in crate::downstream) fn end(mut self, context: &WorkerContext) {
-        self.attempt.total_us = context.local.recent_ns().saturating_sub(self.attempt.started_ns) / 1_000;
+        let total_us = context.local.recent_ns().saturating_sub(self.started_ns) / 1_000;
         if let Some(node) = self.node.take() {
-            context.upstreams.session_ended(&self.upstream, node, &self.attempt);
+            let attempt =
+                attempt(&self.upstream, &node, (self.started_ns, self.head_us, total_us), self.failed);
+            context.upstreams.session_ended(&self.upstream, node, &attempt);
         }
     }
+}
+
+/// The record of an attempt at the node, with its start in nanoseconds, and the microseconds to its answer and its end. The
+/// session does not keep it, because it is needed for two moments only.
+fn attempt(
+    upstream: &Upstream,
+    node: &SessionNode,
+    times: (u64, u64, u64),
+    failed: Option<Cause>,
+) -> Attempt {
+    let (started_ns, head_us, total_us) = times;
+    let mut attempt = upstream.attempt(node.address(), node.endpoint_id(), started_ns);
+    (attempt.head_us, attempt.total_us, attempt.failed) = (head_us, total_us, failed);
+    attempt
 }
 
 impl Drop for HeldNode {
@@ -117,7 +139,10 @@ pub(super) async fn connect(
         .version(opened.identity.listener.listener.wanted().protocols.proxy_protocol_to_nodes);
     let retries = retries_of(&context, &upstream);
     loop {
-        let node = context.upstreams.choose_for_session(&upstream, &wanted, &tried, &mut place);
+        let node = match SessionNode::original(&upstream, session.local) {
+            Some(node) => Ok(node),
+            None => context.upstreams.choose_for_session(&upstream, &wanted, &tried, &mut place),
+        };
         let node = node.map_err(|none| last.take().unwrap_or(none))?;
         tried.push(node.endpoint_id());
         session.attempts += 1;
@@ -125,7 +150,10 @@ pub(super) async fn connect(
         let mut held = HeldNode::new(&context, &upstream, node);
         match try_node(&opened.timer, session, &upstream, &mut held, header).await {
             Ok(stream) => {
-                session.connect_us = held.attempt.connect_us;
+                if upstream.original.is_some() {
+                    note_opened(&context, session, &stream)?;
+                }
+                session.connect_us = held.head_us;
                 held._place = place.take();
                 return Ok(ConnectedNode {
                     stream,
@@ -136,6 +164,7 @@ pub(super) async fn connect(
                 });
             }
             Err(failure) => {
+                held.end(&context);
                 let may_retry = failure.cause.blame() == Blame::Origin
                     && tried.len() <= retries as usize
                     && (upstream.retry_timeout_ms == 0
@@ -149,6 +178,17 @@ pub(super) async fn connect(
             }
         }
     }
+}
+
+/// Looks whether the connection to the destination of the client has come back to this process.
+fn note_opened(
+    context: &WorkerContext,
+    session: &mut StreamSession,
+    stream: &CountedTransport,
+) -> Result<(), Failure> {
+    let own = stream.local_address();
+    let own = own.map_err(|error| Failure::new(Cause::ConnectFailed, error.to_string()))?;
+    original::opened(context, session, own)
 }
 
 /// How many nodes more than one may be tried: as many as there are, if the upstream does not say it.
@@ -167,11 +207,11 @@ async fn try_node(
     sends_proxy: Option<Version>,
 ) -> Result<CountedTransport, Failure> {
     let context = &timer.context;
-    let Some(mut node) = held.node.take() else { return Err(Failure::new(Cause::NoNode, "there is none")) };
+    let Some(node) = &held.node else { return Err(Failure::new(Cause::NoNode, "there is none")) };
     let in_handshake = Cell::new(false);
     let name = node.endpoint.tls.as_ref().map(|_| server_name(session, upstream, &node.host));
     let opening = async {
-        let mut stream = context.upstreams.open_for_session(&node, name.as_deref(), &in_handshake).await?;
+        let mut stream = context.upstreams.open_for_session(node, name.as_deref(), &in_handshake).await?;
         if let Some(version) = sends_proxy {
             send_header(&mut stream, version, session).await?;
         }
@@ -179,25 +219,10 @@ async fn try_node(
     };
     let opened = within(timer, upstream.timeouts.connect_ms, opening).await;
     let opened = opened.unwrap_or_else(|| Err(late(in_handshake.get())));
-    let connect_us = context.local.clock_ns().saturating_sub(held.attempt.started_ns) / 1_000;
-    held.attempt.connect_us = connect_us;
-    held.attempt.failed = opened.as_ref().err().map(|failure| failure.cause);
+    let address = node.address();
     // The time to connect is what is known of the node's speed.
-    held.attempt.head_us = connect_us.max(1);
-    held.attempt.total_us = connect_us;
-    context.upstreams.note_connect(upstream, &mut node, &held.attempt);
-    match opened {
-        Ok(stream) => {
-            held.node = Some(node);
-            Ok(stream)
-        }
-        Err(failure) => {
-            let failure = failure.at(node.address());
-            held.attempt.head_us = 0;
-            context.upstreams.session_ended(upstream, node, &held.attempt);
-            Err(failure)
-        }
-    }
+    held.note_answer(opened.as_ref().err().map(|failure| failure.cause));
+    opened.map_err(|failure| failure.at(address))
 }
 
 /// Runs `step` for `timeout_ms` at most; none if it took longer. Nothing is read of the client meanwhile, so that it is not

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::first_bytes::FirstBytes;
 use super::node::{self, ConnectedNode};
 use super::opened::Opened;
+use super::original;
 use super::record::SessionRecord;
 use crate::downstream::arrival::{Identity, within_deadline};
 use crate::downstream::h1::timer::ConnectionTimer;
@@ -44,6 +45,9 @@ pub(super) async fn open(opened: &mut Opened, record: &mut SessionRecord) -> Res
         let generation = opened.timer.context.generation();
         upstream_of(&generation, &route, &record.session).map_err(|failure| fail(record, failure))?
     };
+    if let Some(original) = &upstream.original {
+        original::admit(opened, record, original)?;
+    }
     let taken = first_bytes.into_buffer();
     let connected = node::connect(opened, record, &route, upstream, taken).await;
     connected.map(|node| Opening::Connected(Box::new(node))).map_err(|failure| fail(record, failure))
@@ -79,6 +83,9 @@ async fn find_route(
     let session = &mut record.session;
     session.route_id = Some(route.id.clone());
     (session.route_name, session.service_id) = (route.name.clone(), route.service_id.clone());
+    if route.uses_worker() {
+        session.held.push(timer.context.local.clone());
+    }
     record.route = Some(route.clone());
     if let Some(missing) = &route.missing {
         return Err(fail(record, missing.failure()));

@@ -36,7 +36,8 @@ impl Opened {
     pub(super) fn session(&self) -> StreamSession {
         let local = &self.timer.context.local;
         let listener = self.identity.listener.listener.address();
-        let address = self.stream.local_address().unwrap_or(listener);
+        let interception = self.identity.listener.listener.wanted().protocols.interception;
+        let address = interception.destination(&self.stream, listener);
         let (client, proxy) = (self.identity.peer, self.identity.proxy.clone());
         let peer = proxy.as_ref().map_or(client, |proxy| proxy.sender);
         let mut session = StreamSession::new((peer.ip(), peer.port()).into(), address, local.recent_ns());

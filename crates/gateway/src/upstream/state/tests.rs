@@ -17,6 +17,7 @@ fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
         hash_key: None,
         nodes: Arc::new(Published::new(Arc::new(set(weights)))),
         discovered: None,
+        original: None,
         health: None,
         pass_host: PassHost::Pass,
         protocol: net::endpoint::Protocol::Http1,

@@ -18,8 +18,8 @@ fn upstreams() {
     upstream(json!({"pass_host": "rewrite", "upstream_host": "a"}), "");
     upstream(
         json!({"nodes": null}),
-        "invalid configuration: an upstream needs nodes, or service_name with discovery_type (value should match only one \
-         schema, but matches none)",
+        "invalid configuration: an upstream needs nodes, service_name with discovery_type, or original_dst (value should match \
+         only one schema, but matches none)",
     );
     upstream(
         json!({"service_name": "a", "discovery_type": "dns"}),
@@ -51,7 +51,7 @@ fn upstreams() {
     upstream(
         json!({"type": "fastest"}),
         "invalid configuration: property \"type\" validation failed: matches none of the enum values; allowed are chash, \
-         roundrobin, ewma, least_conn, random, maglev, chash_bounded",
+         roundrobin, ewma, least_conn, random, maglev, chash_bounded, original_dst",
     );
     upstream(json!({"pass_host": "rewrite"}), "`upstream_host` can't be empty when `pass_host` is `rewrite`");
     upstream(

@@ -104,7 +104,7 @@ impl Batch {
     /// Receives from clients into free slots; whether more may have arrived.
     pub(super) fn receive_from_clients(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
         let (first, free) = (self.used, self.free());
-        let got = self.receive(socket, free)?;
+        let got = self.receive(socket, free, true)?;
         for index in 0..got {
             let received = self.messages.received(index);
             let Some(client) = received.peer.filter(|peer| !received.is_cut && peer.port() != 0) else {
@@ -132,7 +132,7 @@ impl Batch {
         local: Option<IpAddr>,
     ) -> io::Result<Answers> {
         let first = self.used;
-        let got = self.receive(socket, most.min(self.free()))?;
+        let got = self.receive(socket, most.min(self.free()), false)?;
         let mut answers = Answers { slots: got, ..Answers::default() };
         for index in 0..got {
             let received = self.messages.received(index);
@@ -148,9 +148,9 @@ impl Batch {
         Ok(answers)
     }
 
-    fn receive(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+    fn receive(&mut self, socket: BorrowedFd<'_>, most: usize, wants_peers: bool) -> io::Result<usize> {
         let slots = self.room.chunks_exact_mut(SLOT_BYTES).skip(self.used).take(most);
-        self.messages.receive(socket, slots)
+        self.messages.receive(socket, slots, wants_peers)
     }
 
     /// Sends its datagrams to their clients and forgets them. `failed` is told of each that the kernel has refused.

@@ -70,7 +70,8 @@ impl<const COUNT: usize> Messages<COUNT> {
         Box::new(messages)
     }
 
-    /// Receives as many datagrams as have arrived and as there are `slots`, each into one; how many there were.
+    /// Receives as many datagrams as have arrived and as there are `slots`, each into one; how many there were. The kernel is
+    /// asked for their senders where those are not known.
     ///
     /// # Errors
     /// The kernel's: none has arrived (`EAGAIN`), or an error that a node has answered with by ICMP.
@@ -78,13 +79,16 @@ impl<const COUNT: usize> Messages<COUNT> {
         &mut self,
         socket: BorrowedFd<'_>,
         slots: impl Iterator<Item = &'a mut [u8]>,
+        wants_peers: bool,
     ) -> io::Result<usize> {
         let mut count = 0;
         for (slot, (header, room)) in slots.zip(self.headers.iter_mut().zip(&mut self.rooms)) {
             room.vector = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
             let message = &mut header.msg_hdr;
-            message.msg_name = (&raw mut room.address).cast();
-            message.msg_namelen = size_of::<RawAddress>() as libc::socklen_t;
+            (message.msg_name, message.msg_namelen) = match wants_peers {
+                true => ((&raw mut room.address).cast(), size_of::<RawAddress>() as libc::socklen_t),
+                false => (ptr::null_mut(), 0),
+            };
             message.msg_iov = &raw mut room.vector;
             message.msg_iovlen = 1;
             message.msg_control = room.control.as_mut_ptr().cast();
@@ -92,7 +96,7 @@ impl<const COUNT: usize> Messages<COUNT> {
             message.msg_flags = 0;
             count += 1;
         }
-        // SAFETY: the first `count` headers were just filled: each points to a slot, an address and a control buffer of its own
+        // SAFETY: the first `count` headers were just filled: each points to a slot, an address or none, and a control buffer of its own
         // that live until the end of the call, with their lengths; no time limit is given.
         #[allow(unsafe_code)]
         let got = unsafe {

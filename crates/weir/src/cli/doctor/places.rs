@@ -7,6 +7,8 @@ use std::path::Path;
 
 use control::source::store::Instance;
 
+use net::listener::Interception;
+
 use super::Check;
 use crate::settings::Settings;
 
@@ -77,7 +79,19 @@ pub(super) fn ports(settings: &Settings, running: Option<&Instance>) -> Vec<Chec
     let all = proxy.chain(others.into_iter().flatten());
     let http3 = settings.proxy_tls_http3.iter().map(|address| datagram_port("proxy_tls_http3", *address));
     let datagrams = http3.chain(stream_datagrams.iter().map(|address| datagram_port(stream_udp, *address)));
-    all.map(|(name, address)| port(name, address)).chain(datagrams).collect()
+    let ports = all.map(|(name, address)| port(name, address)).chain(datagrams);
+    ports.chain(interception(settings)).collect()
+}
+
+/// Whether sockets may take connections to other destinations, where the settings ask for that.
+fn interception(settings: &Settings) -> Option<Check> {
+    let address = settings.stream_tproxy.first()?;
+    let Err(error) = Interception::try_transparent() else {
+        return Some(Check::ok("stream_tproxy", "this process may set IP_TRANSPARENT"));
+    };
+    let advice = "give the process CAP_NET_ADMIN or CAP_NET_RAW (for weir.service: examples/transparent.conf as a drop-in), or use \
+                  stream_redirect";
+    Some(Check::failed("stream_tproxy", format!("{address}: {error}"), advice))
 }
 
 /// Listens for a moment.

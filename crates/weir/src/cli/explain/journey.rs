@@ -77,8 +77,11 @@ impl Journey {
         let _ = writeln!(text, "\n{} {} ({})", paint.faint("upstream "), upstream.id, upstream.method);
         let width = upstream.candidates.iter().map(|one| one.address.len()).max().unwrap_or(0);
         for Candidate { address, state, share } in &upstream.candidates {
-            let state =
-                if state == "usable" { format!("{state:<9}") } else { paint.bad(&format!("{state:<9}")) };
+            let state = if matches!(state.as_str(), "usable" | "allowed") {
+                format!("{state:<9}")
+            } else {
+                paint.bad(&format!("{state:<9}"))
+            };
             let _ = writeln!(text, "          {address:<width$}  {state}  {share} %");
         }
     }

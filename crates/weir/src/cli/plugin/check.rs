@@ -24,7 +24,15 @@ pub(super) fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     let file = arguments.file.read()?;
     let loaded = file.load()?;
     let extension = &code(&loaded)?.extension;
-    let phases: Vec<&str> = extension.phases().iter().map(|phase| phase.name()).collect();
+    let mut phases = Vec::new();
+    if extension.serves_http() {
+        phases.extend(extension.phases().iter().map(|phase| phase.name()));
+    }
+    for name in extension.stream_phases().iter().map(|phase| phase.name()) {
+        if !phases.contains(&name) {
+            phases.push(name);
+        }
+    }
     let (schema, metadata_schema) = (extension.schema(), extension.metadata_schema());
     let bytes = file.content.len();
     if arguments.json {

@@ -57,6 +57,12 @@ pub(super) fn run(arguments: &TestArguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
     let mut faults = 0;
+    if !code(&loaded)?.extension.serves_http() {
+        bail!(
+            "{} serves sessions of layer 4 only, and this command makes requests; `weir plugin check` loads it",
+            file.name
+        );
+    }
     for (index, request) in requests.requests.iter().enumerate() {
         let own = given.as_ref().or(request.config.as_ref()).or(requests.config.as_ref());
         let config = own.cloned().unwrap_or_else(|| json!({}));

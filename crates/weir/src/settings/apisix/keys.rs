@@ -144,7 +144,7 @@ pub(super) const KEYS: &[Key] = &[
     key("deployment.certs", Ignore, "data planes ask etcd themselves"),
 
     key("plugins", Honour(plugins::list), "`plugins`, those that are built in; `server-info` in it also is `server_info_report_seconds: 60`, and `log-rotate` is `log_rotate: true`"),
-    key("stream_plugins", Ignore, "`plugins` of Weir says which plugins may be used, also by stream routes"),
+    key("stream_plugins", Honour(plugins::stream_list), "`plugins` of Weir says which plugins may be used, also by stream routes; plugins with a file in `apisix/stream/plugins` of a folder of `apisix.extra_lua_path` are `lua_plugins`"),
     key("plugin_attr.batch-requests.uri", Same("/apisix/batch-requests"), "the endpoint is at /apisix/batch-requests"),
     key("plugin_attr.prometheus.export_addr", Honour(listeners::metrics), "`metrics`"),
     key("plugin_attr.prometheus.enable_export_server", Honour(listeners::enable_export_server), "`false`: `metrics: off`"),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::draft::{At, Draft, Spot};
 use super::units;
+use crate::settings::LUA_FOLDERS;
 
 /// The plugin that reports to etcd wherever it is listed.
 const SERVER_INFO: &str = "server-info";
@@ -21,6 +22,8 @@ pub(super) struct ServerInfo {
 #[derive(Default)]
 pub(super) struct LuaPlugins {
     listed: Option<(At, Vec<String>)>,
+    /// Those of `stream_plugins`.
+    listed_for_streams: Option<(At, Vec<String>)>,
     folders: Vec<String>,
 }
 
@@ -44,6 +47,13 @@ pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
         draft.set_one(&spot.at(), "log_rotate", "true");
     }
     draft.set(&spot.at(), "plugins", known);
+}
+
+/// `stream_plugins`: those of the list that are built in need no setting.
+pub(super) fn stream_list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let Some(names) = draft.texts(spot) else { return };
+    let is_own = |name: &String| plugins::ALL.iter().all(|kind| kind.name != name);
+    draft.lua_plugins.listed_for_streams = Some((spot.at(), names.into_iter().filter(is_own).collect()));
 }
 
 /// `apisix.extra_lua_path`: patterns such as `/opt/plugins/?.lua`, with semicolons between.
@@ -98,15 +108,26 @@ const ROTATES_LOGS: &str = "log-rotate";
 
 /// Writes the limit, the life of reports, and the plugins in Lua: those with a file in a folder of Lua.
 pub(super) fn finish(draft: &mut Draft<'_>) {
-    if let Some((at, names)) = draft.lua_plugins.listed.take() {
-        let base = draft.path.parent().unwrap_or_else(|| Path::new("")).to_owned();
-        let file = |name: &str| Path::new("apisix/plugins").join(format!("{name}.lua"));
-        let folders = std::mem::take(&mut draft.lua_plugins.folders);
+    let base = draft.path.parent().unwrap_or_else(|| Path::new("")).to_owned();
+    let folders = std::mem::take(&mut draft.lua_plugins.folders);
+    let lists = [draft.lua_plugins.listed.take(), draft.lua_plugins.listed_for_streams.take()];
+    let mut all_in_lua = Vec::new();
+    for ((at, names), of_plugins) in
+        lists.into_iter().zip(LUA_FOLDERS).filter_map(|(list, of)| Some((list?, of)))
+    {
+        let file = |name: &str| Path::new(of_plugins).join(format!("{name}.lua"));
         let is_there =
             |name: &String| folders.iter().any(|folder| base.join(folder).join(file(name)).is_file());
         let (in_lua, unknown): (Vec<String>, Vec<String>) = names.into_iter().partition(is_there);
+        if let Some(name) = in_lua.iter().find(|name| all_in_lua.contains(*name)) {
+            let reason =
+                format!("there are two plugins {name}, of which one is in {of_plugins}: rename one of them");
+            draft.fault(&at.key, at.line, reason);
+            continue;
+        }
         if !in_lua.is_empty() {
-            draft.set(&at, "lua_plugins", in_lua);
+            all_in_lua.extend(in_lua);
+            draft.set(&at, "lua_plugins", all_in_lua.clone());
         }
         if !unknown.is_empty() {
             let reason = format!("unknown here, objects with one of them are faulty: {}", unknown.join(", "));

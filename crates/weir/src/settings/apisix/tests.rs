@@ -3,6 +3,7 @@
 
 mod deployment;
 mod listeners;
+mod lua;
 mod nginx;
 mod stream;
 

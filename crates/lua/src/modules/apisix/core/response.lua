@@ -64,7 +64,7 @@ function M.exit(code, ...)
             parts[count] = part
         end
     end
-    local calls = ngx.ctx.apisix_exit_callback_funcs
+    local calls = not native.is_session() and ngx.ctx.apisix_exit_callback_funcs
     if calls then
         return exit_by(calls, code, parts[1])
     end
@@ -78,7 +78,8 @@ function M.exit(code, ...)
             parts[index] = tostring(parts[index])
         end
     end
-    if count > 0 then
+    -- A session of layer 4 is closed without an answer.
+    if count > 0 and not native.is_session() then
         ngx.print(concat(parts))
     end
     return finish(code)

@@ -1,4 +1,5 @@
 -- apisix.utils.log-util: entries of plugins that log requests.
+local _, native = ...
 local core = require("apisix.core")
 local plugin = require("apisix.plugin")
 local expressions = require("resty.expr.v1")
@@ -69,6 +70,8 @@ function M.get_custom_format_log(ctx, format, bytes_max)
     local route = ctx.matched_route and ctx.matched_route.value
     if route then
         entry.service_id, entry.route_id = route.service_id, route.id
+    elseif native.is_session() then
+        entry.service_id, entry.route_id = ctx.service_id, ctx.route_id
     end
     return entry
 end
@@ -168,6 +171,10 @@ function M.get_log_entry(name, conf, ctx)
     end
     if format then
         return M.get_custom_format_log(ctx, format, conf.max_req_body_bytes), true, nil
+    end
+    if native.is_session() then
+        core.log.error(name, "'s log_format is not set: a session of layer 4 has no other entry")
+        return
     end
     local entry, own = M.get_full_log(ngx, conf), nil
     local extra = conf.log_format_extra
