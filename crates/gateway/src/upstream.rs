@@ -69,6 +69,8 @@ pub struct Upstream {
     pub(crate) discovered: Option<Discovered>,
     /// The destinations of its sessions, in place of nodes.
     pub original: Option<Box<OriginalPolicy>>,
+    /// Whether sessions come to the nodes from the address of their client.
+    pub transparent_source: bool,
     /// The Host that the endpoint receives.
     pub pass_host: PassHost,
     /// Its scheme, as users write it.

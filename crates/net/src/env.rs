@@ -27,11 +27,15 @@ pub use chosen::{
     open_files_limit, random_u64, sleep_ms, spawn, wall_clock,
 };
 pub use chosen::{block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent};
-pub use chosen::{is_local_address, set_transparent, try_transparent};
+pub use chosen::{connect_as, is_local_address, set_transparent, try_transparent};
 pub use datagram::{bind_datagrams, datagram_socket};
 
 /// Whether sockets, clocks and tasks are those of the simulation.
 pub const IS_SIMULATED: bool = cfg!(feature = "simulation");
+
+/// The error of a process that may not let a socket use addresses of other machines.
+pub const NEEDS_CAPABILITY: &str =
+    "the socket option IP_TRANSPARENT needs the capability CAP_NET_ADMIN or CAP_NET_RAW";
 
 /// The state of the other end of a stream, bytes in front of its end aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::env::{self, BoundSocket};
 use protocols::Changeable;
 
 pub use datagrams::Datagrams;
-pub use interception::{Interception, NEEDS_CAPABILITY};
+pub use interception::Interception;
 pub use protocols::{Application, Protocols};
 pub use set::plan;
 pub use set::{Change, ListenFault, ListenerSet};

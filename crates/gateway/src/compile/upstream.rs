@@ -168,6 +168,7 @@ impl Compiler {
             health,
             discovered,
             original,
+            transparent_source: written.transparent_source,
             policies: Arc::new(policies),
             pass_host: match &written.pass_host {
                 WrittenPassHost::Pass => PassHost::Pass,

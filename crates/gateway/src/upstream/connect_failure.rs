@@ -38,6 +38,8 @@ pub(crate) fn connect_cause(error: &io::Error) -> Cause {
         (io::ErrorKind::AddrNotAvailable | io::ErrorKind::OutOfMemory, _) => Cause::NoResources,
         (_, Some(EMFILE | ENFILE | ENOBUFS)) => Cause::NoResources,
         (io::ErrorKind::TimedOut, _) => Cause::ConnectTimeout,
+        // Not errors of the connection: a source that the process must not use, or of another family than the node.
+        (io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput, None) => Cause::FaultyConfiguration,
         _ => Cause::ConnectFailed,
     }
 }
@@ -56,5 +58,9 @@ mod tests {
         // ECONNREFUSED, EHOSTUNREACH, ECONNRESET; ETIMEDOUT.
         [111, 113, 104].into_iter().for_each(|code| check(code, Cause::ConnectFailed));
         check(110, Cause::ConnectTimeout);
+        // EPERM is a firewall; without a number it is the missing capability.
+        check(1, Cause::ConnectFailed);
+        let missing = io::Error::new(io::ErrorKind::PermissionDenied, net::env::NEEDS_CAPABILITY);
+        assert_eq!(connect_cause(&missing), Cause::FaultyConfiguration);
     }
 }

@@ -7,7 +7,7 @@ mod websocket;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ impl Connector {
         let begin_handshake = || in_handshake.set(true);
         let name = opening.server_name.as_deref();
         let transport =
-            self.open(endpoint, name, tls.as_ref(), opening.queue.as_ref(), &begin_handshake).await?;
+            self.open(endpoint, None, name, tls.as_ref(), opening.queue.as_ref(), &begin_handshake).await?;
         Ok(self.begin(UpstreamConnection::new(transport, opening.endpoint, opening.server_name)))
     }
 
@@ -177,7 +177,7 @@ impl Connector {
         let settling = Settling { connector: &self, endpoint_id: endpoint.id, pending: &pending };
         let begin_handshake = || pending.begin_handshake();
         let tls = endpoint.tls.as_deref();
-        let open = self.open(&endpoint, server_name.as_deref(), tls, queue.as_ref(), &begin_handshake);
+        let open = self.open(&endpoint, None, server_name.as_deref(), tls, queue.as_ref(), &begin_handshake);
         let transport = match self.within(timeout_ms, &pending, open).await {
             Ok(transport) => transport,
             Err(failure) => return settling.settle(Err(failure)),
@@ -227,17 +227,18 @@ impl Connector {
         .await
     }
 
-    /// Opens a socket to the endpoint, and TLS over it with `tls`.
+    /// Opens a socket to the endpoint, from `source` if it is there, and TLS over it with `tls`.
     async fn open(
         &self,
         endpoint: &Arc<Endpoint>,
+        source: Option<IpAddr>,
         server_name: Option<&str>,
         tls: Option<&ClientTls>,
         queue: Option<&Arc<WaitQueue>>,
         begin_handshake: &impl Fn(),
     ) -> Result<CountedTransport, Failure> {
         let place = self.connection_place(endpoint, queue).await?;
-        let opened = self.open_socket(endpoint.address).await;
+        let opened = self.open_socket(endpoint.address, source).await;
         let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
         let Some(tls) = tls else { return Ok(CountedTransport::new(Transport::from(stream), place)) };
         begin_handshake();
@@ -255,11 +256,11 @@ impl Connector {
         Ok(CountedTransport::new(transport, place))
     }
 
-    /// Opens a socket to `address`. Where no descriptor is left, idle connections of clients give way, and if there are
+    /// Opens a socket to `address`, from `source` if it is there. Where no descriptor is left, idle connections of clients give way, and if there are
     /// none, this worker's idle connections to endpoints.
-    async fn open_socket(&self, address: SocketAddr) -> io::Result<env::Stream> {
+    async fn open_socket(&self, address: SocketAddr, source: Option<IpAddr>) -> io::Result<env::Stream> {
         for _ in 0..OPENS_AGAIN {
-            match env::connect(address).await {
+            match connect(address, source).await {
                 Ok(stream) => {
                     self.evictor.keep_reserve(stream.descriptor());
                     return Ok(stream);
@@ -268,21 +269,22 @@ impl Connector {
                 Err(error) => return Err(error),
             }
         }
-        env::connect(address).await
+        connect(address, source).await
     }
 
-    /// Opens a connection to the endpoint that no request shares, for a session of layer 4.
+    /// Opens a connection to the endpoint that no request shares, for a session of layer 4, from `source` if it is there.
     ///
     /// # Errors
     /// Why it could not be opened, and whether that is this machine's fault.
     pub(crate) async fn open_for_session(
         &self,
         endpoint: &Arc<Endpoint>,
+        source: Option<IpAddr>,
         server_name: Option<&str>,
         in_handshake: &Cell<bool>,
     ) -> Result<CountedTransport, Failure> {
         let begin_handshake = || in_handshake.set(true);
-        self.open(endpoint, server_name, endpoint.tls.as_deref(), None, &begin_handshake).await
+        self.open(endpoint, source, server_name, endpoint.tls.as_deref(), None, &begin_handshake).await
     }
 
     fn begin(&self, connection: UpstreamConnection) -> PooledStream {
@@ -317,6 +319,14 @@ impl Connector {
         self.is_draining.set(true);
         self.pools.borrow_mut().clear();
         self.shared.borrow_mut().drain();
+    }
+}
+
+/// A socket to `address`. Boxed with a source, so that other connections do not pay for its size.
+async fn connect(address: SocketAddr, source: Option<IpAddr>) -> io::Result<env::Stream> {
+    match source {
+        None => env::connect(address).await,
+        Some(source) => Box::pin(env::connect_as(source, address)).await,
     }
 }
 

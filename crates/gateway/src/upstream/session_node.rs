@@ -2,7 +2,7 @@
 //! places where the upstream is protected, and a connection for each. Sessions do not wait in queues. It passes on no byte.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::Upstream;
@@ -116,17 +116,18 @@ impl Upstreams {
         Ok((selected, self.hold_again(upstream, selected).ok_or_else(gone)?))
     }
 
-    /// Opens a connection to the node; `in_handshake` tells how far it came.
+    /// Opens a connection to the node, from `source` if it is there; `in_handshake` tells how far it came.
     ///
     /// # Errors
     /// Why it could not be opened.
     pub(crate) async fn open_for_session(
         &self,
         node: &SessionNode,
+        source: Option<IpAddr>,
         server_name: Option<&str>,
         in_handshake: &Cell<bool>,
     ) -> Result<CountedTransport, Failure> {
-        self.connector().open_for_session(&node.endpoint, server_name, in_handshake).await
+        self.connector().open_for_session(&node.endpoint, source, server_name, in_handshake).await
     }
 
     /// Counts whether the node could be connected: for ejection, the breaker and passive health checks. Its place is held on.

@@ -1,5 +1,5 @@
-//! Rules for upstreams of the type `original_dst`, which have no nodes: every field that is about nodes is refused, because it
-//! would have no effect.
+//! Rules for upstreams with addresses of clients. Those of the type `original_dst` have no nodes: every field that is about nodes
+//! is refused, because it would have no effect.
 
 use router::cidr;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::resource::PortRange;
 const NAME: &str = "original_dst";
 
 /// The fields that an upstream of this type may have.
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 14] = [
     "id",
     "create_time",
     "update_time",
@@ -23,6 +23,7 @@ const FIELDS: [&str; 13] = [
     "scheme",
     "timeout",
     "tls",
+    "transparent_source",
     "pass_host",
     "upstream_host",
 ];
@@ -58,6 +59,16 @@ pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
         fault("scheme", reason.to_owned());
     }
     destinations(&upstream[NAME], &below(pointer, NAME), findings);
+}
+
+/// Requests of HTTP share connections, so that these have no client of their own.
+pub(super) fn transparent_source(upstream: &Value, pointer: &str, findings: &mut Findings) {
+    let is_meant = upstream.get("transparent_source").and_then(Value::as_bool) == Some(true);
+    let scheme = upstream.get("scheme").and_then(Value::as_str);
+    if is_meant && !matches!(scheme, Some("tcp" | "tls")) {
+        let reason = "transparent_source is for stream routes over connections: write the scheme tcp or tls";
+        findings.add(Stage::Upstream, below(pointer, "transparent_source"), reason);
+    }
 }
 
 /// Networks and ports can be read.

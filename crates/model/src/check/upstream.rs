@@ -11,6 +11,7 @@ use crate::{schema, unsupported};
 /// Checks an upstream at that pointer.
 pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
     original_dst::check(upstream, pointer, findings);
+    original_dst::transparent_source(upstream, pointer, findings);
     nodes(upstream, pointer, findings);
     host(upstream, pointer, findings);
     hash_key(upstream, pointer, findings);

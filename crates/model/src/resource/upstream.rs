@@ -56,6 +56,8 @@ pub struct Upstream {
     pub selection: Option<Box<Selection>>,
     /// The client certificate shown to the nodes.
     pub tls: Option<Box<UpstreamTls>>,
+    /// Whether sessions of layer 4 come to the nodes from the address of their client. Not in APISIX.
+    pub transparent_source: bool,
     /// A name for people.
     pub name: Option<Box<str>>,
     /// A description for people.
@@ -368,6 +370,8 @@ struct Form {
     subset: Option<Box<Subset>>,
     sticky: Option<Box<Sticky>>,
     tls: Option<Box<UpstreamTls>>,
+    #[serde(default)]
+    transparent_source: bool,
     name: Option<Box<str>>,
     desc: Option<Box<str>>,
     #[serde(default)]
@@ -431,6 +435,7 @@ impl From<Form> for Upstream {
             limits: form.limits,
             selection: (selection != Selection::default()).then(|| Box::new(selection)),
             tls: form.tls,
+            transparent_source: form.transparent_source,
             name: form.name,
             desc: form.desc,
             labels: form.labels,

@@ -30,7 +30,7 @@ pub use network::{Harm, connect_from};
 pub use random::Random;
 pub use splice::Pipe;
 pub use stream::{Socket, Stream};
-pub use transparent::{is_local_address, set_transparent, try_transparent};
+pub use transparent::{connect_as, is_local_address, set_transparent, try_transparent};
 pub use world::{Ran, simulate};
 use world::{world, world_left};
 

@@ -24,7 +24,7 @@ pub use local::{LocalStream, connect_local};
 pub use running::{block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent};
 pub use running::{monotonic_ns, open_files_limit, random_u64, sleep_ms, spawn, wall_clock};
 pub use splice::Pipe;
-pub use transparent::{is_local_address, set_transparent, try_transparent};
+pub use transparent::{connect_as, is_local_address, set_transparent, try_transparent};
 
 /// A connected socket on its way from one worker to another: on no event loop.
 pub type Socket = std::net::TcpStream;

@@ -21,10 +21,6 @@ pub enum Interception {
     Redirect,
 }
 
-/// The error of a process that may not set the option.
-pub const NEEDS_CAPABILITY: &str =
-    "the socket option IP_TRANSPARENT needs the capability CAP_NET_ADMIN or CAP_NET_RAW";
-
 impl Interception {
     /// The name among the protocols of a listener; none where there is no interception.
     pub fn name(self) -> Option<&'static str> {
@@ -53,24 +49,8 @@ impl Interception {
     /// Gives a listening socket the option that it needs, and takes it from one that needs it no more.
     ///
     /// # Errors
-    /// [`NEEDS_CAPABILITY`], or another one of the kernel's.
+    /// [`env::NEEDS_CAPABILITY`], or another one of the kernel's.
     pub(super) fn prepare(self, socket: &BoundSocket) -> io::Result<()> {
-        env::set_transparent(socket, self == Interception::Tproxy).map_err(named)
-    }
-
-    /// Whether this process may give sockets that option.
-    ///
-    /// # Errors
-    /// As [`Interception::prepare`].
-    pub fn try_transparent() -> io::Result<()> {
-        env::try_transparent().map_err(named)
-    }
-}
-
-/// The error with the name of the capability that is missing.
-fn named(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => io::Error::new(error.kind(), NEEDS_CAPABILITY),
-        _ => error,
+        env::set_transparent(socket, self == Interception::Tproxy)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Interception;
+use super::interception::Interception;
 
 /// The protocols of a listener's connections, from the socket up. Layers around HTTP/1 (TLS, the PROXY protocol) are
 /// fields here, protocols in its place (HTTP/2, layer 4) variants of [`Application`].

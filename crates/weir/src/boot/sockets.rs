@@ -10,9 +10,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use control::Listeners;
 use model::report::ListenerReport;
-use net::listener::{
-    self, Application, Interception, Listener, ListenerSet, NEEDS_CAPABILITY, Protocols, Wanted,
-};
+use net::env::NEEDS_CAPABILITY;
+use net::listener::{self, Application, Interception, Listener, ListenerSet, Protocols, Wanted};
 
 use super::lasting::Lasting;
 use super::occupant::listening_on;
@@ -77,8 +76,6 @@ const PROXY_LISTENERS: [(&str, Protocols); 10] = [
 fn protocols_at(settings: &Settings, address: SocketAddr, protocols: Protocols) -> Protocols {
     let sends = protocols.application == Application::Stream && !protocols.udp;
     let proxy_protocol_to_nodes = sends && settings.stream_send_proxy_protocol.contains(&address);
-    let is_optional = settings.proxy_protocol_optional.contains(&address);
-    let proxy_protocol_optional = protocols.proxy_protocol && is_optional;
     let takes = |list: &[SocketAddr]| sends && !protocols.proxy_protocol && list.contains(&address);
     let interception = if takes(&settings.stream_tproxy) {
         Interception::Tproxy
@@ -87,6 +84,8 @@ fn protocols_at(settings: &Settings, address: SocketAddr, protocols: Protocols) 
     } else {
         Interception::None
     };
+    let is_optional = settings.proxy_protocol_optional.contains(&address);
+    let proxy_protocol_optional = protocols.proxy_protocol && is_optional;
     Protocols { proxy_protocol_to_nodes, proxy_protocol_optional, interception, ..protocols }
 }
 

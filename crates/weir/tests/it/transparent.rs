@@ -34,6 +34,17 @@ fn server(address: &str) {
     });
 }
 
+/// A server that tells each client its address.
+fn namer(address: &str) {
+    let listener = TcpListener::bind(address).unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let peer = stream.peer_addr().unwrap();
+            let _ = writeln!(stream, "{}", peer.ip());
+        }
+    });
+}
+
 /// The line that a server at the end of a connection to `destination` greets with; empty if there is none.
 fn greeting(destination: &str) -> String {
     let destination: SocketAddr = destination.parse().unwrap();
@@ -177,6 +188,7 @@ fn tproxy_sessions_reach_their_destinations() {
         wait_until("the listener is closed", || {
             weir.stdout().iter().any(|line| line == "closed stream-tcp 0.0.0.0:15002")
         });
+        wait_until("the port is free", || TcpListener::bind("0.0.0.0:15002").is_ok());
         weir.rewrite_settings(&settings(
             "stream_tcp: 0.0.0.0:15002\nstream_tproxy: 0.0.0.0:15002\nworkers: 2\nupgrade_grace: 60\n",
         ));
@@ -203,6 +215,44 @@ fn tproxy_sessions_reach_their_destinations() {
         assert_eq!(greeting(SERVER), SERVER, "of the new process alone");
         successor.terminate();
         successor.wait_until_gone();
+    });
+}
+
+#[test]
+fn transparent_source_shows_the_client_to_nodes() {
+    in_namespace("transparent_source_shows_the_client_to_nodes", || {
+        namer(SERVER);
+        let folder = tempfile::tempdir().unwrap();
+        let neither = without_capabilities(&["net_admin", "net_raw"], folder.path());
+        let route = |transparent: bool| {
+            let node = json!({"scheme": "tcp", "nodes": {SERVER: 1}, "transparent_source": transparent});
+            json!({ "upstream": node })
+        };
+        let lines = settings("stream_tcp: [127.0.0.1:15001, '[::1]:15001']\n");
+        let weir = Weir::builder(BINARY).settings(&lines).start();
+        let from_client = || line_of(connect_from(CLIENT, "127.0.0.1:15001".parse().unwrap()).unwrap());
+        weir.put("stream_routes/1", route(false));
+        wait_until("the route is in force", || from_client() == "198.51.100.7");
+        weir.put("stream_routes/1", route(true));
+        wait_until("the node sees the client", || from_client() == CLIENT);
+        // More connections at once than one source port would allow, to one node.
+        let open: Vec<TcpStream> =
+            (0..50).map(|_| connect_from(CLIENT, "127.0.0.1:15001".parse().unwrap()).unwrap()).collect();
+        assert!(open.into_iter().all(|stream| line_of(stream) == CLIENT));
+        assert_eq!(line_of(TcpStream::connect("[::1]:15001").unwrap()), "");
+        wait_for_log(
+            &weir,
+            &["WARN", "cause=faulty_configuration", "::1 cannot connect to 198.51.100.7:8080"],
+        );
+        drop(weir);
+        let weir = Weir::builder(&neither).settings(&lines).start();
+        weir.put("stream_routes/1", route(true));
+        wait_until("the log names the capability", || {
+            assert_eq!(from_client(), "");
+            weir.stderr()
+                .iter()
+                .any(|line| line.contains("cause=faulty_configuration") && line.contains("CAP_NET_RAW"))
+        });
     });
 }
 

@@ -308,8 +308,8 @@ impl DatagramSession {
             record.session.first_bytes = Vec::new();
         }
         let Some(upstream) = upstream else { return Err(SessionEnd::Stopped) };
-        if upstream.original.is_some() {
-            let detail = "an upstream of the type original_dst is for connections; the destination of datagrams is not followed";
+        if upstream.original.is_some() || upstream.transparent_source {
+            let detail = "original_dst and transparent_source of an upstream are for connections; datagrams keep neither address";
             return Err(fail(record, Failure::new(Cause::FaultyConfiguration, detail)));
         }
         let session = &mut record.session;

@@ -211,7 +211,9 @@ async fn try_node(
     let in_handshake = Cell::new(false);
     let name = node.endpoint.tls.as_ref().map(|_| server_name(session, upstream, &node.host));
     let opening = async {
-        let mut stream = context.upstreams.open_for_session(node, name.as_deref(), &in_handshake).await?;
+        let source = upstream.transparent_source.then_some(session.client_address);
+        let opening = context.upstreams.open_for_session(node, source, name.as_deref(), &in_handshake);
+        let mut stream = opening.await?;
         if let Some(version) = sends_proxy {
             send_header(&mut stream, version, session).await?;
         }

@@ -42,8 +42,10 @@ pub(super) fn admit(
         return Err(end);
     }
     let peer = record.session.peer;
-    enter(context, &mut record.session, peer, Side::Accepted)
-        .map_err(|failure| super::open::fail(record, failure))
+    enter(context, &mut record.session, peer, Side::Accepted).map_err(|failure| {
+        record.session.reason = Some(failure.detail.clone());
+        SessionEnd::Failed(failure.cause)
+    })
 }
 
 /// Takes the connection to the destination into the table of own connections too.

@@ -18,6 +18,7 @@ fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
         nodes: Arc::new(Published::new(Arc::new(set(weights)))),
         discovered: None,
         original: None,
+        transparent_source: false,
         health: None,
         pass_host: PassHost::Pass,
         protocol: net::endpoint::Protocol::Http1,

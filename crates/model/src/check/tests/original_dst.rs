@@ -20,6 +20,7 @@ fn original_destinations() {
         json!({"original_dst": null, "nodes": {"a:1": 1}}),
         "type original_dst needs original_dst, the destinations that are allowed, such as {\"allow\": [\"10.0.0.0/8\"]}",
     );
+    original(json!({"transparent_source": true}), "");
     original(json!({"type": null}), "original_dst has no effect without \"type\": \"original_dst\"");
     for scheme in [json!(null), json!("http"), json!("udp")] {
         original(
@@ -74,6 +75,21 @@ fn original_destination_refuses_fields_of_nodes() {
     ] {
         let expected = format!("{both} {schemas}; only one may be written: {names} or `original_dst`");
         original(more, &expected);
+    }
+}
+
+#[test]
+fn transparent_source_is_of_layer_4() {
+    let with = |scheme: &str| json!({"nodes": {"a:1": 1}, "scheme": scheme, "transparent_source": true});
+    for scheme in ["tcp", "tls"] {
+        check(Kind::Upstream, with(scheme), "");
+    }
+    for scheme in ["http", "udp"] {
+        check(
+            Kind::Upstream,
+            with(scheme),
+            "transparent_source is for stream routes over connections: write the scheme tcp or tls",
+        );
     }
 }
 

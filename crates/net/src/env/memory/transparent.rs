@@ -21,6 +21,14 @@ pub fn try_transparent() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// See [`set_transparent`].
+///
+/// # Errors
+/// Always.
+pub async fn connect_as(_source: IpAddr, _address: SocketAddr) -> io::Result<Stream> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Whether the address is one of this machine: all are, because the world in memory is one.
 pub fn is_local_address(_address: IpAddr) -> bool {
     true

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use control::source::store::Instance;
 
-use net::listener::Interception;
+use net::env;
 
 use super::Check;
 use crate::settings::Settings;
@@ -86,7 +86,7 @@ pub(super) fn ports(settings: &Settings, running: Option<&Instance>) -> Vec<Chec
 /// Whether sockets may take connections to other destinations, where the settings ask for that.
 fn interception(settings: &Settings) -> Option<Check> {
     let address = settings.stream_tproxy.first()?;
-    let Err(error) = Interception::try_transparent() else {
+    let Err(error) = env::try_transparent() else {
         return Some(Check::ok("stream_tproxy", "this process may set IP_TRANSPARENT"));
     };
     let advice = "give the process CAP_NET_ADMIN or CAP_NET_RAW (for weir.service: examples/transparent.conf as a drop-in), or use \
