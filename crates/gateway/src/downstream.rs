@@ -8,6 +8,7 @@ mod extended_connect;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod h3;
+mod header_refusal;
 pub(crate) mod inner;
 pub(crate) mod layers;
 pub(crate) mod listener_state;

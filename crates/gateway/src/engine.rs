@@ -243,6 +243,12 @@ impl Engine {
         self.workers.iter().map(|worker| worker.status.connections.load(Ordering::Relaxed)).sum()
     }
 
+    /// Open sessions of layer 4 over TCP, within TLS too, and over UDP.
+    pub fn sessions(&self) -> (usize, usize) {
+        let tcp = self.workers.iter().map(|worker| worker.status.sessions.tcp_open.load(Ordering::Relaxed));
+        (tcp.sum(), self.datagram_sessions())
+    }
+
     /// Open sessions of layer 4 over UDP.
     fn datagram_sessions(&self) -> usize {
         self.workers.iter().map(|worker| worker.status.sessions.udp_open.load(Ordering::Relaxed)).sum()

@@ -54,6 +54,7 @@ static STANDS: PluginKind = PluginKind {
     serves_http: true,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
+    check_stream: |_| Ok(()),
     check_proto: None,
     build: |_, _| Ok(Arc::new(Stands)),
     stream: None,

@@ -100,6 +100,8 @@ pub struct PluginInfo {
     pub consumer_key: &'static [&'static str],
     /// Its own check of a configuration.
     pub check: Check,
+    /// Its own check of a configuration on a stream route, behind that of any place.
+    pub check_stream: Check,
     /// Its check against running instances, or by loaded code; none: it has no such rule, or nothing runs here.
     pub check_running: Option<CheckRunning>,
     /// Its own check of a configuration on a consumer.
@@ -135,6 +137,7 @@ impl PluginInfo {
             metadata_schema: None,
             consumer_key: &[],
             check: |_| Ok(()),
+            check_stream: |_| Ok(()),
             check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
@@ -296,6 +299,16 @@ pub struct ScriptChecks {
     pub before: fn(&str) -> Result<(), String>,
 }
 
+/// A protocol that stream routes may name, as the checks see it.
+#[derive(Clone, Copy, Debug)]
+pub struct ProtocolInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Its check of what a stream route says in `protocol.conf`, or of a route that says nothing; the error is a sentence
+    /// without the field.
+    pub check: fn(Option<&Value>) -> Result<(), String>,
+}
+
 /// All plugins and registries of this gateway. Made once, at boot; [`Catalog::with_extensions`] lays the plugins of stored
 /// extensions over it. A clone shares everything.
 #[derive(Clone, Debug, Default)]
@@ -313,6 +326,8 @@ pub struct Catalog {
     loader: Option<Loader>,
     /// Checks scripts in objects; none: this gateway has no language for them.
     scripts: Option<ScriptChecks>,
+    /// The protocols of layer 4 with a check.
+    protocols: Arc<[ProtocolInfo]>,
 }
 
 /// A loader, without its fields for readers of a debug print.
@@ -421,6 +436,19 @@ impl Catalog {
     pub fn with_scripts(mut self, scripts: Option<ScriptChecks>) -> Catalog {
         self.scripts = scripts;
         self
+    }
+
+    /// The same catalog, which checks what stream routes say of these protocols.
+    #[must_use]
+    pub fn with_protocols(mut self, protocols: impl IntoIterator<Item = ProtocolInfo>) -> Catalog {
+        self.protocols = protocols.into_iter().collect();
+        self
+    }
+
+    /// The protocol of layer 4 with this name, if the catalog can check it.
+    #[must_use]
+    pub fn protocol(&self, name: &str) -> Option<&ProtocolInfo> {
+        self.protocols.iter().find(|protocol| protocol.name == name)
     }
 
     /// The checks of scripts in objects; none: this gateway has no language for them.

@@ -244,6 +244,20 @@ pub trait Endpoints: Send + Sync {
 pub trait Listening: Send + Sync {
     /// Every listener, the proxy's first.
     fn listeners(&self) -> Vec<ListenerReport>;
+
+    /// Open sessions of layer 4.
+    fn sessions(&self) -> OpenSessions {
+        OpenSessions::default()
+    }
+}
+
+/// Open sessions of layer 4, of all listeners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenSessions {
+    /// Over TCP, within TLS too.
+    pub tcp: usize,
+    /// Over UDP.
+    pub udp: usize,
 }
 
 /// One listener of this node.
@@ -255,6 +269,14 @@ pub struct ListenerReport {
     pub address: SocketAddr,
     /// The protocols on its connections, outermost first: `http1`.
     pub protocols: Vec<&'static str>,
+}
+
+impl ListenerReport {
+    /// Whether stream routes serve it.
+    #[must_use]
+    pub fn is_layer_4(&self) -> bool {
+        self.protocols.iter().any(|protocol| matches!(*protocol, "tcp" | "udp"))
+    }
 }
 
 /// The certificates that clients and nodes are shown.

@@ -38,7 +38,7 @@
 //!
 //! **On a stream route** sessions are counted in place of requests, from this plugin on until they end. A session above
 //! `conn` and `burst` together is closed before a node is chosen; `rejected_code` and `rejected_msg` have no effect. Counts
-//! are those of this process: another `policy` than `local` is refused there.
+//! are those of this process, as in APISIX: another `policy` than `local` is refused there.
 
 mod counts;
 mod on_streams;
@@ -68,6 +68,7 @@ pub(crate) const KIND: PluginKind =
     PluginKind::new("limit-conn", 1003, &[Phase::Access, Phase::Log], schema, build)
         .checked(check)
         .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: on_streams::build })
+        .checked_on_streams(on_streams::check)
         .documented(include_str!("limit_conn.rs"));
 
 attributes! {

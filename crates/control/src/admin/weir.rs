@@ -63,7 +63,8 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
     }
 }
 
-/// `{"revision", "workers": [{"worker", "revision"}], "objects": {...}, "faults": [...]}`.
+/// `{"revision", "workers": [{"worker", "revision"}], "objects": {...}, "faults": [...]}`, and with listeners of layer 4, etcd or ACME
+/// `layer_4`, `etcd` or `acme`.
 fn status(parts: &AdminParts) -> Response<Bytes> {
     let view = parts.view.load();
     let workers: Vec<Value> = parts
@@ -82,6 +83,9 @@ fn status(parts: &AdminParts) -> Response<Bytes> {
     faults.extend(view.snapshot.faults().iter().chain(late).map(describe));
     let mut body =
         json!({ "revision": view.revision(), "workers": workers, "objects": objects, "faults": faults });
+    if let Some(layer_4) = layer_4(parts) {
+        body["layer_4"] = layer_4;
+    }
     if let Some(etcd) = &view.etcd {
         body["etcd"] = json!({
             "state": etcd.state.as_str(),
@@ -96,6 +100,17 @@ fn status(parts: &AdminParts) -> Response<Bytes> {
         body["acme"] = acme.summary();
     }
     respond::json(StatusCode::OK, &body)
+}
+
+/// The listeners of layer 4 with their open sessions; none without such a listener.
+fn layer_4(parts: &AdminParts) -> Option<Value> {
+    let listening = &parts.reports.listening;
+    let listeners = listening.listeners().into_iter().filter(model::report::ListenerReport::is_layer_4);
+    let shown = |listener: model::report::ListenerReport| json!({ "name": listener.name, "address": listener.address.to_string() });
+    let listeners: Vec<Value> = listeners.map(shown).collect();
+    let sessions = listening.sessions();
+    (!listeners.is_empty())
+        .then(|| json!({ "listeners": listeners, "sessions": { "tcp": sessions.tcp, "udp": sessions.udp } }))
 }
 
 /// `POST /apisix/admin/weir/adopt`: brings the configuration in etcd into force, even if its revision is older.

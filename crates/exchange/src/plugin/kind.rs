@@ -65,6 +65,8 @@ pub struct PluginKind {
     pub check_consumer: fn(&Value) -> Result<(), String>,
     /// Checks metadata as [`PluginKind::check`] does a route's configuration.
     pub check_metadata: fn(&Value) -> Result<(), String>,
+    /// What its check allows and stream routes do not.
+    pub check_stream: fn(&Value) -> Result<(), String>,
     /// Checks the content of an object of the kind `protos`, for a kind that is built with them.
     pub check_proto: Option<CheckProto>,
     /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for authentication plugins.
@@ -114,6 +116,7 @@ impl PluginKind {
             check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
+            check_stream: |_| Ok(()),
             check_proto: None,
             consumer_key: &[],
             compile_credential: None,
@@ -168,6 +171,12 @@ impl PluginKind {
     #[must_use]
     pub const fn checked_on_consumers(self, check: fn(&Value) -> Result<(), String>) -> PluginKind {
         PluginKind { check_consumer: check, ..self }
+    }
+
+    /// Checks with `check` what is allowed elsewhere and not on stream routes.
+    #[must_use]
+    pub const fn checked_on_streams(self, check: fn(&Value) -> Result<(), String>) -> PluginKind {
+        PluginKind { check_stream: check, ..self }
     }
 
     /// Checks what the schema of the metadata cannot express with `check`.
@@ -271,6 +280,7 @@ impl PluginKind {
             check: self.check,
             check_consumer: self.check_consumer,
             check_metadata: self.check_metadata,
+            check_stream: self.check_stream,
             control_endpoints: self.control_endpoints,
             check_proto: self.check_proto,
             ..PluginInfo::new(self.name, i64::from(self.priority), (self.schema)())

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use super::arrival::{Arrival, Identity, within_deadline};
 use super::connection_guard::AddressPlace;
 use super::h1::timer::ConnectionTimer;
+use super::header_refusal::{UNTRUSTED_HEADER, refuse};
 use super::layers;
 use crate::observe::failures::Refusal;
 use exchange::client_address::{RealIpOptions, contains};
@@ -28,8 +29,6 @@ use header_reader::{Fault, begins_with_header, read_header};
 
 /// Of the line about peers that may send no header.
 static UNTRUSTED: Pace = Pace::every_ms(10_000);
-/// Of the line about headers that were refused.
-static REFUSED: Pace = Pace::every_ms(10_000);
 
 /// Whether the header of this peer is believed.
 pub(crate) fn trusts(options: &RealIpOptions, peer: SocketAddr) -> bool {
@@ -125,29 +124,9 @@ async fn look_then_serve(arrival: Arrival, timer: ConnectionTimer) {
             layers::serve(Arrival { stream, identity, counted }, timer);
         }
         Some(Ok(true)) => {
-            refuse(&timer, &identity, &Fault::Untrusted);
+            refuse(&timer, &identity, &UNTRUSTED_HEADER);
             stream.reset_on_close();
         }
         Some(Err(_)) | None => {}
     }
-}
-
-/// Counts a connection with a header that is refused, and tells the operator.
-fn refuse(timer: &ConnectionTimer, identity: &Identity, reason: &Fault) {
-    let context = &timer.context;
-    context.status.failures.refused(Refusal::ProxyProtocol);
-    if let Some(count) = REFUSED.add(1, context.local.now_ms()) {
-        let sender = identity.peer.ip();
-        tracing::warn!(%sender, count, %reason, "refused connections to a listener with PROXY protocol");
-    }
-}
-
-/// Refuses a session of layer 4 that begins with a header of a peer that may send none.
-pub(super) fn refuse_untrusted(timer: &ConnectionTimer, identity: &Identity) {
-    refuse(timer, identity, &Fault::Untrusted);
-}
-
-/// Whether a header at the start of this connection would be one of a peer that may send none: it was not read by now.
-pub(super) fn is_untrusted(identity: &Identity) -> bool {
-    identity.proxy.is_none() && identity.listener.listener.wanted().protocols.proxy_protocol
 }

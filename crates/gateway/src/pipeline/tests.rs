@@ -240,6 +240,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     serves_http: true,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
+    check_stream: |_| Ok(()),
     check_proto: None,
     build: |_, _| Ok(Arc::new(TrailerMark)),
     stream: None,

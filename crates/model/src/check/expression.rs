@@ -24,6 +24,14 @@ pub(super) fn check_filter(expression: &Value, plugin: &str, pointer: &str, find
     }
 }
 
+/// Checks the filter of a logger of calls.
+pub(super) fn check_call_filter(expression: &Value, pointer: &str, findings: &mut Findings) {
+    if let Err(error) = Expression::compile(expression) {
+        let contract = format!("failed to validate the 'filter' expression: {}", contract_reason(&error));
+        findings.add_worded(Stage::Expressions, pointer, error.to_string(), contract);
+    }
+}
+
 /// The reason in the words of APISIX's expression library, where it has words for it. The compiler says more: it
 /// begins with those words, or is found here by what it names.
 #[must_use]

@@ -69,6 +69,13 @@ fn one(
         let contract = format!("{prefix}failed to check the configuration of plugin {name} err: {message}");
         findings.add_schema_fault(Stage::Plugins, &pointer, fault, contract);
     }
+    if subsystem == Subsystem::Stream
+        && checked.faults.is_empty()
+        && let Err(reason) = (plugin.info().check_stream)(config)
+    {
+        let contract = format!("{prefix}failed to check the configuration of plugin {name} err: {reason}");
+        findings.add_worded(Stage::Plugins, &pointer, reason, contract);
+    }
     for field in &checked.ignored {
         findings.accept_unknown(&pointer, field, policy);
     }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{plugins, route};
+use super::{expression, plugins, route};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage};
 use crate::{Id, Key, unsupported};
@@ -20,7 +20,7 @@ pub(super) fn check(catalog: &Catalog, stream_route: &Value, findings: &mut Find
     route::addresses(stream_route, findings);
     scheme(stream_route, findings);
     sniffed(stream_route, findings);
-    protocol(stream_route, findings);
+    protocol(catalog, stream_route, findings);
     loggers(catalog, stream_route, findings);
 }
 
@@ -57,14 +57,17 @@ fn sniffed(stream_route: &Value, findings: &mut Findings) {
 /// The loggers of a protocol are plugins as the stream route has them.
 fn loggers(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
     let all = stream_route.pointer("/protocol/logger").and_then(Value::as_array);
-    for logger in all.into_iter().flatten() {
+    for (index, logger) in all.into_iter().flatten().enumerate() {
         if let (Some(name), Some(conf)) = (logger["name"].as_str(), logger.get("conf")) {
             plugins::check_stream(catalog, &json!({ "plugins": { name: conf } }), findings);
+        }
+        if let Some(filter) = logger.get("filter").filter(|filter| filter.is_array()) {
+            expression::check_call_filter(filter, &format!("/protocol/logger/{index}/filter"), findings);
         }
     }
 }
 
-fn protocol(stream_route: &Value, findings: &mut Findings) {
+fn protocol(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
     let Some(protocol) = stream_route.get("protocol") else { return };
     let Some(name) = protocol.get("name").and_then(Value::as_str) else { return };
     if !PROTOCOLS.contains(&name) {
@@ -78,5 +81,19 @@ fn protocol(stream_route: &Value, findings: &mut Findings) {
                 findings.add(Stage::Plugins, format!("/protocol/{field}"), reason);
             }
         }
+        return;
+    }
+    if let Some(info) = catalog.protocol(name)
+        && let Err(reason) = (info.check)(protocol.get("conf"))
+    {
+        findings.add(Stage::Plugins, "/protocol/conf", format!("protocol.conf: {reason}"));
+    }
+    if protocol.get("superior_id").is_some() {
+        // As in APISIX 3.18, of which the protocols redis and dubbo never look for a subordinate route.
+        let reason = format!(
+            "no session gets this route: protocol {name} does not choose among subordinate routes, and sessions stay with \
+             the superior one"
+        );
+        findings.warn("/protocol/superior_id", reason);
     }
 }

@@ -35,6 +35,7 @@ impl Snapshot {
                     reference::add_missing(&reference, &mut findings);
                 }
             }
+            reference::add_mismatch(self, resource, &mut findings);
         }
         if key.kind == Kind::GlobalRule {
             self.no_plugin_twice(key, resource.plugins(), &mut findings);

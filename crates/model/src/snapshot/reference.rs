@@ -22,6 +22,9 @@ impl Reference {
     /// The contract's words when the target is not there.
     #[must_use]
     pub fn missing(&self) -> String {
+        if self.target.kind == Kind::StreamRoute {
+            return format!("failed to fetch stream routes[{}], response code: 404", self.target.id);
+        }
         let kind = self.target.kind.in_words();
         format!("failed to fetch {kind} info by {kind} id [{}], response code: 404", self.target.id)
     }
@@ -36,6 +39,26 @@ impl Reference {
 pub(super) fn add_missing(reference: &Reference, findings: &mut Findings) {
     let reason = reference.words(DOES_NOT_EXIST);
     findings.add_worded(Stage::Reference, reference.pointer, reason, reference.missing());
+}
+
+/// Adds a fault where a subordinate stream route has another protocol than its superior, which is in force. A superior without a
+/// protocol fits any.
+pub(super) fn add_mismatch(snapshot: &Snapshot, resource: &Resource, findings: &mut Findings) {
+    let Resource::StreamRoute(route) = resource else { return };
+    let Some(own) = &route.protocol else { return };
+    let Some(superior) =
+        own.superior_id.as_ref().and_then(|id| snapshot.get(&Key::of(Kind::StreamRoute, id)))
+    else {
+        return;
+    };
+    let Resource::StreamRoute(superior) = &superior.resource else { return };
+    if let Some(other) = superior.protocol.as_ref().filter(|other| other.name != own.name) {
+        let reason = format!(
+            "protocol mismatch: subordinate protocol [{}] does not match superior protocol [{}]",
+            own.name, other.name
+        );
+        findings.add(Stage::Reference, "/protocol/superior_id", reason);
+    }
 }
 
 /// Says of faults that a target is there and faulty, where it is by now: which of the two arrives first must not matter.
@@ -140,16 +163,15 @@ fn rank(user: &Key) -> (u8, &Key) {
 }
 
 fn in_use(key: &Key, user: &Key, place: &str) -> String {
-    let directly = if matches!(key.kind, Kind::Service | Kind::StreamRoute) { " directly" } else { "" };
-    let user_kind = match (key.kind, user.kind) {
-        (Kind::StreamRoute, _) => "subordinate route",
-        (_, kind) => kind.singular(),
-    };
-    format!(
-        "can not delete this {}{directly}, {place}{user_kind} [{}] is still using it now",
-        key.kind.in_words(),
-        user.id
-    )
+    if key.kind == Kind::StreamRoute {
+        return format!(
+            "can not delete this stream route directly, stream route [{}] is still using it as superior_id",
+            user.id
+        );
+    }
+    let directly = if key.kind == Kind::Service { " directly" } else { "" };
+    let (kind, user_kind) = (key.kind.in_words(), user.kind.singular());
+    format!("can not delete this {kind}{directly}, {place}{user_kind} [{}] is still using it now", user.id)
 }
 
 /// Adds what a configuration names, anywhere inside, by the fields that plugins name other objects with.

@@ -353,7 +353,7 @@ fn what_is_used_must_not_be_deleted() {
     used(
         snapshot,
         "stream_routes/a",
-        "can not delete this stream route directly, subordinate route [b] is still using it now",
+        "can not delete this stream route directly, stream route [b] is still using it as superior_id",
     );
 }
 
@@ -362,6 +362,9 @@ fn admission_looks_at_the_others_too() {
     let changes = [
         put("global_rules/1", json!({"id": "1", "plugins": {"split": {}}})),
         put("consumers/jack", json!({"username": "jack", "plugins": {"auth": {"key": "k"}}})),
+        put("stream_routes/redis", json!({"upstream": {"nodes": {"a:1": 1}}, "protocol": {"name": "redis"}})),
+        put("stream_routes/raw", json!({"upstream": {"nodes": {"a:1": 1}}})),
+        put("stream_routes/web", json!({"protocol": {"name": "http"}})),
     ];
     let snapshot = apply(&Snapshot::empty(), &changes).snapshot;
     let admit = |path: &str, object: Value, expected: &str| {
@@ -378,6 +381,15 @@ fn admission_looks_at_the_others_too() {
         admit("routes/1", json!({"uri": "/", "plugins": {}, field: 9}), &missing(kind, "9"));
     }
     admit("consumers/a", json!({"username": "a", "group_id": "g"}), &missing("consumer group", "g"));
+    let below = |id: &str, protocol: &str| json!({"upstream": {"nodes": {"a:1": 1}}, "protocol": {"name": protocol, "superior_id": id}});
+    admit("stream_routes/9", below("redis", "redis"), "");
+    admit("stream_routes/9", below("raw", "redis"), "");
+    admit("stream_routes/9", below("no", "redis"), "failed to fetch stream routes[no], response code: 404");
+    admit(
+        "stream_routes/9",
+        below("web", "redis"),
+        "protocol mismatch: subordinate protocol [redis] does not match superior protocol [http]",
+    );
     admit("global_rules/1", json!({"id": "1", "plugins": {"split": {}}}), "");
     admit(
         "global_rules/2",

@@ -26,15 +26,22 @@ struct SessionLimit {
     rejected: Arc<AtomicU64>,
 }
 
+/// Refuses what stream routes cannot have: the schema that APISIX has for them knows no `policy`, and counts in this process.
+pub(super) fn check(config: &Value) -> Result<(), String> {
+    let (parsed, _) = read(config)?;
+    if parsed.policy != Policy::Local {
+        return Err("policy: sessions are counted by this process alone (`local`)".to_owned());
+    }
+    Ok(())
+}
+
 /// Compiles a configuration of a stream route.
 ///
 /// # Errors
 /// Sessions are not counted in Redis.
 pub(super) fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
+    check(config)?;
     let (parsed, _) = read(config)?;
-    if parsed.policy != Policy::Local {
-        return Err("policy: sessions are counted by this process alone (`local`)".to_owned());
-    }
     let identity = config::identity(config);
     let key = format!("limit-conn/{}/{identity}", build.owner);
     Ok(Arc::new(SessionLimit {
@@ -154,6 +161,8 @@ mod tests {
         let mut config = json!({"conn": 1, "burst": 0, "default_conn_delay": 1, "key": "remote_addr"});
         config["policy"] = "redis".into();
         config["redis_host"] = "127.0.0.1".into();
+        assert!((KIND.check_stream)(&config).unwrap_err().contains("by this process alone"));
+        assert!((KIND.check)(&config).is_ok(), "requests are counted in Redis");
         assert!(plugin(config).err().unwrap().contains("by this process alone"));
     }
 }

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use exchange::plugin::Build;
 use exchange::plugin::stream::StreamSession;
 use exchange::plugin::stream::protocol::{ProtocolKind, ProtocolSession, ProtocolSettings, StreamProtocol};
+use serde_json::Value;
 
 use faults::Faults;
 use metrics::CommandMetrics;
 use session::RedisSession;
 
 /// The declaration of the protocol.
-pub(super) const KIND: ProtocolKind = ProtocolKind { name: "redis", build };
+pub(super) const KIND: ProtocolKind = ProtocolKind { name: "redis", check, build };
 
 /// The compiled protocol.
 struct Redis {
@@ -27,8 +28,13 @@ struct Redis {
     metrics: Option<Arc<CommandMetrics>>,
 }
 
+fn check(conf: Option<&Value>) -> Result<(), String> {
+    Faults::compile(conf).map(drop)
+}
+
 fn build(build: &Build<'_>, settings: &ProtocolSettings<'_>) -> Result<Arc<dyn StreamProtocol>, String> {
-    let faults = Arc::new(Faults::compile(settings.conf)?);
+    let faults =
+        Arc::new(Faults::compile(settings.conf).map_err(|reason| format!("protocol.conf: {reason}"))?);
     let metrics = settings.has_metrics.then(|| {
         // The services keep the table, so that the counters outlive the last route.
         let metrics = build.states.keep("protocols/redis", CommandMetrics::default);

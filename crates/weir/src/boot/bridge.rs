@@ -24,9 +24,9 @@ use model::instance::{ConnectionCounts, Connections, InstanceInfo};
 use model::loaded_endpoint::LoadedEndpoint;
 use model::report::{
     Breakdown, CertificateReport, Certificates, EndpointRequest, Endpoints, Explain, ExplainQuestion,
-    ExplainSession, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, PendingReply, Rate,
-    Readiness, Step, Top, Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth, UpstreamNodes,
-    UpstreamReport, WorkerRevision, WorkerRevisions,
+    ExplainSession, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, OpenSessions, PendingReply,
+    Rate, Readiness, Step, Top, Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth,
+    UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
 use model::{Applied, Fault};
@@ -322,6 +322,11 @@ impl Listening for Report {
             }
         });
         proxy.chain(self.listeners.iter().cloned()).collect()
+    }
+
+    fn sessions(&self) -> OpenSessions {
+        let (tcp, udp) = self.gateway.engine().map(Engine::sessions).unwrap_or_default();
+        OpenSessions { tcp, udp }
     }
 }
 

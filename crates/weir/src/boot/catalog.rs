@@ -65,6 +65,7 @@ fn catalog_of(usable: Option<&[String]>, options: CheckOptions, infos: Vec<Plugi
     let switched_off = off.into_iter().map(|kind| kind.name.into()).collect();
     // A test of the crate `plugins` makes the same catalog, so that a faulty schema fails there.
     let catalog = Catalog::new(infos).expect("the plugins' schemas compile and their names are unique");
+    let catalog = catalog.with_protocols(plugins::PROTOCOLS.iter().map(|kind| kind.info()));
     catalog.with_scripts(plugins::script_checks()).with_options(CheckOptions { switched_off, ..options })
 }
 

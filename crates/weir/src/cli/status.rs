@@ -51,6 +51,7 @@ fn render(status: &Value, overview: &Overview, paint: Paint) -> String {
     if more > 0 {
         lines.push(format!("and {} more faults", grouped(more as u64)));
     }
+    lines.extend(layer_4(&status["layer_4"]));
     for source in ["etcd", "acme"] {
         if let Some(state) = status[source]["state"].as_str() {
             lines.push(format!("{source}: {}", clean(state)));
@@ -69,6 +70,33 @@ fn objects(counts: &Map<String, Value>) -> String {
     if counted.is_empty() { "no objects yet".to_owned() } else { counted.join(", ") }
 }
 
+/// The open sessions of layer 4, and a line of addresses for each kind of listener.
+fn layer_4(part: &Value) -> Vec<String> {
+    let mut by_name: Vec<(&str, Vec<String>)> = Vec::new();
+    for listener in part["listeners"].as_array().into_iter().flatten() {
+        let (Some(name), Some(address)) = (listener["name"].as_str(), listener["address"].as_str()) else {
+            continue;
+        };
+        match by_name.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, addresses)) => addresses.push(clean(address)),
+            None => by_name.push((name, vec![clean(address)])),
+        }
+    }
+    if by_name.is_empty() {
+        return Vec::new();
+    }
+    let open = |transport: &str| grouped(part["sessions"][transport].as_u64().unwrap_or_default());
+    let first = format!("layer 4: {} sessions over TCP, {} over UDP", open("tcp"), open("udp"));
+    let of_name = |(name, addresses): &(&str, Vec<String>)| {
+        let shown = addresses[..addresses.len().min(ADDRESSES_MAX)].join(", ");
+        match addresses.len().saturating_sub(ADDRESSES_MAX) {
+            0 => format!("  {}: {shown}", clean(name)),
+            more => format!("  {}: {shown} and {} more", clean(name), grouped(more as u64)),
+        }
+    };
+    std::iter::once(first).chain(by_name.iter().map(of_name)).collect()
+}
+
 fn fault_line(fault: &Value, paint: Paint) -> String {
     let text = |name: &str| clean(fault[name].as_str().unwrap_or_default());
     let (key, pointer, reason) = (text("key"), text("pointer"), text("reason"));
@@ -79,6 +107,8 @@ fn fault_line(fault: &Value, paint: Paint) -> String {
     }
 }
 
+/// Addresses of one kind of listener that are shown; `/v1/weir/listeners` of the control API has all.
+const ADDRESSES_MAX: usize = 6;
 /// Faults that are listed; `weir/status` has all.
 const FAULTS_MAX: usize = 20;
 
@@ -102,6 +132,23 @@ mod tests {
             lines[1..],
             ["routes 10,432, plugin configs 2", "Everything is in force: revision 3 on 1 of 1 workers"]
         );
+    }
+
+    #[test]
+    fn listeners_of_layer_4_have_lines() {
+        let one = |name: &str, port: u16| json!({ "name": name, "address": format!("127.0.0.1:{port}") });
+        let mut listeners: Vec<Value> = (9_100..9_108).map(|port| one("stream-tcp", port)).collect();
+        listeners.push(one("stream-udp", 53));
+        let status = json!({
+            "objects": {}, "faults": [],
+            "layer_4": { "listeners": listeners, "sessions": { "tcp": 50_000, "udp": 7 } },
+        });
+        let text = render(&status, &Overview::default(), Paint::Plain);
+        let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("layer 4")).collect();
+        assert_eq!(lines[0], "layer 4: 50,000 sessions over TCP, 7 over UDP");
+        assert!(lines[1].starts_with("  stream-tcp: 127.0.0.1:9100, 127.0.0.1:9101, "), "{}", lines[1]);
+        assert!(lines[1].ends_with("127.0.0.1:9105 and 2 more"), "{}", lines[1]);
+        assert_eq!(lines[2..], ["  stream-udp: 127.0.0.1:53"]);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! kafka-logger through the real gateway with a real broker, of which another client reads the messages.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use serde_json::{Value, json};
 use testkit::{Client, Kafka, KafkaMessage, Origin, Weir, wait_until};
 
@@ -88,6 +91,32 @@ fn every_listener_and_login_takes_messages() {
             .map(|number| json!({"path": format!("/{topic}"), "n": number.to_string(), "route_id": topic}));
         assert_eq!(entries(&kafka.read(topic, 2)), expected);
     }
+}
+
+#[test]
+fn session_of_layer_4_is_a_message() {
+    let kafka = Kafka::shared();
+    kafka.create_topic("sessions", 1);
+    let weir = Weir::builder(BINARY).settings("stream_tcp: 127.0.0.1:0\n").start();
+    let node = crate::stream_listeners::echo_server();
+    let logger = json!({
+        "brokers": [{"host": "127.0.0.1", "port": kafka.plaintext().port()}], "kafka_topic": "sessions",
+        "batch_max_size": 1, "producer_type": "sync", "timeout": 10, "max_retry_count": 9,
+        "log_format": {"ip": "$remote_addr", "got": "$bytes_received", "end": "$weir_cause"},
+    });
+    let upstream = json!({"nodes": {node.to_string(): 1}});
+    weir.put("stream_routes/sessions", json!({"upstream": upstream, "plugins": {"kafka-logger": logger}}));
+    for text in ["one", "three"] {
+        let mut stream = TcpStream::connect(weir.address("stream-tcp")).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut back = String::new();
+        stream.read_to_string(&mut back).unwrap();
+        assert_eq!(back, text);
+    }
+    let expected =
+        ["3", "5"].map(|got| json!({"ip": "127.0.0.1", "got": got, "end": "closed", "route_id": "sessions"}));
+    assert_eq!(entries(&kafka.read("sessions", 2)), expected);
 }
 
 #[test]

@@ -15,6 +15,8 @@ use crate::support::BINARY;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Sessions that are open while the program is replaced.
 const SESSIONS: usize = 64;
+/// Changes of stream routes under these sessions.
+const CHANGES: usize = 200;
 
 /// A server that sends each connection its own bytes back.
 pub(crate) fn echo_server() -> SocketAddr {
@@ -27,6 +29,7 @@ pub(crate) fn echo_server() -> SocketAddr {
                 let mut back = stream.try_clone().unwrap();
                 // Ends with an error when a test has ended in between.
                 let _ = std::io::copy(&mut stream, &mut back);
+                let _ = back.shutdown(std::net::Shutdown::Write);
             });
         }
     });
@@ -170,7 +173,7 @@ fn range_of_ports_is_served_and_explained() {
 }
 
 #[test]
-fn upgrade_keeps_sessions_and_sockets_of_layer_4() {
+fn changes_and_upgrades_keep_sessions_of_layer_4() {
     let node = echo_server();
     let settings = "stream_tcp: 127.0.0.1:0\nstream_udp: 127.0.0.1:0\nworkers: 2\nupgrade_grace: 60\n";
     let mut weir = Weir::builder(BINARY).settings(settings).start();
@@ -184,6 +187,9 @@ fn upgrade_keeps_sessions_and_sockets_of_layer_4() {
     };
     let before = listed();
     assert_eq!(before.len(), 2);
+    // Any node will do for a route that gets no session, and the changed route of the sessions has another one each time.
+    let others = [echo_server(), echo_server()];
+    let node_of = |number: usize| others[number % 2];
     let mut sessions: Vec<TcpStream> = (0..SESSIONS).map(|_| connect(tcp)).collect();
     let all_echo = |sessions: &mut Vec<TcpStream>, round: &str| {
         for session in sessions.iter_mut() {
@@ -191,6 +197,31 @@ fn upgrade_keeps_sessions_and_sockets_of_layer_4() {
         }
     };
     all_echo(&mut sessions, "before");
+    // Changes of the routes and of the listeners touch none of them.
+    for number in 0..CHANGES {
+        let node = json!({"server_port": 1 + number % 1_000, "idle_timeout": 60 + number});
+        let (id, route) = match number % 4 {
+            0 => ("1", stream_route(node_of(number), json!({"idle_timeout": 60 + number}))),
+            3 => {
+                assert_eq!(weir.admin("DELETE", "stream_routes/2", Value::Null).0, 200);
+                continue;
+            }
+            _ => ("2", stream_route(node_of(number), node)),
+        };
+        weir.put(&format!("stream_routes/{id}"), route);
+        let session = &mut sessions[number % SESSIONS];
+        assert!(echoes(session, b"between changes"), "after change {number}");
+    }
+    weir.put("stream_routes/1", stream_route(node, json!({})));
+    weir.rewrite_settings(&format!("{settings}stream_tls: 127.0.0.1:0\n"));
+    weir.reload();
+    wait_for_listener(&weir, "stream-tls");
+    weir.rewrite_settings(settings);
+    weir.reload();
+    wait_until("the listener is closed", || {
+        weir.stdout().iter().any(|line| line.starts_with("closed stream-tls"))
+    });
+    all_echo(&mut sessions, "after changes and two reloads");
     weir.upgrade();
     let first = weir.wait_for_successor(weir.pid());
     all_echo(&mut sessions, "after one upgrade");

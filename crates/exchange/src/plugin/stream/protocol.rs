@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use model::catalog::ProtocolInfo;
 use serde_json::Value;
 
 use super::StreamSession;
@@ -13,8 +14,17 @@ use crate::plugin::build::Build;
 pub struct ProtocolKind {
     /// Its name.
     pub name: &'static str,
+    /// Checks its `conf`, before a stream route is stored.
+    pub check: fn(Option<&Value>) -> Result<(), String>,
     /// Compiles what a stream route says of it.
     pub build: BuildProtocol,
+}
+
+impl ProtocolKind {
+    /// The kind as the catalog shows it to the control side.
+    pub fn info(&self) -> ProtocolInfo {
+        ProtocolInfo { name: self.name, check: self.check }
+    }
 }
 
 /// Compiles a protocol; the error is a sentence.

@@ -40,6 +40,7 @@ static COUNTED: PluginKind = PluginKind {
     serves_http: true,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
+    check_stream: |_| Ok(()),
     check_proto: Some(|_| Ok(())),
     build: |_, _| {
         BUILT.fetch_add(1, Ordering::SeqCst);

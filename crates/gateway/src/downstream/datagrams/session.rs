@@ -31,7 +31,8 @@ const WAITING_MAX: usize = 8;
 /// Their bytes, at most.
 const WAITING_MAX_BYTES: usize = 16 * 1_024;
 
-/// An idle timeout of sessions of a closed listener: they do not keep the process, or the address, for minutes.
+/// An idle timeout of sessions of a closed listener: they do not keep the process, or the address, for minutes. Datagrams have no end of
+/// a session, so that any shorter time cuts off clients that wait: resolvers ask again after 5 s.
 const CLOSING_IDLE_MS: u64 = 5_000;
 
 /// The parts of a worker that sessions use.

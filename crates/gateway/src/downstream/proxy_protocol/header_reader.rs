@@ -24,8 +24,6 @@ pub(super) enum Fault {
     Cut,
     #[error("the PROXY protocol header was not complete within head_timeout_ms")]
     Late,
-    #[error("its peer is not in proxy_protocol_from and sends a PROXY protocol header")]
-    Untrusted,
 }
 
 /// Whether the stream begins with a header; bytes that end before this is known begin none.

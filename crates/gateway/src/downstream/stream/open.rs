@@ -10,7 +10,7 @@ use super::original;
 use super::record::SessionRecord;
 use crate::downstream::arrival::{Identity, within_deadline};
 use crate::downstream::h1::timer::ConnectionTimer;
-use crate::downstream::proxy_protocol;
+use crate::downstream::header_refusal::{UNTRUSTED_HEADER, is_untrusted, refuse};
 use crate::runtime::Generation;
 use crate::runtime::stream_route::{StreamQuery, StreamRoute, StreamTarget};
 use crate::upstream::Upstream;
@@ -108,10 +108,10 @@ fn refuse_header(
     session: &mut StreamSession,
 ) -> Result<(), SessionEnd> {
     // A header within TLS is none of the listener's.
-    if session.tls.is_some() || !proxy_protocol::is_untrusted(identity) || !first_bytes.begin_with_header() {
+    if session.tls.is_some() || !is_untrusted(identity) || !first_bytes.begin_with_header() {
         return Ok(());
     }
-    proxy_protocol::refuse_untrusted(timer, identity);
+    refuse(timer, identity, &UNTRUSTED_HEADER);
     session.reason = Some("a PROXY protocol header of a peer that proxy_protocol_from does not name".into());
     Err(SessionEnd::PrereadFault)
 }

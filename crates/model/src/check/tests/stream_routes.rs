@@ -1,6 +1,7 @@
 //! Table: stream routes.
 
 use super::*;
+use crate::catalog::ProtocolInfo;
 
 fn stream_route(more: Value, expected: &str) {
     let whole = merged(json!({"server_port": 9100, "upstream_id": 1}), more);
@@ -57,6 +58,13 @@ fn stream_routes_with_fields_of_weir() {
         json!({"protocol": {"name": "dubbo"}}),
         "unknown protocol [dubbo]: known are http and redis",
     );
+    let logger = |filter: Value| json!([{"name": "count", "conf": {"count": 1}, "filter": filter}]);
+    let logged = |filter: Value| json!({"protocol": {"name": "redis", "logger": logger(filter)}});
+    stream_route(logged(json!([["a", "==", "b"]])), "");
+    stream_route(
+        logged(json!([["a", "no", "b"]])),
+        "failed to validate the 'filter' expression: invalid operator 'no'",
+    );
     keyed(
         Kind::StreamRoute,
         "7",
@@ -83,4 +91,27 @@ fn stream_routes_are_refused_and_taken_by_a_switch() {
     assert!(refusal.starts_with("stream mode is disabled, can not add stream routes: "), "{refusal}");
     catalog.refuse_stream_routes(false);
     check::value(&clone, Kind::StreamRoute, &route).unwrap();
+}
+
+#[test]
+fn protocol_checks_its_configuration() {
+    let odd = |conf: Option<&Value>| match conf {
+        Some(conf) if conf.get("odd").is_some() => Err("odd: not today".to_owned()),
+        _ => Ok(()),
+    };
+    let catalog = catalog().with_protocols([ProtocolInfo { name: "redis", check: odd }]);
+    let route = |conf: Value| json!({"upstream_id": 1, "protocol": {"name": "redis", "conf": conf}});
+    check::value(&catalog, Kind::StreamRoute, &route(json!({}))).unwrap();
+    let refusal = check::value(&catalog, Kind::StreamRoute, &route(json!({"odd": 1}))).unwrap_err();
+    assert_eq!(refusal.contract_message(), "protocol.conf: odd: not today");
+    assert_eq!(refusal.faults()[0].pointer, "/protocol/conf");
+}
+
+#[test]
+fn subordinate_route_is_taken_with_a_warning() {
+    let (catalog, key) = (catalog(), crate::Key::new(Kind::StreamRoute, "2").unwrap());
+    let route = json!({"upstream_id": 1, "protocol": {"name": "redis", "superior_id": "1"}});
+    let warnings = check::object(&catalog, &key, &route).unwrap().warnings;
+    assert_eq!(&*warnings[0].pointer, "/protocol/superior_id");
+    assert!(warnings[0].reason.contains("no session gets this route"), "{:?}", warnings[0]);
 }

@@ -52,14 +52,14 @@ impl Faults {
     /// The misfit, with the place of the rule.
     pub(super) fn compile(conf: Option<&Value>) -> Result<Faults, String> {
         let Some(conf) = conf else { return Ok(Faults::default()) };
-        let written = Written::deserialize(conf).map_err(|error| format!("protocol.conf: {error}"))?;
+        let written = Written::deserialize(conf).map_err(|error| error.to_string())?;
         let mut faults = Faults::default();
         let Some(rules) = written.faults else { return Ok(faults) };
         if rules.is_empty() || rules.len() > RULES_MAX {
-            return Err(format!("protocol.conf.faults: 1 to {RULES_MAX} rules"));
+            return Err(format!("faults: 1 to {RULES_MAX} rules"));
         }
         for (index, rule) in rules.iter().enumerate() {
-            let fault = |reason: String| format!("protocol.conf.faults[{index}]: {reason}");
+            let fault = |reason: String| format!("faults[{index}]: {reason}");
             if rule.commands.is_empty() || rule.commands.len() > RULES_MAX {
                 return Err(fault(format!("commands: 1 to {RULES_MAX} names")));
             }

@@ -44,6 +44,72 @@ fn ask(stream: &mut TcpStream, commands: &[&[&str]], expected: &str) -> Duration
 }
 
 #[test]
+fn faulty_protocol_is_refused_by_the_admin_api() {
+    let stage = Stage::start();
+    let upstream = json!({"nodes": {"127.0.0.1:6379": 1}});
+    let put = |id: &str, protocol: Value| {
+        let route = json!({"upstream": upstream, "protocol": protocol});
+        let (status, body) = stage.weir.admin("PUT", &format!("stream_routes/{id}"), route);
+        (status, body["error_msg"].as_str().unwrap_or_default().to_owned())
+    };
+    let refused = |id: &str, protocol: Value, reason: &str| {
+        let (status, message) = put(id, protocol);
+        assert!(status == 400 && message.starts_with(reason), "{status} {message}");
+    };
+    let with = |fault: Value| json!({"name": "redis", "conf": {"faults": [fault]}});
+    refused("1", with(json!({"commands": [], "delay": 1})), "protocol.conf: faults[0]: commands: ");
+    refused("1", with(json!({"commands": ["get"], "delay": -1})), "protocol.conf: faults[0]: delay: ");
+    refused("1", json!({"name": "redis", "conf": {"fault": []}}), "protocol.conf: unknown field `fault`");
+    let logger = |filter: Value| json!({"name": "syslog", "conf": {"host": "127.0.0.1", "port": 514}, "filter": filter});
+    let logged = |filter: Value| json!({"name": "redis", "logger": [logger(filter)]});
+    refused("1", logged(json!([["rpc_time", "?", 1]])), "failed to validate the 'filter' expression: ");
+    assert_eq!(put("1", logged(json!([["rpc_time", ">", 1]]))).0, 201);
+    refused(
+        "2",
+        json!({"name": "redis", "superior_id": "7"}),
+        "failed to fetch stream routes[7], response code: 404",
+    );
+    assert_eq!(put("2", json!({"name": "redis", "superior_id": "1"})).0, 201);
+    assert_eq!(put("3", json!({"name": "http"})).0, 201);
+    refused(
+        "4",
+        json!({"name": "redis", "superior_id": "3"}),
+        "protocol mismatch: subordinate protocol [redis]",
+    );
+    let (status, body) = stage.weir.admin("DELETE", "stream_routes/1", Value::Null);
+    let reason =
+        "can not delete this stream route directly, stream route [2] is still using it as superior_id";
+    assert_eq!((status, &body["error_msg"]), (400, &json!(reason)));
+    let mut limit = json!({"conn": 1, "burst": 0, "default_conn_delay": 1, "key": "remote_addr"});
+    limit["policy"] = json!("redis");
+    limit["redis_host"] = json!("127.0.0.1");
+    let route = json!({"upstream": upstream, "plugins": {"limit-conn": limit}});
+    let (status, body) = stage.weir.admin("PUT", "stream_routes/5", route);
+    let reason = body["error_msg"].as_str().unwrap_or_default();
+    assert!(
+        status == 400 && reason.contains("policy: sessions are counted by this process alone"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn status_shows_listeners_with_open_sessions() {
+    let stage = Stage::start();
+    stage.route(&[super::greeter("a")], json!({}));
+    let (open, _) = stage.greeted().unwrap();
+    let status = || stage.weir.admin("GET", "weir/status", Value::Null).1["layer_4"].clone();
+    let listener = json!({"name": "stream-tcp", "address": stage.address().to_string()});
+    let expected = |tcp: u64| json!({"listeners": [listener], "sessions": {"tcp": tcp, "udp": 0}});
+    wait_until("one session is open", || status() == expected(1));
+    let admin = stage.weir.address("admin").to_string();
+    let outcome = crate::command::weir(stage.weir.directory(), &["status", "--admin", &admin], &[]);
+    let line = format!("layer 4: 1 sessions over TCP, 0 over UDP\n  stream-tcp: {}", stage.address());
+    assert!(outcome.stdout.contains(&line), "{outcome:?}");
+    drop(open);
+    wait_until("it has ended", || status() == expected(0));
+}
+
+#[test]
 fn commands_pass_and_are_delayed_by_rules() {
     let redis = Redis::start();
     let faults = json!([{"commands": ["GET"], "key": "slow", "delay": 0.3}]);

@@ -13,9 +13,15 @@ use crate::support::BINARY;
 pub(super) const CLIENT: &str = "10.9.0.2";
 /// The same of IPv6.
 pub(super) const CLIENT_V6: &str = "fd00::2";
-/// The addresses of a namespace.
-const ADDRESSES: [&str; 6] =
-    ["10.9.0.2/32", "198.51.100.7/32", "198.51.100.8/32", "203.0.113.7/32", "fd00::2/128", "fd00::7/128"];
+/// The addresses of a namespace. Those of IPv6 can be bound at once only without the search for duplicates.
+const ADDRESSES: [&str; 6] = [
+    "10.9.0.2/32",
+    "198.51.100.7/32",
+    "198.51.100.8/32",
+    "203.0.113.7/32",
+    "fd00::2/128 nodad",
+    "fd00::7/128 nodad",
+];
 /// Set for the run in the namespace.
 const INSIDE: &str = "WEIR_TEST_IS_IN_A_NAMESPACE";
 /// Both kinds of rules.
