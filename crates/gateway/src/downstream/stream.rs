@@ -31,6 +31,10 @@ pub(crate) fn serve(opened: Opened) -> impl Future<Output = ()> {
 }
 
 /// The task of a session. Written by hand, because an `async fn` would keep the room of its beginning until its end.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the larger variant is the one that sessions are for most of their lives"
+)]
 enum Session<B> {
     Beginning(Pin<PooledBox<B>>),
     Passing(Passing),

@@ -19,6 +19,7 @@ use stdx::buffer::Buffer;
 
 type ClientEnd = SocketEnd<Transport>;
 type NodeEnd = SocketEnd<CountedTransport>;
+type SpokenTunnel = Tunnel<SpokenEnd<ClientEnd>, SpokenEnd<NodeEnd>>;
 
 /// See the module.
 pub(super) struct Passing {
@@ -35,7 +36,7 @@ pub(super) struct Passing {
 enum Passage {
     Plain(Tunnel<ClientEnd, NodeEnd>),
     /// With a protocol that is spoken inside. Boxed, because other sessions are smaller without it.
-    Spoken(Box<(Tunnel<SpokenEnd<ClientEnd>, SpokenEnd<NodeEnd>>, Spoken)>),
+    Spoken(Box<(SpokenTunnel, Spoken)>),
     Over,
 }
 
