@@ -65,7 +65,7 @@ pub struct PluginKind {
     pub check_consumer: fn(&Value) -> Result<(), String>,
     /// Checks metadata as [`PluginKind::check`] does a route's configuration.
     pub check_metadata: fn(&Value) -> Result<(), String>,
-    /// What its check allows and stream routes do not.
+    /// Checks a configuration on a stream route, behind `check`.
     pub check_stream: fn(&Value) -> Result<(), String>,
     /// Checks the content of an object of the kind `protos`, for a kind that is built with them.
     pub check_proto: Option<CheckProto>,

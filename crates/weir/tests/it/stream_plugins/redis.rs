@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::{Redis, wait_until};
+use testkit::{ADMIN_KEY, Redis, wait_until};
 
 use super::{PATIENCE, Stage, weights};
 
@@ -102,7 +102,9 @@ fn status_shows_listeners_with_open_sessions() {
     let expected = |tcp: u64| json!({"listeners": [listener], "sessions": {"tcp": tcp, "udp": 0}});
     wait_until("one session is open", || status() == expected(1));
     let admin = stage.weir.address("admin").to_string();
-    let outcome = crate::command::weir(stage.weir.directory(), &["status", "--admin", &admin], &[]);
+    let environment = [("WEIR_ADMIN_KEY", ADMIN_KEY)];
+    let arguments = ["status", "--admin", &admin];
+    let outcome = crate::command::weir(stage.weir.directory(), &arguments, &environment);
     let line = format!("layer 4: 1 sessions over TCP, 0 over UDP\n  stream-tcp: {}", stage.address());
     assert!(outcome.stdout.contains(&line), "{outcome:?}");
     drop(open);
