@@ -123,6 +123,8 @@ describe('objects', { skip: isReal ? 'needs the data of the stand-in' : false },
     await page.getByText('2 changes, not saved').waitFor();
     await page.keyboard.press('Control+s');
     await page.getByRole('dialog').getByText('/priority').waitFor();
+    // The focus moves into the dialog after it is drawn; before that, keys go to the editor behind it.
+    await page.waitForFunction(() => document.activeElement?.closest('[role="dialog"]'));
     await page.keyboard.press('Control+Enter');
     await page.getByText('Saved as r4128.').waitFor();
     assert.equal(stored('routes/checkout').priority, 7);
