@@ -271,6 +271,45 @@ fn proxy_header_of_version_1_is_refused() {
 }
 
 #[test]
+fn source_port_is_kept_where_it_is_free() {
+    let node = node();
+    let gateway = gateway(&[with(to(node.local_addr().unwrap()), "udp", json!({"keep_source_port": true}))]);
+    let peer_of = |client: &UdpSocket| {
+        client.send_to(b"question", gateway.address).unwrap();
+        let mut room = [0; 100];
+        let (length, peer) = node.recv_from(&mut room).unwrap();
+        assert_eq!(&room[..length], b"question");
+        node.send_to(b"answer", peer).unwrap();
+        let (length, from) = client.recv_from(&mut room).unwrap();
+        assert_eq!((&room[..length], from), (&b"answer"[..], gateway.address));
+        peer
+    };
+    // Clients at other addresses than the node's, so that their own sockets leave the port free there.
+    let first = UdpSocket::bind("127.0.0.2:0").unwrap();
+    first.set_read_timeout(Some(PATIENCE)).unwrap();
+    let port = first.local_addr().unwrap().port();
+    assert_eq!(peer_of(&first), SocketAddr::from(([127, 0, 0, 1], port)));
+    let second = UdpSocket::bind(("127.0.0.3", port)).unwrap();
+    second.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_ne!(peer_of(&second).port(), port, "the session of the first client has it");
+    assert_eq!(peer_of(&first).port(), port);
+}
+
+#[test]
+fn upstream_for_connections_gets_no_datagrams() {
+    let node = echo();
+    let original =
+        json!({"type": "original_dst", "scheme": "tcp", "original_dst": {"allow": ["127.0.0.0/8"]}});
+    let transparent = json!({"scheme": "tcp", "nodes": {node.to_string(): 1}, "transparent_source": true});
+    for upstream in [original, transparent] {
+        let gateway = gateway(&[json!({"upstream": upstream})]);
+        gateway.client().send(b"hello").unwrap();
+        wait_until("it is refused", || gateway.ended("faulty_configuration") == 1);
+        assert_eq!((gateway.open(), gateway.dropped("refused")), (0, 1));
+    }
+}
+
+#[test]
 fn session_ends_with_the_answers_that_it_expects() {
     let gateway = gateway(&[with(to(echo()), "udp", json!({"responses": 1}))]);
     let client = gateway.client();

@@ -1,6 +1,6 @@
 //! The addresses the proxy listens on: what is spoken there, and one socket per worker, sharing the address by
-//! `SO_REUSEPORT`; for datagrams of layer 4 these are UDP sockets alone. An address is probed without that option first, for a second process would otherwise share it in
-//! silence; sockets that another process handed over need no probe. It accepts nothing itself.
+//! `SO_REUSEPORT`; for datagrams of layer 4 these are UDP sockets alone. An address is probed without that option first, for
+//! a second process would otherwise share it in silence; sockets that another process handed over need no probe. It accepts nothing itself.
 
 mod datagrams;
 mod interception;

@@ -15,7 +15,7 @@ fn pair() -> (NodePoll, NodeSocket, ClientSocket) {
     let listener = env::bind_datagrams("127.0.0.1:0".parse().unwrap(), false).unwrap();
     let listener = ClientSocket::attach(listener).unwrap();
     let poll = NodePoll::new().unwrap();
-    let client = NodeSocket::connect(listener.address(), &poll, 7).unwrap();
+    let client = NodeSocket::connect(listener.address(), None, &poll, 7).unwrap();
     (poll, client, listener)
 }
 
@@ -46,7 +46,7 @@ fn refusal_of_a_peer_is_an_error_of_its_socket() {
     env::block_on(async {
         let dead = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let poll = NodePoll::new().unwrap();
-        let client = NodeSocket::connect(dead, &poll, 9).unwrap();
+        let client = NodeSocket::connect(dead, None, &poll, 9).unwrap();
         client.send(b"hello", 0).unwrap();
         poll_fn(|cx| poll.poll_ready(cx, &mut Ready::default())).await.unwrap();
         let error = client.receive(&mut Batch::default(), 8, dead, None).unwrap_err();

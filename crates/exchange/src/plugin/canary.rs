@@ -26,42 +26,56 @@ pub struct Share {
     pub choice: u32,
 }
 
-/// One of the two versions.
-pub struct Version {
+/// One of two versions: its instance, and the phases that it takes part in.
+pub struct Version<P: ?Sized, F: 'static> {
     /// Its instance.
-    pub plugin: Arc<dyn Plugin>,
+    pub plugin: Arc<P>,
     /// Its phases.
-    pub phases: &'static [Phase],
+    pub phases: &'static [F],
 }
 
 /// An instance of each of two versions.
-pub struct CanaryPlugin {
-    active: Version,
-    canary: Version,
-    share: Share,
+pub struct Canary<P: ?Sized, F: 'static> {
+    active: Version<P, F>,
+    canary: Version<P, F>,
+    pub(super) share: Share,
 }
 
-impl CanaryPlugin {
-    /// `canary` serves its share, `active` all other requests.
-    pub fn new(active: Version, canary: Version, share: Share) -> CanaryPlugin {
-        CanaryPlugin { active, canary, share }
+/// Two versions of a plugin of HTTP.
+pub type CanaryPlugin = Canary<dyn Plugin, Phase>;
+
+impl<P: ?Sized, F: PartialEq> Canary<P, F> {
+    /// `canary` serves its share, `active` all others.
+    pub fn new(active: Version<P, F>, canary: Version<P, F>, share: Share) -> Canary<P, F> {
+        Canary { active, canary, share }
     }
 
-    /// The version that serves this request, if it takes part in one of the phases.
-    fn at(&self, exchange: &Exchange, phases: &[Phase]) -> Option<&dyn Plugin> {
-        let version = self.version(exchange);
+    /// The version, if it takes part in one of the phases.
+    pub(super) fn version(&self, is_canary: bool, phases: &[F]) -> Option<&P> {
+        let version = if is_canary { &self.canary } else { &self.active };
         let takes_part = phases.iter().any(|phase| version.phases.contains(phase));
         takes_part.then_some(&*version.plugin)
     }
 
-    fn version(&self, exchange: &Exchange) -> &Version {
+    /// Both instances.
+    pub(super) fn both(&self) -> [&P; 2] {
+        [&self.active.plugin, &self.canary.plugin]
+    }
+}
+
+impl CanaryPlugin {
+    /// The version that serves this request, if it takes part in one of the phases.
+    fn at(&self, exchange: &Exchange, phases: &[Phase]) -> Option<&dyn Plugin> {
+        self.version(self.is_canary(exchange), phases)
+    }
+
+    fn is_canary(&self, exchange: &Exchange) -> bool {
         let kept = exchange.states.verdict(self.share.choice);
-        let is_canary = kept.unwrap_or_else(|| {
+        kept.unwrap_or_else(|| {
             let drawn = self.share.draws(exchange);
             exchange.states.keep_verdict(self.share.choice, drawn);
             drawn
-        });
-        if is_canary { &self.canary } else { &self.active }
+        })
     }
 }
 
@@ -200,13 +214,11 @@ impl Plugin for CanaryPlugin {
     }
 
     fn start(&self) {
-        self.active.plugin.start();
-        self.canary.plugin.start();
+        self.both().into_iter().for_each(|plugin| plugin.start());
     }
 
     fn stop(&self) {
-        self.active.plugin.stop();
-        self.canary.plugin.stop();
+        self.both().into_iter().for_each(|plugin| plugin.stop());
     }
 }
 
@@ -230,7 +242,8 @@ mod tests {
     }
 
     fn canary(percent: f64, vars: Option<serde_json::Value>) -> CanaryPlugin {
-        let version = |status, phases| Version { plugin: Arc::new(Answers(status)), phases };
+        let version =
+            |status, phases| Version { plugin: Arc::new(Answers(status)) as Arc<dyn Plugin>, phases };
         let vars = vars.map(|vars| Expression::compile(&vars).unwrap());
         CanaryPlugin::new(
             version(401, &[Phase::Access]),

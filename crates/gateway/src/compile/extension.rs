@@ -3,10 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use exchange::plugin::canary::{CanaryPlugin, Share, Version};
-use exchange::plugin::extension::interned_phases;
+use exchange::plugin::canary::{self, Share, Version};
+use exchange::plugin::extension::{Extension, interned_phases};
 use exchange::plugin::extension_loader::LoadedCode;
-use exchange::plugin::stream::canary::{CanaryStreamPlugin, StreamVersion};
 use exchange::plugin::stream::{StreamPhase, StreamPlugin};
 use exchange::plugin::{Build, Phase, Plugin, PluginKind};
 use model::extension::LoadedVersion;
@@ -123,31 +122,36 @@ impl Served<'_> {
         }
     }
 
+    /// An instance; a configuration that a version refuses makes none.
+    fn build(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+        let one =
+            |code: &dyn Extension| Ok(Version { plugin: code.build(build, config)?, phases: code.phases() });
+        self.chosen(config, one, |both| Arc::new(both))
+    }
+
     /// As [`Served::build`], for sessions.
     fn build_stream(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
+        let one = |code: &dyn Extension| {
+            Ok(Version { plugin: code.build_stream(build, config)?, phases: code.stream_phases() })
+        };
+        self.chosen(config, one, |both| Arc::new(both))
+    }
+
+    /// The instance of the active version, or one that holds it beside that of the version on trial.
+    fn chosen<P: ?Sized, F: PartialEq + 'static>(
+        &self,
+        config: &Value,
+        version: impl Fn(&dyn Extension) -> Result<Version<P, F>, String>,
+        hold: impl FnOnce(canary::Canary<P, F>) -> Arc<P>,
+    ) -> Result<Arc<P>, String> {
         let one = |code: &LoadedCode| {
             code.extension.check(config)?;
-            let plugin = code.extension.build_stream(build, config)?;
-            Ok::<_, String>(StreamVersion { plugin, phases: code.extension.stream_phases() })
+            version(&*code.extension)
         };
         let active = one(self.active.0)?;
         let Some((code, _, canary)) = &self.canary else { return Ok(active.plugin) };
         let trial = one(code).map_err(|reason| format!("the canary version: {reason}"))?;
-        Ok(Arc::new(CanaryStreamPlugin::new(active, trial, share(code, canary)?)))
-    }
-
-    /// An instance; a configuration that a version refuses makes none.
-    fn build(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-        let one = |code: &LoadedCode| {
-            code.extension.check(config)?;
-            code.extension.build(build, config)
-        };
-        let active = one(self.active.0)?;
-        let Some((code, _, canary)) = &self.canary else { return Ok(active) };
-        let trial = one(code).map_err(|reason| format!("the canary version: {reason}"))?;
-        let version = |plugin, code: &LoadedCode| Version { plugin, phases: code.extension.phases() };
-        let (active, trial) = (version(active, self.active.0), version(trial, code));
-        Ok(Arc::new(CanaryPlugin::new(active, trial, share(code, canary)?)))
+        Ok(hold(canary::Canary::new(active, trial, share(code, canary)?)))
     }
 }
 

@@ -13,7 +13,7 @@ use super::consumer::in_force_or_closed;
 use super::upstream::milliseconds;
 use crate::runtime::StreamRoute;
 use crate::runtime::stream_route::{
-    DatagramLimits, NamePattern, ProxyHeader, SpokenProtocol, StreamMatch, StreamTarget,
+    DatagramOptions, NamePattern, ProxyHeader, SpokenProtocol, StreamMatch, StreamTarget,
 };
 use crate::runtime::stream_table::StreamTable;
 use exchange::failure::{Cause, Unavailable};
@@ -109,9 +109,10 @@ impl Compiler {
             },
             idle_timeout_ms: milliseconds(written.idle_timeout),
             session_timeout_ms: milliseconds(written.session_timeout),
-            datagrams: written.udp.map_or(DatagramLimits::default(), |udp| DatagramLimits {
+            datagrams: written.udp.map_or(DatagramOptions::default(), |udp| DatagramOptions {
                 responses: udp.responses,
                 requests: udp.requests.unwrap_or(0),
+                keeps_source_port: udp.keep_source_port,
             }),
             missing,
         }

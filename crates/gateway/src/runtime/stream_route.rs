@@ -34,7 +34,7 @@ pub struct StreamRoute {
     /// How long a session may be, in milliseconds; 0 is without limit.
     pub session_timeout_ms: u64,
     /// The datagrams of a session over UDP.
-    pub datagrams: DatagramLimits,
+    pub datagrams: DatagramOptions,
     /// Why it must not serve, if an object that it refers to is missing or faulty, or a plugin of it cannot be built: without
     /// this its sessions could go to another route, past its protection.
     pub missing: Option<Unavailable>,
@@ -58,11 +58,13 @@ pub struct SpokenProtocol {
 
 /// When a session over UDP ends by its datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DatagramLimits {
+pub struct DatagramOptions {
     /// Answers that follow a datagram of the client, after which the session ends; none if that is not known.
     pub responses: Option<u64>,
     /// Datagrams of the client, after which the next one begins another session; 0 is without limit.
     pub requests: u64,
+    /// Nodes are sent the datagrams from the port of the client, where it is free.
+    pub keeps_source_port: bool,
 }
 
 /// The PROXY protocol header that nodes are sent.

@@ -256,8 +256,8 @@ impl Connector {
         Ok(CountedTransport::new(transport, place))
     }
 
-    /// Opens a socket to `address`, from `source` if it is there. Where no descriptor is left, idle connections of clients give way, and if there are
-    /// none, this worker's idle connections to endpoints.
+    /// Opens a socket to `address`, from `source` if it is there. Where no descriptor is left, idle connections of clients
+    /// give way, and if there are none, this worker's idle connections to endpoints.
     async fn open_socket(&self, address: SocketAddr, source: Option<IpAddr>) -> io::Result<env::Stream> {
         for _ in 0..OPENS_AGAIN {
             match connect(address, source).await {

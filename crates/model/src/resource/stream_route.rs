@@ -47,7 +47,7 @@ pub struct StreamRoute {
     #[serde(default, deserialize_with = "number::seconds")]
     pub session_timeout: Duration,
     /// The datagrams of a session over UDP. Not in APISIX.
-    pub udp: Option<DatagramLimits>,
+    pub udp: Option<DatagramOptions>,
     /// An upstream of its own.
     pub upstream: Option<Arc<Upstream>>,
     /// The upstream it forwards to.
@@ -103,16 +103,19 @@ impl SniffedProtocol {
     }
 }
 
-/// When a session over UDP ends by its datagrams, as nginx's `proxy_responses` and `proxy_requests`.
+/// Sessions over UDP: when one ends by its datagrams, as nginx's `proxy_responses` and `proxy_requests`, and where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DatagramLimits {
+pub struct DatagramOptions {
     /// The answers to each datagram of the client; the session ends when it has had them.
     #[serde(default, deserialize_with = "number::optional_integer")]
     pub responses: Option<u64>,
     /// The datagrams of the client, after which its next one begins another session.
     #[serde(default, deserialize_with = "number::optional_integer")]
     pub requests: Option<u64>,
+    /// Whether nodes are sent the datagrams from the port of the client, where it is free.
+    #[serde(default)]
+    pub keep_source_port: bool,
 }
 
 /// The PROXY protocol header that nodes are sent.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::counts::Counts;
 use super::rule::{Rule, rules_of};
-use super::{Policy, read};
+use super::{Config, Policy, read};
 use crate::shared::config;
 use crate::shared::limits::delay;
 
@@ -26,13 +26,18 @@ struct SessionLimit {
     rejected: Arc<AtomicU64>,
 }
 
-/// Refuses what stream routes cannot have: the schema that APISIX has for them knows no `policy`, and counts in this process.
+/// Refuses what stream routes cannot have.
 pub(super) fn check(config: &Value) -> Result<(), String> {
+    parsed(config).map(drop)
+}
+
+/// The configuration of a stream route: the schema that APISIX has for them knows no `policy`, and counts in this process.
+fn parsed(config: &Value) -> Result<Config, String> {
     let (parsed, _) = read(config)?;
     if parsed.policy != Policy::Local {
         return Err("policy: sessions are counted by this process alone (`local`)".to_owned());
     }
-    Ok(())
+    Ok(parsed)
 }
 
 /// Compiles a configuration of a stream route.
@@ -40,8 +45,7 @@ pub(super) fn check(config: &Value) -> Result<(), String> {
 /// # Errors
 /// Sessions are not counted in Redis.
 pub(super) fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
-    check(config)?;
-    let (parsed, _) = read(config)?;
+    let parsed = parsed(config)?;
     let identity = config::identity(config);
     let key = format!("limit-conn/{}/{identity}", build.owner);
     Ok(Arc::new(SessionLimit {

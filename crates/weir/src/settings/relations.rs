@@ -106,13 +106,8 @@ impl Settings {
     /// Refuses addresses at which a header is optional and no listener takes one, because a typing error would leave it
     /// required.
     fn check_proxy_protocol_optional(&self, written: &Written, faults: &mut Vec<Fault>) {
-        let lists = self.header_listeners();
-        let is_known = |address| lists.iter().any(|(_, list)| list.contains(address));
-        if let Some(address) = self.proxy_protocol_optional.iter().find(|address| !is_known(address)) {
-            let names = lists.map(|(name, _)| format!("`{name}`")).join(", ");
-            let reason = format!("{address} is in none of {names}; write it as it is there");
-            faults.push(written.fault("proxy_protocol_optional", reason));
-        }
+        let addresses = ("proxy_protocol_optional", &*self.proxy_protocol_optional);
+        faults.extend(in_none_of(addresses, &self.header_listeners(), written));
     }
 
     /// Refuses listeners that no peer may connect to.
@@ -130,39 +125,24 @@ impl Settings {
 
     /// Refuses addresses without HTTP/2 that the proxy does not listen on, because a typing error would leave HTTP/2 on.
     fn check_http1_only(&self, written: &Written, faults: &mut Vec<Fault>) {
-        let lists = self.proxy_listeners();
-        for address in &self.http1_only {
-            if !lists.iter().any(|(_, list)| list.contains(address)) {
-                let names = lists.map(|(name, _)| format!("`{name}`")).join(", ");
-                let reason = format!("{address} is in none of {names}; write it as it is there");
-                faults.push(written.fault("http1_only", reason));
-            }
-        }
+        faults.extend(in_none_of(("http1_only", &*self.http1_only), &self.proxy_listeners(), written));
     }
 
     /// Refuses addresses that send a header and are no listener of TCP, because a typing error would send none.
     fn check_stream_send_proxy_protocol(&self, written: &Written, faults: &mut Vec<Fault>) {
         let [lists @ .., _] = self.stream_listeners();
-        let is_known = |address| lists.iter().any(|(_, list)| list.contains(address));
-        if let Some(address) = self.stream_send_proxy_protocol.iter().find(|address| !is_known(address)) {
-            let names = lists.map(|(name, _)| format!("`{name}`")).join(", ");
-            let reason = format!("{address} is in none of {names}; write it as it is there");
-            faults.push(written.fault("stream_send_proxy_protocol", reason));
-        }
+        let addresses = ("stream_send_proxy_protocol", &*self.stream_send_proxy_protocol);
+        faults.extend(in_none_of(addresses, &lists, written));
     }
 
     /// Refuses addresses with intercepted connections that are no listener without a PROXY protocol header, of which the
     /// connections have one destination, and an address in both lists.
     fn check_interception(&self, written: &Written, faults: &mut Vec<Fault>) {
-        for (name, list) in
-            [("stream_tproxy", &self.stream_tproxy), ("stream_redirect", &self.stream_redirect)]
+        let lists = [("stream_tcp", &*self.stream_tcp), ("stream_tls", &*self.stream_tls)];
+        for addresses in
+            [("stream_tproxy", &*self.stream_tproxy), ("stream_redirect", &*self.stream_redirect)]
         {
-            let is_known = |address| self.stream_tcp.contains(address) || self.stream_tls.contains(address);
-            if let Some(address) = list.iter().find(|address| !is_known(address)) {
-                let reason =
-                    format!("{address} is in none of `stream_tcp`, `stream_tls`; write it as it is there");
-                faults.push(written.fault(name, reason));
-            }
+            faults.extend(in_none_of(addresses, &lists, written));
         }
         if let Some(address) =
             self.stream_tproxy.iter().find(|address| self.stream_redirect.contains(address))
@@ -202,6 +182,21 @@ impl Settings {
             }
         }
     }
+}
+
+/// Faults of the addresses of a setting that none of `lists` has as they are written.
+fn in_none_of(
+    (setting, addresses): (&'static str, &[SocketAddr]),
+    lists: &[(&'static str, &[SocketAddr])],
+    written: &Written,
+) -> Vec<Fault> {
+    let is_unknown = |address: &&SocketAddr| !lists.iter().any(|(_, list)| list.contains(address));
+    let fault = |address: &SocketAddr| {
+        let names: Vec<String> = lists.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let reason = format!("{address} is in none of {}; write it as it is there", names.join(", "));
+        written.fault(setting, reason)
+    };
+    addresses.iter().filter(is_unknown).map(fault).collect()
 }
 
 /// Whether two listeners cannot both be bound: same port (port 0 never collides), and the same address or an

@@ -9,19 +9,13 @@ use testkit::{Origin, Reply};
 
 use crate::lua_streams::{Stage, answer};
 
-/// The part that every guest has: the version, the memory, and an allocator that gives ever higher addresses.
-const HEAD: &str = r#"
-    (memory (export "memory") 1)
-    (global $next (mut i32) (i32.const 4096))
-    (func (export "proxy_abi_version_0_2_1"))
-    (func (export "proxy_on_memory_allocate") (param $size i32) (result i32)
-        (global.get $next)
-        (global.set $next (i32.add (global.get $next) (local.get $size))))
-    (func $is (param i32 i32) (if (i32.ne (local.get 0) (local.get 1)) (then unreachable)))
-"#;
+/// The part that every guest has.
+const HEAD: &str = include_str!("../../../wasm/src/tests/head.wat");
+/// A check of two numbers.
+const IS: &str = "(func $is (param i32 i32) (if (i32.ne (local.get 0) (local.get 1)) (then unreachable)))";
 
 fn upload(stage: &Stage, imports: &str, code: &str) {
-    let module = wat::parse_str(format!("(module {imports} {HEAD} {code})")).unwrap();
+    let module = wat::parse_str(format!("(module {imports} {HEAD} {IS} {code})")).unwrap();
     let body = json!({"language": "wasm", "content": BASE64.encode(&module)});
     stage.weir.put("extensions/guest", body);
 }

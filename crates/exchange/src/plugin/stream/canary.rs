@@ -1,25 +1,11 @@
 //! Two versions of an extension behind one instance of layer 4: each session is served by one of them from its beginning to its
 //! end, as [`crate::plugin::canary`] does it for requests. It knows no language.
 
-use std::sync::Arc;
-
 use super::{StreamFlow, StreamPhase, StreamPlugin, StreamSession};
-use crate::plugin::canary::Share;
+use crate::plugin::canary::Canary;
 
-/// One of the two versions.
-pub struct StreamVersion {
-    /// Its instance.
-    pub plugin: Arc<dyn StreamPlugin>,
-    /// Its phases.
-    pub phases: &'static [StreamPhase],
-}
-
-/// An instance of each of two versions.
-pub struct CanaryStreamPlugin {
-    active: StreamVersion,
-    canary: StreamVersion,
-    share: Share,
-}
+/// Two versions of a plugin of layer 4.
+pub type CanaryStreamPlugin = Canary<dyn StreamPlugin, StreamPhase>;
 
 /// The choice that a session keeps.
 struct Drawn {
@@ -28,19 +14,9 @@ struct Drawn {
 }
 
 impl CanaryStreamPlugin {
-    /// `canary` serves its share of sessions, `active` all others.
-    pub fn new(active: StreamVersion, canary: StreamVersion, share: Share) -> CanaryStreamPlugin {
-        CanaryStreamPlugin { active, canary, share }
-    }
-
     fn drawn(&self, session: &StreamSession) -> Option<bool> {
         let drawn = session.held.iter().filter_map(|held| held.downcast_ref::<Drawn>());
         drawn.filter(|drawn| drawn.choice == self.share.choice).map(|drawn| drawn.is_canary).next()
-    }
-
-    fn version(&self, is_canary: bool, phase: StreamPhase) -> Option<&dyn StreamPlugin> {
-        let version = if is_canary { &self.canary } else { &self.active };
-        version.phases.contains(&phase).then_some(&*version.plugin)
     }
 }
 
@@ -51,7 +27,7 @@ impl StreamPlugin for CanaryStreamPlugin {
             session.hold(Drawn { choice: self.share.choice, is_canary });
             is_canary
         });
-        match self.version(is_canary, StreamPhase::Preread) {
+        match self.version(is_canary, &[StreamPhase::Preread]) {
             Some(plugin) => plugin.preread(session),
             None => StreamFlow::Continue,
         }
@@ -60,34 +36,34 @@ impl StreamPlugin for CanaryStreamPlugin {
     /// A session that another plugin has refused before has drawn no version: the active one logs it.
     fn log(&self, session: &StreamSession) {
         let is_canary = self.drawn(session).unwrap_or(false);
-        if let Some(plugin) = self.version(is_canary, StreamPhase::Log) {
+        if let Some(plugin) = self.version(is_canary, &[StreamPhase::Log]) {
             plugin.log(session);
         }
     }
 
     fn uses_worker(&self) -> bool {
-        self.active.plugin.uses_worker() || self.canary.plugin.uses_worker()
+        self.both().iter().any(|plugin| plugin.uses_worker())
     }
 
     fn start(&self) {
-        self.active.plugin.start();
-        self.canary.plugin.start();
+        self.both().into_iter().for_each(|plugin| plugin.start());
     }
 
     fn stop(&self) {
-        self.active.plugin.stop();
-        self.canary.plugin.stop();
+        self.both().into_iter().for_each(|plugin| plugin.stop());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use router::vars::Expression;
     use serde_json::json;
 
     use super::*;
+    use crate::plugin::canary::{Share, Version};
 
     /// Refuses with its name, and counts what it logs.
     #[derive(Default)]
@@ -107,7 +83,8 @@ mod tests {
     fn session_keeps_the_version_that_it_drew() {
         let both: &[StreamPhase] = &[StreamPhase::Preread, StreamPhase::Log];
         let [active, canary] = ["active", "canary"].map(|name| Arc::new(Named(name, AtomicUsize::new(0))));
-        let version = |plugin: &Arc<Named>| StreamVersion { plugin: plugin.clone(), phases: both };
+        let version =
+            |plugin: &Arc<Named>| Version { plugin: plugin.clone() as Arc<dyn StreamPlugin>, phases: both };
         let vars = Some(Expression::compile(&json!([["remote_addr", "==", "10.0.0.2"]])).unwrap());
         let share = Share { percent: 100.0, vars, choice: 7 };
         let plugin = CanaryStreamPlugin::new(version(&active), version(&canary), share);

@@ -20,7 +20,7 @@ use crate::downstream::stream::node::{HeldNode, proxy_header, retries_of};
 use crate::downstream::stream::open::{fail, upstream_of};
 use crate::downstream::stream::record::SessionRecord;
 use crate::observe::datagram_counts::DropReason;
-use crate::runtime::stream_route::{DatagramLimits, StreamRoute};
+use crate::runtime::stream_route::{DatagramOptions, StreamRoute};
 use crate::upstream::Upstream;
 use crate::upstream::connect_failure::connect_cause;
 use crate::upstream::protection::hold::UpstreamPlace;
@@ -67,7 +67,7 @@ pub(super) struct DatagramSession {
     /// Datagrams of nodes, and their bytes.
     responses: u64,
     sent_bytes: u64,
-    limits: DatagramLimits,
+    limits: DatagramOptions,
     parts: Box<Parts>,
 }
 
@@ -328,8 +328,9 @@ impl DatagramSession {
             return Err(fail(record, Failure::new(Cause::FaultyConfiguration, detail)));
         }
         let address = node.address();
+        let source_port = route.datagrams.keeps_source_port.then_some(session.client_port);
         *held = Some(HeldNode::new(context, upstream, node));
-        match NodeSocket::connect(address, seam.nodes, token) {
+        match NodeSocket::connect(address, source_port, seam.nodes, token) {
             Ok(socket) => {
                 self.state = State::AtNode(socket, header);
                 Ok(())

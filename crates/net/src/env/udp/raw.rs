@@ -96,8 +96,8 @@ impl<const COUNT: usize> Messages<COUNT> {
             message.msg_flags = 0;
             count += 1;
         }
-        // SAFETY: the first `count` headers were just filled: each points to a slot, an address or none, and a control buffer of its own
-        // that live until the end of the call, with their lengths; no time limit is given.
+        // SAFETY: the first `count` headers were just filled: each points to a slot, an address or none, and a control buffer
+        // of its own that live until the end of the call, with their lengths; no time limit is given.
         #[allow(unsafe_code)]
         let got = unsafe {
             libc::recvmmsg(

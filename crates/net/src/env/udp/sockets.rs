@@ -3,6 +3,7 @@
 //! have one place in the worker's event loop, because a place for each costs more than its datagrams.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::task::{Context, Poll, ready};
@@ -16,6 +17,12 @@ use tokio::io::unix::AsyncFd;
 
 use super::batch::{Answers, Batch};
 use super::raw::{Messages, Outgoing, turn};
+
+/// Lower ports are those of services of the machine, which clients must not take by the port that they send from.
+const FIRST_KEPT_PORT: u16 = 1_024;
+
+/// Datagrams that may have come to a chosen port before its socket was connected; with more the kernel chooses the port.
+const STRAYS_MAX: usize = 64;
 
 /// Sockets of nodes that one look reports; the next ones are reported by the next look.
 const EVENTS: usize = 256;
@@ -107,20 +114,55 @@ fn register<T: AsFd + AsRawFd>(io: T) -> io::Result<AsyncFd<T>> {
     Ok(registered?)
 }
 
+/// A socket that is not on an event loop, connected to `address` from `source` or an address that the kernel chooses.
+fn connected(source: Option<SocketAddr>, address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
+    let _ = turn(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, true);
+    if let Some(source) = source {
+        socket.bind(&source.into())?;
+    }
+    socket.connect(&address.into())?;
+    Ok(socket)
+}
+
+/// As [`connected`], from that port of the address that `other` has got on the way to the same node.
+fn connected_from_port(other: &Socket, port: u16, address: SocketAddr) -> io::Result<Socket> {
+    let own = other.local_addr()?.as_socket().ok_or(io::ErrorKind::InvalidData)?;
+    let socket = connected(Some(SocketAddr::new(own.ip(), port)), address)?;
+    // Anybody may have sent to the port before the socket was connected, and the node has been sent nothing yet: what is
+    // there is no answer.
+    for _ in 0..STRAYS_MAX {
+        match socket.recv(&mut [MaybeUninit::uninit()]) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(socket),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::QuotaExceeded.into())
+}
+
 /// A socket that is connected to a node.
 #[derive(Debug)]
 pub struct NodeSocket(OwnedFd);
 
 impl NodeSocket {
-    /// Connects a socket to `address`, which `poll` then reports by `token`. Nothing is sent by that.
+    /// Connects a socket to `address`, which `poll` then reports by `token`. Nothing is sent by that. Datagrams come from
+    /// `source_port` if it is there and free.
     ///
     /// # Errors
     /// The kernel's: no descriptor, no port, no way to the address.
-    pub fn connect(address: SocketAddr, poll: &NodePoll, token: u64) -> io::Result<NodeSocket> {
-        let socket =
-            Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
-        let _ = turn(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, true);
-        socket.connect(&address.into())?;
+    pub fn connect(
+        address: SocketAddr,
+        source_port: Option<u16>,
+        poll: &NodePoll,
+        token: u64,
+    ) -> io::Result<NodeSocket> {
+        let mut socket = connected(None, address)?;
+        if let Some(port) = source_port.filter(|port| *port >= FIRST_KEPT_PORT)
+            && let Ok(from_port) = connected_from_port(&socket, port, address)
+        {
+            socket = from_port;
+        }
         let socket = OwnedFd::from(socket);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(poll.0.get_ref(), &socket, epoll::EventData::new_u64(token), flags)?;
