@@ -54,6 +54,8 @@ static STANDS: PluginKind = PluginKind {
     serves_http: true,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
+    check_with_metadata: |_, _| Ok(()),
+    is_global: false,
     check_stream: |_| Ok(()),
     check_proto: None,
     build: |_, _| Ok(Arc::new(Stands)),

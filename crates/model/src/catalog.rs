@@ -17,7 +17,7 @@ use crate::schema;
 use crate::validate::{SchemaFault, Validator};
 
 pub use plugin_info::{
-    Check, CheckProto, CheckRunning, PluginInfo, RunPolicy, SchemaType, Subsystem, consumer_key,
+    Check, CheckProto, CheckRunning, CheckWithMetadata, PluginInfo, RunPolicy, SchemaType, Subsystem, consumer_key,
 };
 
 /// A plugin in the catalog.

@@ -3,6 +3,7 @@
 
 mod certificate;
 mod consumer;
+mod empty;
 mod expression;
 mod extension;
 mod global;
@@ -48,6 +49,10 @@ pub struct Checked {
 /// # Errors
 /// Every fault, and the contract's line for the first.
 pub fn object(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, Refusal> {
+    empty::checked(value, |value| object_as_given(catalog, key, value))
+}
+
+fn object_as_given(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, Refusal> {
     if key.kind == Kind::PluginMetadata {
         return global::plugin_metadata(catalog, &key.id, value);
     }
@@ -89,10 +94,12 @@ pub fn catalog_among(catalog: &Catalog, extensions: Option<&Value>) -> Catalog {
 /// # Errors
 /// Every fault, and the contract's line for the first.
 pub fn value(catalog: &Catalog, kind: Kind, value: &Value) -> Result<(), Refusal> {
-    let mut findings = Findings::default();
-    fields(catalog, kind, value, &mut findings);
-    let passed = findings.finish()?;
-    read(kind, &without_ignored(value, &passed)).map(drop)
+    empty::checked(value, |value| {
+        let mut findings = Findings::default();
+        fields(catalog, kind, value, &mut findings);
+        let passed = findings.finish()?;
+        read(kind, &without_ignored(value, &passed)).map(drop)
+    })
 }
 
 /// Refuses an `ssl` object with certificates that all ended before `now_s`, in seconds since the Unix epoch. It is no part of

@@ -59,6 +59,7 @@ use output::Responses;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new("batch-requests", 4010, NO_PHASES, schema, build)
+    .global()
     .with_metadata(Metadata::schema)
     .with_apis(&[PluginApi { method: Method::Post, path: "/apisix/batch-requests" }])
     .documented(include_str!("batch_requests.rs"));

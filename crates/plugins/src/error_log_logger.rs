@@ -48,6 +48,7 @@ use sink::Destination;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 1091, &[], schema, build)
+    .global()
     .with_metadata(metadata::schema)
     .checked_metadata(|written| metadata::read(written).and_then(|metadata| metadata.check()))
     .running_by_metadata()

@@ -47,6 +47,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("file-logger", 399, logger::
     .checked(|config| read(config).map(drop))
     .with_metadata(metadata_schema)
     .checked_metadata(check_metadata)
+    .checked_with_metadata(|config, metadata| path_of(config, metadata).map(drop))
     .on_streams(StreamKind { phases: &[StreamPhase::Log], build: build_stream })
     .documented(include_str!("file_logger.rs"));
 
@@ -88,13 +89,20 @@ fn check_metadata(metadata: &Value) -> Result<(), String> {
     logger::check_metadata(metadata)
 }
 
+/// The path of the instance, or that of the metadata.
+fn path_of<'v>(config: &'v Value, metadata: Option<&'v Value>) -> Result<&'v str, &'static str> {
+    let path = |value: &'v Value| value.get("path").and_then(Value::as_str);
+    path(config)
+        .or_else(|| path(metadata?))
+        .ok_or("property \"path\" is not set in either the plugin conf or the metadata")
+}
+
 fn check_path(path: &str) -> Result<(), String> {
     if config::is_reference(path) { Ok(()) } else { files::check(path) }
 }
 
 /// The fields of an instance, and its compiled conditions.
 struct Written {
-    path: Option<String>,
     conditions: Option<Vec<Expression>>,
     format: FormatFields,
     bodies: BodyFields,
@@ -115,7 +123,7 @@ fn read(config: &Value) -> Result<Written, String> {
         compiled.map_err(|error| format!("failed to validate the 'match' expression: {error}"))
     };
     let conditions = own.r#match.as_ref().map(|all| all.iter().map(compile).collect()).transpose()?;
-    Ok(Written { path: own.path, conditions, format, bodies })
+    Ok(Written { conditions, format, bodies })
 }
 
 /// The compiled plugin.
@@ -140,9 +148,7 @@ fn build_stream(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugi
 
 fn compile(build: &Build<'_>, config: &Value) -> Result<FileLogger, String> {
     let written = read(config)?;
-    let of_metadata = build.metadata.and_then(|metadata| metadata.get("path")).and_then(Value::as_str);
-    let path = written.path.as_deref().or(of_metadata);
-    let path = path.ok_or("property \"path\" is not set in either the plugin conf or the metadata")?;
+    let path = path_of(config, build.metadata)?;
     files::check(path)?;
     let contents = Contents::compile(&written.format, &written.bodies, build.metadata)?;
     let key = format!("file-logger/{}/{path}", build.owner);

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 
 /// The plugin. Its work is that of the process, which has the log files.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("log-rotate", 100, &[], schema, build).documented(include_str!("log_rotate.rs"));
+    PluginKind::new("log-rotate", 100, &[], schema, build).global().documented(include_str!("log_rotate.rs"));
 
 fn schema() -> Value {
     json!({ "type": "object", "properties": {} })

@@ -39,6 +39,7 @@ use serde_json::{Value, json};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new("node-status", 1000, &[], schema, build)
+    .global()
     .with_apis(&[PluginApi { method: Method::Get, path: "/apisix/status" }])
     .documented(include_str!("node_status.rs"));
 

@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new("server-info", 990, &[], schema, build)
+    .global()
     .with_control_endpoints(&[ControlEndpoint {
         path: "/v1/server_info",
         answer: |question| ControlAnswer::Json(question.instance.shown()),

@@ -44,6 +44,7 @@ pub(super) fn refers_to_upstreams(kind: Kind) -> bool {
 /// masked.
 pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &Key, text: &'t str) -> Cow<'t, RawValue> {
     match role {
+        Role::Admin if key.kind == Kind::PluginMetadata => with_id(key, text),
         Role::Admin => shown(key.kind, text),
         Role::Viewer => raw(&hidden(catalog, key, text)),
     }
@@ -65,6 +66,9 @@ pub(crate) fn hidden(catalog: &Catalog, key: &Key, text: &str) -> Value {
 /// APISIX. A private key that is not encrypted is left out; a reference to one is shown.
 pub(super) fn shown_as_stored(sealer: &Sealer, key: &Key, text: &str) -> Box<RawValue> {
     let sealed = sealer.seal(key, text);
+    if key.kind == Kind::PluginMetadata {
+        return with_id(key, &sealed).into_owned();
+    }
     if key.kind != Kind::Ssl {
         return shown(key.kind, &sealed).into_owned();
     }
@@ -77,6 +81,23 @@ pub(super) fn shown_as_stored(sealer: &Sealer, key: &Key, text: &str) -> Box<Raw
         }
     }
     raw(&Value::Object(object)).into_owned()
+}
+
+/// Metadata with the name of their plugin as `id`, which APISIX stores in them and answers with. The id is put in front of
+/// the text, so that numbers keep their digits.
+fn with_id(key: &Key, text: &str) -> Cow<'static, RawValue> {
+    #[derive(serde::Deserialize)]
+    struct Probe {
+        id: Option<serde::de::IgnoredAny>,
+    }
+    let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).map(str::trim);
+    let is_without = serde_json::from_str::<Probe>(text).is_ok_and(|probe| probe.id.is_none());
+    let (Some(inner), true) = (inner, is_without) else {
+        return Cow::Owned(shown(key.kind, text).into_owned());
+    };
+    let comma = if inner.is_empty() { "" } else { "," };
+    let with_id = format!("{{\"id\":{}{comma}{inner}}}", Value::from(key.own_id()));
+    Cow::Owned(RawValue::from_string(with_id).expect("an object with one more field is JSON"))
 }
 
 /// Whether a private key, or each key of a list, was encrypted or is a reference.
@@ -298,6 +319,16 @@ mod tests {
         let references = r#"{"cert":"$env://C","key":"$env://K","keys":["$secret://vault/1/a/b"]}"#;
         check(Kind::Ssl, references, references);
         check(Kind::Ssl, r#"{"key":"$env://K","keys":["$env://K","k"]}"#, r#"{"key":"$env://K"}"#);
+    }
+
+    #[test]
+    fn metadata_are_shown_with_the_name_of_their_plugin() {
+        let key = Key::new(Kind::PluginMetadata, "log").unwrap();
+        let check = |text: &str, expected: &str| assert_eq!(with_id(&key, text).get(), expected);
+        check("{}", r#"{"id":"log"}"#);
+        check(r#" {"a": 0.10000000000000000555, "b": {"id": 1}} "#, r#"{"id":"log","a": 0.10000000000000000555, "b": {"id": 1}}"#);
+        check(r#"{"id":"log","a":1}"#, r#"{"id":"log","a":1}"#);
+        check("broken", r#""broken""#);
     }
 
     #[test]

@@ -73,6 +73,9 @@ fn describe(plugin: &CatalogPlugin) -> Value {
             described.insert(name.to_owned(), Value::clone(schema));
         }
     }
+    if info.is_global {
+        described.insert("scope".to_owned(), "global".into());
+    }
     if info.is_auth {
         described.insert("type".to_owned(), "auth".into());
     }

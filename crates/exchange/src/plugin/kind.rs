@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use message::Method;
-use model::catalog::{CheckProto, CheckRunning, PluginInfo, RunPolicy, Subsystem};
+use model::catalog::{CheckProto, CheckRunning, CheckWithMetadata, PluginInfo, RunPolicy, Subsystem};
 use model::control_endpoint::ControlEndpoint;
 use serde_json::Value;
 
@@ -65,6 +65,10 @@ pub struct PluginKind {
     pub check_consumer: fn(&Value) -> Result<(), String>,
     /// Checks metadata as [`PluginKind::check`] does a route's configuration.
     pub check_metadata: fn(&Value) -> Result<(), String>,
+    /// Checks a configuration together with the metadata, for what either may hold.
+    pub check_with_metadata: CheckWithMetadata,
+    /// Whether it is for all requests, whatever object names it.
+    pub is_global: bool,
     /// Checks a configuration on a stream route, behind `check`.
     pub check_stream: fn(&Value) -> Result<(), String>,
     /// Checks the content of an object of the kind `protos`, for a kind that is built with them.
@@ -116,6 +120,8 @@ impl PluginKind {
             check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
+            check_with_metadata: |_, _| Ok(()),
+            is_global: false,
             check_stream: |_| Ok(()),
             check_proto: None,
             consumer_key: &[],
@@ -183,6 +189,19 @@ impl PluginKind {
     #[must_use]
     pub const fn checked_metadata(self, check: fn(&Value) -> Result<(), String>) -> PluginKind {
         PluginKind { check_metadata: check, ..self }
+    }
+
+    /// Checks with `check` what the configuration or the metadata must hold. The build must refuse the same, because the
+    /// metadata may be gone by then.
+    #[must_use]
+    pub const fn checked_with_metadata(self, check: CheckWithMetadata) -> PluginKind {
+        PluginKind { check_with_metadata: check, ..self }
+    }
+
+    /// Is for all requests, whatever object names it.
+    #[must_use]
+    pub const fn global(self) -> PluginKind {
+        PluginKind { is_global: true, ..self }
     }
 
     /// Is built with objects of the kind `protos`, of which `check` checks the content: the error is a sentence with the line.
@@ -280,6 +299,8 @@ impl PluginKind {
             check: self.check,
             check_consumer: self.check_consumer,
             check_metadata: self.check_metadata,
+            check_with_metadata: self.check_with_metadata,
+            is_global: self.is_global,
             check_stream: self.check_stream,
             control_endpoints: self.control_endpoints,
             check_proto: self.check_proto,

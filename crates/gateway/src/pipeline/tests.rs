@@ -240,6 +240,8 @@ const TRAILER_MARK: PluginKind = PluginKind {
     serves_http: true,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
+    check_with_metadata: |_, _| Ok(()),
+    is_global: false,
     check_stream: |_| Ok(()),
     check_proto: None,
     build: |_, _| Ok(Arc::new(TrailerMark)),

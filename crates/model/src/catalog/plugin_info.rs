@@ -12,6 +12,9 @@ use crate::loaded_endpoint::LoadedEndpoint;
 /// A plugin's own check of a configuration that its schema has let through; the error is a sentence.
 pub type Check = fn(&Value) -> Result<(), String>;
 
+/// A check of a configuration together with the plugin's metadata, where there are any; the error is a sentence.
+pub type CheckWithMetadata = fn(&Value, Option<&Value>) -> Result<(), String>;
+
 /// A plugin's check of the content of a proto; the error is a sentence.
 pub type CheckProto = fn(&str) -> Result<(), String>;
 
@@ -100,6 +103,10 @@ pub struct PluginInfo {
     pub check_consumer: Check,
     /// Its own check of its metadata.
     pub check_metadata: Check,
+    /// Its check of a configuration together with its metadata, for what either may hold.
+    pub check_with_metadata: CheckWithMetadata,
+    /// Whether it is for all requests, whatever object names it (`"scope": "global"`).
+    pub is_global: bool,
     /// Its endpoints in the control API.
     pub control_endpoints: &'static [ControlEndpoint],
     /// Endpoints in the control API that its loaded code has.
@@ -133,6 +140,8 @@ impl PluginInfo {
             check_running: None,
             check_consumer: |_| Ok(()),
             check_metadata: |_| Ok(()),
+            check_with_metadata: |_, _| Ok(()),
+            is_global: false,
             control_endpoints: &[],
             loaded_endpoints: Arc::default(),
             check_proto: None,

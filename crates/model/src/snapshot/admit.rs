@@ -35,8 +35,9 @@ impl Snapshot {
                     reference::add_missing(&reference, &mut findings);
                 }
             }
-            reference::add_mismatch(self, resource, &mut findings);
+            reference::add_mismatch(self, key, resource, &mut findings);
         }
+        self.suit_metadata(catalog, key, resource.plugins(), &mut findings);
         if key.kind == Kind::GlobalRule {
             self.no_plugin_twice(key, resource.plugins(), &mut findings);
         }
@@ -62,6 +63,28 @@ impl Snapshot {
             return self.apply_read(&catalog, read, revision, Policy::Lenient);
         }
         self.apply_read(&self.catalog(catalog), read, revision, Policy::Lenient)
+    }
+
+    /// What a plugin's configuration leaves to its metadata is there. Objects that are there already stay in force when
+    /// metadata go: the compiler reports them.
+    fn suit_metadata(&self, catalog: &Catalog, key: &Key, plugins: &Plugins, findings: &mut Findings) {
+        if matches!(key.kind, Kind::Consumer | Kind::Credential) {
+            return;
+        }
+        for plugin in plugins {
+            let Some(entry) = catalog.get(&plugin.name) else { continue };
+            let metadata = Key::new(Kind::PluginMetadata, &plugin.name).ok();
+            let metadata = metadata.and_then(|key| self.get(&key)).map(|object| &object.resource);
+            let metadata = match metadata {
+                Some(Resource::PluginMetadata(metadata)) => Some(&metadata.value),
+                _ => None,
+            };
+            if let Err(reason) = (entry.info().check_with_metadata)(&plugin.config, metadata) {
+                let name = &plugin.name;
+                let contract = format!("failed to check the configuration of plugin {name} err: {reason}");
+                findings.add_worded(Stage::Plugins, crate::fault::below("/plugins", name), reason, contract);
+            }
+        }
     }
 
     /// A plugin is in one global rule only.

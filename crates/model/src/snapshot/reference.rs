@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Snapshot;
 use crate::fault::{Findings, Stage};
-use crate::resource::{Resource, Upstream};
+use crate::resource::{Resource, SslType, Upstream};
 use crate::{Fault, Id, Key, Kind};
 
 /// A reference from one object to another.
@@ -43,7 +43,13 @@ pub(super) fn add_missing(reference: &Reference, findings: &mut Findings) {
 
 /// Adds a fault where a subordinate stream route has another protocol than its superior, which is in force. A superior without a
 /// protocol fits any.
-pub(super) fn add_mismatch(snapshot: &Snapshot, resource: &Resource, findings: &mut Findings) {
+pub(super) fn add_mismatch(
+    snapshot: &Snapshot,
+    key: &Key,
+    resource: &Resource,
+    findings: &mut Findings,
+) {
+    add_wrong_certificate(snapshot, key, resource, findings);
     let Resource::StreamRoute(route) = resource else { return };
     let Some(own) = &route.protocol else { return };
     let Some(superior) =
@@ -58,6 +64,21 @@ pub(super) fn add_mismatch(snapshot: &Snapshot, resource: &Resource, findings: &
             own.name, other.name
         );
         findings.add(Stage::Reference, "/protocol/superior_id", reason);
+    }
+}
+
+/// Adds a fault where the certificate that nodes would be shown is one for clients of the gateway.
+fn add_wrong_certificate(snapshot: &Snapshot, key: &Key, resource: &Resource, findings: &mut Findings) {
+    for reference in of(key, resource).iter().filter(|reference| reference.target.kind == Kind::Ssl) {
+        let target = snapshot.get(&reference.target).map(|object| &object.resource);
+        if let Some(Resource::Ssl(ssl)) = target
+            && ssl.ssl_type != SslType::Client
+        {
+            let reason = reference.words("is not of type client");
+            let contract =
+                format!("failed to fetch ssl info by ssl id [{}], wrong ssl type", reference.target.id);
+            findings.add_worded(Stage::Reference, reference.pointer, reason, contract);
+        }
     }
 }
 

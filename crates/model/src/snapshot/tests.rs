@@ -10,7 +10,12 @@ fn catalog() -> Catalog {
     let mut auth = PluginInfo::new("auth", 1, json!({"type": "object"}));
     auth.is_auth = true;
     auth.consumer_key = &["key"];
-    Catalog::new(vec![auth, PluginInfo::new("split", 2, json!({"type": "object"}))]).unwrap()
+    let mut sink = PluginInfo::new("sink", 3, json!({"type": "object"}));
+    sink.check_with_metadata = |config, metadata| {
+        let is_there = [Some(config), metadata].into_iter().flatten().any(|place| place.get("path").is_some());
+        if is_there { Ok(()) } else { Err("a path is needed".to_owned()) }
+    };
+    Catalog::new(vec![auth, PluginInfo::new("split", 2, json!({"type": "object"})), sink]).unwrap()
 }
 
 fn key(path: &str) -> Key {
@@ -365,6 +370,8 @@ fn admission_looks_at_the_others_too() {
         put("stream_routes/redis", json!({"upstream": {"nodes": {"a:1": 1}}, "protocol": {"name": "redis"}})),
         put("stream_routes/raw", json!({"upstream": {"nodes": {"a:1": 1}}})),
         put("stream_routes/web", json!({"protocol": {"name": "http"}})),
+        put("ssls/server", json!({"sni": "a.example", "cert": "$env://C", "key": "$env://K"})),
+        put("ssls/client", json!({"type": "client", "cert": "$env://C", "key": "$env://K"})),
     ];
     let snapshot = apply(&Snapshot::empty(), &changes).snapshot;
     let admit = |path: &str, object: Value, expected: &str| {
@@ -391,6 +398,17 @@ fn admission_looks_at_the_others_too() {
         "protocol mismatch: subordinate protocol [redis] does not match superior protocol [http]",
     );
     admit("global_rules/1", json!({"id": "1", "plugins": {"split": {}}}), "");
+    let shown = |id: &str| json!({"scheme": "https", "nodes": {"a:1": 1}, "tls": {"client_cert_id": id}});
+    admit("upstreams/1", shown("client"), "");
+    admit("upstreams/1", shown("server"), "failed to fetch ssl info by ssl id [server], wrong ssl type");
+    let inside = json!({"uri": "/", "upstream": shown("server")});
+    admit("routes/2", inside, "failed to fetch ssl info by ssl id [server], wrong ssl type");
+    let sink = |config: Value| json!({"uri": "/", "plugins": {"sink": config}});
+    admit("routes/2", sink(json!({"path": "a"})), "");
+    let without = "failed to check the configuration of plugin sink err: a path is needed";
+    admit("routes/2", sink(json!({})), without);
+    let with_metadata = apply(&snapshot, &[put("plugin_metadata/sink", json!({"path": "b"}))]).snapshot;
+    assert!(with_metadata.admit(&catalog(), &key("routes/2"), &sink(json!({}))).is_ok());
     admit(
         "global_rules/2",
         json!({"id": "2", "plugins": {"split": {}}}),

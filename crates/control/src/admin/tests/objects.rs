@@ -327,7 +327,7 @@ fn credentials_are_below_their_consumer() {
 #[test]
 fn other_kinds_are_written_and_read() {
     let talk = Talk::new();
-    let stored = json!({"key": "/apisix/plugin_metadata/count", "value": {"size": 5}});
+    let stored = json!({"key": "/apisix/plugin_metadata/count", "value": {"id": "count", "size": 5}});
     talk.check("PUT", "/apisix/admin/plugin_metadata/count", json!({"size": 5}), 201, stored);
     talk.check("PUT", "/apisix/admin/plugin_metadata/none", json!({}), 400, error("invalid plugin name"));
     talk.check("PUT", "/apisix/admin/plugin_metadata", json!({}), 400, error("missing plugin name"));

@@ -307,6 +307,7 @@ pub(crate) fn object(
     let Value::Object(mut item) = item else {
         return Err(("", format!("a {kind} must be a mapping")));
     };
+    fill_empty(kind, &mut item);
     let id = match item.get(id_field(kind, &item)) {
         Some(Value::String(id)) => id.clone(),
         Some(Value::Number(id)) => id.to_string(),
@@ -332,6 +333,25 @@ pub(crate) fn object(
     }
     let text = Value::Object(item).to_string().into();
     Ok(FileObject { key, text, pointer: pointer.to_owned() })
+}
+
+/// Fills in what a file leaves empty: `key-auth:` with nothing behind it is null in YAML and an empty mapping for APISIX.
+/// So are fields of the object that hold a mapping or a list.
+fn fill_empty(kind: Kind, item: &mut Map<String, Value>) {
+    let properties = &model::schema::of(kind)["properties"];
+    for (name, value) in item.iter_mut() {
+        if name == "plugins" {
+            let plugins = value.as_object_mut().into_iter().flat_map(|plugins| plugins.values_mut());
+            plugins.filter(|config| config.is_null()).for_each(|config| *config = Value::Object(Map::new()));
+        }
+        if value.is_null() {
+            match properties[name.as_str()]["type"].as_str() {
+                Some("object") => *value = Value::Object(Map::new()),
+                Some("array") => *value = Value::Array(Vec::new()),
+                _ => {}
+            }
+        }
+    }
 }
 
 /// Consumers are named by `username`, unless an `id` shows that the item is a credential.
@@ -408,6 +428,17 @@ mod tests {
         for (found, part) in found_faults.iter().zip(faults) {
             assert!(found.contains(part), "{found:?} lacks {part:?}");
         }
+    }
+
+    #[test]
+    fn empty_mapping_is_an_empty_object() {
+        let text = "consumers:\n  - username: jack\n    plugins:\n      key-auth:\n    labels:\nroutes:\n  - id: 1\n    \
+            plugins:\n    vars:\n    desc:\n    upstream:\n      nodes: {}\n";
+        let objects = [
+            ("/consumers/jack", r#"{"username":"jack","plugins":{"key-auth":{}},"labels":{}}"#),
+            ("/routes/1", r#"{"id":1,"plugins":{},"vars":[],"desc":null,"upstream":{"nodes":{}}}"#),
+        ];
+        check(text, &objects, &[]);
     }
 
     #[test]

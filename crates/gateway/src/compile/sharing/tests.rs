@@ -40,6 +40,8 @@ static COUNTED: PluginKind = PluginKind {
     serves_http: true,
     check_consumer: |_| Ok(()),
     check_metadata: |_| Ok(()),
+    check_with_metadata: |_, _| Ok(()),
+    is_global: false,
     check_stream: |_| Ok(()),
     check_proto: Some(|_| Ok(())),
     build: |_, _| {
