@@ -33,7 +33,7 @@ const CONSIDERED_MAX: usize = 100;
 /// The record for a request: `revision`, the `request` as the router sees it, the route that `matched`, why it is answered
 /// 503 (`closed`), the candidates that were `considered`, in order, with their verdicts, the faulty routes that are not
 /// in the table (`unplaced`), what each plugin would do (`pipeline`), the request as it would be `forwarded`, and the
-/// `upstream` with its endpoints. `with` of the question is not looked at.
+/// `upstream` with its endpoints, or the `choices` of a plugin that divides such requests, each with its share. `with` of the question is not looked at.
 ///
 /// # Errors
 /// Why the gateway would refuse the request before looking for a route, as a sentence.
@@ -119,10 +119,16 @@ fn add_journey(
         record["pipeline"] = walk.plugins.into();
         if walk.ended_by.is_none()
             && route.is_some()
-            && let Some(upstream) = destination::upstream(&generation, route, exchange)
+            && let Some(upstream) =
+                destination::upstream(&generation, route, exchange.decision.upstream.as_ref())
         {
             record["forwarded"] = destination::forwarded(exchange, upstream, route, question);
             record["upstream"] = destination::candidates(upstream);
+            if !walk.choices.is_empty() {
+                // No one upstream is the answer.
+                record["upstream"] = Value::Null;
+                record["choices"] = destination::choices(&generation, route, &walk.choices);
+            }
             return;
         }
     }

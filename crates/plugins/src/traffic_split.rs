@@ -46,7 +46,7 @@ use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, UpstreamRef};
+use exchange::plugin::{Build, Choice, Explained, Flow, Phase, Plugin, PluginKind, Reply, UpstreamRef};
 use model::check;
 use model::{Catalog, Id, Kind, schema};
 use router::vars::{Expression, VariableSource};
@@ -265,7 +265,7 @@ impl Plugin for TrafficSplit {
     }
 
     fn explain(&self, exchange: &mut Exchange, _: Phase) -> Explained {
-        for rule in &self.rules {
+        for (index, rule) in self.rules.iter().enumerate() {
             if rule.named.iter().any(|upstream| !exchange.has_upstream(upstream)) {
                 let body = json!({ "error_msg": "failed to fetch upstream info" });
                 return Explained::replies(&Reply::json(500, &body));
@@ -274,18 +274,13 @@ impl Plugin for TrafficSplit {
                 continue;
             }
             // The turn of this request is not taken, so that the share of others does not change.
-            if let [only] = &rule.choices[..] {
-                exchange.decision.upstream.clone_from(only);
+            let with_share = rule.choices.iter().zip(rule.turns.shares()).filter(|(_, share)| *share > 0.0);
+            let choices: Vec<Choice> =
+                with_share.map(|(upstream, share)| Choice { upstream: upstream.clone(), share }).collect();
+            if let [only] = &choices[..] {
+                exchange.decision.upstream.clone_from(&only.upstream);
             }
-            let name = |choice: &Option<UpstreamRef>| match choice {
-                None => "that of the route".to_owned(),
-                Some(upstream) => {
-                    let identity = upstream.identity();
-                    identity.strip_prefix("/upstreams/").unwrap_or(identity).to_owned()
-                }
-            };
-            let names: Vec<String> = rule.choices.iter().map(name).collect();
-            return Explained::changes(format!("upstream by weight: {}", names.join(", ")));
+            return Explained::divides(&format!("rules/{index}: "), choices);
         }
         Explained::passes()
     }

@@ -1,4 +1,5 @@
 /** Calls of the Admin API: the key as a header, answers as JSON, refusals as `ApiError`. */
+import { readExact, writeExact } from './exact';
 import { readKey } from './key';
 
 export const ADMIN = '/apisix/admin/';
@@ -33,6 +34,8 @@ export interface Options {
   type?: string;
   headers?: Record<string, string>;
   signal?: AbortSignal;
+  /** The answer holds documents, whose numbers keep their digits (`exact.ts`). */
+  exact?: boolean;
   /** Key to use in place of the stored one (the login page tries a key before it is kept). */
   key?: string | null;
 }
@@ -71,11 +74,11 @@ export function keyHeaders(key: string | null = readKey()): Record<string, strin
   return key ? { 'X-API-KEY': key } : {};
 }
 
-async function bodyOf(response: Response): Promise<unknown> {
+async function bodyOf(response: Response, exact: boolean): Promise<unknown> {
   const text = await response.text();
   if (!text) return null;
   try {
-    return JSON.parse(text);
+    return exact ? readExact(text) : JSON.parse(text);
   } catch {
     return { error_msg: text.slice(0, 2000) };
   }
@@ -86,7 +89,7 @@ export async function request<T>(method: string, path: string, options: Options 
   let body: string | undefined;
   if (options.body !== undefined) {
     const isText = typeof options.body === 'string';
-    body = isText ? (options.body as string) : JSON.stringify(options.body);
+    body = isText ? (options.body as string) : writeExact(options.body);
     headers['Content-Type'] = options.type ?? (isText ? 'application/yaml' : 'application/json');
   }
   let response: Response;
@@ -101,7 +104,7 @@ export async function request<T>(method: string, path: string, options: Options 
   }
   const revision = Number(response.headers.get('X-Weir-Revision') ?? NaN);
   tell(response.status, Number.isFinite(revision) ? revision : null);
-  const data = await bodyOf(response);
+  const data = await bodyOf(response, options.exact === true);
   if (!response.ok) throw new ApiError(response.status, (data ?? {}) as ErrorBody);
   return {
     data: data as T,
@@ -113,6 +116,11 @@ export async function request<T>(method: string, path: string, options: Options 
 
 export async function get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
   return (await request<T>('GET', path, { query, signal })).data;
+}
+
+/** A `get` whose answer holds documents. */
+export async function getExact<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
+  return (await request<T>('GET', path, { query, signal, exact: true })).data;
 }
 
 export async function post<T>(path: string, body?: unknown, query?: Query, signal?: AbortSignal): Promise<T> {

@@ -25,7 +25,12 @@ export interface Step {
   from: string;
   runs: boolean | null;
   why: string | null;
-  would: null | { action: 'reply' | 'redirect' | 'call' | 'count' | 'change'; status: Num; text: string };
+  would: null | { action: 'reply' | 'redirect' | 'call' | 'count' | 'change' | 'choose'; status: Num; text: string };
+}
+export interface Destination {
+  id: string;
+  type: string;
+  candidates: { address: string; state: string; share: Num }[];
 }
 export interface Explanation {
   revision: number | null;
@@ -40,5 +45,7 @@ export interface Explanation {
   faulty?: { key: string; reason: string }[];
   pipeline?: Step[];
   forwarded?: null | { method: string; url: string; headers: [string, string][] };
-  upstream?: null | { id: string; type: string; candidates: { address: string; state: string; share: Num }[] };
+  upstream?: null | Destination;
+  /** The upstreams that a plugin divides such requests among, with shares in percent; `upstream` is null then. */
+  choices?: { share: number; upstream: Destination | null }[];
 }

@@ -3,6 +3,7 @@ import { createContext, useCallback, useContext, useEffect, useMemo, useRef, use
 import { ApiError, onAnswer, request } from '../api/client';
 import { clearKey, readKey, writeKey, type KeyMode } from '../api/key';
 import type { Session } from '../api/types';
+import { dropTyped } from '../forms/typed';
 import { queries } from './query';
 
 const IDLE_MS = 30 * 60_000;
@@ -64,6 +65,7 @@ export function SessionProvider({ children }: { children: ReactNode }) {
 
   const signOut = useCallback((reason?: string) => {
     clearKey();
+    dropTyped('');
     queries.clear();
     wasIn.current = false;
     setCurrent({ state: 'out', again: false, reason: reason ?? null });

@@ -12,6 +12,7 @@ import { equal, type Json } from './json';
 import { smallestEdit } from './jsonText';
 import { pointerAt, rangeOf, type Syntax } from './locate';
 import { jsonTools, type SyntaxTools } from './syntax';
+import { keepTyped, readTyped, useTyped } from './typed';
 import type { Fault } from './validator';
 
 export interface SourceEditorProps {
@@ -21,8 +22,8 @@ export interface SourceEditorProps {
   readOnly: boolean;
   /** Called with the document that the text says; not called while the text does not parse. */
   onChange?: (next: Json) => void;
-  /** The mistake in a text that does not parse, or null. */
-  onMistake?: (mistake: string | null) => void;
+  /** Where a text that does not parse is kept, one place for each syntax; it is there again when the editor is. */
+  place: string;
   /** Called with the pointer at the cursor. */
   onPointer?: (pointer: string) => void;
   /** Scrolls to a pointer when it changes. */
@@ -30,7 +31,7 @@ export interface SourceEditorProps {
   label: string;
 }
 
-export default function SourceEditor({ document, syntax, faults, readOnly, onChange, onMistake, onPointer, reveal, label }: SourceEditorProps) {
+export default function SourceEditor({ document, syntax, faults, readOnly, onChange, onPointer, reveal, label, place }: SourceEditorProps) {
   const [yamlTools, setYamlTools] = useState<SyntaxTools | null>(null);
   useEffect(() => {
     if (syntax === 'yaml' && !yamlTools) void import('./yamlText').then((module) => setYamlTools(module.yamlTools));
@@ -38,22 +39,22 @@ export default function SourceEditor({ document, syntax, faults, readOnly, onCha
   const tools = syntax === 'yaml' && yamlTools ? yamlTools : jsonTools;
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
-  const calls = useRef({ onChange, onMistake, onPointer, tools, document });
-  calls.current = { onChange, onMistake, onPointer, tools, document };
+  const typed = useTyped(place);
+  const calls = useRef({ onChange, onPointer, tools, document, place });
+  calls.current = { onChange, onPointer, tools, document, place };
   const language = useRef(new Compartment());
   const locked = useRef(new Compartment());
   const ownEdit = useRef(false);
   const lastTools = useRef(tools);
-  const [mistake, setMistake] = useState<{ error: string; at: number } | null>(null);
 
   useEffect(() => {
     if (!host.current) return undefined;
     const listener = EditorView.updateListener.of((update) => {
-      const { onChange: change, onMistake: wrong, onPointer: move, tools: now, document: current } = calls.current;
+      const { onChange: change, onPointer: move, tools: now, document: current, place: kept } = calls.current;
       if (update.docChanged && !ownEdit.current) {
-        const read = now.parse(update.state.doc.toString());
-        setMistake(read.error === undefined ? null : { error: read.error, at: read.at });
-        wrong?.(read.error ?? null);
+        const text = update.state.doc.toString();
+        const read = now.parse(text);
+        keepTyped(kept, read.error === undefined ? null : { text, error: read.error, at: read.at });
         if (read.document !== undefined && !equal(read.document, current)) change?.(read.document);
       }
       if (update.selectionSet && move) move(pointerAt(now.locate(update.state.doc.toString()), update.state.selection.main.head));
@@ -61,7 +62,7 @@ export default function SourceEditor({ document, syntax, faults, readOnly, onCha
     const made = new EditorView({
       parent: host.current,
       state: EditorState.create({
-        doc: calls.current.tools.render(calls.current.document),
+        doc: readTyped(calls.current.place)?.text ?? calls.current.tools.render(calls.current.document),
         extensions: [
           EditorView.cspNonce.of(styleNonce()),
           lineNumbers(), foldGutter(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(),
@@ -86,11 +87,13 @@ export default function SourceEditor({ document, syntax, faults, readOnly, onCha
     view.current?.dispatch({ effects: locked.current.reconfigure([EditorState.readOnly.of(readOnly)]) });
   }, [readOnly]);
 
-  // A document that the form changed reaches the text by the smallest edit, so that the cursor keeps its place.
+  // A document that the form changed reaches the text by the smallest edit, so that the cursor keeps its place. A text
+  // that does not parse waits until it is mended or dropped.
   useEffect(() => {
     const editor = view.current;
     if (!editor) return;
     const text = editor.state.doc.toString();
+    if (typed?.text === text) return;
     const read = tools.parse(text);
     const turned = lastTools.current !== tools;
     lastTools.current = tools;
@@ -101,9 +104,7 @@ export default function SourceEditor({ document, syntax, faults, readOnly, onCha
     ownEdit.current = true;
     editor.dispatch({ changes: edit });
     ownEdit.current = false;
-    setMistake(null);
-    calls.current.onMistake?.(null);
-  }, [document, tools]);
+  }, [document, tools, typed]);
 
   useEffect(() => {
     const editor = view.current;
@@ -115,9 +116,9 @@ export default function SourceEditor({ document, syntax, faults, readOnly, onCha
       const end = Math.min(range.to, text.indexOf('\n', range.from) < 0 ? text.length : text.indexOf('\n', range.from));
       return { from: range.from, to: Math.max(range.from, end), severity: 'error', message: `${fault.pointer}: ${fault.reason}` };
     });
-    if (mistake) found.push({ from: Math.min(mistake.at, text.length), to: Math.min(mistake.at + 1, text.length), severity: 'error', message: mistake.error });
+    if (typed) found.push({ from: Math.min(typed.at, text.length), to: Math.min(typed.at + 1, text.length), severity: 'error', message: typed.error });
     editor.dispatch(setDiagnostics(editor.state, found));
-  }, [faults, tools, mistake, document]);
+  }, [faults, tools, typed, document]);
 
   useEffect(() => {
     const editor = view.current;
@@ -131,7 +132,7 @@ export default function SourceEditor({ document, syntax, faults, readOnly, onCha
   return (
     <div className="w-source">
       <div className="w-source-host" ref={host} />
-      {mistake ? <p className="w-source-mistake" role="status"><span aria-hidden>■</span> {mistake.error}</p> : null}
+      {typed ? <p className="w-source-mistake" role="status"><span aria-hidden>■</span> {typed.error}</p> : null}
     </div>
   );
 }

@@ -36,6 +36,8 @@ export interface FormEnv {
   /** The pointer of this form's root in the document. */
   base: string;
   readOnly: boolean;
+  /** The place of this document's texts that do not parse yet (`typed.ts`). */
+  draft: string;
   plugins: Readonly<Record<string, PluginInfo>>;
   facts: ReadonlyMap<string, PluginFacts>;
   /** Objects of a kind that match a text, at most 50. */
@@ -49,6 +51,7 @@ const nothing: FormEnv = {
   faults: [],
   base: '',
   readOnly: false,
+  draft: '',
   plugins: {},
   facts: new Map(),
   candidates: () => Promise.resolve([]),

@@ -41,7 +41,7 @@ function mount(schema: Json, document: Json, onChange: (next: Json) => void, nam
   const host = window.document.createElement('div');
   window.document.body.append(host);
   const root = createRoot(host);
-  const env = { kind: 'routes', faults: [], base: '', readOnly: false, plugins: {}, facts: new Map(), candidates: () => Promise.resolve([]), linkTo: () => '/' };
+  const env = { kind: 'routes', faults: [], base: '', readOnly: false, draft: 'test', plugins: {}, facts: new Map(), candidates: () => Promise.resolve([]), linkTo: () => '/' };
   act(() => root.render(
     <MantineProvider><FormContext.Provider value={env}><SchemaForm schema={schema} document={document} onChange={onChange} name={name} idPrefix="t" /></FormContext.Provider></MantineProvider>,
   ));

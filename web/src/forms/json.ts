@@ -1,5 +1,7 @@
 /** JSON values and their JSON pointers (RFC 6901). */
+import { isExact, writeExact } from '../api/exact';
 
+/** A number that JavaScript would write in another way stands as a marked text (`exact.ts`). */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export type JsonObject = { [key: string]: Json };
 
@@ -57,7 +59,7 @@ export function equal(a: Json | undefined, b: Json | undefined): boolean {
 /** A value as one short line, for tables and sentences. */
 export function brief(value: Json | undefined, limit = 120): string {
   if (value === undefined) return '–';
-  const text = JSON.stringify(value);
+  const text = writeExact(value);
   return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
 }
 
@@ -67,6 +69,7 @@ export function typeWord(value: Json | undefined): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'an object';
+  if (isExact(value)) return 'a number';
   if (typeof value === 'string') return 'a text';
   if (typeof value === 'boolean') return 'true or false';
   return Number.isInteger(value) ? 'a whole number' : 'a number';

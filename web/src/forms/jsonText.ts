@@ -1,4 +1,5 @@
 /** JSON texts of a document, read and written, with the place of a mistake. */
+import { readExact, writeExact } from '../api/exact';
 import type { Json } from './json';
 
 /** A text that was read, or the mistake in it with its place in characters. */
@@ -6,14 +7,14 @@ export type Parsed = { document: Json; error?: undefined } | { document?: undefi
 
 /** Writes a document with two spaces an indent. */
 export function renderJson(document: Json): string {
-  return `${JSON.stringify(document, null, 2)}\n`;
+  return `${writeExact(document, 2)}\n`;
 }
 
 /** Reads a text. An empty text is a mistake, because an object is needed. */
 export function parseJson(text: string): Parsed {
   if (text.trim() === '') return { error: 'The text is empty; write {} for an object without fields.', at: 0 };
   try {
-    return { document: JSON.parse(text) as Json };
+    return { document: readExact(text) as Json };
   } catch (cause) {
     const at = failsAt(text);
     return { error: sentenceOf(text, at, cause), at };

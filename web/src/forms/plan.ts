@@ -1,5 +1,5 @@
 /** Plans and their application: what a change of the configuration would do, asked before it is made. */
-import { ApiError, post, request, type Query } from '../api/client';
+import { ApiError, request, type Options, type Query } from '../api/client';
 import { readPref } from '../app/prefs';
 import { count } from '../ui/format';
 import type { Json } from './json';
@@ -42,24 +42,34 @@ export function authorHeaders(): Record<string, string> {
   return /^[\x20-\x7e]+$/.test(author) ? { 'X-Weir-Author': author } : {};
 }
 
+/** Asks for a plan; its fields hold values of documents. */
+async function ask(path: string, options: Options): Promise<Plan> {
+  return (await request<Plan>('POST', path, { ...options, exact: true })).data;
+}
+
 /** The plan of a set whose other objects stay. */
 export function planSet(set: ObjectSet, signal?: AbortSignal): Promise<Plan> {
-  return post<Plan>('weir/plan', set, { keep_others: true }, signal);
+  return ask('weir/plan', { body: set, query: { keep_others: true }, signal });
 }
 
 /** Applies a set if the instance is still at a revision. */
 export async function applySet(set: ObjectSet, expect: number): Promise<Applied> {
-  const { data } = await request<Applied>('POST', 'weir/apply', { body: set, query: { keep_others: true, expect }, headers: authorHeaders() });
+  const { data } = await request<Applied>('POST', 'weir/apply', { body: set, query: { keep_others: true, expect }, headers: authorHeaders(), exact: true });
   return data;
+}
+
+/** The plan between two revisions, or from the present one. */
+export function planBetween(query: Query, signal?: AbortSignal): Promise<Plan> {
+  return ask('weir/plan', { query, signal });
 }
 
 /** The plan of a whole text, YAML or JSON. */
 export function planText(text: string, query: Query): Promise<Plan> {
-  return post<Plan>('weir/plan', text, query);
+  return ask('weir/plan', { body: text, query });
 }
 
 export async function applyText(text: string, query: Query): Promise<Applied> {
-  return (await request<Applied>('POST', 'weir/apply', { body: text, query, headers: authorHeaders() })).data;
+  return (await request<Applied>('POST', 'weir/apply', { body: text, query, headers: authorHeaders(), exact: true })).data;
 }
 
 /** The faults that a refused set has, or none if the answer is of another sort. */

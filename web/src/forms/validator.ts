@@ -4,6 +4,7 @@
  */
 import { Validator } from '@cfworker/json-schema';
 import type { RJSFSchema, ValidationData, ValidatorType } from '@rjsf/utils';
+import { approximate } from '../api/exact';
 import { isObject, pointerOf, tokensOf, valueAt, type Json } from './json';
 import { noneOf, sentence, unknownField } from './words';
 
@@ -39,7 +40,7 @@ export function check(schema: object, document: Json | undefined): Fault[] {
   if (!validator || document === undefined) return [];
   let errors;
   try {
-    errors = validator.validate(document).errors;
+    errors = validator.validate(approximate(document)).errors;
   } catch {
     // A pattern that this browser's expressions do not have.
     return [];
@@ -64,7 +65,7 @@ export function meets(schema: object, document: Json | undefined): boolean {
   const validator = validatorOf(schema);
   if (!validator || document === undefined) return document === undefined ? false : true;
   try {
-    return validator.validate(document).valid;
+    return validator.validate(approximate(document)).valid;
   } catch {
     return true;
   }

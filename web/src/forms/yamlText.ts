@@ -1,6 +1,7 @@
 /** YAML texts of a document, read, written and located; a chunk of its own, fetched when YAML is chosen. */
 import { yaml } from '@codemirror/lang-yaml';
-import { isMap, isScalar, isSeq, parseDocument, stringify, type Node as YamlNode, type Pair } from 'yaml';
+import { isMap, isScalar, isSeq, parseDocument, stringify, visit, type Node as YamlNode, type Pair } from 'yaml';
+import { markYaml, unmarkYaml } from '../api/exact';
 import { escapeToken, type Json } from './json';
 import type { Parsed } from './jsonText';
 import { MAX_DEPTH, type Range } from './locate';
@@ -10,7 +11,7 @@ import type { SyntaxTools } from './syntax';
 const MAX_ALIASES = 100;
 
 export function renderYaml(document: Json): string {
-  return stringify(document, { lineWidth: 0 });
+  return unmarkYaml(stringify(document, { lineWidth: 0 }));
 }
 
 export function parseYaml(text: string): Parsed {
@@ -19,6 +20,10 @@ export function parseYaml(text: string): Parsed {
   if (mistake) return { error: `${mistake.message}.`, at: mistake.pos[0] };
   if (read.contents === null) return { error: 'The text is empty; write {} for an object without fields.', at: 0 };
   try {
+    // Numbers that JSON can write keep their digits; other forms, such as 0x10, become what they mean.
+    visit(read, { Scalar: (key, node) => {
+      if (key !== 'key' || typeof node.value === 'string') node.value = markYaml(node.value, node.source);
+    } });
     const document = read.toJS({ maxAliasCount: MAX_ALIASES }) as unknown;
     // The Admin API takes JSON, so that dates and other YAML types become what JSON makes of them.
     return { document: JSON.parse(JSON.stringify(document)) as Json };

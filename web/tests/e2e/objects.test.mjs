@@ -133,6 +133,40 @@ describe('objects', { skip: isReal ? 'needs the data of the stand-in' : false },
     await done();
   });
 
+  it('typed_source_is_never_lost', async () => {
+    for (const width of [1440, 1000]) {
+      const { page, done } = await walk('/ui/routes/checkout?tab=source', { width });
+      await page.locator('.cm-content').getByText('"/checkout/*"').dblclick();
+      await page.keyboard.press('End');
+      await page.keyboard.type('\n"desc": "typed" "priority": 7,');
+      await page.getByText('the source does not parse').waitFor();
+      assert.ok(await page.getByRole('button', { name: /Review and save/ }).isDisabled());
+      // Another tab of the page, another page, and back: the text is there, and no field can overrule it.
+      await page.getByRole('tab', { name: 'Form' }).click();
+      await page.getByText('The source does not parse yet').waitFor();
+      assert.equal(await page.locator('input[id="field/uri"]').count(), 0, String(width));
+      await page.keyboard.press('g');
+      await page.keyboard.press('u');
+      await page.waitForURL(/\/ui\/upstreams/);
+      await page.goBack();
+      await page.getByRole('tab', { name: 'Source' }).click();
+      await page.locator('.cm-content').getByText('"desc": "typed" "priority": 7,').waitFor();
+      // Mended, it is the document; dropped, the document is the text.
+      await page.locator('.cm-content').getByText('"desc": "typed" "priority": 7,').click();
+      await page.keyboard.press('Home');
+      for (let at = 0; at < '"desc": "typed"'.length; at += 1) await page.keyboard.press('ArrowRight');
+      await page.keyboard.type(',');
+      await page.getByText('2 changes, not saved').waitFor();
+      await page.keyboard.type('{');
+      await page.getByRole('button', { name: 'Drop the typed text' }).click();
+      await page.getByText('the source does not parse').waitFor({ state: 'detached' });
+      await page.getByText('2 changes, not saved').waitFor();
+      await page.getByRole('button', { name: 'Discard' }).click();
+      await page.getByRole('region', { name: 'Unsaved changes' }).waitFor({ state: 'detached' });
+      await done();
+    }
+  });
+
   it('create_route', async () => {
     const { page, done } = await walk('/ui/routes/new');
     await page.getByLabel('Id', { exact: true }).fill('fresh');

@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 
 use super::reply::Reply;
+use super::upstream_ref::UpstreamRef;
 
 /// The longest text of an answer, in characters; the body of a reply may be longer.
 const TEXT_CHARS_MAX: usize = 200;
 
 /// See the module.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Explained {
     /// Whether the plugin would do something; none where that is not known without doing it.
     pub runs: Option<bool>,
@@ -17,6 +18,17 @@ pub struct Explained {
     pub why: Option<Cow<'static, str>>,
     /// The effect of the plugin; none if the request passes it unchanged, or that is not known.
     pub would: Option<Would>,
+    /// The upstreams that the plugin divides such requests among; empty if it does not, or there is only one.
+    pub choices: Vec<Choice>,
+}
+
+/// One upstream that a plugin may choose.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// None: that of the route.
+    pub upstream: Option<UpstreamRef>,
+    /// Its share of the requests, in percent.
+    pub share: f64,
 }
 
 /// The effect that a plugin would have.
@@ -43,6 +55,8 @@ pub enum Action {
     Count,
     /// It changes the request.
     Change,
+    /// It chooses the upstream. The words hold names of objects and no values, so that each key may see them.
+    Choose,
 }
 
 impl Action {
@@ -54,6 +68,7 @@ impl Action {
             Action::Call => "call",
             Action::Count => "count",
             Action::Change => "change",
+            Action::Choose => "choose",
         }
     }
 }
@@ -61,17 +76,17 @@ impl Action {
 impl Explained {
     /// It is not known what the plugin would do.
     pub fn unknown(why: impl Into<Cow<'static, str>>) -> Explained {
-        Explained { runs: None, why: Some(why.into()), would: None }
+        Explained { runs: None, why: Some(why.into()), ..Explained::passes() }
     }
 
     /// The plugin runs, and the request passes it as it is.
     pub fn passes() -> Explained {
-        Explained { runs: Some(true), why: None, would: None }
+        Explained { runs: Some(true), why: None, would: None, choices: Vec::new() }
     }
 
     /// The plugin does not run.
     pub fn skipped(why: impl Into<Cow<'static, str>>) -> Explained {
-        Explained { runs: Some(false), why: Some(why.into()), would: None }
+        Explained { runs: Some(false), why: Some(why.into()), ..Explained::passes() }
     }
 
     /// The plugin answers the request with `reply`.
@@ -99,10 +114,21 @@ impl Explained {
         Explained::does(Action::Change, None, text)
     }
 
+    /// The plugin divides such requests among these upstreams; `text` names the rule, and the shares are added to it.
+    pub fn divides(text: &str, choices: Vec<Choice>) -> Explained {
+        let named = choices.iter().map(|choice| {
+            let name = choice.upstream.as_ref().map_or("that of the route", |upstream| upstream.identity());
+            let name = name.strip_prefix("/upstreams/").unwrap_or(name);
+            format!("{name} {} %", (choice.share * 10.0).round() / 10.0)
+        });
+        let text = format!("{text}{}", named.collect::<Vec<_>>().join(", "));
+        Explained { choices, ..Explained::does(Action::Choose, None, text) }
+    }
+
     /// The plugin has this effect.
     pub fn does(action: Action, status: Option<u16>, text: impl Into<Cow<'static, str>>) -> Explained {
         let would = Would { action, status, text: text.into() };
-        Explained { runs: Some(true), why: None, would: Some(would) }
+        Explained { would: Some(would), ..Explained::passes() }
     }
 
     /// The same answer, with a remark.

@@ -13,17 +13,21 @@ use crate::h1::encode;
 use crate::runtime::{Generation, Route};
 use crate::upstream::{PassHost, Upstream};
 use exchange::Exchange;
+use exchange::exchange::UpstreamRef;
+use exchange::plugin::Choice;
 
 /// Endpoints that are listed; an upstream may have thousands.
 const CANDIDATES_MAX: usize = 100;
+/// Upstreams that are listed where a plugin divides requests among several.
+const CHOICES_MAX: usize = 20;
 
 /// The upstream that the request would go to: the one that a plugin has selected, else that of its route.
 pub(super) fn upstream<'r>(
     generation: &'r Generation,
     route: Option<&Arc<Route>>,
-    exchange: &Exchange,
+    selected: Option<&UpstreamRef>,
 ) -> Option<&'r Upstream> {
-    let slot = match &exchange.decision.upstream {
+    let slot = match selected {
         Some(selected) => *generation.upstream_slots.get(selected.identity())?,
         None => route?.upstream?,
     };
@@ -129,6 +133,15 @@ pub(super) fn candidates(upstream: &Upstream) -> Value {
         })
         .collect();
     described(upstream, listed)
+}
+
+/// The upstreams that a plugin divides such requests among, each with its share and its endpoints.
+pub(super) fn choices(generation: &Generation, route: Option<&Arc<Route>>, choices: &[Choice]) -> Value {
+    let of_choice = |choice: &Choice| {
+        let found = upstream(generation, route, choice.upstream.as_ref());
+        json!({ "share": (choice.share * 10.0).round() / 10.0, "upstream": found.map(candidates) })
+    };
+    choices.iter().take(CHOICES_MAX).map(of_choice).collect()
 }
 
 /// As [`candidates`], of a session of layer 4 at `local`, which is the destination of one that goes where its client wanted to

@@ -9,7 +9,7 @@ use crate::runtime::merged::MergedChains;
 use crate::runtime::{ConsumerPlugins, Generation, Route};
 use exchange::Exchange;
 use exchange::plugin::chain::{Chain, Instance};
-use exchange::plugin::{Explained, Phase};
+use exchange::plugin::{Action, Choice, Explained, Phase};
 
 /// The plugins, and whether one of them answers the request.
 pub(super) struct Walk {
@@ -17,6 +17,8 @@ pub(super) struct Walk {
     pub(super) plugins: Vec<Value>,
     /// The plugin that answers the request.
     pub(super) ended_by: Option<&'static str>,
+    /// The upstreams that the last plugin to choose one divides such requests among; empty if there is one for all.
+    pub(super) choices: Vec<Choice>,
 }
 
 /// The phases before an endpoint is selected, in which a plugin may answer.
@@ -24,7 +26,7 @@ const DECIDING: [Phase; 3] = [Phase::Rewrite, Phase::Access, Phase::BeforeProxy]
 
 /// Asks the plugins of a request that `route` was found for. `exchange` is changed as the plugins say.
 pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange: &mut Exchange) -> Walk {
-    let mut walk = Walk { plugins: Vec::new(), ended_by: None };
+    let mut walk = Walk { plugins: Vec::new(), ended_by: None, choices: Vec::new() };
     let own = route.map(|route| &route.plugins);
     let origins = Origins::of(route);
     let global = Asked { chain: &generation.global, local: own, origin: &|_| "global_rule" };
@@ -87,6 +89,9 @@ impl Walk {
                     instance.plugin.explain(exchange, phase)
                 }
             };
+            if explained.would.as_ref().is_some_and(|would| would.action == Action::Choose) {
+                self.choices = if explained.choices.len() > 1 { explained.choices.clone() } else { Vec::new() };
+            }
             if explained.ends() {
                 self.ended_by = Some(instance.name);
             }

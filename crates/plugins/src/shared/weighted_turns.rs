@@ -37,6 +37,14 @@ impl WeightedTurns {
         Ok(WeightedTurns { ends: ends.into(), stride: stride(total), counter })
     }
 
+    /// The share of each choice, in percent.
+    #[allow(clippy::cast_precision_loss)] // Shares are shown with one decimal.
+    pub(crate) fn shares(&self) -> impl Iterator<Item = f64> {
+        let total = self.ends.last().copied().unwrap_or_default().max(1);
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        self.ends.iter().zip(begins).map(move |(end, begin)| (end - begin) as f64 * 100.0 / total as f64)
+    }
+
     /// The choice of the next request.
     pub(crate) fn next(&self) -> usize {
         let Some(total) = self.ends.last().copied().filter(|_| self.ends.len() > 1) else { return 0 };

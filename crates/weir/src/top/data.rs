@@ -14,7 +14,7 @@ pub(crate) struct Overview {
     pub(crate) attention: Vec<Attention>,
 }
 
-/// The figures of the last ten seconds; none where one is not known.
+/// The figures of the last [`NOW_S`] seconds; none where one is not known.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Now {
     pub(crate) requests: Option<f64>,
@@ -27,6 +27,9 @@ pub(crate) struct Now {
     pub(crate) memory_limit: Option<u64>,
     pub(crate) in_flight: Option<f64>,
 }
+
+/// Seconds that the figures of [`Now`] are over.
+pub(crate) const NOW_S: u64 = 10;
 
 impl Now {
     /// The share of responses of 5xx, in percent; none without requests.
@@ -65,6 +68,9 @@ impl Overview {
 pub(crate) struct Top {
     pub(crate) list: Vec<Row>,
     pub(crate) other: Other,
+    /// The seconds that the rates are over: fewer than asked for after a start.
+    #[serde(default)]
+    pub(crate) window_s: f64,
 }
 
 /// The traffic that no row has.

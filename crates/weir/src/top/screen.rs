@@ -1,7 +1,7 @@
 //! The look of the live view: lines of texts with a meaning, made from the state alone, for a terminal of any size and for
 //! plain output.
 
-use super::data::{Now, Overview, Row};
+use super::data::{NOW_S, Now, Overview, Row, Top};
 use super::numbers::{UNKNOWN, bytes, clean, mebibytes, millis, percent, rate, time_of_day};
 use super::state::State;
 use super::table::{Line, Mark, Piece, Tab, Tone, lines, rest};
@@ -47,6 +47,7 @@ pub(crate) fn printed(state: &State, width: usize, paint: Paint) -> String {
     all.extend(attention(&state.overview, state.in_words, usize::MAX));
     let rows = state.rows();
     let (title, table) = lines(state.tab, &rows, &state.overview, width, state.in_words);
+    all.extend(window(&state.top).map(|piece| vec![piece]));
     all.push(title);
     if rows.is_empty() {
         all.push(empty(state));
@@ -102,7 +103,7 @@ fn figures(now: &Now) -> [Piece; 6] {
     let memory = now.rss.map_or_else(|| UNKNOWN.to_owned(), mebibytes);
     let limit = now.memory_limit.map_or(String::new(), |limit| format!(" of {}", mebibytes(limit)));
     [
-        Piece::plain(format!("{}/s", number(now.requests))),
+        Piece::plain(format!("{}/s in {NOW_S} s", number(now.requests))),
         Piece::toned(
             format!("5xx {} %", failing.map_or_else(|| UNKNOWN.to_owned(), percent)),
             Mark::of_share(failing.unwrap_or_default()).tone(),
@@ -148,6 +149,7 @@ fn tabs(state: &State) -> Line {
         })
         .collect();
     line.push(Piece::toned(format!("   sorted by {}", state.sort.name()), Tone::Faint));
+    line.extend(window(&state.top).map(|piece| Piece { text: format!("   {}", piece.text), ..piece }));
     if state.is_filtering || !state.filter.is_empty() {
         let cursor = if state.is_filtering { "_" } else { "" };
         line.push(Piece::toned(format!("   /{}{cursor}", clean(&state.filter)), Tone::Accent));
@@ -156,6 +158,12 @@ fn tabs(state: &State) -> Line {
         line.push(Piece::toned("   paused", Tone::Warn));
     }
     line
+}
+
+/// The time that the rows are over, because the figures of the heading are over another one; none before an answer.
+fn window(top: &Top) -> Option<Piece> {
+    (top.window_s > 0.0)
+        .then(|| Piece::toned(format!("rows: the last {:.0} s", top.window_s.round()), Tone::Faint))
 }
 
 /// The reason why there are no rows.
@@ -212,7 +220,7 @@ const KEYS: &str = "1-5 or Tab rows   / filter   s sort   Enter details   p paus
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::data::{Attention, Top, Worker};
+    use crate::top::data::{Attention, Worker};
 
     fn state() -> State {
         let row = |id: &str, rps: f64, p5xx: f64| Row {
@@ -252,7 +260,7 @@ mod tests {
             }],
         };
         let top =
-            Top { list: vec![row("shop", 4_210.0, 0.02), row("checkout", 1_906.0, 1.84)], ..Top::default() };
+            Top { list: vec![row("shop", 4_210.0, 0.02), row("checkout", 1_906.0, 1.84)], window_s: 55.2, ..Top::default() };
         let mut state = State::new(Tab::Routes, false);
         state.take(Tab::Routes, Ok((overview, top)));
         state
@@ -268,7 +276,7 @@ mod tests {
         assert_eq!(screen.len(), 12);
         assert_eq!(
             screen[0],
-            "edge-fra-1   r4127 1/2   9,412/s   5xx 0.24 %   p50 4.20 p99 52.3 ms   388 in flight   CPU 1.32/4   86 MiB   00:02:11 UTC"
+            "edge-fra-1   r4127 1/2   9,412/s in 10 s   5xx 0.24 %   p50 4.20 p99 52.3 ms   388 in flight   CPU 1.32/4   86 MiB   00:02:11 UTC"
         );
         assert_eq!(screen[1], "■ 2 of 6 endpoints of upstream orders are down. 10.0.4.17:8080 unhealthy?[2J");
         assert!(screen[2].starts_with("[1 routes]  2 upstreams   3 endpoints"), "{}", screen[2]);
@@ -296,6 +304,7 @@ mod tests {
         let text = printed(&state, 130, Paint::Plain);
         assert!(text.contains("\nbad  2 of 6 endpoints") && text.contains("\nok   shop-read"), "{text}");
         assert!(!text.contains('●'), "{text}");
+        assert!(text.contains("9,412/s in 10 s ") && text.contains("\nrows: the last 55 s\n"), "{text}");
     }
 
     #[test]

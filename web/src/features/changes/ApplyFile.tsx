@@ -5,6 +5,7 @@ import { IconUpload } from '@tabler/icons-react';
 import { go } from '../../app/url';
 import { ConfirmPlan } from '../../forms/ConfirmPlan';
 import { applyText, planText } from '../../forms/plan';
+import { keepTyped, readTyped } from '../../forms/typed';
 import { Button } from '../../ui/Button';
 import { bytes } from '../../ui/format';
 
@@ -13,9 +14,16 @@ const MOST_BYTES = 32 * 1024 * 1024;
 /** Longest text that is shown for editing, in characters. */
 const MOST_SHOWN = 200_000;
 
+/** Where a pasted text is kept until it is applied (`typed.ts`). */
+const PLACE = 'apply';
+
 export function ApplyFile({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
-  const [text, setText] = useState('');
+  const [text, setText] = useState(() => readTyped(PLACE)?.text ?? '');
+  const edit = (next: string) => {
+    setText(next);
+    keepTyped(PLACE, next.trim() === '' || next.length > MOST_SHOWN ? null : { text: next, error: 'The text is not applied.', at: 0 });
+  };
   const [file, setFile] = useState<{ name: string; size: number } | null>(null);
   const [keep, setKeep] = useState(false);
   const [over, setOver] = useState(false);
@@ -29,6 +37,7 @@ export function ApplyFile({ onClose }: { onClose: () => void }) {
     }
     setMistake(null);
     setFile({ name: chosen.name, size: chosen.size });
+    keepTyped(PLACE, null);
     setText(await chosen.text());
   };
   const drop = (event: DragEvent) => {
@@ -46,7 +55,7 @@ export function ApplyFile({ onClose }: { onClose: () => void }) {
           <span className="dim">{file ? `${file.name}, ${bytes(file.size)}` : 'or drop it here, or paste YAML or JSON'}</span>
         </div>
         {mistake ? <p className="level-err" role="alert">{mistake}</p> : null}
-        {text.length <= MOST_SHOWN ? <textarea className="input" aria-label="Text of the file" value={text} spellCheck={false} onChange={(event) => setText(event.target.value)} /> : <p className="dim">The file is too long to be shown; its plan is not.</p>}
+        {text.length <= MOST_SHOWN ? <textarea className="input" aria-label="Text of the file" value={text} spellCheck={false} onChange={(event) => edit(event.target.value)} /> : <p className="dim">The file is too long to be shown; its plan is not.</p>}
         <label className="row"><input type="checkbox" checked={keep} onChange={(event) => setKeep(event.target.checked)} /> Keep objects that the file does not name</label>
         <div className="changes-tools"><Button look="main" disabled={text.trim() === ''} onClick={() => setPlanning(true)}>Show the plan</Button></div>
       </div>
@@ -55,6 +64,7 @@ export function ApplyFile({ onClose }: { onClose: () => void }) {
           plan={() => planText(text, query)} apply={(plan) => applyText(text, { ...query, expect: plan.revision })}
           onDone={(applied) => {
             setPlanning(false);
+            keepTyped(PLACE, null);
             void client.invalidateQueries();
             go(`/changes/${applied.revision}`);
           }} />

@@ -1,16 +1,15 @@
 /** The difference of two revisions. */
 import { useState } from 'react';
 import { useQuery } from '@tanstack/react-query';
-import { post } from '../../api/client';
 import { go } from '../../app/url';
 import { PlanView } from '../../forms/PlanView';
-import { sentenceOf, type Plan } from '../../forms/plan';
+import { planBetween, sentenceOf } from '../../forms/plan';
 import { Button } from '../../ui/Button';
 import { Problem, Skeleton } from '../../ui/Problem';
 
 export function Compare({ from, to, onClose }: { from: number; to: number; onClose: () => void }) {
   const [ends, setEnds] = useState({ from: String(from), to: String(to) });
-  const { data, error } = useQuery({ queryKey: ['plan', from, to], queryFn: ({ signal }) => post<Plan>('weir/plan', undefined, { from, to }, signal), staleTime: Number.POSITIVE_INFINITY, retry: false });
+  const { data, error } = useQuery({ queryKey: ['plan', from, to], queryFn: ({ signal }) => planBetween({ from, to }, signal), staleTime: Number.POSITIVE_INFINITY, retry: false });
   const good = /^\d+$/.test(ends.from) && /^\d+$/.test(ends.to);
   return (
     <section className="card" aria-label="Compare two revisions">

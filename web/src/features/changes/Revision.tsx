@@ -1,14 +1,14 @@
 /** One revision: its changes, what it did to failures, and the way back. */
 import { useState } from 'react';
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
-import { get, post, request } from '../../api/client';
+import { get, getExact, request } from '../../api/client';
 import { keys } from '../../api/keys';
 import type { Overview, VersionRow } from '../../api/types';
 import { useWritable } from '../../app/session';
 import { go, objectPath } from '../../app/url';
 import { ConfirmPlan } from '../../forms/ConfirmPlan';
 import { PlanView } from '../../forms/PlanView';
-import { authorHeaders, splitKey, type Applied, type ObjectChange, type Plan } from '../../forms/plan';
+import { authorHeaders, planBetween, splitKey, type Applied, type ObjectChange } from '../../forms/plan';
 import { Button } from '../../ui/Button';
 import { Go } from '../../ui/Go';
 import { Problem, Skeleton } from '../../ui/Problem';
@@ -39,7 +39,7 @@ export function Revision({ version, current }: { version: number; current: numbe
   const [done, setDone] = useState<string | null>(null);
   const { data, error, fetchNextPage, hasNextPage, isFetchingNextPage } = useInfiniteQuery({
     queryKey: [...keys.version(version), 'pages'],
-    queryFn: ({ pageParam, signal }) => get<Details>(`weir/versions/${version}`, { offset: pageParam, limit: PAGE }, signal),
+    queryFn: ({ pageParam, signal }) => getExact<Details>(`weir/versions/${version}`, { offset: pageParam, limit: PAGE }, signal),
     initialPageParam: 0,
     getNextPageParam: (last, pages) => {
       const seen = pages.reduce((sum, page) => sum + page.changes.length, 0);
@@ -80,8 +80,8 @@ export function Revision({ version, current }: { version: number; current: numbe
       </div>
       {rollback !== null ? (
         <ConfirmPlan title={`Roll back to r${rollback}`} word="Roll back" onClose={() => setRollback(null)}
-          plan={() => post<Plan>('weir/plan', undefined, { to: rollback })}
-          apply={async (plan) => (await request<Applied>('POST', 'weir/rollback', { query: { to: rollback, expect: plan.revision }, headers: authorHeaders() })).data}
+          plan={() => planBetween({ to: rollback })}
+          apply={async (plan) => (await request<Applied>('POST', 'weir/rollback', { query: { to: rollback, expect: plan.revision }, headers: authorHeaders(), exact: true })).data}
           onDone={(applied) => {
             setRollback(null);
             setDone(`Rolled back as r${applied.revision}; the revision to return to is r${applied.before}.`);

@@ -1,6 +1,6 @@
 /** The answer of Explain in five steps: listener, route, plugins, the request as sent on, endpoint. */
 import { useState, type ReactNode } from 'react';
-import type { Explanation, Step } from '../../api/explain';
+import type { Destination, Explanation, Step } from '../../api/explain';
 import { upstreamId } from '../../api/upstreams';
 import { objectPath } from '../../app/url';
 import { Go } from '../../ui/Go';
@@ -127,11 +127,15 @@ function SentAs({ answer, asked }: { answer: Explanation; asked: [string, string
 }
 
 function Endpoint({ answer }: { answer: Explanation }) {
-  const upstream = answer.upstream;
-  if (!upstream) return <p className="quiet">No endpoint is asked.</p>;
+  if (answer.choices) return <>{answer.choices.map((each, index) => (each.upstream ? <Candidates key={index} upstream={each.upstream} share={each.share} /> : <p key={index}>{each.share} % have no upstream</p>))}</>;
+  if (!answer.upstream) return <p className="quiet">No endpoint is asked.</p>;
+  return <Candidates upstream={answer.upstream} />;
+}
+
+function Candidates({ upstream, share }: { upstream: Destination; share?: number }) {
   return (
     <>
-      <p>upstream <Go to={`/${upstreamId(upstream.id).path}`} search={{ tab: 'endpoints' }}>{upstreamId(upstream.id).label}</Go>, {upstream.type}</p>
+      <p>upstream <Go to={`/${upstreamId(upstream.id).path}`} search={{ tab: 'endpoints' }}>{upstreamId(upstream.id).label}</Go>, {upstream.type}{share === undefined ? '' : `, ${share} % of such requests`}</p>
       <ul className="candidates">
         {upstream.candidates.map((each) => (
           <li key={each.address}>

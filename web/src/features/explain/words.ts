@@ -37,7 +37,7 @@ export function stepWords(step: Step): StepWords {
   if (step.would?.action === 'reply') return { state: 'err', verb: `answers${step.would.status ? ` ${step.would.status}` : ''}`, rest: text || (step.why ?? '') };
   if (step.would?.action === 'redirect') return { state: 'warn', verb: `redirects${step.would.status ? ` with ${step.would.status}` : ''}`, rest: text };
   if (step.runs === null || step.would?.action === 'call') return { state: 'off', verb: 'unknown', rest: text || (step.why ?? 'it depends on things outside the request') };
-  return { state: 'ok', verb: step.would?.action === 'change' ? 'changes' : 'passes', rest: [step.why, text].filter(Boolean).join('; ') };
+  return { state: 'ok', verb: step.would?.action === 'change' ? 'changes' : step.would?.action === 'choose' ? 'divides' : 'passes', rest: [step.why, text].filter(Boolean).join('; ') };
 }
 
 export interface HeaderChange { sign: '+' | '−' | '~'; name: string; value: string }

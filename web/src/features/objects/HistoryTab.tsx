@@ -1,7 +1,7 @@
 /** The revisions that touched an object, each with its difference; one of them can be taken up again. */
 import { useEffect, useState } from 'react';
 import { useQuery } from '@tanstack/react-query';
-import { get } from '../../api/client';
+import { get, getExact } from '../../api/client';
 import { keys } from '../../api/keys';
 import type { Versions } from '../../api/types';
 import { useSearch, useSetSearch } from '../../app/url';
@@ -60,14 +60,14 @@ export function HistoryTab({ kind, id, current, canTake, onTake, source }: Props
 
 /** What one revision changed in the object. */
 function Change({ version, objectKey }: { version: number; objectKey: string }) {
-  const { data } = useQuery({ queryKey: keys.version(version), queryFn: ({ signal }) => get<{ changes: ObjectChange[] }>(`weir/versions/${version}`, { limit: 200 }, signal), staleTime: Number.POSITIVE_INFINITY });
+  const { data } = useQuery({ queryKey: keys.version(version), queryFn: ({ signal }) => getExact<{ changes: ObjectChange[] }>(`weir/versions/${version}`, { limit: 200 }, signal), staleTime: Number.POSITIVE_INFINITY });
   const change = data?.changes.find((each) => each.key === objectKey);
   if (!change) return null;
   return <div className="history-body">{change.action === 'change' ? <FieldList changes={change.fields} /> : <span className="dim">{change.action === 'create' ? 'created' : 'deleted'}</span>}</div>;
 }
 
 function AsItWas({ version, kind, id, current, canTake, onTake }: Omit<Props, 'source'> & { version: number }) {
-  const { data, error } = useQuery({ queryKey: ['version', version, kind, id], queryFn: ({ signal }) => get<{ value: JsonObject | null }>(`weir/versions/${version}/objects/${adminPath(kind, id)}`, undefined, signal), staleTime: Number.POSITIVE_INFINITY, retry: false });
+  const { data, error } = useQuery({ queryKey: ['version', version, kind, id], queryFn: ({ signal }) => getExact<{ value: JsonObject | null }>(`weir/versions/${version}/objects/${adminPath(kind, id)}`, undefined, signal), staleTime: Number.POSITIVE_INFINITY, retry: false });
   const [then, setThen] = useState<Json | null>(null);
   useEffect(() => setThen(data?.value ? fillHidden(documentOf(data.value, kind), current) : null), [data, kind, current]);
   if (error) return <div className="history-body"><Problem title="That form could not be loaded." error={error} /></div>;

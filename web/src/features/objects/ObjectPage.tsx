@@ -16,6 +16,7 @@ import { isObject, type Json, type JsonObject } from '../../forms/json';
 import type { Syntax } from '../../forms/locate';
 import { authorHeaders } from '../../forms/plan';
 import { SchemaForm } from '../../forms/SchemaForm';
+import { dropTyped, readTyped, useMistake, useSettled, useTyped } from '../../forms/typed';
 import { Button, IconButton, Segmented, Tabs } from '../../ui/Button';
 import { CopyButton } from '../../ui/CopyText';
 import { Go } from '../../ui/Go';
@@ -70,8 +71,13 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
   const { schema, error: schemaError } = useSchema(kind, id ?? newId, infos.data);
   const plugins = infos.data ?? NO_PLUGINS;
   const draftKey = `${collection}/${id ?? `${parent ? `${parent}/credentials/` : ''}new`}`;
+  const [syntax, setSyntax] = useState<Syntax>(() => (readTyped(`${draftKey}#yaml`) ? 'yaml' : 'json'));
+  // A text that does not parse: of the source, whose document the form then cannot change, or of one field.
+  const broken = useTyped(`${draftKey}#${syntax}`);
+  const mistake = useMistake(`${draftKey}#`);
+  const locked = useSettled(broken !== null);
   const editor = useEditor(kind, id, from, infos.data, schema, draftKey, id ?? placeOfNew(kind, parent, newId));
-  const env = useFormEnvironment(kind, !writable, editor.faults, plugins, facts);
+  const env = useFormEnvironment(kind, `${draftKey}#field`, !writable || locked, editor.faults, plugins, facts);
   const usage = useQuery({ queryKey: keys.usage(collection, id ?? ''), queryFn: ({ signal }) => get<Usage>(`weir/usage/${adminPath(collection, id ?? '')}`, undefined, signal), enabled: id !== null, retry: false });
   const last = useQuery({ queryKey: keys.versions({ key: `${collection}/${id}`, limit: 1 }), queryFn: ({ signal }) => get<Versions>('weir/versions', { key: `${collection}/${id ?? ''}`, limit: 1 }, signal), enabled: id !== null, retry: false });
   const hidden = useMemo(() => [...kind.hide, ...SERVER_FIELDS], [kind]);
@@ -79,8 +85,6 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
   const [deleting, setDeleting] = useState(false);
   const [saved, setSaved] = useState<string | null>(null);
   const [actionError, setActionError] = useState<unknown>(null);
-  const [syntax, setSyntax] = useState<Syntax>('json');
-  const [mistake, setMistake] = useState<string | null>(null);
   const [reveal, setReveal] = useState<{ pointer: string; at: number } | null>(null);
 
   const tabs = useMemo(() => {
@@ -144,6 +148,11 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
   useEffect(() => {
     if (editor.conflict) setReview(false);
   }, [editor.conflict]);
+
+  const discard = () => {
+    dropTyped(`${draftKey}#`);
+    editor.discard();
+  };
 
   const status = (editor.base as JsonObject).status;
   const toggle = async () => {
@@ -211,18 +220,19 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
                     {tab === 'form' ? (
                       <section className="card" aria-label="Form">
                         {id === null ? <NewId kind={kind} id={newId} onChange={setNewId} plugins={plugins} /> : null}
+                        {locked ? <div className="strip strip-warn" role="status"><div className="grow">The source does not parse yet: the form shows the last document that did, and takes no changes.</div>{wide ? null : <Button onClick={() => setTab('source')}>Show the source</Button>}</div> : null}
                         <FormContext.Provider value={env}>
-                          <SchemaForm schema={schema as Json} document={editor.document} onChange={editor.setDocument} name={kind.kind} sections={kind.sections.length > 0 ? kind.sections : plain(schema)} hide={hidden} readOnly={!writable} idPrefix="field" />
+                          <SchemaForm schema={schema as Json} document={editor.document} onChange={editor.setDocument} name={kind.kind} sections={kind.sections.length > 0 ? kind.sections : plain(schema)} hide={hidden} readOnly={!writable || locked} idPrefix="field" />
                         </FormContext.Provider>
                       </section>
                     ) : null}
                     {tab === 'source' || wide ? (
                       <section className="card pane-source" aria-label="Source">
                         <div className="pane-head"><h2>Source</h2>
-                          <Segmented label="Syntax of the source" value={syntax} onChange={setSyntax} options={[{ value: 'json', label: 'JSON' }, { value: 'yaml', label: 'YAML' }]} />
+                          {broken ? <span className="quiet">{syntax === 'json' ? 'JSON' : 'YAML'}, does not parse yet</span> : <Segmented label="Syntax of the source" value={syntax} onChange={setSyntax} options={[{ value: 'json', label: 'JSON' }, { value: 'yaml', label: 'YAML' }]} />}
                         </div>
                         <Suspense fallback={<Skeleton lines={6} />}>
-                          <SourceEditor label={`Source of ${title}`} document={editor.document} syntax={syntax} faults={editor.faults} readOnly={!writable} onChange={editor.setDocument} onMistake={setMistake} reveal={reveal} />
+                          <SourceEditor label={`Source of ${title}`} document={editor.document} syntax={syntax} faults={editor.faults} readOnly={!writable} onChange={editor.setDocument} place={`${draftKey}#${syntax}`} reveal={reveal} />
                         </Suspense>
                       </section>
                     ) : null}
@@ -237,13 +247,13 @@ function ObjectEditor({ kind, collection, id, parent, from }: { kind: Kind; coll
               </Suspense>
             )}
           </div>
-          {writable && editor.dirty && editor.ready ? (
+          {writable && (editor.dirty || mistake !== null) && editor.ready ? (
             <div className="save-bar" role="region" aria-label="Unsaved changes">
               <span className="grow">
                 {id === null ? 'Not created yet' : editor.changes.length === 1 ? '1 change, not saved' : `${editor.changes.length} changes, not saved`}{' '}
-                {mistake ? <span className="level-err"> · the source does not parse</span> : badId && id === null ? <span className="quiet"> · the id is {badId}</span> : editor.faults.length > 0 ? <button type="button" className="w-link level-err" onClick={() => showFault(editor.faults[0]?.pointer ?? '')}><span aria-hidden>■</span> {editor.faults.length === 1 ? '1 fault' : `${editor.faults.length} faults`} (F8)</button> : editor.checking ? <span className="quiet"> · checking</span> : null}
+                {mistake ? <span className="level-err"> · {broken ? 'the source' : 'a field'} does not parse <button type="button" className="w-link" onClick={() => dropTyped(`${draftKey}#`)}>Drop the typed text</button></span> : badId && id === null ? <span className="quiet"> · the id is {badId}</span> : editor.faults.length > 0 ? <button type="button" className="w-link level-err" onClick={() => showFault(editor.faults[0]?.pointer ?? '')}><span aria-hidden>■</span> {editor.faults.length === 1 ? '1 fault' : `${editor.faults.length} faults`} (F8)</button> : editor.checking ? <span className="quiet"> · checking</span> : null}
               </span>
-              <Button onClick={editor.discard}>Discard</Button>
+              <Button onClick={discard}>Discard</Button>
               <Button look="main" disabled={!canReview} onClick={openReview}>Review and save <kbd className="kbd btn-wide-only">Ctrl S</kbd></Button>
             </div>
           ) : null}

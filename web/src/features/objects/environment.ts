@@ -44,6 +44,6 @@ async function candidates(kind: string, text: string): Promise<Candidate[]> {
   return list.map(({ id, name }) => ({ id, name }));
 }
 
-export function useFormEnvironment(kind: Kind, readOnly: boolean, faults: FormEnv['faults'], plugins: Readonly<Record<string, PluginInfo>>, facts: ReadonlyMap<string, PluginFacts>): FormEnv {
-  return useMemo(() => ({ kind: kind.kind, faults, base: '', readOnly, plugins, facts, candidates, linkTo: objectPath }), [kind, faults, readOnly, plugins, facts]);
+export function useFormEnvironment(kind: Kind, draft: string, readOnly: boolean, faults: FormEnv['faults'], plugins: Readonly<Record<string, PluginInfo>>, facts: ReadonlyMap<string, PluginFacts>): FormEnv {
+  return useMemo(() => ({ kind: kind.kind, faults, base: '', draft, readOnly, plugins, facts, candidates, linkTo: objectPath }), [kind, draft, faults, readOnly, plugins, facts]);
 }

@@ -33,7 +33,7 @@ export function adminPath(kind: string, id: string): string {
 
 /** Reads an object. Times are seconds in the Admin API and milliseconds here. */
 export async function load(kind: string, id: string, signal?: AbortSignal): Promise<Stored> {
-  const { data, etag } = await request<{ value: JsonObject; modifiedIndex: number }>('GET', adminPath(kind, id), { signal });
+  const { data, etag } = await request<{ value: JsonObject; modifiedIndex: number }>('GET', adminPath(kind, id), { signal, exact: true });
   const time = (name: string) => (typeof data.value[name] === 'number' ? (data.value[name] as number) * 1000 : null);
   return { value: data.value, index: data.modifiedIndex, etag, created: time('create_time'), updated: time('update_time') };
 }

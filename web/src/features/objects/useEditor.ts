@@ -165,8 +165,8 @@ export function useEditor(kind: Kind, id: string | null, from: string | null, pl
       if (isNew && target !== '') headers['If-None-Match'] = '*';
       if (!isNew && held.index !== null) headers['If-Match'] = `"${held.index}"`;
       const answer = isNew && target === ''
-        ? await request<{ key: string; value: JsonObject }>('POST', collection, { body, headers })
-        : await request<{ key: string; value: JsonObject }>('PUT', adminPath(collection, target), { body, headers });
+        ? await request<{ key: string; value: JsonObject }>('POST', collection, { body, headers, exact: true })
+        : await request<{ key: string; value: JsonObject }>('PUT', adminPath(collection, target), { body, headers, exact: true });
       dropDraft(draftKey);
       const made = target !== '' ? target : String(answer.data.value.id ?? answer.data.key.split('/').at(-1));
       // The written document is the new base at once; the answer of the next read brings its index.

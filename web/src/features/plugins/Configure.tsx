@@ -66,7 +66,7 @@ function Steps({ name, info, kind, id }: { name: string; info: PluginInfo | unde
   const client = useQueryClient();
   const facts = useQuery({ queryKey: keys.plugins, queryFn: ({ signal }) => get<{ list: PluginRow[] }>('weir/plugins', undefined, signal), staleTime: 60_000, retry: false });
   const infos = useQuery({ queryKey: keys.pluginSchemas, queryFn: ({ signal }) => pluginInfos(signal), staleTime: Number.POSITIVE_INFINITY });
-  const stored = useQuery({ queryKey: ['configure', kind, id], queryFn: async ({ signal }) => (await request<Stored>('GET', `${kind}/${id.split('/').map(encodeURIComponent).join('/')}`, { signal })).data, retry: false, gcTime: 0, refetchOnWindowFocus: false });
+  const stored = useQuery({ queryKey: ['configure', kind, id], queryFn: async ({ signal }) => (await request<Stored>('GET', `${kind}/${id.split('/').map(encodeURIComponent).join('/')}`, { signal, exact: true })).data, retry: false, gcTime: 0, refetchOnWindowFocus: false });
   const plugins = useMemo(() => infos.data ?? {}, [infos.data]);
   // A global rule may be new; any other object must be there.
   const missing = stored.error !== null && kind === 'global_rules';
@@ -104,9 +104,9 @@ function Steps({ name, info, kind, id }: { name: string; info: PluginInfo | unde
   }, [text, kind]);
   const known = useMemo(() => new Map((facts.data?.list ?? []).map((row) => [row.name, row])), [facts.data]);
   const env = useMemo<FormEnv>(() => ({
-    kind, faults: faults.map((fault): Fault => ({ pointer: fault.pointer ?? '', reason: fault.reason })), base: pointer, readOnly: false, plugins, facts: known,
+    kind, faults: faults.map((fault): Fault => ({ pointer: fault.pointer ?? '', reason: fault.reason })), base: pointer, draft: `configure/${kind}/${id}`, readOnly: false, plugins, facts: known,
     candidates: async (of, word) => (await get<ObjectList>(`weir/objects/${of}`, { q: word.replace(/["\s:]/g, ' ').trim(), limit: 50 })).list.map((row) => ({ id: row.id, name: row.name })), linkTo: objectPath,
-  }), [kind, faults, pointer, plugins, known]);
+  }), [kind, id, faults, pointer, plugins, known]);
 
   if (stored.error && !missing) return <Problem title={`${kind}/${id} could not be loaded.`} error={stored.error} />;
   if (document === null || masked === null || member === null) return null;

@@ -3,10 +3,11 @@ import { SmallButton, SmallIcon } from '../Small';
 import type { FieldProps } from '@rjsf/utils';
 import { NativeSelect, TextInput } from '@mantine/core';
 import { IconPlus, IconX } from '@tabler/icons-react';
+import { isNumber, readExact } from '../../api/exact';
 import type { Json } from '../json';
 import { JsonInput } from './JsonField';
 import { useField } from './props';
-import { Plain, readScalar } from './scalars';
+import { Plain, readScalar, scalarText } from './scalars';
 
 const OPERATORS = ['==', '~=', '>', '>=', '<', '<=', '~~', '~*', 'in', 'has', 'ipmatch'];
 const WORDS: Record<string, string> = { '==': 'is', '~=': 'is not', '~~': 'matches', '~*': 'matches, any case', in: 'is one of', has: 'holds', ipmatch: 'is in network' };
@@ -34,13 +35,13 @@ export function rowOf({ variable, not, operator, value }: Condition): Json {
 }
 
 export function ExpressionField(props: FieldProps) {
-  const { value, emit, options, aria, readOnly, id, label } = useField(props);
+  const { value, emit, options, aria, readOnly, id, label, pointer } = useField(props);
   if (readOnly) return <Plain value={value} id={id} />;
   const list = Array.isArray(value) ? value : [];
   const word = typeof list[0] === 'string' && /^!?(AND|OR)$/.test(list[0]) ? list[0] : null;
   const rows = word ? list.slice(1) : list;
   const flat = options.nested !== true && (value === undefined || Array.isArray(value)) && rows.every((row) => conditionOf(row) !== null);
-  if (!flat) return <JsonInput aria={aria} value={value} emit={emit} rows={3} />;
+  if (!flat) return <JsonInput aria={aria} value={value} emit={emit} pointer={pointer} rows={3} />;
   const write = (next: Json[], combined = word) => {
     if (next.length === 0) emit(options.needed === true ? [] : undefined);
     else emit(combined ? [combined, ...next] : next);
@@ -53,7 +54,7 @@ export function ExpressionField(props: FieldProps) {
       ) : null}
       {rows.map((row, index) => {
         const condition = conditionOf(row) as Condition;
-        const text = typeof condition.value === 'string' ? condition.value : JSON.stringify(condition.value);
+        const text = scalarText(condition.value, Number.POSITIVE_INFINITY);
         return (
           <div className="w-row" key={index}>
             <TextInput id={index === 0 ? aria.id : undefined} aria-label={`Variable ${index + 1}`} placeholder="arg_name, http_x_name, cookie_name" value={condition.variable} spellCheck={false} classNames={{ input: 'w-mono' }} onChange={(event) => set(index, { variable: event.currentTarget.value })} />
@@ -74,11 +75,11 @@ export function ExpressionField(props: FieldProps) {
 function valueOf(text: string, before: Condition): Json {
   if ((before.operator === 'in' || before.operator === 'ipmatch') && text.trim().startsWith('[')) {
     try {
-      return JSON.parse(text) as Json;
+      return readExact(text) as Json;
     } catch {
       return text;
     }
   }
-  if (typeof before.value === 'number' || ['>', '<', '>=', '<='].includes(before.operator)) return readScalar(text, ['number']) ?? '';
+  if (isNumber(before.value) || ['>', '<', '>=', '<='].includes(before.operator)) return readScalar(text, ['number']) ?? '';
   return text;
 }

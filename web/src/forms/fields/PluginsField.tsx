@@ -11,8 +11,10 @@ import { FormContext, faultsAt, pluginSchema, type FormEnv } from '../env';
 import { brief, isObject, pointerOf, type Json, type JsonObject } from '../json';
 import { SchemaForm } from '../SchemaForm';
 import { SmallIcon } from '../Small';
+import { dropTyped } from '../typed';
 import { JsonInput } from './JsonField';
 import { useField } from './props';
+import { scalarText } from './scalars';
 import { Reasons } from './Reasons';
 
 /** Scopes of the catalogue by kind, so that a consumer is not offered what it cannot hold. */
@@ -96,7 +98,10 @@ function PluginRow({ name, config, env, pointer, chosen, choose, set, readOnly, 
         </button>
         {cost != null ? <span className="w-cost">{nanos(cost)}</span> : null}
         {readOnly ? null : <Switch size="xs" checked={!off} aria-label={`${name} is enabled`} onChange={(event) => switchTo(event.currentTarget.checked)} />}
-        {readOnly ? null : <SmallIcon label={`Remove ${name}`} onClick={() => set(undefined)} icon={<IconTrash size={14} stroke={1.75} />} />}
+        {readOnly ? null : <SmallIcon label={`Remove ${name}`} onClick={() => {
+          dropTyped(env.draft + pointer);
+          set(undefined);
+        }} icon={<IconTrash size={14} stroke={1.75} />} />}
       </div>
       {shown ? (
         <div className="w-plugin-body">
@@ -109,7 +114,7 @@ function PluginRow({ name, config, env, pointer, chosen, choose, set, readOnly, 
           ) : (
             <>
               <p className="w-help">{schema ? 'This is not an object; it is edited as JSON.' : 'This build does not have the plugin; its configuration is edited as JSON.'}</p>
-              <JsonInput aria={{ id: `${idPrefix}-json`, 'aria-label': `${name} as JSON` }} value={config} emit={(next) => set(next ?? {})} rows={4} />
+              <JsonInput aria={{ id: `${idPrefix}-json`, 'aria-label': `${name} as JSON` }} value={config} emit={(next) => set(next ?? {})} pointer={pointer} rows={4} />
             </>
           )}
         </div>
@@ -120,7 +125,7 @@ function PluginRow({ name, config, env, pointer, chosen, choose, set, readOnly, 
 
 function summaryOf(config: Json): string {
   if (!isObject(config)) return brief(config, 60);
-  const parts = Object.entries(config).filter(([name]) => name !== '_meta').map(([name, item]) => (isObject(item) || Array.isArray(item) ? name : `${name} ${typeof item === 'string' ? item : JSON.stringify(item)}`));
+  const parts = Object.entries(config).filter(([name]) => name !== '_meta').map(([name, item]) => (isObject(item) || Array.isArray(item) ? name : `${name} ${scalarText(item, Number.POSITIVE_INFINITY)}`));
   const text = parts.join(', ');
   return text.length > 80 ? `${text.slice(0, 79)}…` : text;
 }

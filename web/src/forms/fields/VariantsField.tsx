@@ -1,6 +1,7 @@
 /** A value that may have one of several forms, such as a list or an object; the form it has decides what is shown. */
 import { useState } from 'react';
 import type { FieldProps } from '@rjsf/utils';
+import { isExact } from '../../api/exact';
 import { isObject, type Json, type JsonObject } from '../json';
 import { shape } from '../shape';
 import { meets } from '../validator';
@@ -15,7 +16,7 @@ interface Variant {
 function typeOf(value: Json | undefined): string {
   if (Array.isArray(value)) return 'array';
   if (isObject(value)) return 'object';
-  return typeof value;
+  return isExact(value) ? 'number' : typeof value;
 }
 
 export function VariantsField(props: FieldProps) {

@@ -2,13 +2,19 @@
 import { useEffect, useState } from 'react';
 import type { FieldProps } from '@rjsf/utils';
 import { NativeSelect, Switch, TextInput, Textarea } from '@mantine/core';
+import { numberOf, plainText, writeExact } from '../../api/exact';
 import { brief, type Json } from '../json';
 import { useField } from './props';
 
 /** A value as text, where the form is read-only. */
 export function Plain({ value, fallback, id }: { value: Json | undefined; fallback?: Json; id: string }) {
-  const text = value === undefined ? (fallback === undefined ? 'not set' : `${String(fallback)} (default)`) : typeof value === 'string' ? value : brief(value, 400);
+  const text = value === undefined ? (fallback === undefined ? 'not set' : `${String(fallback)} (default)`) : scalarText(value, 400);
   return <div id={id} className="w-plain" data-unset={value === undefined || undefined}>{text === '' ? '(empty)' : text}</div>;
+}
+
+/** A value as the text of an input; objects and lists as JSON, cut. */
+export function scalarText(value: Json, limit: number): string {
+  return typeof value === 'string' ? plainText(value) : brief(value, limit);
 }
 
 function hint(fallback: Json | undefined): string | undefined {
@@ -21,7 +27,7 @@ export function TextField(props: FieldProps) {
   const choices = props.schema.enum as Json[] | undefined;
   if (readOnly) return <Plain value={value} fallback={options.fallback} id={id} />;
   if (choices) return <Choice {...props} />;
-  const text = value === undefined ? '' : typeof value === 'string' ? value : brief(value, 400);
+  const text = value === undefined ? '' : scalarText(value, 400);
   const change = (next: string) => emit(next === '' && options.needed !== true ? undefined : next);
   if (props.uiSchema?.['ui:widget'] === 'textarea') {
     return <Textarea {...aria} className="w-input w-wide" value={text} onChange={(event) => change(event.currentTarget.value)} autosize minRows={2} maxRows={14} spellCheck={false} classNames={{ input: 'w-mono' }} />;
@@ -54,7 +60,7 @@ export function NumberField(props: FieldProps) {
   useEffect(() => setDraft((old) => (old !== null && toNumber(old) === value ? old : null)), [value]);
   if (readOnly) return <Plain value={value} fallback={options.fallback} id={id} />;
   if (props.schema.enum) return <Choice {...props} />;
-  const text = draft ?? (value === undefined ? '' : String(value));
+  const text = draft ?? (value === undefined ? '' : scalarText(value, 400));
   return (
     <TextInput {...aria} className="w-input w-narrow" inputMode="decimal" value={text} placeholder={hint(options.fallback)} autoComplete="off"
       onChange={(event) => {
@@ -69,7 +75,7 @@ export function NumberField(props: FieldProps) {
 /** The number that a text writes; a text that is none stays a text, and the check says so at the field. */
 function toNumber(text: string): Json {
   const trimmed = text.trim();
-  return /^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(trimmed) ? Number(trimmed) : text;
+  return numberOf(trimmed) ?? (/^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(trimmed) ? Number(trimmed) : text);
 }
 
 export function SwitchField(props: FieldProps) {
@@ -103,7 +109,7 @@ export function ScalarField(props: FieldProps) {
   const types = Array.isArray(options.types) ? options.types.map(String) : ['string'];
   if (readOnly) return <Plain value={value} fallback={options.fallback} id={id} />;
   if (types.includes('boolean') && types.length === 1) return <SwitchField {...props} />;
-  const text = value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value);
+  const text = value === undefined ? '' : typeof value === 'string' ? plainText(value) : writeExact(value);
   return <TextInput {...aria} className="w-input" value={text} placeholder={hint(options.fallback)} autoComplete="off" spellCheck={false} onChange={(event) => emit(readScalar(event.currentTarget.value, types))} />;
 }
 
@@ -112,7 +118,8 @@ export function readScalar(text: string, types: readonly string[]): Json | undef
   if (text === '') return undefined;
   const trimmed = text.trim();
   if (types.includes('integer') && /^-?\d{1,15}$/.test(trimmed)) return Number(trimmed);
-  if (types.includes('number') && /^-?\d{1,15}(\.\d+)?$/.test(trimmed) && !/^-?0\d/.test(trimmed)) return Number(trimmed);
+  if (types.includes('integer') && /^-?\d+$/.test(trimmed)) return numberOf(trimmed) ?? text;
+  if (types.includes('number') && /^-?\d+(\.\d+)?$/.test(trimmed)) return numberOf(trimmed) ?? text;
   if (types.includes('boolean') && (trimmed === 'true' || trimmed === 'false')) return trimmed === 'true';
   return text;
 }

@@ -54,6 +54,11 @@ impl Spans {
 fn of_client(exchange: &Exchange, spans: &mut Spans) {
     let times = &exchange.times;
     let begun_ns = exchange.timeline.begun_ns();
+    let body_read_ns = (times.body_waited_ns != 0).then(|| {
+        let ended_ns =
+            if times.upstream_started_ns == 0 { times.ended_ns } else { times.upstream_started_ns };
+        (ended_ns.saturating_sub(times.body_waited_ns), times.body_waited_ns)
+    });
     if begun_ns != 0 {
         spans.add(
             "read head",
@@ -61,18 +66,21 @@ fn of_client(exchange: &Exchange, spans: &mut Spans) {
             times.started_ns,
             begun_ns - times.started_ns.min(begun_ns),
         );
-        let next_ns = exchange.timeline.runs().first().map(|run| run.started_ns);
-        let next_ns =
-            next_ns.into_iter().chain([times.upstream_started_ns]).find(|next_ns| *next_ns > begun_ns);
+        // The earliest mark ends the match: with plugins of the log phase alone, the first run is after the upstream.
+        let next_ns = [
+            exchange.timeline.runs().first().map_or(0, |run| run.started_ns),
+            exchange.attempts.first().map_or(0, |attempt| attempt.started_ns),
+            times.upstream_started_ns,
+            body_read_ns.map_or(0, |(from_ns, _)| from_ns),
+            times.ended_ns,
+        ];
+        let next_ns = next_ns.into_iter().filter(|next_ns| *next_ns > begun_ns).min();
         if let Some(next_ns) = next_ns {
             spans.add("match", SpanGroup::Gateway, begun_ns, next_ns - begun_ns);
         }
     }
-    if times.body_waited_ns != 0 {
-        let ended_ns =
-            if times.upstream_started_ns == 0 { times.ended_ns } else { times.upstream_started_ns };
-        let from_ns = ended_ns.saturating_sub(times.body_waited_ns);
-        spans.add("read body", SpanGroup::Client, from_ns, times.body_waited_ns);
+    if let Some((from_ns, waited_ns)) = body_read_ns {
+        spans.add("read body", SpanGroup::Client, from_ns, waited_ns);
     }
 }
 
@@ -182,6 +190,44 @@ mod tests {
         assert_eq!(names(&cut), [(name("wait"), 4_000, 50, false), (name("receive"), 4_050, 40, true)]);
         let good = attempt(None, 0, 50, 90);
         assert_eq!(names(&good), [(name("wait"), 4_000, 50, false), (name("receive"), 4_050, 40, false)]);
+    }
+
+    /// Times of one exchange in microseconds: plugin runs, start of the upstream, start of the attempt, wait for the
+    /// body, end. The time of the span "match" is expected, which begins at 2.
+    #[test]
+    fn match_ends_at_the_earliest_mark() {
+        let rows: [(&[(u64, Phase)], u64, u64, u64, u64, u64); 7] = [
+            (&[(900, Phase::Log)], 10, 11, 0, 900, 8),
+            (&[(400, Phase::ResponseHead), (900, Phase::Log)], 10, 11, 0, 900, 8),
+            (&[(5, Phase::Rewrite), (900, Phase::Log)], 10, 11, 0, 900, 3),
+            (&[(900, Phase::Log)], 500, 501, 300, 900, 198),
+            (&[], 10, 11, 0, 900, 8),
+            (&[(40, Phase::Log)], 0, 0, 0, 30, 28),
+            (&[(900, Phase::Log)], 0, 11, 0, 900, 9),
+        ];
+        for (runs, upstream_us, attempt_us, waited_us, ended_us, expected_us) in rows {
+            let mut scene = Scene::new();
+            let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            exchange.times.started_ns = 1_000;
+            exchange.timeline.switch_on_at(2_000);
+            exchange.times.upstream_started_ns = upstream_us * 1_000;
+            exchange.times.body_waited_ns = waited_us * 1_000;
+            exchange.times.ended_ns = ended_us * 1_000;
+            if attempt_us != 0 {
+                let started_ns = attempt_us * 1_000;
+                exchange.attempts.push(Attempt { started_ns, ..attempt(None, 0, 300, 350) });
+            }
+            for (at_us, phase) in runs {
+                exchange.timeline.record("a", 1, *phase, at_us * 1_000, at_us * 1_000 + 500);
+            }
+            let spans = of(&exchange);
+            let matched = spans.iter().find(|span| span.name == "match").expect("each request is matched");
+            assert_eq!(matched.us, expected_us, "{runs:?} {upstream_us} {attempt_us} {waited_us} {ended_us}");
+            let overlaps = |span: &&Span| {
+                matches!(span.group, SpanGroup::Attempt(..)) && span.at_us < matched.at_us + matched.us
+            };
+            assert_eq!(spans.iter().find(overlaps).map(|span| &span.name), None);
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(super) struct Journey {
     forwarded: Option<Forwarded>,
     /// The upstream with its endpoints.
     upstream: Option<Destination>,
+    /// The upstreams that a plugin divides such requests among.
+    choices: Vec<Choice>,
     /// The number of all candidates; the record lists the first ones.
     considered_total: usize,
 }
@@ -42,6 +44,12 @@ struct Forwarded {
     method: String,
     url: String,
     headers: Vec<(String, String)>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Choice {
+    share: f64,
+    upstream: Option<Destination>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -73,16 +81,16 @@ impl Journey {
                 let _ = writeln!(text, "          {}", paint.faint(&format!("{name}: {value}")));
             }
         }
-        let Some(upstream) = &self.upstream else { return };
-        let _ = writeln!(text, "\n{} {} ({})", paint.faint("upstream "), upstream.id, upstream.method);
-        let width = upstream.candidates.iter().map(|one| one.address.len()).max().unwrap_or(0);
-        for Candidate { address, state, share } in &upstream.candidates {
-            let state = if matches!(state.as_str(), "usable" | "allowed") {
-                format!("{state:<9}")
-            } else {
-                paint.bad(&format!("{state:<9}"))
-            };
-            let _ = writeln!(text, "          {address:<width$}  {state}  {share} %");
+        if let Some(upstream) = &self.upstream {
+            upstream.render("", text, paint);
+        }
+        for choice in &self.choices {
+            match &choice.upstream {
+                Some(upstream) => upstream.render(&format!(", {} % of such requests", choice.share), text, paint),
+                None => {
+                    let _ = writeln!(text, "\n{} {} % have no upstream", paint.faint("upstream "), choice.share);
+                }
+            }
         }
     }
 
@@ -110,6 +118,21 @@ impl Journey {
     }
 }
 
+impl Destination {
+    fn render(&self, share: &str, text: &mut String, paint: Paint) {
+        let _ = writeln!(text, "\n{} {} ({}){share}", paint.faint("upstream "), self.id, self.method);
+        let width = self.candidates.iter().map(|one| one.address.len()).max().unwrap_or(0);
+        for Candidate { address, state, share } in &self.candidates {
+            let state = if matches!(state.as_str(), "usable" | "allowed") {
+                format!("{state:<9}")
+            } else {
+                paint.bad(&format!("{state:<9}"))
+            };
+            let _ = writeln!(text, "          {address:<width$}  {state}  {share} %");
+        }
+    }
+}
+
 impl Step {
     /// The effect in words.
     fn effect(&self, paint: Paint) -> String {
@@ -121,6 +144,7 @@ impl Step {
                 }
                 ("count", _) => format!("counts: {said}"),
                 ("change", _) => format!("changes: {said}"),
+                ("choose", _) => format!("divides: {said}"),
                 _ => said,
             }
         });
@@ -180,6 +204,29 @@ sent as   GET http://h/a
 upstream  u (roundrobin)
           127.0.0.1:80    usable     100 %
           127.0.0.1:8080  unhealthy  0 %
+";
+        assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn divided_requests_have_a_share_for_each_upstream() {
+        let upstream = |id: &str| {
+            serde_json::json!({"id": id, "type": "roundrobin", "candidates": [
+                {"address": "127.0.0.1:80", "state": "usable", "share": 100.0}]})
+        };
+        let journey: Journey = serde_json::from_value(serde_json::json!({
+            "upstream": null,
+            "choices": [{"share": 5.0, "upstream": upstream("canary")}, {"share": 95.0, "upstream": upstream("stable")}],
+        }))
+        .unwrap();
+        let mut text = String::new();
+        journey.render(0, &mut text, Paint::Plain);
+        let expected = "
+upstream  canary (roundrobin), 5 % of such requests
+          127.0.0.1:80  usable     100 %
+
+upstream  stable (roundrobin), 95 % of such requests
+          127.0.0.1:80  usable     100 %
 ";
         assert_eq!(text, expected, "\n{text}");
     }
