@@ -47,7 +47,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("file-logger", 399, logger::
     .checked(|config| read(config).map(drop))
     .with_metadata(metadata_schema)
     .checked_metadata(check_metadata)
-    .checked_with_metadata(|config, metadata| path_of(config, metadata).map(drop))
+    .checked_with_metadata(|config, metadata| path_of(config, metadata).map(drop).map_err(str::to_owned))
     .on_streams(StreamKind { phases: &[StreamPhase::Log], build: build_stream })
     .documented(include_str!("file_logger.rs"));
 
