@@ -154,7 +154,7 @@ fn no_name_leads_around_a_wildcards_policy() {
 fn listener_without_tls_refuses_hosts_with_rules() {
     let origin = Origin::answering("served");
     let (authority, clients) = (Authority::new("servers"), Authority::new("clients"));
-    for (arguments, refused) in [(&[][..], 421), (&["--mutual-tls-over-http", "true"][..], 200)] {
+    for (arguments, refused) in [(&[][..], 421), (&["--mutual-tls-over-http"][..], 200)] {
         let weir = with_wildcards(&origin, &authority, &clients, arguments);
         for (host, path, status) in [
             ("a.sec.test", "/", refused),
