@@ -9,6 +9,7 @@ mod extensions;
 mod lasting;
 mod live;
 mod log_rotate;
+mod memory_bound;
 mod metrics;
 mod node;
 mod notify;
@@ -25,7 +26,7 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context;
 use control::discovery::registration::{ProxyAddresses, Registration, RegistrationConfig};
@@ -55,7 +56,7 @@ use crate::terminal::print_error_bounded;
 pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
 pub(crate) use extensions::Extensions;
 pub(crate) use lasting::is_lasting;
-pub(crate) use options::cgroup_memory_bytes;
+pub(crate) use memory_bound::{MemoryBound, memory_bound};
 pub(crate) use runner::child::become_runner_if_asked;
 
 use node::Node;
@@ -129,7 +130,7 @@ fn instance(settings: &Settings) -> InstanceInfo {
         })
     };
     let id = settings.instance_id.clone().unwrap_or_else(kept);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = stdx::clock::unix_time();
     InstanceInfo {
         id,
         hostname,

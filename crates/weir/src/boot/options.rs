@@ -20,6 +20,7 @@ use model::outbound::OutboundPolicy;
 use net::tls::server::ServerSettings;
 use router::vars::Template;
 
+use super::memory_bound::memory_bound;
 use crate::settings::{AccessLogFormat, LogTarget, MemoryLimit, Overload, Settings};
 
 /// The options of the engine.
@@ -55,6 +56,7 @@ pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Optio
             .first()
             .or(settings.proxy_tls_http3.first())
             .map_or(HTTPS_PORT, SocketAddr::port),
+        mutual_tls_over_http: settings.mutual_tls_over_http,
         http1_only: settings.http1_only.clone(),
     }
 }
@@ -82,6 +84,7 @@ fn limits(settings: &Settings) -> Limits {
             max_fields: settings.max_header_fields,
         },
         head_timeout_ms: settings.head_timeout_ms,
+        worker_stall_timeout_ms: settings.worker_stall_timeout_ms,
         handshake_timeout_ms: settings.tls_handshake_timeout_ms,
         idle_timeout_ms: settings.idle_timeout_ms,
         body_timeout_ms: settings.client_body_timeout_ms,
@@ -126,14 +129,9 @@ fn limits(settings: &Settings) -> Limits {
 fn memory_limit_bytes(settings: &Settings) -> u64 {
     match settings.memory_limit {
         MemoryLimit::Bytes(bytes) => bytes,
-        MemoryLimit::Auto => cgroup_memory_bytes().map_or(0, |bytes| bytes / 5 * 4),
+        MemoryLimit::Auto => memory_bound().map_or(0, |bound| bound.share_bytes),
         MemoryLimit::Off => 0,
     }
-}
-
-/// The memory limit of the cgroup (v2) in bytes, as the process sees it.
-pub(crate) fn cgroup_memory_bytes() -> Option<u64> {
-    std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?.trim().parse().ok()
 }
 
 /// The access rules of the Admin API.

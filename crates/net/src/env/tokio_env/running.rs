@@ -5,8 +5,9 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::task::Context;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use stdx::threads::{ThreadLife, keep_running};
 use tokio::runtime::{Builder, LocalOptions};
 
 /// Nanoseconds of the monotonic clock, the same for all threads.
@@ -17,7 +18,7 @@ pub fn monotonic_ns() -> u64 {
 
 /// Seconds and nanoseconds since the Unix epoch.
 pub fn wall_clock() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    stdx::clock::unix_time()
 }
 
 /// How many descriptors this process may have open (getrlimit(2), RLIMIT_NOFILE, the soft limit).
@@ -68,22 +69,32 @@ pub fn block_on<T>(body: impl Future<Output = T>) -> io::Result<T> {
     Ok(runtime.block_on(body))
 }
 
-/// Runs what `make` makes, and the tasks it spawns, on a thread of its own with an event loop, beside all workers.
+/// Runs what `make` makes, and the tasks it spawns, on a thread of its own with an event loop, beside all
+/// workers. If it panics, another one is made after a pause, and readiness and metrics tell.
 ///
 /// # Errors
 /// When the thread or its event loop cannot be made.
-pub fn service<F>(name: &str, make: impl FnOnce() -> F + Send + 'static) -> io::Result<()>
+pub fn service<F>(name: &'static str, make: impl Fn() -> F + Send + 'static) -> io::Result<()>
 where
     F: Future<Output = ()>,
 {
     // The loop takes tasks of its own thread, so it has to be made there.
     let (started, outcome) = std::sync::mpsc::sync_channel(1);
+    let life = ThreadLife::begin(name);
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
             Ok(runtime) => {
                 // The starter of the thread waits for this message.
                 let _ = started.send(Ok(()));
-                runtime.block_on(make());
+                let told = |life: &ThreadLife, pause_ms| {
+                    tracing::error!(
+                        thread = life.name(),
+                        "the thread {} panicked, which is a fault of the gateway; it is started again \
+                         in {pause_ms} ms",
+                        life.name()
+                    );
+                };
+                runtime.block_on(keep_running(&life, make, told, sleep_ms));
             }
             Err(error) => {
                 let _ = started.send(Err(error));
