@@ -12,6 +12,7 @@ pub mod consumer;
 pub mod context;
 mod directory;
 pub mod forwarded;
+mod host_name;
 mod plugin_reply;
 mod proxy;
 pub mod reason;
@@ -40,6 +41,7 @@ pub use body_copy::{BodyCopy, Copies, SharedCopy};
 pub use consumer::Consumer;
 pub use context::{ConnectionContext, Scheme};
 pub use directory::{Directory, RouteInfo, ServiceName, UpstreamHost, UpstreamOrigin};
+pub use host_name::hostname;
 pub use plugin_reply::PluginReply;
 pub use proxy::ProxyContext;
 pub use request_id::RequestId;
@@ -163,6 +165,8 @@ pub struct Decision {
     pub fallbacks: u8,
     /// A plugin has decided which origins may read the response, so that no other one allows any.
     pub has_cors: bool,
+    /// The part of a cache in the response, as `$upstream_cache_status` tells it.
+    pub cache_status: Option<&'static str>,
     /// The request is forwarded as a protocol upgrade.
     pub is_upgrade: bool,
     /// The plugins of which no instance of a chain runs any more; see [`Exchange::skip_plugin`].
@@ -315,11 +319,12 @@ impl Exchange {
         self.target.rewritten_path.as_deref().unwrap_or(&self.target.encoded_path)
     }
 
-    /// Changes the path the node will see. It must begin with a slash and hold no byte that cannot stand in a request
-    /// line; anything else is refused.
+    /// Changes the path the node will see. It must begin with a slash and hold no byte that cannot stand in a
+    /// request line; anything else is refused. A `#` is encoded, because a request has no fragment (RFC 9112
+    /// section 3.2).
     pub fn set_forward_path(&mut self, path: &[u8]) -> Result<(), FieldError> {
         check_target(path)?;
-        self.target.rewritten_path = Some(path.to_vec());
+        self.target.rewritten_path = Some(without_fragment(path));
         Ok(())
     }
 
@@ -332,10 +337,10 @@ impl Exchange {
         }
     }
 
-    /// Changes the query the node will see; an empty one takes it away.
+    /// Changes the query the node will see; an empty one takes it away. A `#` is encoded, as in a path.
     pub fn set_forward_query(&mut self, query: &[u8]) -> Result<(), FieldError> {
         check_target(query)?;
-        self.target.forward_query = Some(query.to_vec());
+        self.target.forward_query = Some(without_fragment(query));
         Ok(())
     }
 
@@ -492,6 +497,12 @@ fn check_field(name: &str, value: &str) -> Result<(), FieldError> {
 }
 
 /// Bytes of a request line: visible ASCII only (RFC 9112 section 3.2 by way of RFC 3986).
+/// A copy in which each `#` is encoded.
+fn without_fragment(text: &[u8]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = text.split(|byte| *byte == b'#').collect();
+    parts.join(&b"%23"[..])
+}
+
 fn check_target(text: &[u8]) -> Result<(), FieldError> {
     if text.iter().all(|byte| (0x21..0x7f).contains(byte)) { Ok(()) } else { Err(FieldError::Value) }
 }

@@ -336,6 +336,8 @@ causes! {
     BodyCut = "origin_body_cut", 502, Origin, Response;
     /// The response body stopped arriving for the read timeout.
     BodyStalled = "origin_body_stalled", 504, Origin, Response;
+    /// The response body is not in the coding that its head names, and a plugin has to read it.
+    BodyUndecodable = "origin_body_undecodable", 502, Origin, Response;
     /// The whole exchange took longer than the request timeout.
     RequestTimeout = "request_timeout", 504, Gateway, Response;
     /// The request, with all its attempts, took longer than the deadline of its upstream or its client allows.

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! match a route
+//!   preflight    of preflight requests only: inside the rewrite phase, before authentication
 //!   rewrite      global rules, then the route (authentication runs here), then what only the consumer brought
 //!   access       global rules, then the route
 //!   before_proxy just before an endpoint is selected
@@ -22,7 +23,9 @@ mod build;
 pub mod call_failures;
 pub mod canary;
 pub mod chain;
+pub mod changed_body;
 pub mod encode;
+pub mod event_stream;
 pub mod events;
 mod explain_by_running;
 mod explained;
@@ -33,6 +36,7 @@ pub mod ordered;
 pub mod outbound;
 mod phase;
 pub mod phase_name;
+pub mod preflight;
 pub mod process;
 mod reply;
 pub mod scrapes;

@@ -37,6 +37,9 @@ pub struct Scene {
     path: PathOptions,
 }
 
+/// The host of every node of a scene.
+pub const NODE_HOST: &str = "node.test";
+
 /// The consumers and routes of a scene.
 #[derive(Clone, Default)]
 struct TestDirectory {
@@ -65,6 +68,10 @@ impl Directory for TestDirectory {
 
     fn has_upstream(&self, _: &str) -> bool {
         false
+    }
+
+    fn node_host(&self, _: u32, _: u64) -> Option<Arc<str>> {
+        Some(NODE_HOST.into())
     }
 
     fn upstream_origin(&self, _: &str) -> Option<UpstreamOrigin> {

@@ -123,6 +123,11 @@ impl Directory for Generation {
         self.upstream_slots.get(identity).is_some()
     }
 
+    fn node_host(&self, slot: u32, endpoint_id: u64) -> Option<Arc<str>> {
+        let nodes = self.upstreams.get(slot)?.nodes.load();
+        nodes.nodes.iter().find(|node| node.endpoint.id == endpoint_id).map(|node| node.host.clone())
+    }
+
     fn upstream_origin(&self, identity: &str) -> Option<UpstreamOrigin> {
         let upstream = self.upstreams.get(*self.upstream_slots.get(identity)?)?;
         let nodes = upstream.nodes.load();

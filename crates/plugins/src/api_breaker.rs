@@ -21,7 +21,7 @@
 //!
 //! An upstream that cannot be reached or does not answer in time counts as 502 or 504. Responses of the gateway itself
 //! and of plugins do not count. `break_response_headers` are sent only with a `break_response_body`, as in APISIX; their
-//! values may hold variables.
+//! values may hold variables, and of a repeated `key` the last value counts.
 //!
 //! The counters are shared by all workers and survive configuration changes. They are held for up to 16,384 hosts and
 //! paths that fail on each route; beyond that the one that failed longest ago is forgotten. The error log has a line
@@ -41,12 +41,11 @@ use exchange::failure::Cause;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
-use message::Headers;
-use router::vars::Template;
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
-use crate::shared::{config, fields};
+use crate::shared::config;
+use crate::shared::reply_fields::ReplyFields;
 use breakers::{Breakers, Rules};
 
 /// The plugin.
@@ -107,9 +106,6 @@ attributes! {
     }
 }
 
-/// Fields of the response in place of the upstream's: names, and values with variables.
-type ReplyFields = Box<[(Box<str>, Template)]>;
-
 /// The compiled plugin.
 struct ApiBreaker {
     reply: Reply,
@@ -125,13 +121,12 @@ struct ApiBreaker {
 
 /// The fields of the response; none without a body.
 fn headers(config: &Config) -> Result<ReplyFields, String> {
-    let compile = |header: &WrittenHeader| {
-        let value = fields::text(&Value::from(header.value.as_str()))?;
-        let value = Template::compile(&value).map_err(|error| format!("break_response_headers: {error}"))?;
-        Ok((fields::name(&header.key)?, value))
-    };
-    let all = config.break_response_headers.iter().flatten().map(compile).collect::<Result<_, String>>()?;
-    Ok(if config.break_response_body.is_some() { all } else { Box::default() })
+    let written = config.break_response_headers.iter().flatten();
+    let written: Vec<(&str, Value)> =
+        written.map(|header| (&*header.key, Value::from(header.value.as_str()))).collect();
+    let written = written.iter().map(|(name, value)| (*name, value));
+    let all = ReplyFields::compile("break_response_headers", written)?;
+    Ok(if config.break_response_body.is_some() { all } else { ReplyFields::default() })
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -157,16 +152,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl ApiBreaker {
     fn reply(&self, exchange: &Exchange) -> Reply {
-        let mut reply = self.reply.clone();
-        for (name, value) in &self.headers {
-            let mut text = Vec::new();
-            value.render(exchange, &mut text);
-            // A value that is not valid in a field leaves the field out.
-            if let (Ok(()), Ok(text)) = (Headers::new().append(name, &text), String::from_utf8(text)) {
-                reply = reply.with_header(String::from(&**name), text);
-            }
-        }
-        reply
+        self.headers.add_to(exchange, self.reply.clone())
     }
 }
 

@@ -41,12 +41,14 @@
 //! one; it is read after authentication. A body of more than `max_req_body_size` bytes is answered with 413, one that
 //! is not of its format with 400, and 503 says that the template has failed or that there is no memory for the new body; the log has the reason.
 //!
-//! **Responses** of upstreams and local ones are transformed, and lose `Content-Length`, `Content-Encoding`, `ETag` and
-//! `Last-Modified`. A compressed body cannot be decoded: keep the upstream from compressing with `proxy-rewrite`
-//! (`"set": {"Accept-Encoding": "identity"}`). A compressed local one stays as it is. A response of an upstream that cannot be
-//! transformed is answered with 500, because the body may hold what the template leaves out; a local one stays as it is, and so
-//! does an empty body that cannot be decoded. A response fails with 502 if its body is longer than `max_resp_body_size`; APISIX
-//! cuts it there.
+//! **Responses** of upstreams and local ones are transformed, and lose `Content-Length`, `Content-Encoding`,
+//! `ETag`, `Last-Modified` and digests. An event stream (`text/event-stream`) has no end at which it could be
+//! transformed, and passes unchanged. A compressed body cannot be decoded: keep the upstream from compressing
+//! with `proxy-rewrite` (`"set": {"Accept-Encoding": "identity"}`). A compressed local one stays as it is. A
+//! response of an upstream that cannot be transformed is answered with 500, because the body may hold what
+//! the template leaves out; a local one stays as it is, and so does an empty body that cannot be decoded,
+//! whatever its `Content-Encoding`. A response fails with 502 if its body is longer than
+//! `max_resp_body_size`; APISIX cuts it there.
 //!
 //! **Limits.** A body may have a million values and take half a second to be decoded; one that exceeds this is answered like one
 //! that is not of its format. A template may execute 5 million instructions, each step of a pattern search counted as one, or
@@ -72,6 +74,8 @@ use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
+use crate::shared::encoding::decode::codings;
+use crate::shared::event_stream::is_event_stream;
 use format::{Format, Input};
 use transformation::{Fault, Transformation};
 
@@ -143,8 +147,8 @@ struct Message {
     format: Option<Format>,
     /// For the boundary of a multipart body.
     content_type: Vec<u8>,
-    /// The coding of a compressed body.
-    coding: Option<Vec<u8>>,
+    /// The codings of a compressed body.
+    codings: Vec<u8>,
 }
 
 fn check(config: &Value) -> Result<(), String> {
@@ -178,13 +182,12 @@ fn sides(config: &Config) -> Result<Sides, String> {
 }
 
 impl Message {
-    fn new(format: Option<Format>, content_type: &[u8], coding: Option<&[u8]>) -> Message {
+    /// `codings` are those of the body; nothing if it is not compressed.
+    fn new(format: Option<Format>, content_type: &[u8], codings: &[u8]) -> Message {
         Message {
             format: format.or_else(|| Format::guess(content_type)),
             content_type: content_type.to_vec(),
-            coding: coding
-                .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
-                .map(<[u8]>::to_vec),
+            codings: codings.to_vec(),
         }
     }
 
@@ -207,9 +210,9 @@ impl BodyTransformer {
     fn response(&self, exchange: &Exchange, body: &[u8]) -> Option<Result<Vec<u8>, Fault>> {
         let transformation = self.response.as_ref()?;
         let message = exchange.peek_state::<Visit>()?.response.as_ref()?;
-        if let Some(coding) = &message.coding {
-            let coding = String::from_utf8_lossy(coding);
-            let reason = format!("response body decode: the upstream has compressed it ({coding})");
+        if !message.codings.is_empty() && !body.is_empty() {
+            let codings = String::from_utf8_lossy(&message.codings);
+            let reason = format!("response body decode: the upstream has compressed it ({codings})");
             return Some(Err(Fault { status: 500, text: reason.clone(), reason }));
         }
         Some(transformation.apply(exchange, &message.input(exchange, Some(body))))
@@ -224,7 +227,7 @@ impl Plugin for BodyTransformer {
                 Method::Get => Some(Format::Args),
                 _ => request.format,
             };
-            let message = Message::new(format, content_type, None);
+            let message = Message::new(format, content_type, b"");
             exchange.state::<Visit>().request = Some(message);
         }
         Flow::Continue
@@ -263,23 +266,24 @@ impl Plugin for BodyTransformer {
         if let Some(response) = &self.response {
             let headers = &exchange.response.headers;
             let content_type = headers.get_known(FieldId::ContentType).unwrap_or_default();
-            let message = Message::new(response.format, content_type, headers.get("Content-Encoding"));
+            let message = Message::new(response.format, content_type, &codings(headers));
             let is_local = exchange.stats.answered_locally && !exchange.stats.is_stored;
-            if is_local && message.coding.is_some() {
-                // It cannot be decoded and stays as it is, so that its head has to describe it still.
+            if is_event_stream(headers) || (is_local && !message.codings.is_empty()) {
+                // It has no end, or cannot be decoded: it stays as it is, so that its head has to describe it
+                // still.
                 exchange.state::<Visit>().response = None;
                 return Step::Done;
             }
             exchange.state::<Visit>().response = Some(message);
-            for name in ["Content-Length", "Content-Encoding", "Last-Modified", "ETag"] {
+            for name in ["Content-Encoding", "Last-Modified", "ETag"] {
                 exchange.response.headers.remove(name);
             }
         }
         Step::Done
     }
 
-    fn wants_response_body(&self, _exchange: &Exchange) -> BodyNeed {
-        match self.response {
+    fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
+        match exchange.peek_state::<Visit>().and_then(|visit| visit.response.as_ref()) {
             Some(_) => BodyNeed::Buffer { limit_bytes: self.response_bytes_max },
             None => BodyNeed::None,
         }

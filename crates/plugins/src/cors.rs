@@ -13,10 +13,17 @@
 //! }
 //! ```
 //!
-//! The gateway answers every `OPTIONS` request with 200 and no body; it never reaches an upstream. Every response, of
-//! an upstream or local, gets the `Access-Control-…` fields if the request's `Origin` is allowed, and none of them
-//! otherwise; then the browser keeps the response from the page. The request is served either way; this plugin protects
-//! no upstream.
+//! The gateway answers every `OPTIONS` request with 200 and no body; it never reaches an upstream. A
+//! preflight request (`OPTIONS` with `Origin` and `Access-Control-Request-Method`) is answered before
+//! authentication, also before that of global rules, because browsers send no credentials with it; only
+//! plugins of a priority above 4000 run before. The plugin of a consumer comes too late for that, because a
+//! preflight request has no consumer: put it on the route.
+//!
+//! Every response, of an upstream or local, gets the `Access-Control-…` fields if the request's `Origin` is
+//! allowed, and none of them otherwise; then the browser keeps the response from the page. That holds for
+//! refusals of plugins that run before this one too. Fields of these names that the upstream sends are
+//! removed for an origin that is not allowed, and `Access-Control-Allow-Credentials` wherever
+//! `allow_credential` is not set. The request is served either way; this plugin protects no upstream.
 //!
 //! Which origins are allowed:
 //!
@@ -42,6 +49,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, Step, explain_by_running};
+use message::{Headers, Method};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -49,11 +57,12 @@ use crate::shared::config;
 use crate::shared::substitution::{Matcher, PatternOptions};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("cors", 4000, &[Phase::Rewrite, Phase::ResponseHead], Config::schema, build)
-        .checked(|config| compile(config, None).map(drop))
-        .with_metadata(metadata_schema)
-        .documented(include_str!("cors.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new("cors", 4000, PHASES, Config::schema, build)
+    .checked(|config| compile(config, None).map(drop))
+    .with_metadata(metadata_schema)
+    .documented(include_str!("cors.rs"));
+
+const PHASES: &[Phase] = &[Phase::Preflight, Phase::Rewrite, Phase::ResponseHead];
 
 attributes! {
     struct Config {
@@ -108,6 +117,7 @@ struct Cors {
     fields: Vec<(&'static str, String)>,
     /// Whether `Access-Control-Allow-Headers` repeats the request's `Access-Control-Request-Headers`.
     grants_requested_headers: bool,
+    allows_credentials: bool,
 }
 
 /// A rule for origins.
@@ -123,7 +133,7 @@ enum Origins {
 }
 
 /// The request's origin, stored before other plugins could change the request.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Asked {
     origin: Option<Vec<u8>>,
     headers: Option<Vec<u8>>,
@@ -155,6 +165,7 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Cors, String> {
         timing,
         fields,
         grants_requested_headers: config.allow_headers == "**",
+        allows_credentials: config.allow_credential,
     })
 }
 
@@ -229,19 +240,50 @@ impl Origins {
     }
 }
 
-impl Plugin for Cors {
-    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        let is_options = exchange.request.method_text() == b"OPTIONS";
+impl Cors {
+    fn asked(&self, exchange: &Exchange) -> Asked {
         let field = |name: &str| exchange.request.headers.get(name).map(<[u8]>::to_vec);
-        let origin = field("origin");
         let headers =
             self.grants_requested_headers.then(|| field("access-control-request-headers")).flatten();
-        *exchange.state::<Asked>() = Asked { origin, headers };
-        if is_options { Flow::reply(Reply::status(200)) } else { Flow::Continue }
+        Asked { origin: field("origin"), headers }
+    }
+}
+
+/// Removes the fields by which the upstream itself lets other origins in.
+fn remove_grants(headers: &mut Headers) {
+    for name in GRANTS {
+        headers.remove(name);
+    }
+}
+
+/// The fields of responses that CORS knows.
+const GRANTS: [&str; 7] = [
+    "Access-Control-Allow-Origin",
+    "Access-Control-Allow-Credentials",
+    "Access-Control-Allow-Methods",
+    "Access-Control-Allow-Headers",
+    "Access-Control-Allow-Private-Network",
+    "Access-Control-Expose-Headers",
+    "Access-Control-Max-Age",
+];
+
+impl Plugin for Cors {
+    fn preflight<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        self.rewrite(exchange)
+    }
+
+    fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        *exchange.state::<Asked>() = self.asked(exchange);
+        match exchange.request.method {
+            Method::Options => Flow::reply(Reply::status(200)),
+            _ => Flow::Continue,
+        }
     }
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        let Asked { origin, headers: requested } = std::mem::take(exchange.state::<Asked>());
+        // Another plugin or the gateway may have answered before the rewrite phase of this one.
+        let asked = exchange.peek_state::<Asked>().cloned();
+        let Asked { origin, headers: requested } = asked.unwrap_or_else(|| self.asked(exchange));
         let origin = origin.as_deref();
         exchange.decision.has_cors = true;
         let headers = &mut exchange.response.headers;
@@ -250,20 +292,29 @@ impl Plugin for Cors {
         if allowed.as_deref() != Some(b"*") && !headers.get_all("vary").any(varies_by_origin) {
             let _ = headers.append("Vary", b"Origin");
         }
-        if let Some(allowed) = allowed {
-            let _ = headers.set("Access-Control-Allow-Origin", &allowed);
-            for (name, value) in &self.fields {
-                let _ = headers.set(name, value.as_bytes());
-            }
-            if self.grants_requested_headers {
-                match requested {
-                    Some(requested) => drop(headers.set("Access-Control-Allow-Headers", &requested)),
-                    None => drop(headers.remove("Access-Control-Allow-Headers")),
+        match allowed {
+            Some(allowed) => {
+                if !self.allows_credentials {
+                    headers.remove("Access-Control-Allow-Credentials");
+                }
+                let _ = headers.set("Access-Control-Allow-Origin", &allowed);
+                for (name, value) in &self.fields {
+                    let _ = headers.set(name, value.as_bytes());
+                }
+                if self.grants_requested_headers {
+                    match requested {
+                        Some(requested) => drop(headers.set("Access-Control-Allow-Headers", &requested)),
+                        None => drop(headers.remove("Access-Control-Allow-Headers")),
+                    }
                 }
             }
+            None => remove_grants(headers),
         }
-        if let Some(allowed) = self.timing.as_ref().and_then(|rule| rule.answer(origin)) {
-            let _ = headers.set("Timing-Allow-Origin", &allowed);
+        if let Some(rule) = &self.timing {
+            match rule.answer(origin) {
+                Some(allowed) => drop(headers.set("Timing-Allow-Origin", &allowed)),
+                None => drop(headers.remove("Timing-Allow-Origin")),
+            }
         }
         Step::Done
     }

@@ -47,6 +47,7 @@ use self::form::FormRule;
 use self::json::JsonRule;
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
+use crate::shared::encoding::decode::codings;
 use crate::shared::substitution::{PatternOptions, Substitution};
 
 /// The plugin.
@@ -298,9 +299,8 @@ impl DataMask {
 fn is_form(exchange: &Exchange) -> bool {
     let headers = &exchange.request.headers;
     let media_type = headers.get("content-type").and_then(|value| value.split(|byte| *byte == b';').next());
-    let is_plain = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"identity");
     media_type.is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(FORM))
-        && headers.get_all("content-encoding").all(is_plain)
+        && codings(headers).is_empty()
 }
 
 const FORM: &[u8] = b"application/x-www-form-urlencoded";

@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, Step};
-use message::Method;
 use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -98,10 +97,6 @@ impl Plugin for Echo {
         let headers = &mut exchange.response.headers;
         for name in ["Content-Encoding", "ETag", "Last-Modified"] {
             headers.remove(name);
-        }
-        if exchange.request.method == Method::Head {
-            // Without a body the gateway passes the length on, which a GET would not be answered with.
-            headers.remove("Content-Length");
         }
         for Field { name, value } in &self.fields {
             headers.remove(name);

@@ -29,13 +29,13 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::{Build, Decision, Explained, Flow, PHASE_WAIT_MS, Phase, Plugin, PluginKind, Reply};
-use message::Headers;
 use net::env;
 use router::vars::{Expression, Template};
 use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
-use crate::shared::{config, expression, fields};
+use crate::shared::reply_fields::ReplyFields;
+use crate::shared::{config, expression};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -91,7 +91,7 @@ struct FaultInjection {
 struct Abort {
     sample: Sample,
     status: u16,
-    headers: Box<[(Box<str>, Template)]>,
+    fields: ReplyFields,
     body: Template,
 }
 
@@ -126,28 +126,18 @@ impl Abort {
         if written.http_status > 999 {
             return Err(format!("http_status {} is no status: 200 to 999 are", written.http_status));
         }
-        let template =
-            |name: &str, text: &str| Template::compile(text).map_err(|error| format!("{name}: {error}"));
-        let header = |(name, value): (&String, &Value)| {
-            Ok((fields::name(name)?, template(name, &fields::text(value)?)?))
-        };
+        let body = written.body.as_deref().unwrap_or_default();
+        let headers = written.headers.iter().flatten().map(|(name, value)| (&**name, value));
         Ok(Abort {
             sample: Sample::compile(written.percentage, written.vars.as_deref())?,
             status: written.http_status,
-            headers: written.headers.iter().flatten().map(header).collect::<Result<_, String>>()?,
-            body: template("body", written.body.as_deref().unwrap_or_default())?,
+            fields: ReplyFields::compile("headers", headers)?,
+            body: Template::compile(body).map_err(|error| format!("body: {error}"))?,
         })
     }
 
     fn reply(&self, exchange: &Exchange) -> Reply {
-        let mut reply = Reply::status(self.status);
-        for (name, value) in &self.headers {
-            let mut text = Vec::new();
-            value.render(exchange, &mut text);
-            if let (Ok(()), Ok(text)) = (Headers::new().append(name, &text), String::from_utf8(text)) {
-                reply = reply.with_header(String::from(&**name), text);
-            }
-        }
+        let reply = self.fields.add_to(exchange, Reply::status(self.status));
         let mut body = Vec::new();
         self.body.render(exchange, &mut body);
         reply.with_body(body)

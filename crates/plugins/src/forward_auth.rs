@@ -13,12 +13,14 @@
 //! }
 //! ```
 //!
-//! **Request to the server.** `X-Forwarded-Proto`, `X-Forwarded-Method`, `X-Forwarded-Host`, `X-Forwarded-Uri` and
-//! `X-Forwarded-For` describe the request, and replace fields of these names that the client sends. The path in
-//! `X-Forwarded-Uri` is the canonical one, which is also matched, so that the server and the router see the same path.
-//! `request_headers` lists fields of the client that are forwarded, `extra_headers` adds others, with variables in
-//! their values. With `request_method` `POST` the request's body is sent along, with its `Content-Encoding`; a body of
-//! more than `max_req_body_size` bytes is refused with 413.
+//! **Request to the server.** `X-Forwarded-Proto`, `X-Forwarded-Method`, `X-Forwarded-Host`,
+//! `X-Forwarded-Uri` and `X-Forwarded-For` describe the request, and replace fields of these names that the
+//! client sends. The path in `X-Forwarded-Uri` is the canonical one, which is also matched, so that the
+//! server and the router see the same path. `request_headers` lists fields of the client that are forwarded,
+//! `extra_headers` adds others, with variables in their values; a request with a line break or another
+//! control character in one of these values is refused with 403, because the server would decide without the field. With
+//! `request_method` `POST` the request's body is sent along, with its `Content-Encoding`; a body of more than
+//! `max_req_body_size` bytes is refused with 413.
 //!
 //! **Response of the server.** Each field in `upstream_headers` is copied from the response into the request for the
 //! upstream; a field that the response lacks is removed from the request, because only the server can vouch for it. For
@@ -45,7 +47,8 @@ use exchange::plugin::outbound::{
     Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
 use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
-use message::{FieldId, Headers, Method};
+
+use message::{FieldError, FieldId, Headers, Method};
 use net::endpoint::KeepAlive;
 use router::vars::Template;
 use serde_json::Value;
@@ -150,7 +153,10 @@ impl Plugin for ForwardAuth {
 
 impl ForwardAuth {
     async fn ask(&self, exchange: &mut Exchange) -> Decision {
-        let question = self.question(exchange);
+        // Without a field that the server may decide by, it would decide about another request.
+        let Ok(question) = self.question(exchange) else {
+            return Decision::Reply(Box::new(Reply::status(MALFORMED_STATUS)));
+        };
         let worker = exchange.local().clone();
         match worker.http.send(&self.destination, &question, &self.limits).await {
             Ok(answer) if answer.status >= 300 => self.refuse(answer),
@@ -159,7 +165,11 @@ impl ForwardAuth {
         }
     }
 
-    fn question(&self, exchange: &Exchange) -> OutboundRequest {
+    /// The request to the server.
+    ///
+    /// # Errors
+    /// A value that comes from the client through a variable is not valid in a field.
+    fn question(&self, exchange: &Exchange) -> Result<OutboundRequest, FieldError> {
         let request = &exchange.request;
         let mut headers = Headers::new();
         let mut target = Vec::new();
@@ -177,16 +187,17 @@ impl ForwardAuth {
             ("X-Forwarded-For", client.as_bytes()),
         ];
         for (name, value) in about_it {
-            set(&mut headers, name, value);
+            headers.set(name, value)?;
         }
         let is_post = self.method == RequestMethod::Post;
-        if is_post && let Some(coding) = request.headers.get("content-encoding") {
-            set(&mut headers, "Content-Encoding", coding);
+        if is_post {
+            let codings = request.headers.get_all_known(FieldId::ContentEncoding);
+            codings.for_each(|coding| append(&mut headers, "Content-Encoding", coding));
         }
         for (name, value) in &self.extra_headers {
             let mut rendered = Vec::new();
             value.render(exchange, &mut rendered);
-            set(&mut headers, name, &rendered);
+            headers.set(name, &rendered)?;
         }
         for name in &self.request_headers {
             if !headers.contains(name) {
@@ -195,7 +206,7 @@ impl ForwardAuth {
         }
         let body = if is_post { exchange.request_body().unwrap_or_default().to_vec() } else { Vec::new() };
         let method = if is_post { Method::Post } else { Method::Get };
-        OutboundRequest { method, headers, body: body.into() }
+        Ok(OutboundRequest { method, headers, body: body.into() })
     }
 
     fn refuse(&self, answer: OutboundResponse) -> Decision {
@@ -251,14 +262,6 @@ impl ForwardAuth {
     }
 }
 
-/// Sets a field. A value that is not valid in a field, such as one with a line break from a variable, leaves the field
-/// out.
-fn set(headers: &mut Headers, name: &str, value: &[u8]) {
-    if headers.set(name, value).is_err() {
-        headers.remove(name);
-    }
-}
-
 /// Appends a field after others of the same name. A received value is valid, so this fails only if the list is full.
 fn append(headers: &mut Headers, name: &str, value: &[u8]) {
     let _ = headers.append(name, value);
@@ -266,5 +269,7 @@ fn append(headers: &mut Headers, name: &str, value: &[u8]) {
 
 /// The longest response that is accepted: a page with a login form, not a download.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
+/// The status of a request of which a field for the server cannot be written.
+const MALFORMED_STATUS: u16 = 403;
 #[cfg(test)]
 mod tests;

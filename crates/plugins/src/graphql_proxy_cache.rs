@@ -15,10 +15,11 @@
 //! `cache_strategy` has to fit the zone. With `memory` a response is fresh for `cache_ttl` seconds; with `disk` for as long
 //! as the response says, otherwise for `cache_ttl` of the setting `proxy_cache`.
 //!
-//! **Key.** Two requests get the same response if they are for the same route, service, scheme, host, path and query, and
-//! have the same body to the byte, variables included. With `consumer_isolation` each consumer has entries of its own. A
-//! request that goes to the upstream with an `Authorization` field has entries for that very value in any case. Another
-//! configuration of the plugin begins with an empty cache. The response field `APISIX-Cache-Key` tells the key.
+//! **Key.** Two requests get the same response if they are for the same route, service, scheme, authority (as
+//! with `proxy-cache`), path and query, and have the same body to the byte, variables included. With
+//! `consumer_isolation` each consumer has entries of its own. A request that goes to the upstream with an
+//! `Authorization` field has entries for that very value in any case. Another configuration of the plugin
+//! begins with an empty cache. The response field `APISIX-Cache-Key` tells the key.
 //!
 //! **Stored** are complete responses with status 200, unless `Cache-Control` forbids it or they have `Set-Cookie`
 //! (`cache_set_cookie` allows it with `memory`). GraphQL servers answer 200 for many errors too: such a response is stored
@@ -198,7 +199,8 @@ impl GraphqlProxyCache {
             Some(route) => (route.id.clone(), route.service.as_ref().map(|service| service.id.clone())),
             None => (Arc::from(""), None),
         };
-        let path = exchange.path().to_vec();
+        // As the upstream gets it: the decoded path does not tell all spellings apart.
+        let path = exchange.forward_path().to_vec();
         let query = exchange.request.query().unwrap_or_default().to_vec();
         let content_type = exchange.request.headers.get("content-type").unwrap_or_default().to_vec();
         let source = source(exchange).unwrap_or_default().to_vec();

@@ -25,10 +25,12 @@
 //! status in the head, and an empty body. A status of HTTP that the gateway or another server gives, such as 502, stays,
 //! and the body is a frame with the matching status of gRPC.
 //!
-//! **CORS.** OPTIONS is answered with 204, `Access-Control-Allow-Methods: POST` and `Access-Control-Allow-Headers` from
-//! `cors_allow_headers`. Every response allows the origin `*`, unless it has an `Access-Control-Allow-Origin` already, such
-//! as that of `cors`, and exposes `grpc-message` and `grpc-status`. Add `cors` to the route to allow some origins only: where
-//! it is, this plugin allows none by itself.
+//! **CORS.** OPTIONS is answered with 204, `Access-Control-Allow-Methods: POST` and
+//! `Access-Control-Allow-Headers` from `cors_allow_headers`, a preflight request (with `Origin` and
+//! `Access-Control-Request-Method`) before authentication, because browsers send no credentials with it.
+//! Every response allows the origin `*`, unless it has an `Access-Control-Allow-Origin` already, such as that
+//! of `cors`, and exposes `grpc-message` and `grpc-status`. Add `cors` to the route to allow some origins
+//! only: where it is, this plugin allows none by itself.
 
 mod frame;
 mod text;
@@ -50,7 +52,7 @@ use crate::shared::uri::encode_path;
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "grpc-web",
     505,
-    &[Phase::RequestBody, Phase::Access, Phase::ResponseHead, Phase::ResponseBody],
+    &[Phase::Preflight, Phase::RequestBody, Phase::Access, Phase::ResponseHead, Phase::ResponseBody],
     Config::schema,
     build,
 )
@@ -135,6 +137,10 @@ fn refuse<'a>(exchange: &Exchange, status: u16, reason: &str) -> Flow<'a> {
 }
 
 impl Plugin for GrpcWeb {
+    fn preflight<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
+        Flow::reply(Reply::status(204))
+    }
+
     fn wants_request_body(&self, exchange: &Exchange) -> BodyNeed {
         if exchange.request.method != Method::Post {
             return BodyNeed::None;

@@ -13,7 +13,7 @@
 //!
 //! **Which responses.** Those with a `Content-Type` in `types` (`"*"` for all; parameters such as `charset` do not count), of
 //! at least `min_length` bytes where the response has a `Content-Length`, to requests of at least `http_version`. Sent as
-//! they are: responses to HEAD, responses with the status 204, 205, 206 or 304, responses that have a `Content-Encoding`
+//! they are: responses with the status 204, 205, 206 or 304, responses that have a `Content-Encoding`
 //! or `Cache-Control: no-transform`, gRPC calls, and requests that a plugin such as `batch-requests` makes. When memory is short, responses are sent as they are too.
 //!
 //! **Which clients.** Those with `gzip` or `*` in `Accept-Encoding` and a weight (`q`) above 0, unless they list `identity`
@@ -149,7 +149,7 @@ mod tests {
         check(json!({}), ACCEPTS, 200, &[html], 1_000);
         check(json!({}), "GET / HTTP/1.1", 200, &[html], 0);
         check(json!({}), "GET / HTTP/1.1|Accept-Encoding: br;q=1, gzip;q=0.4\r\n", 200, &[html], 400);
-        check(json!({}), "HEAD / HTTP/1.1|Accept-Encoding: gzip\r\n", 200, &[html], 0);
+        check(json!({}), "HEAD / HTTP/1.1|Accept-Encoding: gzip\r\n", 200, &[html], 1_000);
         for (status, expected) in [(201, 1_000), (403, 1_000), (404, 1_000), (502, 1_000)] {
             check(json!({}), ACCEPTS, status, &[html], expected);
         }

@@ -21,8 +21,9 @@
 //! content types `application/xml` and `text/xml`, and JSON for `application/json` and `text/plain`; `text/html` needs
 //! an example.
 //!
-//! `response_status` and `response_headers` set the rest of the response, and `delay` delays it by a number of seconds.
-//! Unless `with_mock_header` is false, the field `x-mock-by` marks the response as a mock.
+//! `response_status` and `response_headers` set the rest of the response; the fields replace those of the
+//! plugin, and their values may hold variables (`"X-Route": "$route_id"`), and `delay` delays it by a number
+//! of seconds. Unless `with_mock_header` is false, the field `x-mock-by` marks the response as a mock.
 
 mod generate;
 
@@ -35,6 +36,7 @@ use router::vars::Template;
 use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::reply_fields::ReplyFields;
 use crate::shared::{config, fields};
 use generate::Generator;
 
@@ -61,7 +63,7 @@ attributes! {
         response_schema: Option<Value>, { "type": "object" };
         /// Adds a field that tells that the response is made up.
         with_mock_header: bool = true;
-        /// Fields of the response.
+        /// Fields of the response, with variables in their values.
         response_headers: Option<Map<String, Value>>, {
             "minProperties": 1,
             "patternProperties": { "^[^:]+$": { "oneOf": [{ "type": "string" }, { "type": "number" }] } },
@@ -72,8 +74,9 @@ attributes! {
 
 /// The compiled plugin.
 struct Mocking {
-    /// The response without its body.
+    /// The response without its body and its configured fields.
     head: Reply,
+    fields: ReplyFields,
     body: Body,
     delay_ms: u64,
 }
@@ -102,11 +105,10 @@ fn compile(config: &Value) -> Result<Mocking, String> {
     if config.with_mock_header {
         head = head.with_header("x-mock-by", MOCKED_BY);
     }
-    for (name, value) in config.response_headers.iter().flatten() {
-        head = head.with_header(String::from(fields::name(name)?), fields::text(value)?);
-    }
+    let headers = config.response_headers.iter().flatten().map(|(name, value)| (&**name, value));
+    let fields = ReplyFields::compile("response_headers", headers)?;
     let delay_ms = u64::try_from(config.delay).unwrap_or(0).saturating_mul(1_000);
-    Ok(Mocking { head, body: body(&config)?, delay_ms })
+    Ok(Mocking { head, fields, body: body(&config)?, delay_ms })
 }
 
 fn body(config: &Config) -> Result<Body, String> {
@@ -131,6 +133,13 @@ fn body(config: &Config) -> Result<Body, String> {
     }
 }
 
+impl Mocking {
+    /// The response without its body.
+    fn head(&self, exchange: &Exchange) -> Reply {
+        self.fields.add_to(exchange, self.head.clone())
+    }
+}
+
 impl Plugin for Mocking {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let body = match &self.body {
@@ -142,7 +151,7 @@ impl Plugin for Mocking {
             Body::Json(generator) => generator.generate(exchange).to_string().into_bytes(),
             Body::Xml(generator) => generate::xml("data", &generator.generate(exchange)).into_bytes(),
         };
-        let reply = self.head.clone().with_body(body);
+        let reply = self.head(exchange).with_body(body);
         if self.delay_ms == 0 {
             return Flow::reply(reply);
         }
@@ -159,10 +168,10 @@ impl Plugin for Mocking {
             Body::Example(template) => {
                 let mut body = Vec::new();
                 template.render(exchange, &mut body);
-                self.head.clone().with_body(body)
+                self.head(exchange).with_body(body)
             }
             // The body is made up at random.
-            Body::Json(_) | Body::Xml(_) => self.head.clone(),
+            Body::Json(_) | Body::Xml(_) => self.head(exchange),
         };
         let explained = Explained::replies(&reply);
         if self.delay_ms == 0 { explained } else { explained.because(format!("after {} ms", self.delay_ms)) }
@@ -214,14 +223,14 @@ mod tests {
     fn an_example_is_the_body() {
         let config = json!({
             "response_example": "{\"from\":\"$remote_addr\"}", "response_status": 201,
-            "response_headers": { "X-A": 1 },
+            "response_headers": { "X-A": 1, "X-B": "$remote_addr$arg_none" },
         });
         let outcome = Scene::with_plugins(&[&KIND], &json!({ "mocking": config })).run(ASK);
         assert_eq!((outcome.status, &*outcome.body), (201, "{\"from\":\"127.0.0.1\"}"));
         let fields: Vec<String> =
             outcome.fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         let by = format!("x-mock-by: {MOCKED_BY}");
-        assert_eq!(fields, ["Content-Type: application/json;charset=utf8", &*by, "X-A: 1"]);
+        assert_eq!(fields, ["Content-Type: application/json;charset=utf8", &*by, "X-A: 1", "X-B: 127.0.0.1"]);
     }
 
     #[test]

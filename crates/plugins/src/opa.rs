@@ -26,9 +26,11 @@
 //! Objects are sent with the secrets that are written in them, such as the consumer's keys; secrets that are references are
 //! sent as references. Credentials are separate objects and are not sent.
 //!
-//! **Decision.** The policy's document, `result` of the answer, is an object. With `allow: true` the request continues. Each
-//! field in `send_headers_upstream` is then set to its value in `headers` of the document; a field that the document lacks is
-//! removed from the request, because only the server can vouch for it.
+//! **Decision.** The policy's document, `result` of the answer, is an object. With `allow: true` the request
+//! continues. Each field in `send_headers_upstream` is then set to its value in `headers` of the document; a
+//! field that the document lacks is removed from the request, because only the server can vouch for it. If
+//! one of these values is not valid in a field, the client is answered with 503, because the upstream would
+//! decide without it.
 //!
 //! With any other `allow` the client is answered with `status_code` of the document (403 without one), with the fields in its
 //! `headers` and with its `reason` as the body: a text as it is, anything else as JSON.
@@ -49,7 +51,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::outbound::{Destination, OutboundLimits, OutboundRequest, OutboundTls, check_uri};
 use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
-use message::{Headers, Method};
+use message::{FieldError, Headers, Method};
 use net::endpoint::KeepAlive;
 use serde_json::Value;
 
@@ -158,10 +160,13 @@ impl Opa {
         let question = OutboundRequest { method: Method::Post, headers, body };
         let refusal = match worker.http.send(&self.destination, &question, &self.limits).await {
             Ok(answer) => match decision::read(&answer.body) {
-                Ok(Verdict::Pass(fields)) => {
-                    self.let_pass(exchange, &fields);
-                    return Decision::Continue;
-                }
+                Ok(Verdict::Pass(fields)) => match self.let_pass(exchange, &fields) {
+                    Ok(()) => return Decision::Continue,
+                    Err(_) => {
+                        self.log(worker.now_ms(), "a value of its headers is not valid in a field");
+                        Reply::status(503)
+                    }
+                },
                 Ok(Verdict::Refuse(reply)) => reply,
                 Err(fault) => {
                     self.log(worker.now_ms(), &format!("status {}: {fault}", answer.status));
@@ -176,15 +181,19 @@ impl Opa {
         Decision::Reply(Box::new(refusal))
     }
 
-    fn let_pass(&self, exchange: &mut Exchange, fields: &decision::Fields) {
+    /// Sets the fields for the upstream.
+    ///
+    /// # Errors
+    /// A value is not valid in a field: the upstream would decide without it.
+    fn let_pass(&self, exchange: &mut Exchange, fields: &decision::Fields) -> Result<(), FieldError> {
         for name in &self.upstream_fields {
             exchange.remove_request_field(name);
             exchange.decision.user_fields.push(name.clone());
             for (_, value) in fields.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name)) {
-                // A value that cannot stand in a field leaves it out.
-                let _ = exchange.request.headers.append(name, value.as_bytes());
+                exchange.request.headers.append(name, value.as_bytes())?;
             }
         }
+        Ok(())
     }
 
     fn log(&self, now_ms: u64, fault: &str) {

@@ -20,18 +20,24 @@
 //! zone only: half of 16 MiB in memory and half of 256 MiB on disk, or half of a zone that is smaller than that. With
 //! `memory`, a body longer than `max_resp_body_size` is not stored either. Such bodies pass through.
 //!
-//! **Key.** Requests with the same values of `cache_key` get the same response. Scheme, host and whether the method is POST
-//! are always part of the key, so that two hosts never share an entry. With `consumer_isolation` each consumer has entries
-//! of its own, unless `cache_key` names `$consumer_name`, `$consumer_group_id`, `$remote_user` or `$http_authorization`. A
-//! request that goes to the upstream with an `Authorization` field has entries for that very value, with a consumer and
-//! without `consumer_isolation` too; `hide_credentials` of an authentication plugin removes it. The same holds for fields that
-//! `openid-connect`, `forward-auth` and `opa` set for the upstream. `Vary` of a response divides a key further, into at most 64
-//! variants. HEAD is answered by the entry of GET and does not make one.
+//! **Key.** Requests with the same values of `cache_key` get the same response. Scheme, authority and whether
+//! the method is POST are always part of the key. The authority counts as the upstream is told of it: `Host`
+//! with its port and its spelling, and `X-Forwarded-Host`, `-Port`, `-Proto` and `Forwarded`, so that a
+//! response which the upstream made for `shop.example:1337` is never sent to a client of `shop.example`.
+//! Where `cache_key` names the path (`$uri`, `$request_uri`), the path that the upstream gets counts beside
+//! it. With `consumer_isolation` each consumer has entries of its own, unless `cache_key` names
+//! `$consumer_name`, `$consumer_group_id`, `$remote_user` or `$http_authorization`. A request that goes to
+//! the upstream with an `Authorization` field has entries for that very value, with a consumer and without
+//! `consumer_isolation` too; `hide_credentials` of an authentication plugin removes it. The same holds for
+//! fields that `openid-connect`, `forward-auth` and `opa` set for the upstream. `Vary` of a response divides
+//! a key further, into at most 64 variants. HEAD is answered by the entry of GET and does not make one.
 //!
-//! **Stored** are responses with one of `cache_http_status` to one of `cache_method`, unless a value of `no_cache` is neither
-//! empty nor `0`, or the response has `Cache-Control: private`, `no-store` or `no-cache`, `Vary: *`, or `Set-Cookie` (the
-//! last unless `cache_set_cookie` is set and the strategy is `memory`). A response is stored once it is complete; a cut one,
-//! one without a length or chunks, and a 206 never are. Responses that the gateway or another plugin makes are not stored.
+//! **Stored** are responses with one of `cache_http_status` to one of `cache_method`, unless a value of
+//! `no_cache` is neither empty nor `0`, or the response has `Cache-Control: private`, `no-store` or
+//! `no-cache`, `Vary: *`, or `Set-Cookie` (the last unless `cache_set_cookie` is set and the strategy is
+//! `memory`). A response is stored once it is complete; a cut one, one without a length or chunks, and a 206
+//! never are. A `Cache-Control` that RFC 9111 does not allow (`max-age=60; private`) counts as `no-store`.
+//! Responses that the gateway or another plugin makes are not stored.
 //!
 //! **Lifetime.** With `memory`, `cache_ttl` seconds; with `cache_control` as `s-maxage`, `max-age` or `Expires` say, less the
 //! `Age` of the response, and a response without them is not stored. With `disk` as `X-Accel-Expires` or the fields above
@@ -61,8 +67,10 @@
 //! for limits and a route's authorization holds for it. With `memory` in a route or a service it is asked at the priority of
 //! this plugin, as in APISIX: `limit-conn`, `limit-count` and `limit-req` do not see hits, and authentication does.
 //!
-//! **Purge.** `PURGE` of a URL removes its entry with all variants: 200, or 404 without one. The route has to take the method,
-//! and a client that may send it may purge: protect it by a plugin such as `ip-restriction`.
+//! **Purge.** `PURGE` of a URL removes its entry with all variants: 200, or 404 without one. It has to name
+//! the same authority as the requests, port included, and come in at the same port if it names none. The
+//! route has to take the method, and a client that may send it may purge: protect it by a plugin such as
+//! `ip-restriction`.
 //!
 //! **Apisix-Cache-Status**: `MISS` without an entry; `HIT`; `EXPIRED`, the entry was stale and the upstream has sent another
 //! response; `REVALIDATED`, the upstream has confirmed it; `UPDATING` and `STALE`, a stale entry was sent while another
@@ -314,6 +322,7 @@ impl ProxyCache {
     fn show_status(&self, exchange: &mut Exchange) {
         let status = exchange.peek_state::<Visit>().and_then(|visit| visit.status);
         if let Some(status) = status {
+            exchange.decision.cache_status = Some(status.word());
             let headers = &mut exchange.response.headers;
             if self.hides_headers {
                 headers.remove_known(FieldId::CacheControl);

@@ -20,10 +20,19 @@
 //! with look-around or back-references is searched in a path of up to 4 KiB and for a few milliseconds; beyond that the
 //! answer is 400.
 //!
-//! The result is brought into the same canonical form as the path of a request, so that text of clients in variables
-//! and groups can neither leave a directory nor break the request line; if that is impossible, the response is 400.
-//! With `use_real_request_uri_unsafe` the target is taken as the client sent it, with its query, and is forwarded
-//! without normalisation, also with `uri`: only for nodes that require it.
+//! Text of clients in variables and groups stays where the template has it. Before the first `?` of the
+//! template it is part of the path; behind it, it is part of one argument: `& = + ; # %` and all that no URI
+//! may hold are percent-encoded there, so that `/s?user=$1&role=guest` has these two arguments whatever a
+//! client sends, and the node decodes the text once. Variables that are parts of a URI (`$args`,
+//! `$query_string`, `$request_uri`, `$real_request_uri`) stay as they are behind `?` or `&`, as in
+//! `/s?a=1&$args`, and are encoded as a whole inside an argument, as in `?back=$request_uri`. A `#` of the
+//! template is encoded, because a request has no fragment.
+//!
+//! The new path is brought into the same canonical form as the path of a request, so that it can neither
+//! leave a directory nor break the request line; if that is impossible, the response is 400. With
+//! `use_real_request_uri_unsafe` the target is taken as the client sent it, with its query, and is forwarded
+//! without normalisation, also with `uri`: only for nodes that require it. Groups are then written as the
+//! client sent them, except that inside an argument `&` is encoded.
 //!
 //! **Method.** `method` replaces the method, except that of a HEAD request, because its client could not take the
 //! body of another method's response. HEAD and TRACE are refused as new methods: responses to HEAD have no body to pass on,
@@ -47,14 +56,14 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
 use router::path::{PathScratch, canonicalize};
-use router::vars::{Template, VariableSource};
+use router::vars::VariableSource;
 use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::fields::{self, FieldOperations, Operation};
-use crate::shared::substitution::{Groups, PatternOptions, Substitution};
-use crate::shared::uri::{encode_path, location};
+use crate::shared::substitution::Groups;
+use crate::shared::uri_template::{UriSubstitution, UriTemplate, UriUse};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -139,9 +148,8 @@ struct ProxyRewrite {
 /// The source of the new path.
 enum Path {
     Kept,
-    /// The path, and the query that is joined with the client's.
-    Rendered(Template, Option<Template>),
-    Substituted(Box<[Substitution]>),
+    Rendered(UriTemplate),
+    Substituted(Box<[UriSubstitution]>),
 }
 
 fn check(config: &Value) -> Result<(), String> {
@@ -173,7 +181,11 @@ fn compile(config: &Value) -> Result<ProxyRewrite, String> {
         ));
     }
     Ok(ProxyRewrite {
-        path: path(config.uri.as_deref(), config.regex_uri.as_deref().unwrap_or_default())?,
+        path: path(
+            config.uri.as_deref(),
+            config.regex_uri.as_deref().unwrap_or_default(),
+            config.use_real_request_uri_unsafe,
+        )?,
         raw: config.use_real_request_uri_unsafe,
         method: config.method,
         host: config.host,
@@ -187,21 +199,20 @@ fn compile(config: &Value) -> Result<ProxyRewrite, String> {
     })
 }
 
-fn path(uri: Option<&str>, regex_uri: &[String]) -> Result<Path, String> {
+fn path(uri: Option<&str>, regex_uri: &[String], raw: bool) -> Result<Path, String> {
     if !regex_uri.len().is_multiple_of(2) {
         return Err("The length of regex_uri should be an even number".to_owned());
     }
+    let uri_use = if raw { UriUse::RawTarget } else { UriUse::Target };
     let pair = |pair: &[String]| {
-        Substitution::compile(&pair[0], &pair[1], PatternOptions::default())
+        UriSubstitution::compile(&pair[0], &pair[1], uri_use)
             .map_err(|reason| format!("invalid regex_uri({}, {}): {reason}", pair[0], pair[1]))
     };
-    let pairs: Box<[Substitution]> = regex_uri.chunks(2).map(pair).collect::<Result<_, _>>()?;
-    let template = |text: &str| Template::compile(text).map_err(|error| format!("uri: {error}"));
+    let pairs: Box<[UriSubstitution]> = regex_uri.chunks(2).map(pair).collect::<Result<_, _>>()?;
     match uri {
-        Some(uri) => match uri.split_once('?') {
-            Some((path, query)) => Ok(Path::Rendered(template(path)?, Some(template(query)?))),
-            None => Ok(Path::Rendered(template(uri)?, None)),
-        },
+        Some(uri) => {
+            UriTemplate::compile(uri, uri_use).map(Path::Rendered).map_err(|error| format!("uri: {error}"))
+        }
         None if pairs.is_empty() => Ok(Path::Kept),
         None => Ok(Path::Substituted(pairs)),
     }
@@ -228,32 +239,54 @@ struct Target {
     query: Option<Vec<u8>>,
 }
 
+impl Target {
+    /// The path of an encoded target, and the query behind its first question mark.
+    fn split(mut uri: Vec<u8>) -> Target {
+        let query = uri.iter().position(|byte| *byte == b'?').map(|mark| {
+            let query = uri.split_off(mark + 1);
+            uri.truncate(mark);
+            query
+        });
+        Target { path: uri, query }
+    }
+
+    /// Joins `more` with the query by `&`.
+    fn append_query(&mut self, more: Option<&[u8]>) {
+        let Some(more) = more.filter(|more| !more.is_empty()) else { return };
+        let query = self.query.get_or_insert_default();
+        if !query.is_empty() {
+            query.push(b'&');
+        }
+        query.extend_from_slice(more);
+    }
+}
+
 impl ProxyRewrite {
     /// Sets the new target; returns the match that fields may refer to, with the text it was found in.
     fn rewrite_target(&self, exchange: &mut Exchange) -> Result<Option<(Groups, Vec<u8>)>, Refused> {
         let (target, matched) = match &self.path {
-            Path::Kept if self.raw => (raw_target(raw_text(exchange)), None),
+            Path::Kept if self.raw => (Target::split(raw_text(exchange)), None),
             Path::Kept => return Ok(None),
-            Path::Rendered(path, query) if self.raw => {
-                (rendered_unsafe(exchange, path, query.as_ref()), None)
+            Path::Rendered(template) => {
+                let mut uri = Vec::new();
+                template.render(exchange, &mut uri);
+                let mut target = Target::split(uri);
+                if self.raw {
+                    target.append_query(exchange.request.query());
+                }
+                (target, None)
             }
-            Path::Rendered(path, query) => (rendered(exchange, path, query.as_ref()), None),
             Path::Substituted(pairs) => {
                 let text = if self.raw { raw_text(exchange) } else { exchange.path().to_vec() };
-                let found = pairs.iter().find_map(|pair| pair.once(&text).transpose()).transpose();
+                let found = pairs.iter().find_map(|pair| pair.once(exchange, &text).transpose()).transpose();
                 let found = found.unwrap_or_else(|reason| {
                     exchange.search_gave_up(reason);
                     None
                 });
                 match found {
-                    None if self.raw => (raw_target(text), None),
+                    None if self.raw => (Target::split(text), None),
                     None => return Ok(None),
-                    Some((new, groups)) if self.raw => (raw_target(new), Some((groups, text))),
-                    // A question mark that the client had encoded must not begin a query: only the template's own does,
-                    // and only if the path has none.
-                    Some((new, groups)) => {
-                        (substituted(exchange, &new, text.contains(&b'?')), Some((groups, text)))
-                    }
+                    Some((uri, groups)) => (Target::split(uri), Some((groups, text))),
                 }
             }
         };
@@ -276,12 +309,9 @@ impl ProxyRewrite {
         let options = exchange.local().options.path;
         let canonical = canonicalize(&target.path, &options, &mut scratch).map_err(|_| Refused)?;
         exchange.set_forward_path(canonical.forward()).map_err(|_| Refused)?;
-        if let Some(mut query) = target.query {
-            if let Some(own) = exchange.forward_query() {
-                query.push(b'&');
-                query.extend_from_slice(own);
-            }
-            exchange.set_forward_query(&query).map_err(|_| Refused)?;
+        if target.query.is_some() {
+            target.append_query(exchange.forward_query());
+            exchange.set_forward_query(&target.query.unwrap_or_default()).map_err(|_| Refused)?;
         }
         Ok(())
     }
@@ -369,50 +399,6 @@ fn raw_text(exchange: &Exchange) -> Vec<u8> {
         text.extend_from_slice(query);
     }
     text
-}
-
-fn raw_target(text: Vec<u8>) -> Target {
-    match text.iter().position(|byte| *byte == b'?') {
-        Some(mark) => Target { query: Some(text[mark + 1..].to_vec()), path: text[..mark].to_vec() },
-        None => Target { path: text, query: None },
-    }
-}
-
-fn rendered(exchange: &Exchange, path: &Template, query: Option<&Template>) -> Target {
-    let mut decoded = Vec::new();
-    path.render(exchange, &mut decoded);
-    let mut encoded = Vec::with_capacity(decoded.len());
-    encode_path(exchange, &decoded, &mut encoded);
-    Target { path: encoded, query: query.map(|query| rendered_query(exchange, query)) }
-}
-
-/// As [`rendered`], with the path unchanged and the client's query after the template's own.
-fn rendered_unsafe(exchange: &Exchange, path: &Template, query: Option<&Template>) -> Target {
-    let mut text = Vec::new();
-    path.render(exchange, &mut text);
-    // The template has no question mark, so a question mark comes from a variable and begins no query.
-    let path = location(&text).replace('?', "%3F").into_bytes();
-    let own = query.map(|query| rendered_query(exchange, query));
-    let parts = [own.as_deref(), exchange.request.query()];
-    let query = parts.into_iter().flatten().collect::<Vec<&[u8]>>().join(&b'&');
-    Target { path, query: Some(query) }
-}
-
-fn rendered_query(exchange: &Exchange, query: &Template) -> Vec<u8> {
-    let mut text = Vec::new();
-    query.render(exchange, &mut text);
-    location(&text).into_bytes()
-}
-
-fn substituted(exchange: &Exchange, new: &[u8], mark_is_text: bool) -> Target {
-    let mark = if mark_is_text { None } else { new.iter().position(|byte| *byte == b'?') };
-    let (path, query) = match mark {
-        Some(mark) => (&new[..mark], Some(&new[mark + 1..])),
-        None => (new, None),
-    };
-    let mut encoded = Vec::with_capacity(path.len());
-    encode_path(exchange, path, &mut encoded);
-    Target { path: encoded, query: query.map(|query| location(query).into_bytes()) }
 }
 
 impl Plugin for ProxyRewrite {

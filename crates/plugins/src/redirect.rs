@@ -17,22 +17,29 @@
 //!   `https_port` of the plugin's metadata, or else that of the gateway's first TLS listener; 443 is left out of the URI. A
 //!   request without a host is answered 400.
 //!
-//! `ret_code` is the status for the first two. `append_query_string` adds the client's query, after an existing one; it
-//! cannot be combined with `http_to_https`, which keeps the query anyway. `encode_uri` percent-encodes the path. Bytes
-//! that no URI may hold are encoded in any case.
+//! `ret_code` is the status for the first two. `append_query_string` adds the client's query, after an
+//! existing one; it cannot be combined with `http_to_https`, which keeps the query anyway. `encode_uri`
+//! percent-encodes the path of the template. Bytes that no URI may hold are encoded in any case.
+//!
+//! Text of clients in variables and groups stays where the template has it: in the path `?`, `#` and `%` are
+//! encoded, behind the `?` of the template also `& = + ;`, so that no argument is added and the reader
+//! decodes the text once. Variables that are parts of a URI (`$request_uri`, `$args`, `$is_args`,
+//! `$query_string`) stay as they are, except inside an argument (`?back=$request_uri`), where they are
+//! encoded as a whole. A variable with which the template begins (`$arg_next`, `$http_referer`) is a whole
+//! URI reference and stays as it is.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Scheme;
 use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
-use router::vars::{Template, VariableSource};
+use router::vars::VariableSource;
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use crate::shared::substitution::{PatternOptions, Substitution};
-use crate::shared::uri::{encode_path, location};
+use crate::shared::uri::encode_uri;
+use crate::shared::uri_template::{UriSubstitution, UriTemplate, UriUse};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -83,13 +90,12 @@ fn metadata_schema() -> Value {
 struct Redirect {
     to: To,
     status: u16,
-    encodes: bool,
     appends_query: bool,
 }
 
 enum To {
-    Rendered(Template),
-    Substituted(Box<Substitution>),
+    Rendered(UriTemplate),
+    Substituted(Box<UriSubstitution>),
     /// The port of the metadata; without one, that of the gateway.
     Https(Option<u16>),
     Nowhere,
@@ -121,26 +127,22 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String>
     if config.ret_code > 999 {
         return Err(format!("ret_code {} is no status: those have three digits", config.ret_code));
     }
+    let uri_use = UriUse::Reference { encodes_path: config.encode_uri };
     let to = match (&config.uri, &config.regex_uri, config.http_to_https) {
         (Some(uri), _, _) => {
             // In this plugin, unlike in others, an escaped dollar sign keeps its backslash.
-            let template = Template::compile(&uri.replace("\\$", "\\\\$"));
+            let template = UriTemplate::compile(&uri.replace("\\$", "\\\\$"), uri_use);
             To::Rendered(template.map_err(|error| format!("uri: {error}"))?)
         }
         (None, Some([pattern, template]), _) => {
-            let substitution = Substitution::compile(pattern, template, PatternOptions::default())
+            let substitution = UriSubstitution::compile(pattern, template, uri_use)
                 .map_err(|reason| format!("invalid regex_uri ({pattern}, {template}), err:{reason}"))?;
             To::Substituted(Box::new(substitution))
         }
         (None, None, Some(true)) => To::Https(https_port(metadata)),
         (None, None, _) => To::Nowhere,
     };
-    Ok(Redirect {
-        to,
-        status: config.ret_code,
-        encodes: config.encode_uri,
-        appends_query: config.append_query_string,
-    })
+    Ok(Redirect { to, status: config.ret_code, appends_query: config.append_query_string })
 }
 
 fn https_port(metadata: Option<&Value>) -> Option<u16> {
@@ -151,60 +153,51 @@ fn https_port(metadata: Option<&Value>) -> Option<u16> {
 /// Whether the client's request came over HTTPS, as far as the gateway knows or a trusted proxy says.
 fn came_over_https(exchange: &Exchange) -> bool {
     // Fields of untrusted peers were removed before.
-    match exchange.request.headers.get("X-Forwarded-Proto") {
-        Some(scheme) => !scheme.eq_ignore_ascii_case(b"http"),
-        None => exchange.connection.scheme == Scheme::Https,
+    let named = exchange.request.headers.get("X-Forwarded-Proto").unwrap_or_default();
+    let is = |schemes: [&str; 2]| schemes.iter().any(|scheme| named.eq_ignore_ascii_case(scheme.as_bytes()));
+    match () {
+        () if is(["https", "wss"]) => true,
+        () if is(["http", "ws"]) => false,
+        // A name that says nothing about the client's connection.
+        () => exchange.connection.scheme == Scheme::Https,
     }
 }
 
 fn over_https(exchange: &Exchange, port: Option<u16>) -> Vec<u8> {
     let mut uri = b"https://".to_vec();
-    uri.extend_from_slice(exchange.host());
+    encode_uri(exchange.host(), None, &mut uri);
     let port = port.unwrap_or(exchange.local().options.https_port);
     if port != HTTPS_PORT_IMPLIED {
         uri.push(b':');
         uri.extend_from_slice(itoa::Buffer::new().format(port).as_bytes());
     }
-    uri.extend_from_slice(exchange.request.path());
+    encode_uri(exchange.request.path(), Some(b'?'), &mut uri);
     if let Some(query) = exchange.request.query() {
         uri.push(b'?');
-        uri.extend_from_slice(query);
+        encode_uri(query, None, &mut uri);
     }
     uri
 }
 
-impl Redirect {
-    fn finish(&self, exchange: &Exchange, uri: Vec<u8>) -> String {
-        let mark = uri.iter().position(|byte| *byte == b'?');
-        let mut uri = if self.encodes { encoded(exchange, &uri, mark) } else { uri };
-        if self.appends_query
-            && let Some(query) = exchange.request.query()
-        {
-            uri.push(if mark.is_some() { b'&' } else { b'?' });
-            uri.extend_from_slice(query);
-        }
-        location(&uri)
-    }
-}
-
-fn encoded(exchange: &Exchange, uri: &[u8], mark: Option<usize>) -> Vec<u8> {
-    let (path, query) = uri.split_at(mark.unwrap_or(uri.len()));
-    let mut out = Vec::with_capacity(uri.len());
-    encode_path(exchange, path, &mut out);
-    out.extend_from_slice(query);
-    out
+/// Adds the client's query to a URI, before its fragment.
+fn append_query(exchange: &Exchange, uri: &mut Vec<u8>) {
+    let Some(query) = exchange.request.query() else { return };
+    let fragment = uri.iter().position(|byte| *byte == b'#').map(|at| uri.split_off(at));
+    uri.push(if uri.contains(&b'?') { b'&' } else { b'?' });
+    encode_uri(query, None, uri);
+    uri.extend(fragment.unwrap_or_default());
 }
 
 impl Plugin for Redirect {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        let (status, uri) = match &self.to {
+        let (status, mut uri) = match &self.to {
             To::Nowhere => return Flow::Continue,
             To::Rendered(template) => {
                 let mut uri = Vec::new();
                 template.render(exchange, &mut uri);
                 (self.status, uri)
             }
-            To::Substituted(substitution) => match substitution.once(exchange.path()) {
+            To::Substituted(substitution) => match substitution.once(exchange, exchange.path()) {
                 Ok(Some((uri, _))) => (self.status, uri),
                 Ok(None) => return Flow::Continue,
                 Err(reason) => {
@@ -225,7 +218,10 @@ impl Plugin for Redirect {
                 (if safe { 301 } else { 308 }, over_https(exchange, *port))
             }
         };
-        Flow::reply(Reply::status(status).with_header("Location", self.finish(exchange, uri)))
+        if self.appends_query {
+            append_query(exchange, &mut uri);
+        }
+        Flow::reply(Reply::status(status).with_header("Location", String::from_utf8_lossy(&uri)))
     }
 
     fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {

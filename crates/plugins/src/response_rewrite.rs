@@ -13,34 +13,46 @@
 //!
 //! **When.** `vars` is an expression over variables; without it every response is changed.
 //!
-//! **Body.** `body` replaces the body (`body_base64`: it is written in Base64). `filters` edit it instead: each has a
-//! `regex`, a `replace` template with the groups `$1`, `$2` …, a `scope` (`once` or `global`) and `options` (letters as
-//! `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing), and works on the output of the filter before it.
-//! Look-around and back-references are refused here, because their time is not linear in the body. Filters need the
-//! whole body in memory: a response fails if its body is longer than `max_resp_body_size` bytes, or if they take longer
-//! than half a second. A compressed body (`gzip`, `deflate`, `br`, `zstd`) is decompressed for them, and sent as it is
-//! then; `max_resp_body_size` counts for both forms, and a body that cannot be decompressed, or becomes 200 times as
-//! long, fails the response. One with another `Content-Encoding` is not filtered. With `body` or `filters`, `Content-Encoding`, `ETag` and `Last-Modified` are removed, because they
-//! described the old body.
+//! **Body.** `body` replaces the body (`body_base64`: it is written in Base64). `filters` edit it instead:
+//! each has a `regex`, a `replace` template with the groups `$1`, `$2` …, a `scope` (`once` or `global`) and
+//! `options` (letters as `ngx.re` has them: `i`, `m`, `s`, `x`; `j` and `o` change nothing), and works on the
+//! output of the filter before it. Look-around and back-references are refused here, because their time is
+//! not linear in the body. Filters need the whole body in memory: a response fails if its body is longer than
+//! `max_resp_body_size` bytes, or if they take longer than half a second. As in PCRE, `$` also stands before
+//! a line break that ends the body, unless the option is `m`.
+//!
+//! A compressed body (`gzip`, `br`, `zstd`, `deflate`) is decompressed for filters, and sent as it is then;
+//! `max_resp_body_size` counts for both forms. A body that cannot be decompressed, or becomes 200 times as
+//! long, fails the response with 502 and the cause `origin_body_undecodable`; one that is called `deflate`
+//! and is not passes unfiltered, as in APISIX. A body with another `Content-Encoding` or with several is not
+//! filtered and keeps its fields. An empty body is empty, whatever its fields say.
+//!
+//! An event stream (`text/event-stream`) is filtered event by event, so that each is sent as soon as it is
+//! complete: a match lies within one event, `once` is once for each of them, and an event has at most 1 MiB.
+//! A compressed event stream is not filtered. Error responses that the gateway itself makes (`no_upstream`,
+//! `connect_failed` and so on) are not filtered either; `body` replaces them. With `body` or `filters`,
+//! `Content-Encoding`, `ETag`, `Last-Modified`, digests and the length are removed, because they described
+//! the old body.
 //!
 //! **Fields.** `headers` holds `add` (texts `Name: value`), `set` and `remove`, done in this order; an object of names
 //! and values alone means `set`. Values hold variables. An empty value removes the field. A value that is not valid in
 //! a field is left out. Fields of the connection and of the body's length cannot be changed.
 
+mod filters;
+
 use std::sync::Arc;
 
 use data_encoding::BASE64_NOPAD;
 use exchange::Exchange;
-use exchange::observe::pace::Pace;
 use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, Step};
-use router::vars::{Expression, GaveUp, VariableSource};
+use message::FieldId;
+use router::vars::Expression;
 use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
-use crate::shared::encoding::decode;
 use crate::shared::fields::{self, FieldOperations, FieldValue, Operation};
-use crate::shared::substitution::{PatternOptions, Substitution};
+use filters::{Filtering, Filters, forget_validators};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -52,10 +64,6 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 )
 .checked(check)
 .documented(include_str!("response_rewrite.rs"));
-
-/// Longest time of the filters of one response, in nanoseconds: half a second, in which their worker serves no other
-/// request.
-const FILTERED_MAX_NS: u64 = 500_000_000;
 
 attributes! {
     struct Config {
@@ -141,19 +149,15 @@ struct ResponseRewrite {
 enum Body {
     Kept,
     Replaced(Box<[u8]>),
-    Filtered { filters: Box<[(Scope, Substitution)]>, limit_bytes: usize },
+    Filtered(Filters),
 }
 
 /// The decision about a response when its head passed.
 #[derive(Default)]
 struct Decision {
-    body_changes: bool,
-    /// The coding of a body that filters read.
-    coding: Vec<u8>,
+    replaces_body: bool,
+    filtering: Filtering,
 }
-
-/// Bodies that cannot be decoded. Upstreams may cause them at any pace.
-static UNDECODED: Pace = Pace::every_ms(10_000);
 
 fn check(config: &Value) -> Result<(), String> {
     let is_reference = config.get("body").and_then(Value::as_str).is_some_and(config::is_reference);
@@ -199,17 +203,7 @@ fn body(config: &Config) -> Result<Body, String> {
         return Ok(Body::Replaced(body.as_bytes().into()));
     }
     let Some(filters) = &config.filters else { return Ok(Body::Kept) };
-    let filter = |filter: &WrittenFilter| {
-        PatternOptions::parse(&filter.options)
-            .and_then(|options| Substitution::compile(&filter.regex, &filter.replace, options))
-            .and_then(|substitution| {
-                substitution.matcher.require_linear().map(|()| (filter.scope, substitution))
-            })
-            .map_err(|reason| format!("regex \"{}\" validation failed: {reason}", filter.regex))
-    };
-    let limit_bytes = config.max_resp_body_size;
-    let filters = filters.iter().map(filter).collect::<Result<_, _>>()?;
-    Ok(Body::Filtered { filters, limit_bytes })
+    Filters::compile(filters, config.max_resp_body_size).map(Body::Filtered)
 }
 
 fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, String> {
@@ -223,7 +217,7 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
         let (name, value) =
             line.as_str().and_then(|line| line.split_once(':')).ok_or("add: a field is `Name: value`")?;
         let value = fields::text(&Value::from(value.trim()))?;
-        Ok::<_, String>((fields::name(name.trim())?, FieldValue::compile(&value)?))
+        Ok::<_, String>((fields::name(name.trim())?, FieldValue::compile_for(name.trim(), &value)?))
     };
     let names = remove.into_iter().flatten().map(|name| fields::name(name.as_str().unwrap_or_default()));
     Ok(FieldOperations {
@@ -234,15 +228,21 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
 }
 
 impl ResponseRewrite {
-    /// Whether the body will be changed.
-    fn changes_body(&self, exchange: &Exchange) -> bool {
-        match &self.body {
-            Body::Kept => false,
-            Body::Replaced(_) => true,
-            Body::Filtered { .. } => {
-                decode::is_known(exchange.response.headers.get("Content-Encoding").unwrap_or_default())
+    /// Decides about the body, and removes the fields that will no longer describe it.
+    fn decide(&self, exchange: &mut Exchange) -> Decision {
+        let filtering = match &self.body {
+            Body::Kept => return Decision::default(),
+            Body::Replaced(_) => {
+                exchange.response.headers.remove_known(FieldId::ContentEncoding);
+                forget_validators(&mut exchange.response.headers);
+                return Decision { replaces_body: true, filtering: Filtering::Off };
             }
+            Body::Filtered(filters) => filters.begin(exchange),
+        };
+        if !matches!(filtering, Filtering::Off) {
+            forget_validators(&mut exchange.response.headers);
         }
+        Decision { replaces_body: false, filtering }
     }
 
     fn rewrite_fields(&self, exchange: &mut Exchange) {
@@ -274,25 +274,18 @@ impl Plugin for ResponseRewrite {
             // The reason phrase of the old status would contradict the new one.
             exchange.response.reason = Default::default();
         }
-        if self.changes_body(exchange) {
-            let coding = exchange.response.headers.get("Content-Encoding").unwrap_or_default().to_vec();
-            *exchange.state::<Decision>() = Decision { body_changes: true, coding };
-            for name in ["Content-Encoding", "ETag", "Last-Modified"] {
-                exchange.response.headers.remove(name);
-            }
-        }
+        *exchange.state::<Decision>() = self.decide(exchange);
         self.rewrite_fields(exchange);
         Step::Done
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
+        let decision = exchange.peek_state::<Decision>();
         match &self.body {
-            _ if !exchange.peek_state::<Decision>().is_some_and(|decision| decision.body_changes) => {
-                BodyNeed::None
-            }
             Body::Kept => BodyNeed::None,
-            Body::Replaced(_) => BodyNeed::Stream,
-            Body::Filtered { limit_bytes, .. } => BodyNeed::Buffer { limit_bytes: *limit_bytes },
+            Body::Replaced(_) if decision.is_some_and(|decision| decision.replaces_body) => BodyNeed::Stream,
+            Body::Replaced(_) => BodyNeed::None,
+            Body::Filtered(filters) => filters.need(decision.map(|decision| &decision.filtering)),
         }
     }
 
@@ -303,48 +296,21 @@ impl Plugin for ResponseRewrite {
         portion: Portion,
     ) -> Step<'a> {
         match &self.body {
-            Body::Kept => {}
+            Body::Kept => Step::Done,
             Body::Replaced(replacement) => {
                 body.clear();
                 if portion == Portion::Last {
                     body.extend_from_slice(replacement);
                 }
+                Step::Done
             }
-            Body::Filtered { filters, limit_bytes } => {
-                let worker = exchange.local().clone();
-                let coding = exchange.peek_state::<Decision>().map_or(&[][..], |decision| &decision.coding);
-                if !coding.is_empty() {
-                    match decode::decode(coding, body, *limit_bytes) {
-                        Ok(decoded) => *body = decoded,
-                        // The response fails, because text that a filter would have removed must not be sent.
-                        Err(reason) => {
-                            if let Some(count) = UNDECODED.add(1, worker.now_ms()) {
-                                tracing::warn!(%reason, count, "response-rewrite cannot decode a response body");
-                            }
-                            exchange.search_gave_up(GaveUp::TextTooLong);
-                            return Step::Done;
-                        }
-                    }
-                }
-                let until_ns = worker.clock_ns() + FILTERED_MAX_NS;
-                for (scope, substitution) in filters {
-                    let edited = match scope {
-                        Scope::Once => substitution.once(body).map(|found| found.map(|(edited, _)| edited)),
-                        Scope::Global => substitution.all(body, || worker.clock_ns() > until_ns),
-                    };
-                    match edited {
-                        Ok(Some(edited)) => *body = edited,
-                        Ok(None) => {}
-                        // The response fails, because text that a filter would have removed must not be sent.
-                        Err(reason) => {
-                            exchange.search_gave_up(reason);
-                            return Step::Done;
-                        }
-                    }
-                }
+            Body::Filtered(filters) => {
+                let mut filtering = std::mem::take(&mut exchange.state::<Decision>().filtering);
+                let step = filters.apply(exchange, &mut filtering, body, portion);
+                exchange.state::<Decision>().filtering = filtering;
+                step
             }
         }
-        Step::Done
     }
 }
 

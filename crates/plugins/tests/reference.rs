@@ -62,6 +62,7 @@ fn write_schema(page: &mut String, title: &str, schema: Value) {
 
 fn phase(phase: Phase) -> &'static str {
     match phase {
+        Phase::Preflight => "preflight",
         Phase::Rewrite => "rewrite",
         Phase::RequestBody => "request_body",
         Phase::Access => "access",

@@ -25,6 +25,10 @@ pub trait Directory {
     /// Whether there is an upstream of this identity.
     fn has_upstream(&self, identity: &str) -> bool;
 
+    /// The host of a node as it is written, before a name is resolved: of the upstream in `slot`, the node
+    /// with this endpoint. None once the node is no longer one of the upstream.
+    fn node_host(&self, slot: u32, endpoint_id: u64) -> Option<Arc<str>>;
+
     /// The first node of the upstream of this identity, for a plugin that asks it about itself; none without a node.
     fn upstream_origin(&self, identity: &str) -> Option<UpstreamOrigin>;
 }

@@ -16,6 +16,7 @@ use router::vars::{BuiltinVariable as Builtin, GaveUp, Value, Variable, Variable
 
 use stdx::address_text::AddressText;
 
+use super::host_name::hostname;
 use super::{Exchange, forwarded};
 use crate::failure::Cause;
 
@@ -193,6 +194,10 @@ impl Exchange {
                 super::Scheme::Https => Some(Value::borrowed(b"on")),
                 super::Scheme::Http => Some(Value::borrowed(b"")),
             },
+            Builtin::Hostname => Some(Value::from(hostname())),
+            Builtin::NginxVersion => Some(Value::from(env!("CARGO_PKG_VERSION"))),
+            // Whether a request was pipelined is not kept.
+            Builtin::Pipe => Some(Value::borrowed(b".")),
             Builtin::Pid => Some(Value::from(std::process::id())),
             Builtin::RealipRemoteAddr => Some(address(connection.socket_peer().ip())),
             Builtin::RealipRemotePort => Some(Value::from(connection.socket_peer().port())),
@@ -260,6 +265,13 @@ impl Exchange {
             Builtin::UpstreamHost => {
                 Some(Value::borrowed(self.target.forward_host.as_deref().unwrap_or(self.request.authority())))
             }
+            Builtin::UpstreamUnresolvedHost => {
+                let attempt = last()?;
+                let host =
+                    self.decision.directory.as_ref()?.node_host(attempt.upstream, attempt.endpoint_id)?;
+                Some(Value::owned(host.as_bytes().to_vec()))
+            }
+            Builtin::UpstreamCacheStatus => self.decision.cache_status.map(Value::from),
             Builtin::UpstreamScheme => {
                 Some(Value::borrowed(last().map_or("http", |attempt| attempt.scheme).as_bytes()))
             }
@@ -328,3 +340,6 @@ fn seconds(us: u64) -> String {
 fn address<'a>(address: IpAddr) -> Value<'a> {
     Value::owned(AddressText::default().write(address).to_vec())
 }
+
+#[cfg(test)]
+mod tests;

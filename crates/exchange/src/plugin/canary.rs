@@ -89,6 +89,13 @@ impl Share {
 }
 
 impl Plugin for CanaryPlugin {
+    fn preflight<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        match self.at(exchange, &[Phase::Preflight]) {
+            Some(plugin) => plugin.preflight(exchange),
+            None => Flow::Continue,
+        }
+    }
+
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         match self.at(exchange, &[Phase::Rewrite]) {
             Some(plugin) => plugin.rewrite(exchange),

@@ -71,6 +71,7 @@ impl Instance {
         let outer = exchange.instance.replace(self.number);
         let decision = {
             let flow = match phase {
+                Phase::Preflight => self.plugin.preflight(exchange),
                 Phase::Rewrite => self.plugin.rewrite(exchange),
                 Phase::Access => self.plugin.access(exchange),
                 Phase::BeforeProxy => self.plugin.before_proxy(exchange),
@@ -100,7 +101,7 @@ impl Instance {
         match self.plugin.response_head(exchange) {
             Step::Done => {}
             Step::Wait(future) => future.await,
-            Step::Failed(reason) => {
+            Step::Failed(reason) | Step::FailedBecause(_, reason) => {
                 tracing::error!(plugin = self.name, "the response head was not changed: {reason}")
             }
         }
@@ -179,8 +180,8 @@ impl Ordered for Arc<Instance> {
 impl Chain {
     /// Sorts `instances` and splits them by phase.
     pub fn new(instances: Vec<Arc<Instance>>) -> Chain {
-        const ON_REQUEST: [Phase; 4] =
-            [Phase::Rewrite, Phase::RequestBody, Phase::Access, Phase::BeforeProxy];
+        const ON_REQUEST: [Phase; 5] =
+            [Phase::Preflight, Phase::Rewrite, Phase::RequestBody, Phase::Access, Phase::BeforeProxy];
         let concerns_request =
             |one: &Arc<Instance>| one.reads_body || ON_REQUEST.iter().any(|phase| one.phases.contains(phase));
         let reads_in_rewrite = |one: &Arc<Instance>| one.reads_body && one.phases.contains(&Phase::Rewrite);

@@ -10,6 +10,7 @@ use crate::exchange::Exchange;
 pub fn explain_by_running(plugin: &dyn Plugin, exchange: &mut Exchange, phase: Phase) -> Explained {
     let before = Before::of(exchange);
     let flow = match phase {
+        Phase::Preflight => plugin.preflight(exchange),
         Phase::Rewrite => plugin.rewrite(exchange),
         Phase::Access => plugin.access(exchange),
         Phase::BeforeProxy => plugin.before_proxy(exchange),

@@ -16,6 +16,12 @@ use crate::failure::{Cause, Failure};
 /// A compiled plugin. Each method runs in the phase of its name, only if the kind lists that phase in
 /// [`PluginKind::phases`](super::PluginKind::phases); a phase that is not listed costs nothing.
 pub trait Plugin: Send + Sync + 'static {
+    /// Answers a preflight request of a browser, which carries no credentials: before authentication, see
+    /// [`preflight`](super::preflight).
+    fn preflight<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
+        Flow::Continue
+    }
+
     /// Runs before anything is decided about the request; authentication belongs here.
     fn rewrite<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
         Flow::Continue
@@ -198,6 +204,8 @@ pub enum Step<'a> {
     Wait(Pin<Box<dyn Future<Output = ()> + 'a>>),
     /// The plugin could not do its work, for this reason: the response must not be sent without it.
     Failed(String),
+    /// The same where the fault is not the plugin's: the exchange fails with this cause.
+    FailedBecause(Cause, String),
 }
 
 /// The attempt that is about to be made.

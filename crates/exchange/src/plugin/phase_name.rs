@@ -3,6 +3,8 @@
 /// The phases a kind takes part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// [`Plugin::preflight`](super::Plugin::preflight)
+    Preflight,
     /// [`Plugin::rewrite`](super::Plugin::rewrite)
     Rewrite,
     /// [`Plugin::wants_request_body`](super::Plugin::wants_request_body)
@@ -36,6 +38,7 @@ impl Phase {
     /// The name of the phase for users: the contract's where it has one.
     pub fn name(self) -> &'static str {
         self.contract_name().unwrap_or(match self {
+            Phase::Preflight => "preflight",
             Phase::RequestBody => "request_body",
             _ => "upstream_response",
         })
@@ -45,7 +48,7 @@ impl Phase {
     pub(crate) fn contract_name(self) -> Option<&'static str> {
         Some(match self {
             Phase::Rewrite => "rewrite",
-            Phase::RequestBody => return None,
+            Phase::Preflight | Phase::RequestBody => return None,
             Phase::Access => "access",
             Phase::BeforeProxy | Phase::Attempt => "before_proxy",
             Phase::UpstreamResponse => return None,

@@ -9,6 +9,7 @@ use crate::runtime::merged::MergedChains;
 use crate::runtime::{ConsumerPlugins, Generation, Route};
 use exchange::Exchange;
 use exchange::plugin::chain::{Chain, Instance};
+use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
 use exchange::plugin::{Action, Choice, Explained, Phase};
 
 /// The plugins, and whether one of them answers the request.
@@ -22,7 +23,7 @@ pub(super) struct Walk {
 }
 
 /// The phases before an endpoint is selected, in which a plugin may answer.
-const DECIDING: [Phase; 3] = [Phase::Rewrite, Phase::Access, Phase::BeforeProxy];
+const DECIDING: [Phase; 4] = [Phase::Preflight, Phase::Rewrite, Phase::Access, Phase::BeforeProxy];
 
 /// Asks the plugins of a request that `route` was found for. `exchange` is changed as the plugins say.
 pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange: &mut Exchange) -> Walk {
@@ -32,9 +33,21 @@ pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange
     let global = Asked { chain: &generation.global, local: own, origin: &|_| "global_rule" };
     let of_plugin = |name: &str| origins.of_plugin(name);
     let local = own.map(|chain| Asked { chain, local: None, origin: &of_plugin });
-    walk.phase(&global, Phase::Rewrite, exchange, |_| true);
-    if let Some(local) = &local {
-        walk.phase(local, Phase::Rewrite, exchange, |_| true);
+    let both = [Some(&global), local.as_ref()];
+    let answers_preflight = is_preflight(exchange);
+    if answers_preflight {
+        for phase in [Phase::Rewrite, Phase::Preflight] {
+            for asked in both.into_iter().flatten() {
+                walk.phase(asked, phase, exchange, |instance| {
+                    phase == Phase::Preflight || instance.priority > PREFLIGHT_PRIORITY
+                });
+            }
+        }
+    }
+    for asked in both.into_iter().flatten() {
+        walk.phase(asked, Phase::Rewrite, exchange, |instance| {
+            !answers_preflight || instance.priority <= PREFLIGHT_PRIORITY
+        });
     }
     let merged = merged(own, exchange);
     let is_own = |instance: &Instance| {

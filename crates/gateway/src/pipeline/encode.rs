@@ -9,6 +9,7 @@ use super::run::Run;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 use exchange::plugin::{EncoderFailed, Phase, Portion};
+use message::Method;
 use net::env;
 
 /// Bytes of a whole body that are coded before other tasks of the worker run: about a millisecond of gzip at level 1.
@@ -34,6 +35,10 @@ pub(super) fn choose(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>
             exchange.response_is_coded = exchange.encoder.is_some();
         }
     });
+    if exchange.request.method == Method::Head {
+        // The fields are those of a GET, and no body follows (RFC 9110 section 9.3.2).
+        exchange.encoder = None;
+    }
 }
 
 /// Gives `data` to the plugins that edit it, if there are `editors`, and to the encoder; `sent` becomes the bytes to send.

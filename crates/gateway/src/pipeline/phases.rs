@@ -17,6 +17,7 @@ use exchange::exchange::body_demand::BodyDemand;
 use exchange::exchange::{PluginReply, SharedCopy};
 use exchange::failure::{Cause, Failure};
 use exchange::plugin::chain::{Chain, Instance};
+use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
 use exchange::plugin::{
     BodyNeed, Decision, Flow, PHASE_WAIT_MS, Phase, Portion, Reply, Step, StoredReply, StreamedReply,
 };
@@ -94,12 +95,27 @@ pub(super) async fn response_head<S: DownstreamStream>(
                 Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
                 Step::Done => Ok(()),
                 Step::Failed(reason) => Err(failed(instance.name, reason)),
+                Step::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
             };
             exchange.end_run(instance.name, Phase::ResponseHead, started);
             ended?;
         }
     }
     Ok(())
+}
+
+/// Whether a plugin edits the body of the response.
+pub(super) fn edits_response_body(
+    context: &WorkerContext,
+    exchange: &mut Exchange,
+    chains: &Chains<'_>,
+) -> bool {
+    let mut edits = false;
+    each(context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
+        let need = instance.plugin.wants_response_body(exchange);
+        edits |= matches!(need, BodyNeed::Stream | BodyNeed::Buffer { .. });
+    });
+    edits
 }
 
 /// Gives a piece of a request body, or the end of it, to the plugins that edit it.
@@ -157,6 +173,7 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
                         Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
                         Step::Done => Ok(()),
                         Step::Failed(reason) => Err(failed(instance.name, reason)),
+                        Step::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
                     };
                     exchange.end_run(instance.name, Phase::ResponseBody, started);
                     ended?;
@@ -193,15 +210,16 @@ pub(super) fn piece_of_response_body(
                 continue;
             }
             let started = exchange.begin_run();
-            let failure = match instance.plugin.response_body(exchange, body, portion) {
-                Step::Done => None,
-                Step::Wait(_) => Some("it waits while it edits a streamed body".to_owned()),
-                Step::Failed(reason) => Some(reason),
+            let ended = match instance.plugin.response_body(exchange, body, portion) {
+                Step::Done => Ok(()),
+                Step::Wait(_) => {
+                    Err(failed(instance.name, "it waits while it edits a streamed body".to_owned()))
+                }
+                Step::Failed(reason) => Err(failed(instance.name, reason)),
+                Step::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
             };
             exchange.end_run(instance.name, Phase::ResponseBody, started);
-            if let Some(reason) = failure {
-                return Err(failed(instance.name, reason));
-            }
+            ended?;
         }
     }
     Ok(())
@@ -242,12 +260,17 @@ pub(super) async fn request<S: DownstreamStream>(
     chains: &mut Chains<'_>,
 ) -> Result<Option<LocalReply>, Failure> {
     refuse_what_is_incomplete(run, chains)?;
-    if chains.has(Phase::Rewrite) {
+    let answers_preflight = chains.has(Phase::Preflight) && is_preflight(exchange);
+    if chains.has(Phase::Rewrite) || answers_preflight {
         if chains.both().any(Chain::reads_body_in_rewrite) {
             Box::pin(collect::for_variables(run, exchange, server)).await?;
         }
+        if answers_preflight && let Some(reply) = Box::pin(preflight(run, server, chains, exchange)).await? {
+            return Ok(Some(reply));
+        }
+        let concerns = |instance: &Instance| !answers_preflight || instance.priority <= PREFLIGHT_PRIORITY;
         for chain in chains.both() {
-            if let Some(reply) = one(run, server, chains, chain, Phase::Rewrite, exchange, |_| true).await? {
+            if let Some(reply) = one(run, server, chains, chain, Phase::Rewrite, exchange, concerns).await? {
                 return Ok(Some(reply));
             }
         }
@@ -273,6 +296,26 @@ pub(super) async fn request<S: DownstreamStream>(
     }
     // A plugin that only reads the body may have left its filter undecided; then no endpoint may be asked.
     refuse_undecided(exchange)?;
+    Ok(None)
+}
+
+/// Runs the part of the rewrite phase that comes before authentication, then the plugins that answer
+/// preflight requests.
+async fn preflight<S: DownstreamStream>(
+    run: &Run<'_>,
+    server: &mut S,
+    chains: &Chains<'_>,
+    exchange: &mut Exchange,
+) -> Result<Option<LocalReply>, Failure> {
+    for phase in [Phase::Rewrite, Phase::Preflight] {
+        let concerns =
+            |instance: &Instance| phase == Phase::Preflight || instance.priority > PREFLIGHT_PRIORITY;
+        for chain in chains.both() {
+            if let Some(reply) = one(run, server, chains, chain, phase, exchange, concerns).await? {
+                return Ok(Some(reply));
+            }
+        }
+    }
     Ok(None)
 }
 
@@ -311,6 +354,7 @@ async fn one<S: DownstreamStream>(
         let (decision, waited) = {
             let demand = exchange.body_demand().clone();
             let flow = match phase {
+                Phase::Preflight => instance.plugin.preflight(exchange),
                 Phase::Rewrite => instance.plugin.rewrite(exchange),
                 Phase::Access => instance.plugin.access(exchange),
                 _ => instance.plugin.before_proxy(exchange),

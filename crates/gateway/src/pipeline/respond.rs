@@ -19,7 +19,7 @@ use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Phase, Reply, transform_reply};
+use exchange::plugin::{Phase, Reply, changed_body, transform_reply};
 
 /// `Retry-After` of a request that was refused under overload (RFC 9110 section 10.2.3): the shortest time that the
 /// field can express, because an overload ends as soon as there are fewer requests.
@@ -140,7 +140,11 @@ pub(super) async fn reply<S: DownstreamStream>(
     } else {
         phases::length_before(&trailers, &body)
     };
-    if length == BodyLength::None || exchange.request.method == message::Method::Head {
+    let is_head = exchange.request.method == message::Method::Head;
+    if is_head && exchange.response_is_coded && length != BodyLength::None {
+        length = BodyLength::Unknown;
+    }
+    if length == BodyLength::None || is_head {
         body.clear();
         trailers = Headers::new();
     }
@@ -246,6 +250,10 @@ pub(super) async fn respond_head<S: DownstreamStream>(
     }
     if chains.has(Phase::ResponseHead) {
         phases::response_head(run, exchange, server, chains).await?;
+    }
+    if chains.has(Phase::ResponseBody) && phases::edits_response_body(run.context, exchange, chains) {
+        // Also of a HEAD, for which no body shows what a GET would bring.
+        changed_body::forget(&mut exchange.response.headers);
     }
     if exchange.response.status >= 500 {
         name_error(exchange);

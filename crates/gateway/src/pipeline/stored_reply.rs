@@ -3,7 +3,7 @@
 
 use exchange::Exchange;
 use exchange::failure::Failure;
-use exchange::plugin::{BodyNeed, StoredBody, StoredReply};
+use exchange::plugin::{BodyNeed, Phase, StoredBody, StoredReply};
 use message::{FieldId, Headers};
 
 use super::download::{body_need, has_no_body};
@@ -38,10 +38,14 @@ pub(super) async fn send<S: DownstreamStream>(
         return Ok(());
     }
     if exchange.request.method == message::Method::Head {
-        let mut digits = itoa::Buffer::new();
-        let length = digits.format(reply.length).as_bytes();
-        // Digits are valid in a field; without room for one more the length is left out.
-        let _ = exchange.response.headers.set_known(FieldId::ContentLength, length);
+        let is_edited = exchange.response_is_coded
+            || chains.has(Phase::ResponseBody) && phases::edits_response_body(run.context, exchange, chains);
+        if !is_edited {
+            let mut digits = itoa::Buffer::new();
+            let length = digits.format(reply.length).as_bytes();
+            // Digits are valid in a field; without room for one more the length is left out.
+            let _ = exchange.response.headers.set_known(FieldId::ContentLength, length);
+        }
         server.start_response(exchange, BodyLength::None);
         respond::send(run, exchange, server, &[]).await;
         return Ok(());

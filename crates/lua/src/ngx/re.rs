@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use mlua::{IntoLuaMulti, Lua, LuaString, MultiValue, Value};
 use regex::bytes::RegexBuilder;
-use router::vars::{BacktrackingOptions, BacktrackingRegex, GroupPlaces};
+use router::vars::{BacktrackingOptions, BacktrackingRegex, GroupPlaces, own_groups, rewrite_line_ends};
 
 use super::Adder;
 use crate::runtime::limits::{PATTERN_MAX_BYTES, PATTERNS_MAX};
@@ -31,7 +31,8 @@ struct Pattern {
 }
 
 enum Engine {
-    Linear(regex::bytes::Regex),
+    /// With the groups that are not the pattern's own.
+    Linear(regex::bytes::Regex, Vec<usize>),
     Backtracking(BacktrackingRegex),
 }
 
@@ -51,7 +52,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         let Some(from) = usize::try_from(from - 1).ok().filter(|from| *from <= text.len()) else {
             return Value::Nil.into_lua_multi(lua);
         };
-        let is_linear = matches!(pattern.engine, Engine::Linear(_));
+        let is_linear = matches!(pattern.engine, Engine::Linear(..));
         let steps = ((text.len() - from) / BYTES_A_STEP) as u64;
         state.budget.charge(1 + steps + if is_linear { 0 } else { BACKTRACKING_STEPS })?;
         match pattern.groups(&text, from) {
@@ -119,8 +120,13 @@ fn compile(source: &[u8], options: &[u8]) -> Result<Pattern, String> {
     } else {
         source
     };
+    let rewritten = if has(b'm') { None } else { rewrite_line_ends(source, has(b'x')) };
+    let (linear_source, inserted) = match rewritten {
+        Some(rewritten) => (rewritten.source, rewritten.inserted),
+        None => (source.to_owned(), Vec::new()),
+    };
     let linear = |is_unicode| {
-        RegexBuilder::new(source)
+        RegexBuilder::new(&linear_source)
             .case_insensitive(has(b'i'))
             .multi_line(has(b'm'))
             .dot_matches_new_line(has(b's'))
@@ -132,9 +138,10 @@ fn compile(source: &[u8], options: &[u8]) -> Result<Pattern, String> {
     };
     let is_unicode = has(b'u') || has(b'U');
     if let Ok(regex) = linear(is_unicode).or_else(|_| linear(true)) {
-        let names = regex.capture_names().enumerate();
-        let names = names.filter_map(|(index, name)| Some((index, name?.to_owned()))).collect();
-        return Ok(Pattern { engine: Engine::Linear(regex), names, is_anchored });
+        let own = regex.capture_names().enumerate().filter(|(index, _)| !inserted.contains(index));
+        let names =
+            own.enumerate().filter_map(|(index, (_, name))| Some((index, name?.to_owned()))).collect();
+        return Ok(Pattern { engine: Engine::Linear(regex, inserted), names, is_anchored });
     }
     let options = BacktrackingOptions {
         ignore_case: has(b'i'),
@@ -158,12 +165,8 @@ impl Pattern {
         let (text, offset) = if self.is_anchored { (&text[from..], from) } else { (text, 0) };
         let from = from - offset;
         let places = match &self.engine {
-            Engine::Linear(regex) => {
-                let captures = regex.captures_at(text, from);
-                captures.map(|captures| {
-                    let place = |found: regex::bytes::Match<'_>| (found.start(), found.end());
-                    captures.iter().map(|group| group.map(place)).collect()
-                })
+            Engine::Linear(regex, inserted) => {
+                regex.captures_at(text, from).map(|captures| own_groups(&captures, inserted))
             }
             Engine::Backtracking(regex) => {
                 regex.groups_from(text, from).map_err(|reason| format!("pcre_exec() failed: {reason}"))?

@@ -44,9 +44,14 @@ fn response(
     respond(&mut exchange, 200, fields);
     exchange.stats.answered_locally = is_local;
     finish(plugin.response_head(&mut exchange));
-    assert_eq!(plugin.wants_response_body(&exchange), BodyNeed::Buffer { limit_bytes: 64 * 1024 * 1024 });
     let mut body = body.to_vec();
-    finish(plugin.response_body(&mut exchange, &mut body, Portion::Last));
+    match plugin.wants_response_body(&exchange) {
+        BodyNeed::None => {}
+        need => {
+            assert_eq!(need, BodyNeed::Buffer { limit_bytes: 64 * 1024 * 1024 });
+            finish(plugin.response_body(&mut exchange, &mut body, Portion::Last));
+        }
+    }
     let lines = exchange::testing::lines(&exchange.response.headers);
     (exchange.response.status, lines, String::from_utf8_lossy(&body).into_owned())
 }
@@ -322,6 +327,14 @@ fn responses_are_transformed_or_fail_closed() {
     let (status, lines, body) = response(&config, &coded, b"gzip", true);
     assert_eq!((status, &*body), (200, "gzip"), "compressed and local");
     assert_eq!(lines, ["Content-Encoding: gzip", "Content-Length: 4", "ETag: \"1\""]);
+    // Two fields are one list, and an empty body is empty in any coding.
+    let two = [("Content-Encoding", "identity"), ("Content-Encoding", "gzip")];
+    assert_eq!(response(&config, &two, b"<a/>", false).2, failed, "compressed");
+    assert_eq!(response(&config, &gzip, b"", false), (200, Vec::new(), String::new()), "empty");
+    // A stream has no end at which it could be transformed.
+    let stream = [("Content-Type", "text/event-stream"), ("ETag", "\"1\"")];
+    let (status, lines, body) = response(&config, &stream, b"data: a", false);
+    assert_eq!((status, lines.len(), &*body), (200, 2, "data: a"));
     let json = json!({"response": {"template": "{{a}}"}});
     let typed = [("Content-Type", "application/json")];
     assert_eq!(response(&json, &typed, b"{\"a\":1}", false).2, "1");

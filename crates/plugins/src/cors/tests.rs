@@ -161,3 +161,109 @@ fn timings_are_allowed_apart_from_the_rest() {
     check(pattern.clone(), "http://a.com", Some("*"), Some("http://a.com"));
     check(pattern, "http://c.com", Some("*"), None);
 }
+
+#[test]
+fn upstream_fields_pass_for_allowed_origins() {
+    let node = [
+        ("Access-Control-Allow-Origin", "*"),
+        ("Access-Control-Allow-Credentials", "true"),
+        ("access-control-allow-methods", "DELETE"),
+        ("Access-Control-Allow-Headers", "X-A"),
+        ("Access-Control-Allow-Private-Network", "true"),
+        ("Access-Control-Expose-Headers", "X-B"),
+        ("Access-Control-Max-Age", "600"),
+        ("Timing-Allow-Origin", "*"),
+        ("X-Own", "1"),
+    ];
+    let config =
+        json!({"allow_origins": "https://good.example", "timing_allow_origins": "https://t.example"});
+    for origin in ["Origin: https://evil.example\r\n", ""] {
+        assert_eq!(answer(&config, "GET", origin, &node), ["X-Own: 1", "Vary: Origin"], "{origin}");
+    }
+    let lines = answer(&config, "GET", "Origin: https://good.example\r\n", &node);
+    assert!(lines.contains(&"Access-Control-Allow-Origin: https://good.example".to_owned()), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains("Credentials")), "{lines:?}");
+    let mut forced = config;
+    forced["allow_credential"] = json!(true);
+    (forced["allow_methods"], forced["allow_headers"]) = (json!("GET"), json!("X-C"));
+    let lines = answer(&forced, "GET", "Origin: https://good.example\r\n", &node);
+    assert!(lines.contains(&"Access-Control-Allow-Credentials: true".to_owned()), "{lines:?}");
+}
+
+/// The kinds of the tests that run whole requests.
+static KINDS: [&exchange::plugin::PluginKind; 5] = [
+    &crate::fault_injection::KIND,
+    &KIND,
+    &crate::client_control::KIND,
+    &crate::key_auth::KIND,
+    &crate::grpc_web::KIND,
+];
+
+/// The status of a request and its `Access-Control-Allow-Origin`, with these plugins of a global rule and of
+/// the route.
+fn served(global: &Value, route: &Value, request: &str) -> (u16, Option<String>) {
+    let upstream = json!({"nodes": {"127.0.0.1:1": 1}});
+    let scene = gateway::testing::Scene::new(
+        &KINDS,
+        &[
+            ("global_rules/1", json!({"id": "1", "plugins": global})),
+            ("routes/1", json!({"uri": "/*", "upstream": upstream, "plugins": route})),
+        ],
+    );
+    let outcome = scene.run(request);
+    (outcome.status, outcome.field("Access-Control-Allow-Origin").map(str::to_owned))
+}
+
+#[test]
+fn refusals_before_cors_carry_its_fields() {
+    let request = |origin: &str| {
+        format!("POST / HTTP/1.1\r\nHost: h\r\nOrigin: {origin}\r\nContent-Length: 3\r\n\r\nabc")
+    };
+    let none = json!({});
+    let abort = json!({"abort": {"http_status": 503}});
+    let long = json!({"max_body_size": 1});
+    let rows = [
+        (&none, json!({"fault-injection": abort}), 503),
+        (&none, json!({"client-control": long}), 413),
+        (&json!({"key-auth": {}}), json!({}), 401),
+        (&json!({"fault-injection": abort}), json!({}), 503),
+        (&json!({"client-control": long}), json!({}), 413),
+        (&none, json!({"key-auth": {}}), 401),
+        (&none, json!({}), 502),
+    ];
+    for (global, mut route, status) in rows {
+        route["cors"] = json!({"allow_origins": "https://good.example"});
+        let good = served(global, &route, &request("https://good.example"));
+        assert_eq!(good, (status, Some("https://good.example".to_owned())), "{global} {route}");
+        assert_eq!(
+            served(global, &route, &request("https://evil.example")),
+            (status, None),
+            "{global} {route}"
+        );
+    }
+}
+
+#[test]
+fn preflight_is_answered_before_authentication() {
+    let preflight = "OPTIONS / HTTP/1.1\r\nHost: h\r\nOrigin: https://good.example\r\n\
+                     Access-Control-Request-Method: POST\r\n\r\n";
+    let options = "OPTIONS / HTTP/1.1\r\nHost: h\r\nOrigin: https://good.example\r\n\r\n";
+    let cors = json!({"cors": {"allow_origins": "https://good.example"}});
+    let check = |global: Value, route: &Value, request: &str, status: u16, allowed: Option<&str>| {
+        let expected = (status, allowed.map(str::to_owned));
+        assert_eq!(served(&global, route, request), expected, "{global} {route} {request}");
+    };
+    let good = Some("https://good.example");
+    check(json!({"key-auth": {}}), &cors, preflight, 200, good);
+    // Other requests of this method show nothing that needs no credentials.
+    check(json!({"key-auth": {}}), &cors, options, 401, good);
+    check(json!({}), &cors, options, 200, good);
+    let abort = json!({"fault-injection": {"abort": {"http_status": 503}}});
+    check(abort, &cors, preflight, 503, good);
+    for global in [json!({}), json!({"key-auth": {}})] {
+        check(global.clone(), &json!({"grpc-web": {}, "key-auth": {}}), preflight, 204, Some("*"));
+        check(global, &json!({"grpc-web": {}, "key-auth": {}}), options, 401, Some("*"));
+        let both = json!({"grpc-web": {}, "key-auth": {}, "cors": cors["cors"]});
+        check(json!({"key-auth": {}}), &both, preflight, 200, good);
+    }
+}

@@ -73,7 +73,7 @@ fn auth_request_holds_no_forged_fields() {
         let mut config = config;
         config["uri"] = json!("http://127.0.0.1:1/auth");
         let exchange = scene.exchange(head.as_bytes());
-        let question = compiled(&config).question(&exchange);
+        let question = compiled(&config).question(&exchange).unwrap();
         assert_eq!(lines(&question.headers), expected, "{config}");
         assert_eq!(&*question.body, body.as_bytes());
     };
@@ -107,6 +107,23 @@ fn auth_request_holds_no_forged_fields() {
     ];
     check(json!({"request_method": "POST"}), post, &about_post, "hello");
     check(json!({}), post, &about_post[..5], "");
+}
+
+#[test]
+fn question_without_a_field_is_not_asked() {
+    let extra = json!({"uri": "http://127.0.0.1:1/", "extra_headers": {"X-User": "$arg_user"}});
+    let check = |query: &str, is_asked: bool| {
+        let mut scene = Scene::new();
+        let exchange = scene.exchange(format!("GET /?{query} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        assert_eq!(compiled(&extra).question(&exchange).is_ok(), is_asked, "{query}");
+    };
+    check("user=a", true);
+    check("", true);
+    check("user=a%09b", true);
+    check("user=a%0d%0ax:b", false);
+    check("user=a%0a", false);
+    check("user=%00", false);
+    check("user=a%7f", false);
 }
 
 fn answer(status: u16, fields: &[(&str, &str)], body: &str) -> OutboundResponse {

@@ -16,7 +16,7 @@ use super::client::Form;
 use super::provider::Discovery;
 use super::session::{Pending, Session};
 use crate::shared::api_call;
-use crate::shared::uri::{encode_path, location};
+use crate::shared::uri::{encode_path, encode_uri};
 
 /// The end of the redirect URI where none is configured.
 const REDIRECT_SUFFIX: &str = "/.apisix/redirect";
@@ -152,9 +152,9 @@ fn original(exchange: &Exchange) -> String {
     encode_path(exchange, exchange.path(), &mut target);
     if let Some(query) = exchange.request.query() {
         target.push(b'?');
-        target.extend_from_slice(query);
+        encode_uri(query, None, &mut target);
     }
-    let target = location(&target);
+    let target = String::from_utf8_lossy(&target);
     format!("/{}", target.trim_start_matches(['/', '\\']))
 }
 

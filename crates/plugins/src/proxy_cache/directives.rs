@@ -4,8 +4,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use message::{FieldId, Headers};
 
-/// The directives of all Cache-Control fields of a message. A number that cannot be read is 0, so that the response counts
-/// as stale; of a repeated directive the smallest counts.
+use crate::shared::fields::is_token;
+
+/// The directives of all Cache-Control fields of a message. A number that cannot be read is 0, so that the
+/// response counts as stale; of a repeated directive the smallest counts. A list that is not one of RFC 9111
+/// counts as `no-store`, because the directive that it was meant to hold is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Directives {
     pub(super) no_store: bool,
@@ -28,16 +31,17 @@ impl Directives {
     pub(super) fn of(headers: &Headers) -> Directives {
         let mut all = Directives::default();
         for list in headers.get_all_known(FieldId::CacheControl) {
-            list.split(|byte| *byte == b',').for_each(|one| all.add(one.trim_ascii()));
+            for directive in elements(list) {
+                match split(directive) {
+                    Some((name, value)) => all.add(name, value),
+                    None => all.no_store = true,
+                }
+            }
         }
         all
     }
 
-    fn add(&mut self, directive: &[u8]) {
-        let (name, value) = match directive.iter().position(|byte| *byte == b'=') {
-            Some(equals) => (directive[..equals].trim_ascii(), Some(&directive[equals + 1..])),
-            None => (directive, None),
-        };
+    fn add(&mut self, name: &[u8], value: Option<&[u8]>) {
         let seconds = || value.map_or(0, seconds);
         let least =
             |held: &mut Option<u64>, found: u64| *held = Some(held.map_or(found, |held| held.min(found)));
@@ -63,6 +67,42 @@ impl Directives {
     pub(super) fn allows_storing(&self) -> bool {
         !self.no_store && !self.no_cache && !self.private
     }
+}
+
+/// The elements of a list, without empty ones. A comma inside a quoted string divides none.
+fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut quoted = false;
+    let mut escaped = false;
+    let elements = list.split(move |byte| {
+        let is_escaped = escaped;
+        escaped = quoted && !is_escaped && *byte == b'\\';
+        quoted ^= *byte == b'"' && !is_escaped;
+        *byte == b',' && !quoted
+    });
+    elements.map(<[u8]>::trim_ascii).filter(|element| !element.is_empty())
+}
+
+/// Name and value of a directive: a token, and perhaps a token or a quoted string (RFC 9111 section 5.2).
+fn split(directive: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+    let (name, value) = match directive.iter().position(|byte| *byte == b'=') {
+        Some(equals) => (directive[..equals].trim_ascii(), Some(directive[equals + 1..].trim_ascii())),
+        None => (directive, None),
+    };
+    let is_token = |text: &[u8]| str::from_utf8(text).is_ok_and(is_token);
+    let is_value = |value: &[u8]| is_token(value) || is_quoted(value);
+    (is_token(name) && value.is_none_or(is_value)).then_some((name, value))
+}
+
+/// Whether a text is one quoted string (RFC 9110 section 5.6.4).
+fn is_quoted(text: &[u8]) -> bool {
+    let [b'"', inside @ .., b'"'] = text else { return false };
+    let mut escaped = false;
+    let ends_inside = inside.iter().any(|byte| {
+        let is_escaped = escaped;
+        escaped = !is_escaped && *byte == b'\\';
+        *byte == b'"' && !is_escaped
+    });
+    !ends_inside && !escaped
 }
 
 /// Whole seconds, perhaps in quotes; 0 for anything else, and the most that a `u32` holds for more (RFC 9111 section 1.2.2).
@@ -115,8 +155,33 @@ mod tests {
         check(&["max-stale"], Directives { max_stale: Some(u64::MAX), ..none });
         check(&["max-stale=3, min-fresh=4"], Directives { max_stale: Some(3), min_fresh: Some(4), ..none });
         check(&["proxy-revalidate"], Directives { must_revalidate: true, ..none });
+        // A list of fields may hold commas, and quoted strings escapes.
+        check(&["private=\"a, b\", max-age=5"], Directives { private: true, max_age: Some(5), ..none });
+        check(&["foo=\"a\\\", no-store\", public"], none);
         let stale = Directives { stale_while_revalidate: Some(7), stale_if_error: Some(8), ..none };
         check(&["stale-while-revalidate=7, stale-if-error=8"], stale);
+    }
+
+    #[test]
+    fn malformed_lists_forbid_storing() {
+        for bad in [
+            "\"private\", max-age=60",
+            "max-age=60; private",
+            "max-age=60 private",
+            "max-age=",
+            "=60",
+            "private=\"a",
+            "max-age=\"60\"x",
+            "max-age=60, (private)",
+            "max-age=\"6\"0\"",
+            "pr\u{e4}vate",
+        ] {
+            assert!(!of(&[bad]).allows_storing(), "{bad}");
+            assert!(!of(&["max-age=60", bad]).allows_storing(), "{bad}");
+        }
+        for good in ["", ",", "max-age=60", "max-age = 60", "x-own=\"a;b\", public"] {
+            assert!(of(&[good]).allows_storing(), "{good}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use exchange::overload::Shared;
 use exchange::plugin::BodyTap;
-use message::{FieldId, Headers};
+use exchange::plugin::event_stream::is_event_stream;
 use net::env;
 
 use super::disk::{Destination, DiskFill};
@@ -86,13 +86,6 @@ const RESERVED_BYTES_MAX: u64 = 1 << 20;
 
 /// How long other requests wait for the end of a response that does not tell its length.
 const PATIENCE_NS: u64 = 1_000_000_000;
-
-fn is_event_stream(headers: &Headers) -> bool {
-    let kind = headers.get_known(FieldId::ContentType).unwrap_or_default();
-    kind.get(..EVENT_STREAM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM))
-}
-
-const EVENT_STREAM: &[u8] = b"text/event-stream";
 
 impl BodyTap for Fill {
     fn piece(&mut self, piece: &[u8]) -> bool {

@@ -1,8 +1,10 @@
-//! The key of a stored response: method, scheme, host, the user where there is one, then the values that the configuration lists. Every
-//! part has its length in front, so that no request can be written that has the key of another one.
+//! The key of a stored response: method, scheme, the authority in the form in which the upstream is told of
+//! it, the user where there is one, then the values that the configuration lists. Every part has its length
+//! in front, so that no request can be written that has the key of another one.
 
 use aws_lc_rs::digest;
 use exchange::Exchange;
+use exchange::exchange::forwarded;
 use message::{FieldId, Method};
 use router::vars::{BuiltinVariable as Builtin, Variable, VariableSource};
 
@@ -13,6 +15,8 @@ pub(super) struct KeyTemplate {
     isolates_consumers: bool,
     /// The parts hold the Authorization field itself.
     names_authorization: bool,
+    /// The parts hold the path.
+    names_path: bool,
     /// The key is the [`GivenKey`] of the request; all other parts are empty.
     is_given: bool,
 }
@@ -48,6 +52,7 @@ impl KeyTemplate {
         Ok(KeyTemplate {
             isolates_consumers: consumer_isolation && !parts.iter().any(is_identity),
             names_authorization: parts.iter().any(is_authorization),
+            names_path: parts.iter().any(is_path),
             is_given: false,
             parts,
         })
@@ -59,6 +64,7 @@ impl KeyTemplate {
             parts: Box::default(),
             isolates_consumers: false,
             names_authorization: false,
+            names_path: false,
             is_given: true,
         }
     }
@@ -70,7 +76,7 @@ impl KeyTemplate {
         }
         key.push(if method == Method::Post { b'p' } else { b'g' });
         framed(key, |key| key.extend_from_slice(exchange.connection.scheme.as_str().as_bytes()));
-        framed(key, |key| key.extend_from_slice(exchange.host()));
+        write_authority(exchange, key);
         match exchange.consumer() {
             Some(consumer) if self.isolates_consumers => {
                 key.push(b'c');
@@ -85,6 +91,9 @@ impl KeyTemplate {
         for part in &self.parts {
             framed(key, |key| part.write(exchange, key));
         }
+        if self.names_path {
+            framed(key, |key| key.extend_from_slice(exchange.forward_path()));
+        }
     }
 
     fn write_authorization(&self, exchange: &Exchange, key: &mut Vec<u8>) {
@@ -96,6 +105,25 @@ impl KeyTemplate {
         write_digest(headers.get_all_known(FieldId::Authorization), key);
     }
 }
+
+/// Appends the authority as the upstream is told of it, to the byte: a response with absolute links is made
+/// for it, so that another spelling or port must not get this one.
+fn write_authority(exchange: &Exchange, key: &mut Vec<u8>) {
+    framed(key, |key| key.extend_from_slice(exchange.request.authority()));
+    framed(key, |key| key.extend_from_slice(exchange.target.forward_host.as_deref().unwrap_or_default()));
+    key.extend_from_slice(&forwarded::observed_port(exchange).to_be_bytes());
+    // Present only where a trusted proxy or a plugin has set them.
+    let headers = &exchange.request.headers;
+    for id in AUTHORITY_FIELDS.into_iter().filter(|id| headers.contains_known(*id)) {
+        key.extend_from_slice(&[b'f', id as u8]);
+        write_digest(headers.get_all_known(id), key);
+    }
+    key.push(b'-');
+}
+
+/// Fields by which the upstream learns under which authority it was asked.
+const AUTHORITY_FIELDS: [FieldId; 4] =
+    [FieldId::XForwardedHost, FieldId::XForwardedPort, FieldId::XForwardedProto, FieldId::Forwarded];
 
 /// Appends what the gateway tells the upstream of the user beside `Authorization`.
 fn write_user_fields(exchange: &Exchange, key: &mut Vec<u8>) {
@@ -157,6 +185,20 @@ fn parts(entries: &[String]) -> Result<Box<[Part]>, String> {
     entries.iter().map(part).collect()
 }
 
+/// Whether a part is the path in one of its forms. The upstream gets it in the form of `forward_path`, which
+/// may tell spellings apart that the decoded path does not, or be another path.
+fn is_path(part: &Part) -> bool {
+    let Part::Variable(Variable::Builtin(builtin)) = part else { return false };
+    matches!(
+        builtin,
+        Builtin::Uri
+            | Builtin::DocumentUri
+            | Builtin::RequestUri
+            | Builtin::RealRequestUri
+            | Builtin::UpstreamUri
+    )
+}
+
 fn is_authorization(part: &Part) -> bool {
     matches!(part, Part::Variable(Variable::Header(name)) if name.eq_ignore_ascii_case("authorization"))
 }
@@ -213,6 +255,50 @@ mod tests {
         for isolation in [true, false] {
             let of = |more: &str| key(&["$uri"], isolation, Some("app"), "a", "/a", more);
             assert_ne!(of("Authorization: Bearer anne\r\n"), of("Authorization: Bearer bob\r\n"));
+        }
+    }
+
+    #[test]
+    fn forms_that_the_upstream_sees_divide_a_key() {
+        let of =
+            |host: &str, target: &str, more: &str| key(&["$host", "$uri"], true, None, host, target, more);
+        let plain = of("shop.test", "/a/b", "");
+        assert_eq!(plain, of("shop.test", "/a/%62", ""), "one canonical path is sent");
+        for (host, target, more) in [
+            ("shop.test:1337", "/a/b", ""),
+            ("SHOP.test", "/a/b", ""),
+            ("shop.test.", "/a/b", ""),
+            ("shop.test", "/a%2Fb", ""),
+        ] {
+            assert_ne!(plain, of(host, target, more), "{host} {target} {more}");
+        }
+    }
+
+    #[test]
+    fn changed_targets_divide_a_key() {
+        let template = KeyTemplate::compile(&["$request_uri".to_owned()], true).unwrap();
+        let mut scene = Scene::new();
+        let mut of = |change: fn(&mut Exchange)| {
+            let mut exchange = scene.exchange(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+            change(&mut exchange);
+            let mut key = Vec::new();
+            template.write(&exchange, Method::Get, &mut key);
+            key
+        };
+        let plain = of(|_| {});
+        assert_eq!(plain, of(|_| {}));
+        let changes: [fn(&mut Exchange); 6] = [
+            |exchange| exchange.set_forward_path(b"/b").unwrap(),
+            |exchange| exchange.set_forward_host("b").unwrap(),
+            |exchange| exchange.request.headers.set("X-Forwarded-Host", b"b").unwrap(),
+            |exchange| exchange.request.headers.set("X-Forwarded-Port", b"1").unwrap(),
+            |exchange| exchange.request.headers.set("X-Forwarded-Proto", b"https").unwrap(),
+            |exchange| exchange.request.headers.set("Forwarded", b"host=b").unwrap(),
+        ];
+        let keys: Vec<Vec<u8>> = changes.into_iter().map(|change| of(change)).collect();
+        for (at, key) in keys.iter().enumerate() {
+            assert_ne!(*key, plain, "{at}");
+            assert!(!keys[..at].contains(key), "{at}");
         }
     }
 

@@ -92,6 +92,11 @@ fn targets() {
     check(json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%252Fy", "/x%252Fy");
     let keeping = PathOptions { match_uri_encoded_slash: true, ..PathOptions::default() };
     assert_eq!(target_with(keeping, json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%2Fy"), "/x%2Fy");
+    // The template's question mark begins a query whatever the client has encoded, and a text behind the
+    // match belongs to it.
+    check(json!({ "regex_uri": ["^/b", "/c?d=1"] }), "/b/x%3Fy%26z", "/c?d=1/x?y%26z");
+    check(json!({ "uri": "/s?" }), "/old?a=1", "/s?a=1");
+    check(json!({ "uri": "/${arg_x ?? none}/y" }), "/old", "/none/y");
     // A pattern that removes the leading slash.
     check(json!({ "regex_uri": ["^/a(.*)", "$1"] }), "/a", "/");
     check(json!({ "regex_uri": ["^/a/(.*)", "$1"] }), "/a/b", "/b");

@@ -106,3 +106,31 @@ fn https_request_is_not_redirected() {
     exchange.connection.scheme = Scheme::Https;
     assert!(decide(plugin.rewrite(&mut exchange)).is_none());
 }
+
+#[test]
+fn trusted_proxy_names_the_scheme() {
+    let mut scene = Scene::new();
+    let plugin = scene.build(&KIND, &json!({ "http_to_https": true }));
+    let mut check = |named: &str, scheme: Scheme, is_redirected: bool| {
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        // Only the field of a trusted peer is still there.
+        exchange.request.headers.set("X-Forwarded-Proto", named.as_bytes()).unwrap();
+        exchange.connection.scheme = scheme;
+        assert_eq!(decide(plugin.rewrite(&mut exchange)).is_some(), is_redirected, "{named}");
+    };
+    check("https", Scheme::Http, false);
+    check("HTTP", Scheme::Https, true);
+    check("any", Scheme::Http, true);
+    check("any", Scheme::Https, false);
+}
+
+#[test]
+fn query_of_the_client_precedes_a_fragment() {
+    let check = |config: Value, line: &str, want: &str| {
+        assert_eq!(ask(&config, None, line).unwrap().1, want, "{config} {line}");
+    };
+    check(json!({ "uri": "/a#top", "append_query_string": true }), "GET /?b=1", "/a?b=1#top");
+    check(json!({ "regex_uri": ["^/m/(.*)", "/n/$1"] }), "GET /m/a%3Fb%23c", "/n/a%3Fb%23c");
+    check(json!({ "uri": "/n$is_args$args" }), "GET /m?a=1&b=%26", "/n?a=1&b=%26");
+    check(json!({ "uri": "/n$is_args$args" }), "GET /m", "/n");
+}

@@ -7,6 +7,7 @@ use router::vars::Template;
 use serde_json::{Map, Value};
 
 use super::substitution::Groups;
+use super::uri_template::{UriTemplate, UriUse};
 
 /// Room for the usual value, in bytes, so that it grows in one step.
 const USUAL_VALUE_BYTES: usize = 48;
@@ -19,7 +20,12 @@ pub(crate) struct FieldValue {
 enum Piece {
     Template(Template),
     Group(usize),
+    /// The whole value of a field that holds a URI.
+    Uri(UriTemplate),
 }
+
+/// The field with a URI reference that clients follow.
+const LOCATION: &str = "Location";
 
 /// The operations on a message's fields.
 #[derive(Default)]
@@ -63,8 +69,7 @@ pub(crate) fn is_token(text: &str) -> bool {
 /// # Errors
 /// The fault of one of them.
 pub(crate) fn values(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValues)>, String> {
-    let one = |value: &Value| FieldValue::compile(&text(value)?).map(FieldValues::One);
-    fields.iter().map(|(field, value)| Ok((name(field)?, one(value)?))).collect()
+    fields.iter().map(|(field, value)| Ok((name(field)?, one_of(field, value)?))).collect()
 }
 
 /// The names and values of an object of fields to set, where a value may be a list.
@@ -72,11 +77,15 @@ pub(crate) fn values(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, Field
 /// # Errors
 /// The fault of one of them.
 pub(crate) fn values_or_lists(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValues)>, String> {
-    let values = |value: &Value| match value {
+    let values = |field: &str, value: &Value| match value {
         Value::Array(values) => compile_all(values).map(FieldValues::Several),
-        value => FieldValue::compile(&text(value)?).map(FieldValues::One),
+        value => one_of(field, value),
     };
-    fields.iter().map(|(field, value)| Ok((name(field)?, values(value)?))).collect()
+    fields.iter().map(|(field, value)| Ok((name(field)?, values(field, value)?))).collect()
+}
+
+fn one_of(field: &str, value: &Value) -> Result<FieldValues, String> {
+    FieldValue::compile_for(field, &text(value)?).map(FieldValues::One)
 }
 
 /// The names and values of an object of fields to append; a list is one field for each of its values.
@@ -89,7 +98,7 @@ pub(crate) fn additions(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, Fi
         let name = name(field)?;
         let values = match value {
             Value::Array(values) => compile_all(values)?,
-            value => vec![FieldValue::compile(&text(value)?)?],
+            value => vec![FieldValue::compile_for(field, &text(value)?)?],
         };
         all.extend(values.into_iter().map(|value| (name.clone(), value)));
     }
@@ -129,6 +138,22 @@ pub(crate) fn text(value: &Value) -> Result<String, String> {
 }
 
 impl FieldValue {
+    /// Compiles the value of the field `name`: in `Location`, text of clients stays inside its place in the
+    /// URI.
+    ///
+    /// # Errors
+    /// As [`FieldValue::compile`].
+    pub(crate) fn compile_for(name: &str, text: &str) -> Result<FieldValue, String> {
+        let value = FieldValue::compile(text)?;
+        let has_groups = value.pieces.iter().any(|piece| matches!(piece, Piece::Group(_)));
+        if has_groups || !name.eq_ignore_ascii_case(LOCATION) {
+            return Ok(value);
+        }
+        let uri = UriTemplate::compile(text, UriUse::Reference { encodes_path: false })
+            .map_err(|error| format!("header value `{text}`: {error}"))?;
+        Ok(FieldValue { pieces: vec![Piece::Uri(uri)] })
+    }
+
     /// Compiles a value.
     ///
     /// # Errors
@@ -167,6 +192,7 @@ impl FieldValue {
                     out.extend_from_slice(groups.text(*index, text))
                 }
                 (Piece::Group(_), None) => {}
+                (Piece::Uri(uri), _) => uri.render(exchange, &mut out),
             }
         }
         out

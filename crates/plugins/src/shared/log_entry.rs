@@ -5,10 +5,9 @@ pub(crate) mod json;
 pub(crate) mod session;
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use exchange::Exchange;
-use message::FieldId;
+pub(crate) use exchange::exchange::hostname;
 use router::vars::{
     BuiltinVariable as Builtin, Expression, Template, Value as VariableValue, Variable, VariableSource,
 };
@@ -132,7 +131,7 @@ fn variables(place: &str, text: &str, limits: BodyLimits) -> Result<Field, Strin
     let template = Template::compile(text).map_err(|error| format!("{place}: {error}"))?;
     let inside = text.strip_prefix("${").and_then(|inside| inside.strip_suffix('}'));
     let is_braced = inside.is_some_and(|inside| !inside.contains(['{', '}']));
-    let is_plain = text[1..].bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_plain = template.as_variable().is_some();
     let first = template.variables().next().cloned();
     Ok(match first {
         Some(variable) if is_braced || is_plain => match variable {
@@ -181,10 +180,10 @@ fn typed(variable: &Variable, value: &VariableValue<'_>) -> Value {
 /// goes, because compressed bytes cannot be read in a log.
 fn response_body(exchange: &Exchange, max_bytes: usize) -> Option<Cow<'_, [u8]>> {
     let body = exchange.response_copy()?;
-    let coding = exchange.response.headers.get_known(FieldId::ContentEncoding);
-    let decoded = coding
-        .filter(|_| !exchange.response_is_coded)
-        .and_then(|coding| codings::beginning(coding, body, max_bytes));
+    let coding = codings::codings(&exchange.response.headers);
+    let decoded = (!coding.is_empty() && !exchange.response_is_coded)
+        .then(|| codings::beginning(&coding, body, max_bytes))
+        .flatten();
     Some(decoded.map_or_else(|| Cow::Borrowed(&body[..body.len().min(max_bytes)]), Cow::Owned))
 }
 
@@ -322,14 +321,6 @@ fn start_ms(exchange: &Exchange) -> u64 {
     let (seconds, nanoseconds) = exchange.local().wall_at(exchange.times.started_ns);
     seconds * 1_000 + u64::from(nanoseconds) / 1_000_000
 }
-
-/// The name of this machine.
-pub(crate) fn hostname() -> &'static str {
-    &HOSTNAME
-}
-
-static HOSTNAME: LazyLock<String> =
-    LazyLock::new(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
 
 #[cfg(test)]
 mod tests;

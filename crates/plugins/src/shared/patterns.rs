@@ -46,7 +46,7 @@ impl Patterns {
         }
         let (linear, other): (Vec<Pattern>, Vec<Pattern>) =
             single.into_iter().partition(|pattern| pattern.engine() == PatternEngine::Linear);
-        let together = RegexSetBuilder::new(linear.iter().map(Pattern::as_str))
+        let together = RegexSetBuilder::new(linear.iter().map(Pattern::linear_source))
             .case_insensitive(ignore_case)
             .unicode(false)
             .size_limit(PROGRAM_BYTES_MAX)

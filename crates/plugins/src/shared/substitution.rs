@@ -5,7 +5,7 @@
 //! engine, which gives up on long texts and after a number of bytes walked. A search that was given up is neither a match
 //! nor a miss. A whole body is not searched by that engine at all.
 
-use router::vars::{BacktrackingOptions, BacktrackingRegex, GaveUp};
+use router::vars::{BacktrackingOptions, BacktrackingRegex, GaveUp, own_groups, rewrite_line_ends};
 
 /// Compiled size of one pattern: a thousand alternatives fit, repetitions of repetitions do not.
 const PROGRAM_BYTES_MAX: usize = 1 << 20;
@@ -22,7 +22,13 @@ pub(crate) struct Matcher {
 
 enum Engine {
     Backtracking(Box<BacktrackingRegex>),
-    Linear(Box<regex::bytes::Regex>),
+    Linear(Box<LinearRegex>),
+}
+
+struct LinearRegex {
+    regex: regex::bytes::Regex,
+    /// Groups that are not the pattern's own: one that takes part has consumed a last line break for a `$`.
+    inserted: Box<[usize]>,
 }
 
 /// The places of the groups of a match, the whole match first.
@@ -69,8 +75,13 @@ impl Matcher {
     /// The pattern is malformed or too big.
     pub(crate) fn compile(source: &str, options: PatternOptions) -> Result<Matcher, String> {
         // PCRE works on bytes unless told otherwise; classes of non-ASCII letters need characters.
+        let rewritten = if options.multi_line { None } else { rewrite_line_ends(source, options.extended) };
+        let (linear_source, inserted) = match &rewritten {
+            Some(rewritten) => (&*rewritten.source, &*rewritten.inserted),
+            None => (source, &[][..]),
+        };
         for unicode in [false, true] {
-            let regex = regex::bytes::RegexBuilder::new(source)
+            let regex = regex::bytes::RegexBuilder::new(linear_source)
                 .case_insensitive(options.ignore_case)
                 .multi_line(options.multi_line)
                 .dot_matches_new_line(options.dot_all)
@@ -80,7 +91,8 @@ impl Matcher {
                 .dfa_size_limit(CACHE_BYTES_MAX)
                 .build();
             if let Ok(regex) = regex {
-                return Ok(Matcher { engine: Engine::Linear(Box::new(regex)) });
+                let linear = LinearRegex { regex, inserted: inserted.into() };
+                return Ok(Matcher { engine: Engine::Linear(Box::new(linear)) });
             }
         }
         let options = BacktrackingOptions {
@@ -113,10 +125,8 @@ impl Matcher {
     /// The search was given up, so that it is unknown whether there is a match.
     pub(crate) fn find(&self, text: &[u8], from: usize) -> Result<Option<Groups>, GaveUp> {
         let spans = match &self.engine {
-            Engine::Linear(regex) => {
-                let span = |group: regex::bytes::Match<'_>| (group.start(), group.end());
-                let captures = regex.captures_at(text, from);
-                captures.map(|captures| captures.iter().map(|group| group.map(span)).collect())
+            Engine::Linear(linear) => {
+                linear.regex.captures_at(text, from).map(|found| own_groups(&found, &linear.inserted))
             }
             Engine::Backtracking(regex) => regex.groups_from(text, from)?,
         };
@@ -148,7 +158,24 @@ enum Piece {
     Group(usize),
 }
 
+/// A piece of a replacement as a caller sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplacementPart<'r> {
+    /// Text of the configuration.
+    Text(&'r str),
+    /// The group of this number.
+    Group(usize),
+}
+
 impl Replacement {
+    /// Its pieces, in order.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = ReplacementPart<'_>> {
+        self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => ReplacementPart::Text(text),
+            Piece::Group(index) => ReplacementPart::Group(*index),
+        })
+    }
+
     /// Compiles a template.
     ///
     /// # Errors
@@ -311,6 +338,14 @@ mod tests {
         check("(?<=a)b", "c", "jo", "abab", Some("acab"), Some("acac"));
         check("(a)|b", "[$1$7]", "jo", "ba", Some("[]a"), Some("[][a]"));
         check("x*", "-", "jo", "ab", Some("-ab"), Some("-a-b-"));
+        // As in PCRE, `$` also stands before a last line break, and takes none away.
+        check("\\w\\S+$", "*", "jo", "hello world\n", Some("hello *\n"), Some("hello *\n"));
+        check("(d)$|(o$)(x)?", "<$1$2$3>", "jo", "world\n", Some("worl<d>\n"), Some("worl<d>\n"));
+        check("(l)(d$)", "$2$1", "jo", "world\n", Some("wordl\n"), Some("wordl\n"));
+        check("\\s+$", "!", "jo", "a \n", Some("a!"), Some("a!"));
+        check("d$", "*", "jo", "d\nd\n\n", None, None);
+        check("d$", "*", "m", "d\nd\n\n", Some("*\nd\n\n"), Some("*\n*\n\n"));
+        check("^$", "-", "jo", "\n", Some("-\n"), Some("-\n"));
     }
 
     #[test]

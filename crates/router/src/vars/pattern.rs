@@ -7,12 +7,15 @@
 use std::fmt;
 
 use super::backtracking::{BacktrackingOptions, BacktrackingRegex, GaveUp};
+use super::line_end::rewrite_line_ends;
 
 /// A compiled pattern.
 #[derive(Clone)]
 pub struct Pattern {
     engine: Engine,
     source: Box<str>,
+    /// The source for the linear engine, if it is another text.
+    rewritten: Option<Box<str>>,
 }
 
 /// The engine of a pattern; reported when a configuration is checked.
@@ -47,16 +50,21 @@ impl Pattern {
     /// The pattern is malformed or too big.
     pub fn compile(source: &str, ignore_case: bool) -> Result<Self, PatternError> {
         // PCRE works on bytes unless told otherwise; classes of non-ASCII letters need characters.
+        let rewritten = rewrite_line_ends(source, false).map(|rewritten| rewritten.source.into_boxed_str());
         for unicode in [false, true] {
-            if let Ok(regex) = linear(source, ignore_case, unicode) {
-                return Ok(Self { engine: Engine::Linear(Box::new(regex)), source: source.into() });
+            if let Ok(regex) = linear(rewritten.as_deref().unwrap_or(source), ignore_case, unicode) {
+                return Ok(Self {
+                    engine: Engine::Linear(Box::new(regex)),
+                    source: source.into(),
+                    rewritten,
+                });
             }
         }
         let options = BacktrackingOptions { ignore_case, ..BacktrackingOptions::default() };
         let regex = BacktrackingRegex::compile(source, options, PROGRAM_BYTES_MAX, CACHE_BYTES_MAX)
             .map_err(|reason| PatternError { source_text: source.to_owned(), reason })?;
         let engine = Engine::Backtracking(Box::new(regex));
-        Ok(Self { engine, source: source.into() })
+        Ok(Self { engine, source: source.into(), rewritten: None })
     }
 
     /// Whether the pattern is found anywhere in `text`.
@@ -77,6 +85,12 @@ impl Pattern {
             Engine::Backtracking(regex) if !regex.is_linear() => PatternEngine::Backtracking,
             Engine::Backtracking(_) | Engine::Linear(_) => PatternEngine::Linear,
         }
+    }
+
+    /// The pattern for the linear engine.
+    #[must_use]
+    pub fn linear_source(&self) -> &str {
+        self.rewritten.as_deref().unwrap_or(&self.source)
     }
 
     /// The pattern as written.
@@ -122,6 +136,9 @@ mod tests {
         check("ADMIN", true, b"xadminx", Linear, true);
         check("ADMIN", false, b"admin", Linear, false);
         check("^.$", false, b"\xff", Linear, true);
+        check("^ab$", false, b"ab\n", Linear, true);
+        check("^ab$", false, b"ab\n\n", Linear, false);
+        check("^ab$|c", false, b"ab\nd", Linear, false);
         check("[éà]", false, "à".as_bytes(), Linear, true);
         check("^(?!/admin)", false, b"/admin", Backtracking, false);
         check("^(?!/admin)", false, b"/user", Backtracking, true);

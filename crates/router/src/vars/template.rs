@@ -17,6 +17,15 @@ enum Piece {
     Variable(Variable, Option<Box<str>>),
 }
 
+/// A piece of a template as a caller sees it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TemplatePart<'t> {
+    /// Text of the configuration, without escapes.
+    Text(&'t str),
+    /// A variable, and the text that replaces it if it is unset.
+    Variable(&'t Variable, Option<&'t str>),
+}
+
 /// Why a template cannot be compiled.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("at byte {offset} of the template: {reason}")]
@@ -28,9 +37,9 @@ pub struct TemplateError {
 }
 
 impl Template {
-    /// Compiles a template. A name is letters, digits and `_`; in braces any character except `}`, and there `??` and a
-    /// text may follow, which replaces the variable if it is unset. `\$` is a dollar sign, and so is one without a name
-    /// after it.
+    /// Compiles a template. A name is letters, digits and `_`, and for `post_arg` a path behind it
+    /// (`$post_arg.a.b[0]`); in braces any character except `}`, and there `??` and a text may follow, which
+    /// replaces the variable if it is unset. `\$` is a dollar sign, and so is one without a name after it.
     ///
     /// # Errors
     /// An unclosed brace, an empty name, a bad JSON path in a name.
@@ -55,8 +64,7 @@ impl Template {
                     (&inside[..close], close + 2)
                 }
                 None => {
-                    let length =
-                        rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+                    let length = plain_name_bytes(rest);
                     (&rest[..length], length)
                 }
             };
@@ -109,6 +117,14 @@ impl Template {
         set
     }
 
+    /// Its pieces, in order.
+    pub fn parts(&self) -> impl Iterator<Item = TemplatePart<'_>> {
+        self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => TemplatePart::Text(text),
+            Piece::Variable(variable, default) => TemplatePart::Variable(variable, default.as_deref()),
+        })
+    }
+
     /// The variables in it, in order.
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.pieces.iter().filter_map(|piece| match piece {
@@ -150,6 +166,40 @@ impl Template {
         self.variables().any(Variable::uses_request_body)
     }
 }
+
+/// The length of the name at the start of `rest`, without braces. Only in the family with paths for names it goes
+/// on behind a dot, so that `$host.example` is the host and `.example`.
+fn plain_name_bytes(rest: &str) -> usize {
+    let word =
+        |text: &str| text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+    let mut length = word(rest);
+    if &rest[..length] != PATH_FAMILY {
+        return length;
+    }
+    loop {
+        let step = &rest[length..];
+        let step_bytes = match step.as_bytes().first() {
+            // A dot without a word behind it ends a sentence.
+            Some(b'.') => Some(word(&step[1..])).filter(|bytes| *bytes > 0).map(|bytes| bytes + 1),
+            Some(b'[') if length > PATH_FAMILY.len() => index_bytes(step),
+            _ => None,
+        };
+        match step_bytes {
+            Some(bytes) => length += bytes,
+            None => return length,
+        }
+    }
+}
+
+/// The length of `[*]` or `[7]` at the start of `step`.
+fn index_bytes(step: &str) -> Option<usize> {
+    let inside = &step[1..step.find(']')?];
+    let is_index = inside == "*" || (!inside.is_empty() && inside.bytes().all(|byte| byte.is_ascii_digit()));
+    is_index.then_some(inside.len() + 2)
+}
+
+/// The family of variables with paths for names: `post_arg.a.b`.
+const PATH_FAMILY: &str = "post_arg";
 
 /// The name of a variable and its default, as APISIX writes them since 3.16: `name ?? default`.
 fn with_default(written: &str) -> (&str, Option<&str>) {
@@ -199,6 +249,10 @@ mod tests {
         check("5$ and $", "5$ and $", 0);
         check("\\$host", "$host", 0);
         check("${post_arg.a[*].b}", "7", 1);
+        check("$post_arg.a|$post_arg.a.b_1[0][*].c|", "7|7|", 2);
+        check("$post_arg.a. $post_arg.a[x] $post_arg.a[", "7. 7[x] 7[", 3);
+        check("$post_arg.|$post_arg[0]|$post_arg_a.b", "-.|-[0]|-.b", 0);
+        check("$host.example", "host.example", 1);
     }
 
     #[test]

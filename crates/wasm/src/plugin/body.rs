@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use exchange::Exchange;
+use exchange::plugin::event_stream::is_event_stream;
 use exchange::plugin::{BodyNeed, Portion, Reply, Step};
 use message::{FieldId, Headers, syntax};
 
@@ -227,6 +228,8 @@ impl WasmPlugin {
         }
         match self.response_body {
             BodyMode::Off => BodyNeed::None,
+            // A body without an end is never whole.
+            _ if is_event_stream(&exchange.response.headers) => BodyNeed::Stream,
             BodyMode::Buffer => WHOLE,
             BodyMode::Auto if is_asked(exchange, WHOLE_RESPONSE) => WHOLE,
             BodyMode::Auto | BodyMode::Stream => BodyNeed::Stream,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use message::{FieldId, Headers};
+use message::{FieldId, Headers, Method};
 use stdx::hash::FastMap;
 
 use super::connection::Connection;
@@ -299,6 +299,10 @@ fn head(
     let host = HeaderValue::from_str(destination.authority()).map_err(|error| cannot(&error))?;
     fields.insert(header::HOST, host);
     fields.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
+    // The library writes no length for an empty body, and servers may await one (RFC 9110 section 8.6).
+    if request.body.is_empty() && matches!(request.method, Method::Post | Method::Put | Method::Patch) {
+        fields.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
     Ok(head)
 }
 

@@ -140,9 +140,12 @@ fn of_plugin(run: &PluginRun, spans: &mut Spans) {
         | Phase::ResponseBody
         | Phase::Encode
         | Phase::Informational => SpanGroup::Response,
-        Phase::Rewrite | Phase::RequestBody | Phase::Access | Phase::BeforeProxy | Phase::Attempt => {
-            SpanGroup::Gateway
-        }
+        Phase::Preflight
+        | Phase::Rewrite
+        | Phase::RequestBody
+        | Phase::Access
+        | Phase::BeforeProxy
+        | Phase::Attempt => SpanGroup::Gateway,
     };
     if let Some(span) = spans.add(run.plugin, group, run.started_ns, run.taken_ns) {
         span.detail = Some(Cow::Borrowed(run.phase.name()));

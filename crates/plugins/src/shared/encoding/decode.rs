@@ -1,10 +1,12 @@
 //! Decodes whole bodies by their `Content-Encoding`, with limits: a few bytes of a hostile body may stand for gigabytes. It
 //! knows no message.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Read};
 
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use message::{FieldId, Headers};
 
 /// Output up to this length is not held against the ratio, in bytes: short texts of one letter compress well.
 const RATIO_FREE_BYTES: usize = 64 * 1024;
@@ -39,6 +41,31 @@ impl fmt::Display for DecodeError {
             DecodeError::TooDense => "it is too much longer when it is decoded",
         })
     }
+}
+
+/// The codings of a message in one list: several `Content-Encoding` fields are one (RFC 9110 section 5.3).
+/// Nothing if the body is not coded.
+pub(crate) fn codings(headers: &Headers) -> Cow<'_, [u8]> {
+    let mut lists = headers.get_all_known(FieldId::ContentEncoding);
+    let Some(first) = lists.next() else { return Cow::Borrowed(b"") };
+    let mut joined = Cow::Borrowed(first);
+    for list in lists {
+        let all = joined.to_mut();
+        all.extend_from_slice(b", ");
+        all.extend_from_slice(list);
+    }
+    if elements(&joined).next().is_none() { Cow::Borrowed(b"") } else { joined }
+}
+
+/// The codings of a list that change a body.
+fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let changes = |coding: &&[u8]| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity");
+    list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(changes)
+}
+
+/// Whether a list of codings is `deflate`, which some servers write although the body is in another form.
+pub(crate) fn is_deflate(codings: &[u8]) -> bool {
+    matches!(Coding::of(codings), Some(Coding::Deflate))
 }
 
 /// Whether [`decode`] knows the coding that a `Content-Encoding` names.
@@ -76,6 +103,10 @@ fn decode_into(
     decoded: &mut Vec<u8>,
 ) -> Result<(), DecodeError> {
     let malformed = |_: io::Error| DecodeError::Malformed;
+    if body.is_empty() {
+        // Nothing was coded, whatever the field says: many redirects come like this.
+        return Ok(());
+    }
     match Coding::of(content_encoding).ok_or(DecodeError::UnknownCoding)? {
         Coding::Identity => {
             decoded.extend_from_slice(&body[..body.len().min(limit_bytes)]);
@@ -108,9 +139,13 @@ enum Coding {
 
 impl Coding {
     fn of(content_encoding: &[u8]) -> Option<Coding> {
-        let is = |name: &str| content_encoding.trim_ascii().eq_ignore_ascii_case(name.as_bytes());
+        let mut codings = elements(content_encoding);
+        let Some(coding) = codings.next() else { return Some(Coding::Identity) };
+        if codings.next().is_some() {
+            return None;
+        }
+        let is = |name: &str| coding.eq_ignore_ascii_case(name.as_bytes());
         Some(match () {
-            () if is("") || is("identity") => Coding::Identity,
             () if is("gzip") || is("x-gzip") => Coding::Gzip,
             () if is("deflate") => Coding::Deflate,
             () if is("br") => Coding::Brotli,

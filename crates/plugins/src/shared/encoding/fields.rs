@@ -1,10 +1,8 @@
-//! The fields of a coded response (RFC 9110 section 8): writes `Vary`, `Content-Encoding` and a weak `ETag`, and removes
-//! the fields that hold for the body before it was coded. It knows no coding.
+//! The fields of a coded response (RFC 9110 section 8): writes `Vary` and `Content-Encoding`, and lets the
+//! fields go that hold for the body before it was coded. It knows no coding.
 
+use exchange::plugin::changed_body;
 use message::{FieldId, Headers};
-
-/// Fields that describe the bytes of the body before it was coded.
-const STALE: [&str; 5] = ["Accept-Ranges", "Content-MD5", "Digest", "Content-Digest", "Repr-Digest"];
 
 /// Says that the response depends on `Accept-Encoding`, unless it says so already.
 pub(super) fn vary(response: &mut Headers) {
@@ -25,27 +23,8 @@ pub(super) fn mark_coded(response: &mut Headers, coding: &str) -> bool {
     if response.set_known(FieldId::ContentEncoding, coding.as_bytes()).is_err() {
         return false;
     }
-    response.remove_known(FieldId::ContentLength);
-    for name in STALE {
-        response.remove(name);
-    }
-    weaken_etag(response);
+    changed_body::forget(response);
     true
-}
-
-/// A strong `ETag` promises equal bytes, and a compressor does not promise to give the same ones again. One that is not
-/// quoted cannot be made weak and is removed.
-fn weaken_etag(response: &mut Headers) {
-    let Some(etag) = response.get_known(FieldId::Etag) else { return };
-    let is_quoted = |text: &[u8]| matches!(text, [b'"', inner @ .., b'"'] if !inner.contains(&b'"'));
-    if etag.strip_prefix(b"W/").is_some_and(is_quoted) {
-        return;
-    }
-    let weak = is_quoted(etag).then(|| [b"W/", etag].concat());
-    let is_set = weak.is_some_and(|weak| response.set_known(FieldId::Etag, &weak).is_ok());
-    if !is_set {
-        response.remove_known(FieldId::Etag);
-    }
 }
 
 #[cfg(test)]
@@ -89,23 +68,5 @@ mod tests {
         ]);
         assert!(mark_coded(&mut headers, "br"));
         assert_eq!(lines(&headers), ["X-A: b", "Content-Encoding: br"]);
-    }
-
-    #[test]
-    fn strong_etag_becomes_weak() {
-        for (before, after) in [
-            ("\"abc\"", Some("W/\"abc\"")),
-            ("W/\"abc\"", Some("W/\"abc\"")),
-            ("\"\"", Some("W/\"\"")),
-            ("abc", None),
-            ("W/abc", None),
-            ("\"a\"b\"", None),
-            ("\"", None),
-        ] {
-            let mut headers = headers(&[("ETag", before)]);
-            mark_coded(&mut headers, "gzip");
-            let etag = headers.get("ETag").map(String::from_utf8_lossy);
-            assert_eq!(etag.as_deref(), after, "{before}");
-        }
     }
 }

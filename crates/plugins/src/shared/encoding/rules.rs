@@ -2,7 +2,7 @@
 //! module. It knows no coding.
 
 use exchange::Exchange;
-use message::{FieldId, Headers, Method, Version};
+use message::{FieldId, Headers, Version};
 use serde_json::{Value, json};
 
 use super::{accept, fields};
@@ -104,9 +104,6 @@ impl Rules {
         }
         if self.vary {
             fields::vary(&mut exchange.response.headers);
-        }
-        if exchange.request.method == Method::Head {
-            return 0;
         }
         accept::weight(&exchange.request.headers, coding)
     }

@@ -12,6 +12,7 @@ use super::flat::Writer;
 use super::frame;
 use super::messages::{self, Entry, Question, ResponseChange, response_call};
 use super::settings::Caller;
+use crate::shared::event_stream::is_event_stream;
 
 const CALL: CallKind = CallKind {
     frame: frame::RESPONSE_CALL,
@@ -155,7 +156,12 @@ async fn questions(
             Told::Question(Question::RequestBody) => {
                 call.answer(extra_info::request_body(exchange).await?).await?;
             }
-            Told::Question(Question::ResponseBody) if has_no_body(exchange) => call.answer(None).await?,
+            // A body without an end cannot be waited for.
+            Told::Question(Question::ResponseBody)
+                if has_no_body(exchange) || is_event_stream(&exchange.response.headers) =>
+            {
+                call.answer(None).await?;
+            }
             Told::Question(Question::ResponseBody) => match body {
                 Some(body) => call.answer(Some(body).filter(|body| !body.is_empty())).await?,
                 None => return Ok(true),

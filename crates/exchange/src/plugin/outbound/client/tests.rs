@@ -96,6 +96,12 @@ fn call_sends_request_and_returns_whole_response() {
     assert_eq!((seen.header("x-asked"), seen.header("connection")), (Some("yes"), None));
     assert!(seen.header("user-agent").unwrap().starts_with("weir/"));
 
+    // An empty body has a length where the method may have a body.
+    for (method, length) in [(Method::Put, Some("0")), (Method::Get, None)] {
+        run(Bench::new(&[]).call(method, &uri(origin.address()))).unwrap();
+        assert_eq!(origin.last_request().header("content-length"), length, "{method:?}");
+    }
+
     let chunked = Origin::start(|_| Reply::chunked(&["he", "llo"], &[("X-Sum", "1")]));
     let answer = run(Bench::new(&[]).call(Method::Get, &uri(chunked.address()))).unwrap();
     assert_eq!((answer.status, answer.body.as_slice()), (200, &b"hello"[..]));

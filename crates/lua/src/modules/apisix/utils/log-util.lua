@@ -222,7 +222,11 @@ end
 -- The text of a body in the coding of the response, and the body itself where that cannot be read.
 local function decoded(body)
     local coding = ngx.header["Content-Encoding"]
-    if not coding then
+    if type(coding) == "table" then
+        -- Several fields are one list, which has no decoder.
+        coding = table.concat(coding, ", ")
+    end
+    if not coding or body == "" then
         return body
     end
     local decode = dispatch_decoder(coding)
