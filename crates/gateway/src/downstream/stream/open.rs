@@ -67,10 +67,18 @@ async fn find_route(
     let asks = generation.stream_table.asks(&query(&record.session, None));
     // Before bytes are read, and once more when the route is known.
     admit(tls.as_deref(), &generation, None, &mut record.session)?;
+    let mut no_route = SessionEnd::NoRoute;
     if !asks.is_none() {
-        let reading = first_bytes.answer(asks, stream, &mut record.session);
-        let read = within_deadline(reading, timeout_ms, identity.id, &identity.listener, timer).await;
-        read.ok_or(SessionEnd::PrereadTimeout)??;
+        let reading = first_bytes.answer(asks, stream, &mut record.session, is_untrusted(identity));
+        match within_deadline(reading, timeout_ms, identity.id, &identity.listener, timer).await {
+            Some(read) => read?,
+            // A client that sends nothing may wait for the server: a route that needs no first bytes serves
+            // it.
+            None => {
+                first_bytes.give_up(&mut record.session);
+                no_route = SessionEnd::PrereadTimeout;
+            }
+        }
         refuse_header(first_bytes, timer, identity, &mut record.session)?;
     }
     let found = generation.stream_table.find(&query(&record.session, first_bytes.protocol)).cloned();
@@ -78,7 +86,7 @@ async fn find_route(
     admit(tls.as_deref(), &generation, pattern, &mut record.session)?;
     // A generation is not held over the waits of plugins.
     drop(generation);
-    let route = found.ok_or(SessionEnd::NoRoute)?;
+    let route = found.ok_or(no_route)?;
     let session = &mut record.session;
     session.route_id = Some(route.id.clone());
     (session.route_name, session.service_id) = (route.name.clone(), route.service_id.clone());
@@ -156,6 +164,7 @@ pub(in crate::downstream) fn query(
     sniffed: Option<FirstProtocol>,
 ) -> StreamQuery<'_> {
     StreamQuery {
+        transport: session.transport,
         client: session.client_address,
         local: session.local,
         name: session.sni.as_deref(),
