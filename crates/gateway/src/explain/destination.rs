@@ -13,8 +13,7 @@ use crate::h1::encode;
 use crate::runtime::{Generation, Route};
 use crate::upstream::{PassHost, Upstream};
 use exchange::Exchange;
-use exchange::exchange::UpstreamRef;
-use exchange::plugin::Choice;
+use exchange::plugin::{Choice, UpstreamRef};
 
 /// Endpoints that are listed; an upstream may have thousands.
 const CANDIDATES_MAX: usize = 100;
