@@ -9,6 +9,7 @@ mod extensions;
 mod lasting;
 mod live;
 mod log_rotate;
+mod memory_bound;
 mod metrics;
 mod node;
 mod notify;
@@ -55,7 +56,7 @@ use crate::terminal::print_error_bounded;
 pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
 pub(crate) use extensions::Extensions;
 pub(crate) use lasting::is_lasting;
-pub(crate) use options::cgroup_memory_bytes;
+pub(crate) use memory_bound::{MemoryBound, memory_bound};
 pub(crate) use runner::child::become_runner_if_asked;
 
 use node::Node;

@@ -506,9 +506,11 @@ settings! {
         max_connections_per_address: u32 = parse::count::<0, 16_777_216>("N", "0"),
     }
     section "Overload" {
-        /// Most memory that this process may use: bytes, as in `536870912`, `512MiB` or `2GiB`; `off`; or `auto`, four
-        /// fifths of its cgroup's limit (the kernel's socket buffers count there too), and off without one. As the
-        /// limit comes near, idle connections are closed, then requests are answered 503, then connections refused.
+        /// Most memory that this process may use: bytes, as in `536870912`, `512MiB` or `2GiB`; `off`; or
+        /// `auto`, the smaller of four fifths of its cgroup's limit (the kernel's socket buffers count there
+        /// too) and half of its address space or data segment where these are limited (`ulimit -v`, `ulimit
+        /// -d`), and off without any. As the limit comes near, idle connections are closed, then requests are
+        /// answered 503, then connections refused.
         memory_limit: MemoryLimit = parse::memory_limit("BYTES|auto|off", "auto"),
         /// Reaction to slow nodes: `off`, none; `adaptive`, the requests that wait for an upstream are limited to as
         /// many as it answers in about the usual time, and the rest is answered 503.

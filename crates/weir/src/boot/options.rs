@@ -20,6 +20,7 @@ use model::outbound::OutboundPolicy;
 use net::tls::server::ServerSettings;
 use router::vars::Template;
 
+use super::memory_bound::memory_bound;
 use crate::settings::{AccessLogFormat, LogTarget, MemoryLimit, Overload, Settings};
 
 /// The options of the engine.
@@ -126,14 +127,9 @@ fn limits(settings: &Settings) -> Limits {
 fn memory_limit_bytes(settings: &Settings) -> u64 {
     match settings.memory_limit {
         MemoryLimit::Bytes(bytes) => bytes,
-        MemoryLimit::Auto => cgroup_memory_bytes().map_or(0, |bytes| bytes / 5 * 4),
+        MemoryLimit::Auto => memory_bound().map_or(0, |bound| bound.share_bytes),
         MemoryLimit::Off => 0,
     }
-}
-
-/// The memory limit of the cgroup (v2) in bytes, as the process sees it.
-pub(crate) fn cgroup_memory_bytes() -> Option<u64> {
-    std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?.trim().parse().ok()
 }
 
 /// The access rules of the Admin API.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::boot::cgroup_memory_bytes;
+use crate::boot::memory_bound;
 use crate::quick_copies;
 use crate::settings::available_cores;
 use crate::terminal::{Paint, print};
@@ -48,10 +48,10 @@ fn offers() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The memory limit of the cgroup.
+/// The memory limit of the cgroup, or of the process where that is narrower.
 fn memory_limit() -> String {
-    match cgroup_memory_bytes() {
-        Some(bytes) => format!("{} MiB (limit of the cgroup)", bytes >> 20),
+    match memory_bound() {
+        Some(bound) => format!("{} MiB (limit of {})", bound.bytes >> 20, bound.name),
         None => "no limit of the cgroup".to_owned(),
     }
 }

@@ -44,7 +44,7 @@ pub(crate) enum AccessLogFormat {
 /// The limit of this process's memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MemoryLimit {
-    /// Four fifths of the cgroup's limit; no limit without one.
+    /// A share of the narrowest bound of the kernel; no limit without one.
     Auto,
     /// A number of bytes.
     Bytes(u64),

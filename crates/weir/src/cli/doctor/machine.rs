@@ -1,12 +1,11 @@
 //! Checks of the machine: limits of the process, memory, kernel settings, the clock. It reads `/proc` and `/sys`.
 
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Resource, getrlimit};
 
 use super::Check;
-use crate::boot::cgroup_memory_bytes;
+use crate::boot::{MemoryBound, memory_bound};
 use crate::settings::{MemoryLimit, Settings};
 
 /// Descriptors besides those of connections: listeners, files, the event loops.
@@ -43,7 +42,7 @@ pub(super) fn check(settings: &Settings) -> Vec<Check> {
             "QUIC loses datagrams of a burst",
         ));
     }
-    checks.push(clock(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())));
+    checks.push(clock(stdx::clock::unix_time().as_secs()));
     checks
 }
 
@@ -68,17 +67,18 @@ fn enough_descriptors(limit: u64, wanted: u64) -> Check {
 }
 
 fn memory(settings: &Settings) -> Check {
-    let cgroup = cgroup_memory_bytes();
+    let bound = memory_bound();
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
-    match (&settings.memory_limit, cgroup) {
-        (MemoryLimit::Bytes(limit), Some(cgroup)) if *limit > cgroup => Check::failed(
+    match (&settings.memory_limit, bound) {
+        (MemoryLimit::Bytes(limit), Some(bound)) if *limit > bound.bytes => Check::failed(
             "memory",
-            format!("memory_limit is {}, and the cgroup allows {}", mib(*limit), mib(cgroup)),
+            format!("memory_limit is {}, and {} allows {}", mib(*limit), bound.name, mib(bound.bytes)),
             "lower memory_limit, or write auto: otherwise the kernel ends the process first",
         ),
         (MemoryLimit::Bytes(limit), _) => Check::ok("memory", format!("memory_limit is {}", mib(*limit))),
-        (MemoryLimit::Auto, Some(cgroup)) => {
-            Check::ok("memory", format!("the limit is four fifths of the cgroup's {}", mib(cgroup)))
+        (MemoryLimit::Auto, Some(bound)) => {
+            let MemoryBound { bytes, name, share, .. } = bound;
+            Check::ok("memory", format!("the limit is {share} of the {} of {name}", mib(bytes)))
         }
         (MemoryLimit::Auto | MemoryLimit::Off, _) => Check::attention(
             "memory",
