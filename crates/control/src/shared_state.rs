@@ -1,6 +1,7 @@
 //! State that instances share: what ACME keeps (accounts, records of certificates, open challenges, wishes, the leader) and
-//! the keys of session tickets, as texts under paths. Alone, an instance keeps them in its data folder; with etcd, beside the
-//! objects there, so that every instance sees every change. It does not know what the texts mean.
+//! the keys of session tickets, as texts under paths. Alone, an instance keeps them in its data folder; with
+//! etcd, among Weir's own keys there, so that every instance sees every change. It does not know what the
+//! texts mean.
 
 mod cluster;
 mod local;
@@ -14,7 +15,7 @@ use parking_lot::RwLock;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::source::etcd::{KeySpace, SharedEtcd};
+use crate::source::etcd::SharedEtcd;
 use cluster::Cluster;
 use local::Folder;
 
@@ -57,12 +58,10 @@ impl Shared {
         Ok(Shared { documents: Arc::new(documents), medium: Medium::Folder(Arc::new(folder)) })
     }
 
-    /// The state of a cluster below this folder, which is followed from now on.
+    /// The state of a cluster in this folder of Weir's own keys, which is followed from now on.
     pub(crate) fn cluster(etcd: SharedEtcd, prefix: &str, folder: &str, handle: &Handle) -> Shared {
-        // Beside the objects: neither APISIX nor the follower of objects reads there.
-        let space = KeySpace::new(&format!("/weir{prefix}/{folder}"));
         let documents = Arc::new(Documents::default());
-        let cluster = Cluster::follow(etcd, space, &documents, handle);
+        let cluster = Cluster::follow(etcd, (prefix.to_owned(), folder.to_owned()), &documents, handle);
         Shared { documents, medium: Medium::Cluster(Arc::new(cluster)) }
     }
 

@@ -1,7 +1,7 @@
 //! Texts in etcd, mirrored in memory by a watch. Writes are conditional, so that two instances never overwrite each other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -13,23 +13,38 @@ use crate::source::store::Record;
 /// See the module.
 pub(super) struct Cluster {
     etcd: SharedEtcd,
-    space: KeySpace,
+    /// Known as soon as etcd has said where own keys may be.
+    space: Arc<OnceLock<KeySpace>>,
     is_read: Arc<AtomicBool>,
 }
 
 impl Cluster {
-    /// Follows the texts for as long as `documents` is held elsewhere.
+    /// Follows the texts of the folder among the own keys of a prefix, for as long as `documents` is held
+    /// elsewhere.
     pub(super) fn follow(
         etcd: SharedEtcd,
-        space: KeySpace,
+        (prefix, folder): (String, String),
         documents: &Arc<Documents>,
         handle: &Handle,
     ) -> Cluster {
         let follower = Arc::new(Follower::default());
         let is_read = Arc::new(AtomicBool::new(false));
         let (weak, read, theirs) = (Arc::downgrade(documents), Arc::clone(&is_read), Arc::clone(&follower));
-        let tell = move |update| std::future::ready(take(&weak, &read, &theirs, update));
-        handle.spawn(follow(Arc::clone(&etcd), space.clone(), follower, tell));
+        let (client, space) = (Arc::clone(&etcd), Arc::new(OnceLock::new()));
+        let place = Arc::clone(&space);
+        handle.spawn(async move {
+            let own = loop {
+                match client.own_prefix(&prefix).await {
+                    Ok(own) => break own,
+                    // The follower of the objects reports how etcd is.
+                    Err(_) if weak.strong_count() > 0 => tokio::time::sleep(AGAIN_AFTER).await,
+                    Err(_) => return,
+                }
+            };
+            let found = place.get_or_init(|| KeySpace::new(&format!("{own}/{folder}"))).clone();
+            let tell = move |update| std::future::ready(take(&weak, &read, &theirs, update));
+            follow(client, found, follower, tell).await;
+        });
         Cluster { etcd, space, is_read }
     }
 
@@ -53,7 +68,8 @@ impl Cluster {
             expect: Expected::At(before),
             ttl_s: ttl.map(|ttl| i64::try_from(ttl.as_secs().max(1)).unwrap_or(i64::MAX)),
         };
-        let outcomes = self.etcd.write(&self.space, &[vec![operation]]).await;
+        let space = self.space.get().ok_or("etcd has not said yet where such keys may be")?;
+        let outcomes = self.etcd.write(space, &[vec![operation]]).await;
         match outcomes.into_iter().next() {
             Some(Ok(outcome)) => Ok(outcome.done.then_some(outcome.revision)),
             Some(Err(failed)) => Err(failed.0.to_string()),
@@ -61,6 +77,9 @@ impl Cluster {
         }
     }
 }
+
+/// How long after a failure etcd is asked again where own keys may be.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Takes over what the follower tells; false when the documents are gone.
 fn take(documents: &Weak<Documents>, is_read: &AtomicBool, follower: &Follower, update: Update) -> bool {

@@ -10,6 +10,7 @@ mod lease;
 mod load;
 mod message;
 mod metrics;
+mod own_place;
 mod plain;
 mod source;
 mod space;

@@ -89,7 +89,9 @@ impl EtcdSource {
             match outcome {
                 Ok(Outcome { revision, done: true }) => results[index] = Some(Ok(done.at(revision))),
                 Ok(_) => again.push((index, signed)),
-                Err(failed) => results[index] = Some(Err(Refused::Store(worded(&failed.0)))),
+                Err(failed) => {
+                    results[index] = Some(Err(Refused::Store(worded(&failed.0, self.space.prefix()))))
+                }
             }
         }
         if newest > 0 {
@@ -166,7 +168,8 @@ impl EtcdSource {
         let followed = self.followed;
         let written = self.etcd.write_whole(&self.space, &operations, &collections, followed);
         let outcome = self.handle().block_on(written);
-        let outcome = outcome.map_err(|fault| WholeRefused::Write(Refused::Store(worded(&fault))))?;
+        let prefix = self.space.prefix();
+        let outcome = outcome.map_err(|fault| WholeRefused::Write(Refused::Store(worded(&fault, prefix))))?;
         self.follow_until(reconciler, outcome.revision);
         self.forget_oldest_notes(1);
         if outcome.done {
@@ -235,9 +238,13 @@ fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), 
     Ok(())
 }
 
-/// The error text for a writer.
-fn worded(error: &EtcdError) -> String {
+/// The error text for a writer of the objects below `prefix`.
+fn worded(error: &EtcdError, prefix: &str) -> String {
     match error {
+        denied if denied.is_denied() => format!(
+            "{error}; nothing was written: grant the user of this instance the keys below its prefix \
+             (etcdctl role grant-permission ROLE readwrite {prefix}/ --prefix=true)"
+        ),
         EtcdError::Unreachable(_) => format!("{error}; whether the write was done is not known"),
         EtcdError::NotConnected(_) => format!("{error}; nothing was written"),
         other => other.to_string(),

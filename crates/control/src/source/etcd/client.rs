@@ -15,6 +15,7 @@ use tonic_prost::ProstCodec;
 
 use super::connector::{Connector, tls_config};
 use super::message::{AuthenticateRequest, AuthenticateResponse, WatchRequest, WatchResponse};
+use super::own_place::OwnPlace;
 use super::{EtcdConfig, EtcdError, MAX_ANSWER_BYTES};
 
 /// A client of one etcd cluster.
@@ -24,6 +25,8 @@ pub struct Etcd {
     /// The endpoint for the next call; the last one that answered.
     current: AtomicUsize,
     token: RwLock<Option<MetadataValue<Ascii>>>,
+    /// Where Weir's own keys are.
+    pub(super) own_place: OwnPlace,
 }
 
 impl std::fmt::Debug for Etcd {
@@ -56,7 +59,13 @@ impl Etcd {
             let connector = Connector::new(url, &config, tls.as_ref())?;
             endpoints.push((url.clone(), endpoint.connect_with_connector_lazy(connector)));
         }
-        Ok(Etcd { config, endpoints, current: AtomicUsize::new(0), token: RwLock::new(None) })
+        Ok(Etcd {
+            config,
+            endpoints,
+            current: AtomicUsize::new(0),
+            token: RwLock::new(None),
+            own_place: OwnPlace::default(),
+        })
     }
 
     /// The endpoint that is called first.

@@ -1,5 +1,8 @@
 //! The history that etcd has: its own old revisions, until they are compacted, and notes about the author of each
-//! change, under a prefix beside the data that other programs do not read. It does not know the meaning of the objects.
+//! change, among Weir's own keys, which other programs do not read. It does not know the meaning of the
+//! objects.
+
+use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
@@ -7,6 +10,7 @@ use super::load::{RANGE, load_at};
 use super::message::{
     DeleteRangeRequest, DeleteRangeResponse, RangeRequest, RangeResponse, SortOrder, SortTarget,
 };
+use super::own_place;
 use super::write::{Expected, Operation, Place};
 use super::{Entry, Etcd, EtcdError, KeySpace};
 use crate::source::store::{Label, Record, Version, VersionSource};
@@ -43,7 +47,7 @@ pub(crate) fn note(label: &Label, paths: impl Iterator<Item = String>) -> Operat
     let _ = getrandom::fill(&mut random);
     Operation {
         path: format!("versions/{:020}-{:016x}", label.at_ms, u64::from_le_bytes(random)),
-        place: Place::Beside,
+        place: Place::Own,
         text: Some(serde_json::to_string(&written).expect("texts and numbers serialize")),
         expect: Expected::At(0),
         ttl_s: None,
@@ -56,7 +60,23 @@ impl Etcd {
     /// # Errors
     /// See [`EtcdError`].
     pub async fn notes(&self, space: &KeySpace, below: u64, limit: usize) -> Result<Vec<Note>, EtcdError> {
-        let (key, range_end) = space.beside("versions/");
+        let mut notes = Vec::new();
+        // In both, because etcd may have granted more, or less, before.
+        for place in [own_place::beside(space.prefix()), own_place::below(space.prefix())] {
+            match self.notes_below(&place, below, limit).await {
+                Ok(others) => notes.extend(others),
+                Err(error) if error.is_denied() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        notes.sort_by_key(|note| Reverse(note.version.revision));
+        notes.dedup_by_key(|note| note.version.revision);
+        notes.truncate(limit);
+        Ok(notes)
+    }
+
+    async fn notes_below(&self, own: &str, below: u64, limit: usize) -> Result<Vec<Note>, EtcdError> {
+        let (key, range_end) = versions_of(own);
         let request = RangeRequest {
             key,
             range_end,
@@ -124,7 +144,7 @@ impl Etcd {
     /// # Errors
     /// See [`EtcdError`].
     pub async fn forget_oldest(&self, space: &KeySpace) -> Result<(), EtcdError> {
-        let (first, range_end) = space.beside("versions/");
+        let (first, range_end) = versions_of(&self.own_prefix(space.prefix()).await?);
         let count = RangeRequest {
             key: first.clone(),
             range_end: range_end.clone(),
@@ -150,6 +170,11 @@ impl Etcd {
         let _: DeleteRangeResponse = self.call("/etcdserverpb.KV/DeleteRange", gone).await?;
         Ok(())
     }
+}
+
+/// The first key of the notes below the prefix of own keys, and the key after the last one.
+fn versions_of(own: &str) -> (Vec<u8>, Vec<u8>) {
+    KeySpace::new(&format!("{own}/versions")).range()
 }
 
 /// Limit of notes: some hundred bytes each, all of which etcd holds in memory.

@@ -47,12 +47,6 @@ impl KeySpace {
         format!("{}{path}", self.prefix).into_bytes()
     }
 
-    /// The first key of the data that Weir keeps beside the objects, and the key after the last one. They are outside
-    /// of the prefix, so that APISIX and other readers of the objects do not see them.
-    pub(super) fn beside(&self, path: &str) -> (Vec<u8>, Vec<u8>) {
-        ends_of(format!("/weir{}{path}", self.prefix))
-    }
-
     /// The first key of a collection, and the key after the last one.
     pub(super) fn collection(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
         ends_of(format!("{}{name}/", self.prefix))
@@ -134,7 +128,6 @@ mod tests {
         let space = KeySpace::new("/apisix");
         assert_eq!(space.key("routes/1"), b"/apisix/routes/1");
         assert_eq!(space.range(), (b"/apisix/".to_vec(), b"/apisix0".to_vec()));
-        assert_eq!(space.beside("versions/").0, b"/weir/apisix/versions/");
         assert_eq!(space.path(b"/apisix/routes/1").as_deref(), Some("routes/1"));
         assert_eq!(space.path(b"/apisix2/routes/1"), None);
         assert_eq!(space.path(b"/apisix/\xff"), None);

@@ -30,8 +30,8 @@ pub struct Operation {
 pub enum Place {
     /// The prefix of the objects.
     Data,
-    /// The prefix beside them that only Weir uses.
-    Beside,
+    /// The prefix of keys that only Weir uses.
+    Own,
 }
 
 /// The condition for a key.
@@ -159,11 +159,30 @@ impl Etcd {
         operations: &[Operation],
         conditions: &[Compare],
     ) -> Result<Outcome, EtcdError> {
+        let outcome = self.transact_once(space, operations, conditions).await;
+        let has_own = operations.iter().any(|operation| operation.place == Place::Own);
+        match &outcome {
+            // Rights that were there at the last write may have been taken away.
+            Err(error) if error.is_denied() && has_own && self.doubts_own_place() => {
+                self.transact_once(space, operations, conditions).await
+            }
+            _ => outcome,
+        }
+    }
+
+    async fn transact_once(
+        &self,
+        space: &KeySpace,
+        operations: &[Operation],
+        conditions: &[Compare],
+    ) -> Result<Outcome, EtcdError> {
         let mut request = TxnRequest { compare: conditions.to_vec(), ..TxnRequest::default() };
         for operation in operations {
             let key = match operation.place {
                 Place::Data => space.key(&operation.path),
-                Place::Beside => space.beside(&operation.path).0,
+                Place::Own => {
+                    format!("{}/{}", self.own_prefix(space.prefix()).await?, operation.path).into_bytes()
+                }
             };
             if let Expected::At(revision) = operation.expect {
                 request.compare.push(unchanged_since(key.clone(), revision));

@@ -1,6 +1,6 @@
 //! Access to etcd: users, TLS in both directions, and the messages of failures.
 
-use testkit::{Certificates, Etcd, Origin, WeirBuilder};
+use testkit::{Certificates, Etcd, Origin, WeirBuilder, wait_until};
 
 use super::{node_at, route, serves};
 
@@ -31,6 +31,49 @@ fn a_user_and_a_password() {
     assert_eq!(node.get("/c").status, 200);
     etcd.ctl(&["--user", "root:geheim", "put", "/apisix/routes/z", &route("z", &origin).to_string()]);
     serves(&node, "/z", 200);
+}
+
+#[test]
+fn role_for_the_prefix_suffices() {
+    let etcd = Etcd::start(1);
+    let origin = Origin::answering("served");
+    let node = || {
+        let node =
+            node_at(&etcd.endpoints()).arguments(&["--etcd-username", "weir", "--proxy-tls", "127.0.0.1:0"]);
+        node.environment("WEIR_ETCD_PASSWORD", "geheim")
+    };
+    // A version from a time when etcd granted more.
+    let open = node_at(&etcd.endpoints()).start();
+    open.put("routes/a", route("a", &origin));
+    drop(open);
+    etcd.ctl(&["user", "add", "root:geheim"]);
+    etcd.ctl(&["user", "grant-role", "root", "root"]);
+    etcd.ctl(&["role", "add", "gateway"]);
+    etcd.ctl(&["role", "grant-permission", "gateway", "readwrite", "/apisix/", "--prefix=true"]);
+    etcd.ctl(&["user", "add", "weir:geheim"]);
+    etcd.ctl(&["user", "grant-role", "weir", "gateway"]);
+    etcd.ctl(&["auth", "enable"]);
+    let one = node().start();
+    one.put("routes/b", route("b", &origin));
+    one.put("routes/b", route("c", &origin));
+    serves(&one, "/c", 200);
+    let other = node().start();
+    let versions = |instance: &testkit::Weir| {
+        let (status, history) = instance.admin("GET", "weir/versions", serde_json::Value::Null);
+        assert_eq!(status, 200, "{history}");
+        history["versions"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!((versions(&one), versions(&other)), (2, 2), "the first one is beside the prefix");
+    let as_root = |words: &[&str]| etcd.ctl(&[&["--user", "root:geheim"], words].concat());
+    wait_until("the keys of tickets are shared", || {
+        as_root(&["get", "/apisix/data_plane/weir/", "--prefix", "--keys-only"]).contains("ticket_keys")
+    });
+    as_root(&["role", "grant-permission", "gateway", "read", "/weir/apisix/", "--prefix=true"]);
+    assert_eq!(versions(&one), 3, "what may be read is shown");
+    as_root(&["role", "revoke-permission", "gateway", "/apisix/", "--prefix=true"]);
+    let (status, answer) = one.admin("PUT", "routes/d", route("d", &origin));
+    let told = answer.to_string();
+    assert!(status == 503 && told.contains("readwrite /apisix/ --prefix=true"), "{status} {told}");
 }
 
 #[test]
