@@ -114,8 +114,12 @@ impl Acme {
         }
         let shared = self.environment.shared.clone();
         let (environment, view) = (Arc::clone(&self.environment), self.view.clone());
-        let (wishes, leader) = (self.wishes.clone(), Leader::new(shared, self.report.name.clone()));
-        let run = |stop| Manager { environment, view, wishes, leader, stop }.run();
+        let (wishes, name) = (self.wishes.clone(), self.report.name.clone());
+        let run = move |stop| {
+            let (environment, view, wishes) = (Arc::clone(&environment), view.clone(), wishes.clone());
+            Manager { environment, view, wishes, leader: Leader::new(shared.clone(), name.clone()), stop }
+                .run()
+        };
         *thread = Some(BackgroundThread::start("acme", LOOKUPS_MAX, run)?);
         Ok(())
     }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use model::extension::{EXTENSION_CONTENT_BYTES_MAX, version_of};
@@ -54,7 +54,8 @@ impl FollowedFolder {
     /// The system cannot start a thread.
     pub(crate) fn start(&self) -> io::Result<()> {
         let parts = self.parts.clone();
-        let thread = BackgroundThread::start("extensions", 1, |stopping| follow(parts, stopping))?;
+        let thread =
+            BackgroundThread::start("extensions", 1, move |stopping| follow(parts.clone(), stopping))?;
         *self.thread.lock() = Some(thread);
         Ok(())
     }
@@ -170,7 +171,7 @@ impl Folder {
         if stored.as_ref().is_some_and(|object| object.get("active") == Some(&version_of(&content).into())) {
             return Ok(());
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = stdx::clock::unix_time();
         let push = Push {
             language: Some(file.language.to_owned()),
             content,

@@ -10,7 +10,6 @@ mod verify;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use model::outbound::OutboundPolicy;
 use model::resource::{Resource, SslType};
@@ -173,6 +172,6 @@ fn wanted(object: &Object, secrets: &dyn SecretValues) -> Vec<Wanted> {
 
 /// The time now, in seconds since the Unix epoch.
 fn now_s() -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = stdx::clock::unix_time();
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }

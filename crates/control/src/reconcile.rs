@@ -15,6 +15,7 @@ mod good;
 mod journal;
 mod publishing;
 mod release;
+mod restart;
 mod secrets;
 pub(crate) mod source;
 mod start_faults;
@@ -31,6 +32,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::{Applied, Catalog, Fault, Key, Snapshot};
+use stdx::threads::ThreadLife;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -115,6 +117,7 @@ pub struct Parts {
 pub struct Reconcile {
     commands: SyncSender<Command>,
     gate: WriteGate,
+    life: Arc<ThreadLife>,
 }
 
 /// A command for the thread.
@@ -184,11 +187,13 @@ impl Reconcile {
             .load(&mut control.reconciler, Arc::new(move || drop(wake.try_send(Command::Updates))))?;
         control.reconciler.first_automatic_routes(first_wait.unwrap_or_default());
         control.reconciler.note_start_faults();
+        let life = ThreadLife::begin(restart::THREAD);
+        let lived = Arc::clone(&life);
         let thread = std::thread::Builder::new()
-            .name("reconcile".to_owned())
-            .spawn(move || control.run())
+            .name(restart::THREAD.to_owned())
+            .spawn(move || control.live(&lived))
             .map_err(LoadError::Thread)?;
-        Ok((Reconcile { commands, gate: WriteGate::default() }, thread))
+        Ok((Reconcile { commands, gate: WriteGate::default(), life }, thread))
     }
 
     /// Sends a write; the answer comes when the write is durable and published.
@@ -204,7 +209,11 @@ impl Reconcile {
         condition: Condition,
     ) -> Result<Done, Refused> {
         self.gate.pass().await;
+        if self.life.is_down() {
+            return Err(restart::not_done());
+        }
         let (reply, answer) = oneshot::channel();
+        let panics = self.life.panics();
         let signed = Signed { write, author, condition };
         match self.commands.try_send(Command::Write(signed, reply)) {
             Ok(()) => {}
@@ -213,7 +222,12 @@ impl Reconcile {
             }
             Err(TrySendError::Disconnected(_)) => return Err(stopping()),
         }
-        answer.await.unwrap_or_else(|_| Err(stopping()))
+        answer.await.unwrap_or_else(|_| Err(self.lost(panics)))
+    }
+
+    /// Why there is no answer to a write that was sent when the thread had panicked so often.
+    fn lost(&self, panics: u64) -> Refused {
+        if self.life.panics() == panics { stopping() } else { restart::not_known() }
     }
 
     /// Runs a closure on the thread between its writes; none if the thread is too busy, or stopping.
@@ -321,7 +335,8 @@ pub(crate) struct Reconciler {
 }
 
 impl ControlLoop {
-    fn run(mut self) {
+    /// Serves commands and ticks until the thread is to end.
+    fn run(&mut self) {
         let mut next_tick = Instant::now() + TICK;
         loop {
             match self.inbox.recv_timeout(next_tick.saturating_duration_since(Instant::now())) {

@@ -4,6 +4,7 @@
 mod blocking;
 mod server;
 mod verifier;
+mod wall_clock;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 pub(crate) fn client(
     provider: Arc<CryptoProvider>,
 ) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, String> {
-    ClientConfig::builder_with_provider(provider)
+    ClientConfig::builder_with_details(provider, wall_clock::clock())
         .with_safe_default_protocol_versions()
         .map_err(|fault| fault.to_string())
 }

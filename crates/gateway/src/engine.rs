@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use stdx::published::Published;
+use stdx::threads;
 use tokio::sync::oneshot;
 
 use life::{Seed, keep_alive};
@@ -60,8 +61,9 @@ pub struct Engine {
     listeners: Arc<Published<ListenerSet>>,
     /// Held while the set of listeners changes.
     listening: Mutex<Listens>,
-    workers: Vec<Handle>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// How many workers serve.
+    seats: usize,
+    crew: Arc<Crew>,
     series: Arc<Mutex<Vec<SharedSeries>>>,
     services: Arc<Services>,
     traffic: Arc<TrafficHistory>,
@@ -117,35 +119,31 @@ impl Engine {
         }
         let statuses = workers.iter().map(|worker| worker.status.clone()).collect();
         let traffic = TrafficHistory::begin(statuses, memory_limit_bytes);
-        let mut threads = Vec::new();
-        for (index, (handle, mut commands)) in channels.into_iter().enumerate() {
-            let seed = Seed {
-                index,
-                options: config.options.clone(),
-                published: published.clone(),
-                listeners: listeners.clone(),
-                reclaimer: reclaimer.clone(),
-                handle,
-                shared: shared.clone(),
-                upstream_warnings: Arc::clone(&upstream_warnings),
-                peers: workers.clone(),
-                quic: config.quic.clone(),
-                series: series.clone(),
-                access_log: config.access_log.clone(),
-                session_log: config.session_log.clone(),
-            };
-            let run = move || keep_alive(&seed, &mut commands);
-            threads.push(std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?);
-        }
-        let listening = Mutex::new(Listens::Yes);
-        let (workers, threads, services) = (workers, Mutex::new(threads), config.services);
-        let next_asked = AtomicUsize::new(0);
+        let stands_most_ms = config.options.limits.worker_stall_timeout_ms;
+        let seed = Seed {
+            index: 0,
+            seat: 0,
+            options: config.options,
+            published: published.clone(),
+            listeners: listeners.clone(),
+            reclaimer,
+            handle: handles[0].clone(),
+            shared: shared.clone(),
+            upstream_warnings: Arc::default(),
+            peers: handles,
+            quic: config.quic,
+            series: series.clone(),
+            access_log: config.access_log,
+            session_log: config.session_log,
+        };
+        let crew = Arc::new(Crew::start(seed, config.workers, ends)?);
+        bury_and_watch(&crew, published.clone(), dead, stands_most_ms)?;
         Ok(Engine {
             published,
             listeners,
-            listening,
-            workers,
-            threads,
+            listening: Mutex::new(Listens::Yes),
+            seats: config.workers,
+            crew,
             series,
             services,
             traffic,
@@ -227,10 +225,8 @@ impl Engine {
     pub fn ready(&self) -> Result<(), String> {
         let configured = self.workers.iter().map(|worker| worker.status.configured.load(Ordering::Acquire));
         readiness(*self.listening() == Listens::NoMore, configured)?;
-        match watch::complaint(&self.workers, now_ms(), || self.current()) {
-            None => Ok(()),
-            Some(complaint) => Err(complaint),
-        }
+        let standing = watch::complaint(self.crew.handles(), now_ms(), || self.current());
+        standing.or_else(threads::complaint).map_or(Ok(()), Err)
     }
 
     /// Sockets that workers accept on, or still serve the queue of.
@@ -318,10 +314,7 @@ impl Engine {
     /// Stops at once and waits for the threads.
     pub fn stop(&self) {
         self.tell(|| Command::Stop);
-        for thread in self.threads.lock().drain(..) {
-            // A worker's panic was reported when it happened.
-            let _ = thread.join();
-        }
+        self.crew.join();
     }
 
     /// The measurements of all workers at the nodes of `only`, or of all upstreams. A worker that does not answer within
@@ -385,6 +378,7 @@ impl Engine {
     /// Makes a critical task of every worker panic, so that tests can check the restart.
     #[doc(hidden)]
     pub fn break_workers(&self) {
+        exposition::write_threads(&threads::lives(), text);
         self.tell(|| Command::Panic);
     }
 

@@ -12,7 +12,7 @@ mod stage;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use stdx::clock::HttpDate;
 
@@ -310,7 +310,7 @@ fn shown(path: &Path) -> String {
 
 /// The present time in the form of RFC 3339, in UTC.
 pub(crate) fn now() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seconds = stdx::clock::unix_time().as_secs();
     rfc3339(&String::from_utf8_lossy(HttpDate::new().at(seconds)))
 }
 

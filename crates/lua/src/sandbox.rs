@@ -132,10 +132,7 @@ fn add_texts(lua: &Lua, native: &Table) -> mlua::Result<()> {
         lua.create_string(message::query::decode(&text.as_bytes()))
     })?;
     native.raw_set("unescape_uri", unescape)?;
-    let now = lua.create_function(|_, ()| {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Ok(since.unwrap_or_default().as_millis() as f64 / 1_000.0)
-    })?;
+    let now = lua.create_function(|_, ()| Ok(stdx::clock::unix_time().as_millis() as f64 / 1_000.0))?;
     native.raw_set("now", now)?;
     let log = lua.create_function(|_, (level, text): (LuaString, LuaString)| {
         let text = text.as_bytes();

@@ -133,7 +133,7 @@ impl Resolver {
         let shared = Arc::new(Shared { table, changed: Notify::new(), settled: Condvar::new() });
         let endpoints = Arc::new(Endpoints::default());
         let (known, interned) = (shared.clone(), endpoints.clone());
-        env::service("dns", move || resolve_loop(known, interned, lookup))?;
+        env::service("dns", move || resolve_loop(known.clone(), interned.clone(), lookup.clone()))?;
         Ok(Resolver { shared, endpoints })
     }
 
@@ -222,6 +222,8 @@ struct PendingLookup {
 /// The background loop: asks for what is due, takes answers in, sleeps until the next is due.
 async fn resolve_loop(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Arc<dyn Lookup>) {
     let mut asking: Vec<PendingLookup> = Vec::new();
+    // Lookups of a run that has panicked ended with it.
+    shared.lock().names.values_mut().for_each(|name| name.asking = false);
     loop {
         let (due, pause_ns) = {
             let mut table = shared.lock();

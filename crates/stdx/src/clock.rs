@@ -1,5 +1,13 @@
 //! Monotonic time as a plain number, and the calendar: the UTC date of a given wall-clock second, also as HTTP writes it. It does not know the
-//! wall clock itself, which is handed in.
+//! time zone. [`unix_time`] is the one reader of the wall clock.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The wall clock: the time since the Unix epoch. A clock that is set before 1970, as that of a board without
+/// a battery may be, counts as 1970, so that no caller has a time that it cannot write down.
+pub fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
 
 /// Nanoseconds of the machine's monotonic clock, the same for all threads and processes; read several times for every
 /// request, and hence without the arithmetic of `Instant`.

@@ -17,5 +17,6 @@ pub mod persistent;
 pub mod pooled;
 pub mod prometheus_text;
 pub mod published;
+pub mod threads;
 pub mod throttle;
 pub mod timers;

@@ -130,7 +130,7 @@ fn instance(settings: &Settings) -> InstanceInfo {
         })
     };
     let id = settings.instance_id.clone().unwrap_or_else(kept);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = stdx::clock::unix_time();
     InstanceInfo {
         id,
         hostname,

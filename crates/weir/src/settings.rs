@@ -314,6 +314,10 @@ settings! {
         /// Seconds that open requests get to finish after TERM or QUIT.
         grace_seconds ("grace"): u64 = parse::number::<0, 86_400>("SECONDS", "30"),
         /// Seconds between TERM or QUIT and the end of accepting: the instance is taken out of its registries and is not ready
+        /// Milliseconds that a worker may not turn its event loop before it is given up: its connections are
+        /// ended, and another thread takes its place. With more than four such threads that have not ended
+        /// the process exits with status 70, so that its supervisor starts it again. 0 never gives one up.
+        worker_stall_timeout_ms: u64 = parse::number::<0, 3_600_000>("MS", "30000"),
         /// (`/status/ready`), and still serves, so that balancers and clients that have its address learn of its end first. A
         /// second TERM ends this time.
         drain_delay_seconds ("drain_delay"): u64 = parse::number::<0, 3600>("SECONDS", "0"),

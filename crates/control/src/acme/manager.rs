@@ -94,6 +94,8 @@ impl CurrentCache {
 impl Manager {
     /// Runs until it is stopped.
     pub(super) async fn run(mut self) {
+        // Attempts of a run that has panicked ended with it.
+        self.environment.busy.lock().clear();
         let mut attempts: JoinSet<()> = JoinSet::new();
         let mut ids: HashMap<Id, String> = HashMap::new();
         let mut cache = CurrentCache::default();

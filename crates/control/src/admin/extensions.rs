@@ -2,7 +2,6 @@
 //! write of the whole object under the condition that it is as it was read. It names no language.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, header};
@@ -221,7 +220,7 @@ impl Change {
             Some(None) => return Err("invalid argument canary: should be a number".to_owned()),
             canary => canary.flatten(),
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = stdx::clock::unix_time();
         Ok(Push {
             language,
             content,

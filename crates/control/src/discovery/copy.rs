@@ -8,7 +8,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use model::discovery::{Instance, ServiceKey};
 use model::outbound::OutboundPolicy;
@@ -189,7 +188,7 @@ fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<L
 }
 
 fn copy_of(state: &RegistryState) -> RegistryCopy {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = stdx::clock::unix_time();
     let answered = state.services.iter().filter(|(_, service)| {
         matches!(service.outcome, Outcome::Known | Outcome::Copied) && !service.instances.is_empty()
     });

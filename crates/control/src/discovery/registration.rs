@@ -132,8 +132,9 @@ impl Registration {
     pub fn start(&self, is_ready: impl Fn() -> bool + Send + Sync + 'static) -> io::Result<()> {
         let Some(kept) = self.waiting.lock().take().filter(|kept| !kept.is_empty()) else { return Ok(()) };
         let (states, phase) = (Arc::clone(&self.states), self.phase.subscribe());
+        let is_ready: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(is_ready);
         let started = BackgroundThread::start("registration", MAX_LOOKUPS, move |stopping| {
-            keep::run(kept, states, is_ready, phase, stopping)
+            keep::run(kept.clone(), Arc::clone(&states), Arc::clone(&is_ready), phase.clone(), stopping)
         });
         *self.thread.lock() = Some(started?);
         Ok(())

@@ -23,7 +23,9 @@ pub(super) fn start(
     kinds: Vec<(&'static RegistryKind, Value)>,
     context: BuildContext,
 ) -> io::Result<BackgroundThread> {
-    BackgroundThread::start("discovery", MAX_BLOCKING, |stopping| run(shared, kinds, context, stopping))
+    BackgroundThread::start("discovery", MAX_BLOCKING, move |stopping| {
+        run(Arc::clone(&shared), kinds.clone(), context.clone(), stopping)
+    })
 }
 
 async fn run(

@@ -115,6 +115,12 @@ impl Cache {
         changed
     }
 
+    /// Forgets requests that are out; their responders are asked at `at`. A request twice does no harm.
+    pub(super) fn ask_again(&mut self, at: Instant) {
+        let is_out = |entry: &&mut Entry| entry.due.is_none() && entry.subject.is_ok();
+        self.known.values_mut().filter(is_out).for_each(|entry| entry.due = Some(at));
+    }
+
     /// At most `most` requests that are due.
     pub(super) fn due(&mut self, now: Instant, most: usize) -> Vec<Task> {
         let due = |(digest, entry): (&Digest, &mut Entry)| {

@@ -18,10 +18,12 @@ use crate::secret::{self, Get};
 /// # Errors
 /// As [`BackgroundThread::start`].
 pub(super) fn start(shared: Arc<Shared>) -> io::Result<BackgroundThread> {
-    BackgroundThread::start("ocsp", MAX_LOOKUPS, |stopping| run(shared, stopping))
+    BackgroundThread::start("ocsp", MAX_LOOKUPS, move |stopping| run(Arc::clone(&shared), stopping))
 }
 
 async fn run(shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
+    // Requests of a run that has panicked ended with it.
+    shared.cache.lock().ask_again(Instant::now());
     let mut asking: JoinSet<([u8; 32], Result<Response, String>)> = JoinSet::new();
     loop {
         let now = Instant::now();
@@ -40,7 +42,10 @@ async fn run(shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
         let next = if asking.len() >= MAX_ASKED { now + TIMEOUT } else { next };
         tokio::select! {
             Some(joined) = asking.join_next(), if !asking.is_empty() => {
-                if let Ok((digest, answer)) = joined {
+                if joined.is_err() {
+                    // It panicked, and its place is not known any more.
+                    shared.cache.lock().ask_again(Instant::now() + PANIC_PAUSE);
+                } else if let Ok((digest, answer)) = joined {
                     let mut random = [0; 4];
                     // Without random bytes the requests are not spread.
                     let _ = getrandom::fill(&mut random);
@@ -77,6 +82,8 @@ async fn ask(task: &Task, shared: &Shared) -> Result<Response, String> {
         .map_err(|reason| format!("{}: {reason}", subject.url))
 }
 
+/// Time until responders are asked again after a request has panicked.
+const PANIC_PAUSE: Duration = Duration::from_secs(5);
 /// Time limit of one answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit of requests at the same time: a first start with thousands of certificates must not flood a responder.

@@ -61,6 +61,12 @@ pub(crate) trait Source: Send {
         Vec::new()
     }
 
+    /// Reads everything again after a panic of the thread, at any step of a change: what is stored comes into
+    /// force.
+    fn recover(&mut self, reconciler: &mut Reconciler) {
+        drop(self.reload(reconciler));
+    }
+
     /// Takes over everything that it holds, even if that is older than what was served.
     fn adopt(&mut self, _reconciler: &mut Reconciler) {}
 

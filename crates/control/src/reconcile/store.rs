@@ -77,6 +77,26 @@ impl EmbeddedStore {
         Ok(Batch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms))
     }
 
+    /// Brings into force what the store holds and the snapshot does not.
+    fn take_stored(&mut self, reconciler: &mut Reconciler) -> Result<(), StoreError> {
+        let store = &mut self.store;
+        let configs = Configs::load(store)?;
+        if configs != reconciler.configs {
+            reconciler.configs = configs;
+        }
+        reconciler.changed = store.latest_change();
+        let revision = store.revision();
+        if revision != reconciler.snapshot.revision() {
+            let records = store.load()?;
+            // Paths of no object were reported at the start.
+            let (changes, _) = reconciler.differing(Medium::Store, records);
+            let catalog = &reconciler.parts.catalog;
+            let applied = reconciler.snapshot.apply(catalog, &changes, revision, Policy::Lenient);
+            reconciler.publish(applied);
+        }
+        Ok(())
+    }
+
     /// Publishes what a transaction that is durable has changed, if it changed anything.
     fn publish(&self, reconciler: &mut Reconciler, applied: Option<model::Applied>) {
         reconciler.changed = self.store.latest_change();
@@ -121,25 +141,19 @@ impl Source for EmbeddedStore {
         if !self.behind {
             return Ok(());
         }
-        let store = &mut self.store;
-        store.reopen()?;
-        let configs = Configs::load(store)?;
-        if configs != reconciler.configs {
-            reconciler.configs = configs;
-        }
-        reconciler.changed = store.latest_change();
-        let revision = store.revision();
-        if revision != reconciler.snapshot.revision() {
-            let records = store.load()?;
-            // Paths of no object were reported at the start.
-            let (changes, _) = reconciler.differing(Medium::Store, records);
-            let catalog = &reconciler.parts.catalog;
-            let applied = reconciler.snapshot.apply(catalog, &changes, revision, Policy::Lenient);
-            reconciler.publish(applied);
-        }
+        self.store.reopen()?;
+        self.take_stored(reconciler)?;
         self.behind = false;
         reconciler.show();
         Ok(())
+    }
+
+    fn recover(&mut self, reconciler: &mut Reconciler) {
+        let taken = if self.behind { self.catch_up(reconciler) } else { self.take_stored(reconciler) };
+        if let Err(fault) = taken {
+            tracing::error!(%fault, "the store cannot be read after a panic; the next write tries again");
+        }
+        reconciler.show();
     }
 
     fn write(&mut self, reconciler: &mut Reconciler, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {

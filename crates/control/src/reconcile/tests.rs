@@ -31,6 +31,34 @@ fn writes_are_published_again_after_restart() {
     assert_eq!(rig.json("GET", "/apisix/admin/routes/1", &Value::Null), (200, before));
 }
 
+/// Panics after a change is stored, and before it is in force.
+fn panic_in_a_change(control: &mut super::ControlLoop) {
+    control.reconciler.snapshot = model::Snapshot::default();
+    panic!("the test wants it");
+}
+
+#[test]
+fn thread_goes_on_after_a_panic_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = Rig::store(directory.path());
+    rig.json("PUT", "/apisix/admin/routes/1", &json!({"uri": "/", "upstream": upstream()}));
+    rig.reconcile.life.panicked();
+    let (status, answer) = rig.json("PUT", "/apisix/admin/upstreams/1", &upstream());
+    rig.reconcile.life.restarted();
+    let told = answer["error_msg"].as_str().unwrap_or_default();
+    assert!(
+        status == 503 && told.contains("has panicked") && told.contains("nothing was written"),
+        "{answer}"
+    );
+    assert_eq!(block_on(rig.reconcile.run(panic_in_a_change)), None);
+    testkit::wait_until("the thread runs again", || {
+        rig.json("PUT", "/apisix/admin/upstreams/1", &upstream()).0 == 201
+    });
+    let last = rig.published.0.lock().iter().rev().nth(1).cloned();
+    assert_eq!(last, Some((1, vec!["/routes/1".into()])), "it is read again and in force");
+    assert_eq!(rig.reconcile.life.panics(), 2);
+}
+
 #[test]
 fn stored_text_is_read_byte_for_byte() {
     let directory = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use model::secret_reference::file_path;
 
@@ -166,7 +166,7 @@ impl Stamp {
 
     /// Whether the file was changed so shortly ago that another change may not have changed the stamp.
     fn is_recent(&self) -> bool {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = stdx::clock::unix_time();
         let now_ns = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
         now_ns.saturating_sub(self.changed_ns.max(self.modified_ns)) < CLOCK_TICK_NS
     }

@@ -18,7 +18,7 @@ use crate::background::BackgroundThread;
 /// # Errors
 /// As [`BackgroundThread::start`].
 pub(super) fn start(shared: Arc<Shared>) -> io::Result<BackgroundThread> {
-    BackgroundThread::start("secrets", MAX_LOOKUPS, |stopping| run(shared, stopping))
+    BackgroundThread::start("secrets", MAX_LOOKUPS, move |stopping| run(Arc::clone(&shared), stopping))
 }
 
 async fn run(shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {

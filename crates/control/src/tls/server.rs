@@ -12,7 +12,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use super::{provider, roots_of};
+use super::{provider, roots_of, wall_clock};
 
 /// The files of a TLS listener, all PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn config(files: &TlsFiles) -> Result<ServerConfig, String> {
     }
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|fault| unusable(&files.key, format!("holds no private key in PEM: {fault}")))?;
-    let builder = ServerConfig::builder_with_provider(provider())
+    let builder = ServerConfig::builder_with_details(provider(), wall_clock::clock())
         .with_safe_default_protocol_versions()
         .map_err(|fault| fault.to_string())?;
     let builder = match &files.client_ca {

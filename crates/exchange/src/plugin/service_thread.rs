@@ -3,7 +3,9 @@
 
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::outbound::HttpClient;
@@ -27,7 +29,8 @@ impl ServiceThread {
     /// When the thread or its event loop cannot be made.
     pub(super) fn start() -> io::Result<ServiceThread> {
         let (jobs, handed_in) = unbounded_channel();
-        env::service("services", move || run(handed_in))?;
+        let handed_in = Arc::new(Mutex::new(handed_in));
+        env::service("services", move || run(handed_in.clone()))?;
         Ok(ServiceThread { jobs })
     }
 
@@ -38,7 +41,9 @@ impl ServiceThread {
     }
 }
 
-async fn run(mut jobs: UnboundedReceiver<Job>) {
+async fn run(jobs: Arc<Mutex<UnboundedReceiver<Job>>>) {
+    // One run at a time has them; a run that has panicked has let go of them.
+    let mut jobs = jobs.lock().await;
     let client = Rc::new(HttpClient::default());
     loop {
         tokio::select! {

@@ -18,6 +18,7 @@ use net::tls::server::SiteTable;
 use stdx::prometheus_text::{header, sample, scalar};
 
 /// Appends the counters that every worker keeps, whether or not the `prometheus` plugin is used.
+use stdx::threads::ThreadLife;
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
     server_errors::write(workers.clone().map(|worker| &worker.server_errors), text);
@@ -277,6 +278,19 @@ fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
     );
     for refusal in Refusal::ALL {
         let count: u64 = workers.clone().map(|worker| worker.failures.refusals(*refusal)).sum();
+/// Appends how often each thread beside the workers has panicked.
+pub fn write_threads(lives: &[Arc<ThreadLife>], text: &mut String) {
+    let mut panics: BTreeMap<&str, u64> = BTreeMap::new();
+    for life in lives {
+        *panics.entry(life.name()).or_default() += life.panics();
+    }
+    let help = "How often a thread beside the workers has panicked and was started again.";
+    header(text, "weir_thread_panics_total", "counter", help);
+    for (name, count) in panics {
+        sample(text, "weir_thread_panics_total", &[("thread", &name)], count);
+    }
+}
+
         sample(text, name, &[("limit", &refusal.code())], count);
     }
     let name = "weir_connections_evicted_total";

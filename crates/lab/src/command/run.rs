@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 
@@ -200,7 +199,7 @@ pub(super) fn program(path: &std::path::Path) -> anyhow::Result<PathBuf> {
 }
 
 pub(super) fn unused_name() -> PathBuf {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seconds = stdx::clock::unix_time().as_secs();
     PathBuf::from(format!("weir-lab-{seconds}.json"))
 }
 

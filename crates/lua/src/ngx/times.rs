@@ -1,6 +1,6 @@
 //! The clock and the dates of `ngx`, and `ngx.sleep`.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use mlua::{Error, LuaString, MultiValue};
 use net::env;
@@ -48,5 +48,5 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
 }
 
 fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    stdx::clock::unix_time()
 }

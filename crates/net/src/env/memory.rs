@@ -146,7 +146,7 @@ impl Wake for Called {
 }
 
 /// Runs what `make` makes beside all workers.
-pub fn service<F>(_name: &str, make: impl FnOnce() -> F + Send + 'static) -> io::Result<()>
+pub fn service<F>(_name: &'static str, make: impl Fn() -> F + Send + 'static) -> io::Result<()>
 where
     F: Future<Output = ()> + 'static,
 {

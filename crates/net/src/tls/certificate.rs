@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use rustls_pki_types::{CertificateDer, UnixTime};
+use rustls_pki_types::CertificateDer;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::objects::{oid_registry, oid2abbrev};
 use x509_parser::prelude::FromDer;
@@ -17,7 +17,7 @@ const PEM_LINE: usize = 64;
 
 /// The time now, in seconds since the Unix epoch.
 pub fn now_s() -> i64 {
-    i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX)
+    i64::try_from(stdx::clock::unix_time().as_secs()).unwrap_or(i64::MAX)
 }
 
 /// A parsed certificate.

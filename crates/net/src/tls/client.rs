@@ -15,7 +15,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use super::live_roots::{LiveRoots, LiveSessions};
 use super::roots::{Unverified, system_roots};
-use super::{TlsStream, provider};
+use super::{TlsStream, provider, wall_clock};
 use crate::env::Stream;
 
 pub(crate) use super::roots::store as roots;
@@ -64,7 +64,7 @@ impl ClientTls {
     /// A certificate, key or root that cannot be used, as a sentence.
     pub fn new(settings: ClientSettings<'_>) -> Result<ClientTls, String> {
         let provider = provider();
-        let builder = ClientConfig::builder_with_provider(provider.clone())
+        let builder = ClientConfig::builder_with_details(provider.clone(), wall_clock::clock())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let builder = match settings.roots {

@@ -1,7 +1,6 @@
 //! Google Cloud Logging: gets a token, posts entries. It knows no requests of clients.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use exchange::plugin::batch::{Delivery, Entry, Sink};
 use exchange::plugin::outbound::HttpClient;
@@ -82,7 +81,7 @@ impl CloudLogging {
 
 /// The time now, in seconds of the Unix epoch: what tokens say of themselves.
 fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    stdx::clock::unix_time().as_secs()
 }
 
 impl Sink for CloudLogging {

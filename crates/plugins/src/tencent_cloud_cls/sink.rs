@@ -89,7 +89,7 @@ impl LogService {
 
     async fn send(&self, client: &HttpClient, entries: &[Entry]) -> Result<(), DeliveryFailure> {
         let source = source().await;
-        let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let now_s = stdx::clock::unix_time();
         let signed = authorization(&self.secret_id, &self.secret_key, now_s.as_secs());
         let mut headers = self.collector.headers().clone();
         headers.set("Authorization", signed.as_bytes()).map_err(|error| error.to_string())?;

@@ -1,6 +1,6 @@
 //! Registration of this instance in Eureka: an instance with the status UP and a lease that the instance renews.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::Method;
 use serde::Deserialize;
@@ -81,7 +81,7 @@ impl EurekaRegistrar {
     /// registered (`lastDirtyTimestamp`), so that each registration tells the time.
     fn instance(&self) -> Value {
         let Identity { service, id, address, port, tls_port, metadata } = &self.identity;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = stdx::clock::unix_time();
         let listener = |port: Option<u16>, default: u16| json!({"$": port.unwrap_or(default), "@enabled": port.is_some().to_string()});
         json!({"instance": {
             "instanceId": id,

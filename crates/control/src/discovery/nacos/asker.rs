@@ -2,7 +2,7 @@
 //! does not know when to ask.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use aws_lc_rs::hmac;
 use data_encoding::BASE64;
@@ -122,7 +122,7 @@ impl Asker {
             call.target.push_str(&format!("&accessToken={}", encoded(token)));
         }
         if let Some((id, secret)) = &self.keys {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let now = stdx::clock::unix_time();
             call.target.push_str(&signature(now.as_millis(), service.group, service.name, id, secret));
         }
         self.client.call(&call).await.map_err(Failure::Registry)

@@ -29,11 +29,10 @@ pub(super) struct Kept {
 pub(super) async fn run(
     all: Vec<Kept>,
     states: Arc<States>,
-    is_ready: impl Fn() -> bool + Send + Sync + 'static,
+    is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
     phase: watch::Receiver<Phase>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let is_ready: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(is_ready);
     let mut tasks = JoinSet::new();
     for kept in all {
         tasks.spawn(restarting(kept, Arc::clone(&states), Arc::clone(&is_ready), phase.clone()));

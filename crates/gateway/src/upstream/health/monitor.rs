@@ -2,11 +2,8 @@
 //! checked; the checks themselves are in `checks`.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::Poll;
 
 use model::outbound::OutboundPolicy;
 use net::env;
@@ -20,8 +17,6 @@ use super::counts::HealthCounts;
 
 /// Due times are rounded up to this, so that 10,000 checks in a second wake the thread 100 times at most.
 const STEP_MS: u64 = 10;
-/// Pause after a panic, so that one that comes back does not take a CPU.
-const RESTART_AFTER_MS: u64 = 1_000;
 
 /// See the module. Dropping it ends the thread.
 pub struct HealthMonitor {
@@ -89,7 +84,7 @@ impl HealthMonitor {
                 return Ok(());
             }
             let shared = self.shared.clone();
-            env::service("health", move || restarting(shared))?;
+            env::service("health", move || begin(shared.clone()))?;
             *is_running = true;
         }
         self.shared.inbox.lock().set(identity, health);
@@ -110,25 +105,10 @@ impl Drop for HealthMonitor {
     }
 }
 
-/// Makes the checks; begins anew after a panic, which is a fault of the gateway.
-async fn restarting(shared: Arc<Shared>) {
-    while has_panicked(run(shared.clone())).await {
-        tracing::error!(
-            "the thread of health checks panicked, which is a fault of the gateway; all checks begin again"
-        );
-        env::sleep_ms(RESTART_AFTER_MS).await;
-        shared.inbox.lock().begin_anew();
-    }
-}
-
-/// Runs a future to its end; true if it panicked.
-async fn has_panicked(future: impl Future<Output = ()>) -> bool {
-    let mut future = Box::pin(future);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-        Ok(polled) => polled.map(|()| false),
-        Err(_) => Poll::Ready(true),
-    })
-    .await
+/// Makes the checks, those included that a run began which has panicked.
+async fn begin(shared: Arc<Shared>) {
+    shared.inbox.lock().begin_anew();
+    run(shared).await;
 }
 
 async fn run(shared: Arc<Shared>) {
@@ -163,16 +143,6 @@ mod tests {
     use super::*;
     use crate::upstream::balance::testing::set;
     use crate::upstream::health::{Probe, ProbeHost, ProbeKind};
-
-    #[tokio::test]
-    async fn panic_is_caught_after_the_first_poll() {
-        assert!(!has_panicked(tokio::task::yield_now()).await);
-        let panics = async {
-            tokio::task::yield_now().await;
-            panic!("a test");
-        };
-        assert!(has_panicked(panics).await);
-    }
 
     #[test]
     fn checks_in_force_begin_again_after_a_panic() {

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::task::Context;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use stdx::threads::{ThreadLife, keep_running};
 use tokio::runtime::{Builder, LocalOptions};
 
 /// Nanoseconds of the monotonic clock, the same for all threads.
@@ -17,7 +18,7 @@ pub fn monotonic_ns() -> u64 {
 
 /// Seconds and nanoseconds since the Unix epoch.
 pub fn wall_clock() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    stdx::clock::unix_time()
 }
 
 /// How many descriptors this process may have open (getrlimit(2), RLIMIT_NOFILE, the soft limit).
@@ -79,11 +80,20 @@ where
     // The loop takes tasks of its own thread, so it has to be made there.
     let (started, outcome) = std::sync::mpsc::sync_channel(1);
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+    let life = ThreadLife::begin(name);
         match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
             Ok(runtime) => {
                 // The starter of the thread waits for this message.
                 let _ = started.send(Ok(()));
-                runtime.block_on(make());
+                let told = |life: &ThreadLife, pause_ms| {
+                    tracing::error!(
+                        thread = life.name(),
+                        "the thread {} panicked, which is a fault of the gateway; it is started again \
+                         in {pause_ms} ms",
+                        life.name()
+                    );
+                };
+                runtime.block_on(keep_running(&life, make, told, sleep_ms));
             }
             Err(error) => {
                 let _ = started.send(Err(error));

@@ -15,6 +15,7 @@ use super::site::SiteKeys;
 use super::{AcceptFault, refuse, send_alert};
 use crate::env::Stream;
 use crate::tls::stream::TlsStream;
+use crate::tls::wall_clock;
 
 /// The part of the program that orders certificates, as handshakes meet it. Calls never block.
 pub trait Orders: Debug + Send + Sync {
@@ -79,7 +80,7 @@ fn config(identity: ChallengeIdentity, tls: &ServerTls) -> Result<ServerConfig, 
     let key = tls.provider().key_provider.load_private_key(key)?;
     // Not as a single certificate: that would be parsed, and the proof is a critical extension that the parser refuses.
     let key = CertifiedKey::new(vec![CertificateDer::from(identity.certificate)], key);
-    let mut config = ServerConfig::builder_with_provider(tls.provider().clone())
+    let mut config = ServerConfig::builder_with_details(tls.provider().clone(), wall_clock::clock())
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(SiteKeys([Arc::new(key)].into())));

@@ -18,6 +18,7 @@ use x509_parser::prelude::FromDer;
 
 use crate::tls::client::roots;
 use crate::tls::facts::ClientVerdict;
+use crate::tls::wall_clock::unix_time;
 
 /// A policy as it is written.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +77,7 @@ impl ClientPolicy {
     pub fn verdict(&self, chain: &[CertificateDer<'_>]) -> ClientVerdict {
         match chain.split_first() {
             None => ClientVerdict::None,
-            Some((own, others)) => match self.verify(own, others, UnixTime::now()) {
+            Some((own, others)) => match self.verify(own, others, unix_time()) {
                 Ok(_) => ClientVerdict::Verified,
                 Err(error) => ClientVerdict::Failed(reason(&error)),
             },

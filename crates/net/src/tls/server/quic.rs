@@ -25,7 +25,7 @@ use super::{
     ALERT_DECODE_ERROR, ALERT_INTERNAL_ERROR, ALERT_UNRECOGNIZED_NAME, Alpn, CLIENT_HELLO_MAX_BYTES,
 };
 use crate::tls::facts::{ClientVerdict, Facts};
-use crate::tls::ja4;
+use crate::tls::{ja4, wall_clock};
 
 /// Handshake message type and length (RFC 8446 section 4).
 const MESSAGE_HEADER_BYTES: usize = 4;
@@ -57,7 +57,7 @@ impl QuicTls {
             suite.tls13().filter(|_| is_initial).and_then(|suite| suite.quic_suite())
         });
         let suite: Suite = suite.ok_or("the suite of QUIC's first packets is missing")?;
-        let config = ServerConfig::builder_with_provider(provider.clone())
+        let config = ServerConfig::builder_with_details(provider.clone(), wall_clock::clock())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| error.to_string())?
             .with_no_client_auth()

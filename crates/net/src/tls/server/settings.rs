@@ -15,7 +15,7 @@ use super::Alpn;
 use super::challenge::Orders;
 use super::site::{Site, SiteKeys};
 use super::tickets::{PolicyTicketer, TicketKeys, TicketSecret};
-use crate::tls::{names, provider};
+use crate::tls::{names, provider, wall_clock};
 
 /// Tickets that a client of TLS 1.3 is sent after a handshake: two, so that a browser's second connection has its own.
 const TICKETS: usize = 2;
@@ -187,7 +187,7 @@ impl ServerTls {
             (_, Alpn::Http3) => Versions { tls12: false, tls13: true },
             (versions, Alpn::Http1 | Alpn::Http2 | Alpn::Unknown) => versions,
         };
-        let builder = ServerConfig::builder_with_provider(self.provider.clone())
+        let builder = ServerConfig::builder_with_details(self.provider.clone(), wall_clock::clock())
             .with_protocol_versions(versions.of_library())
             .map_err(|error| error.to_string())?;
         let builder = match &site.client {

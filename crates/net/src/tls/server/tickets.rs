@@ -2,7 +2,7 @@
 //! change with time. A ticket is bound to the client-certificate policy that it was made under; rustls binds it to the
 //! server name.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::rand;
@@ -136,7 +136,7 @@ fn fresh() -> Option<(TicketSecret, LessSafeKey)> {
 }
 
 fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    stdx::clock::unix_time().as_secs()
 }
 
 /// Makes and reads the tickets of one client-certificate policy.

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use stdx::clock::HttpDate;
 
@@ -32,7 +32,7 @@ fn check_endpoint(endpoint: &str) -> Check {
         Err(error) => return Check::failed("etcd", format!("{endpoint}: {error}"), advice),
     };
     let Some(date) = date else { return Check::ok("etcd", format!("{endpoint} accepts connections")) };
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now_s = stdx::clock::unix_time().as_secs();
     match skew(&date, now_s) {
         Some(seconds) => Check::attention(
             "etcd",

@@ -1,6 +1,6 @@
 //! Checks of the instance that runs on the data folder: its version, its configuration, its workers, its certificates.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use control::source::store::Instance;
 use serde_json::Value;
@@ -109,7 +109,7 @@ fn certificates(node: &Node, running: &Instance) -> Option<Check> {
     let target = "/v1/weir/certificates";
     let question = Question { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
     let answer = ask(control, &question).ok().filter(|answer| answer.status == 200)?.body.ok()?;
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now_s = stdx::clock::unix_time().as_secs();
     let soon = date(now_s + DAYS_LEFT * 86_400);
     Some(ending(&answer, &date(now_s), &soon))
 }

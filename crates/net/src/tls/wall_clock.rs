@@ -1,0 +1,25 @@
+//! The wall clock as rustls asks for it. The clock that it has by default panics at a time before 1970.
+
+use std::sync::Arc;
+
+use rustls::time_provider::TimeProvider;
+use rustls_pki_types::UnixTime;
+
+/// The time now.
+pub(super) fn unix_time() -> UnixTime {
+    UnixTime::since_unix_epoch(stdx::clock::unix_time())
+}
+
+/// The clock of all handshakes.
+pub(super) fn clock() -> Arc<dyn TimeProvider> {
+    Arc::new(WallClock)
+}
+
+#[derive(Debug)]
+struct WallClock;
+
+impl TimeProvider for WallClock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(unix_time())
+    }
+}
