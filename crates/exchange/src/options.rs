@@ -51,6 +51,8 @@ pub struct Limits {
     pub head_timeout_ms: u64,
     /// Milliseconds from the accept of a TLS connection to the end of its handshake.
     pub handshake_timeout_ms: u64,
+    /// How long a worker may not turn its event loop before another one takes its place; 0 is without limit.
+    pub worker_stall_timeout_ms: u64,
     /// Between two requests of a connection.
     pub idle_timeout_ms: u64,
     /// Between two pieces of a request body.
@@ -99,6 +101,7 @@ impl Default for Limits {
             head_timeout_ms: 10_000,
             handshake_timeout_ms: 10_000,
             idle_timeout_ms: 60_000,
+            worker_stall_timeout_ms: 30_000,
             body_timeout_ms: 60_000,
             send_timeout_ms: 60_000,
             // A tenth of a modem's rate: no real client is as slow, and one byte per timeout is caught.

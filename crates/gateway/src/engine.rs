@@ -1,6 +1,7 @@
 //! The data plane as the boot code uses it: starts workers, publishes generations and listeners, drains, stops, and
 //! reports readiness.
 
+mod crew;
 mod life;
 mod watch;
 
@@ -9,18 +10,18 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use stdx::published::Published;
 use stdx::threads;
 use tokio::sync::oneshot;
 
-use life::{Seed, keep_alive};
+use crew::Crew;
+use life::Seed;
 use watch::Watch;
 
-use crate::command::{self, CLOSE_GRACE_MS, Closing, Command, EndpointCall, Handle, Queue};
+use crate::command::{CLOSE_GRACE_MS, Closing, Command, EndpointCall, Handle, Queue};
 use crate::observe::access_log::AccessLog;
 use crate::observe::log_writer::LogWriter;
 use crate::observe::tap::WorkerTap;
@@ -106,18 +107,16 @@ impl Engine {
     pub fn start(config: EngineConfig) -> io::Result<Engine> {
         let published = Arc::new(Published::new(config.runtime));
         let listeners: Arc<Published<ListenerSet>> = Arc::new(Published::new(Arc::default()));
-        let channels: Vec<_> = (0..config.workers).map(|_| command::channel()).collect();
-        let workers: Vec<Handle> = channels.iter().map(|(handle, _)| handle.clone()).collect();
-        let reclaimer = bury_and_watch(workers.clone(), published.clone())?;
+        let (handles, ends) = crew::channels(config.workers);
+        let (reclaimer, dead) = channel::<Arc<Runtime>>();
         let series: Arc<Mutex<Vec<SharedSeries>>> = Arc::default();
         let shared = Arc::new(Shared::new(&config.options));
-        let upstream_warnings = Arc::default();
         let memory_limit_bytes = config.options.limits.memory_limit_bytes;
         if memory_limit_bytes != 0 {
             memory::watch(&shared, |shared| &shared.memory, memory_limit_bytes)?;
             config.services.limit_memory(shared.clone());
         }
-        let statuses = workers.iter().map(|worker| worker.status.clone()).collect();
+        let statuses = handles.iter().map(|worker| worker.status.clone()).collect();
         let traffic = TrafficHistory::begin(statuses, memory_limit_bytes);
         let stands_most_ms = config.options.limits.worker_stall_timeout_ms;
         let seed = Seed {
@@ -145,11 +144,16 @@ impl Engine {
             seats: config.workers,
             crew,
             series,
-            services,
+            services: config.services,
             traffic,
             shared,
-            next_asked,
+            next_asked: AtomicUsize::new(0),
         })
+    }
+
+    /// The workers that serve.
+    fn workers(&self) -> impl Iterator<Item = &Handle> {
+        self.crew.handles().iter().filter(|worker| worker.status.takes_part())
     }
 
     /// Brings a generation into force: every request that begins from now on is decided by it.
@@ -194,7 +198,7 @@ impl Engine {
         if *listens == Listens::NoMore {
             return Ok(Change::default());
         }
-        let plan = listener::plan(&self.listeners.load(), wanted, self.workers.len())?;
+        let plan = listener::plan(&self.listeners.load(), wanted, self.seats)?;
         self.replace_listeners(plan.set, &plan.removed);
         Ok(plan.change)
     }
@@ -215,15 +219,16 @@ impl Engine {
 
     /// The revision that each worker has taken up.
     pub fn revisions(&self) -> Vec<u64> {
-        self.workers.iter().map(|worker| worker.status.revision.load(Ordering::Acquire)).collect()
+        self.workers().map(|worker| worker.status.revision.load(Ordering::Acquire)).collect()
     }
 
-    /// Whether every worker has a configuration, turns its event loop and accepts connections.
+    /// Whether every worker has a configuration, turns its event loop and accepts connections, and every
+    /// other thread runs.
     ///
     /// # Errors
-    /// The first worker that does not, as a sentence.
+    /// The first worker or thread that does not, as a sentence.
     pub fn ready(&self) -> Result<(), String> {
-        let configured = self.workers.iter().map(|worker| worker.status.configured.load(Ordering::Acquire));
+        let configured = self.workers().map(|worker| worker.status.configured.load(Ordering::Acquire));
         readiness(*self.listening() == Listens::NoMore, configured)?;
         let standing = watch::complaint(self.crew.handles(), now_ms(), || self.current());
         standing.or_else(threads::complaint).map_or(Ok(()), Err)
@@ -231,23 +236,23 @@ impl Engine {
 
     /// Sockets that workers accept on, or still serve the queue of.
     fn accepting(&self) -> usize {
-        self.workers.iter().map(|worker| worker.status.accepting.load(Ordering::Acquire)).sum()
+        self.workers().map(|worker| worker.status.accepting.load(Ordering::Acquire)).sum()
     }
 
     /// Open client connections.
     pub fn connections(&self) -> usize {
-        self.workers.iter().map(|worker| worker.status.connections.load(Ordering::Relaxed)).sum()
+        self.workers().map(|worker| worker.status.connections.load(Ordering::Relaxed)).sum()
     }
 
     /// Open sessions of layer 4 over TCP, within TLS too, and over UDP.
     pub fn sessions(&self) -> (usize, usize) {
-        let tcp = self.workers.iter().map(|worker| worker.status.sessions.tcp_open.load(Ordering::Relaxed));
+        let tcp = self.workers().map(|worker| worker.status.sessions.tcp_open.load(Ordering::Relaxed));
         (tcp.sum(), self.datagram_sessions())
     }
 
     /// Open sessions of layer 4 over UDP.
     fn datagram_sessions(&self) -> usize {
-        self.workers.iter().map(|worker| worker.status.sessions.udp_open.load(Ordering::Relaxed)).sum()
+        self.workers().map(|worker| worker.status.sessions.udp_open.load(Ordering::Relaxed)).sum()
     }
 
     /// Stops accepting, serves the connections that the kernel has queued, lets exchanges end for at most `grace`, then
@@ -340,8 +345,8 @@ impl Engine {
         request: EndpointRequest,
     ) -> oneshot::Receiver<Result<EndpointReply, String>> {
         let (answer, reply) = oneshot::channel();
-        let next = self.next_asked.fetch_add(1, Ordering::Relaxed) % self.workers.len().max(1);
-        if let Some(worker) = self.workers.get(next) {
+        let next = self.next_asked.fetch_add(1, Ordering::Relaxed) % self.seats.max(1);
+        if let Some(worker) = self.workers().nth(next) {
             let call = Box::new(EndpointCall { endpoint, request, answer });
             // An error drops the sender.
             let _ = worker.commands.send(Command::Endpoint(call));
@@ -356,17 +361,17 @@ impl Engine {
 
     /// The records of single requests, worker by worker.
     pub fn taps(&self) -> impl Iterator<Item = &WorkerTap> {
-        self.workers.iter().map(|worker| &worker.status.tap)
+        self.crew.handles().iter().map(|worker| &worker.status.tap)
     }
 
     /// The client connections of all workers.
     pub fn connection_counts(&self) -> ConnectionCounts {
-        exposition::connection_counts(self.workers.iter().map(|worker| &*worker.status))
+        exposition::connection_counts(self.crew.handles().iter().map(|worker| &*worker.status))
     }
 
     /// Appends all counters in the Prometheus text format.
     pub fn write_metrics(&self, text: &mut String) {
-        exposition::write_status(self.workers.iter().map(|worker| &*worker.status), text);
+        exposition::write_status(self.crew.handles().iter().map(|worker| &*worker.status), text);
         let series = self.series.lock().clone();
         series_text::write_series(&series, text);
         let current = self.current();
@@ -383,7 +388,7 @@ impl Engine {
     }
 
     fn tell(&self, command: impl Fn() -> Command) {
-        for worker in &self.workers {
+        for worker in self.workers() {
             // A worker that has ended needs no command.
             let _ = worker.commands.send(command());
         }
@@ -417,19 +422,27 @@ fn readiness(draining: bool, configured: impl Iterator<Item = bool>) -> Result<(
 }
 
 /// Body of the side thread: frees old generations, which for a large configuration takes longer than a request may
-/// wait, and checks meanwhile whether the workers turn their event loops.
+/// wait, and checks meanwhile whether the workers turn their event loops. One that has stood for
+/// `stands_most_ms` is replaced; 0 is never.
 fn bury_and_watch(
-    workers: Vec<Handle>,
+    crew: &Arc<Crew>,
     published: Arc<Published<Runtime>>,
-) -> io::Result<Sender<Arc<Runtime>>> {
-    let (reclaimer, dead) = channel::<Arc<Runtime>>();
-    let mut watch = Watch::new(workers, now_ms());
+    dead: Receiver<Arc<Runtime>>,
+    stands_most_ms: u64,
+) -> io::Result<()> {
+    let mut watch = Watch::new(crew.handles().to_vec(), now_ms(), stands_most_ms);
+    // Weak, because the crew holds the other end of the channel, which tells the end of the engine.
+    let crew = Arc::downgrade(crew);
     let run = move || {
         let mut next_ms = now_ms();
         loop {
             let now = now_ms();
             if now >= next_ms {
-                watch.look(now, || published.load());
+                for standing in watch.look(now, || published.load()) {
+                    if let Some(crew) = crew.upgrade() {
+                        crew.replace_or_exit(standing.index, standing.for_ms, &standing.request);
+                    }
+                }
                 next_ms = now + watch::PERIOD_MS;
             }
             match dead.recv_timeout(Duration::from_millis(next_ms - now.min(next_ms))) {
@@ -440,7 +453,7 @@ fn bury_and_watch(
         }
     };
     std::thread::Builder::new().name("reclaimer".to_owned()).spawn(run)?;
-    Ok(reclaimer)
+    Ok(())
 }
 
 /// Milliseconds of the clock that workers use for their beat.

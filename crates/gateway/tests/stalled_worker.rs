@@ -1,5 +1,5 @@
 //! A worker with an event loop that a plugin of the test blocks: readiness and metrics report it until it continues,
-//! and name the route.
+//! and name the route. One that stands for too long is replaced.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::io::{Read, Write};
@@ -23,17 +23,22 @@ use testkit::{wait_for, wait_until};
 
 /// Lets the plugin continue.
 type Gate = (Sender<()>, Mutex<Receiver<()>>);
-static GATE: LazyLock<Gate> = LazyLock::new(|| {
+static GATE: LazyLock<Gate> = LazyLock::new(gate);
+/// The one of requests for `/stand-on`.
+static OTHER_GATE: LazyLock<Gate> = LazyLock::new(gate);
+
+fn gate() -> Gate {
     let (open, gate) = channel();
     (open, Mutex::new(gate))
-});
+}
 
 /// Blocks its worker until the test lets it continue, as an endless computation would.
 struct Stands;
 
 impl Plugin for Stands {
-    fn access<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {
-        GATE.1.lock().unwrap().recv().unwrap();
+    fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
+        let gate = if exchange.target.path.ends_with(b"-on") { &OTHER_GATE } else { &GATE };
+        gate.1.lock().unwrap().recv().unwrap();
         Flow::reply(Reply::status(204))
     }
 }
@@ -67,8 +72,8 @@ static STANDS: PluginKind = PluginKind {
 };
 const KINDS: &[&PluginKind] = &[&STANDS];
 
-fn engine() -> (Engine, SocketAddr) {
-    let route = json!({"uri": "/stand", "plugins": {"stands": {}}});
+fn engine(stall_timeout_ms: u64) -> (Engine, SocketAddr) {
+    let route = json!({"uri": "/stand*", "plugins": {"stands": {}}});
     let key = Key::new(Kind::Route, "slow-one").unwrap();
     let written =
         Written { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };
@@ -80,7 +85,8 @@ fn engine() -> (Engine, SocketAddr) {
     let mut compiler = Compiler::new(KINDS, router::Mode::default(), Timeouts::default(), services.clone());
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());
-    let (options, _) = testing::without_routes();
+    let (mut options, _) = testing::without_routes();
+    Arc::get_mut(&mut options).unwrap().limits.worker_stall_timeout_ms = stall_timeout_ms;
     let config = EngineConfig {
         options,
         workers: 1,
@@ -104,7 +110,7 @@ fn metrics(engine: &Engine) -> String {
 
 #[test]
 fn stalled_worker_is_reported_with_its_route() {
-    let (engine, address) = engine();
+    let (engine, address) = engine(0);
     wait_until("the worker runs", || engine.ready().is_ok());
     assert!(metrics(&engine).contains("weir_worker_stalled{worker=\"0\"} 0\n"));
     let mut client = TcpStream::connect(address).unwrap();
@@ -125,4 +131,43 @@ fn stalled_worker_is_reported_with_its_route() {
     });
     assert!(metrics(&engine).contains("weir_worker_stalls_total{worker=\"0\"} 1\n"));
     engine.stop();
+}
+
+#[test]
+fn worker_that_stands_too_long_is_replaced() {
+    let (engine, address) = engine(1_200);
+    wait_until("the worker runs", || engine.ready().is_ok());
+    let ask = |path: &str| {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
+        client
+    };
+    let answer = |client: &mut TcpStream| {
+        let mut line = [0; 13];
+        client.read_exact(&mut line).map(|()| String::from_utf8_lossy(&line).into_owned())
+    };
+    let mut kept = ask("/none");
+    assert_eq!(answer(&mut kept).unwrap(), "HTTP/1.1 404 ");
+    for number in 1..=2 {
+        let mut standing = ask("/stand-on");
+        wait_until("the stall is seen", || {
+            let text = metrics(&engine);
+            let seen = |line: &&str| line.starts_with("weir_worker_stalls_total{") && line.ends_with(" 1");
+            text.lines().filter(seen).count() == number
+        });
+        // Perhaps queued by the kernel for the worker that stands.
+        let mut waiting = ask("/none");
+        assert!(answer(&mut standing).is_err(), "its connection is ended, and not in order");
+        assert_eq!(answer(&mut waiting).unwrap(), "HTTP/1.1 404 ");
+        wait_until("the other worker is ready", || engine.ready().is_ok());
+        let text = metrics(&engine);
+        let total = |line: &str| line.starts_with("weir_worker_replaced_total") && line.ends_with(" 1");
+        assert_eq!(text.lines().filter(|line| total(line)).count(), number, "{text}");
+        assert_eq!(engine.revisions().len(), 1);
+    }
+    assert!(kept.read_to_end(&mut Vec::new()).is_err(), "an idle connection of it is ended too");
+    // It does not wait for threads that were given up.
+    engine.stop();
+    OTHER_GATE.0.send(()).unwrap();
+    OTHER_GATE.0.send(()).unwrap();
 }

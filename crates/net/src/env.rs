@@ -10,6 +10,7 @@
 //! program refuse to be built so. Unit tests without the feature use real sockets.
 
 mod datagram;
+mod event_loop;
 #[cfg(feature = "simulation")]
 #[cfg_attr(not(test), allow(dead_code, reason = "what only the seeded simulation and tests of it use"))]
 pub mod memory;
@@ -29,6 +30,7 @@ pub use chosen::{
 pub use chosen::{block_on, service, wait_while, wake_after_events, yield_to_events, yield_when_spent};
 pub use chosen::{connect_as, is_local_address, set_transparent, try_transparent};
 pub use datagram::{bind_datagrams, datagram_socket};
+pub use event_loop::{LoopMark, LoopPlace};
 
 /// Whether sockets, clocks and tasks are those of the simulation.
 pub const IS_SIMULATED: bool = cfg!(feature = "simulation");

@@ -17,6 +17,7 @@ pub mod names;
 pub mod roots;
 pub mod server;
 mod stream;
+mod wall_clock;
 
 use std::sync::{Arc, OnceLock};
 

@@ -26,7 +26,7 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context;
 use control::discovery::registration::{ProxyAddresses, Registration, RegistrationConfig};

@@ -25,8 +25,12 @@ use net::listener::ListenerSet;
 use net::quic::QuicProcess;
 
 /// The parts that a worker is started with, also after a panic.
+#[derive(Clone)]
 pub(super) struct Seed {
+    /// Its place among the handles of all places.
     pub(super) index: usize,
+    /// The number of its share of every listener.
+    pub(super) seat: usize,
     pub(super) options: Arc<Options>,
     pub(super) published: Arc<Published<Runtime>>,
     pub(super) listeners: Arc<Published<ListenerSet>>,
@@ -44,7 +48,7 @@ pub(super) struct Seed {
 /// Runs a worker, and runs it again after a panic: its connections are lost, its queue of commands is kept.
 pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>) {
     if seed.options.pin {
-        pin_to_core(seed.index);
+        pin_to_core(seed.seat);
     }
     loop {
         let metrics = WorkerMetrics::default();
@@ -55,6 +59,7 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>)
         let (access_log, session_log) = (log_of_worker(&seed.access_log), log_of_worker(&seed.session_log));
         let parts = Parts {
             index: seed.index,
+            seat: seed.seat,
             options: seed.options.clone(),
             listeners: seed.listeners.clone(),
             shared: seed.shared.clone(),
@@ -76,6 +81,8 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>)
         }
         match run {
             Ok(Ok(())) => return,
+            // Another worker has its seat.
+            _ if seed.handle.status.is_given_up.load(Ordering::Acquire) => return,
             Ok(Err(error)) => {
                 tracing::error!(worker = seed.index, %error, "a worker cannot run; it is tried again soon");
                 if !is_wanted_again(&seed.handle, &seed.shared, commands) {

@@ -1,5 +1,6 @@
 //! Finds workers that have not turned their event loop for [`STALLED_AFTER_MS`]. It reads the time that each worker
-//! writes, logs when a stall begins and ends, and marks the worker for readiness and metrics. It wakes no worker.
+//! writes, logs when a stall begins and ends, marks the worker for readiness and metrics, and names those
+//! that have stood for too long. It wakes and replaces no worker.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +23,18 @@ pub(super) struct Watch {
     workers: Vec<Handle>,
     stalls: Vec<Option<Stall>>,
     looked_ms: u64,
+    stands_most_ms: u64,
+}
+
+/// A worker that has stood for too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// Its place.
+    pub(super) index: usize,
+    /// For how long.
+    pub(super) for_ms: u64,
+    /// Its work, as a part of a sentence.
+    pub(super) request: String,
 }
 
 /// A stall that was reported.
@@ -32,16 +45,18 @@ struct Stall {
 }
 
 impl Watch {
-    /// A watch of `workers` that begins at `now_ms` of the monotonic clock.
-    pub(super) fn new(workers: Vec<Handle>, now_ms: u64) -> Watch {
+    /// A watch of `workers` that begins at `now_ms` of the monotonic clock. A worker may stand for
+    /// `stands_most_ms`; 0 is without limit.
+    pub(super) fn new(workers: Vec<Handle>, now_ms: u64, stands_most_ms: u64) -> Watch {
         let stalls = vec![None; workers.len()];
-        Watch { workers, stalls, looked_ms: now_ms }
+        Watch { workers, stalls, looked_ms: now_ms, stands_most_ms }
     }
 
-    /// Checks all workers; `runtime` names the routes.
-    pub(super) fn look(&mut self, now_ms: u64, runtime: impl Fn() -> Arc<Runtime>) {
+    /// Checks all workers, and tells those that have stood for too long; `runtime` names the routes.
+    pub(super) fn look(&mut self, now_ms: u64, runtime: impl Fn() -> Arc<Runtime>) -> Vec<Standing> {
         let is_late = now_ms.saturating_sub(self.looked_ms) > LATE_AFTER_MS;
         self.looked_ms = now_ms;
+        let mut standing = Vec::new();
         for (index, (worker, stall)) in self.workers.iter().zip(&mut self.stalls).enumerate() {
             let status = &*worker.status;
             match (stalled_ms(status, now_ms), &stall) {
@@ -55,6 +70,8 @@ impl Watch {
                     status.stalls.fetch_add(1, Ordering::Relaxed);
                     *stall = Some(Stall { since_ms: now_ms - for_ms, request });
                 }
+                // Another worker serves in its seat.
+                (None, Some(_)) if !status.takes_part() => *stall = None,
                 (None, Some(Stall { since_ms, request })) => {
                     let stood_ms = now_ms.saturating_sub(*since_ms);
                     tracing::warn!(
@@ -64,16 +81,25 @@ impl Watch {
                     status.is_stalled.store(false, Ordering::Relaxed);
                     *stall = None;
                 }
+                (Some(for_ms), Some(Stall { request, .. }))
+                    if !is_late && self.stands_most_ms != 0 && for_ms >= self.stands_most_ms =>
+                {
+                    let request = request.clone();
+                    standing.push(Standing { index, for_ms, request });
+                }
                 _ => {}
             }
         }
+        standing
     }
 }
 
-/// For how long a worker has stood, if it counts as a stall. One that has not started, or has ended, turns no loop.
+/// For how long a worker has stood, if it counts as a stall. One that has not started, has ended or was given
+/// up turns no loop.
 fn stalled_ms(status: &Status, now_ms: u64) -> Option<u64> {
     let for_ms = now_ms.saturating_sub(status.beat_ms.load(Ordering::Relaxed));
-    (status.configured.load(Ordering::Acquire) && for_ms >= STALLED_AFTER_MS).then_some(for_ms)
+    let is_running = status.configured.load(Ordering::Acquire) && status.takes_part();
+    (is_running && for_ms >= STALLED_AFTER_MS).then_some(for_ms)
 }
 
 /// Why the gateway is not ready: the first worker that was marked as stalled and still is, as a sentence.
@@ -113,7 +139,7 @@ mod tests {
             worker.status.configured.store(true, Ordering::Release);
             beat(worker, now_ms);
         }
-        (Watch::new(workers.clone(), now_ms), workers)
+        (Watch::new(workers.clone(), now_ms, 0), workers)
     }
 
     fn beat(worker: &Handle, now_ms: u64) {
@@ -150,6 +176,25 @@ mod tests {
         assert_eq!(complaint.as_deref(), Some(told));
         assert_eq!(look(11_500, &[0, 1]), [(false, 1), (false, 0)]);
         assert_eq!(super::complaint(&workers, 11_500, runtime), None);
+    }
+
+    #[test]
+    fn worker_is_named_when_it_has_stood_too_long() {
+        let (mut watch, workers) = watched(10_000);
+        watch.stands_most_ms = 3_000;
+        let mut look = |now_ms: u64| {
+            beat(&workers[1], now_ms);
+            watch.look(now_ms, runtime).iter().map(|one| (one.index, one.for_ms)).collect::<Vec<_>>()
+        };
+        for now_ms in (10_250..13_000).step_by(250) {
+            assert_eq!(look(now_ms), [], "{now_ms}");
+        }
+        assert_eq!(look(13_000), [(0, 3_000)]);
+        assert_eq!(look(20_000), [], "the whole process was stopped");
+        assert_eq!(look(20_250), [(0, 10_250)]);
+        workers[0].status.is_given_up.store(true, Ordering::Release);
+        assert_eq!(look(20_500), []);
+        assert_eq!(complaint(&workers, 20_500, runtime), None);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Writes the counters in the Prometheus text format (0.0.4), under the contract's names (section 2.6). It runs on the
 //! scraper's thread, sums the workers' series and never stops a worker.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::datagram_counts::{DatagramCounts, DropReason};
@@ -55,12 +57,15 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
 pub(crate) fn connection_counts<'a>(workers: impl Iterator<Item = &'a Status>) -> ConnectionCounts {
     let mut counts = ConnectionCounts::default();
     for worker in workers {
+        counts.accepted += worker.accepted.load(Ordering::Relaxed);
+        counts.requests += worker.requests.load(Ordering::Relaxed);
+        if !worker.takes_part() {
+            continue;
+        }
         let silent = |silence| u64::from(worker.idle.count(silence));
         counts.active += worker.connections.load(Ordering::Relaxed) as u64;
         counts.reading += silent(IdleState::Head);
         counts.waiting += silent(IdleState::Unspoken) + silent(IdleState::Idle);
-        counts.accepted += worker.accepted.load(Ordering::Relaxed);
-        counts.requests += worker.requests.load(Ordering::Relaxed);
     }
     counts.handled = counts.accepted;
     counts.writing = counts.active.saturating_sub(counts.reading + counts.waiting);
@@ -237,27 +242,38 @@ fn write_retries<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &m
 }
 
 fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+    // A spare place has no worker, unless one was given up there.
+    let places = workers.enumerate().filter(|(_, worker)| {
+        !worker.is_spare.load(Ordering::Acquire) || worker.replaced.load(Ordering::Relaxed) > 0
+    });
     header(
         text,
         "weir_worker_stalled",
         "gauge",
         "1 while a worker has not turned its event loop for a second.",
     );
-    for (index, worker) in workers.clone().enumerate() {
+    for (index, worker) in places.clone() {
         let is_stalled = u8::from(worker.is_stalled.load(Ordering::Relaxed));
         sample(text, "weir_worker_stalled", &[("worker", &index)], is_stalled);
     }
     let help = "How often a worker was seen not to have turned its event loop for a second.";
     header(text, "weir_worker_stalls_total", "counter", help);
-    for (index, worker) in workers.clone().enumerate() {
+    for (index, worker) in places.clone() {
         let stalls = worker.stalls.load(Ordering::Relaxed);
         sample(text, "weir_worker_stalls_total", &[("worker", &index)], stalls);
     }
     let help = "How often a worker was started again after a panic or a failed start.";
     header(text, "weir_worker_restarts_total", "counter", help);
-    for (index, worker) in workers.enumerate() {
+    for (index, worker) in places.clone() {
         let restarts = worker.restarts.load(Ordering::Relaxed);
         sample(text, "weir_worker_restarts_total", &[("worker", &index)], restarts);
+    }
+    let help =
+        "How often a worker was given up because it had stood for too long; another one took its place.";
+    header(text, "weir_worker_replaced_total", "counter", help);
+    for (index, worker) in places {
+        let replaced = worker.replaced.load(Ordering::Relaxed);
+        sample(text, "weir_worker_replaced_total", &[("worker", &index)], replaced);
     }
 }
 

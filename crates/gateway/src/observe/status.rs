@@ -17,6 +17,7 @@ use crate::observe::idle_counts::IdleCounts;
 use exchange::exchange::reuse::InUse;
 use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::capacity::Shortage;
+use net::env::LoopPlace;
 use net::quic::QuicCounts;
 
 /// The state of a worker: counters and marks that other workers and the control side read.
@@ -76,6 +77,15 @@ pub struct Status {
     pub is_stalled: AtomicBool,
     /// How often its event loop was seen stalled.
     pub stalls: AtomicU64,
+    /// Its place is free: no worker runs here.
+    pub(crate) is_spare: AtomicBool,
+    /// It stood for too long, and another worker has its seat. Its connections were ended and count no
+    /// longer.
+    pub(crate) is_given_up: AtomicBool,
+    /// How often a worker here was given up.
+    pub replaced: AtomicU64,
+    /// Its event loop, for the thread that ends its connections.
+    pub(crate) event_loop: LoopPlace,
     /// How often it was started again after a panic or a failed start.
     pub restarts: AtomicU64,
     /// Failures, refusals, and connections that were closed to make room.
@@ -97,6 +107,11 @@ pub struct Status {
 }
 
 impl Status {
+    /// Whether a worker runs here that serves connections.
+    pub fn takes_part(&self) -> bool {
+        !self.is_spare.load(Ordering::Acquire) && !self.is_given_up.load(Ordering::Acquire)
+    }
+
     /// Takes back the requests of other workers, for a worker that cannot fulfil them.
     pub(crate) fn ignore_asked(&self) {
         let asked: u32 = self.asked.iter().map(|asked| asked.swap(0, Ordering::Relaxed)).sum();

@@ -172,6 +172,7 @@ impl Gateway {
         let worker = Worker::new(Parts {
             index,
             options: self.options.clone(),
+            seat: index,
             listeners: self.listeners.clone(),
             shared: self.shared.clone(),
             quic: net::quic::QuicProcess::first().unwrap(),

@@ -185,8 +185,10 @@ fn is_exhaustion(error: &io::Error) -> bool {
 }
 
 fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAddr, open: &Rc<OpenListener>) {
-    let counts = || peers.iter().map(|peer| peer.status.connections.load(Ordering::Relaxed));
-    if let Some(admission) = admission(worker, counts().sum(), peer, &open.listener) {
+    let taking_part = || peers.iter().enumerate().filter(|(_, peer)| peer.status.takes_part());
+    let counts = || taking_part().map(|(at, peer)| (at, peer.status.connections.load(Ordering::Relaxed)));
+    let connections = counts().map(|(_, count)| count).sum();
+    if let Some(admission) = admission(worker, connections, peer, &open.listener) {
         // Closed before a byte was read, so that the client may safely try again elsewhere.
         worker.context.status.failures.refused(admission);
         return stream.reset_on_close();
@@ -195,10 +197,10 @@ fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAdd
     worker.context.evictor.keep_reserve(stream.descriptor());
     if peers.len() > 1 {
         let mine = worker.context.status.connections.load(Ordering::Relaxed);
-        let (least, count) = counts()
-            .enumerate()
-            .min_by_key(|(_, count)| *count)
-            .unwrap_or((worker.context.local.index, mine));
+        // A worker that stands would let its client wait.
+        let turning = counts().filter(|(at, _)| !peers[*at].status.is_stalled.load(Ordering::Relaxed));
+        let (least, count) =
+            turning.min_by_key(|(_, count)| *count).unwrap_or((worker.context.local.index, mine));
         if least != worker.context.local.index && mine >= count + SKEW_MIN.max(count / SKEW_SHARE) {
             // Counted at the other worker at once, so that a burst is spread and does not go to one worker as a whole.
             peers[least].status.connections.fetch_add(1, Ordering::Relaxed);

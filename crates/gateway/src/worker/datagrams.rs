@@ -38,7 +38,8 @@ pub(super) async fn serve(
     socket: UdpSocket,
 ) {
     if open.listener.wanted().protocols.application == Application::Stream {
-        match sessions_of(&worker, peers.len()) {
+        let workers = peers.iter().filter(|peer| peer.status.takes_part()).count();
+        match sessions_of(&worker, workers.max(1)) {
             Ok(sessions) => sessions.serve_clients(open, socket).await,
             Err(error) => {
                 let address = open.listener.address();

@@ -41,7 +41,7 @@ impl Worker {
     }
 
     fn accept_on(self: &Rc<Self>, open: &Rc<OpenListener>, peers: &Rc<[Handle]>) {
-        let taken = open.listener.of_worker(self.context.local.index).and_then(|sockets| {
+        let taken = open.listener.of_worker(self.seat).and_then(|sockets| {
             sockets.into_iter().map(env::Listener::attach).collect::<std::io::Result<Vec<_>>>()
         });
         match taken {
@@ -60,7 +60,7 @@ impl Worker {
                 tracing::error!(%error, %address, worker = self.context.local.index, "a worker cannot listen");
             }
         }
-        match open.listener.datagrams().of_worker(self.context.local.index) {
+        match open.listener.datagrams().of_worker(self.seat) {
             Ok(sockets) => {
                 for (number, socket) in sockets {
                     let serving = datagrams::serve(self.clone(), peers.clone(), open.clone(), number, socket);

@@ -38,7 +38,13 @@ pub(crate) fn run(
     peers: Vec<Handle>,
     commands: &mut UnboundedReceiver<Command>,
 ) -> io::Result<()> {
-    env::block_on(body(Worker::new(parts), peers, commands))
+    let status = parts.context.status.clone();
+    env::block_on(async move {
+        // So that its connections can be ended from outside, should it stand.
+        let _mark = status.event_loop.mark()?;
+        body(Worker::new(parts), peers, commands).await;
+        Ok(())
+    })?
 }
 
 /// Runs all tasks of a worker on the current event loop; the tasks that it spawns end with that loop.

@@ -23,6 +23,8 @@ use net::quic::QuicProcess;
 /// One worker thread.
 pub(crate) struct Worker {
     pub(crate) context: Rc<WorkerContext>,
+    /// The number of its share of every listener.
+    pub(super) seat: usize,
     pub(super) listeners: RefCell<Listeners>,
     /// Sessions over UDP, once it has a listener for them.
     pub(super) datagrams: OnceCell<Rc<DatagramWorker>>,
@@ -37,6 +39,7 @@ pub(crate) struct Worker {
 /// The parts that a worker is made of.
 pub(crate) struct Parts {
     pub(crate) index: usize,
+    pub(crate) seat: usize,
     pub(crate) options: Arc<Options>,
     pub(crate) listeners: Arc<Published<ListenerSet>>,
     pub(crate) shared: Arc<Shared>,
@@ -55,6 +58,7 @@ impl Worker {
         status.configured.store(true, Ordering::Release);
         Rc::new(Worker {
             context,
+            seat: parts.seat,
             listeners: RefCell::new(Listeners::new(parts.listeners)),
             datagrams: OnceCell::new(),
             quic: parts.quic,

@@ -84,6 +84,7 @@ fn limits(settings: &Settings) -> Limits {
         },
         head_timeout_ms: settings.head_timeout_ms,
         handshake_timeout_ms: settings.tls_handshake_timeout_ms,
+        worker_stall_timeout_ms: settings.worker_stall_timeout_ms,
         idle_timeout_ms: settings.idle_timeout_ms,
         body_timeout_ms: settings.client_body_timeout_ms,
         send_timeout_ms: settings.client_send_timeout_ms,

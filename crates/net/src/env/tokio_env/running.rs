@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::task::Context;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use stdx::threads::{ThreadLife, keep_running};
 use tokio::runtime::{Builder, LocalOptions};
@@ -69,11 +69,12 @@ pub fn block_on<T>(body: impl Future<Output = T>) -> io::Result<T> {
     Ok(runtime.block_on(body))
 }
 
-/// Runs what `make` makes, and the tasks it spawns, on a thread of its own with an event loop, beside all workers.
+/// Runs what `make` makes, and the tasks it spawns, on a thread of its own with an event loop, beside all
+/// workers. If it panics, another one is made after a pause, and readiness and metrics tell.
 ///
 /// # Errors
 /// When the thread or its event loop cannot be made.
-pub fn service<F>(name: &str, make: impl FnOnce() -> F + Send + 'static) -> io::Result<()>
+pub fn service<F>(name: &'static str, make: impl Fn() -> F + Send + 'static) -> io::Result<()>
 where
     F: Future<Output = ()>,
 {
