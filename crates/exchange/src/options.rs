@@ -29,6 +29,8 @@ pub struct Options {
     pub challenges: Option<Arc<Challenges>>,
     /// The port that clients reach the gateway at over TLS.
     pub https_port: u16,
+    /// Hosts that ask for client certificates are served to connections without TLS as well.
+    pub mutual_tls_over_http: bool,
     /// Listeners, by their address as it was asked for or bound, on which HTTP/2 is not served.
     pub http1_only: Vec<SocketAddr>,
 }
@@ -49,10 +51,10 @@ pub struct Limits {
     pub origin_head: HeadLimits,
     /// From the first byte of a head to its last, and from accept to the first byte.
     pub head_timeout_ms: u64,
-    /// Milliseconds from the accept of a TLS connection to the end of its handshake.
-    pub handshake_timeout_ms: u64,
     /// How long a worker may not turn its event loop before another one takes its place; 0 is without limit.
     pub worker_stall_timeout_ms: u64,
+    /// Milliseconds from the accept of a TLS connection to the end of its handshake.
+    pub handshake_timeout_ms: u64,
     /// Between two requests of a connection.
     pub idle_timeout_ms: u64,
     /// Between two pieces of a request body.
@@ -99,9 +101,9 @@ impl Default for Limits {
             head: HeadLimits::default(),
             origin_head: HeadLimits::default(),
             head_timeout_ms: 10_000,
+            worker_stall_timeout_ms: 30_000,
             handshake_timeout_ms: 10_000,
             idle_timeout_ms: 60_000,
-            worker_stall_timeout_ms: 30_000,
             body_timeout_ms: 60_000,
             send_timeout_ms: 60_000,
             // A tenth of a modem's rate: no real client is as slow, and one byte per timeout is caught.

@@ -421,6 +421,7 @@ pub fn options() -> Options {
         pin: false,
         challenges: None,
         https_port: 9443,
+        mutual_tls_over_http: false,
         http1_only: Vec::new(),
     }
 }

@@ -378,12 +378,12 @@ impl Engine {
         exposition::write_certificates(&current.sites, text);
         protection::metrics::write(current.upstreams.iter().map(|(_, upstream)| &**upstream), text);
         self.services.write_metrics(text);
+        exposition::write_threads(&threads::lives(), text);
     }
 
     /// Makes a critical task of every worker panic, so that tests can check the restart.
     #[doc(hidden)]
     pub fn break_workers(&self) {
-        exposition::write_threads(&threads::lives(), text);
         self.tell(|| Command::Panic);
     }
 

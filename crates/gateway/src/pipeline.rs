@@ -7,7 +7,7 @@ mod attempt_limit;
 mod backoff;
 mod chains;
 mod challenge;
-mod client_certificate;
+pub(crate) mod client_certificate;
 mod client_watch;
 mod collect;
 mod connect;
@@ -56,7 +56,9 @@ use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
 use exchange::plugin::Phase;
 use exchange::plugin::chain::Chain;
+use router::RequestView;
 
+use client_certificate::{Admission, Pending};
 use phases::{Chains, LocalReply};
 pub(crate) use run::Outcome;
 use run::{Run, refuse_undecided};
@@ -134,26 +136,41 @@ fn serve<'a, 'r, S: DownstreamStream>(
         let context = run.context;
         let options = &context.local.options;
         exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), exchange)?;
-        client_certificate::check(run.generation, exchange)?;
+        let pending = client_certificate::check(run.generation, exchange)?;
         grpc::bound(run, exchange);
         check_body_length(server.body_length(), options.limits.max_body_bytes)?;
         // Before routes, because a route for every path would otherwise hide the answer from the authority.
         if let Some(answer) = challenge::answer(options.challenges.as_deref(), exchange) {
             return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, answer)).await);
         }
-        find_route(run.generation, exchange)?;
+        let mut pattern = find_route(run.generation, exchange)?;
         // The body is read only if a candidate route depends on it; then the route is found again.
         if run.generation.router.uses_request_body()
             && exchange.body.was_missed()
             && Box::pin(collect::for_variables(run, exchange, server)).await?
         {
-            find_route(run.generation, exchange)?;
+            pattern = find_route(run.generation, exchange)?;
         }
+        let admission = match pending {
+            Pending::Nothing => Admission::Served,
+            Pending::Route => {
+                let pattern = pattern.or_else(|| fitting_host(run.generation, exchange));
+                client_certificate::check_route(
+                    run.generation,
+                    exchange,
+                    pattern,
+                    options.mutual_tls_over_http,
+                )?
+            }
+        };
         context.current_work().set_route(exchange.decision.route);
         *chains = Chains::new(run.generation, exchange.decision.route);
         context.local.shared.check_memory(chains.priority())?;
         if chains.concern_request(run.generation) {
             let reply = phases::request(run, exchange, server, chains).await?;
+            if admission == Admission::LedToTls && !is_redirect(reply.as_ref()) {
+                return Err(client_certificate::cleartext_refusal());
+            }
             match reply {
                 None => {}
                 Some(LocalReply::Whole(reply)) => {
@@ -169,8 +186,16 @@ fn serve<'a, 'r, S: DownstreamStream>(
                 }
             }
         }
+        if admission == Admission::LedToTls {
+            return Err(client_certificate::cleartext_refusal());
+        }
         proxy::proxy(run, exchange, server, chains).await
     }
+}
+
+/// Whether a plugin answers with a redirect, as the one that leads to TLS does.
+fn is_redirect(reply: Option<&LocalReply>) -> bool {
+    matches!(reply, Some(LocalReply::Whole(reply)) if matches!(reply.status, 301 | 302 | 303 | 307 | 308))
 }
 
 /// Refuses a body with a declared length above `limit_bytes`; 0 is without limit.
@@ -183,12 +208,21 @@ fn check_body_length(length: BodyLength, limit_bytes: u64) -> Result<(), Failure
     }
 }
 
-/// Finds the route with what is known of the request so far.
-fn find_route(generation: &Generation, exchange: &mut Exchange) -> Result<(), Failure> {
+/// Finds the route with what is known of the request so far, and tells the host pattern by which it matches,
+/// where hosts are looked up first.
+fn find_route<'g>(generation: &'g Generation, exchange: &mut Exchange) -> Result<Option<&'g str>, Failure> {
     let mut params = std::mem::take(&mut exchange.params);
-    exchange.decision.route = generation.router.find(&*exchange, &mut params);
+    let found = generation.router.find_match(&*exchange, &mut params);
     exchange.params = params;
-    refuse_undecided(exchange)
+    exchange.decision.route = found.map(|found| found.slot);
+    refuse_undecided(exchange)?;
+    Ok(found.and_then(|found| found.host))
+}
+
+/// The host pattern by which the route matches, where hosts only filter.
+fn fitting_host<'g>(generation: &'g Generation, exchange: &Exchange) -> Option<&'g str> {
+    let route = generation.routes.get(exchange.decision.route?)?;
+    route.info.rule.fitting_host(exchange.host(), exchange.raw_host())
 }
 
 /// Answers a request with a head that could not be read.

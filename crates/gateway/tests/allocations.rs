@@ -391,6 +391,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
             upstream_timeouts: Timeouts::default(),
             pin: false,
             https_port: 9443,
+            mutual_tls_over_http: false,
             http1_only: Vec::new(),
             challenges: None,
         }),

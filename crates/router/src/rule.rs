@@ -133,6 +133,16 @@ impl Rule {
         self.hosts.iter().map(HostPattern::as_str)
     }
 
+    /// The most precise of the hosts that a request has, in lower case; see [`HostPattern::matches`].
+    #[must_use]
+    pub fn fitting_host(&self, host: &[u8], raw_host: &[u8]) -> Option<&str> {
+        let fitting = self.hosts.iter().filter(|pattern| pattern.matches(host, raw_host));
+        // A wildcard is at most as long as the host, with one byte for the asterisk.
+        fitting
+            .max_by_key(|pattern| (pattern.suffix().is_none(), pattern.as_str().len()))
+            .map(HostPattern::as_str)
+    }
+
     /// Whether matching may have to read the request's body.
     #[must_use]
     pub fn uses_request_body(&self) -> bool {
@@ -168,6 +178,22 @@ mod tests {
         let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
         let input = RuleInput { paths: owned(paths), hosts: owned(hosts), ..RuleInput::default() };
         assert_eq!(Rule::new(input).unwrap_err().to_string(), message);
+    }
+
+    #[test]
+    fn most_precise_host_of_a_rule_fits() {
+        let hosts = ["*", "*.a.test", "x.a.test", "*.b.a.test", "y.test:80"].map(str::to_owned).to_vec();
+        let input = RuleInput { paths: vec!["/".to_owned()], hosts, ..RuleInput::default() };
+        let rule = Rule::new(input).unwrap();
+        for (host, raw_host, expected) in [
+            ("x.a.test", "x.a.test", "x.a.test"),
+            ("y.a.test", "y.a.test", "*.a.test"),
+            ("x.b.a.test", "X.b.a.test:80", "*.b.a.test"),
+            ("y.test", "y.test:80", "y.test:80"),
+            ("y.test", "y.test", "*"),
+        ] {
+            assert_eq!(rule.fitting_host(host.as_bytes(), raw_host.as_bytes()), Some(expected), "{host}");
+        }
     }
 
     #[test]

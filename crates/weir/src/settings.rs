@@ -145,6 +145,11 @@ settings! {
         /// show them, so that other `ssls` objects serve their names or clients get an alert, and the Admin API answers a
         /// write of one with 400.
         ssl_expired_certificates: ExpiredCertificates = parse::expired_certificates("serve|refuse", "serve"),
+        /// Serve hosts that ask for client certificates (`client` of an `ssls` object) to connections without
+        /// TLS as well, as APISIX does; set it where something in front of the gateway ends TLS and checks
+        /// the certificates. Without it such requests get 421, unless a plugin leads them to TLS by a
+        /// redirect.
+        mutual_tls_over_http: bool = parse::switch("true|false", "false"),
         /// Milliseconds that a client gets for its TLS handshake.
         tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
         /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. With it
@@ -309,15 +314,15 @@ settings! {
     section "Workers" {
         /// Worker threads, or `auto`: one for each core this process may use (its cgroup and affinity counted).
         workers: usize = parse::workers("N|auto", "auto"),
+        /// Milliseconds that a worker may not turn its event loop before it is given up: its connections are
+        /// ended, and another thread takes its place. With more than four such threads that have not ended
+        /// the process exits with status 70, so that its supervisor starts it again. 0 never gives one up.
+        worker_stall_timeout_ms: u64 = parse::number::<0, 3_600_000>("MS", "30000"),
         /// Pin each worker to one core.
         pin: bool = parse::switch("true|false", "false"),
         /// Seconds that open requests get to finish after TERM or QUIT.
         grace_seconds ("grace"): u64 = parse::number::<0, 86_400>("SECONDS", "30"),
         /// Seconds between TERM or QUIT and the end of accepting: the instance is taken out of its registries and is not ready
-        /// Milliseconds that a worker may not turn its event loop before it is given up: its connections are
-        /// ended, and another thread takes its place. With more than four such threads that have not ended
-        /// the process exits with status 70, so that its supervisor starts it again. 0 never gives one up.
-        worker_stall_timeout_ms: u64 = parse::number::<0, 3_600_000>("MS", "30000"),
         /// (`/status/ready`), and still serves, so that balancers and clients that have its address learn of its end first. A
         /// second TERM ends this time.
         drain_delay_seconds ("drain_delay"): u64 = parse::number::<0, 3600>("SECONDS", "0"),

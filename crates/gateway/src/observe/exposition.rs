@@ -18,9 +18,9 @@ use exchange::overload::retry_reason::RetryReason;
 use model::instance::ConnectionCounts;
 use net::tls::server::SiteTable;
 use stdx::prometheus_text::{header, sample, scalar};
+use stdx::threads::ThreadLife;
 
 /// Appends the counters that every worker keeps, whether or not the `prometheus` plugin is used.
-use stdx::threads::ThreadLife;
 pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
     server_errors::write(workers.clone().map(|worker| &worker.server_errors), text);
@@ -278,6 +278,19 @@ fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mu
 }
 
 /// Every cause has its line from the start, so that a rate over it is right from the first failure on.
+/// Appends how often each thread beside the workers has panicked.
+pub fn write_threads(lives: &[Arc<ThreadLife>], text: &mut String) {
+    let mut panics: BTreeMap<&str, u64> = BTreeMap::new();
+    for life in lives {
+        *panics.entry(life.name()).or_default() += life.panics();
+    }
+    let help = "How often a thread beside the workers has panicked and was started again.";
+    header(text, "weir_thread_panics_total", "counter", help);
+    for (name, count) in panics {
+        sample(text, "weir_thread_panics_total", &[("thread", &name)], count);
+    }
+}
+
 fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
     header(text, "weir_failures_total", "counter", "Requests that failed or were refused, by cause.");
     for cause in Cause::ALL {
@@ -294,19 +307,6 @@ fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
     );
     for refusal in Refusal::ALL {
         let count: u64 = workers.clone().map(|worker| worker.failures.refusals(*refusal)).sum();
-/// Appends how often each thread beside the workers has panicked.
-pub fn write_threads(lives: &[Arc<ThreadLife>], text: &mut String) {
-    let mut panics: BTreeMap<&str, u64> = BTreeMap::new();
-    for life in lives {
-        *panics.entry(life.name()).or_default() += life.panics();
-    }
-    let help = "How often a thread beside the workers has panicked and was started again.";
-    header(text, "weir_thread_panics_total", "counter", help);
-    for (name, count) in panics {
-        sample(text, "weir_thread_panics_total", &[("thread", &name)], count);
-    }
-}
-
         sample(text, name, &[("limit", &refusal.code())], count);
     }
     let name = "weir_connections_evicted_total";

@@ -135,6 +135,7 @@ impl Gateway {
             pin: false,
             challenges: None,
             https_port: 9443,
+            mutual_tls_over_http: false,
             http1_only: Vec::new(),
         };
         let resolver = Resolver::start(Arc::new(names.clone()), names::BOUNDS).unwrap();
@@ -171,8 +172,8 @@ impl Gateway {
     fn start(&self, index: usize, commands: Commands) -> Life {
         let worker = Worker::new(Parts {
             index,
-            options: self.options.clone(),
             seat: index,
+            options: self.options.clone(),
             listeners: self.listeners.clone(),
             shared: self.shared.clone(),
             quic: net::quic::QuicProcess::first().unwrap(),

@@ -56,6 +56,7 @@ pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Optio
             .first()
             .or(settings.proxy_tls_http3.first())
             .map_or(HTTPS_PORT, SocketAddr::port),
+        mutual_tls_over_http: settings.mutual_tls_over_http,
         http1_only: settings.http1_only.clone(),
     }
 }
@@ -83,8 +84,8 @@ fn limits(settings: &Settings) -> Limits {
             max_fields: settings.max_header_fields,
         },
         head_timeout_ms: settings.head_timeout_ms,
-        handshake_timeout_ms: settings.tls_handshake_timeout_ms,
         worker_stall_timeout_ms: settings.worker_stall_timeout_ms,
+        handshake_timeout_ms: settings.tls_handshake_timeout_ms,
         idle_timeout_ms: settings.idle_timeout_ms,
         body_timeout_ms: settings.client_body_timeout_ms,
         send_timeout_ms: settings.client_send_timeout_ms,

@@ -11,9 +11,11 @@ use super::record::SessionRecord;
 use crate::downstream::arrival::{Identity, within_deadline};
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::header_refusal::{UNTRUSTED_HEADER, is_untrusted, refuse};
+use crate::pipeline::client_certificate::check_session;
 use crate::runtime::Generation;
-use crate::runtime::stream_route::{StreamQuery, StreamRoute, StreamTarget};
+use crate::runtime::stream_route::{NamePattern, StreamQuery, StreamRoute, StreamTarget};
 use crate::upstream::Upstream;
+use exchange::exchange::TlsContext;
 use exchange::failure::{Cause, Failure};
 use exchange::plugin::stream::chain::Preread;
 use exchange::plugin::stream::{SessionEnd, StreamSession};
@@ -63,13 +65,8 @@ async fn find_route(
     let timeout_ms = timer.context.local.options.limits.head_timeout_ms;
     let generation = timer.context.generation();
     let asks = generation.stream_table.asks(&query(&record.session, None));
-    if let Some(tls) = tls
-        && tls.site.client.is_some()
-        && tls.facts.client != net::tls::facts::ClientVerdict::Verified
-    {
-        record.session.reason = Some("the client has shown no valid certificate".into());
-        return Err(SessionEnd::TlsHandshake);
-    }
+    // Before bytes are read, and once more when the route is known.
+    admit(tls.as_deref(), &generation, None, &mut record.session)?;
     if !asks.is_none() {
         let reading = first_bytes.answer(asks, stream, &mut record.session);
         let read = within_deadline(reading, timeout_ms, identity.id, &identity.listener, timer).await;
@@ -77,6 +74,8 @@ async fn find_route(
         refuse_header(first_bytes, timer, identity, &mut record.session)?;
     }
     let found = generation.stream_table.find(&query(&record.session, first_bytes.protocol)).cloned();
+    let pattern = found.as_ref().and_then(|route| route.matching.name.as_ref());
+    admit(tls.as_deref(), &generation, pattern, &mut record.session)?;
     // A generation is not held over the waits of plugins.
     drop(generation);
     let route = found.ok_or(SessionEnd::NoRoute)?;
@@ -98,6 +97,21 @@ async fn find_route(
         decided.ok_or(SessionEnd::PrereadTimeout).and_then(|decided| refused.and(decided))?;
     }
     Ok(route)
+}
+
+/// Refuses a session within TLS that has not satisfied the rules for client certificates of its server name,
+/// or of its route's. TLS that a node ends is the node's matter.
+fn admit(
+    tls: Option<&TlsContext>,
+    generation: &Generation,
+    pattern: Option<&NamePattern>,
+    session: &mut StreamSession,
+) -> Result<(), SessionEnd> {
+    let Some(tls) = tls else { return Ok(()) };
+    check_session(&generation.sites, tls, pattern).map_err(|reason| {
+        session.reason = Some(reason.into());
+        SessionEnd::TlsHandshake
+    })
 }
 
 /// Refuses first bytes that are a PROXY protocol header of a peer that may send none.

@@ -80,8 +80,8 @@ where
 {
     // The loop takes tasks of its own thread, so it has to be made there.
     let (started, outcome) = std::sync::mpsc::sync_channel(1);
-    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
     let life = ThreadLife::begin(name);
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
             Ok(runtime) => {
                 // The starter of the thread waits for this message.

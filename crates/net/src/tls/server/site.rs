@@ -178,7 +178,7 @@ impl Site {
     }
 
     /// Whether requests for its names depend on the connection that they come over.
-    pub(super) fn restricts_requests(&self) -> bool {
+    pub fn restricts_requests(&self) -> bool {
         self.client.is_some() || self.state == SiteState::Faulty
     }
 

@@ -32,7 +32,7 @@ impl SiteTable {
             self.count(name, site, 1);
             let (map, key) = self.place(name);
             let mut sites = map.get(key).map(|sites| sites.to_vec()).unwrap_or_default();
-            let index = sites.partition_point(|other| (other.state, &other.id) < (site.state, &site.id));
+            let index = sites.partition_point(|other| precedence(other) < precedence(site));
             sites.insert(index, site.clone());
             map.insert(key.into(), sites.into());
         }
@@ -81,9 +81,26 @@ impl SiteTable {
         name.and_then(|name| self.search(name, is_shown)).or_else(|| self.search(fallback?, is_shown))
     }
 
-    /// The site of a name, which is in lower case, whatever its state.
-    pub fn by_name(&self, name: &str) -> Option<&Arc<Site>> {
-        self.search(name, |_| true)
+    /// The site with the rules for requests to the hosts of `pattern`, which is in lower case: a host name,
+    /// or `*` and the end of host names. The most precise one decides, whatever its state. An asterisk
+    /// reaches as far as that of a route: over any number of labels, whereas certificates, which clients
+    /// verify by RFC 9525, cover one.
+    pub fn ruling(&self, pattern: &str) -> Option<&Arc<Site>> {
+        let end = pattern.strip_prefix('*');
+        if end.is_none()
+            && let Some(sites) = self.exact.get(pattern)
+        {
+            return strictest(sites);
+        }
+        if self.suffixes.is_empty() {
+            return None;
+        }
+        let text = end.unwrap_or(pattern);
+        // Without an asterisk for a part of a label, every suffix begins with a dot or is empty.
+        let is_start =
+            |at: &usize| *at == text.len() || self.partial > 0 || text.as_bytes().get(*at) == Some(&b'.');
+        let starts = (0..=text.len()).filter(is_start).filter(|at| text.is_char_boundary(*at));
+        starts.filter_map(|at| self.suffixes.get(&text[at..])).find_map(strictest)
     }
 
     fn search(&self, name: &str, is_wanted: impl Fn(&Site) -> bool) -> Option<&Arc<Site>> {
@@ -110,6 +127,17 @@ impl SiteTable {
         self.restricting > 0
     }
 
+    /// The site that closes its names to connections without its client's certificate, where the most precise
+    /// one for `host`, which is in lower case, or else for `pattern`, the host pattern of the route, does. A
+    /// site without rules that is more precise than the pattern opens no route of the pattern.
+    pub fn restricting(&self, host: &str, pattern: Option<&str>) -> Option<&Arc<Site>> {
+        let ruling = |name: &str| self.ruling(name).filter(|site| site.restricts_requests());
+        if !self.restricts_requests() {
+            return None;
+        }
+        ruling(host).or_else(|| ruling(pattern.filter(|pattern| *pattern != "*")?))
+    }
+
     /// The site of the object with this id.
     pub fn get(&self, id: &str) -> Option<&Arc<Site>> {
         self.by_id.get(id)
@@ -119,4 +147,15 @@ impl SiteTable {
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Site>> {
         self.by_id.values()
     }
+}
+
+/// The order of sites that share a name: the first one serves it. One with rules for clients goes first, so
+/// that a second object for the name cannot take them away.
+fn precedence(site: &Site) -> (SiteState, bool, &str) {
+    (site.state, site.client.is_none(), &site.id)
+}
+
+/// Of sites that share a name, the one with rules for clients.
+fn strictest(sites: &Sites) -> Option<&Arc<Site>> {
+    sites.iter().find(|site| site.client.is_some()).or(sites.first())
 }

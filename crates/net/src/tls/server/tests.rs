@@ -37,13 +37,83 @@ fn sites_are_found_by_name_wildcard_or_fallback() {
         assert_eq!(&*found.unwrap().id, expected, "{name}");
     }
     assert!(scene.table.find(Some("other.example"), None).is_none());
-    let exact = scene.table.by_name("a.example").unwrap().clone();
+    let exact = scene.table.find(Some("a.example"), None).unwrap().clone();
     scene.table.remove(&exact);
-    assert_eq!(&*scene.table.by_name("a.example").unwrap().id, "later");
+    assert_eq!(&*scene.table.find(Some("a.example"), None).unwrap().id, "later");
     scene.table.remove(&later);
-    assert!(scene.table.by_name("a.example").is_none());
+    assert!(scene.table.find(Some("a.example"), None).is_none());
     scene.site("any", &["*"], None);
-    assert_eq!(&*scene.table.by_name("other.example").unwrap().id, "any");
+    assert_eq!(&*scene.table.find(Some("other.example"), None).unwrap().id, "any");
+}
+
+#[test]
+fn client_rules_reach_as_deep_as_routes() {
+    let mut scene = Scene::new(ServerSettings::default());
+    let authority = Authority::new("clients");
+    let rules = ClientPolicyParts { authorities: &authority.pem, revoked: "", depth: 1, is_mandatory: true };
+    scene.site("open", &["pub.test", "*.pub.test", "*.b.sec.test", "o.sec.test"], None);
+    scene.site("rules", &["*.sec.test", "one.test", "x.pub.test"], Some(rules));
+    scene.table.insert(&Arc::new(Site::faulty("faulty", &["*.bad.test"])));
+    let check = |scene: &Scene, rows: &[(&str, &str, &str)]| {
+        for (host, pattern, expected) in rows {
+            let pattern = Some(*pattern).filter(|pattern| !pattern.is_empty());
+            let found = scene.table.restricting(host, pattern).map_or("-", |site| &*site.id);
+            assert_eq!(found, *expected, "{host} by {pattern:?}");
+        }
+    };
+    check(
+        &scene,
+        &[
+            // By the host alone.
+            ("a.sec.test", "", "rules"),
+            ("a.b.c.sec.test", "", "rules"),
+            (".sec.test", "", "rules"),
+            ("\u{fffd}.sec.test", "", "rules"),
+            ("sec.test", "", "-"),
+            ("asec.test", "", "-"),
+            ("one.test", "", "rules"),
+            ("x.one.test", "", "-"),
+            ("x.pub.test", "", "rules"),
+            ("y.x.pub.test", "", "-"),
+            ("a.y.bad.test", "", "faulty"),
+            ("", "", "-"),
+            // A more precise site decides for its hosts, and opens no route of the wildcard.
+            ("a.b.sec.test", "", "-"),
+            ("a.b.sec.test", "*", "-"),
+            ("a.b.sec.test", "*.test", "-"),
+            ("a.b.sec.test", "*.b.sec.test", "-"),
+            ("a.b.sec.test", "a.b.sec.test", "-"),
+            ("a.b.sec.test", "*.sec.test", "rules"),
+            ("o.sec.test", "*.sec.test", "rules"),
+            ("o.sec.test", "o.sec.test", "-"),
+            ("pub.test", "pub.test", "-"),
+        ],
+    );
+    scene.site("part", &["*shop.test"], Some(rules));
+    scene.site("any", &["*"], Some(rules));
+    check(
+        &scene,
+        &[
+            ("shop.test", "", "part"),
+            ("a.myshop.test", "", "part"),
+            ("other.example", "", "any"),
+            ("a.b.sec.test", "", "-"),
+            ("pub.test", "*", "-"),
+        ],
+    );
+}
+
+#[test]
+fn object_without_rules_takes_none_away() {
+    let authority = Authority::new("clients");
+    let rules = ClientPolicyParts { authorities: &authority.pem, revoked: "", depth: 1, is_mandatory: true };
+    for (first, second) in [(None, Some(rules)), (Some(rules), None)] {
+        let mut scene = Scene::new(ServerSettings::default());
+        scene.site("1", &["a.test"], first);
+        scene.site("2", &["a.test"], second);
+        assert!(scene.table.find(Some("a.test"), None).unwrap().client.is_some(), "it serves");
+        assert!(scene.table.restricting("a.test", None).is_some());
+    }
 }
 
 #[test]
@@ -309,7 +379,7 @@ fn faulty_site_refuses_withheld_site_is_skipped() {
     scene.table.insert(&withheld);
     assert_eq!(found(&scene, "a.example").as_deref(), Some(&*wild.id));
     // Its rules for requests still hold.
-    assert_eq!(&*scene.table.by_name("a.example").unwrap().id, "z-good");
+    assert_eq!(&*scene.table.ruling("a.example").unwrap().id, "z-good");
     assert_eq!(good.without_expired(end_s).state, SiteState::Serving);
     env::block_on(async {
         scene.table.insert(&faulty);

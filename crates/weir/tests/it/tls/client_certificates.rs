@@ -81,6 +81,97 @@ fn host_of_another_site_needs_its_own_connection() {
     assert_eq!(without.get(address, "unknown.example", "/").unwrap().status(), 400);
 }
 
+/// Objects with and without rules for clients below `sec.test`, and a fallback without; routes by host, one
+/// for each tier.
+fn with_wildcards(origin: &Origin, authority: &Authority, clients: &Authority, arguments: &[&str]) -> Weir {
+    let weir = gateway(origin, &[&["--fallback-sni", "pub.test"], arguments].concat());
+    let nodes = json!({"nodes": {origin.address().to_string(): 1}});
+    for (id, host) in [("wild", "*.sec.test"), ("deep", "*.own.sec.test"), ("open", "pub.test")] {
+        weir.put(&format!("routes/{id}"), json!({"uri": "/*", "host": host, "upstream": nodes}));
+    }
+    let lead = json!({"redirect": {"http_to_https": true}});
+    weir.put(
+        "routes/lead",
+        json!({"uri": "/lead", "host": "*.sec.test", "plugins": lead, "upstream": nodes}),
+    );
+    weir.put("routes/1", json!({"uri": "/any", "upstream": nodes}));
+    let pair =
+        authority.pair(&["pub.test", "*.b.sec.test", "*.own.sec.test", "o.sec.test", "c.b.a.sec.test"]);
+    put_ssl(
+        &weir,
+        "a-open",
+        &pair,
+        json!({"snis": ["pub.test", "*.b.sec.test", "*.own.sec.test", "o.sec.test"]}),
+    );
+    let client = json!({"ca": clients.pem(), "skip_mtls_uri_regex": ["^/health"]});
+    put_ssl(
+        &weir,
+        "z-rules",
+        &authority.pair(&["*.sec.test"]),
+        json!({"sni": "*.sec.test", "client": client}),
+    );
+    weir
+}
+
+#[test]
+fn no_name_leads_around_a_wildcards_policy() {
+    let origin = Origin::answering("served");
+    let (authority, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let weir = with_wildcards(&origin, &authority, &clients, &[]);
+    let address = weir.address("proxy-tls");
+    let right = clients.pair(&["me"]);
+    for (with_certificate, server_name, host, path, status) in [
+        (true, "a.sec.test", "a.sec.test", "/", 200),
+        (true, "A.SEC.TEST", "a.sec.test:443", "/", 200),
+        (false, "a.sec.test", "a.sec.test", "/", 400),
+        (false, "a.sec.test", "a.sec.test", "/health", 200),
+        // A deeper name, by the certificate of the fallback or of another object.
+        (false, "pub.test", "c.b.a.sec.test", "/", 421),
+        (true, "pub.test", "c.b.a.sec.test", "/", 421),
+        (false, "c.b.a.sec.test", "c.b.a.sec.test", "/", 421),
+        (false, "c.b.a.sec.test", "C.B.A.SEC.TEST.:8443", "/", 421),
+        (false, "c.b.a.sec.test", "c.b.a.sec.test", "/health", 200),
+        (false, "x.b.sec.test", "x.b.sec.test", "/", 421),
+        (false, "o.sec.test", "o.sec.test", "/", 421),
+        (false, "o.sec.test", "o.sec.test", "/lead", 421),
+        // Names of their own open their own routes, and those for every host.
+        (false, "x.own.sec.test", "x.own.sec.test", "/", 200),
+        (false, "x.b.sec.test", "x.b.sec.test", "/any", 421),
+        (false, "pub.test", "pub.test", "/", 200),
+        (false, "pub.test", "other.test", "/any", 200),
+    ] {
+        let certificate = with_certificate.then_some(&right);
+        let found = client(&authority, server_name, certificate).get(address, host, path);
+        let found = found.unwrap_or_else(|error| panic!("{server_name} {host} {path}: {error}"));
+        assert_eq!(found.status(), status, "{server_name} {host} {path}: {}", found.text);
+    }
+    let line = "GET https://c.b.a.sec.test/ HTTP/1.1\r\nHost: pub.test\r\nConnection: close\r\n\r\n";
+    let absolute = client(&authority, "pub.test", None).exchange(address, line).unwrap();
+    assert_eq!(absolute.status(), 421, "{}", absolute.text);
+}
+
+#[test]
+fn listener_without_tls_refuses_hosts_with_rules() {
+    let origin = Origin::answering("served");
+    let (authority, clients) = (Authority::new("servers"), Authority::new("clients"));
+    for (arguments, refused) in [(&[][..], 421), (&["--mutual-tls-over-http"][..], 200)] {
+        let weir = with_wildcards(&origin, &authority, &clients, arguments);
+        for (host, path, status) in [
+            ("a.sec.test", "/", refused),
+            ("A.b.c.Sec.Test.:80", "/", refused),
+            ("x.b.sec.test", "/", refused),
+            ("a.sec.test", "/health", 200),
+            ("a.sec.test", "/lead", 301),
+            ("x.own.sec.test", "/", 200),
+            ("pub.test", "/", 200),
+        ] {
+            let mut plain = testkit::Client::connect(weir.address("proxy"));
+            let answer = plain.request("GET", path, &[("Host", host)], b"");
+            assert_eq!(answer.status, status, "{arguments:?} {host} {path}");
+        }
+    }
+}
+
 #[test]
 fn no_session_leads_around_a_new_policy() {
     let origin = Origin::answering("served");
