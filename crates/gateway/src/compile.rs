@@ -29,8 +29,9 @@ use std::sync::{Arc, Weak};
 
 use model::discovery::ServiceDirectory;
 use model::extension::LoadedVersion;
+use model::resource::Scheme;
 use model::secret_reference::SecretValues;
-use model::snapshot::{Applied, Difference, Snapshot};
+use model::snapshot::{Applied, Difference, Object, Snapshot};
 use model::staple::Staples;
 use model::{Key, Kind};
 use router::{Mode, Router};
@@ -346,8 +347,9 @@ fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) 
     for difference in &applied.diff {
         let concerns_users = match difference.key.kind {
             Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup => true,
-            // References are slots, so that only a new or a removed upstream concerns the objects that refer to it.
-            Kind::Upstream => difference.before.is_none() || difference.after.is_none(),
+            // References are slots, so that only a new or a removed upstream concerns the objects that refer
+            // to it, and one with another scheme, by which stream routes tell connections from datagrams.
+            Kind::Upstream => scheme(&difference.before) != scheme(&difference.after),
             _ => false,
         };
         if concerns_users {
@@ -355,6 +357,11 @@ fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) 
         }
     }
     dirty
+}
+
+/// The scheme of an upstream; none where there is no such object.
+fn scheme(object: &Option<Arc<Object>>) -> Option<Scheme> {
+    object.as_ref().and_then(|object| object.resource.upstream()).map(|upstream| upstream.scheme)
 }
 
 /// Whether an object has or had an upstream of its own.

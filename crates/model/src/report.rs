@@ -158,6 +158,9 @@ pub struct ExplainQuestion {
 pub struct ExplainSession {
     /// The address that the client connects to.
     pub local: SocketAddr,
+    /// How its bytes arrive.
+    #[serde(default)]
+    pub transport: SessionTransport,
     /// The client's address.
     #[serde(default = "loopback")]
     pub remote_addr: IpAddr,
@@ -170,6 +173,31 @@ pub struct ExplainSession {
     /// The protocol that its first bytes show: `http1`, `http2`, `tls`, `ssh` or `mqtt`.
     #[serde(default)]
     pub first: Option<String>,
+}
+
+/// How the bytes of a session of layer 4 arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionTransport {
+    /// Over TCP as they are, at a listener of `stream_tcp`.
+    #[default]
+    Tcp,
+    /// Over TLS that ends at the gateway, at a listener of `stream_tls`.
+    Tls,
+    /// In datagrams, at a listener of `stream_udp`.
+    Udp,
+}
+
+impl SessionTransport {
+    /// As written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SessionTransport::Tcp => "tcp",
+            SessionTransport::Tls => "tls",
+            SessionTransport::Udp => "udp",
+        }
+    }
 }
 
 /// An object that a question is asked with.

@@ -9,7 +9,7 @@ mod first_protocol;
 mod mqtt;
 
 pub use client_hello::{CLIENT_HELLO_MAX_BYTES, ClientHello, client_hello};
-pub use first_protocol::{FirstProtocol, protocol, proxy_protocol};
+pub use first_protocol::{FirstProtocol, ProtocolSet, protocol, protocol_among, proxy_protocol};
 pub use mqtt::{MQTT_CONNECT_MAX_BYTES, MqttConnect, MqttFault, mqtt_connect};
 
 /// The outcome of a look at first bytes.

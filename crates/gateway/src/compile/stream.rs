@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::merge::{Provenance, route_plugins};
-use model::resource::{Resource, Service, SniffedProtocol, StreamRoute as Written};
+use model::resource::{Resource, Scheme, Service, SniffedProtocol, StreamRoute as Written};
 use model::snapshot::{Object, Snapshot};
-use model::{Key, Kind};
+use model::{Id, Key, Kind};
 
 use super::Compiler;
 use super::consumer::in_force_or_closed;
 use super::upstream::milliseconds;
 use crate::runtime::StreamRoute;
 use crate::runtime::stream_route::{
-    DatagramOptions, NamePattern, ProxyHeader, SpokenProtocol, StreamMatch, StreamTarget,
+    DatagramOptions, NamePattern, ProxyHeader, SessionKind, SpokenProtocol, StreamMatch, StreamTarget,
 };
 use crate::runtime::stream_table::StreamTable;
 use exchange::failure::{Cause, Unavailable};
@@ -93,6 +93,7 @@ impl Compiler {
             name: written.name.as_deref().map(Arc::from),
             service_id: service_key.as_ref().map(|key| key.id.clone()),
             matching: StreamMatch {
+                kind: session_kind(snapshot, written, service),
                 client: written.remote_addr,
                 server: written.server_addr,
                 port: written.server_port,
@@ -184,6 +185,34 @@ impl Compiler {
             _ => None,
         };
         slot.map_or(StreamTarget::None, StreamTarget::Upstream)
+    }
+}
+
+/// The sessions that a route is for: its protocol is spoken over connections, and the scheme of its upstream
+/// is one of connections or of datagrams. The default scheme, and those of HTTP, say nothing.
+fn session_kind(snapshot: &Snapshot, written: &Written, service: Option<&Service>) -> Option<SessionKind> {
+    if written.protocol.is_some() {
+        return Some(SessionKind::Connection);
+    }
+    match upstream_scheme(snapshot, written, service)? {
+        Scheme::Udp => Some(SessionKind::Datagram),
+        Scheme::Tcp | Scheme::Tls => Some(SessionKind::Connection),
+        _ => None,
+    }
+}
+
+/// The scheme of the upstream that the route names, else its own, else its service's.
+fn upstream_scheme(snapshot: &Snapshot, written: &Written, service: Option<&Service>) -> Option<Scheme> {
+    let of = |id: &Id| match &in_force_or_closed(snapshot, &Key::of(Kind::Upstream, id))?.resource {
+        Resource::Upstream(upstream) => Some(upstream.scheme),
+        _ => None,
+    };
+    match (&written.upstream_id, &written.upstream, service) {
+        (Some(id), _, _) => of(id),
+        (None, Some(upstream), _) => Some(upstream.scheme),
+        (None, None, Some(Service { upstream_id: Some(id), .. })) => of(id),
+        (None, None, Some(Service { upstream, .. })) => upstream.as_ref().map(|upstream| upstream.scheme),
+        (None, None, None) => None,
     }
 }
 

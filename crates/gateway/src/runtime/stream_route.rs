@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use exchange::failure::Unavailable;
+use exchange::plugin::stream::StreamTransport;
 use exchange::plugin::stream::chain::StreamChain;
 use exchange::plugin::stream::protocol::StreamProtocol;
 use ipnet::IpNet;
@@ -100,9 +101,20 @@ pub enum StreamTarget {
     None,
 }
 
+/// The sessions that a stream route is for, by the scheme of its upstream or the protocol that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionKind {
+    /// Those over a connection.
+    Connection,
+    /// Those over UDP.
+    Datagram,
+}
+
 /// The sessions that a stream route matches; an absent condition matches all.
 #[derive(Debug, Default)]
 pub struct StreamMatch {
+    /// The kind of sessions.
+    pub kind: Option<SessionKind>,
     /// The client's address.
     pub client: Option<IpNet>,
     /// The address that the client connected to.
@@ -140,6 +152,8 @@ impl NamePattern {
 /// A session as the table of stream routes looks at it.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamQuery<'a> {
+    /// How the client's bytes arrive.
+    pub transport: StreamTransport,
     /// The client's address.
     pub client: IpAddr,
     /// The address that the client connected to.
@@ -152,15 +166,35 @@ pub struct StreamQuery<'a> {
     pub sniffed: Option<FirstProtocol>,
 }
 
+/// The condition on first bytes.
+const SNIFF: &str = "sniff";
+
 impl StreamMatch {
     /// Whether it matches the addresses of the session.
     pub fn matches_addresses(&self, query: &StreamQuery<'_>) -> bool {
         let within = |network: &Option<IpNet>, address: IpAddr| {
             network.is_none_or(|network| network.contains(&address.to_canonical()))
         };
-        self.port.is_none_or(|port| port == query.local.port())
+        self.matches_kind(query)
+            && self.port.is_none_or(|port| port == query.local.port())
             && within(&self.client, query.client)
             && within(&self.server, query.local.ip())
+    }
+
+    /// Whether it may match the session once first bytes are known. Of TLS that ends here the name and ALPN
+    /// are known before, and datagrams have none.
+    pub(super) fn may_match(&self, query: &StreamQuery<'_>) -> bool {
+        match query.transport {
+            StreamTransport::Tcp => self.matches_addresses(query),
+            StreamTransport::Tls | StreamTransport::Udp => {
+                self.misses(query).is_none_or(|condition| condition == SNIFF)
+            }
+        }
+    }
+
+    fn matches_kind(&self, query: &StreamQuery<'_>) -> bool {
+        let is_datagram = query.transport == StreamTransport::Udp;
+        self.kind.is_none_or(|kind| (kind == SessionKind::Datagram) == is_datagram)
     }
 
     /// Why it does not match the session; none if it does. The name has been found by the table.
@@ -170,6 +204,9 @@ impl StreamMatch {
         };
         if self.port.is_some_and(|port| port != query.local.port()) {
             return Some("server_port");
+        }
+        if !self.matches_kind(query) {
+            return Some("transport");
         }
         if !within(&self.server, query.local.ip()) {
             return Some("server_addr");
@@ -190,7 +227,7 @@ impl StreamMatch {
             return Some("alpn");
         }
         if self.sniff.is_some() && self.sniff != query.sniffed {
-            return Some("sniff");
+            return Some(SNIFF);
         }
         None
     }
@@ -204,6 +241,7 @@ impl StreamMatch {
             None => 0,
         };
         let sniffs = (!self.alpn.is_empty(), self.sniff.is_some());
-        std::cmp::Reverse((name, sniffs, self.port.is_some(), bits(&self.server), bits(&self.client)))
+        let addresses = (bits(&self.server), bits(&self.client));
+        std::cmp::Reverse((name, sniffs, self.port.is_some(), addresses, self.kind.is_some()))
     }
 }

@@ -38,6 +38,42 @@ impl FirstProtocol {
     }
 }
 
+/// Some of the protocols.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProtocolSet(u8);
+
+impl ProtocolSet {
+    /// All that first bytes can show.
+    pub const ALL: ProtocolSet = ProtocolSet(u8::MAX);
+
+    /// Whether it has none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// This set and `protocol`.
+    #[must_use]
+    pub const fn with(self, protocol: FirstProtocol) -> ProtocolSet {
+        ProtocolSet(self.0 | 1 << protocol as u8)
+    }
+
+    /// The protocols of either set.
+    #[must_use]
+    pub const fn and(self, other: ProtocolSet) -> ProtocolSet {
+        ProtocolSet(self.0 | other.0)
+    }
+
+    /// Whether it has `protocol`.
+    pub const fn has(self, protocol: FirstProtocol) -> bool {
+        self.0 & 1 << protocol as u8 != 0
+    }
+
+    /// Its protocols.
+    pub fn protocols(self) -> impl Iterator<Item = FirstProtocol> {
+        CANDIDATES.iter().map(|(protocol, _)| *protocol).filter(move |protocol| self.has(*protocol))
+    }
+}
+
 /// The longest method of a request line that is taken for HTTP; the longest registered one has 17 bytes.
 const METHOD_MAX_BYTES: usize = 32;
 /// Methods of which the request target is not looked at, because no other protocol that begins with text has such words with
@@ -71,11 +107,16 @@ const CANDIDATES: &[Candidate] = &[
 /// The protocol that `bytes` begin. It is [`FirstProtocol::Unknown`] as soon as none of the others fits, and never
 /// [`Look::No`].
 pub fn protocol(bytes: &[u8]) -> Look<FirstProtocol> {
+    protocol_among(bytes, ProtocolSet::ALL)
+}
+
+/// As [`protocol`], decided as soon as `bytes` can begin none of `wanted` any more.
+pub fn protocol_among(bytes: &[u8], wanted: ProtocolSet) -> Look<FirstProtocol> {
     let mut is_open = false;
     for (protocol, look) in CANDIDATES {
         match look(bytes) {
             Look::Found(()) => return Look::Found(*protocol),
-            Look::More => is_open = true,
+            Look::More => is_open |= wanted.has(*protocol),
             Look::No => {}
         }
     }
@@ -198,6 +239,30 @@ mod tests {
         (&[0, 0, 0, 8, 4, 210, 22, 47], FirstProtocol::Unknown, 1),
         (&[b'A'; 40], FirstProtocol::Unknown, METHOD_MAX_BYTES + 1),
     ];
+
+    #[test]
+    fn look_ends_where_no_wanted_protocol_can_follow() {
+        use FirstProtocol::{Http1, Ssh, Tls};
+        let set = |all: &[FirstProtocol]| all.iter().fold(ProtocolSet::default(), |set, one| set.with(*one));
+        // bytes, wanted → bytes that are needed
+        let rows: [(&[u8], &[FirstProtocol], Option<usize>); 8] = [
+            (b"stats", &[Tls], Some(1)),
+            (b"XXXXXX", &[Tls, Ssh], Some(1)),
+            (b"SSX", &[Tls, Ssh], Some(3)),
+            (b"stats", &[Http1], None),
+            (b"stats\r\n", &[Http1], Some(6)),
+            (&[22, 3, 1, 0, 5, 2], &[Tls], Some(6)),
+            (&[22, 2], &[Tls], Some(2)),
+            (b"x", &[], Some(0)),
+        ];
+        for (bytes, wanted, needed) in rows {
+            let decided =
+                (0..=bytes.len()).find(|cut| protocol_among(&bytes[..*cut], set(wanted)) != Look::More);
+            assert_eq!(decided, needed, "{} among {wanted:?}", bytes.escape_ascii());
+        }
+        assert_eq!(set(&[Ssh, Tls]).protocols().collect::<Vec<_>>(), [Tls, Ssh]);
+        assert!(ProtocolSet::default().is_empty());
+    }
 
     #[test]
     fn protocol_is_known_at_its_byte_and_stays() {

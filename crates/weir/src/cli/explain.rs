@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::ValueHint;
 use control::source::store::Instance;
-use model::report::{ExplainQuestion, ExplainSession};
+use model::report::{ExplainQuestion, ExplainSession, SessionTransport};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ use session::SessionRecord;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ExplainArguments {
     /// Method, such as GET
-    #[arg(value_parser = method, required_unless_present = "tcp", requires = "url")]
+    #[arg(value_parser = method, required_unless_present_any = ["tcp", "udp"], requires = "url")]
     method: Option<String>,
     /// URL, or only its path and query; the host may also come from `-H 'Host: …'`
     #[arg(value_parser = url)]
@@ -44,9 +44,15 @@ pub(crate) struct ExplainArguments {
     /// Header field of the request; repeatable
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// Explain a session of layer 4 instead: the address and port that its client connects to, over TCP or UDP
+    /// Explain a session of layer 4 over TCP instead: the address and port that its client connects to
     #[arg(long, value_name = "IP:PORT", conflicts_with_all = ["method", "headers"])]
     tcp: Option<SocketAddr>,
+    /// Explain a session of layer 4 over UDP instead: the address and port that its client sends to
+    #[arg(long, value_name = "IP:PORT", conflicts_with_all = ["method", "headers", "tcp", "sni", "alpn", "tls"])]
+    udp: Option<SocketAddr>,
+    /// TLS of that session over TCP ends at the gateway (a listener of `stream_tls`)
+    #[arg(long, requires = "tcp")]
+    tls: bool,
     /// Server name of the TLS handshake of that session
     #[arg(long, value_name = "NAME", requires = "tcp")]
     sni: Option<String>,
@@ -54,7 +60,7 @@ pub(crate) struct ExplainArguments {
     #[arg(long, value_name = "PROTOCOL", requires = "tcp")]
     alpn: Vec<String>,
     /// Protocol that the first bytes of that session show: http1, http2, tls, ssh or mqtt
-    #[arg(long, value_name = "PROTOCOL", requires = "tcp")]
+    #[arg(long, value_name = "PROTOCOL", conflicts_with = "method")]
     first: Option<String>,
     /// Address of the client
     #[arg(long, visible_alias = "from", value_name = "IP", default_value = "127.0.0.1")]
@@ -115,8 +121,16 @@ enum Asked {
 impl Asked {
     fn of(arguments: ExplainArguments) -> Asked {
         let ExplainArguments { remote_addr, sni, alpn, first, .. } = arguments;
-        match arguments.tcp {
-            Some(local) => Asked::Session { stream: ExplainSession { local, remote_addr, sni, alpn, first } },
+        let transport = match (arguments.udp, arguments.tls) {
+            (Some(_), _) => SessionTransport::Udp,
+            (None, true) => SessionTransport::Tls,
+            (None, false) => SessionTransport::Tcp,
+        };
+        match arguments.tcp.or(arguments.udp) {
+            Some(local) => {
+                let stream = ExplainSession { local, transport, remote_addr, sni, alpn, first };
+                Asked::Session { stream }
+            }
             None => Asked::Request(Question {
                 method: arguments.method.unwrap_or_default(),
                 url: arguments.url.unwrap_or_default(),

@@ -239,3 +239,84 @@ fn changes_and_upgrades_keep_sessions_of_layer_4() {
     second.terminate();
     second.wait_until_gone();
 }
+
+/// A server that speaks first.
+fn greeter() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                // Ends with an error when a test has ended in between.
+                let _ = stream.write_all(b"greeting");
+                let _ = stream.read(&mut [0; 100]);
+            });
+        }
+    });
+    address
+}
+
+/// Whether the server's greeting comes before the client has said anything.
+fn is_greeted(address: SocketAddr) -> bool {
+    let mut greeting = [0; 8];
+    connect(address).read_exact(&mut greeting).is_ok() && &greeting == b"greeting"
+}
+
+fn datagram_echo() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut room = [0; 100];
+        while let Ok((length, peer)) = socket.recv_from(&mut room) {
+            let _ = socket.send_to(&room[..length], peer);
+        }
+    });
+    address
+}
+
+#[test]
+fn plain_port_waits_for_no_first_bytes() {
+    // A session that waited for first bytes would be silent for longer than the client waits.
+    let settings =
+        "stream_tcp: 127.77.4.1:19200-19201\nstream_udp: 127.77.4.1:19200\nhead_timeout_ms: 60000\n";
+    let weir = Weir::builder(BINARY).settings(settings).start();
+    let at = |port: u16| SocketAddr::from(([127, 77, 4, 1], port));
+    weir.put("stream_routes/mysql", stream_route(greeter(), json!({"server_port": 19200})));
+    weir.put("stream_routes/names", stream_route(echo_server(), json!({"sni": "db.test"})));
+    let node = datagram_echo().to_string();
+    let datagrams = json!({"server_port": 19200, "upstream": {"scheme": "udp", "nodes": {node: 1}}});
+    weir.put("stream_routes/datagrams", datagrams);
+    wait_until("a server that speaks first is heard", || is_greeted(at(19_200)));
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.send_to(b"datagram", at(19_200)).unwrap();
+    let mut room = [0; 100];
+    assert_eq!(client.recv(&mut room).map(|length| room[..length].to_vec()).unwrap(), b"datagram");
+    // At a port without a plain route bytes that are no TLS end the wait; no route needs none, so that it is closed.
+    let mut other = connect(at(19_201));
+    other.write_all(b"stats").unwrap();
+    assert!(other.read(&mut room).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset));
+    for (arguments, expected) in
+        [(["--tcp", "127.77.4.1:19200"], "mysql"), (["--udp", "127.77.4.1:19200"], "datagrams")]
+    {
+        let control = weir.address("control").to_string();
+        let all = ["explain", "--control", &control, arguments[0], arguments[1], "--json"];
+        let outcome = crate::command::weir(weir.directory(), &all, &[]);
+        let record: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!((&record["matched"]["id"], &record["awaits"]), (&json!(expected), &json!([])), "{record}");
+    }
+}
+
+#[test]
+fn session_goes_on_at_the_end_of_the_wait() {
+    let settings = "stream_tcp: 127.0.0.1:0\nhead_timeout_ms: 200\n";
+    let weir = Weir::builder(BINARY).settings(settings).start();
+    let address = weir.address("stream-tcp");
+    weir.put("stream_routes/ssh", stream_route(echo_server(), json!({"sniff": "ssh"})));
+    let mut silent = connect(address);
+    assert!(silent.read(&mut [0; 8]).is_err(), "no route serves a client that is silent");
+    weir.put("stream_routes/rest", stream_route(greeter(), json!({})));
+    wait_until("a silent client is served", || is_greeted(address));
+    assert!(echoes(&mut connect(address), b"SSH-2.0-test\r\n"), "first bytes decide still");
+}

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use exchange::failure::{Cause, Failure};
 use exchange::plugin::stream::chain::Preread;
 use exchange::plugin::stream::{PREREAD_MAX_BYTES, SessionEnd, StreamSession, StreamTransport};
 use net::env;
@@ -20,7 +19,7 @@ use crate::context::WorkerContext;
 use crate::downstream::stream::open::{fail, query};
 use crate::downstream::stream::record::SessionRecord;
 use crate::observe::datagram_counts::DropReason;
-use crate::runtime::stream_route::{StreamRoute, StreamTarget};
+use crate::runtime::stream_route::StreamRoute;
 
 /// The record of a session, and whether it goes on.
 type Decided = (SessionRecord, Result<(), SessionEnd>);
@@ -148,7 +147,7 @@ impl Drop for DecidingPlace {
 fn find_route(context: &WorkerContext, record: &mut SessionRecord) -> Result<Arc<StreamRoute>, SessionEnd> {
     let generation = context.generation();
     let asks = generation.stream_table.asks(&query(&record.session, None));
-    let sniffed = asks.sniff.then(|| match sniff::protocol(&record.session.first_bytes) {
+    let sniffed = (!asks.protocols.is_empty()).then(|| match sniff::protocol(&record.session.first_bytes) {
         Look::Found(protocol) => protocol,
         Look::More | Look::No => FirstProtocol::Unknown,
     });
@@ -163,15 +162,6 @@ fn find_route(context: &WorkerContext, record: &mut SessionRecord) -> Result<Arc
     record.route = Some(route.clone());
     if let Some(missing) = &route.missing {
         return Err(fail(record, missing.failure()));
-    }
-    if route.target == StreamTarget::Http {
-        let detail = "datagrams cannot be served by the HTTP routes";
-        return Err(fail(record, Failure::new(Cause::NoUpstream, detail)));
-    }
-    if route.spoken.is_some() {
-        let detail =
-            "the protocol of the stream route is spoken over connections; it cannot be read in datagrams";
-        return Err(fail(record, Failure::new(Cause::FaultyConfiguration, detail)));
     }
     Ok(route)
 }

@@ -28,7 +28,8 @@ pub(super) struct FirstBytes {
 }
 
 impl FirstBytes {
-    /// Reads as much as `asks` wants to know, and notes it in the session.
+    /// Reads as much as `asks` wants to know, and notes it in the session. It ends as soon as the bytes can
+    /// begin nothing that is asked for, and with `looks_for_header` no header of the PROXY protocol either.
     ///
     /// # Errors
     /// The client has closed, or sent too much.
@@ -37,18 +38,23 @@ impl FirstBytes {
         asks: Asks,
         stream: &mut Transport,
         session: &mut StreamSession,
+        looks_for_header: bool,
     ) -> Result<(), SessionEnd> {
-        if asks.is_none() {
-            return Ok(());
+        let mut wanted = asks.protocols;
+        if asks.hello {
+            wanted = wanted.with(FirstProtocol::Tls);
         }
-        let (mut wants_protocol, mut wants_hello) = (true, asks.hello && session.tls.is_none());
+        if looks_for_header {
+            wanted = wanted.with(FirstProtocol::ProxyProtocol);
+        }
+        let (mut wants_protocol, mut wants_hello) = (true, asks.hello);
         while wants_protocol || wants_hello {
             if !self.more(stream).await? {
                 // The client has closed behind less than a beginning; what it has sent is passed on.
                 self.protocol.get_or_insert(FirstProtocol::Unknown);
                 break;
             }
-            if wants_protocol && let Look::Found(protocol) = sniff::protocol(&self.bytes) {
+            if wants_protocol && let Look::Found(protocol) = sniff::protocol_among(&self.bytes, wanted) {
                 wants_protocol = false;
                 self.protocol = Some(protocol);
                 wants_hello &= protocol == FirstProtocol::Tls;
@@ -67,6 +73,12 @@ impl FirstBytes {
         }
         session.first_bytes = self.bytes.clone();
         Ok(())
+    }
+
+    /// The time for what was asked for is over: the session goes on with the bytes that have come.
+    pub(super) fn give_up(&mut self, session: &mut StreamSession) {
+        self.protocol.get_or_insert(FirstProtocol::Unknown);
+        session.first_bytes.clone_from(&self.bytes);
     }
 
     /// Gets more bytes for a plugin.

@@ -70,16 +70,24 @@ async fn find_route(
         record.session.reason = Some("the client has shown no valid certificate".into());
         return Err(SessionEnd::TlsHandshake);
     }
+    let mut no_route = SessionEnd::NoRoute;
     if !asks.is_none() {
-        let reading = first_bytes.answer(asks, stream, &mut record.session);
-        let read = within_deadline(reading, timeout_ms, identity.id, &identity.listener, timer).await;
-        read.ok_or(SessionEnd::PrereadTimeout)??;
+        let reading = first_bytes.answer(asks, stream, &mut record.session, is_untrusted(identity));
+        match within_deadline(reading, timeout_ms, identity.id, &identity.listener, timer).await {
+            Some(read) => read?,
+            // A client that sends nothing may wait for the server: a route that needs no first bytes serves
+            // it.
+            None => {
+                first_bytes.give_up(&mut record.session);
+                no_route = SessionEnd::PrereadTimeout;
+            }
+        }
         refuse_header(first_bytes, timer, identity, &mut record.session)?;
     }
     let found = generation.stream_table.find(&query(&record.session, first_bytes.protocol)).cloned();
     // A generation is not held over the waits of plugins.
     drop(generation);
-    let route = found.ok_or(SessionEnd::NoRoute)?;
+    let route = found.ok_or(no_route)?;
     let session = &mut record.session;
     session.route_id = Some(route.id.clone());
     (session.route_name, session.service_id) = (route.name.clone(), route.service_id.clone());
@@ -142,6 +150,7 @@ pub(in crate::downstream) fn query(
     sniffed: Option<FirstProtocol>,
 ) -> StreamQuery<'_> {
     StreamQuery {
+        transport: session.transport,
         client: session.client_address,
         local: session.local,
         name: session.sni.as_deref(),

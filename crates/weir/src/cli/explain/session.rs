@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use model::report::ExplainSession;
+use model::report::{ExplainSession, SessionTransport};
 use serde::Deserialize;
 
 use super::journey::Journey;
@@ -15,6 +15,9 @@ pub(super) struct SessionRecord {
     matched: Option<Matched>,
     /// Why the route serves nothing, if that is so.
     closed: Option<String>,
+    /// The first bytes that are awaited before the route is found.
+    #[serde(default)]
+    awaits: Vec<String>,
     /// Every stream route, the most precise first.
     #[serde(default)]
     considered: Vec<Candidate>,
@@ -48,7 +51,7 @@ impl SessionRecord {
         let mut line = |label: &str, value: &str| {
             let _ = writeln!(text, "{} {value}", paint.faint(&format!("{label:<9}")));
         };
-        line("session", &session.local.to_string());
+        line("session", &format!("{} {}", session.local, session.transport.as_str()));
         line("client", &session.remote_addr.to_string());
         if let Some(name) = &session.sni {
             line("sni", name);
@@ -61,6 +64,9 @@ impl SessionRecord {
         }
         if let Some(revision) = self.revision {
             line("revision", &revision.to_string());
+        }
+        if !self.awaits.is_empty() && session.transport != SessionTransport::Udp {
+            line("waits for", &format!("first bytes of the client: {}", self.awaits.join(", ")));
         }
         match &self.matched {
             Some(Matched { id, name, service_id, plugins, target }) => {
@@ -118,6 +124,10 @@ impl Candidate {
         match (self.verdict.as_str(), &self.by) {
             ("matched", _) => "matched".to_owned(),
             ("server_port", _) => "lost: its server_port is another one".to_owned(),
+            ("transport", _) => "lost: the scheme of its upstream is for other sessions".to_owned(),
+            ("first_bytes", Some(plain)) => {
+                format!("lost: stream route {plain} serves this port without first bytes")
+            }
             ("server_addr", _) => "lost: its server_addr does not hold the address".to_owned(),
             ("remote_addr", _) => "lost: its remote_addr does not hold the client".to_owned(),
             ("sni", _) => "lost: its sni is not that of the client".to_owned(),
@@ -150,7 +160,10 @@ mod tests {
                 {"id": "7", "name": "db", "verdict": "matched", "by": null},
                 {"id": "long-name", "name": null, "verdict": "remote_addr", "by": null},
                 {"id": "9", "name": null, "verdict": "outranked", "by": "7"},
+                {"id": "names", "name": null, "verdict": "first_bytes", "by": "7"},
+                {"id": "udp", "name": null, "verdict": "transport", "by": null},
             ],
+            "awaits": ["client_hello", "ssh"],
             "considered_total": 3,
             "upstream": {"id": "db", "type": "roundrobin", "candidates": [
                 {"address": "127.0.0.1:5432", "state": "usable", "share": 100.0},
@@ -158,11 +171,12 @@ mod tests {
         });
         let record: SessionRecord = serde_json::from_value(record).unwrap();
         let expected = "\
-session   127.0.0.1:9100
+session   127.0.0.1:9100 tcp
 client    127.0.0.1
 sni       db.test
 alpn      h2
 revision  3
+waits for first bytes of the client: client_hello, ssh
 route     7 (db)
 plugins   ip-restriction
 
@@ -170,6 +184,8 @@ STREAM ROUTE  NAME  VERDICT
 7             db    matched
 long-name     -     lost: its remote_addr does not hold the client
 9             -     lost: stream route 7 is more precise
+names         -     lost: stream route 7 serves this port without first bytes
+udp           -     lost: the scheme of its upstream is for other sessions
 
 upstream  db (roundrobin)
           127.0.0.1:5432  usable     100 %
