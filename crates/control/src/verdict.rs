@@ -109,7 +109,7 @@ impl View {
         let references = self.reference_faults.iter().filter(|fault| fault.key.as_ref() == Some(key));
         faults.extend(references.cloned());
         let skipped = in_force.map(|object| object.skipped().to_vec()).unwrap_or_default();
-        let warnings = self.snapshot.warnings_at(key).to_vec();
+        let warnings = self.snapshot.warnings_at(key);
         let key = key.clone();
         Some(Verdict { key, state, revision_in_force, revision_written, faults, skipped, warnings })
     }

@@ -1,6 +1,7 @@
 //! The plugins and registries of this gateway, as data: boot has wired them, and control sees this and names none.
 
 mod plugin_info;
+mod stream_ports;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -8,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use crate::check::unknown::{self, UnknownField};
@@ -19,6 +21,7 @@ use crate::validate::{SchemaFault, Validator};
 pub use plugin_info::{
     Check, CheckProto, CheckRunning, PluginInfo, RunPolicy, SchemaType, Subsystem, consumer_key,
 };
+pub use stream_ports::StreamPorts;
 
 /// A plugin in the catalog.
 #[derive(Debug)]
@@ -153,6 +156,8 @@ pub struct Catalog {
     ignored: Arc<BTreeSet<Box<str>>>,
     /// Whether stream routes are refused. Shared by all clones, because listeners of layer 4 come and go at run time.
     refuses_stream_routes: Arc<AtomicBool>,
+    /// See [`Catalog::set_stream_ports`]. Shared by all clones, as above.
+    stream_ports: Arc<Mutex<Option<StreamPorts>>>,
     options: Arc<CheckOptions>,
     /// The plugins of extensions that are objects.
     extensions: ExtensionPlugins,
@@ -243,6 +248,18 @@ impl Catalog {
     /// stay as they are.
     pub fn refuse_stream_routes(&self, refuses: bool) {
         self.refuses_stream_routes.store(refuses, Ordering::Relaxed);
+    }
+
+    /// Has warnings about ports from now on, in all clones of this catalog; none: every port may have a
+    /// listener.
+    pub fn set_stream_ports(&self, ports: Option<StreamPorts>) {
+        *self.stream_ports.lock() = ports;
+    }
+
+    /// The ports of listeners of layer 4, where they are known.
+    #[must_use]
+    pub fn stream_ports(&self) -> Option<StreamPorts> {
+        self.stream_ports.lock().clone()
     }
 
     /// The same catalog with settings that checks depend on.

@@ -12,6 +12,7 @@ mod overlay;
 mod queue;
 mod read;
 mod reference;
+mod stream_sessions;
 
 use std::sync::Arc;
 
@@ -245,12 +246,17 @@ impl Snapshot {
 
     /// The warnings of the object under that key as it was written last; empty while that form is faulty in itself.
     #[must_use]
-    pub fn warnings_at(&self, key: &Key) -> &[Warning] {
+    pub fn warnings_at(&self, key: &Key) -> Vec<Warning> {
         let object = match self.faulty_at(key) {
             Some(faulty) => faulty.waiting.as_ref(),
             None => self.get(key),
         };
-        object.map(|object| object.warnings()).unwrap_or_default()
+        let Some(object) = object else { return Vec::new() };
+        let mut warnings = object.warnings().to_vec();
+        if let Resource::StreamRoute(route) = &object.resource {
+            warnings.extend(self.stream_warnings(key, route));
+        }
+        warnings
     }
 
     /// The objects that refer to that key, in force or waiting, in no order.

@@ -187,7 +187,7 @@ async fn finish(parts: &AdminParts, write: Write, author: Author, condition: Con
 fn warnings(parts: &AdminParts, key: &Key, text: &str) -> Vec<Warning> {
     let view = parts.view.load();
     if view.written(key).is_some_and(|written| *written.text == *text) {
-        return view.snapshot.warnings_at(key).to_vec();
+        return view.snapshot.warnings_at(key);
     }
     let value = serde_json::from_str(text).unwrap_or_default();
     check::object(&parts.catalog(), key, &value)

@@ -140,8 +140,8 @@ pub(crate) fn warn_of<'k>(
 ) {
     let of_object = |key: &'k Key| {
         let place = move |warning: &Warning| format!("{}{}", key.path(), warning.pointer);
-        let warnings = snapshot.warnings_at(key).iter();
-        warnings.map(move |warning| Warning { pointer: place(warning), reason: warning.reason.clone() })
+        let warnings = snapshot.warnings_at(key).into_iter();
+        warnings.map(move |warning| Warning { pointer: place(&warning), reason: warning.reason })
     };
     let warnings: Vec<Warning> = keys.into_iter().flat_map(of_object).take(MAX_WARNINGS).collect();
     warn(response, &warnings);

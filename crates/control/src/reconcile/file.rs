@@ -158,7 +158,7 @@ fn announce(path: &Path, revision: u64, changes: usize) {
 /// Logs the parts without effect in objects that are new or differ.
 fn warn(document: &Document, snapshot: &Snapshot, changes: &[Change]) {
     let lines = changes.iter().flat_map(|change| {
-        let warnings = snapshot.warnings_at(&change.key).iter();
+        let warnings = snapshot.warnings_at(&change.key).into_iter();
         warnings.filter_map(move |warning| document.warning(&change.key, &warning.pointer, &warning.reason))
     });
     for line in lines.take(MAX_WARNING_LINES) {

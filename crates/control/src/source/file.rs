@@ -151,7 +151,7 @@ pub fn check(path: &Path, catalog: &Catalog) -> FileCheck {
 /// The warnings of a document, in the order of lines.
 pub(crate) fn warnings(document: &Document, snapshot: &Snapshot) -> Vec<FileFault> {
     let of_objects = document.objects.iter().flat_map(|object| {
-        let warnings = snapshot.warnings_at(&object.key).iter();
+        let warnings = snapshot.warnings_at(&object.key).into_iter();
         warnings.filter_map(move |warning| document.warning(&object.key, &warning.pointer, &warning.reason))
     });
     let mut warnings: Vec<FileFault> = of_objects.collect();

@@ -19,6 +19,7 @@ pub(super) fn check(catalog: &Catalog, stream_route: &Value, findings: &mut Find
     unsupported::route(stream_route, findings);
     route::addresses(stream_route, findings);
     scheme(stream_route, findings);
+    port(catalog, stream_route, findings);
     sniffed(stream_route, findings);
     protocol(catalog, stream_route, findings);
     loggers(catalog, stream_route, findings);
@@ -42,6 +43,26 @@ fn scheme(stream_route: &Value, findings: &mut Findings) {
             "scheme {scheme} of an upstream is for routes of HTTP; the upstream of a stream route has tcp, tls or udp"
         );
         findings.add(Stage::Upstream, "/upstream/scheme", reason);
+    }
+}
+
+/// A port with listeners of the other kind of sessions only serves none of this route.
+fn port(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
+    let scheme = stream_route.pointer("/upstream/scheme").and_then(Value::as_str);
+    let is_datagram = match (stream_route.get("protocol"), scheme) {
+        (Some(_), _) | (None, Some("tcp" | "tls")) => false,
+        (None, Some("udp")) => true,
+        _ => return,
+    };
+    let port = stream_route.get("server_port").and_then(Value::as_u64);
+    let Some(port) = port.and_then(|port| u16::try_from(port).ok()) else { return };
+    if let Some(other) = catalog.stream_ports().and_then(|ports| ports.only_other(port, is_datagram)) {
+        let own = if is_datagram { "datagrams" } else { "connections" };
+        let reason = format!(
+            "no session gets this route: it is for {own}, by its protocol or the scheme of its upstream, and the listeners of \
+             port {port} are for {other}"
+        );
+        findings.warn("/server_port", reason);
     }
 }
 

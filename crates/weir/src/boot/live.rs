@@ -82,8 +82,7 @@ impl LiveSettings {
         }
         let listeners = wanted(&settings);
         if listeners != self.listeners {
-            let takes_stream_routes = settings.takes_stream_routes();
-            self.listen(listeners, takes_stream_routes, gateway);
+            self.listen(listeners, &settings, gateway);
         }
         runner.reload(RunnerSettings::of(&settings));
         // The files are read even if their list is the same, because their contents may have changed.
@@ -93,7 +92,7 @@ impl LiveSettings {
         }
     }
 
-    fn listen(&mut self, listeners: Vec<Wanted>, takes_stream_routes: bool, gateway: &Gateway) {
+    fn listen(&mut self, listeners: Vec<Wanted>, settings: &Settings, gateway: &Gateway) {
         let Some(engine) = gateway.engine() else { return };
         let before = engine.listeners();
         match engine.listen(&listeners) {
@@ -103,7 +102,8 @@ impl LiveSettings {
                     tracing::info!(%address, "the PROXY protocol of a listener has changed for new connections");
                 }
                 self.listeners = listeners;
-                self.catalog.refuse_stream_routes(!takes_stream_routes);
+                self.catalog.refuse_stream_routes(!settings.takes_stream_routes());
+                self.catalog.set_stream_ports(settings.stream_ports());
             }
             Err(fault) => tracing::error!(%fault, "the listeners of the proxy stay as they are"),
         }

@@ -1,9 +1,11 @@
 //! Settings as other parts of the program take them.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use gateway::compile::ExpiredCertificates;
+use model::catalog::StreamPorts;
 use model::check::{CheckOptions, UnknownFields};
 use model::outbound::OutboundPolicy;
 use model::settings::{PathSettings, SharedSettings, UpstreamTimeout};
@@ -78,6 +80,18 @@ impl Settings {
             ("stream_proxy_protocol_tls", &self.stream_proxy_protocol_tls),
             ("stream_udp", &self.stream_udp),
         ]
+    }
+
+    /// The ports of listeners of layer 4; none where a listener takes connections to any port.
+    #[must_use]
+    pub(crate) fn stream_ports(&self) -> Option<StreamPorts> {
+        if !self.stream_tproxy.is_empty() || !self.stream_redirect.is_empty() {
+            return None;
+        }
+        let ports = |list: &[SocketAddr]| list.iter().map(SocketAddr::port).collect::<BTreeSet<u16>>();
+        let [connections @ .., (_, datagrams)] = self.stream_listeners();
+        let connections = connections.into_iter().flat_map(|(_, list)| ports(list)).collect();
+        Some(StreamPorts { connections, datagrams: ports(datagrams) })
     }
 
     /// Whether stream routes are taken.

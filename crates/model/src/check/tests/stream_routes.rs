@@ -1,7 +1,7 @@
 //! Table: stream routes.
 
 use super::*;
-use crate::catalog::ProtocolInfo;
+use crate::catalog::{ProtocolInfo, StreamPorts};
 
 fn stream_route(more: Value, expected: &str) {
     let whole = merged(json!({"server_port": 9100, "upstream_id": 1}), more);
@@ -105,6 +105,38 @@ fn protocol_checks_its_configuration() {
     let refusal = check::value(&catalog, Kind::StreamRoute, &route(json!({"odd": 1}))).unwrap_err();
     assert_eq!(refusal.contract_message(), "protocol.conf: odd: not today");
     assert_eq!(refusal.faults()[0].pointer, "/protocol/conf");
+}
+
+#[test]
+fn port_without_a_fitting_listener_is_warned_about() {
+    let catalog = catalog();
+    catalog.set_stream_ports(Some(StreamPorts {
+        connections: [9100, 9200].into(),
+        datagrams: [9200, 53].into(),
+    }));
+    let warned = |port: u16, scheme: &str| {
+        let route = json!({"server_port": port, "upstream": {"scheme": scheme, "nodes": {"a:1": 1}}});
+        let key = crate::Key::new(Kind::StreamRoute, "1").unwrap();
+        let warnings = check::object(&catalog, &key, &route).unwrap().warnings;
+        warnings.iter().map(|warning| warning.reason.clone()).collect::<String>()
+    };
+    for (port, scheme, expected) in [
+        (53, "tls", "the listeners of port 53 are for datagrams"),
+        (53, "tcp", "the listeners of port 53 are for datagrams"),
+        (53, "udp", ""),
+        (53, "http", ""),
+        (9100, "udp", "the listeners of port 9100 are for connections"),
+        (9200, "udp", ""),
+        (9200, "tls", ""),
+        // A port without a listener may get one later.
+        (9300, "tls", ""),
+    ] {
+        let found = warned(port, scheme);
+        assert!(
+            found.ends_with(expected) && found.is_empty() == expected.is_empty(),
+            "{port} {scheme}: {found}"
+        );
+    }
 }
 
 #[test]
