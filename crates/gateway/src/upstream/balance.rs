@@ -85,6 +85,8 @@ pub struct Choice<'a> {
     pub now_ms: u64,
     /// Endpoints that must not be chosen, because an attempt at them failed.
     pub tried: &'a [u64],
+    /// The endpoint of the attempt that failed last, where this is a retry.
+    pub failed: Option<u64>,
 }
 
 impl Choice<'_> {
@@ -244,7 +246,8 @@ pub(super) mod testing {
         pub(in crate::upstream) fn choose_untried(&mut self, tried: &[u64]) -> Option<usize> {
             let Bench { set, group, loads, balancer, .. } = self;
             let (key_hash, random, now_ms) = (self.key_hash, self.random, self.now_ms);
-            let choice = Choice { set, group, loads, key_hash, random, now_ms, tried };
+            let failed = tried.last().copied();
+            let choice = Choice { set, group, loads, key_hash, random, now_ms, tried, failed };
             balancer.choose(&choice).map(|member| self.group.node(member))
         }
 

@@ -82,7 +82,8 @@ impl Upstreams {
         let (random, now_ms) = (env::random_u64(), self.local.now_ms());
         state.refresh(upstream, self.local.index, now_ms);
         let WantedNode { key_hash, subset, sticky } = *wanted;
-        let request = Request { key_hash, random, now_ms, tried, subset, sticky };
+        let failed = tried.last().copied();
+        let request = Request { key_hash, random, now_ms, tried, failed, subset, sticky };
         state.choose(upstream, self.local.index, request).ok_or_else(|| {
             let note = match (&state.nodes().note, &upstream.policies.subsets) {
                 (Some(note), _) => note.clone(),
@@ -109,7 +110,8 @@ impl Upstreams {
         ejection::begin_probes(protection, &upstream.nodes, nodes, now_ms);
         state.refresh(upstream, self.local.index, now_ms);
         let WantedNode { key_hash, subset, sticky } = *wanted;
-        let request = Request { key_hash, random, now_ms, tried, subset, sticky };
+        let failed = tried.last().copied();
+        let request = Request { key_hash, random, now_ms, tried, failed, subset, sticky };
         state.choose_admitted(upstream, self.local.index, request, admission)
     }
 

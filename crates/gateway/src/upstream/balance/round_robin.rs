@@ -1,7 +1,8 @@
-//! Weighted round robin by earliest due time: each member is due again after a time that is the inverse of its weight, and
-//! the one that is due first is chosen. First turns are spread over the members, so that the turns of a heavy node and of
-//! many light ones are spread evenly. A heap makes a turn cost the same step among three nodes and among thousands. See
-//! decision 0041.
+//! Weighted round robin by earliest due time: each member is due again after a time that is the inverse of
+//! its weight, and the one that is due first is chosen. First turns are spread over the members, so that the
+//! turns of a heavy node and of many light ones are spread evenly. A heap makes a turn cost the same step
+//! among three nodes and among thousands. A member at which an attempt failed loses its next turn. See
+//! decisions 0041 and 0067.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,6 +14,9 @@ use super::{Balancer, BalancerKind, Choice, Start, Uses};
 
 /// The time at which all due times are set back, long before they lose precision.
 const TIME_MAX: f64 = 1_048_576.0;
+/// The largest group of which a failed member loses a turn. In a larger one the dead member's part is small
+/// in any case, and the search for it would cost more than it saves.
+const DEBTORS_MAX: usize = 64;
 
 /// Each node in turn, in the proportion of the weights.
 pub static KIND: BalancerKind = BalancerKind {
@@ -32,6 +36,8 @@ pub struct RoundRobin {
     strides: Vec<f64>,
     /// The due time of the member that was chosen last.
     now: f64,
+    /// The members that lose their next turn, one bit each; only for groups of at most [`DEBTORS_MAX`].
+    debtors: u64,
 }
 
 impl RoundRobin {
@@ -48,27 +54,49 @@ impl RoundRobin {
             _ => first(member) / count as f64 * strides[member],
         };
         let heap = (0..count).map(|member| Reverse((due(member).to_bits(), member as u32))).collect();
-        RoundRobin { heap, strides, now: 0.0 }
+        RoundRobin { heap, strides, now: 0.0, debtors: 0 }
     }
 
     /// Chooses the member that is due first.
     fn turn(&mut self) -> Option<usize> {
-        let mut first = self.heap.peek_mut()?;
-        let Reverse((due, member)) = *first;
-        let due = f64::from_bits(due);
-        self.now = self.now.max(due);
-        *first = Reverse(((due + self.strides[member as usize]).to_bits(), member));
-        // Restores the order of the heap.
-        drop(first);
-        if self.now > TIME_MAX {
-            self.set_back();
+        loop {
+            let mut first = self.heap.peek_mut()?;
+            let Reverse((due, member)) = *first;
+            let due = f64::from_bits(due);
+            self.now = self.now.max(due);
+            *first = Reverse(((due + self.strides[member as usize]).to_bits(), member));
+            // Restores the order of the heap.
+            drop(first);
+            if self.now > TIME_MAX {
+                self.set_back();
+            }
+            if self.debtors == 0 || !self.pays(member) {
+                return Some(member as usize);
+            }
         }
-        Some(member as usize)
+    }
+
+    /// Whether this turn of `member` is the one that it loses.
+    fn pays(&mut self, member: u32) -> bool {
+        let bit = 1_u64.checked_shl(member).unwrap_or(0);
+        let owes = self.debtors & bit != 0;
+        self.debtors &= !bit;
+        owes
+    }
+
+    /// Has the member at which the last attempt failed lose its next turn. The retry takes a turn of another
+    /// one, so that otherwise of two members the dead one would be the first of every request.
+    fn charge(&mut self, choice: &Choice<'_>) {
+        let count = self.strides.len();
+        let Some(failed) = choice.failed.filter(|_| count <= DEBTORS_MAX) else { return };
+        let is_failed = |member: &usize| choice.set.nodes[choice.group.node(*member)].endpoint.id == failed;
+        self.debtors |= (0..count).find(is_failed).map_or(0, |member| 1 << member);
     }
 
     /// As [`turn`](Self::turn), but leaves tried members where they are.
     #[cold]
     fn turn_untried(&mut self, choice: &Choice<'_>) -> Option<usize> {
+        self.charge(choice);
         let mut tried: SmallVec<[Due; 4]> = SmallVec::new();
         while let Some(first) = self.heap.peek_mut() {
             if !choice.is_tried(first.0.1 as usize) {
@@ -144,11 +172,46 @@ mod tests {
     }
 
     #[test]
-    fn tried_nodes_keep_their_turn() {
+    fn tried_nodes_keep_their_turn_but_the_last() {
         let mut bench = Bench::new(&KIND, set(&[1, 1, 1]));
         assert_eq!(bench.choose_untried(&[0, 1]), Some(2));
+        let next: Vec<_> = (0..3).map(|_| bench.choose().unwrap()).collect();
+        assert_eq!(next, [0, 0, 1], "node 1 has failed last and loses a turn");
         assert_eq!(bench.choose_untried(&[0, 1, 2]), None);
-        assert_eq!((bench.choose(), bench.choose()), (Some(0), Some(1)));
+    }
+
+    #[test]
+    fn dead_node_is_not_the_first_of_every_request() {
+        // nodes, of which the first is dead → requests of 120 that meet it, and those that each other node
+        // serves
+        for (count, met, served) in [(2, 60, 120), (3, 30, 60), (4, 20, 40)] {
+            let mut bench = Bench::new(&KIND, set(&vec![1; count]));
+            let (mut dead, mut shares) = (0, vec![0; count]);
+            for _ in 0..120 {
+                let mut node = bench.choose().unwrap();
+                if node == 0 {
+                    dead += 1;
+                    node = bench.choose_untried(&[0]).unwrap();
+                }
+                shares[node] += 1;
+            }
+            assert!(dead <= met, "{count}: {dead}");
+            assert!(
+                shares[1..].iter().all(|share| served - 2 <= *share && *share <= served + 2),
+                "{shares:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn all_nodes_dead_are_chosen_on() {
+        let mut bench = Bench::new(&KIND, set(&[1, 1]));
+        for _ in 0..10 {
+            let first = bench.choose().unwrap() as u64;
+            let second = bench.choose_untried(&[first]).unwrap() as u64;
+            assert_ne!(first, second);
+            assert_eq!(bench.choose_untried(&[first, second]), None);
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(crate) struct Request<'a> {
     pub(crate) now_ms: u64,
     /// Endpoints that must not be chosen, because an attempt at them failed.
     pub(crate) tried: &'a [u64],
+    /// The endpoint of the attempt that failed last, where this is a retry.
+    pub(crate) failed: Option<u64>,
     /// The name of the wanted subset, hashed; 0 for an upstream without subsets.
     pub(crate) subset: u64,
     /// The tag of the node that the request's session is at.
@@ -80,9 +82,9 @@ impl Plan {
     #[inline]
     pub(crate) fn choose(&mut self, set: &NodeSet, loads: &Loads, request: Request<'_>) -> Option<usize> {
         let first = if self.is_shared { self.drawn(&request) } else { 0 };
-        let Request { key_hash, random, now_ms, tried, .. } = request;
+        let Request { key_hash, random, now_ms, tried, failed, .. } = request;
         let mut in_group = |Planned { group, balancer, .. }: &mut Planned| {
-            let choice = Choice { set, group, loads, key_hash, random, now_ms, tried };
+            let choice = Choice { set, group, loads, key_hash, random, now_ms, tried, failed };
             balancer.choose(&choice).map(|member| group.node(member))
         };
         if let Some(node) = self.groups.get_mut(first).and_then(&mut in_group) {
@@ -150,7 +152,8 @@ mod tests {
         let mut plan = Plan::new(kind, &set, &loads, 0, parts, None);
         let mut choose = |number: u32| {
             let (key_hash, random) = (number / 2, u64::from(number));
-            let request = Request { key_hash, random, now_ms: 0, tried: &[], subset: 0, sticky: None };
+            let request =
+                Request { key_hash, random, now_ms: 0, tried: &[], failed: None, subset: 0, sticky: None };
             plan.choose(&set, &loads, request).unwrap()
         };
         (0..10_000).map(&mut choose).collect()
