@@ -14,7 +14,7 @@ use super::rules::Observation;
 
 /// The path of the call.
 const PATH: &[u8] = b"/grpc.health.v1.Health/Check";
-/// The longest answer; `HealthCheckResponse` has two bytes.
+/// The longest answer; `HealthCheckResponse` has two bytes as a rule.
 const BODY_MAX_BYTES: usize = 1024;
 /// Bytes of the length in front of a message, with its flag of compression.
 const PREFIX_BYTES: usize = 5;
@@ -167,19 +167,68 @@ fn request(service: &str) -> Vec<u8> {
 }
 
 /// The enumeration of `HealthCheckResponse { ServingStatus status = 1 }` with its prefix; 0 where the field is left out.
-/// None for a compressed or malformed message. Fields that are not known are not expected, because the message has one.
-fn serving_status(body: &[u8]) -> Option<u8> {
+/// None for a compressed or malformed message.
+fn serving_status(body: &[u8]) -> Option<i32> {
     let (prefix, message) = body.split_first_chunk::<PREFIX_BYTES>()?;
     let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
     if prefix[0] != 0 || message.len() != length {
         return None;
     }
-    match message {
-        [] => Some(0),
-        [0x08, status] if *status < 0x80 => Some(*status),
-        _ => None,
-    }
+    status_of_message(message)
 }
+
+/// The first field of a message, by the rules of Protocol Buffers: fields that are not known are skipped, and
+/// the last value of one that is repeated counts.
+fn status_of_message(mut message: &[u8]) -> Option<i32> {
+    let (mut status, mut open_groups) = (0, 0_u32);
+    while !message.is_empty() {
+        let tag = varint(&mut message)?;
+        let (field, wire_type) = (tag >> 3, tag & 7);
+        if field == 0 || field > FIELD_MAX {
+            return None;
+        }
+        match wire_type {
+            0 => {
+                let value = varint(&mut message)?;
+                if field == STATUS_FIELD && open_groups == 0 {
+                    // An enumeration has 32 bits; longer values are cut to them.
+                    status = value as i32;
+                }
+            }
+            1 => message = message.get(8..)?,
+            2 => {
+                let length = usize::try_from(varint(&mut message)?).ok()?;
+                message = message.get(length..)?;
+            }
+            3 => open_groups += 1,
+            4 => open_groups = open_groups.checked_sub(1)?,
+            5 => message = message.get(4..)?,
+            _ => return None,
+        }
+    }
+    (open_groups == 0).then_some(status)
+}
+
+/// Takes a number of at most ten bytes off the front of `bytes`.
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for index in 0..VARINT_MAX_BYTES {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f).checked_shl(7 * index).unwrap_or(0);
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// The number of the field `status`.
+const STATUS_FIELD: u64 = 1;
+/// The largest number of a field.
+const FIELD_MAX: u64 = (1 << 29) - 1;
+/// The longest number: 64 bits, seven in a byte.
+const VARINT_MAX_BYTES: u32 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -189,17 +238,31 @@ mod tests {
     fn messages_are_written_and_read_as_protobuf() {
         assert_eq!(request(""), [0, 0, 0, 0, 0]);
         assert_eq!(request("a.B"), [0, 0, 0, 0, 5, 0x0a, 3, b'a', b'.', b'B']);
-        let cases: [(&[u8], Option<u8>); 7] = [
-            (&[0, 0, 0, 0, 2, 8, 1], Some(1)),
-            (&[0, 0, 0, 0, 2, 8, 2], Some(2)),
-            (&[0, 0, 0, 0, 0], Some(0)),
-            (&[1, 0, 0, 0, 2, 8, 1], None),
-            (&[0, 0, 0, 0, 3, 8, 1], None),
-            (&[0, 0, 0, 0, 2, 16, 1], None),
-            (&[0, 0], None),
+        let message = |message: &[u8]| [&[0, 0, 0, 0, message.len() as u8], message].concat();
+        let cases: [(Vec<u8>, Option<i32>); 20] = [
+            (message(&[8, 1]), Some(1)),
+            (message(&[8, 2]), Some(2)),
+            (message(&[]), Some(0)),
+            (message(&[0x12, 3, b'a', b'b', b'c', 8, 1]), Some(1)),
+            (message(&[8, 1, 0x12, 0]), Some(1)),
+            (message(&[8, 2, 8, 1]), Some(1)),
+            (message(&[8, 0x81, 0x80, 0]), Some(1)),
+            (message(&[0x88, 0x80, 0, 1]), Some(1)),
+            (message(&[8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), Some(-1)),
+            (message(&[16, 2, 0x19, 1, 2, 3, 4, 5, 6, 7, 8, 0x25, 1, 2, 3, 4, 8, 1]), Some(1)),
+            (message(&[0x1b, 8, 2, 0x1c, 8, 1]), Some(1)),
+            (message(&[10, 1, 2]), Some(0)),
+            (vec![1, 0, 0, 0, 2, 8, 1], None),
+            (vec![0, 0, 0, 0, 3, 8, 1], None),
+            (message(&[8]), None),
+            (message(&[8, 0x81]), None),
+            (message(&[0x12, 9, 1]), None),
+            (message(&[0, 1]), None),
+            (message(&[0x1b, 8, 1]), None),
+            (vec![0, 0], None),
         ];
         for (body, expected) in cases {
-            assert_eq!(serving_status(body), expected, "{body:?}");
+            assert_eq!(serving_status(&body), expected, "{body:?}");
         }
     }
 }
