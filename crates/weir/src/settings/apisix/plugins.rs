@@ -66,9 +66,33 @@ pub(super) fn extra_lua_path(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.lua_plugins.folders = folders;
 }
 
-/// `graphql.max_size` and `apisix.max_post_args_readable_size`.
-pub(super) fn body_limit(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    let Some(bytes) = units::bytes(draft, spot) else { return };
+/// `graphql.max_size`, in bytes.
+pub(super) fn graphql_limit(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    if let Some(bytes) = units::bytes(draft, spot) {
+        body_limit(draft, spot, bytes);
+    }
+}
+
+/// `apisix.max_post_args_readable_size`, in MiB; 0 is no limit there, and the largest one here.
+pub(super) fn post_args_limit(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let Some(text) = draft.text(spot) else { return };
+    let Ok(written) = text.parse::<u64>() else {
+        let reason = format!("`{text}` is not a number of MiB");
+        return draft.fault(spot.key, spot.node.line, reason);
+    };
+    if written == 0 || written > MATCHED_BODY_MAX_MIB {
+        let reason =
+            format!("it is a number of MiB, and {MATCHED_BODY_MAX_MIB} MiB is the most that is read");
+        draft.remark(spot.key, spot.node.line, reason);
+    }
+    let mib = if written == 0 { MATCHED_BODY_MAX_MIB } else { written.min(MATCHED_BODY_MAX_MIB) };
+    body_limit(draft, spot, mib << 20);
+}
+
+/// The largest `max_matched_body_bytes`, in MiB.
+const MATCHED_BODY_MAX_MIB: u64 = 64;
+
+fn body_limit(draft: &mut Draft<'_>, spot: &Spot<'_>, bytes: u64) {
     let largest = draft.body_limits.largest.as_ref().map_or(0, |(_, bytes)| *bytes);
     if bytes >= largest {
         draft.body_limits.largest = Some((spot.at(), bytes));

@@ -1,6 +1,6 @@
 //! Tables: keys that are settings of the same meaning, and keys of nginx.
 
-use super::{gives, read, refused, told};
+use super::{check, gives, read, refused, told};
 
 #[test]
 fn plugin_runner_is_read_as_apisix_has_it() {
@@ -56,9 +56,24 @@ fn keys_become_settings_of_same_meaning() {
         ],
     );
     gives("apisix: {}\ngraphql: {max_size: 2097152}\n", &["max_matched_body_bytes 2097152"]);
+    for (mib, bytes, is_told) in [
+        (1, 1 << 20, false),
+        (4, 4 << 20, false),
+        (64, 64 << 20, false),
+        (0, 64 << 20, true),
+        (4_194_304, 64 << 20, true),
+    ] {
+        let told = "1: apisix.max_post_args_readable_size: it is a number of MiB, and 64 MiB is the most that is read";
+        check(
+            &format!("apisix: {{max_post_args_readable_size: {mib}}}\ngraphql: {{max_size: 10}}\n"),
+            &[&format!("max_matched_body_bytes {bytes}")],
+            if is_told { &[told] } else { &[] },
+            &[],
+        );
+    }
     gives(
-        "apisix: {max_post_args_readable_size: 4194304}\ngraphql: {max_size: 10}\n",
-        &["max_matched_body_bytes 4194304"],
+        "apisix: {max_post_args_readable_size: 1}\ngraphql: {max_size: 2097152}\n",
+        &["max_matched_body_bytes 2097152"],
     );
     refused(
         "apisix:\n  router:\n    http: radix\n",
