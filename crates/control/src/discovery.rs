@@ -41,6 +41,7 @@ use model::discovery::{OnChange, ServiceDirectory, ServiceKey};
 use model::outbound::OutboundPolicy;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use stdx::address_family::AddressChoice;
 
 pub use auto_routes::AutoRoutes;
 pub use check::{BlockFault, check};
@@ -81,6 +82,8 @@ pub(crate) struct RegistryKind {
 pub(crate) struct BuildContext {
     /// The addresses that may not be connected to.
     pub(crate) policy: OutboundPolicy,
+    /// Which of the addresses of one instance are used.
+    pub(crate) addresses: AddressChoice,
 }
 
 /// A running registry.
@@ -97,6 +100,8 @@ pub struct DiscoveryConfig {
     pub blocks: Map<String, Value>,
     /// The addresses that may not be connected to.
     pub policy: OutboundPolicy,
+    /// Which of the addresses of one instance are used.
+    pub addresses: AddressChoice,
     /// The folder for the last good answers; none keeps none.
     pub directory: Option<PathBuf>,
     /// How long a new service may hold up the configuration that names it.
@@ -129,7 +134,7 @@ impl Discovery {
             Shared::new(blocks, config.directory, config.policy.clone()).with_auto_routes(auto_routes);
         let shared = Arc::new(shared);
         shared.load_copies();
-        let context = BuildContext { policy: config.policy };
+        let context = BuildContext { policy: config.policy, addresses: config.addresses };
         let thread = match kinds.is_empty() {
             true => None,
             false => Some(thread::start(Arc::clone(&shared), kinds, context)?),

@@ -21,8 +21,7 @@ impl OutboundPolicy {
             (Some(what), _) => (None, what),
             // A translator or relay on the way connects to the IPv4 address inside.
             (None, IpAddr::V6(v6)) => {
-                let inside =
-                    embedded(v6).find(|inside| inside.is_link_local() || inside.octets() == METADATA_V4)?;
+                let inside = embedded(v6).find(|inside| inside.is_link_local() || is_metadata(*inside))?;
                 (Some(IpAddr::V4(inside)), "a way to a metadata service")
             }
             (None, IpAddr::V4(_)) => return None,
@@ -38,11 +37,11 @@ fn wrong_with(address: IpAddr) -> Option<&'static str> {
         IpAddr::V4(v4) if v4.is_link_local() => "link-local, where metadata services are",
         IpAddr::V4(v4) if v4.octets()[0] == 0 => "unspecified",
         IpAddr::V4(v4) if v4.is_broadcast() || v4.is_multicast() => "no single host",
-        IpAddr::V4(v4) if v4.octets() == METADATA_V4 => "a metadata service",
+        IpAddr::V4(v4) if is_metadata(v4) => "a metadata service",
         IpAddr::V6(v6) if v6.is_unicast_link_local() => "link-local, where metadata services are",
         IpAddr::V6(v6) if v6.is_unspecified() => "unspecified",
         IpAddr::V6(v6) if v6.is_multicast() => "no single host",
-        IpAddr::V6(v6) if v6.segments() == METADATA_V6 => "a metadata service",
+        IpAddr::V6(v6) if METADATA_V6.contains(&v6.segments()) => "a metadata service",
         _ => return None,
     })
 }
@@ -66,9 +65,21 @@ fn embedded(address: Ipv6Addr) -> impl Iterator<Item = Ipv4Addr> {
     found.into_iter()
 }
 
-/// Metadata services outside the link-local networks, of clouds that have them there.
-const METADATA_V4: [u8; 4] = [100, 100, 100, 200];
-const METADATA_V6: [u16; 8] = [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254];
+/// Whether a metadata service is at an address.
+fn is_metadata(address: Ipv4Addr) -> bool {
+    METADATA_V4.contains(&address.octets())
+}
+
+/// Metadata services outside the link-local networks, of clouds that have them there: Alibaba, Oracle, Azure
+/// (WireServer).
+const METADATA_V4: [[u8; 4]; 3] = [[100, 100, 100, 200], [192, 0, 0, 192], [168, 63, 129, 16]];
+/// Those of IPv6: AWS (instances, and credentials of pods), Google, Scaleway.
+const METADATA_V6: [[u16; 8]; 4] = [
+    [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254],
+    [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23],
+    [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254],
+    [0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42],
+];
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +106,14 @@ mod tests {
             "224.0.0.1",
             "ff02::1",
             "100.100.100.200",
+            "192.0.0.192",
+            "::ffff:192.0.0.192",
+            "168.63.129.16",
             "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd20:ce::254",
+            "fd00:42::42",
+            "64:ff9b::192.0.0.192",
             "64:ff9b::a9fe:a9fe",
             "64:ff9b::100.100.100.200",
             "64:ff9b:1::a9fe:a9fe",

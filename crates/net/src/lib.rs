@@ -13,6 +13,7 @@ pub mod nodes;
 pub mod proxy_protocol;
 pub mod quic;
 pub mod resolver;
+pub mod route;
 pub mod sniff;
 pub mod tls;
 pub mod transport;

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::endpoint::{Endpoint, KeepAlive, Protocol};
@@ -14,6 +15,18 @@ pub type Derive = fn(&[Node]) -> Arc<dyn Any + Send + Sync>;
 
 /// The marks of a node that a user wrote or a registry gave, such as its zone or its version.
 pub type Metadata = BTreeMap<Box<str>, Box<str>>;
+
+/// Completes "the address is …" for an address that no connection may be opened to. Every address of a set
+/// was held against it, those of names too and again after each lookup, so that no endpoint of a refused
+/// address exists.
+#[derive(Clone)]
+pub struct AddressRule(pub Arc<dyn Fn(IpAddr) -> Option<&'static str> + Send + Sync>);
+
+impl std::fmt::Debug for AddressRule {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("AddressRule")
+    }
+}
 
 /// The nodes of an upstream at one moment.
 #[derive(Default)]
@@ -35,7 +48,8 @@ pub struct Node {
     pub endpoint: Arc<Endpoint>,
     /// The host as it was written, with the port where it was written.
     pub host: Arc<str>,
-    /// Its share; 0 takes it out of the choice.
+    /// Its share; 0 takes it out of the choice. Addresses of one name share what was written, and the weights
+    /// of a set are multiplied so that shares are whole numbers.
     pub weight: u32,
     /// Nodes of a lower priority are used when no higher one is left.
     pub priority: i64,
@@ -77,4 +91,6 @@ pub struct Plan {
     pub derive: Option<Derive>,
     /// Why there are fewer nodes than there should be, a sentence for the log, where the registry that named them says so.
     pub note: Option<Arc<str>>,
+    /// See [`AddressRule`]; none where a user wrote the nodes.
+    pub refuses: Option<AddressRule>,
 }

@@ -2,25 +2,28 @@
 //! The last good answer stays in force while DNS fails. Nodes written as addresses pass through here too, so that one
 //! place makes node sets. It compiles nothing and knows no configuration.
 
+mod hosts;
+mod node_sets;
 mod system;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use stdx::address_family::AddressFamily;
 use stdx::published::Published;
 use tokio::sync::Notify;
 
-use crate::endpoint::{EndpointKey, Endpoints};
+use crate::endpoint::Endpoints;
 use crate::env;
-use crate::node_state::NodeStates;
-use crate::nodes::{Node, NodeSet, Plan};
+use crate::nodes::{NodeSet, Plan};
+use node_sets::{names, publish_nodes};
 
 pub use system::{LookupOptions, SystemLookup};
 
@@ -51,13 +54,16 @@ impl Default for TtlBounds {
     }
 }
 
-/// An answer: the addresses, and for how long they hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An answer: the addresses that are used, and for how long they hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The addresses.
     pub addresses: Vec<IpAddr>,
     /// The time to live.
     pub ttl: Duration,
+    /// Why addresses of a preferred family could not be asked for: such an answer does not take the place of
+    /// a whole one.
+    pub failure: Option<String>,
 }
 
 /// A lookup under way.
@@ -321,6 +327,11 @@ fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<
     let was_failing = state.error.is_some();
     state.asking = false;
     state.tried = true;
+    let answer = answer.and_then(|mut answer| match answer.failure.take() {
+        // Half an answer: the family that could not be asked for is the one that served before.
+        Some(reason) if !same_family(&state.addresses, &answer.addresses) => Err(reason),
+        _ => Ok(answer),
+    });
     let changed = match answer {
         Ok(answer) if !answer.addresses.is_empty() => {
             state.due_ns = env::monotonic_ns() + nanoseconds(answer.ttl.clamp(ttl.min, ttl.max));
@@ -356,85 +367,10 @@ fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<
     }
 }
 
-/// The hosts of a plan that are no addresses.
-fn names(plan: &Plan) -> impl Iterator<Item = &str> {
-    plan.nodes.iter().map(|node| &*node.host).filter(|host| host.parse::<IpAddr>().is_err())
-}
-
-/// The nodes of a plan with what is known of their names: every address of a name is a node.
-fn node_set(
-    plan: &Plan,
-    known: &BTreeMap<Box<str>, Name>,
-    endpoints: &Endpoints,
-    states: &Arc<NodeStates>,
-) -> NodeSet {
-    let mut nodes = Vec::new();
-    let mut note = plan.note.as_deref().map(str::to_owned);
-    for planned in &plan.nodes {
-        let mut add = |address: IpAddr| {
-            let address = SocketAddr::new(address, planned.port);
-            nodes.push(Node {
-                endpoint: endpoints.intern(EndpointKey {
-                    address,
-                    tls: plan.tls.clone(),
-                    protocol: plan.protocol,
-                    keep_alive: plan.keep_alive,
-                }),
-                host: planned.authority.clone(),
-                weight: planned.weight,
-                priority: planned.priority,
-                metadata: planned.metadata.clone(),
-                state: states.of(address, &planned.authority),
-            });
-        };
-        match planned.host.parse::<IpAddr>() {
-            Ok(address) => add(address),
-            Err(_) => match known.get(&planned.host) {
-                Some(state) if !state.addresses.is_empty() => state.addresses.iter().copied().for_each(add),
-                state => {
-                    let reason =
-                        state.and_then(|state| state.error.as_deref()).unwrap_or("it was not looked up yet");
-                    note = Some(format!("the node {} has no address: {reason}", planned.host));
-                }
-            },
-        }
-    }
-    let derived = plan.derive.map(|derive| derive(&nodes));
-    NodeSet { nodes, derived, note, states: states.clone() }
-}
-
-/// Has the nodes of `plan` in `cell`. Requests are served from it meanwhile: a new name must not leave them without nodes
-/// for as long as its first lookup takes.
-fn publish_nodes(
-    cell: &Published<NodeSet>,
-    plan: &Plan,
-    known: &BTreeMap<Box<str>, Name>,
-    endpoints: &Endpoints,
-) {
-    let waits = names(plan).any(|host| known.get(host).is_none_or(|name| !name.tried));
-    let held = cell.load();
-    if !waits || held.nodes.is_empty() {
-        publish(cell, &held, node_set(plan, known, endpoints, &held.states));
-    }
-}
-
-/// Publishes `set` unless the cell holds the same nodes already: an equal set must not reset any balancer.
-fn publish(cell: &Published<NodeSet>, held: &NodeSet, set: NodeSet) {
-    let same = held.note == set.note
-        && held.nodes.len() == set.nodes.len()
-        && held.nodes.iter().zip(&set.nodes).all(|(a, b)| {
-            a.endpoint.id == b.endpoint.id
-                && a.weight == b.weight
-                && a.priority == b.priority
-                && a.host == b.host
-                && a.metadata == b.metadata
-        });
-    if !same {
-        if !set.nodes.is_empty() {
-            set.states.set_in_use();
-        }
-        cell.publish(Arc::new(set));
-    }
+/// Whether the addresses before and after are of one family; true where there were none before.
+fn same_family(before: &[IpAddr], after: &[IpAddr]) -> bool {
+    let family = |addresses: &[IpAddr]| addresses.first().map(|address| AddressFamily::of(*address));
+    before.is_empty() || family(before) == family(after)
 }
 
 #[cfg(test)]

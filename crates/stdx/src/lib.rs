@@ -1,10 +1,12 @@
-//! Additions to the standard library for a gateway: buffers, pooled boxes, timers, clocks, hashing, published and
-//! persistent values, the nearest of some names, throttled lines, texts of metrics, an allocator for tests. It knows no sockets,
-//! protocols or configuration, and does no I/O.
+//! Additions to the standard library for a gateway: buffers, pooled boxes, timers, clocks, hashing, published
+//! and persistent values, the nearest of some names, throttled lines, texts of metrics, families of
+//! addresses, shares of weights, an allocator for tests. It knows no sockets, protocols or configuration, and
+//! does no I/O.
 //!
 //! Per-worker things are deliberately not `Send`: a worker thread shares nothing on the request path.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod address_family;
 pub mod address_text;
 pub mod buffer;
 pub mod clock;
@@ -19,3 +21,4 @@ pub mod prometheus_text;
 pub mod published;
 pub mod throttle;
 pub mod timers;
+pub mod weight_share;

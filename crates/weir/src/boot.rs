@@ -44,9 +44,11 @@ use model::report::ExplainSession;
 use model::{Catalog, Change, Snapshot};
 use net::listener::ListenerSet;
 use net::resolver::{LookupOptions, Resolver, SystemLookup, TtlBounds};
+use net::route::has_route;
 use net::tls::identity::ClientIdentities;
 use net::tls::roots::TrustRoots;
 use serde_json::{Map, Value};
+use stdx::address_family::AddressChoice;
 
 use crate::cli::explain::Question;
 use crate::settings::{Settings, SettingsSource, Source};
@@ -205,6 +207,7 @@ pub(crate) fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
         servers: settings.dns_servers.clone(),
         search: settings.dns_search,
         timeout: Duration::from_millis(settings.dns_timeout_ms),
+        choice: address_choice(settings),
     });
     let ttl = TtlBounds {
         min: Duration::from_millis(settings.dns_ttl_min_ms),
@@ -215,6 +218,11 @@ pub(crate) fn services(settings: &Settings) -> anyhow::Result<Arc<Services>> {
         .map_err(|reason| anyhow::anyhow!("trusted_certificates: {reason}"))?;
     let identities = ClientIdentities::new(roots, settings.tls_verify_all);
     Ok(Arc::new(Services::new(resolver, outbound_policy(settings)).with_tls(identities)))
+}
+
+/// Which of the addresses of a name are used.
+fn address_choice(settings: &Settings) -> AddressChoice {
+    AddressChoice { order: settings.dns_order.clone(), has_route }
 }
 
 /// The encryption of secrets in the store.
@@ -246,6 +254,7 @@ fn discovery(settings: &Settings) -> anyhow::Result<Option<Arc<Discovery>>> {
     let discovery = Discovery::start(DiscoveryConfig {
         blocks: without_own_routes(settings),
         policy: outbound_policy(settings),
+        addresses: address_choice(settings),
         directory: Some(settings.data.join("discovery")),
         settle: DISCOVERY_SETTLE,
     });

@@ -36,6 +36,7 @@ use ipnet::IpNet;
 use model::check::UnknownFields;
 use model::settings::RouterMode;
 use net::tls::server::Versions;
+use stdx::address_family::FamilyOrder;
 
 pub(crate) use arguments::SettingsArguments;
 pub(crate) use cache::CacheZones;
@@ -521,6 +522,11 @@ settings! {
         /// Name servers for nodes that are written by name, each an address with or without a port. Without one, those
         /// of `/etc/resolv.conf`; `/etc/hosts` is looked at first either way.
         dns_servers: Vec<SocketAddr> = parse::name_servers("ADDR,…", ""),
+        /// Families of addresses that names of nodes are looked up for, the preferred one first: `A` (IPv4),
+        /// `AAAA` (IPv6). The next is used only where a name has no address of the one before to which this
+        /// machine has a route. It also decides among the addresses of SRV targets and of dual-stack services
+        /// of Kubernetes.
+        dns_order: FamilyOrder = parse::family_order("A,AAAA", "A, AAAA"),
         /// Try names also with the search domains of `/etc/resolv.conf` behind them, by its rules (`ndots`).
         dns_search: bool = parse::switch("true|false", "true"),
         /// Milliseconds a name server gets to answer. Then it is asked once more.

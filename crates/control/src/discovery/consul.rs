@@ -59,6 +59,11 @@ pub(super) fn common_schema() -> Value {
                 }
             },
             "tls": TlsSettings::schema(),
+            "sort_type": {
+                "enum": ["origin", "host_sort", "port_sort", "combine_sort"], "default": "origin",
+                "description": "Accepted and without effect: instances are always in the order of their hosts and ports, as with `combine_sort`, so that the order of an answer changes nothing."
+            },
+            "shared_size": {"type": "string", "description": "Accepted and without effect: memory is not reserved."},
             "dump": {"type": "object", "description": "Accepted and without effect: the last good answers are in the data folder."},
             "default_service": {
                 "type": "object",

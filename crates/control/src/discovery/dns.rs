@@ -1,8 +1,10 @@
 //! DNS: SRV, A and AAAA records of each followed service, asked for again when their time to live is over.
 //!
-//! `service_name` is `NAME` or `NAME:PORT`; a written port replaces the one of SRV records. The first type of `order` that has
-//! records is used. SRV weights are weights (0 counts as 1), and a lower SRV priority is preferred. Names behind SRV records
-//! are looked up at the same servers.
+//! `service_name` is `NAME` or `NAME:PORT`; a written port replaces the one of SRV records. The first type of
+//! `order` that has records is used; a type that cannot be asked for is passed over, unless the nodes in
+//! force are of it. SRV weights are weights (0 counts as 1) that the addresses of a target share, and a lower
+//! SRV priority is preferred. Names behind SRV records are looked up at the same servers: addresses of one
+//! family, in the order of A and AAAA in `order`.
 
 mod records;
 
@@ -24,7 +26,7 @@ use tokio::sync::Semaphore;
 
 use super::each::each_wanted;
 use super::{BuildContext, Registry, RegistryKind, Services};
-use records::{Found, Kind};
+use records::{Found, Known, Rules};
 
 pub(super) const KIND: RegistryKind = RegistryKind { name: "dns", schema, build };
 
@@ -37,7 +39,7 @@ fn schema() -> Value {
             "order": {
                 "type": "array", "minItems": 1, "maxItems": 5, "uniqueItems": true,
                 "items": {"enum": ["last", "SRV", "A", "AAAA", "CNAME"]},
-                "description": "Types of records, the preferred one first. Names behind CNAME are followed in any case, and `last` has no effect."
+                "description": "Types of records, the preferred one first; SRV, then the families of the setting `dns_order`, where it is not written. Names behind CNAME are followed in any case, and `last` has no effect."
             },
             "timeout_ms": {"type": "integer", "minimum": 10, "maximum": 60_000, "default": 2000, "description": "Milliseconds that a server has to answer; it is asked twice."},
             "ttl_min": {"type": "integer", "minimum": 1, "maximum": 86_400, "default": 1, "description": "Shortest time in seconds that an answer holds."},
@@ -53,18 +55,13 @@ struct Block {
     #[serde(default)]
     servers: Vec<String>,
     resolv_conf: Option<PathBuf>,
-    #[serde(default = "order")]
-    order: Vec<String>,
+    order: Option<Vec<String>>,
     #[serde(default = "timeout_ms")]
     timeout_ms: u64,
     #[serde(default = "ttl_min")]
     ttl_min: u64,
     #[serde(default = "ttl_max")]
     ttl_max: u64,
-}
-
-fn order() -> Vec<String> {
-    ["SRV", "A", "AAAA"].map(str::to_owned).to_vec()
 }
 
 const fn timeout_ms() -> u64 {
@@ -82,17 +79,14 @@ const fn ttl_max() -> u64 {
 struct Dns {
     block: Block,
     servers: Vec<SocketAddr>,
-    order: Vec<Kind>,
+    rules: Rules,
 }
 
-fn build(block: &Value, _: &BuildContext) -> Result<Box<dyn Registry>, String> {
+fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
     let block = Block::deserialize(block).map_err(|error| error.to_string())?;
     let servers = block.servers.iter().map(|text| server_of(text)).collect::<Result<_, _>>()?;
-    let order: Vec<Kind> = block.order.iter().filter_map(|name| Kind::named(name)).collect();
-    if order.is_empty() {
-        return Err("`order` needs SRV, A or AAAA".to_owned());
-    }
-    Ok(Box::new(Dns { block, servers, order }))
+    let rules = Rules::new(block.order.as_deref(), &context.addresses)?;
+    Ok(Box::new(Dns { block, servers, rules }))
 }
 
 fn server_of(text: &str) -> Result<SocketAddr, String> {
@@ -173,10 +167,11 @@ async fn follow(
         Ok(parts) => parts,
         Err(reason) => return services.failed(Some(&key), &reason),
     };
+    let mut known = Known::default();
     loop {
         let started = Instant::now();
         let found = match asked.acquire().await {
-            Ok(_permit) => records::find(&resolver, name, port, &dns.order).await,
+            Ok(_permit) => records::find(&resolver, name, port, &dns.rules, &mut known).await,
             // It is never closed.
             Err(_) => return,
         };
@@ -184,6 +179,10 @@ async fn follow(
             Ok(Found::Instances(instances, ttl)) => {
                 services.answer(&key, instances);
                 dns.bounded(ttl).saturating_sub(started.elapsed())
+            }
+            Ok(Found::Part(instances, ttl, reason)) => {
+                services.answer_in_part(&key, instances, reason);
+                dns.bounded(ttl).min(PART_HOLDS_MAX).saturating_sub(started.elapsed())
             }
             Ok(Found::Unknown) => {
                 services.unknown(&key);
@@ -213,6 +212,8 @@ fn split(service: &str) -> Result<(&str, Option<u16>), String> {
 const CONCURRENT_MAX: usize = 64;
 /// Pause after a failure, and after the answer that there is no such name.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
+/// An answer of which a part is missing holds at most this long.
+const PART_HOLDS_MAX: Duration = Duration::from_secs(10);
 /// Shortest pause between two lookups of a name.
 const LEAST_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of a resolv.conf.

@@ -34,8 +34,8 @@ impl Followed {
         let discovery = Discovery::start(DiscoveryConfig {
             blocks,
             policy: OutboundPolicy::default(),
-            directory: None,
             settle: Duration::from_millis(1),
+            ..DiscoveryConfig::default()
         })
         .unwrap();
         follow(Arc::new(discovery), registry, key)

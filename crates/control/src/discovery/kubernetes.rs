@@ -10,7 +10,8 @@
 //! An upstream names the service as `NAMESPACE/NAME:PORT`, with the name or the number of a port:
 //! `{"type": "roundrobin", "discovery_type": "kubernetes", "service_name": "shop/orders:http"}`. A list of clusters puts its
 //! `id` in front of each name: `ID/NAMESPACE/NAME:PORT`. A change is in force at once. Addresses get traffic while they are
-//! ready; if none is, those that are being stopped and still answer. The service account needs the rights list and watch on
+//! ready; if none is, those that are being stopped and still answer. Of a dual-stack service the family is used that
+//! the setting `dns_order` prefers and that has a route. The service account needs the rights list and watch on
 //! `endpointslices` (on `endpoints` with `watch_endpoint_slices: false`).
 //!
 //! Two defaults differ from APISIX: the server's certificate is verified (`client.ssl_verify`, `service.ca`), because the
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 use model::discovery::ServiceKey;
 use serde_json::Value;
+use stdx::address_family::AddressChoice;
 use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
 
@@ -42,6 +44,7 @@ pub(super) const KIND: RegistryKind = RegistryKind { name: "kubernetes", schema:
 
 struct Kubernetes {
     clusters: Vec<(Cluster, HttpClient)>,
+    addresses: AddressChoice,
 }
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
@@ -58,7 +61,7 @@ fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, Str
         })?;
         clusters.push((cluster, client));
     }
-    Ok(Box::new(Kubernetes { clusters }))
+    Ok(Box::new(Kubernetes { clusters, addresses: context.addresses.clone() }))
 }
 
 impl Registry for Kubernetes {
@@ -70,7 +73,8 @@ impl Registry for Kubernetes {
             let (sender, receiver) = channel::channel(wanted(&services, &ids, has_clusters));
             let mut tasks = JoinSet::new();
             for (cluster, client) in self.clusters {
-                let watcher = Watcher::new(cluster, client, services.clone(), receiver.clone());
+                let (services, receiver) = (services.clone(), receiver.clone());
+                let watcher = Watcher::new(cluster, client, services, receiver, self.addresses.clone());
                 tasks.spawn(watcher.run());
             }
             drop(receiver);

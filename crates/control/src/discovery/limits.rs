@@ -149,11 +149,13 @@ mod tests {
     fn unusable_instances_are_left_out_with_reason() {
         let limits = Limits::default();
         let policy = OutboundPolicy::default();
-        let all = ["b", "a b", "::1", "", "b", "169.254.169.254"].map(|host| instance(host, 1)).to_vec();
+        let all = ["b", "a b", "::1", "", "b", "169.254.169.254", "192.0.0.192"]
+            .map(|host| instance(host, 1))
+            .to_vec();
         let (kept, reason) = usable(all, &limits, &policy).unwrap();
         let hosts: Vec<&str> = kept.iter().map(|instance| &*instance.host).collect();
         assert_eq!(hosts, ["::1", "b"]);
-        assert!(reason.unwrap().starts_with("3 of 6 instances are left out: the host \"a b\" is neither"));
+        assert!(reason.unwrap().starts_with("4 of 7 instances are left out: the host \"a b\" is neither"));
         assert_eq!(usable(Vec::new(), &limits, &policy).unwrap(), (Vec::new(), None));
         let none = usable(vec![instance(&"x".repeat(300), 1)], &limits, &policy).unwrap_err();
         assert!(none.starts_with("none of 1 instances is usable"), "{none}");

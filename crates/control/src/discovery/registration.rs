@@ -109,7 +109,7 @@ impl Registration {
     /// # Errors
     /// A block is faulty; the reason names it.
     pub fn new(config: RegistrationConfig) -> Result<Registration, String> {
-        let context = BuildContext { policy: config.policy };
+        let context = BuildContext { policy: config.policy, ..BuildContext::default() };
         let states = Arc::new(States::default());
         let mut waiting = Vec::new();
         for (name, block) in &config.blocks {

@@ -64,6 +64,12 @@ impl Services {
         self.shared.answer(self.registry, key, Answered::Instances(instances, reason), &self.limits);
     }
 
+    /// A good answer of which a part is missing, with the reason: it counts as a failure as well.
+    pub(super) fn answer_in_part(&self, key: &ServiceKey, instances: Vec<Instance>, reason: String) {
+        self.shared.count_failure(self.registry);
+        self.answer_with(key, instances, Some(reason));
+    }
+
     /// The registry has answered that it does not know the service: its nodes are taken out.
     pub(crate) fn unknown(&self, key: &ServiceKey) {
         self.shared.answer(self.registry, key, Answered::Unknown, &self.limits);

@@ -291,6 +291,13 @@ impl Shared {
         self.settled.notify_all();
     }
 
+    /// Counts a failure of which an answer tells the reason.
+    pub(super) fn count_failure(&self, registry: &str) {
+        if let Some(state) = self.table.lock().get_mut(registry) {
+            state.failures += 1;
+        }
+    }
+
     /// Waits until no service is pending that began to be followed since the last call, or for as long as `limit`. Services
     /// of earlier calls are not waited for again, because a silent registry would delay each later change. Returns whether
     /// all of them have an outcome.

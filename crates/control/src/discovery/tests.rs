@@ -285,3 +285,32 @@ fn secrets_of_blocks_are_masked() {
         json!({"token": "***", "token_file": "/t", "a": [{"password": "***"}], "servers": ["http://***@h:1"]})
     );
 }
+
+#[test]
+fn keys_of_apisix_pass_the_check() {
+    let timeout = json!({"connect": 2000, "send": 2000, "read": 5000});
+    let consul = json!({
+        "servers": ["http://127.0.0.1:8500"], "token": "", "fetch_interval": 3, "keepalive": true, "weight": 1,
+        "timeout": {"connect": 2000, "read": 2000, "wait": 60}, "shared_size": "64m",
+        "dump": {"path": "logs/consul.dump", "load_on_init": true, "expire": 2592000},
+        "default_service": {"host": "127.0.0.1", "port": 20999,
+            "metadata": {"fail_timeout": 1, "weight": 1, "max_fails": 1}}
+    });
+    let mut blocks = json!({
+        "consul": consul, "consul_kv": consul,
+        "nacos": {"host": ["http://127.0.0.1:8848"], "prefix": "/nacos/v1/", "fetch_interval": 30, "weight": 100,
+            "timeout": timeout, "access_key": "", "secret_key": ""},
+        "eureka": {"host": ["http://127.0.0.1:8761"], "prefix": "/eureka/", "fetch_interval": 30, "weight": 100,
+            "timeout": timeout},
+        "dns": {"servers": ["127.0.0.1:53"], "order": ["last", "SRV", "A", "AAAA", "CNAME"]}
+    });
+    blocks["consul"]["skip_services"] = json!(["service_d"]);
+    blocks["consul_kv"]["skip_keys"] = json!(["upstreams/unused_api/"]);
+    blocks["consul_kv"]["prefix"] = json!("upstreams");
+    for sort_type in ["origin", "host_sort", "port_sort", "combine_sort"] {
+        blocks["consul"]["sort_type"] = json!(sort_type);
+        assert_eq!(check(blocks.as_object().unwrap()), []);
+    }
+    blocks["consul"]["sort_type"] = json!("random");
+    assert_eq!(check(blocks.as_object().unwrap()).len(), 1);
+}

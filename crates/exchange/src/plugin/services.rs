@@ -21,6 +21,7 @@ use super::unfinished::UnfinishedWork;
 use crate::overload;
 use model::report::MetricsText;
 use net::endpoint::KeepAlive;
+use net::nodes::AddressRule;
 use net::resolver::Resolver;
 use net::tls::identity::ClientIdentities;
 
@@ -106,6 +107,12 @@ impl Services {
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.
     pub fn limit_memory(&self, overload: Arc<overload::Shared>) {
         self.queues.limit_memory(overload);
+    }
+
+    /// The addresses that nodes of registries may not have: those that plugins may not call.
+    pub fn address_rule(&self) -> AddressRule {
+        let policy = self.policy.clone();
+        AddressRule(Arc::new(move |address| policy.refuses(address)))
     }
 
     /// Where names of nodes and destinations are looked up.

@@ -43,6 +43,8 @@ impl Compiler {
             return before.is_some().then(|| Discovered { round, _following: Box::new(()) });
         };
         let key = ServiceKey::from(discovery);
+        // A registry is not the configuration: its nodes are judged by their addresses, those of names too.
+        let plan = Plan { refuses: Some(self.services.address_rule()), ..plan };
         let follower = Follower {
             cell: Arc::downgrade(cell),
             services: Arc::clone(&self.services),

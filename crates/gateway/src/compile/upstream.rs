@@ -135,6 +135,7 @@ impl Compiler {
             keep_alive: keep_alive(written),
             derive: balancer.derive,
             note: None,
+            refuses: None,
         };
         let probe = self.probe(snapshot, written)?;
         let slot_before = slot.filter(|_| !self.is_trial);

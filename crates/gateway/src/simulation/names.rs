@@ -71,8 +71,8 @@ impl Lookup for Names {
             let Entry { addresses, failure } = names.lock().get(&name).cloned().unwrap_or_default();
             let ttl = BOUNDS.max;
             match failure {
-                None => Ok(Answer { addresses, ttl }),
-                Some(Failure::NoAddress) => Ok(Answer { addresses: Vec::new(), ttl }),
+                None => Ok(Answer { addresses, ttl, failure: None }),
+                Some(Failure::NoAddress) => Ok(Answer { ttl, ..Answer::default() }),
                 Some(Failure::Error) => Err(format!("{name} cannot be looked up")),
             }
         })

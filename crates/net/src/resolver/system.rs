@@ -1,15 +1,29 @@
-//! Lookups by `/etc/hosts`, then the name servers of `/etc/resolv.conf` or those that a setting names.
+//! Lookups by `/etc/hosts`, then the name servers of `/etc/resolv.conf` or those that a setting names. Of the
+//! addresses of a name it answers those that are used: see decision 0067.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
-use hickory_resolver::net::NetError;
+use hickory_resolver::config::{
+    ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
+};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::proto::op::ResponseCode;
+use hickory_resolver::proto::rr::{RData, RecordType};
 use hickory_resolver::system_conf::read_system_conf;
+use stdx::address_family::{AddressChoice, AddressFamily};
 
+use super::hosts::HostsFile;
 use super::{Answer, Lookup, Pending};
+use crate::route::has_route;
+
+/// The hosts file of the system.
+const HOSTS: &str = "/etc/hosts";
+/// How long an answer of the hosts file holds; reading its time of change costs a system call.
+const HOSTS_TTL: Duration = Duration::from_secs(5);
 
 /// The DNS servers to ask, and how.
 #[derive(Clone, Debug)]
@@ -20,29 +34,46 @@ pub struct LookupOptions {
     pub search: bool,
     /// How long a name server has to answer; then it is asked once more.
     pub timeout: Duration,
+    /// Which of the addresses of a name are used.
+    pub choice: AddressChoice,
 }
 
 impl Default for LookupOptions {
     fn default() -> Self {
-        LookupOptions { servers: Vec::new(), search: true, timeout: Duration::from_secs(5) }
+        LookupOptions {
+            servers: Vec::new(),
+            search: true,
+            timeout: Duration::from_secs(5),
+            choice: AddressChoice { has_route, ..AddressChoice::default() },
+        }
     }
 }
 
 /// See the module.
-pub struct SystemLookup {
+pub struct SystemLookup(Arc<Lookups>);
+
+/// The parts that each lookup uses.
+struct Lookups {
+    hosts: HostsFile,
     resolver: Result<TokioResolver, String>,
+    choice: AddressChoice,
 }
 
 impl SystemLookup {
     /// Reads the system's configuration. Without a readable one, and without servers of its own, every lookup fails and
-    /// says so.
+    /// says so, except those of names that the hosts file has.
     pub fn new(options: &LookupOptions) -> SystemLookup {
         let resolver = assemble(read_system_conf(), options).and_then(|(config, settings)| {
             let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
             *builder.options_mut() = settings;
             builder.build()
         });
-        SystemLookup { resolver: resolver.map_err(|error| format!("no resolver configuration: {error}")) }
+        let resolver = resolver.map_err(|error| format!("no resolver configuration: {error}"));
+        SystemLookup(Arc::new(Lookups {
+            hosts: HostsFile::at(HOSTS),
+            resolver,
+            choice: options.choice.clone(),
+        }))
     }
 }
 
@@ -74,6 +105,8 @@ fn assemble(
     // The gateway's own table is the cache, and knows the TTL.
     settings.cache_size = 0;
     settings.timeout = options.timeout;
+    // This module reads the hosts file itself.
+    settings.use_hosts_file = ResolveHosts::Never;
     Ok((ResolverConfig::from_parts(domain, search, servers), settings))
 }
 
@@ -88,14 +121,84 @@ fn server(address: &SocketAddr) -> NameServerConfig {
 
 impl Lookup for SystemLookup {
     fn lookup(&self, name: &str) -> Pending {
-        let (resolver, name) = (self.resolver.clone(), name.to_owned());
-        Box::pin(async move {
-            let found = resolver?.lookup_ip(name).await.map_err(|error| error.to_string())?;
-            let ttl = found.valid_until().saturating_duration_since(Instant::now());
-            Ok(Answer { addresses: found.iter().collect(), ttl })
-        })
+        let (lookups, name) = (self.0.clone(), name.to_owned());
+        Box::pin(async move { lookups.find(&name).await })
     }
 }
+
+impl Lookups {
+    /// The addresses of `name` that are used.
+    async fn find(&self, name: &str) -> Result<Answer, String> {
+        if let Some(addresses) = self.hosts.addresses(name) {
+            let addresses = self.choice.used(&addresses, |address| *address);
+            return match addresses.is_empty() {
+                true => Err(format!("the hosts file has no address of the families {}", self.choice.order)),
+                false => Ok(Answer { addresses, ttl: HOSTS_TTL, failure: None }),
+            };
+        }
+        let resolver = self.resolver.as_ref().map_err(Clone::clone)?;
+        let (mut found, mut ttl, mut failure) = (Vec::new(), Duration::MAX, None);
+        for family in self.choice.order.families() {
+            match ask(resolver, name, family).await {
+                Ok((addresses, holds)) => {
+                    found.extend(addresses);
+                    ttl = ttl.min(holds);
+                }
+                // It may be the only family of the name, so that the next one is asked for in any case.
+                Err(reason) => failure = failure.or(reason),
+            }
+            // The next family is asked for only where this one is of no use.
+            if let Some(addresses) = self.choice.with_route(&found, |address| *address) {
+                return Ok(Answer { addresses, ttl, failure });
+            }
+        }
+        let addresses = self.choice.used(&found, |address| *address);
+        match failure {
+            Some(reason) if addresses.is_empty() => Err(reason),
+            _ if addresses.is_empty() => Err(format!("it has no records {}", self.choice.order)),
+            failure => Ok(Answer { addresses, ttl, failure }),
+        }
+    }
+}
+
+/// The addresses of one family, and how long they hold.
+///
+/// # Errors
+/// The reason, a sentence; none where the servers have answered that there is no such name or record.
+async fn ask(
+    resolver: &TokioResolver,
+    name: &str,
+    family: AddressFamily,
+) -> Result<(Vec<IpAddr>, Duration), Option<String>> {
+    let record_type = match family {
+        AddressFamily::V4 => RecordType::A,
+        AddressFamily::V6 => RecordType::AAAA,
+    };
+    let found = resolver.lookup(name, record_type).await;
+    let found =
+        found.map_err(|error| (!is_absent(&error)).then(|| format!("{}: {error}", family.record())))?;
+    let address = |data: &RData| match data {
+        RData::A(address) => Some(IpAddr::V4(address.0)),
+        RData::AAAA(address) => Some(IpAddr::V6(address.0)),
+        _ => None,
+    };
+    let addresses = found.answers().iter().filter_map(|record| address(&record.data)).collect();
+    Ok((addresses, found.valid_until().saturating_duration_since(Instant::now())))
+}
+
+/// Whether the server has answered that there is no such name or record. A refusal or failure of the server
+/// is none.
+fn is_absent(error: &NetError) -> bool {
+    match error {
+        NetError::Dns(DnsError::NoRecordsFound(none)) => {
+            matches!(none.response_code, ResponseCode::NXDomain | ResponseCode::NoError)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod server_tests;
 
 #[cfg(test)]
 mod tests {

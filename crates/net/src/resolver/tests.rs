@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::endpoint::{KeepAlive, Protocol};
-use crate::nodes::PlannedNode;
+use crate::nodes::{AddressRule, PlannedNode};
 
 /// Gives its answers in order, then repeats the last.
 struct Script(Mutex<VecDeque<Result<Answer, String>>>);
@@ -19,7 +19,7 @@ impl Lookup for Script {
 
 fn answer(addresses: &[&str]) -> Result<Answer, String> {
     let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-    Ok(Answer { addresses, ttl: Duration::ZERO })
+    Ok(Answer { addresses, ..Answer::default() })
 }
 
 fn plan(hosts: &[&str]) -> Plan {
@@ -38,6 +38,7 @@ fn plan(hosts: &[&str]) -> Plan {
         keep_alive: KeepAlive::default(),
         derive: None,
         note: None,
+        refuses: None,
     }
 }
 
@@ -210,4 +211,60 @@ fn new_names_settle_while_old_ones_never_answer() {
     testkit::wait_until("the good name has its address", || addresses(&good) == ["10.0.0.1"]);
     let untried = |table: &Table| table.names.values().filter(|name| !name.tried).count();
     assert_eq!(untried(&resolver.shared.lock()), 2_000);
+}
+
+#[test]
+fn addresses_of_a_name_share_its_weight() {
+    let resolver = resolver(vec![answer(&["10.0.0.1", "10.0.0.2"])]);
+    let cell = cell();
+    let mut weighted = plan(&["node.test", "127.0.0.1"]);
+    weighted.nodes[0].weight = 20;
+    weighted.nodes[1].weight = 60;
+    resolver.follow(&cell, weighted);
+    resolver.settle();
+    let weights: Vec<u32> = cell.load().nodes.iter().map(|node| node.weight).collect();
+    assert_eq!(weights, [10, 10, 60]);
+}
+
+#[test]
+fn half_an_answer_does_not_change_the_family() {
+    let mut table = Table::default();
+    let (cell, endpoints) = (cell(), Endpoints::default());
+    table.names.insert("node.test".into(), unknown());
+    table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
+    let half =
+        || Ok(Answer { failure: Some("A: server failure".to_owned()), ..answer(&["fd00::1"]).unwrap() });
+    let mut check = |given: Result<Answer, String>, want: &[&str]| {
+        take_in(&mut table, &endpoints, "node.test", given);
+        assert_eq!(addresses(&cell), want);
+    };
+    check(half(), &["fd00::1"]);
+    check(answer(&["10.0.0.1"]), &["10.0.0.1"]);
+    check(half(), &["10.0.0.1"]);
+    check(answer(&["fd00::1"]), &["fd00::1"]);
+}
+
+#[test]
+fn refused_address_is_no_node_after_any_lookup() {
+    let mut table = Table::default();
+    let (cell, endpoints) = (cell(), Endpoints::default());
+    table.names.insert("node.test".into(), unknown());
+    let refuses =
+        |address: IpAddr| address.to_canonical().to_string().starts_with("169.254.").then_some("link-local");
+    let guarded = Plan { refuses: Some(AddressRule(Arc::new(refuses))), ..plan(&["node.test"]) };
+    table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: guarded.clone(), number: 1 });
+    let mut check = |given: &[&str], want: &[&str]| {
+        take_in(&mut table, &endpoints, "node.test", answer(given));
+        assert_eq!(addresses(&cell), want);
+        let note = cell.load().note.clone().unwrap_or_default();
+        assert_eq!(note.contains("which is link-local"), given != want, "{note}");
+    };
+    check(&["169.254.169.254"], &[]);
+    check(&["10.0.0.1"], &["10.0.0.1"]);
+    check(&["10.0.0.1", "169.254.1.1"], &["10.0.0.1"]);
+    check(&["::ffff:169.254.169.254"], &[]);
+    let literal = Plan { nodes: plan(&["169.254.169.254"]).nodes, ..guarded };
+    let resolver = resolver(vec![answer(&[])]);
+    resolver.follow(&cell, literal);
+    assert!(addresses(&cell).is_empty());
 }

@@ -24,7 +24,7 @@ pub(super) use access_log_format::{access_log_format, stream_access_log_format};
 pub(super) use acme::{
     acme_authorities, acme_challenges, acme_domains, acme_names, email, external_accounts,
 };
-pub(super) use addresses::{endpoints, hosts, listener, listeners, name_servers, networks};
+pub(super) use addresses::{endpoints, family_order, hosts, listener, listeners, name_servers, networks};
 pub(super) use secrets::{admin_key, admin_keys, keyring, secret};
 pub(super) use stream::{stream_listeners, stream_routes};
 

@@ -171,3 +171,54 @@ fn name_of_metadata_service_is_not_checked() {
         answer["nodes"][0]["unhealthy"]["why"] == why
     });
 }
+
+#[test]
+fn name_of_a_registry_reaches_no_metadata_service() {
+    let (_one, _other, port) = pair();
+    let metadata = Ipv4Addr::new(169, 254, 169, 254);
+    let server = NameServer::start(Says::Addresses(vec![metadata]));
+    let folder = tempfile::tempdir().unwrap();
+    let targets = folder.path().join("shop.json");
+    std::fs::write(&targets, json!([{"targets": [format!("meta.test:{port}")]}]).to_string()).unwrap();
+    let discovery = json!({"file": {"files": [targets]}}).to_string();
+    let weir = Weir::builder(BINARY)
+        .arguments(&["--dns-servers", &server.address.to_string(), "--discovery", &discovery])
+        .start();
+    let upstream = json!({"type": "roundrobin", "discovery_type": "file", "service_name": "shop"});
+    weir.put("routes/1", json!({"uri": "/*", "upstream": upstream}));
+    assert_eq!(weir.get("/").status, 503);
+    wait_until("the log says why", || {
+        weir.stderr().iter().any(|line| line.contains("169.254.169.254") && line.contains("link-local"))
+    });
+    server.say(Says::Addresses(vec![ONE]));
+    wait_until("a usual address is used", || weir.get("/").text() == "one");
+    server.say(Says::Addresses(vec![metadata]));
+    wait_until("the name is judged again", || weir.get("/").status == 503);
+}
+
+#[test]
+fn addresses_of_a_name_share_its_weight() {
+    let (one, _other, port) = pair();
+    let server = NameServer::start(Says::Addresses(vec![ONE, OTHER]));
+    let third = Origin::start_at("127.0.0.1:0", |_: &testkit::Request| Reply::ok("third"));
+    let weir = Weir::builder(BINARY)
+        .settings("workers: 1\n")
+        .arguments(&["--dns-servers", &server.address.to_string()])
+        .start();
+    let nodes = json!({format!("origin.test:{port}"): 2, third.address().to_string(): 2});
+    weir.put("routes/1", json!({"uri": "/*", "upstream": {"nodes": nodes}}));
+    // One address of IPv4 alone, wherever the hosts file has `localhost` for both families.
+    let local = json!({format!("localhost:{port}"): 2, third.address().to_string(): 1});
+    weir.put("routes/2", json!({"uri": "/local", "upstream": {"nodes": local}}));
+    let mut client = Client::connect(weir.address("proxy"));
+    let mut counted = |path: &str, count: usize| {
+        let mut counts = std::collections::BTreeMap::new();
+        for _ in 0..count {
+            *counts.entry(client.get(path).text()).or_insert(0) += 1;
+        }
+        counts.into_iter().map(|(text, count)| format!("{text} {count}")).collect::<Vec<_>>()
+    };
+    assert_eq!(counted("/", 40), ["one 10", "other 10", "third 20"]);
+    assert_eq!(counted("/local", 30), ["one 20", "third 10"]);
+    drop(one);
+}

@@ -1,9 +1,11 @@
 //! The slices of one cluster, by service and name, asked for the instances of one port. It does not ask Kubernetes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use model::discovery::Instance;
+use stdx::address_family::{AddressChoice, AddressFamily};
 
 use super::object::{ObjectName, Page, Port, Slice, State, Subset};
 use crate::discovery::parts::shortened;
@@ -123,6 +125,17 @@ impl Catalog {
     }
 }
 
+/// The instances of one family of addresses where a dual-stack service has both: each pod is then listed once
+/// for each.
+pub(super) fn of_one_family(mut instances: Vec<Instance>, choice: &AddressChoice) -> Vec<Instance> {
+    let address = |instance: &Instance| instance.host.parse::<IpAddr>().ok();
+    if let Some(family) = choice.family_among(instances.iter().filter_map(address)) {
+        instances
+            .retain(|instance| address(instance).is_none_or(|address| AddressFamily::of(address) == family));
+    }
+    instances
+}
+
 /// Instances by host and port, because two slices have the same address for a moment while Kubernetes moves it.
 #[derive(Default)]
 struct FoundAddresses {
@@ -205,6 +218,23 @@ mod tests {
         assert_eq!(catalog.delete(&name).as_deref(), Some("shop/web"));
         assert_eq!((catalog.delete(&name), catalog.len()), (None, 1));
         assert_eq!(found(&catalog, "http"), ["10.0.0.1:80 50", "10.0.0.3:80 50"]);
+    }
+
+    #[test]
+    fn dual_stack_service_has_one_node_for_each_pod() {
+        let four = object("web-4", &json!([{"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.2"]}]));
+        let six = object("web-6", &json!([{"addresses": ["fd00::1"]}, {"addresses": ["fd00::2"]}]));
+        let used = |objects: &[Value], choice: &AddressChoice| {
+            let (found, _) = catalog(objects).instances("shop/web", "http", 1).unwrap();
+            of_one_family(found, choice).iter().map(|one| one.host.to_string()).collect::<Vec<_>>()
+        };
+        let default = AddressChoice::default();
+        let without_v4 = AddressChoice { has_route: |address| address.is_ipv6(), ..AddressChoice::default() };
+        let both = [four.clone(), six.clone()];
+        assert_eq!(used(&both, &default), ["10.0.0.1", "10.0.0.2"]);
+        assert_eq!(used(&both, &without_v4), ["fd00::1", "fd00::2"]);
+        assert_eq!(used(&[six], &default), ["fd00::1", "fd00::2"]);
+        assert_eq!(used(&[four], &without_v4), ["10.0.0.1", "10.0.0.2"], "written addresses are used");
     }
 
     #[test]

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use http::header;
 use model::discovery::ServiceKey;
+use stdx::address_family::AddressChoice;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, timeout};
 
-use super::catalog::{Catalog, Wanted};
+use super::catalog::{Catalog, Wanted, of_one_family};
 use super::config::Cluster;
 use super::event::{Event, event};
 use super::object;
@@ -26,6 +27,8 @@ pub(super) struct Watcher {
     services: Services,
     /// The followed services of all clusters.
     wanted: Receiver<Arc<Vec<ServiceKey>>>,
+    /// Which addresses of a dual-stack service are used.
+    addresses: AddressChoice,
     catalog: Catalog,
     /// The version that the catalog is of; none: everything is to be listed.
     version: Option<String>,
@@ -45,8 +48,9 @@ impl Watcher {
         client: HttpClient,
         services: Services,
         wanted: Receiver<Arc<Vec<ServiceKey>>>,
+        addresses: AddressChoice,
     ) -> Watcher {
-        Watcher { cluster, client, services, wanted, catalog: Catalog::default(), version: None }
+        Watcher { cluster, client, services, wanted, addresses, catalog: Catalog::default(), version: None }
     }
 
     /// Follows the cluster without end.
@@ -232,7 +236,7 @@ impl Watcher {
                 true => self
                     .catalog
                     .instances(name.service, name.port, self.cluster.weight)
-                    .map(|(instances, reason)| Found::Instances(instances, reason)),
+                    .map(|(all, reason)| Found::Instances(of_one_family(all, &self.addresses), reason)),
             };
             publish(&self.services, key, found);
         }

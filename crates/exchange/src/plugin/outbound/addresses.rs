@@ -51,8 +51,10 @@ impl Addresses {
             metadata: None,
         };
         let nodes = Arc::new(Published::new(Arc::new(NodeSet::default())));
-        resolver
-            .follow(&nodes, Plan { nodes: vec![node], tls, protocol, keep_alive, derive: None, note: None });
+        // The policy is asked with each call, so that a failure can say which address it is.
+        let plan =
+            Plan { nodes: vec![node], tls, protocol, keep_alive, derive: None, note: None, refuses: None };
+        resolver.follow(&nodes, plan);
         Addresses { place: place.into(), nodes, policy }
     }
 

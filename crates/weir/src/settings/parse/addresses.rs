@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ipnet::IpNet;
+use stdx::address_family::{AddressFamily, FamilyOrder};
 
 use super::super::written::Given;
 use super::{items, single};
@@ -57,6 +58,17 @@ pub(in super::super) fn name_servers(given: &Given) -> Result<Vec<SocketAddr>, S
         plain.map(|ip| SocketAddr::new(ip, DNS_PORT)).or_else(|_| address(text))
     };
     items(given).iter().map(server).collect()
+}
+
+/// Families of addresses by their records in DNS, the preferred one first.
+pub(in super::super) fn family_order(given: &Given) -> Result<FamilyOrder, String> {
+    let family = |text: &&str| match text.to_ascii_uppercase().as_str() {
+        "A" => Ok(AddressFamily::V4),
+        "AAAA" => Ok(AddressFamily::V6),
+        _ => Err(format!("`{text}` is no family of addresses; write A (IPv4), AAAA (IPv6), or both")),
+    };
+    let families: Vec<AddressFamily> = items(given).iter().map(family).collect::<Result<_, _>>()?;
+    FamilyOrder::new(families).ok_or_else(|| "is empty; write A, AAAA, or both".to_owned())
 }
 
 /// Endpoints of one service: all with TLS or none, because they share the settings of certificates.

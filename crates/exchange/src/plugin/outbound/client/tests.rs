@@ -18,7 +18,7 @@ struct Names(Vec<IpAddr>);
 impl Lookup for Names {
     fn lookup(&self, name: &str) -> Pending {
         let addresses = if name == "peer.test" { self.0.clone() } else { Vec::new() };
-        Box::pin(async move { Ok(Answer { addresses, ttl: Duration::from_secs(60) }) })
+        Box::pin(async move { Ok(Answer { addresses, ttl: Duration::from_secs(60), failure: None }) })
     }
 }
 
