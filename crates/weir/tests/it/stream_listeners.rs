@@ -297,10 +297,9 @@ fn plain_port_waits_for_no_first_bytes() {
     let mut other = connect(at(19_201));
     other.write_all(b"stats").unwrap();
     assert!(other.read(&mut room).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset));
-    for (arguments, expected) in [
-        (["--tcp", "127.77.4.1:19200"], "mysql"),
-        (["--udp", "127.77.4.1:19200"], "datagrams"),
-    ] {
+    for (arguments, expected) in
+        [(["--tcp", "127.77.4.1:19200"], "mysql"), (["--udp", "127.77.4.1:19200"], "datagrams")]
+    {
         let control = weir.address("control").to_string();
         let all = ["explain", "--control", &control, arguments[0], arguments[1], "--json"];
         let outcome = crate::command::weir(weir.directory(), &all, &[]);

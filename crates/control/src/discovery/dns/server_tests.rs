@@ -264,7 +264,7 @@ fn records_behind_an_alias_are_found() {
 }
 
 #[test]
-fn target_that_cannot_be_asked_for_keeps_its_addresses() {
+fn target_that_fails_keeps_its_addresses() {
     let zone = |weight| {
         BTreeMap::from([
             ("_s.test.", vec![srv(1, weight, 7602, "b.test."), srv(9, 1, 7601, "a.test.")]),
