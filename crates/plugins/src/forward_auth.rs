@@ -18,9 +18,9 @@
 //! client sends. The path in `X-Forwarded-Uri` is the canonical one, which is also matched, so that the
 //! server and the router see the same path. `request_headers` lists fields of the client that are forwarded,
 //! `extra_headers` adds others, with variables in their values; a request with a line break or another
-//! control character in one of these values is refused with 403, because the server would decide without the field. With
-//! `request_method` `POST` the request's body is sent along, with its `Content-Encoding`; a body of more than
-//! `max_req_body_size` bytes is refused with 413.
+//! control character in one of these values is refused with 403, because the server would decide without the
+//! field. With `request_method` `POST` the request's body is sent along, with its `Content-Encoding`; a body
+//! of more than `max_req_body_size` bytes is refused with 413.
 //!
 //! **Response of the server.** Each field in `upstream_headers` is copied from the response into the request for the
 //! upstream; a field that the response lacks is removed from the request, because only the server can vouch for it. For

@@ -80,7 +80,11 @@ impl Scan<'_> {
 
     /// Whether a group here begins like `(?i)` or `(?m:`.
     fn sets_flags(&self) -> bool {
-        matches!(self.rest(), [b'(', b'?', flag, ..] if flag.is_ascii_alphabetic() && *flag != b'P' || *flag == b'-')
+        match self.rest() {
+            [b'(', b'?', b'P', ..] => false,
+            [b'(', b'?', flag, ..] => flag.is_ascii_alphabetic() || *flag == b'-',
+            _ => false,
+        }
     }
 
     fn is_capture(&self) -> bool {

@@ -167,8 +167,8 @@ impl Template {
     }
 }
 
-/// The length of the name at the start of `rest`, without braces. Only in the family with paths for names it goes
-/// on behind a dot, so that `$host.example` is the host and `.example`.
+/// The length of the name at the start of `rest`, without braces. Only in the family with paths for names it
+/// goes on behind a dot, so that `$host.example` is the host and `.example`.
 fn plain_name_bytes(rest: &str) -> usize {
     let word =
         |text: &str| text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
