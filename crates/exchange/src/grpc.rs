@@ -111,9 +111,12 @@ pub fn code_of_status(status: u16) -> u32 {
 /// The code for a failure.
 pub fn code_of_cause(cause: Cause) -> u32 {
     match cause {
-        Cause::RequestTimeout | Cause::DeadlineExceeded | Cause::ReadTimeout | Cause::BodyStalled => {
-            code::DEADLINE_EXCEEDED
-        }
+        Cause::RequestTimeout
+        | Cause::DeadlineExceeded
+        | Cause::ReadTimeout
+        | Cause::BodyStalled
+        | Cause::BodyTimeout
+        | Cause::BodySlow => code::DEADLINE_EXCEEDED,
         Cause::MessageTooLarge
         | Cause::ResponseMessageTooLarge
         | Cause::BodyTooLarge

@@ -11,7 +11,38 @@ use crate::grpc;
 use crate::options::Options;
 
 /// Fills the exchange's path, host and client address.
+///
+/// # Errors
+/// The request is refused; its path is the one that was sent, for logs.
+#[inline]
 pub fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exchange) -> Result<(), Failure> {
+    let prepared = bring_into_form(options, scratch, exchange);
+    if prepared.is_err() {
+        prepare_refused(exchange);
+    }
+    prepared
+}
+
+/// Fills path and host of a request that is refused before they have their canonical form, as they were sent,
+/// so that logs say what was asked. Nothing is decided by them.
+#[cold]
+pub fn prepare_refused(exchange: &mut Exchange) {
+    let Exchange { request, target, .. } = &mut *exchange;
+    if target.encoded_path.is_empty() && !request.target_text().is_empty() {
+        target.path.clear();
+        target.path.extend_from_slice(request.path());
+        target.encoded_path.extend_from_slice(request.path());
+    }
+    if target.host.is_empty() {
+        host_name(request.authority(), &mut target.host);
+    }
+}
+
+fn bring_into_form(
+    options: &Options,
+    scratch: &mut PathScratch,
+    exchange: &mut Exchange,
+) -> Result<(), Failure> {
     // First, because a refused request is logged with its client's address as well.
     exchange.client = match exchange.inner_client {
         Some(client) => client,
@@ -22,6 +53,16 @@ pub fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exch
         exchange.grpc = grpc::Call::of(&exchange.request.headers, exchange.times.started_ns);
     }
     let Exchange { request, target, .. } = &mut *exchange;
+    if request.version >= Version::Http2 {
+        // The parser of HTTP/1 counts the same bytes of its start line.
+        let line_bytes = request.method_text().len() + request.target_text().len() + b"  HTTP/1.1".len();
+        if line_bytes > options.limits.head.max_line_bytes {
+            return Err(Failure::new(
+                Cause::LineTooLong,
+                "method and target are longer than a request line may be",
+            ));
+        }
+    }
     match request.method {
         // Hardening: no tunnel to an address that a client names, no echo of what a browser hides (RFC 9110 9.3.6, 9.3.8).
         Method::Connect => return Err(Failure::new(Cause::MethodRefused, "CONNECT is not served here")),

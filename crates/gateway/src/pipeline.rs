@@ -143,6 +143,7 @@ fn serve<'a, 'r, S: DownstreamStream>(
         if let Some(answer) = challenge::answer(options.challenges.as_deref(), exchange) {
             return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, answer)).await);
         }
+        collect::note_stream(run, exchange, server);
         let mut pattern = find_route(run.generation, exchange)?;
         // The body is read only if a candidate route depends on it; then the route is found again.
         if run.generation.router.uses_request_body()
@@ -164,6 +165,7 @@ fn serve<'a, 'r, S: DownstreamStream>(
             }
         };
         context.current_work().set_route(exchange.decision.route);
+        collect::note_stream(run, exchange, server);
         *chains = Chains::new(run.generation, exchange.decision.route);
         context.local.shared.check_memory(chains.priority())?;
         if chains.concern_request(run.generation) {
@@ -234,11 +236,28 @@ pub(crate) async fn refuse<S: DownstreamStream>(
     failure: Failure,
 ) -> Served {
     let generation = context.generation();
-    exchange.decision.directory = Some(generation.clone());
-    exchange.client = ClientAddress::from(exchange.connection.peer);
+    begin_refused(exchange, &generation);
     let run = Run::new(context, &generation, deadline);
     let outcome = respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
     Served { outcome, log: LogChains { generation, merged: None } }
+}
+
+/// Logs a request with a malformed head whose stream was reset, as one that was answered with the status of
+/// `failure`.
+pub(crate) fn log_refused(context: &WorkerContext, exchange: &mut Exchange, failure: Failure) {
+    let generation = context.generation();
+    begin_refused(exchange, &generation);
+    exchange.response.status = failure.cause.status();
+    exchange.failure = Some(failure);
+    log(context, exchange, LogChains { generation, merged: None });
+}
+
+/// Gives a request that is refused what its log line needs. Its texts are those that were read, not canonical
+/// ones.
+fn begin_refused(exchange: &mut Exchange, generation: &Rc<Generation>) {
+    exchange.decision.directory = Some(generation.clone());
+    exchange.client = ClientAddress::from(exchange.connection.peer);
+    exchange::prepare::prepare_refused(exchange);
 }
 
 /// Ends the exchange: times, plugins' log phase, counters, the access log.

@@ -17,7 +17,9 @@ mod semantics;
 
 pub use error::HeadError;
 pub use limits::Limits;
-pub use request::{RequestFraming, RequestWire, TargetForm, asks_for_head, is_still_partial, parse_request};
+pub use request::{
+    RequestFraming, RequestWire, TargetForm, asks_for_head, is_still_partial, parse_request, read_refused,
+};
 pub use response::{ResponseFraming, ResponseWire, parse_response};
 
 /// The result of a head parser for the bytes it was shown.

@@ -4,8 +4,9 @@
 pub struct Limits;
 
 impl Limits {
-    /// The most fields that can be configured: the parser keeps that many entries (8 KiB) on the stack.
-    pub const FIELDS_CEILING: usize = 256;
+    /// Fields of a head that the parser keeps on the stack (8 KiB). Where more are configured, it allocates
+    /// entries for each head.
+    pub const FIELDS_ON_STACK: usize = 256;
     /// Elements of all Connection fields of a head: each is looked up among the fields, so more would be a way
     /// to burn time; ordinary messages have one or two.
     pub const CONNECTION_OPTIONS: u32 = 100;

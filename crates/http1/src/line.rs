@@ -1,14 +1,33 @@
 //! The line structure of a head: is it complete, does every line end in CRLF, which spans are its fields.
 //! It does not know what a start line or a field means.
 
+use std::mem::MaybeUninit;
+
 use message::{FieldId, HeadLimits, Headers, Span};
 
 use crate::HeadError;
 use crate::limits::Limits;
 use crate::semantics::Semantics;
 
+/// A field of the parser.
+pub(crate) type FieldSlot<'a> = MaybeUninit<httparse::Header<'a>>;
+
 /// Fields of one head that the parser holds on the stack.
-pub(crate) type FieldSlots<'a> = [std::mem::MaybeUninit<httparse::Header<'a>>; Limits::FIELDS_CEILING];
+pub(crate) type FieldSlots<'a> = [FieldSlot<'a>; Limits::FIELDS_ON_STACK];
+
+/// Entries for `count` fields: those on the stack if they are enough, otherwise allocated ones.
+#[inline]
+pub(crate) fn field_slots<'s, 'a>(
+    stack: &'s mut FieldSlots<'a>,
+    heap: &'s mut Vec<FieldSlot<'a>>,
+    count: usize,
+) -> &'s mut [FieldSlot<'a>] {
+    if count > stack.len() {
+        heap.resize_with(count, MaybeUninit::uninit);
+        return heap;
+    }
+    &mut stack[..count]
+}
 
 /// True when it is worth parsing: always the first time, later only once an empty line has appeared behind
 /// what was looked at before, so that a head sent byte by byte costs no quadratic time.

@@ -2,8 +2,10 @@
 //! It does not know routes, limits on bodies, or whether a target form is served.
 
 mod fault;
+mod refused;
 mod target;
 
+pub use refused::read_refused;
 pub use target::TargetForm;
 
 use message::{FieldId, HeadLimits, Method, RequestHead, Span, Version, syntax};
@@ -13,6 +15,10 @@ use crate::line::{self, FieldSlots};
 use crate::semantics::Semantics;
 use crate::{HeadError, HeadStatus};
 use target::Target;
+
+/// Fields that the limit of fields does not count: Host, which is a part of the start line in later versions
+/// of HTTP.
+const HOST_FIELDS: usize = 1;
 
 /// How the end of a request's body is known (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,8 +67,9 @@ pub fn parse_request(
         wire.scanned = scanned;
         return Ok(HeadStatus::Partial);
     }
-    let mut slots: FieldSlots<'_> = [const { std::mem::MaybeUninit::uninit() }; Limits::FIELDS_CEILING];
-    let slots = &mut slots[..limits.max_fields.min(Limits::FIELDS_CEILING)];
+    let (mut stack, mut heap): (FieldSlots<'_>, _) =
+        ([const { std::mem::MaybeUninit::uninit() }; Limits::FIELDS_ON_STACK], Vec::new());
+    let slots = line::field_slots(&mut stack, &mut heap, limits.max_fields.saturating_add(HOST_FIELDS));
     let mut parsed = httparse::Request::new(&mut []);
     let length = match parsed.parse_with_uninit_headers(&input[skipped..], slots) {
         Ok(httparse::Status::Complete(length)) => length,
@@ -134,6 +141,9 @@ fn fill(
     head.spans.target = Span::of(target, bytes);
     let mut semantics = Semantics::default();
     line::adopt_fields(bytes, parsed.headers, &mut head.headers, &mut semantics)?;
+    if parsed.headers.len() - (semantics.hosts as usize).min(HOST_FIELDS) > limits.max_fields {
+        return Err(HeadError::TooManyFields);
+    }
     let target = Target::parse(head.method, target, head.spans.target.start as usize)?;
     wire.form = target.form;
     head.spans.path = target.path;

@@ -48,8 +48,9 @@ pub fn parse_response(
         wire.scanned = line::partial(input, limits)?;
         return Ok(HeadStatus::Partial);
     }
-    let mut slots: FieldSlots<'_> = [const { std::mem::MaybeUninit::uninit() }; Limits::FIELDS_CEILING];
-    let slots = &mut slots[..limits.max_fields.min(Limits::FIELDS_CEILING)];
+    let (mut stack, mut heap): (FieldSlots<'_>, _) =
+        ([const { std::mem::MaybeUninit::uninit() }; Limits::FIELDS_ON_STACK], Vec::new());
+    let slots = line::field_slots(&mut stack, &mut heap, limits.max_fields);
     let mut parsed = httparse::Response::new(&mut []);
     let status = httparse::ParserConfig::default()
         .parse_response_with_uninit_headers(&mut parsed, input, slots)

@@ -124,7 +124,7 @@ fn first_of_size_and_syntax_fault_is_reported() {
         (small, format!("GET / HTTP/1.1\r\nA : b\r\nB: {}\r\n\r\n", a(100)), FieldName),
         (small, format!("GET / HTTP/1.1\r\nA: {}\r\nB : b\r\n\r\n", a(100)), HeadTooLarge),
         (small, format!("GET / HTTP/1.1\r\nA: {}\r\nB: b\r\n\r\n", a(100)), HeadTooLarge),
-        (small, format!("GET / HTTP/1.1\r\nA:\r\nB:\r\nC: c\r\nD: {}\r\n\r\n", a(100)), TooManyFields),
+        (small, format!("GET / HTTP/1.1\r\nA:\r\nB:\r\nC: c\r\nD:\r\nE: {}\r\n\r\n", a(100)), TooManyFields),
         (small, format!("GET / HTTP/1.1\r\nA: {}", a(100)), HeadTooLarge),
         (small, format!("GET / HTTP/1.1\r\nA : {}", a(100)), FieldName),
         (small, format!("GET / HTTP/2.0\r\nA: {}\r\n\r\n", a(100)), Version),

@@ -365,13 +365,16 @@ fn sizes() {
         Err(HeadError::HeadTooLarge)
     );
     assert!(matches!(
-        run("GET / HTTP/1.1\r\nHost: h\r\nA: 1\r\nB: 2\r\n\r\n".into()),
+        run("GET / HTTP/1.1\r\nA: 1\r\nHost: h\r\nB: 2\r\nC: 3\r\n\r\n".into()),
         Ok(HeadStatus::Complete { .. })
     ));
-    assert_eq!(
-        run("GET / HTTP/1.1\r\nHost: h\r\nA: 1\r\nB: 2\r\nC: 3\r\n\r\n".into()),
-        Err(HeadError::TooManyFields)
-    );
+    for fields in ["Host: h\r\nA: 1\r\nB: 2\r\nC: 3\r\nD: 4", "A: 1\r\nB: 2\r\nC: 3\r\nD: 4"] {
+        assert_eq!(
+            run(format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n")),
+            Err(HeadError::TooManyFields),
+            "{fields}"
+        );
+    }
     assert_eq!(
         (
             HeadError::LineTooLong.status(),
@@ -380,6 +383,19 @@ fn sizes() {
         ),
         (414, 431, 431)
     );
+}
+
+#[test]
+fn more_fields_than_the_stack_holds_are_read() {
+    let limits = HeadLimits { max_fields: 1_000, ..HeadLimits::default() };
+    let parse = |count: usize| {
+        let fields: String = (0..count).map(|number| format!("A{number}: {number}\r\n")).collect();
+        let mut head = Parsed::default();
+        let status = head.parse(format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n").as_bytes(), &limits);
+        (status.map(|_| head.headers.iter().count()), head.headers.get("a999").map(<[u8]>::to_vec))
+    };
+    assert_eq!(parse(1_000), (Ok(1_001), Some(b"999".to_vec())));
+    assert_eq!(parse(1_001), (Err(HeadError::TooManyFields), None));
 }
 
 #[test]

@@ -17,9 +17,11 @@ mod start;
 
 use std::collections::VecDeque;
 
+use multiplex::StoredHead;
+
 pub use body::BodyState;
 pub use config::Config;
-pub use event::{Event, RequestInfo, Reset, ResetBy, ResponseInfo};
+pub use event::{Event, RefusedRequest, RequestInfo, Reset, ResetBy, ResponseInfo};
 pub use head_writer::HeadWriter;
 pub use start::StartError;
 
@@ -45,6 +47,8 @@ pub struct Connection {
     output: Output,
     streams: Streams,
     events: VecDeque<Event>,
+    /// Malformed requests for the driver's log, with the reason.
+    refused: VecDeque<(Box<StoredHead>, &'static str)>,
     flood: Flood,
     /// The part of a frame or preface that the next received byte belongs to.
     reading: Reading,
@@ -114,7 +118,8 @@ impl Connection {
             output: Output::default(),
             streams: Streams::new(),
             events: VecDeque::new(),
-            flood: Flood::default(),
+            refused: VecDeque::new(),
+            flood: if is_server { Flood::of_client() } else { Flood::of_server() },
             reading: if is_server { Reading::Preface(0) } else { Reading::FirstFrame },
             partial: Vec::new(),
             finished: 0,
@@ -205,6 +210,7 @@ impl Connection {
             + self.partial.capacity()
             + self.block.as_ref().map_or(0, |block| size_of::<HeadBlock>() + block.memory())
             + self.records.memory()
+            + self.refused.capacity() * size_of::<(Box<StoredHead>, &str)>()
             + self.waiting.capacity() * size_of::<StreamKey>()
     }
 

@@ -27,7 +27,8 @@ mod stream;
 mod streams;
 
 pub use connection::{
-    BodyState, Config, Connection, Event, HeadWriter, RequestInfo, Reset, ResetBy, ResponseInfo, StartError,
+    BodyState, Config, Connection, Event, HeadWriter, RefusedRequest, RequestInfo, Reset, ResetBy,
+    ResponseInfo, StartError,
 };
 pub use error::{ConnectionError, ErrorCode};
 pub use limits::Limits;

@@ -24,6 +24,12 @@ impl Limits {
     /// CONTINUATION frames of one head: four of the largest size fill [`Limits::HEAD_BLOCK_BYTES`]; many small ones only
     /// cost time (CVE-2024-27316 and its relatives).
     pub const CONTINUATION_FRAMES: u32 = 64;
+    /// The same from a server, whose connection other requests share: one block may cost more before it ends
+    /// them all.
+    pub const SERVER_CONTINUATION_FRAMES: u32 = 1_024;
+    /// A compressed header block from a server: up to this size one that is too large ends its stream only,
+    /// because it is decoded, so that the table of the connection follows.
+    pub const SERVER_HEAD_BLOCK_BYTES: usize = 1024 * 1024;
     /// Interim (1xx) heads before a response: a server commonly sends none or one of them.
     pub const INTERIM_HEADS: u32 = 100;
     /// Interim heads that wait for the gateway behind the first one; further ones are dropped. A server sends a few of them in
@@ -36,10 +42,16 @@ impl Limits {
     /// Acknowledgements, resets and window updates that wait in the output: a peer that sends and does not read would make
     /// them grow (CVE-2019-9512, CVE-2019-9515).
     pub const CONTROL_OUTPUT_BYTES: usize = 32 * 1024;
+    /// The same of a server, whose connection other requests share: the answers to all that is read at once,
+    /// 256 KiB of PING frames, fit twice.
+    pub const SERVER_CONTROL_OUTPUT_BYTES: usize = 512 * 1024;
     /// PRIORITY_UPDATE frames kept for streams that do not exist yet (RFC 9218 section 7.1 asks for a bound).
     pub const EARLY_PRIORITIES: usize = 16;
     /// Identifiers of streams that were reset, kept to tell late frames from faults.
     pub const RESET_RECORDS: usize = 128;
+    /// Malformed requests whose texts wait for the driver's log; those of further ones are dropped. As many
+    /// as end a connection.
+    pub const REFUSED_REQUESTS: usize = 200;
     /// Slots for streams, times the limit of open ones: streams that are complete and not released, for
     /// instance while they are logged, have a slot as well.
     pub const SLOTS_PER_STREAM: usize = 2;
@@ -60,10 +72,23 @@ impl Limits {
     pub const RATE_PRIORITIES: u32 = 500;
     /// WINDOW_UPDATE frames: receivers send up to two for each DATA frame, so that sent DATA earns more.
     pub const RATE_WINDOW_UPDATES: u32 = 2_000;
-    /// DATA frames without data, padded ones included, and without END_STREAM (CVE-2019-9518).
-    pub const RATE_EMPTY_DATA: u32 = 200;
+    /// DATA frames without data, padded ones included, and without END_STREAM (CVE-2019-9518), of all streams
+    /// of a client: more than [`Limits::EMPTY_DATA`] of several streams together. DATA with data and
+    /// completed streams earn more.
+    pub const RATE_EMPTY_DATA: u32 = 2_000;
+    /// The same in a row on one stream of a client; one more ends that stream. DATA with data begins the row
+    /// anew.
+    pub const EMPTY_DATA: u32 = 200;
+    /// The same from a server: servers whose application flushes without data send a few of them in a row.
+    pub const SERVER_EMPTY_DATA: u32 = 1_000;
     /// Frames of unknown types: browsers send a few to keep servers tolerant (RFC 8701).
     pub const RATE_UNKNOWN: u32 = 200;
     /// Frames that are ignored because their stream is closed: bodies on their way when a stream was reset.
     pub const RATE_LATE_FRAMES: u32 = 2_000;
+    /// The budget of a server, in budgets of a client: a server was configured, and requests of many clients
+    /// share its connection.
+    pub const SERVER_RATE: u32 = 10;
+    /// Budgets that a server uses up before its connection fails. Beyond the first one the connection takes
+    /// no further request, so that those on it can end.
+    pub const SERVER_BUDGETS: u64 = 10;
 }

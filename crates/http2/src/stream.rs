@@ -55,6 +55,8 @@ pub(crate) struct Stream {
     pub(crate) held_bytes: u32,
     /// Received bytes that the gateway has not taken.
     pub(crate) data: Vec<u8>,
+    /// The request is larger than the limits: its head has only texts for a log.
+    pub(crate) is_too_large: bool,
     /// A head that the gateway has not taken.
     pub(crate) head: Option<Box<StoredHead>>,
     /// Heads of the same response that came behind it, which is interim then.
@@ -67,6 +69,9 @@ pub(crate) struct Stream {
     pub(crate) content_length: Option<u64>,
     /// Content received.
     pub(crate) received_bytes: u64,
+    /// DATA frames without data in a row, in the interval of the account that began at `empty_since_ms`.
+    pub(crate) empty_frames: u32,
+    pub(crate) empty_since_ms: u64,
     pub(crate) priority: Priority,
     /// Bytes reserved for it in the output, in the turn `grant_turn`.
     pub(crate) grant: usize,
@@ -88,6 +93,7 @@ impl Stream {
             data_queued: false,
             no_content: false,
             asked_head: false,
+            is_too_large: false,
             interim_heads: 0,
             send_window: SendWindow::new(send_window),
             receive_window: ReceiveWindow::new(receive_window),
@@ -98,6 +104,8 @@ impl Stream {
             trailers: None,
             content_length: None,
             received_bytes: 0,
+            empty_frames: 0,
+            empty_since_ms: 0,
             priority: Priority::default(),
             grant: 0,
             grant_turn: 0,
@@ -119,6 +127,16 @@ impl Stream {
     /// Whether the peer's message has ended without content and trailers.
     pub(crate) fn is_ended_by_head(&self) -> bool {
         self.receiving == Side::Ended && self.received_bytes == 0 && self.trailers.is_none()
+    }
+
+    /// Counts a DATA frame without data and returns how many came in a row, in the interval that began at
+    /// `since_ms`.
+    pub(crate) fn count_empty(&mut self, since_ms: u64) -> u32 {
+        if std::mem::replace(&mut self.empty_since_ms, since_ms) != since_ms {
+            self.empty_frames = 0;
+        }
+        self.empty_frames += 1;
+        self.empty_frames
     }
 
     /// Appends received content.

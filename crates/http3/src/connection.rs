@@ -247,6 +247,17 @@ impl Connection {
         *self.failure.get_or_insert(error)
     }
 
+    /// A DATA frame with data arrived.
+    #[inline]
+    pub(crate) fn data_frame(&mut self) {
+        self.flood.data_frame();
+    }
+
+    /// When the current interval of the account began.
+    pub(crate) fn interval_start_ms(&self) -> u64 {
+        self.flood.interval_start_ms()
+    }
+
     /// Counts a frame that costs more than it pays.
     pub(crate) fn charge(&mut self, cost: Cost) -> Result<(), ConnectionError> {
         self.flood.charge(cost).map_err(|error| self.fail(error))

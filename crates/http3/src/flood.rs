@@ -33,31 +33,42 @@ impl Flood {
         self.0.stream_completed();
     }
 
+    /// A DATA frame with data was received.
+    #[inline]
+    pub(crate) fn data_frame(&mut self) {
+        self.0.data_frame();
+    }
+
+    /// When the current interval began.
+    pub(crate) fn interval_start_ms(&self) -> u64 {
+        self.0.interval_start_ms()
+    }
+
     /// Counts one frame.
     ///
     /// # Errors
     /// The peer sent too many of them in this interval.
     pub(crate) fn charge(&mut self, cost: Cost) -> Result<(), ConnectionError> {
-        self.0.charge(cost as usize, &RATES).map_err(ConnectionError::load)
+        self.0.charge(cost as usize, &RATES).map_err(|excess| ConnectionError::load(excess.reason))
     }
 }
 
 const COSTS: usize = 8;
 
-const fn rate(base: u32, per_stream: u64, reason: &'static str) -> Rate {
-    Rate { base, per_stream, per_data_frame: 0, reason }
+const fn rate(base: u32, per_stream: u64, per_data_frame: u64, reason: &'static str) -> Rate {
+    Rate { base, per_stream, per_data_frame, reason }
 }
 
 /// In the order of [`Cost`].
 const RATES: [Rate; COSTS] = [
-    rate(Limits::RATE_PEER_RESETS, 1, "too many reset requests"),
-    rate(Limits::RATE_LOCAL_RESETS, 0, "too many faulty requests"),
-    rate(Limits::RATE_CONTROL, 0, "too many control frames"),
-    rate(Limits::RATE_PRIORITIES, 4, "too many PRIORITY_UPDATE frames"),
-    rate(Limits::RATE_EMPTY_DATA, 2, "too many empty DATA frames"),
-    rate(Limits::RATE_UNKNOWN_FRAMES, 4, "too many unknown frames"),
-    rate(Limits::RATE_UNKNOWN_STREAMS, 0, "too many unknown streams"),
-    rate(Limits::RATE_INSTRUCTIONS, 4, "too many QPACK instructions"),
+    rate(Limits::RATE_PEER_RESETS, 1, 0, "too many reset requests"),
+    rate(Limits::RATE_LOCAL_RESETS, 0, 0, "too many faulty requests"),
+    rate(Limits::RATE_CONTROL, 0, 0, "too many control frames"),
+    rate(Limits::RATE_PRIORITIES, 4, 0, "too many PRIORITY_UPDATE frames"),
+    rate(Limits::RATE_EMPTY_DATA, 16, 2, "too many empty DATA frames"),
+    rate(Limits::RATE_UNKNOWN_FRAMES, 4, 1, "too many unknown frames"),
+    rate(Limits::RATE_UNKNOWN_STREAMS, 0, 0, "too many unknown streams"),
+    rate(Limits::RATE_INSTRUCTIONS, 4, 0, "too many QPACK instructions"),
 ];
 
 #[cfg(test)]
@@ -72,7 +83,7 @@ mod tests {
             (Cost::LocalReset, Limits::RATE_LOCAL_RESETS, 0),
             (Cost::Control, Limits::RATE_CONTROL, 0),
             (Cost::Priority, Limits::RATE_PRIORITIES, 4),
-            (Cost::EmptyData, Limits::RATE_EMPTY_DATA, 2),
+            (Cost::EmptyData, Limits::RATE_EMPTY_DATA, 16),
             (Cost::UnknownFrame, Limits::RATE_UNKNOWN_FRAMES, 4),
             (Cost::UnknownStream, Limits::RATE_UNKNOWN_STREAMS, 0),
             (Cost::Instruction, Limits::RATE_INSTRUCTIONS, 4),

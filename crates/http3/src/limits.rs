@@ -40,8 +40,11 @@ impl Limits {
     pub const RATE_CONTROL: u32 = 50;
     /// PRIORITY_UPDATE frames: browsers send a few for each stream, so that streams earn more.
     pub const RATE_PRIORITIES: u32 = 500;
-    /// DATA frames without data (CVE-2019-9518 of HTTP/2).
-    pub const RATE_EMPTY_DATA: u32 = 200;
+    /// DATA frames without data (CVE-2019-9518 of HTTP/2), of all streams: more than [`Limits::EMPTY_DATA`]
+    /// of several streams together. DATA with data and completed requests earn more.
+    pub const RATE_EMPTY_DATA: u32 = 2_000;
+    /// The same in a row on one stream; one more ends that stream. DATA with data begins the row anew.
+    pub const EMPTY_DATA: u32 = 200;
     /// Frames of unknown types: browsers send a few to keep servers tolerant (RFC 9114 section 7.2.8).
     pub const RATE_UNKNOWN_FRAMES: u32 = 200;
     /// Unidirectional streams of unknown types: each costs a stream of the transport, and browsers open one or two.

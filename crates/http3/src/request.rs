@@ -22,6 +22,8 @@ pub struct RequestReader {
     block: Vec<u8>,
     /// A head that the driver has not taken.
     head: Option<Box<StoredHead>>,
+    /// The texts of a request that was refused, for the driver's log.
+    refused: Option<Box<StoredHead>>,
     /// Trailers that the driver has not taken.
     trailers: Option<Box<StoredHead>>,
     content_length: Option<u64>,
@@ -34,6 +36,9 @@ pub struct RequestReader {
     /// The method of the request (client side).
     asked: Method,
     interim_heads: u32,
+    /// DATA frames without data in a row, in the interval of the account that began at `empty_since_ms`.
+    empty_frames: u32,
+    empty_since_ms: u64,
     /// The priority of a PRIORITY_UPDATE frame, which wins over that of the field (RFC 9218 section 7.3).
     priority: Option<Priority>,
 }
@@ -120,6 +125,7 @@ impl RequestReader {
             side: Side::Head,
             block: Vec::new(),
             head: None,
+            refused: None,
             trailers: None,
             content_length: None,
             received_bytes: 0,
@@ -127,6 +133,8 @@ impl RequestReader {
             is_tunnel: false,
             asked,
             interim_heads: 0,
+            empty_frames: 0,
+            empty_since_ms: 0,
             priority,
         }
     }
@@ -136,7 +144,16 @@ impl RequestReader {
     ///
     /// The authority is also the first field, as `host`; a Cookie field that came in parts is one field. A request may have
     /// no authority at all, which RFC 9114 section 4.3.1 makes malformed: the driver answers 400.
+    ///
+    /// None also for a request that is malformed or larger than the limits: `head` has the texts then that a
+    /// log wants, cut and unchecked.
     pub fn take_request(&mut self, head: &mut RequestHead) -> Option<RequestInfo> {
+        if let Some(mut refused) = self.refused.take() {
+            std::mem::swap(&mut head.headers, &mut refused.headers);
+            (head.method, head.version, head.spans) = (refused.method, Version::Http3, refused.spans);
+            pool::give_head(refused);
+            return None;
+        }
         let mut stored = self.head.take_if(|_| self.is_server)?;
         std::mem::swap(&mut head.headers, &mut stored.headers);
         (head.method, head.version, head.spans) = (stored.method, Version::Http3, stored.spans);
@@ -179,7 +196,7 @@ impl RequestReader {
 
     /// Bytes of heap memory that the reader owns.
     pub fn memory(&self) -> usize {
-        let heads = [&self.head, &self.trailers].into_iter().flatten();
+        let heads = [&self.head, &self.refused, &self.trailers].into_iter().flatten();
         self.block.capacity() + heads.map(|head| size_of::<StoredHead>() + head.memory()).sum::<usize>()
     }
 }
@@ -187,6 +204,7 @@ impl RequestReader {
 impl Drop for RequestReader {
     fn drop(&mut self) {
         pool::give_bytes(std::mem::take(&mut self.block));
-        self.head.take().into_iter().chain(self.trailers.take()).for_each(pool::give_head);
+        let heads = [self.head.take(), self.refused.take(), self.trailers.take()];
+        heads.into_iter().flatten().for_each(pool::give_head);
     }
 }

@@ -10,6 +10,7 @@ mod limits;
 mod method;
 pub mod query;
 pub mod reason;
+pub mod refused;
 mod request;
 mod response;
 mod span;

@@ -14,6 +14,15 @@ pub struct Rate {
     pub reason: &'static str,
 }
 
+/// A kind of frame is beyond its budget in the current interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Excess {
+    /// The reason of the rate.
+    pub reason: &'static str,
+    /// How many budgets are used up, at least 1.
+    pub budgets: u64,
+}
+
 /// Counts of the current interval, one for each kind of frame.
 #[derive(Debug)]
 pub struct Account<const KINDS: usize> {
@@ -40,6 +49,11 @@ impl<const KINDS: usize> Account<KINDS> {
         }
     }
 
+    /// When the current interval began.
+    pub fn interval_start_ms(&self) -> u64 {
+        self.interval_start_ms
+    }
+
     /// A stream was completed on both sides.
     pub fn stream_completed(&mut self) {
         self.streams = self.streams.saturating_add(1);
@@ -54,13 +68,17 @@ impl<const KINDS: usize> Account<KINDS> {
     /// Counts one frame of a kind.
     ///
     /// # Errors
-    /// The peer sent too many of them in this interval; the reason of the rate.
-    pub fn charge(&mut self, kind: usize, rates: &[Rate; KINDS]) -> Result<(), &'static str> {
+    /// The peer sent too many of them in this interval.
+    pub fn charge(&mut self, kind: usize, rates: &[Rate; KINDS]) -> Result<(), Excess> {
         let (rate, count) = (&rates[kind], &mut self.counts[kind]);
         *count = count.saturating_add(1);
         let earned =
             u64::from(self.streams) * rate.per_stream + u64::from(self.data_frames) * rate.per_data_frame;
-        if u64::from(*count) <= u64::from(rate.base) + earned { Ok(()) } else { Err(rate.reason) }
+        let (count, budget) = (u64::from(*count), u64::from(rate.base) + earned);
+        if count <= budget {
+            return Ok(());
+        }
+        Err(Excess { reason: rate.reason, budgets: (count - 1) / budget.max(1) })
     }
 }
 
@@ -84,7 +102,10 @@ mod tests {
         account.data_frame();
         assert_eq!((accepted(&mut account, 0), accepted(&mut account, 1)), (6, 5));
         account.tick(9, 10);
-        assert_eq!(account.charge(1, &RATES), Err("far too many"));
+        let excess = |budgets| Err(Excess { reason: "far too many", budgets });
+        assert_eq!(account.charge(1, &RATES), excess(1));
+        (8..=10).for_each(|_| assert_eq!(account.charge(1, &RATES), excess(1)));
+        assert_eq!(account.charge(1, &RATES), excess(2), "eleven are more than two budgets of five");
         account.tick(10, 10);
         assert_eq!((accepted(&mut account, 0), accepted(&mut account, 1)), (3, 5));
     }

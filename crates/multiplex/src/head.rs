@@ -2,12 +2,13 @@
 //! the same. It does not know frames and the states of streams.
 
 mod fields;
+mod refused;
 mod request;
 mod response;
 #[cfg(test)]
 mod tests;
 
-use message::{HeadLimits, Headers, Method, RequestSpans};
+use message::{FieldId, HeadLimits, Headers, Method, RequestSpans};
 
 use crate::{Field, FieldVisitor, Priority, pool};
 
@@ -77,10 +78,21 @@ pub enum Section {
 pub enum Parsed {
     /// A well-formed section.
     Good(Box<StoredHead>),
-    /// Larger than the limits.
-    TooLarge,
-    /// Malformed, with the reason (RFC 9113 section 8.1.1).
-    Malformed(&'static str),
+    /// Larger than the limits; of a request the texts that a log wants.
+    TooLarge(Box<StoredHead>),
+    /// Malformed, with the reason (RFC 9113 section 8.1.1); of a request the texts that a log wants.
+    Malformed(&'static str, Box<StoredHead>),
+}
+
+impl Parsed {
+    /// The section, malformed for this reason unless it is so already.
+    #[must_use]
+    pub fn malformed(self, reason: &'static str) -> Self {
+        match self {
+            Self::Good(head) | Self::TooLarge(head) => Self::Malformed(reason, head),
+            Self::Malformed(..) => self,
+        }
+    }
 }
 
 /// Collects the fields of one block. After a fault it ignores fields, because only the decoder's table has to follow.
@@ -139,12 +151,10 @@ impl HeadReader {
         if !self.is_too_large
             && let Some(reason) = self.fault.or(complete.err())
         {
-            pool::give_head(self.head);
-            return Parsed::Malformed(reason);
+            return Parsed::Malformed(reason, self.into_refused());
         }
         if self.is_too_large {
-            pool::give_head(self.head);
-            return Parsed::TooLarge;
+            return Parsed::TooLarge(self.into_refused());
         }
         Parsed::Good(self.head)
     }
@@ -153,16 +163,36 @@ impl HeadReader {
 impl FieldVisitor for HeadReader {
     #[inline]
     fn field(&mut self, field: &Field<'_>) {
-        self.fields += 1;
+        self.fields += usize::from(self.counts(field));
         self.list_bytes += field.name.len() + field.value.len() + LIST_OVERHEAD;
         self.is_too_large |=
             self.list_bytes > self.limits.max_head_bytes || self.fields > self.limits.max_fields;
         if self.is_too_large || self.fault.is_some() {
-            return;
+            return self.note_refused(field);
         }
         if let Err(reason) = self.take(field) {
             self.fault = Some(reason);
+            self.note_refused(field);
         }
+    }
+}
+
+impl HeadReader {
+    /// Whether a field counts towards the limit of fields. A field of a request that this version of HTTP
+    /// splits, or that is part of the start line in HTTP/1, counts as in a message of HTTP/1: crumbs of
+    /// Cookie are one field, and pseudo-fields and Host are none. The size of the list bounds how many there
+    /// are.
+    #[inline]
+    fn counts(&self, field: &Field<'_>) -> bool {
+        match field.id {
+            FieldId::Cookie => !(self.has_cookie && self.is_request()),
+            FieldId::Host => !self.is_request(),
+            _ => field.name.first() != Some(&b':'),
+        }
+    }
+
+    pub(super) fn is_request(&self) -> bool {
+        matches!(self.section, Section::Request { .. })
     }
 }
 

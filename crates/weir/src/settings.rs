@@ -449,9 +449,11 @@ settings! {
     section "Client limits" {
         /// Most bytes of a request head, request line included. A larger one is answered 431.
         max_head_bytes: usize = parse::size::<1_024, 16_777_216>("BYTES", "65536"),
-        /// Most bytes of the request line. A longer one is answered 414.
+        /// Most bytes of the request line, over HTTP/2 and HTTP/3 of method and target as they would stand in
+        /// one. A longer one is answered 414.
         max_header_line_bytes: usize = parse::size::<256, 16_777_216>("BYTES", "8192"),
-        /// Most header fields of a request.
+        /// Most header fields of a request. Host, pseudo-fields and further parts of a Cookie field over
+        /// HTTP/2 and HTTP/3 do not count.
         max_header_fields: usize = parse::size::<8, 10_000>("N", "100"),
         /// Milliseconds from the first byte of a request head to its last.
         head_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "10000"),
@@ -463,7 +465,10 @@ settings! {
         client_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Fewest bytes a second that a client must send of a request body while it is waited for, over
         /// `client_rate_window_ms`; 0 is no limit. A slower one is answered 408: a byte now and then must not hold a
-        /// connection for ever. Set it to 0 where clients send streams that are quiet for longer than the window.
+        /// connection for ever. A body of unknown length over HTTP/2 or HTTP/3, as calls of gRPC have, may be
+        /// a stream of messages: it has no rate, and `timeout.read` of its route in place of
+        /// `client_body_timeout_ms`. Set the rate to 0 where clients of HTTP/1 send streams that are quiet
+        /// for longer than the window.
         client_min_body_rate: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "128"),
         /// Fewest bytes a second that a client must take of a response while it is waited for, over
         /// `client_rate_window_ms`; 0 is no limit. A slower one is cut off. A stream of which nothing is ready does not

@@ -170,6 +170,10 @@ impl Exchange {
 
     fn request_line(&self) -> Vec<u8> {
         let request = &self.request;
+        if request.method_text().is_empty() && request.target_text().is_empty() {
+            // Nothing of it was read.
+            return Vec::new();
+        }
         [request.method_text(), request.target_text(), request.version.as_str().as_bytes()].join(&b' ')
     }
 

@@ -5,7 +5,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use message::Headers;
+use message::{Headers, Version};
 use stdx::pooled::PooledBox;
 
 use super::min_rate::MinRateGuard;
@@ -173,7 +173,39 @@ async fn piece_by_piece<S: DownstreamStream>(
 
 /// A wait for a client that has to send its body.
 pub(super) fn wait_for_body<'r, 'w>(run: &'r Run<'w>) -> Wait<'r, 'w> {
-    Wait::new(run, MinRateGuard::for_body(&run.local().options.limits))
+    Wait::new(run, body_guard(run, run.stream_read_ms.get()))
+}
+
+/// The guard of a client that has to send its body. A body that may be a stream is only bounded by `read_ms`.
+pub(super) fn body_guard(run: &Run<'_>, read_ms: u64) -> MinRateGuard {
+    let limits = &run.local().options.limits;
+    match run.stream_read_ms.get() {
+        0 => MinRateGuard::for_body(limits),
+        _ => MinRateGuard::for_stream(read_ms, limits),
+    }
+}
+
+/// Notes that the body may be a stream of messages, whose client waits for the endpoint: one of unknown
+/// length over HTTP/2 or HTTP/3, as every call of gRPC is. A client of HTTP/1 that waits for a response has
+/// sent its request. Called again when the route is known, which says how long its endpoint may be silent.
+#[inline]
+pub(super) fn note_stream<S: DownstreamStream>(run: &Run<'_>, exchange: &Exchange, server: &S) {
+    let is_multiplexed = matches!(exchange.request.version, Version::Http2 | Version::Http3);
+    if is_multiplexed && server.body_length() == BodyLength::Unknown {
+        run.stream_read_ms.set(read_timeout_ms(run, exchange).max(1));
+    }
+}
+
+/// How long an endpoint of the request may be silent, as far as that is known.
+fn read_timeout_ms(run: &Run<'_>, exchange: &Exchange) -> u64 {
+    let generation = run.generation;
+    let route = exchange.decision.route.and_then(|route| generation.routes.get(route));
+    let of_upstream = || {
+        let slot = route.and_then(|route| route.upstream);
+        slot.and_then(|slot| generation.upstreams.get(slot)).map(|upstream| upstream.timeouts)
+    };
+    let timeouts = route.and_then(|route| route.timeouts).or_else(of_upstream);
+    timeouts.unwrap_or(run.local().options.upstream_timeouts).read_ms
 }
 
 enum Read {

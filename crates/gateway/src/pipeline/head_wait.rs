@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use super::attempt_limit::AttemptLimit;
-use super::min_rate::MinRateGuard;
+use super::collect;
 use super::phases;
 use super::request_failure;
 use super::target::Forward;
@@ -76,7 +76,7 @@ async fn wait_for_head<S: DownstreamStream>(
 ) -> Result<(), Failure> {
     let Forward { run, timeouts, .. } = *forward;
     let begun = run.body_guard.take();
-    let guard = begun.map_or_else(|| MinRateGuard::for_body(&run.local().options.limits), |begun| *begun);
+    let guard = begun.map_or_else(|| collect::body_guard(run, timeouts.read_ms), |begun| *begun);
     let mut wait = Wait::new(run, guard);
     let mut leaving = false;
     let waited = poll_fn(|cx| {

@@ -14,6 +14,8 @@ pub(super) enum TooSlow {
     Idle,
     /// The client moved less than the minimum rate.
     BelowMinRate,
+    /// The client of a stream moved no byte for as long as an endpoint may be silent.
+    SilentStream,
 }
 
 /// The state of a wait for a client.
@@ -26,6 +28,8 @@ pub(super) struct MinRateGuard {
     /// Whether reading the number of moved bytes is free. Otherwise it is read first when a wait has lasted half its
     /// timeout.
     asks_at_once: bool,
+    /// The body may be a stream: a rule of its own holds, and the failure says so.
+    is_stream: bool,
     waiting: Option<Waiting>,
 }
 
@@ -53,6 +57,13 @@ impl MinRateGuard {
         MinRateGuard::new(limits.body_timeout_ms, limits.min_body_rate, limits.rate_window_ms, true)
     }
 
+    /// A guard for a client whose body may be a stream of messages, such as a call of gRPC: its client may be
+    /// silent as long as the endpoint may, `read_ms` between two pieces, and no rate is asked of it.
+    pub(super) fn for_stream(read_ms: u64, limits: &Limits) -> MinRateGuard {
+        let guard = MinRateGuard::new(read_ms, 0, limits.rate_window_ms, true);
+        MinRateGuard { is_stream: true, ..guard }
+    }
+
     /// A guard for a client that reads a response.
     pub(super) fn for_response(limits: &Limits) -> MinRateGuard {
         MinRateGuard::new(limits.send_timeout_ms, limits.min_send_rate, limits.rate_window_ms, false)
@@ -60,7 +71,7 @@ impl MinRateGuard {
 
     fn new(timeout_ms: u64, rate: u64, window_ms: u64, asks_at_once: bool) -> MinRateGuard {
         let window_bytes = rate.saturating_mul(window_ms).div_ceil(1_000);
-        MinRateGuard { timeout_ms, window_ms, window_bytes, asks_at_once, waiting: None }
+        MinRateGuard { timeout_ms, window_ms, window_bytes, asks_at_once, is_stream: false, waiting: None }
     }
 
     /// The guard for the next wait for the same client: the number of moved bytes is known, and the deadline may have
@@ -90,12 +101,16 @@ impl MinRateGuard {
     ) -> Result<(), TooSlow> {
         let expired = deadline.expired();
         if expired && deadline.is_overdue() {
-            return Err(TooSlow::Idle);
+            return Err(self.idle());
         }
         if let Some(look_ms) = self.look(now_ms, moved, expired, total_bytes)? {
             deadline.set(cx, look_ms);
         }
         Ok(())
+    }
+
+    fn idle(&self) -> TooSlow {
+        if self.is_stream { TooSlow::SilentStream } else { TooSlow::Idle }
     }
 
     /// Checks the client at `now_ms`. `moved` says whether it has moved a byte since the last call, `expired` whether
@@ -108,6 +123,7 @@ impl MinRateGuard {
         expired: bool,
         total_bytes: impl FnOnce() -> u64,
     ) -> Result<Option<u64>, TooSlow> {
+        let idle = self.idle();
         let Some(waiting) = &mut self.waiting else {
             let look = self.asks_at_once.then(|| Look { at_ms: now_ms, total_bytes: total_bytes() });
             let waiting =
@@ -136,7 +152,7 @@ impl MinRateGuard {
         }
         waiting.look = Some(now);
         if now_ms >= waiting.moved_ms.saturating_add(self.timeout_ms) {
-            return Err(TooSlow::Idle);
+            return Err(idle);
         }
         let window = *waiting.window.get_or_insert(now);
         if now_ms >= window.at_ms.saturating_add(self.window_ms) {
@@ -204,6 +220,11 @@ mod tests {
             play(body(60_000, 128), true, |second| second * 127),
             Some((30_000, TooSlow::BelowMinRate))
         );
+        // A stream may be slow for ever, and silent for the time of the endpoint.
+        let stream = |read_ms| MinRateGuard::for_stream(read_ms, &Limits::default());
+        assert_eq!(play(stream(60_000), true, |second| second / 50), None);
+        assert_eq!(play(stream(60_000), true, five_seconds), Some((65_000, TooSlow::SilentStream)));
+        assert_eq!(play(stream(300_000), true, |_| 0), Some((300_000, TooSlow::SilentStream)));
         // A client that takes a response is first checked when the wait has lasted a window.
         assert_eq!(play(response(60_000, 128), true, |second| second), Some((60_000, TooSlow::BelowMinRate)));
         assert_eq!(play(response(60_000, 128), true, |_| 0), Some((60_000, TooSlow::Idle)));

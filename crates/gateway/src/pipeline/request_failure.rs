@@ -18,6 +18,10 @@ pub(super) fn overdue() -> Failure {
 pub(super) fn lost(lost: TooSlow) -> Failure {
     match lost {
         TooSlow::Idle => Failure::new(Cause::BodyTimeout, "the request body stopped arriving"),
+        TooSlow::SilentStream => {
+            let detail = "neither a message nor a response came within the read timeout of the route";
+            Failure::new(Cause::BodyTimeout, detail)
+        }
         TooSlow::BelowMinRate => Failure::new(Cause::BodySlow, "the request body arrives too slowly"),
     }
 }

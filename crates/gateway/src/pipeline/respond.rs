@@ -97,7 +97,7 @@ pub(super) fn slow(lost: TooSlow) -> Failure {
     Failure::new(
         Cause::ClientSlow,
         match lost {
-            TooSlow::Idle => "it did not read its response in time",
+            TooSlow::Idle | TooSlow::SilentStream => "it did not read its response in time",
             TooSlow::BelowMinRate => "it reads its response too slowly",
         },
     )

@@ -40,6 +40,9 @@ pub(crate) struct Run<'a> {
     pub(super) places: RefCell<HeldPlaces>,
     /// The client's minimum-rate guard, if the body was read in part before the attempt.
     pub(super) body_guard: Cell<Option<Box<MinRateGuard>>>,
+    /// How long the client may be silent inside its body, if that may be a stream of messages, in
+    /// milliseconds; 0 for other bodies.
+    pub(super) stream_read_ms: Cell<u64>,
     /// Whether a plugin edits the request body.
     pub(super) edits_request_body: Cell<bool>,
     /// The client has closed its sending side after its request while the gateway waited for something else. It may
@@ -62,6 +65,7 @@ impl<'a> Run<'a> {
             permit: Cell::default(),
             places: RefCell::default(),
             body_guard: Cell::default(),
+            stream_read_ms: Cell::default(),
             edits_request_body: Cell::default(),
             is_client_leaving: Cell::default(),
             ends_ns: Cell::default(),

@@ -39,6 +39,10 @@ use net::transport::Transport;
 /// How often a connection is tried again because an idle one gave way for it.
 const OPENS_AGAIN: usize = 8;
 
+/// A wait for an endpoint that allows no streams ends before the timeout of its caller by this part of it, so
+/// that the failure says why.
+const PART_OF_WAIT: u64 = 10;
+
 /// The connections of one worker.
 pub(crate) struct Connector {
     local: Rc<Local>,
@@ -46,7 +50,8 @@ pub(crate) struct Connector {
     handshakes: Arc<UpstreamTlsCounts>,
     pub(crate) pools: RefCell<Pools>,
     pub(crate) shared: RefCell<SharedPools>,
-    /// The worker drains: connections are closed when they are checked in.
+    /// The worker drains: idle connections are closed. Requests of clients that are still connected may open
+    /// others.
     is_draining: Cell<bool>,
 }
 
@@ -142,9 +147,16 @@ impl Connector {
                 return Ok(stream);
             }
             wanted.has_waited = true;
-            if self.shared.borrow().allows_none(endpoint_id, server_name) {
-                let detail = "it allows no streams (MAX_CONCURRENT_STREAMS is 0)";
-                return Err(Failure::new(Cause::ConnectFailed, detail));
+            let closed = self.shared.borrow().without_streams(endpoint_id, server_name);
+            if let Some(link) = closed {
+                // Another connection would allow none either, and RFC 9113 section 5.1.2 makes it a state of
+                // a short time.
+                let wait_ms = timeout_ms - timeout_ms / PART_OF_WAIT;
+                if !link.wait_for_streams(wait_ms).await {
+                    let detail = "it allows no streams (MAX_CONCURRENT_STREAMS is 0)";
+                    return Err(Failure::new(Cause::ConnectTimeout, detail));
+                }
+                continue;
             }
             self.join_shared(wanted, timeout_ms).wait(in_handshake).await?;
         }
@@ -185,15 +197,15 @@ impl Connector {
         let has_selected = transport.tls().is_none_or(|tls| tls.alpn() == Some(b"h2"));
         if !has_selected && endpoint.protocol == Protocol::Http2OrHttp1 {
             self.shared.borrow_mut().note_http1(endpoint.id);
-            self.give(UpstreamConnection::new(transport, endpoint.clone(), server_name));
+            // Also while the worker drains, because the request that it was opened for takes it from the
+            // pool.
+            let connection = UpstreamConnection::new(transport, endpoint.clone(), server_name);
+            self.pools.borrow_mut().give(connection, self.local.now_ms());
             return settling.settle(Ok(()));
         }
         if !has_selected {
             let detail = "it did not select HTTP/2 (h2) by ALPN";
             return settling.settle(Err(Failure::new(Cause::TlsFailed, detail)));
-        }
-        if self.is_draining.get() {
-            return settling.settle(Err(Failure::new(Cause::ConnectFailed, "the worker is stopping")));
         }
         let assumed = self.shared.borrow_mut().assumed_streams(endpoint.id);
         let link = H2Link::new(transport, assumed, endpoint.clone(), server_name, self.local.clone());
@@ -292,7 +304,7 @@ impl Connector {
         PooledStream::Http1(PooledBox::make(|| H1Stream::new(connection, self.local.take_bytes(), limits)))
     }
 
-    /// Keeps a connection of HTTP/1 for the next request.
+    /// Keeps a connection of HTTP/1 for the next request, unless the worker drains.
     #[inline]
     pub(crate) fn give(&self, connection: UpstreamConnection) {
         if !self.is_draining.get() {
@@ -300,8 +312,12 @@ impl Connector {
         }
     }
 
-    /// Closes connections that have been idle for too long, and returns how many idle ones are left.
+    /// Closes connections that have been idle for too long, all idle ones while the worker drains, and
+    /// returns how many idle ones are left.
     pub(crate) fn sweep(&self, now_ms: u64) -> usize {
+        if self.is_draining.get() {
+            self.close_idle();
+        }
         let (mut pools, mut shared) = (self.pools.borrow_mut(), self.shared.borrow_mut());
         pools.sweep(now_ms);
         shared.sweep(now_ms);
@@ -314,11 +330,11 @@ impl Connector {
         self.shared.borrow_mut().close_idle(0, self.local.now_ms());
     }
 
-    /// Closes every idle connection, and later ones when they are checked in.
+    /// Closes every idle connection, and from now on those that become idle. Requests that still come, on
+    /// connections whose clients do not know of the drain yet, share the others and open new ones.
     pub(crate) fn drain(&self) {
         self.is_draining.set(true);
-        self.pools.borrow_mut().clear();
-        self.shared.borrow_mut().drain();
+        self.close_idle();
     }
 }
 

@@ -26,6 +26,8 @@ const WAKE_STEPS: usize = 10;
 const STEP_MS: u64 = 1;
 /// Most tasks woken in one batch before other events are served, however many timers are due.
 const WAKES_AT_ONCE: usize = 4;
+/// Turns of the event loop in which idle connections to endpoints say that they end before the worker does.
+const PARTING_TURNS: usize = 2;
 /// Number of turns between two sweeps of idle connections and of the wall clock: once a second.
 const SWEEP_TURNS: u64 = 50;
 
@@ -81,7 +83,10 @@ async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut 
             Some(Command::Endpoint(call)) => endpoint::serve(&worker.context, *call),
             Some(Command::Drain(closing)) => worker.drain(closing),
             Some(Command::Panic) => worker.spawn_critical(async { panic!("a test asked for it") }),
-            Some(Command::Stop) | None => return worker.context.flush_log(),
+            Some(Command::Stop) | None => {
+                worker.part_from_endpoints().await;
+                return worker.context.flush_log();
+            }
         }
     }
 }
@@ -145,6 +150,14 @@ impl Worker {
         self.context.upstreams.drain();
         self.context.local.http.clear();
         self.close_listeners(closing);
+    }
+
+    /// Ends idle connections to endpoints in order, which otherwise end as they are with the worker.
+    async fn part_from_endpoints(&self) {
+        self.context.upstreams.close_idle();
+        for _ in 0..PARTING_TURNS {
+            env::yield_to_events().await;
+        }
     }
 
     /// Frees memory under pressure: closes idle client connections and idle connections to endpoints, and frees what

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 
 use message::{HeadLimits, syntax};
 
+use super::HOST_FIELDS;
 use crate::HeadError;
 use crate::limits::Limits;
 use crate::line::{self, FieldSlots};
@@ -17,8 +18,9 @@ pub(super) fn first_fault(input: &[u8], skipped: usize, limits: &HeadLimits) -> 
     let size = line::size_fault(input, limits);
     let seen = size.map_or(input, |(seen_bytes, _)| &input[..seen_bytes]);
     let seen = seen.get(skipped..).unwrap_or_default();
-    let mut slots: FieldSlots<'_> = [const { MaybeUninit::uninit() }; Limits::FIELDS_CEILING];
-    let slots = &mut slots[..limits.max_fields.min(Limits::FIELDS_CEILING)];
+    let (mut stack, mut heap): (FieldSlots<'_>, _) =
+        ([const { MaybeUninit::uninit() }; Limits::FIELDS_ON_STACK], Vec::new());
+    let slots = line::field_slots(&mut stack, &mut heap, limits.max_fields.saturating_add(HOST_FIELDS));
     let mut parsed = httparse::Request::new(&mut []);
     let fault = match parsed.parse_with_uninit_headers(seen, slots) {
         Ok(_) => None,

@@ -112,9 +112,12 @@ impl Connection {
     ) -> Result<(), ConnectionError> {
         let Some(stream) = self.streams.get(key) else { return Ok(()) };
         let (id, was_reset) = (stream.id, stream.reset.is_some());
-        // A server has no more first faults than this side has started streams, and other requests share the connection.
-        if self.is_server || was_reset {
+        if self.is_server {
             self.flood.charge(Cost::LocalReset)?;
+        } else if was_reset {
+            // A server has no more first faults than this side has started streams. Later frames are only
+            // counted, because other requests share the connection.
+            return self.flood.charge(Cost::LateFrame);
         }
         self.send_reset(id, code);
         if !was_reset {
@@ -123,8 +126,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Resets a stream without a slot, because of a fault of the peer or because there are too many.
+    /// Resets a stream without a slot, because of a fault of a client or because there are too many. A
+    /// server's frame on such a stream is late.
     pub(super) fn refuse(&mut self, id: u32, code: ErrorCode) -> Result<(), ConnectionError> {
+        if !self.is_server {
+            return self.flood.charge(Cost::LateFrame);
+        }
         self.records.reset(id, true);
         self.flood.charge(Cost::LocalReset)?;
         self.send_reset(id, code);

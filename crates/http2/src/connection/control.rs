@@ -77,7 +77,7 @@ impl Connection {
             if self.is_idle(header.stream) {
                 return Err(ConnectionError::protocol("RST_STREAM on an idle stream"));
             }
-            if self.records.state(header.stream) == Closed::Skipped {
+            if self.is_server && self.records.state(header.stream) == Closed::Skipped {
                 return Err(ConnectionError::protocol("RST_STREAM on a stream that was not started"));
             }
             return self.flood.charge(Cost::LateFrame);

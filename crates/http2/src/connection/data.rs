@@ -4,6 +4,7 @@
 use super::receive::{DataFrame, Reading};
 use super::records::Closed;
 use super::{Connection, Event, ResetBy};
+use crate::Limits;
 use crate::error::{ConnectionError, ErrorCode};
 use crate::flood::Cost;
 use crate::frame::{self, FrameHeader, flag};
@@ -30,11 +31,15 @@ impl Connection {
         }
         let is_end = header.has(flag::END_STREAM);
         match data {
-            0 if !is_end => self.flood.charge(Cost::EmptyData)?,
+            // The streams of a server are bounded by the requests of this side, and so are its empty frames.
+            0 if !is_end && self.is_server => self.flood.charge(Cost::EmptyData)?,
             0 => {}
             _ => self.flood.data_frame(),
         }
         let key = self.receiver(header, data)?;
+        if let Some(key) = key.filter(|_| data == 0 && !is_end) {
+            self.count_empty(key)?;
+        }
         if let Some(key) = key {
             // The padding is consumed by being received.
             self.give_back(key, overhead);
@@ -111,7 +116,7 @@ impl Connection {
         };
         let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
         if let Some(reset) = stream.reset {
-            if reset.by == ResetBy::Peer {
+            if reset.by == ResetBy::Peer && self.is_server {
                 self.refuse(id, ErrorCode::STREAM_CLOSED)?;
             } else {
                 self.flood.charge(Cost::LateFrame)?;
@@ -125,9 +130,14 @@ impl Connection {
                 Some((ErrorCode::FLOW_CONTROL_ERROR, "DATA beyond the stream's window"))
             }
             Side::Body => {
+                if data > 0 {
+                    stream.empty_frames = 0;
+                }
                 stream.received_bytes += u64::from(data);
                 let is_beyond = stream.content_length.is_some_and(|length| stream.received_bytes > length);
-                let is_unexpected = data > 0 && (stream.no_content || is_beyond);
+                // Content of a server's response that has none, as one to HEAD, is dropped by `store`: the
+                // response is good.
+                let is_unexpected = data > 0 && !stream.no_content && is_beyond;
                 is_unexpected
                     .then_some((ErrorCode::PROTOCOL_ERROR, "Content-Length differs from the content"))
             }
@@ -138,10 +148,25 @@ impl Connection {
         }
     }
 
+    /// Counts a DATA frame without data, and ends its stream when too many come in a row.
+    fn count_empty(&mut self, key: StreamKey) -> Result<(), ConnectionError> {
+        let most = if self.is_server { Limits::EMPTY_DATA } else { Limits::SERVER_EMPTY_DATA };
+        let since_ms = self.flood.interval_start_ms();
+        let count = self.streams.get_mut(key).map_or(0, |stream| stream.count_empty(since_ms));
+        if count <= most {
+            return Ok(());
+        }
+        self.stream_fault(key, ErrorCode::ENHANCE_YOUR_CALM, "too many empty DATA frames in a row")
+    }
+
     /// DATA for a stream without a slot: late, or a fault.
     fn without_slot(&mut self, id: u32) -> Result<(), ConnectionError> {
         if self.is_idle(id) {
             return Err(ConnectionError::protocol("DATA on an idle stream"));
+        }
+        if !self.is_server {
+            // A fault of one stream, and other requests share the connection.
+            return self.flood.charge(Cost::LateFrame);
         }
         match self.records.state(id) {
             Closed::ResetByUs => self.flood.charge(Cost::LateFrame),
@@ -156,6 +181,9 @@ impl Connection {
         let (Some(key), Some(stream)) = (key, stream) else {
             return self.give_connection_back(bytes.len() as u32);
         };
+        if stream.no_content {
+            return self.give_back(key, bytes.len() as u32);
+        }
         stream.store(bytes);
         stream.held_bytes += bytes.len() as u32;
         if !std::mem::replace(&mut stream.data_queued, true) {

@@ -13,7 +13,8 @@ pub enum Event {
     /// A head arrived: a request (server), or an interim or final response (client). A server's driver knows the stream from
     /// this event on and has to [`release`](Connection::release) it.
     Head(StreamKey),
-    /// A request arrived with fields beyond the limits; it has no head to take. The driver answers 431 and releases it.
+    /// A request arrived with fields beyond the limits; its head has only texts for a log. The driver answers
+    /// 431 and releases it.
     HeadTooLarge(StreamKey),
     /// Data arrived. One event may stand for several frames.
     Data(StreamKey),
@@ -92,6 +93,15 @@ pub struct RequestInfo {
     pub block_bytes: usize,
 }
 
+/// Facts of a malformed request besides its texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedRequest {
+    /// The fault in a few words.
+    pub reason: &'static str,
+    /// Bytes of the head as it arrived.
+    pub block_bytes: usize,
+}
+
 /// Facts of a response besides its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseInfo {
@@ -102,7 +112,9 @@ pub struct ResponseInfo {
 }
 
 impl Connection {
-    /// Moves a request that arrived into `head`; the earlier memory of `head` goes back to the pool. None if there is none.
+    /// Moves a request that arrived into `head`; the earlier memory of `head` goes back to the pool. None if
+    /// there is none, and for one that is larger than the limits: `head` has the texts then that a log wants,
+    /// cut and unchecked.
     ///
     /// The authority is also the first field, as `host`; a Cookie field that came in parts is one field.
     pub fn take_request(&mut self, key: StreamKey, head: &mut RequestHead) -> Option<RequestInfo> {
@@ -118,7 +130,28 @@ impl Connection {
             block_bytes: stored.block_bytes,
         };
         pool::give_head(stored);
-        Some(info)
+        (!stream.is_too_large).then_some(info)
+    }
+
+    /// Moves the texts of a malformed request, which was reset and has no event, into `head`, for a log: cut
+    /// and unchecked. None if there is none; drivers that log refused requests ask behind the last event of a
+    /// turn.
+    pub fn take_refused(&mut self, head: &mut RequestHead) -> Option<RefusedRequest> {
+        let (mut stored, reason) = self.refused.pop_front()?;
+        std::mem::swap(&mut head.headers, &mut stored.headers);
+        (head.method, head.version, head.spans) = (stored.method, Version::Http2, stored.spans);
+        let refused = RefusedRequest { reason, block_bytes: stored.block_bytes };
+        pool::give_head(stored);
+        if self.refused.is_empty() {
+            self.refused = std::collections::VecDeque::new();
+        }
+        Some(refused)
+    }
+
+    /// Whether there is a malformed request to take.
+    #[inline]
+    pub fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
     }
 
     /// Moves the first response head that was not taken into `head`: interim ones in their order, then the final one. None if

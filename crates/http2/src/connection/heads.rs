@@ -97,12 +97,18 @@ impl Connection {
         header: FrameHeader,
         payload: &[u8],
     ) -> Result<(), ConnectionError> {
-        let limit = self.config.block_bytes();
+        let (limit, most) = match self.is_server {
+            true => (self.config.block_bytes(), Limits::CONTINUATION_FRAMES),
+            false => (
+                self.config.block_bytes().max(Limits::SERVER_HEAD_BLOCK_BYTES),
+                Limits::SERVER_CONTINUATION_FRAMES,
+            ),
+        };
         let Some(block) = &mut self.block else {
             return Err(ConnectionError::protocol("CONTINUATION without HEADERS"));
         };
         block.continuations += 1;
-        if block.continuations > Limits::CONTINUATION_FRAMES {
+        if block.continuations > most {
             return Err(ConnectionError::calm("too many CONTINUATION frames"));
         }
         if block.bytes.len() + payload.len() > limit {
@@ -138,7 +144,7 @@ impl Connection {
         self.decode(block.bytes, &mut reader)?;
         let mut parsed = reader.finish();
         if block.depends_on_itself {
-            parsed = Parsed::Malformed("a stream depends on itself");
+            parsed = parsed.malformed("a stream depends on itself");
         }
         match target {
             Target::New => self.on_request(block, parsed),
@@ -174,6 +180,8 @@ impl Connection {
             return if self.is_server { Ok(Target::New) } else { Err(fault) };
         }
         match self.records.state(id) {
+            // A server's fault on one stream must not end the others.
+            _ if !self.is_server => Ok(Target::Ignored),
             Closed::ResetByUs => Ok(Target::Ignored),
             Closed::ResetByPeer => Ok(Target::Closed),
             Closed::Ended => Err(ConnectionError::closed("HEADERS on a closed stream")),
@@ -198,38 +206,54 @@ impl Connection {
         self.last_id = id;
         let is_beyond_end = matches!(self.closing, Closing::Final { .. });
         let is_full = self.active >= self.config.max_streams || self.streams.len() >= self.config.slots();
+        let is_good = matches!(parsed, Parsed::Good(_));
         let head = match parsed {
-            Parsed::Malformed(_) => return self.refuse(id, ErrorCode::PROTOCOL_ERROR),
+            Parsed::Malformed(reason, head) => return self.refuse_request(block, head, reason),
             Parsed::Good(head)
                 if block.is_end_stream && head.content_length.is_some_and(|length| length > 0) =>
             {
-                pool::give_head(head);
-                return self.refuse(id, ErrorCode::PROTOCOL_ERROR);
+                return self.refuse_request(block, head, "Content-Length differs from the content");
             }
             Parsed::Good(mut head) => {
                 head.block_bytes = block.bytes.len();
-                Some(head)
+                head
             }
-            Parsed::TooLarge => None,
+            Parsed::TooLarge(head) => head,
         };
         if is_beyond_end || is_full {
-            head.into_iter().for_each(pool::give_head);
+            pool::give_head(head);
             return self.refuse(id, ErrorCode::REFUSED_STREAM);
         }
         let mut stream = Stream::new(id, self.peer.initial_window_bytes, self.receive_initial);
         stream.receiving = if block.is_end_stream { Side::Ended } else { Side::Body };
         let early = self.records.take_priority(id);
-        if let Some(head) = &head {
+        if is_good {
             stream.content_length = head.content_length;
             stream.priority = early.or(head.priority).unwrap_or_default();
         }
-        let is_good = head.is_some();
-        stream.head_queued = is_good;
-        stream.head = head;
+        (stream.head_queued, stream.is_too_large) = (is_good, !is_good);
+        stream.head = Some(head);
         let key = self.streams.insert(PooledBox::new(stream));
         self.active += 1;
         self.report(if is_good { Event::Head(key) } else { Event::HeadTooLarge(key) });
         Ok(())
+    }
+
+    /// Resets the stream of a malformed request, and keeps its texts for the driver's log.
+    #[cold]
+    fn refuse_request(
+        &mut self,
+        block: Complete<'_>,
+        mut head: Box<StoredHead>,
+        reason: &'static str,
+    ) -> Result<(), ConnectionError> {
+        head.block_bytes = block.bytes.len();
+        if self.refused.len() < Limits::REFUSED_REQUESTS {
+            self.refused.push_back((head, reason));
+        } else {
+            pool::give_head(head);
+        }
+        self.refuse(block.stream, ErrorCode::PROTOCOL_ERROR)
     }
 
     /// An interim or final response.
@@ -241,8 +265,12 @@ impl Connection {
     ) -> Result<(), ConnectionError> {
         let head = match parsed {
             Parsed::Good(head) => head,
-            Parsed::Malformed(reason) => return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR, reason),
-            Parsed::TooLarge => {
+            Parsed::Malformed(reason, head) => {
+                pool::give_head(head);
+                return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR, reason);
+            }
+            Parsed::TooLarge(head) => {
+                pool::give_head(head);
                 return self.stream_fault(key, ErrorCode::ENHANCE_YOUR_CALM, "response head too large");
             }
         };
@@ -268,8 +296,12 @@ impl Connection {
     ) -> Result<(), ConnectionError> {
         let head = match parsed {
             Parsed::Good(head) => head,
-            Parsed::Malformed(reason) => return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR, reason),
-            Parsed::TooLarge => {
+            Parsed::Malformed(reason, head) => {
+                pool::give_head(head);
+                return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR, reason);
+            }
+            Parsed::TooLarge(head) => {
+                pool::give_head(head);
                 return self.stream_fault(key, ErrorCode::ENHANCE_YOUR_CALM, "trailers too large");
             }
         };

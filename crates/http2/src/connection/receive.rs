@@ -154,7 +154,9 @@ impl Connection {
         if self.block.is_none() {
             self.finished = self.finished.wrapping_add(1);
         }
-        if self.output.control_bytes() > Limits::CONTROL_OUTPUT_BYTES {
+        let most =
+            if self.is_server { Limits::CONTROL_OUTPUT_BYTES } else { Limits::SERVER_CONTROL_OUTPUT_BYTES };
+        if self.output.control_bytes() > most {
             return Err(ConnectionError::calm("the peer does not read the answers to its frames"));
         }
         Ok(())

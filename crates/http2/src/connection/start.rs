@@ -69,7 +69,9 @@ impl Connection {
         if self.failure.is_some() || self.is_server {
             return Err(StartError::Closed);
         }
-        if self.closing != Closing::No || self.peer_last_id.is_some() {
+        // A server that uses up a budget of cheap frames gets no further request, and those on the connection
+        // can end.
+        if self.closing != Closing::No || self.peer_last_id.is_some() || self.flood.is_exhausted() {
             return Err(StartError::GoAway);
         }
         if self.last_id >= MAX_31_BITS - 1 {

@@ -73,14 +73,14 @@ fn faults_of_servers_reset_their_stream() {
         ("status 101", b"GET", vec![headers(1, 0, &[(":status", "101")])], protocol),
         ("request field", b"GET", vec![headers(1, 1, &[OK[0], (":path", "/")])], protocol),
         ("upper case", b"GET", vec![headers(1, 1, &[OK[0], ("A", "b")])], protocol),
-        ("connection-specific", b"GET", vec![headers(1, 1, &[OK[0], ("connection", "close")])], protocol),
+        ("connection-specific", b"GET", vec![headers(1, 1, &[OK[0], ("connection", "close")])], None),
         ("interim with END_STREAM", b"GET", vec![headers(1, 1, &[(":status", "100")])], protocol),
         ("DATA before the head", b"GET", vec![data.clone()], protocol),
-        ("content of HEAD", b"HEAD", vec![headers(1, 0, &OK), data.clone()], protocol),
+        ("content of HEAD", b"HEAD", vec![headers(1, 0, &OK), data.clone()], None),
         ("length of HEAD", b"HEAD", vec![headers(1, 1, &length("200", "5"))], None),
-        ("content of 204", b"GET", vec![headers(1, 0, &[(":status", "204")]), data.clone()], protocol),
+        ("content of 204", b"GET", vec![headers(1, 0, &[(":status", "204")]), data.clone()], None),
         ("length of 304", b"GET", vec![headers(1, 1, &length("304", "5"))], None),
-        ("content of 304", b"GET", vec![headers(1, 0, &length("304", "1")), data.clone()], protocol),
+        ("content of 304", b"GET", vec![headers(1, 0, &length("304", "1")), data.clone()], None),
         ("length differs", b"GET", vec![headers(1, 0, &length("200", "2")), data.clone()], protocol),
         ("length without content", b"GET", vec![headers(1, 1, &length("200", "2"))], protocol),
         ("second head", b"GET", vec![headers(1, 0, &OK), headers(1, 0, &OK)], protocol),
@@ -95,6 +95,10 @@ fn faults_of_servers_reset_their_stream() {
         assert_eq!(reset, expected, "{name}");
         let sent_resets = resets(&sent(&mut client));
         assert_eq!(sent_resets, expected.map(|code| (1, code)).into_iter().collect::<Vec<_>>(), "{name}");
+        if name.starts_with("content of") {
+            let end = BodyState::End { has_trailers: false };
+            assert_eq!(client.body_state(key), end, "{name}: the content is dropped");
+        }
         if let (Some(code), BodyState::Reset(reset)) = (expected, client.body_state(key)) {
             assert_eq!((reset.code, reset.by, reset.is_unprocessed), (code, ResetBy::Fault, false));
             assert!(client.take_response(key, &mut ResponseHead::new()).is_none(), "{name}");

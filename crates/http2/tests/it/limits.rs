@@ -1,7 +1,7 @@
 //! Every limit with an input that reaches it. Peers beyond a rate get GOAWAY with ENHANCE_YOUR_CALM.
 
 use super::wire::*;
-use http2::{BodyState, Config, Connection, ErrorCode, Event, Limits};
+use http2::{BodyState, Config, Connection, ErrorCode, Event, Limits, StartError};
 use message::ResponseHead;
 
 const CALM: ErrorCode = ErrorCode::ENHANCE_YOUR_CALM;
@@ -83,11 +83,140 @@ fn failing_server_keeps_its_connection() {
         client.release(key);
         sent(&mut client);
     }
-    // Frames behind a reset are counted, because they cost no request.
+    // Frames behind a reset are counted, because they cost no request. The data of each earns one.
     started(&mut client);
     feed(&mut client, &reset(2001, ErrorCode::CANCEL));
-    let count = accepted_times(&mut client, 1000, |_| frame(DATA, 0, 2001, b"x"));
-    assert_eq!(count, Limits::RATE_LOCAL_RESETS as usize);
+    let count = accepted_times(&mut client, 1_000_000, |_| frame(RST_STREAM, 0, 2001, &[0; 4]));
+    let budget = u64::from(Limits::SERVER_RATE * Limits::RATE_LATE_FRAMES);
+    assert_eq!(count as u64, Limits::SERVER_BUDGETS * budget);
+}
+
+#[test]
+fn empty_data_between_data_passes() {
+    let message = |end| [frame(DATA, 0, 1, b"x"), frame(DATA, end, 1, &[])].concat();
+    let mut server = server(Config::default());
+    let key = accepted(&mut server, &post(1));
+    (0..50_000).for_each(|_| feed(&mut server, &message(0)));
+    feed(&mut server, &message(END_STREAM));
+    assert_eq!((server.body_state(key), server.failure()), (BodyState::Data(50_001), None));
+    let mut client = client(Config::default());
+    let key = started(&mut client);
+    feed(&mut client, &headers(1, 0, &[(":status", "200")]));
+    (0..50_000).for_each(|_| feed(&mut client, &message(0)));
+    feed(&mut client, &message(END_STREAM));
+    assert_eq!((client.body_state(key), client.failure()), (BodyState::Data(50_001), None));
+}
+
+#[test]
+fn empty_data_in_a_row_ends_its_stream() {
+    let empty = frame(DATA, 0, 3, &[]);
+    let mut server = server(Config::default());
+    let beside = accepted(&mut server, &post(1));
+    let key = accepted(&mut server, &post(3));
+    sent(&mut server);
+    (0..Limits::EMPTY_DATA).for_each(|_| feed(&mut server, &empty));
+    assert_eq!(resets(&sent(&mut server)), []);
+    (0..Limits::EMPTY_DATA).for_each(|_| feed(&mut server, &empty));
+    assert_eq!(resets(&sent(&mut server)), [(3, CALM)]);
+    assert!(matches!(server.body_state(key), BodyState::Reset(reset) if reset.code == CALM));
+    feed(&mut server, &frame(DATA, END_STREAM, 1, b"x"));
+    assert_eq!(server.body_state(beside), BodyState::Data(1));
+
+    let mut client = client(Config::default());
+    let (beside, key) = (started(&mut client), started(&mut client));
+    sent(&mut client);
+    feed(&mut client, &headers(1, 0, &[(":status", "200")]));
+    feed(&mut client, &headers(3, 0, &[(":status", "200")]));
+    (0..Limits::SERVER_EMPTY_DATA).for_each(|_| feed(&mut client, &empty));
+    assert_eq!(resets(&sent(&mut client)), []);
+    (0..10_000).for_each(|_| feed(&mut client, &empty));
+    assert_eq!(resets(&sent(&mut client)), [(3, CALM)], "it is reset once");
+    assert!(matches!(client.body_state(key), BodyState::Reset(reset) if reset.code == CALM));
+    feed(&mut client, &frame(DATA, END_STREAM, 1, b"x"));
+    assert_eq!((client.body_state(beside), client.can_start()), (BodyState::Data(1), Ok(())));
+}
+
+#[test]
+fn rows_of_empty_data_end_with_the_interval() {
+    let mut server = server(Config::default());
+    let key = accepted(&mut server, &post(1));
+    for second in 0..1_000 {
+        server.receive(&frame(DATA, 0, 1, &[]), second * 1_000).unwrap();
+    }
+    assert_eq!(server.body_state(key), BodyState::Pending);
+}
+
+/// Frames of a server inside one stream's life: the stream ends well, whatever they cost.
+fn check_server(name: &str, budget: u32, input: &[u8]) {
+    let mut client = client(Config::default());
+    let key = started(&mut client);
+    feed(&mut client, &headers(1, 0, &[(":status", "200")]));
+    let send = |client: &mut Connection, count: u32| {
+        for _ in 0..count {
+            feed(client, input);
+            sent(client);
+        }
+    };
+    send(&mut client, budget - 10);
+    assert_eq!(client.can_start(), Ok(()), "{name}");
+    send(&mut client, 20);
+    assert_eq!(client.can_start(), Err(StartError::GoAway), "{name}");
+    feed(&mut client, &frame(DATA, END_STREAM, 1, b"x"));
+    assert_eq!((client.body_state(key), client.failure()), (BodyState::Data(1), None), "{name}");
+    let more = accepted_times(&mut client, 1_000_000, |_| input.to_vec());
+    assert!(more > 8 * budget as usize, "{name}: {more}");
+}
+
+#[test]
+fn floods_of_a_server_spare_its_streams() {
+    let rate = Limits::SERVER_RATE;
+    check_server("PING", rate * Limits::RATE_PINGS, &frame(PING, 0, 0, &[0; 8]));
+    check_server("SETTINGS", rate * Limits::RATE_SETTINGS, &settings(&[]));
+    check_server("ALTSVC", rate * Limits::RATE_UNKNOWN, &frame(0x0A, 0, 1, b"\0\0x"));
+    check_server("PRIORITY", rate * Limits::RATE_PRIORITIES, &frame(PRIORITY, 0, 3, &[0; 5]));
+    check_server("WINDOW_UPDATE", rate * Limits::RATE_WINDOW_UPDATES, &window_update(0, 1));
+}
+
+#[test]
+fn server_floods_that_come_at_once_are_answered() {
+    let mut client = client(Config::default());
+    started(&mut client);
+    sent(&mut client);
+    feed(&mut client, &frame(PING, 0, 0, &[0; 8]).repeat(4_000));
+    let answers = sent(&mut client).iter().filter(|frame| frame.kind == PING).count();
+    assert_eq!((answers, client.failure()), (4_000, None));
+}
+
+#[test]
+fn faults_of_a_server_stay_with_their_stream() {
+    let status = [(":status", "200")];
+    let big = "v".repeat(4_000);
+    let fields: Vec<_> = status.into_iter().chain((0..50).map(|_| ("a", &*big))).collect();
+    let block = block(&fields);
+    let mut large: Vec<Vec<u8>> = vec![frame(HEADERS, 0, 1, &[])];
+    large.extend(block.chunks(200).map(|part| frame(CONTINUATION, 0, 1, part)));
+    large.push(frame(CONTINUATION, END_HEADERS, 1, &[]));
+    let whole = headers(1, END_STREAM, &status);
+    let cases: [(&str, Vec<Vec<u8>>); 4] = [
+        ("head of 200 KB in 1,000 frames", large),
+        ("DATA behind the end", vec![whole.clone(), frame(DATA, 0, 1, b"x"), frame(DATA, 0, 1, b"x")]),
+        ("HEADERS behind the end", vec![whole.clone(), whole.clone(), whole.clone()]),
+        ("DATA behind a reset", vec![reset(1, ErrorCode::CANCEL), frame(DATA, 0, 1, b"x"), whole.clone()]),
+    ];
+    for (name, frames) in cases {
+        for is_released in [false, true] {
+            let mut client = client(Config::default());
+            let (faulty, good) = (started(&mut client), started(&mut client));
+            if is_released {
+                client.release(faulty);
+            }
+            feed(&mut client, &frames.concat());
+            feed(&mut client, &headers(3, END_STREAM, &status));
+            let mut head = ResponseHead::new();
+            assert!(client.take_response(good, &mut head).is_some(), "{name}");
+            assert_eq!((head.status, client.failure()), (200, None), "{name}");
+        }
+    }
 }
 
 #[test]

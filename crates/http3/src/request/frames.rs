@@ -6,7 +6,7 @@ use multiplex::pool;
 use super::{Reading, RequestEvent, RequestReader, Side, Step};
 use crate::flood::Cost;
 use crate::frame::{self, FrameHeader, kind};
-use crate::{Connection, ConnectionError, ErrorCode, Fault, StreamError};
+use crate::{Connection, ConnectionError, ErrorCode, Fault, Limits, StreamError};
 
 impl RequestReader {
     /// Takes bytes of the stream, up to the next event. The driver calls again with the rest of them. After a stream error
@@ -125,8 +125,19 @@ impl RequestReader {
         }
         if length == 0 {
             connection.charge(Cost::EmptyData)?;
+            let since_ms = connection.interval_start_ms();
+            if std::mem::replace(&mut self.empty_since_ms, since_ms) != since_ms {
+                self.empty_frames = 0;
+            }
+            self.empty_frames += 1;
+            if self.empty_frames > Limits::EMPTY_DATA {
+                let reason = "too many empty DATA frames in a row";
+                return Err(StreamError::new(ErrorCode::EXCESSIVE_LOAD, reason).into());
+            }
             return Ok(());
         }
+        connection.data_frame();
+        self.empty_frames = 0;
         self.received_bytes = self.received_bytes.saturating_add(length);
         let is_beyond = self.content_length.is_some_and(|announced| self.received_bytes > announced);
         if self.has_no_content || is_beyond {

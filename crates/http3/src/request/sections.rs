@@ -25,8 +25,14 @@ impl RequestReader {
             .map_err(|error| ConnectionError::new(ErrorCode::QPACK_DECOMPRESSION_FAILED, error.reason()))?;
         let head = match reader.finish() {
             Parsed::Good(head) => head,
-            Parsed::Malformed(reason) => return Err(StreamError::message(reason).into()),
-            Parsed::TooLarge => return self.section_too_large().map(Some),
+            Parsed::Malformed(reason, head) => {
+                self.keep_refused(head);
+                return Err(StreamError::message(reason).into());
+            }
+            Parsed::TooLarge(head) => {
+                self.keep_refused(head);
+                return self.section_too_large().map(Some);
+            }
         };
         match section {
             Section::Request { .. } => self.request(&head),
@@ -40,6 +46,16 @@ impl RequestReader {
             pool::give_head(earlier);
         }
         Ok(Some(RequestEvent::Head))
+    }
+
+    /// Keeps the texts of a refused request.
+    #[cold]
+    fn keep_refused(&mut self, head: Box<StoredHead>) {
+        if self.is_server && self.side == Side::Head {
+            self.refused = Some(head);
+        } else {
+            pool::give_head(head);
+        }
     }
 
     /// A section that is larger than its limit before or after it was decoded. A server can answer a request.

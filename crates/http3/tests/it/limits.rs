@@ -139,9 +139,51 @@ fn cheap_requests_are_counted() {
     let (mut connection, _control) = server();
     let mut reader = connection.open_request(0).unwrap();
     reader.read(&mut connection, &headers(&POST)).unwrap();
-    let empty =
-        accepted(|_| reader.read(&mut connection, &frame(DATA, b"")).map(drop).map_err(connection_error));
+    // One stream after the other, each with as many as it may send.
+    let empty = accepted(|count| {
+        if count % u64::from(Limits::EMPTY_DATA) == 0 {
+            reader = connection.open_request(4 + 4 * count).unwrap();
+            reader.read(&mut connection, &headers(&POST)).unwrap();
+        }
+        reader.read(&mut connection, &frame(DATA, b"")).map(drop).map_err(connection_error)
+    });
     assert_eq!(empty, Limits::RATE_EMPTY_DATA);
+}
+
+#[test]
+fn empty_data_between_data_passes() {
+    let (mut connection, _control) = server();
+    let mut reader = connection.open_request(0).unwrap();
+    reader.read(&mut connection, &headers(&POST)).unwrap();
+    for _ in 0..10_000 {
+        for part in [frame(DATA, b"x"), frame(DATA, b""), frame(UNKNOWN, b"")] {
+            let mut rest = &part[..];
+            while !rest.is_empty() {
+                rest = &rest[reader.read(&mut connection, rest).unwrap().consumed..];
+            }
+        }
+    }
+    assert_eq!((reader.finish(&mut connection), connection.failure()), (Ok(()), None));
+}
+
+#[test]
+fn empty_data_in_a_row_ends_its_stream() {
+    let (mut connection, _control) = server();
+    let mut reader = connection.open_request(0).unwrap();
+    reader.read(&mut connection, &headers(&POST)).unwrap();
+    for _ in 0..Limits::EMPTY_DATA {
+        reader.read(&mut connection, &frame(DATA, b"")).unwrap();
+    }
+    let fault = reader.read(&mut connection, &frame(DATA, b"")).unwrap_err();
+    assert!(matches!(fault, Fault::Stream(error) if error.code == ErrorCode::EXCESSIVE_LOAD), "{fault:?}");
+    assert_eq!(connection.failure(), None);
+    // Seldom ones are no row.
+    let mut reader = connection.open_request(4).unwrap();
+    reader.read(&mut connection, &headers(&POST)).unwrap();
+    for second in 0..1_000 {
+        connection.tick(second * 1_000).unwrap();
+        reader.read(&mut connection, &frame(DATA, b"")).unwrap();
+    }
 }
 
 #[test]
@@ -179,5 +221,5 @@ fn http3_idle_sizes() {
     let (connection, _control) = server();
     assert_eq!(connection.memory(), 0);
     assert!(size_of::<Connection>() <= 512, "{}", size_of::<Connection>());
-    assert!(size_of::<http3::RequestReader>() <= 192, "{}", size_of::<http3::RequestReader>());
+    assert!(size_of::<http3::RequestReader>() <= 216, "{}", size_of::<http3::RequestReader>());
 }

@@ -166,7 +166,10 @@ fn input_behind_a_stream_error_is_dropped() {
         let step = reader.read(&mut connection, &input).unwrap();
         assert_eq!((step.consumed, step.event), (input.len(), None));
     }
-    assert_eq!((reader.finish(&mut connection), reader.memory()), (Ok(()), 0));
+    assert_eq!(reader.finish(&mut connection), Ok(()));
+    let mut head = RequestHead::new();
+    assert!(reader.take_request(&mut head).is_none());
+    assert_eq!((head.path(), reader.memory()), (&b"/"[..], 0), "the texts are for a log");
     assert_eq!(connection.failure(), None);
 }
 

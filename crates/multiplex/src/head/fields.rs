@@ -3,6 +3,7 @@
 use message::{FieldId, syntax};
 
 use super::{HeadReader, Section};
+use crate::field::{is_name, is_value};
 use crate::{Field, Priority, pool};
 
 type Verdict = Result<(), &'static str>;
@@ -12,7 +13,10 @@ impl HeadReader {
     #[inline]
     pub(super) fn take(&mut self, field: &Field<'_>) -> Verdict {
         if !field.is_valid {
-            return Err("invalid byte in a field name or value");
+            return match self.trimmed(field) {
+                Some(field) => self.take(&field),
+                None => Err("invalid byte in a field name or value"),
+            };
         }
         if field.name.first() == Some(&b':') {
             if self.has_regular {
@@ -30,7 +34,12 @@ impl HeadReader {
             | FieldId::KeepAlive
             | FieldId::ProxyConnection
             | FieldId::TransferEncoding
-            | FieldId::Upgrade => return Err("connection-specific field"),
+            | FieldId::Upgrade => {
+                // Of a response they mean nothing here and go no further, so that they are worth no failure
+                // of a request.
+                let is_response = self.section == Section::Response;
+                return if is_response { Ok(()) } else { Err("connection-specific field") };
+            }
             FieldId::Te if !field.value.eq_ignore_ascii_case(b"trailers") => {
                 return Err("TE other than trailers");
             }
@@ -56,6 +65,18 @@ impl HeadReader {
         Ok(())
     }
 
+    /// A field of a response without the white space at the ends of its value, if nothing else is wrong with
+    /// it: HTTP/1 servers behind gateways of HTTP/2 write such values, and HTTP/1 ignores the white space.
+    #[cold]
+    fn trimmed<'f>(&self, field: &Field<'f>) -> Option<Field<'f>> {
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let start = field.value.iter().position(|byte| !is_blank(byte)).unwrap_or(field.value.len());
+        let end = field.value.iter().rposition(|byte| !is_blank(byte)).map_or(start, |last| last + 1);
+        let value = &field.value[start..end];
+        let is_good = self.section == Section::Response && is_name(field.name) && is_value(value);
+        is_good.then_some(Field { value, is_valid: true, ..*field })
+    }
+
     /// Adds the Cookie field out of its crumbs.
     pub(super) fn end_cookie(&mut self) {
         self.head.headers.push_identified(b"cookie", &self.cookie, FieldId::Cookie);
@@ -71,10 +92,6 @@ impl HeadReader {
         if field.is_sensitive {
             self.head.headers.mark_last_sensitive();
         }
-    }
-
-    fn is_request(&self) -> bool {
-        matches!(self.section, Section::Request { .. })
     }
 
     /// As in HTTP/1, a second Content-Length is refused even if it is equal.

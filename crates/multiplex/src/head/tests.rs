@@ -30,8 +30,8 @@ fn verdict(section: Section, fields: &[(&str, &str)]) -> Result<Vec<String>, &'s
                 format!("{}={}", text(field.name), text(field.value))
             })
             .collect()),
-        Parsed::TooLarge => Err("too large"),
-        Parsed::Malformed(reason) => Err(reason),
+        Parsed::TooLarge(_) => Err("too large"),
+        Parsed::Malformed(reason, _) => Err(reason),
     }
 }
 
@@ -143,11 +143,49 @@ fn responses_and_trailers() {
         assert_eq!(verdict(Section::Response, &[(":status", status)]), expected, "{status}");
     }
     assert_eq!(verdict(Section::Response, &[]), Err("missing :status"));
+    for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"] {
+        let fields = [(":status", "200"), (name, "x"), ("a", "b")];
+        assert_eq!(verdict(Section::Response, &fields), Ok(vec!["a=b".into()]), "{name}");
+    }
     assert_eq!(verdict(Section::Response, &[(":path", "/")]), Err("unknown pseudo-field"));
     assert_eq!(verdict(Section::Trailers, &[(":status", "200")]), Err("pseudo-field in trailers"));
     assert_eq!(verdict(Section::Trailers, &[("connection", "x")]), Err("connection-specific field"));
     let trailers = [("grpc-status", "0"), ("content-length", "x"), ("host", "h")];
     assert_eq!(verdict(Section::Trailers, &trailers), Ok(vec!["grpc-status=0".into()]));
+}
+
+#[test]
+fn blanks_at_the_ends_of_response_values_are_dropped() {
+    let read = |section, name: &str, value: &str| {
+        let mut reader = HeadReader::new(section, LIMITS);
+        let field = |name: &str, value: &str| {
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            let is_valid = crate::field::is_name(name) && crate::field::is_value(value);
+            let id = FieldId::of(name);
+            reader.field(&Field { name, value, id, is_valid, is_sensitive: false });
+        };
+        let start = if section == Section::Response { &[(":status", "200")][..] } else { &START[..] };
+        start.iter().chain([&(name, value)]).map(|(name, value)| (*name, *value)).for_each({
+            let mut field = field;
+            move |(name, value)| field(name, value)
+        });
+        match reader.finish() {
+            Parsed::Good(head) => head.headers.get(name).map(<[u8]>::to_vec).ok_or("dropped"),
+            Parsed::Malformed(reason, _) => Err(reason),
+            Parsed::TooLarge(_) => Err("too large"),
+        }
+    };
+    let malformed: Result<Vec<u8>, _> = Err("invalid byte in a field name or value");
+    for (name, value, expected) in [
+        ("a", " b\t ", Ok(b"b".to_vec())),
+        ("a", " ", Ok(vec![])),
+        ("a", "b\u{1} ", malformed.clone()),
+        ("A", "b ", malformed.clone()),
+        ("a", "b\r\nc: d ", malformed.clone()),
+    ] {
+        assert_eq!(read(Section::Response, name, value), expected, "{name}: {value:?}");
+    }
+    assert_eq!(read(GET, "a", "b "), malformed, "of requests it is a fault");
 }
 
 #[test]
@@ -158,6 +196,59 @@ fn limits_of_a_list() {
     let value = "v".repeat(LIMITS.max_head_bytes - LIST_OVERHEAD - 1);
     assert!(verdict(Section::Trailers, &[("a", &value)]).is_ok());
     assert_eq!(verdict(Section::Trailers, &[("aa", &value)]), Err("too large"));
+}
+
+#[test]
+fn crumbs_are_one_field_and_pseudo_fields_none() {
+    let fields = |count: usize, crumbs: usize| {
+        let mut all = START.to_vec();
+        all.extend(vec![("host", "h")]);
+        all.extend(vec![("c", "d"); count]);
+        all.extend(vec![("cookie", "a=1"); crumbs]);
+        verdict(GET, &all)
+    };
+    assert!(fields(LIMITS.max_fields, 0).is_ok());
+    assert_eq!(fields(LIMITS.max_fields + 1, 0), Err("too large"));
+    // 1,000 bytes of the list are enough for eight crumbs beside these.
+    assert!(fields(LIMITS.max_fields - 1, 8).is_ok());
+    assert_eq!(fields(LIMITS.max_fields, 1), Err("too large"));
+    // They count towards the size of the list.
+    assert_eq!(fields(0, 25), Err("too large"));
+    // Trailers have no crumbs.
+    assert_eq!(verdict(Section::Trailers, &vec![("cookie", "a"); LIMITS.max_fields + 1]), Err("too large"));
+}
+
+#[test]
+fn refused_requests_keep_what_was_asked() {
+    let agent = ("user-agent", "curl");
+    let long = "v".repeat(2_000);
+    let good = [":method=GET", ":path=/a?b", "host=h", "user-agent=curl"];
+    let table: [(&[(&str, &str)], &[&str]); 6] = [
+        (&[START[0], START[1], START[2], START[3], ("connection", "x"), agent], &good),
+        (&[START[0], START[1], START[2], START[3], ("x", &long), agent], &good),
+        (&[("A", "b"), START[0], START[1], START[2], START[3], agent], &good),
+        (
+            &[START[0], START[1], (":path", "/caf\u{e9} x?y"), START[3], agent],
+            &[":method=GET", ":path=/caf\u{e9} x?y", "host=h", "user-agent=curl"],
+        ),
+        (
+            &[(":method", "G T"), START[2], (":authority", "a b"), ("cookie", "secret")],
+            &[":method=G T", ":path=/a?b", "host=a b"],
+        ),
+        (&[START[0]], &[":method=GET", ":path="]),
+    ];
+    for (fields, expected) in table {
+        let (Parsed::Malformed(_, head) | Parsed::TooLarge(head)) = read(GET, fields) else {
+            panic!("it is refused: {fields:?}")
+        };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut texts = vec![
+            format!(":method={}", text(head.headers.text(head.spans.method))),
+            format!(":path={}", text(head.headers.text(head.spans.target))),
+        ];
+        texts.extend(head.headers.iter().map(|field| format!("{}={}", text(field.name), text(field.value))));
+        assert_eq!(texts, expected, "{fields:?}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use http1::{RequestWire, asks_for_head};
+use http1::{RequestWire, asks_for_head, read_refused};
 use message::Method;
 use stdx::pooled::PooledBox;
 
@@ -136,10 +136,10 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
         Ok(Arrived::End) => return After::Close,
         Ok(Arrived::Http2) => return After::Http2,
         Err(failure) => {
-            if connection.input.as_ref().is_some_and(|input| asks_for_head(input.filled())) {
-                // The method is all that is kept of a refused head: a response to HEAD must have no body.
-                exchange.request.method = Method::Head;
-            }
+            let input = connection.input.as_ref().map_or(&[][..], |input| input.filled());
+            // For the log. Nothing else is decided by it but that a response to HEAD must have no body.
+            read_refused(input, &mut exchange.request);
+            exchange.request.method = if asks_for_head(input) { Method::Head } else { Method::default() };
             Some(failure)
         }
     };

@@ -152,7 +152,12 @@ impl Serving {
         let mut has_any = false;
         loop {
             let event = self.link.engine().next_event();
-            let Some(event) = event else { return has_any };
+            let Some(event) = event else {
+                if self.link.engine().has_refused() {
+                    served::log_refused(&self.link, &self.connection.context());
+                }
+                return has_any;
+            };
             has_any = true;
             match event {
                 Event::Head(key) => self.begin(key, Arrival::Whole),

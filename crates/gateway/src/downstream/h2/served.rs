@@ -73,6 +73,22 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
     pipeline::log(&context, exchange, log);
 }
 
+/// Logs the malformed requests of a connection, whose streams were reset.
+#[cold]
+pub(super) fn log_refused(link: &Link, connection: &ConnectionContext) {
+    let context = &link.context;
+    loop {
+        let mut exchange = context.exchanges.checkout();
+        let exchange = &mut *exchange;
+        let refused = link.engine().take_refused(&mut exchange.request);
+        let Some(refused) = refused else { return };
+        exchange.times.started_ns = context.local.recent_ns();
+        exchange.connection = connection.clone();
+        exchange.stats.request_bytes = refused.block_bytes as u64;
+        pipeline::log_refused(context, exchange, Failure::new(Cause::BadRequest, refused.reason));
+    }
+}
+
 /// Why a well-formed head is not served, if so. Turns an extended CONNECT into the upgrade that it stands for.
 fn refusal(exchange: &mut Exchange) -> Option<Failure> {
     if exchange.request.authority().is_empty() {

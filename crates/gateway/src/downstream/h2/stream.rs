@@ -66,6 +66,10 @@ impl H2Stream {
             None => BodyLength::None,
             Some(RequestInfo { content_length: Some(bytes), .. }) => BodyLength::Known(bytes),
             Some(RequestInfo { is_end: true, .. }) => BodyLength::None,
+            // The end came in a frame of its own, together with the head.
+            Some(_) if link.engine().body_state(key) == (BodyState::End { has_trailers: false }) => {
+                BodyLength::None
+            }
             Some(_) => BodyLength::Unknown,
         };
         H2Stream {

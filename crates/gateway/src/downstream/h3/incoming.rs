@@ -148,6 +148,14 @@ impl Incoming {
         self.end
     }
 
+    /// The fault of the client that has ended the direction, if that is its end.
+    pub(super) fn fault_reason(&self) -> Option<&'static str> {
+        match self.end {
+            Some(Err(Reset::Fault(_, reason))) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// Tells the client that the rest of the request is not read.
     pub(super) fn stop(&mut self, code: ErrorCode) {
         if self.end.is_none() {

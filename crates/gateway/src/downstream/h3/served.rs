@@ -13,6 +13,7 @@ use super::incoming::{Incoming, Part};
 use super::link::{Link, RequestStream};
 use super::stream::H3Stream;
 use crate::body::ResponseSink;
+use crate::context::WorkerContext;
 use crate::downstream::extended_connect;
 use crate::downstream::stream_end::StreamEnd;
 use crate::pipeline::{self, Outcome, Served};
@@ -36,6 +37,9 @@ pub(super) async fn serve(
     let incoming = Incoming::new(link.clone(), receive, reader);
     let mut server = H3Stream::new(link, incoming, send);
     let Some(is_whole) = head(&mut server, &deadline, limits.head_timeout_ms).await else {
+        if let Some(reason) = server.incoming.fault_reason() {
+            log_refused(&context, &mut server, connection, reason);
+        }
         // Its drop resets the stream.
         return server.abort(Blame::Client);
     };
@@ -44,6 +48,24 @@ pub(super) async fn serve(
         server.stop_rest();
         server.delivered(&deadline).await;
     }
+}
+
+/// Logs a malformed request.
+#[cold]
+fn log_refused(
+    context: &WorkerContext,
+    server: &mut H3Stream,
+    connection: ConnectionContext,
+    reason: &'static str,
+) {
+    let mut exchange = context.exchanges.checkout();
+    let exchange = &mut *exchange;
+    exchange.times.started_ns = context.local.recent_ns();
+    exchange.connection = connection;
+    exchange.request.version = Version::Http3;
+    server.incoming.take_request(&mut exchange.request);
+    exchange.stats.request_bytes = server.incoming.read_bytes();
+    pipeline::log_refused(context, exchange, Failure::new(Cause::BadRequest, reason));
 }
 
 /// Waits for the head: whether it is whole, or too large; none if it does not come.
@@ -83,8 +105,8 @@ async fn exchange(
     let info = server.take_request(exchange);
     exchange.request.version = Version::Http3;
     exchange.stats.request_bytes = server.incoming.read_bytes();
-    if server.waits_for_end(exchange, info) {
-        body_begins(&mut server, deadline, local.options.limits.body_timeout_ms).await;
+    if let Some(wait_ms) = server.begin_wait_ms(exchange, info, local.options.limits.body_timeout_ms) {
+        body_begins(&mut server, deadline, wait_ms).await;
     }
     server.settle_length(info);
     let refused = if is_whole {
@@ -120,11 +142,15 @@ async fn exchange(
     server
 }
 
-/// Waits for the first byte of a body, or its end. After the timeout the body counts as one of unknown length.
+/// Waits for the first byte of a body, or its end; 0 only takes what is here. After the timeout the body
+/// counts as one of unknown length.
 async fn body_begins(server: &mut H3Stream, deadline: &Deadline, timeout_ms: u64) {
     let mut is_first = true;
     poll_fn(|cx| {
         if server.poll_begun(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if timeout_ms == 0 {
             return Poll::Ready(());
         }
         if std::mem::take(&mut is_first) {

@@ -20,6 +20,7 @@ use crate::downstream::stream_end::TunnelStream;
 use exchange::Exchange;
 use exchange::deadline::Deadline;
 use exchange::failure::{Blame, Cause, Failure};
+use exchange::grpc;
 use net::quic::Guarded;
 
 /// A piece of a request body: parts that arrived in one datagram each are put together, so that an endpoint is not sent each
@@ -27,6 +28,10 @@ use net::quic::Guarded;
 const PIECE_BYTES: usize = 16 * 1024;
 /// Bytes of a response that are taken at once while the transport takes none. So much, and the head, may wait here.
 const WRITE_BYTES: usize = 32 * 1024;
+/// How long the first byte or the end of a request without a length is waited for where its method often has
+/// a body: libraries often send the end in a packet of its own, and a stream that begins with a wait for its
+/// response should hardly notice.
+const END_WAIT_MS: u64 = 200;
 /// Output that is passed to the transport although more of the response may follow at once.
 const FLUSH_BYTES: usize = 16 * 1024;
 
@@ -93,11 +98,30 @@ impl H3Stream {
         info
     }
 
-    /// Whether the end of a request without an announced length has to be here before the request is served, because its
-    /// method rarely has a body: a body of unknown length would be announced to the endpoint.
-    pub(super) fn waits_for_end(&self, exchange: &Exchange, info: Option<RequestInfo>) -> bool {
-        let is_bodiless = matches!(exchange.request.method, Method::Get | Method::Head | Method::Options);
-        is_bodiless && !self.is_connect && info.is_some_and(|info| info.content_length.is_none())
+    /// How long, in milliseconds, the first byte or the end of a request without an announced length is
+    /// waited for before the request is served, because a body of unknown length would be announced to the
+    /// endpoint otherwise. None if the length is known; 0 takes what is here.
+    pub(super) fn begin_wait_ms(
+        &self,
+        exchange: &Exchange,
+        info: Option<RequestInfo>,
+        body_timeout_ms: u64,
+    ) -> Option<u64> {
+        if self.is_connect || info.is_none_or(|info| info.content_length.is_some()) {
+            return None;
+        }
+        let headers = &exchange.request.headers;
+        Some(match exchange.request.method {
+            // The client sends its body behind an interim response, or its first message behind one of the
+            // endpoint.
+            _ if self.continue_due => 0,
+            _ if headers.get_known(FieldId::ContentType).is_some_and(grpc::is_call) => 0,
+            // Refused anyway.
+            Method::Connect | Method::Trace => 0,
+            // Methods that rarely have a body.
+            Method::Get | Method::Head | Method::Options | Method::Delete => body_timeout_ms,
+            _ => body_timeout_ms.min(END_WAIT_MS),
+        })
     }
 
     /// Ready when the first byte of the body or its end is here.

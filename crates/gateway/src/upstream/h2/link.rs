@@ -261,7 +261,7 @@ impl H2Link {
         loop {
             let Some(event) = self.engine().next_event() else { return has_progress };
             has_progress |= matches!(event, Event::Head(_) | Event::Data(_) | Event::End(_));
-            if event == Event::SettingsChanged {
+            if matches!(event, Event::SettingsChanged | Event::GoAway(_)) {
                 self.wake_settings_waiters();
             }
             if let Some(key) = event.stream()
@@ -276,6 +276,7 @@ impl H2Link {
     pub(super) fn close(&self) {
         if self.stage.get() == Stage::Open {
             self.stage.set(Stage::Closing);
+            self.wake_settings_waiters();
             self.wake_task();
         }
     }

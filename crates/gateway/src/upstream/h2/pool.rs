@@ -163,12 +163,10 @@ impl SharedPools {
         })
     }
 
-    /// Whether an open connection of the endpoint allows no stream at all.
-    pub(crate) fn allows_none(&self, endpoint_id: u64, server_name: Option<&str>) -> bool {
-        let pool = self.endpoints.get(&endpoint_id);
-        pool.is_some_and(|pool| {
-            pool.links.iter().any(|link| link.is_for(server_name) && link.allowed_streams() == Some(0))
-        })
+    /// An open connection of the endpoint that allows no stream at all.
+    pub(crate) fn without_streams(&self, endpoint_id: u64, server_name: Option<&str>) -> Option<Rc<H2Link>> {
+        let links = &self.endpoints.get(&endpoint_id)?.links;
+        links.iter().find(|link| link.is_for(server_name) && link.allows_none()).cloned()
     }
 
     /// Lets connections end that have been idle for too long or are more than are kept, and forgets pools without any.
@@ -213,11 +211,6 @@ impl SharedPools {
         let Some(pool) = self.endpoints.get_mut(&endpoint_id) else { return false };
         let idle = pool.links.iter().position(|link| link.idle_from_ms().is_some());
         idle.map(|index| pool.links.remove(index).close()).is_some()
-    }
-
-    /// Lets every connection end with its last stream.
-    pub(crate) fn drain(&mut self) {
-        self.endpoints.values_mut().flat_map(|pool| pool.links.drain(..)).for_each(|link| link.close());
     }
 
     /// How many idle connections there are.

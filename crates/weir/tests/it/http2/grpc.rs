@@ -1,8 +1,10 @@
 //! gRPC clients: error responses of the gateway, and deadlines. Calls that pass to an endpoint need HTTP/2 there.
 
+use std::time::{Duration, Instant};
+
 use testkit::{Origin, Reply, Signal, Step};
 
-use super::client::{Answer, Client, request_with};
+use super::client::{Answer, Client, request_with, whole};
 use super::raw::literal;
 use crate::support::{in_front_of, route, upstream};
 use crate::upstream_http2::origin::{END_HEADERS, END_STREAM, H2Origin, HEADERS, STATUS_200};
@@ -95,6 +97,36 @@ fn time_left_is_told_in_grpc_timeout() {
     check("deadline: {total: 20}", &[], Some(1_000..20_001));
     check("deadline: {total: 20, grpc_timeout: false}", &[], None);
     check("deadline: {total: 20}", &[("grpc-timeout", "5S")], Some(1..5_001));
+}
+
+#[test]
+fn silent_streams_are_bounded_by_the_read_timeout() {
+    let origin = H2Origin::start(|peer| {
+        peer.settings(&[]);
+        peer.drain();
+    });
+    let timeouts = "scheme: grpc, retries: 0, timeout: {connect: 5, send: 5, read: 1}";
+    let nodes = format!("{{nodes: {{'{}': 1}}, {timeouts}}}", origin.node());
+    let weir = crate::support::builder(&route("uri: /*", &nodes))
+        .arguments(&["--client-body-timeout-ms", "100", "--client-rate-window-ms", "100"])
+        .start();
+    let mut client = Client::connect(weir.proxy());
+    let call = ("content-type", "application/grpc");
+    // The fields, whether the read timeout of the route bounds the client, and the status.
+    let table: [(&[(&str, &str)], bool, (u16, Option<&str>)); 4] = [
+        (&[call], true, (200, Some("4"))),
+        (&[("content-type", "text/plain")], true, (408, None)),
+        (&[("content-length", "1000")], false, (408, None)),
+        (&[call, ("content-length", "1000")], false, (200, Some("4"))),
+    ];
+    for (fields, is_stream, expected) in table {
+        let began = Instant::now();
+        let (response, mut body) = client.start(request_with("POST", "/a", fields), false);
+        body.send_data(bytes::Bytes::from_static(b"\0\0\0\0\x01a"), false).unwrap();
+        let answer = client.run(whole(response)).unwrap();
+        assert_eq!((answer.status, answer.header("grpc-status")), expected, "{fields:?}: {}", answer.text());
+        assert!(began.elapsed() >= Duration::from_millis(if is_stream { 800 } else { 50 }), "{fields:?}");
+    }
 }
 
 /// A timeout of gRPC in milliseconds.

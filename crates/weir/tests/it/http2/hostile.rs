@@ -78,6 +78,34 @@ fn check_21_faults_that_cause_resets_end_it_too() {
 }
 
 #[test]
+fn malformed_requests_are_logged_as_asked() {
+    let origin = Origin::answering("served");
+    let format = "logged $request|$host|$http_user_agent|$status|$weir_cause";
+    let weir = in_front_of_with(&origin, &["--access-log", "stdout", "--access-log-format", format]);
+    let mut peer = Raw::connect(weir.proxy(), &[]);
+    let agent = literal("user-agent", "curl/8");
+    let many: Vec<u8> = (0..101).flat_map(|_| literal("x", "y")).collect();
+    let start = |path: &str| {
+        [vec![0x82, 0x86], literal(":path", path), literal(":authority", "H"), agent.clone()].concat()
+    };
+    let cases = [
+        (start("/a b"), "GET /a b HTTP/2.0|h|curl/8|400|client_bad_request"),
+        (start("/caf\u{e9}"), "GET /caf\\xC3\\xA9 HTTP/2.0|h|curl/8|400|client_bad_request"),
+        (
+            [start("/c"), literal("connection", "close")].concat(),
+            "GET /c HTTP/2.0|h|curl/8|400|client_bad_request",
+        ),
+        ([start("/many"), many].concat(), "GET /many HTTP/2.0|h|curl/8|431|client_head_too_large"),
+        (agent.clone(), "||curl/8|400|client_bad_request"),
+    ];
+    for (number, (block, expected)) in (0..).zip(cases) {
+        peer.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream(number), &block));
+        let line = format!("logged {expected}");
+        testkit::wait_until(&line, || weir.stdout().contains(&line));
+    }
+}
+
+#[test]
 fn check_22_continuation_flood_ends_the_connection() {
     let origin = Origin::answering("served");
     let weir = in_front_of(&origin);

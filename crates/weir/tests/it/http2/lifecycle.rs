@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use testkit::{Origin, Reply, Signal, Step, Weir, wait_until};
+use testkit::{Authority, Origin, Reply, Signal, Step, TlsFront, Weir, wait_until};
 
 use super::client::{Client, request, request_with, whole};
 use super::raw::{ACK, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, Raw, SETTINGS, frame, get_block};
-use crate::support::{BINARY, everything_to, in_front_of, in_front_of_with};
+use crate::support::{BINARY, builder, everything_to, in_front_of, in_front_of_with, route};
+use crate::upstream_http2::origin::H2Origin;
 
 fn get(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &get_block())
@@ -119,6 +120,38 @@ fn body_that_stops_is_answered_408() {
     assert_eq!(answer.status, 408, "{}", answer.text());
     assert_eq!(client.get("/").text(), "served", "the connection goes on");
     assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
+fn streams_sent_in_a_drain_reach_their_nodes() {
+    let authority = Authority::new("trusted");
+    let (http2, http1) = (H2Origin::answering(), Origin::answering("ok"));
+    let front = TlsFront::to(http1.address(), &authority.pair(&["a.example"]));
+    let nodes = [
+        ("HTTP/2", http2.node(), "scheme: grpc"),
+        ("HTTP/2 or HTTP/1", front.address().to_string(), "scheme: https, http_version: '2'"),
+        ("HTTP/1", http1.address().to_string(), "scheme: http"),
+    ];
+    for (name, node, more) in nodes {
+        let upstream =
+            format!("{{nodes: {{'{node}': 1}}, {more}, timeout: {{connect: 5, send: 5, read: 5}}}}");
+        let mut weir = builder(&route("uri: /*", &upstream)).arguments(&["--workers", "1"]).start();
+        let mut peer = Raw::connect(weir.proxy(), &[]);
+        let is_served = |peer: &mut Raw, stream| {
+            peer.send(&get(stream));
+            let head = peer.find(|frame| frame.kind == HEADERS && frame.stream == stream).unwrap();
+            // `:status: 200` by its index in the static table.
+            assert_eq!(head.payload[0], 0x88, "{name}: stream {stream}");
+        };
+        is_served(&mut peer, 1);
+        weir.terminate();
+        // The PING behind it has no answer, so that the connection takes streams for a while.
+        peer.find(|frame| frame.kind == GOAWAY).unwrap();
+        is_served(&mut peer, 3);
+        is_served(&mut peer, 5);
+        drop(peer);
+        assert!(weir.wait_for_exit().success(), "{name}");
+    }
 }
 
 #[test]

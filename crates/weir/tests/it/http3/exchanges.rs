@@ -31,6 +31,22 @@ fn get_is_answered_and_named_in_variables() {
 }
 
 #[test]
+fn requests_without_body_have_no_unknown_length() {
+    let origin = Origin::echoing();
+    let scene = scene(&origin, &[]);
+    let mut client = scene.client();
+    for (method, length) in
+        [("POST", Some("0")), ("PUT", Some("0")), ("PATCH", Some("0")), ("DELETE", None), ("GET", None)]
+    {
+        let answer = client.ask(request(method, "/", &[]), b"", None).unwrap();
+        assert_eq!(answer.status, 200);
+        let asked = origin.last_request();
+        let framing = (asked.header("content-length"), asked.header("transfer-encoding"));
+        assert_eq!(framing, (length, None), "{method}");
+    }
+}
+
+#[test]
 fn bodies_of_one_megabyte_pass_unchanged() {
     let origin = Origin::start(|request| Reply::ok(&String::from_utf8_lossy(&request.body)));
     let scene = scene(&origin, &[]);

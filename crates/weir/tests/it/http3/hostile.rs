@@ -144,7 +144,8 @@ fn broken_rules_close_the_connection_with_their_code() {
 #[test]
 fn malformed_requests_reset_their_stream_only() {
     let origin = Origin::answering("served");
-    let scene = scene(&origin, &[]);
+    let format = "logged $request $host $status $weir_cause";
+    let scene = scene(&origin, &["--access-log", "stdout", "--access-log-format", format]);
     let tls = TlsClient::new(scene.authority.pem(), "a.example");
     let client = H3Client::connect(scene.address(), &tls).unwrap();
     let target = |authority: &'static [u8]| RequestTarget {
@@ -187,6 +188,8 @@ fn malformed_requests_reset_their_stream_only() {
         assert_eq!(code, 0x10e, "H3_MESSAGE_ERROR");
     }
     assert!(origin.requests().is_empty(), "nothing was forwarded");
+    let line = "logged POST / HTTP/3.0 a.example 400 client_bad_request";
+    wait_until("each is logged", || scene.weir.stdout().iter().filter(|one| *one == line).count() >= 5);
     let mut client = client;
     assert_eq!(client.get("/").status, 200);
 }

@@ -17,6 +17,7 @@ pub(crate) const SETTINGS: u8 = 4;
 pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
+pub(crate) const ALTSVC: u8 = 10;
 
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const ACK: u8 = 1;
@@ -234,5 +235,10 @@ impl H2Origin {
     /// Whether a frame for which `is_wanted` holds has arrived.
     pub(crate) fn has_seen(&self, is_wanted: impl Fn(&Frame) -> bool) -> bool {
         self.log.lock().unwrap().iter().any(is_wanted)
+    }
+
+    /// How many frames have arrived for which `is_wanted` holds.
+    pub(crate) fn count(&self, is_wanted: impl Fn(&Frame) -> bool) -> usize {
+        self.log.lock().unwrap().iter().filter(|frame| is_wanted(frame)).count()
     }
 }

@@ -4,8 +4,8 @@ use serde_json::json;
 use testkit::wait_until;
 
 use super::origin::{
-    CANCEL, DATA, END_HEADERS, END_STREAM, H2Origin, HEADERS, NO_ERROR, PING, Peer, RESET, STATUS_200,
-    WINDOW_UPDATE, frame,
+    ALTSVC, CANCEL, DATA, END_HEADERS, END_STREAM, H2Origin, HEADERS, NO_ERROR, PING, Peer, RESET, SETTINGS,
+    STATUS_200, WINDOW_UPDATE, frame,
 };
 use super::{gateway, set};
 
@@ -143,6 +143,46 @@ fn interim_responses_and_trailers_pass() {
         assert!(text.contains("HTTP/1.1 200 ") && text.contains("body"), "{text}");
         assert!(text.to_ascii_lowercase().contains("x-sum: 7"), "{text}");
     }
+}
+
+#[test]
+fn cheap_frames_of_one_stream_spare_the_others() {
+    let origin = H2Origin::start(|peer| {
+        peer.settings(&[]);
+        let (costly, _) = peer.request().unwrap();
+        let (beside, _) = peer.request().unwrap();
+        let message = [frame(DATA, 0, costly, b"x"), frame(DATA, 0, costly, &[])].concat();
+        peer.write(&[frame(HEADERS, END_HEADERS, costly, STATUS_200), message.repeat(205)].concat());
+        peer.write(&frame(ALTSVC, 0, costly, b"\0\0clear").repeat(250));
+        peer.write(&frame(SETTINGS, 0, 0, &[]).repeat(60));
+        peer.write(&frame(PING, 0, 0, &[0; 8]).repeat(600));
+        peer.send(DATA, END_STREAM, costly, b"y");
+        peer.answer(beside, b"ok");
+        // Too many empty frames in a row end their stream.
+        let (faulty, _) = peer.request().unwrap();
+        let (beside, _) = peer.request().unwrap();
+        peer.send(HEADERS, END_HEADERS, faulty, STATUS_200);
+        peer.write(&frame(DATA, 0, faulty, &[]).repeat(2_000));
+        peer.wait_for(RESET);
+        peer.answer(beside, b"ok");
+        peer.drain();
+    });
+    let weir = gateway(&[]);
+    set(&weir, &origin.node(), json!({}));
+    for is_faulty in [false, true] {
+        let mut clients = [weir.client(), weir.client()];
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.send(b"GET /r HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let sent = 2 * usize::from(is_faulty) + number + 1;
+            wait_until("the request is there", || origin.count(|frame| frame.kind == HEADERS) == sent);
+        }
+        let [mut costly, mut beside] = clients;
+        assert_eq!(beside.read_response(false).unwrap().text(), "ok");
+        if !is_faulty {
+            assert_eq!(costly.read_response(false).unwrap().text(), "x".repeat(205) + "y");
+        }
+    }
+    assert_eq!(origin.accepted(), 1);
 }
 
 #[test]

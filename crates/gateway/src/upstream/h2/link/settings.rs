@@ -6,6 +6,7 @@ use std::task::{Poll, Waker};
 
 use super::{H2Link, Stage};
 use crate::h2::windows::Windows;
+use exchange::deadline::Deadline;
 
 impl H2Link {
     /// Changes the windows of received data if memory has become short, or is no longer.
@@ -31,6 +32,34 @@ impl H2Link {
             let known = self.takes_tunnels();
             if known.is_some() || self.stage.get() == Stage::Lost {
                 return Poll::Ready(known);
+            }
+            let mut waiters = self.settings_waiters.borrow_mut();
+            if !waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
+                waiters.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Whether the connection is open and the endpoint allows no stream at all.
+    pub(in crate::upstream) fn allows_none(&self) -> bool {
+        !self.has_ended() && self.allowed_streams() == Some(0)
+    }
+
+    /// Waits until the endpoint allows streams again, or the connection takes none any more; false if neither
+    /// happens within `timeout_ms`.
+    pub(in crate::upstream) async fn wait_for_streams(&self, timeout_ms: u64) -> bool {
+        let deadline = Deadline::new(&self.local);
+        let mut is_armed = false;
+        poll_fn(|cx| {
+            if !self.allows_none() {
+                return Poll::Ready(true);
+            }
+            if !std::mem::replace(&mut is_armed, true) {
+                deadline.set(cx, timeout_ms.max(1));
+            } else if deadline.expired() {
+                return Poll::Ready(false);
             }
             let mut waiters = self.settings_waiters.borrow_mut();
             if !waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
