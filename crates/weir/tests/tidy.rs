@@ -21,6 +21,7 @@ const MOST: &[(&str, [usize; 3])] = &[
     ("crates/http1", [0, 0, 0]),
     ("crates/http2", [0, 0, 0]),
     ("crates/http3", [0, 0, 0]),
+    ("crates/jsonx", [0, 0, 0]),
     ("crates/lab", [0, 0, 0]),
     ("crates/lua", [0, 0, 0]),
     ("crates/message", [0, 0, 0]),

@@ -19,6 +19,7 @@ const OTHERS: [&str; 16] = [
     "check",
     "copy",
     "each",
+    "element",
     "followed",
     "http",
     "limits",

@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 
+use jsonx::Bounds;
 use serde::{Deserialize, Serialize};
 
 use super::load::{RANGE, load_at};
@@ -88,7 +89,7 @@ impl Etcd {
         };
         let answer: RangeResponse = self.call(RANGE, request).await?;
         let read = |kv: super::message::KeyValue| {
-            let written: Written = serde_json::from_slice(&kv.value).ok()?;
+            let written: Written = jsonx::read(&kv.value, Bounds::DEFAULT).ok()?;
             let revision = kv.create_revision.unsigned_abs();
             let label = Label { at_ms: written.at_ms, source: written.source, by: written.by.into() };
             let objects = u32::try_from(written.paths.len()).unwrap_or(u32::MAX);
