@@ -61,8 +61,8 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Asserts that the lenient reader agrees with the strict one about each head that this one accepts, that cuts keep its
-/// verdict, and that each head which it accepts is written in the strict form.
+/// Asserts that the lenient reader agrees with the strict one about each head that this one accepts, that
+/// cuts keep its verdict, and that each head which it accepts is written in the strict form.
 fn read_leniently(
     input: &[u8],
     limits: &HeadLimits,

@@ -50,8 +50,8 @@ pub fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exch
     Ok(())
 }
 
-/// Fields that the gateway writes for nodes itself, or that frame a message. A node that takes `_` for `-` must not find a
-/// second one, which a client has written.
+/// Fields that the gateway writes for nodes itself, or that frame a message. A node that takes `_` for `-`
+/// must not find a second one, which a client has written.
 const WRITTEN_FOR_NODES: FieldSet = FieldSet::of(&[
     FieldId::ContentLength,
     FieldId::TransferEncoding,

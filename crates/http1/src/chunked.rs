@@ -1,8 +1,8 @@
 //! Decoding the chunked coding (RFC 9112 section 7.1) without touching the data: the decoder says how many
 //! framing bytes to drop and how many data bytes follow. It does not know buffers and what data is for.
 //!
-//! Bodies of requests are read strictly. A decoder for responses of upstreams ([`Decoder::lenient`]) also takes the
-//! deviations that servers in use are known for; the data is framed anew before it is forwarded.
+//! Bodies of requests are read strictly. A decoder for responses of upstreams ([`Decoder::lenient`]) also
+//! takes the deviations that servers in use are known for; the data is framed anew before it is forwarded.
 
 use crate::lenient::LenientFields;
 use crate::limits::Limits;
@@ -107,9 +107,9 @@ impl Decoder {
         Self::default()
     }
 
-    /// A decoder at the start of the body of a response of an upstream. Besides the strict form it takes white space
-    /// behind a chunk size, lines that end in a bare LF, control characters in extensions, and trailer lines with the
-    /// deviations of [`crate::parse_upstream_response`].
+    /// A decoder at the start of the body of a response of an upstream. Besides the strict form it takes
+    /// white space behind a chunk size, lines that end in a bare LF, control characters in extensions, and
+    /// trailer lines with the deviations of [`crate::parse_upstream_response`].
     pub fn lenient() -> Self {
         Self { is_lenient: true, ..Self::default() }
     }
@@ -122,8 +122,8 @@ impl Decoder {
         *self = Self { line, trailers, is_lenient: self.is_lenient, ..Self::default() };
     }
 
-    /// Whether the body had a deviation that another reader could understand differently, so that its connection
-    /// must not carry another message.
+    /// Whether the body had a deviation that another reader could understand differently, so that its
+    /// connection must not carry another message.
     pub fn is_ambiguous(&self) -> bool {
         self.is_ambiguous
     }
@@ -268,8 +268,8 @@ impl Decoder {
         Ok(length)
     }
 
-    /// As [`Decoder::trailer_bytes_of`] for a lenient decoder, which keeps the section until its empty line, because a
-    /// folded value ends only where the next line begins.
+    /// As [`Decoder::trailer_bytes_of`] for a lenient decoder, which keeps the section until its empty line,
+    /// because a folded value ends only where the next line begins.
     fn lenient_trailer_bytes_of(&mut self, input: &[u8]) -> Result<usize, ChunkError> {
         let line_end = memchr::memchr(b'\n', input);
         let length = line_end.map_or(input.len(), |end| end + 1);

@@ -1,5 +1,6 @@
-//! The second reader of response heads, for those of upstreams that the strict one refuses: it reads the deviations that
-//! servers in use are known for and writes the head anew in the strict form. It never reads a request.
+//! The second reader of response heads, for those of upstreams that the strict one refuses: it reads the
+//! deviations that servers in use are known for and writes the head anew in the strict form. It never reads a
+//! request.
 
 use std::borrow::Cow;
 
@@ -11,7 +12,8 @@ use crate::response::conclude;
 use crate::semantics::{CONTENT_LENGTH_MAX, Semantics, coding_error};
 use crate::{HeadError, HeadStatus, ResponseWire};
 
-/// Parses the response head at the start of `input`; the rules of calling are those of [`crate::parse_request`].
+/// Parses the response head at the start of `input`; the rules of calling are those of
+/// [`crate::parse_request`].
 #[cold]
 pub(crate) fn parse(
     input: &[u8],

@@ -1,9 +1,9 @@
 //! HTTP/1.0 and 1.1 without I/O: heads, field lists, message framing, the chunked coding and the encoders.
 //! It knows bytes and RFC 9110/9112; it does not know sockets, clocks, routes or policies beyond the wire.
 //!
-//! The parsers are strict where the standard lets a recipient choose: a message that two programs could
-//! read in two ways is an error, never a guess. The one exception is [`parse_upstream_response`], because a response is
-//! written anew before it is forwarded. Everything a proxy needs later (framing, persistence,
+//! The parsers are strict where the standard lets a recipient choose: a message that two programs could read
+//! in two ways is an error, never a guess. The one exception is [`parse_upstream_response`], because a
+//! response is written anew before it is forwarded. Everything a proxy needs later (framing, persistence,
 //! expectation, hop-by-hop fields) is decided in the one pass over the fields that reads them.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

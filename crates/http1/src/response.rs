@@ -33,14 +33,15 @@ pub struct ResponseWire {
     pub(crate) scanned: usize,
 }
 
-/// As [`parse_response`], for responses of upstreams, which are written anew before they are forwarded: a head that
-/// deviates from the grammar in a form that servers in use are known for is read as if it were well-formed, and
-/// [`ResponseWire::keep_alive`] is false. The forms: lines that end in a bare LF; a version above 1.1; several blanks
-/// behind the version; white space before a colon (RFC 9112 section 5.1) and folded values (section 5.2), which are
-/// removed and joined; lines without a colon or with a name that is no token, which are dropped; control characters in
-/// values, which become spaces; Connection options with parameters; an empty Content-Length, several equal ones, and one
-/// beside `chunked`, which wins (section 6.3); `identity`; `chunked` twice or in HTTP/1.0; any number of fields that
-/// `limits` allows. A CR inside a line, NUL, differing lengths and other codings stay errors.
+/// As [`parse_response`], for responses of upstreams, which are written anew before they are forwarded: a
+/// head that deviates from the grammar in a form that servers in use are known for is read as if it were
+/// well-formed, and [`ResponseWire::keep_alive`] is false. The forms: lines that end in a bare LF; a version
+/// above 1.1; several blanks behind the version; white space before a colon (RFC 9112 section 5.1) and folded
+/// values (section 5.2), which are removed and joined; lines without a colon or with a name that is no token,
+/// which are dropped; control characters in values, which become spaces; Connection options with parameters;
+/// an empty Content-Length, several equal ones, and one beside `chunked`, which wins (section 6.3);
+/// `identity`; `chunked` twice or in HTTP/1.0; any number of fields that `limits` allows. A CR inside a line,
+/// NUL, differing lengths and other codings stay errors.
 pub fn parse_upstream_response(
     input: &[u8],
     head: &mut ResponseHead,

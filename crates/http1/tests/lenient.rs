@@ -1,5 +1,5 @@
-//! Tables of what is read leniently in responses of upstreams, what stays refused there, and that a request with the same
-//! forms is refused.
+//! Tables of what is read leniently in responses of upstreams, what stays refused there, and that a request
+//! with the same forms is refused.
 #![allow(clippy::unwrap_used)]
 
 use http1::chunked::{ChunkError, Decoder, Piece};
@@ -16,7 +16,8 @@ fn read(input: &[u8]) -> Result<(HeadStatus, ResponseHead, ResponseWire), HeadEr
     Ok((status, head, wire))
 }
 
-/// The start line and the fields as they are forwarded, and the framing; the connection must not be used again.
+/// The start line and the fields as they are forwarded, and the framing; the connection must not be used
+/// again.
 fn check(input: &str, forwarded: &str, framing: ResponseFraming) {
     let (status, head, wire) = read(input.as_bytes()).unwrap_or_else(|error| panic!("{input:?}: {error}"));
     assert_eq!(status, HeadStatus::Complete { head_bytes: input.len() }, "{input:?}");

@@ -1,6 +1,6 @@
-//! Field names that differ only by `_` and `-`. CGI, WSGI and their kin read such names as one (RFC 3875 section 4.1.18), so
-//! that a client's `X_Real_IP` could take the place of the gateway's `X-Real-IP` at an upstream. It does not know which
-//! fields the gateway writes.
+//! Field names that differ only by `_` and `-`. CGI, WSGI and their kin read such names as one (RFC 3875
+//! section 4.1.18), so that a client's `X_Real_IP` could take the place of the gateway's `X-Real-IP` at an
+//! upstream. It does not know which fields the gateway writes.
 
 use super::{Field, Headers, REMOVED};
 use crate::{FieldId, FieldSet};
@@ -15,8 +15,9 @@ fn are_alike(one: &[u8], other: &[u8]) -> bool {
 }
 
 impl Headers {
-    /// Says that the fields so far are those of a client's request: from now on a field that is set, added or removed
-    /// takes the client's fields with alike names away. Fields alike to one of `own` are taken away at once.
+    /// Says that the fields so far are those of a client's request: from now on a field that is set, added or
+    /// removed takes the client's fields with alike names away. Fields alike to one of `own` are taken away
+    /// at once.
     pub fn guard_names(&mut self, own: FieldSet) {
         self.is_guarded = true;
         self.has_underscores = false;
@@ -38,7 +39,8 @@ impl Headers {
         }
     }
 
-    /// The values of all fields with this name or one that is alike, in order: what nginx finds for `$http_name`.
+    /// The values of all fields with this name or one that is alike, in order: what nginx finds for
+    /// `$http_name`.
     pub fn get_all_alike<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         let id = FieldId::of(name.as_bytes());
         let is_exact = self.is_guarded && !self.has_underscores && !name.contains('_');

@@ -1,6 +1,7 @@
-//! One connection of a client to a peer: it writes a request and reads the answer with the reader of responses of nodes, so
-//! that peers of plugins are read as leniently. It runs inside the call that uses it, on no task of its own, so that whatever
-//! ends the call ends the connection. It decides nothing about requests.
+//! One connection of a client to a peer: it writes a request and reads the answer with the reader of
+//! responses of nodes, so that peers of plugins are read as leniently. It runs inside the call that uses it,
+//! on no task of its own, so that whatever ends the call ends the connection. It decides nothing about
+//! requests.
 
 use std::future::poll_fn;
 use std::io;
@@ -116,7 +117,8 @@ impl Connection {
     }
 }
 
-/// The head as it is sent; a method with content has a length even where there is none (RFC 9110 section 8.6).
+/// The head as it is sent; a method with content has a length even where there is none (RFC 9110 section
+/// 8.6).
 fn written_head(head: &http::Request<()>, body: &Bytes) -> Vec<u8> {
     let mut out = Vec::new();
     let target = head.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
