@@ -97,6 +97,7 @@ GROUPS = [
         ("APISIX's config.yaml", f"{REFERENCE}/apisix-config.md"),
         ("APISIX's interface", f"{REFERENCE}/apisix-contract.md"),
         ("Differences to nginx and HAProxy", f"{REFERENCE}/differences.md"),
+        ("Odd messages", f"{REFERENCE}/odd-messages.md"),
         ("Hardening", f"{REFERENCE}/hardening.md"),
         ("Comparison", f"{REFERENCE}/comparison.md"),
         ("Figures", f"{REFERENCE}/figures.md"),

@@ -1,6 +1,8 @@
 //! Oracle of the parser of response heads, for any bytes.
 
-use http1::{HeadError, HeadStatus, ResponseFraming, ResponseWire, encode, parse_response};
+use http1::{
+    HeadError, HeadStatus, ResponseFraming, ResponseWire, encode, parse_response, parse_upstream_response,
+};
 use message::{FieldId, HeadLimits, ResponseHead, Version};
 
 use super::naive_head::{self, Framing};
@@ -51,10 +53,44 @@ pub fn check(data: &[u8]) {
     used.parse(BEFORE, &limits, false).expect("the response before is good");
     assert_eq!(used.parse(input, &limits, to_head), verdict, "the verdict of a used head");
     assert_same(&used, &whole, verdict);
+    read_leniently(input, &limits, to_head, &whole, verdict);
     if let Ok(HeadStatus::Complete { head_bytes }) = verdict {
         assert!(head_bytes <= limits.max_head_bytes && whole.headers.len() <= limits.max_fields);
         accepted(&input[..head_bytes], &whole, to_head);
         encoded(&whole);
+    }
+}
+
+/// Asserts that the lenient reader agrees with the strict one about each head that this one accepts, that
+/// cuts keep its verdict, and that each head which it accepts is written in the strict form.
+fn read_leniently(
+    input: &[u8],
+    limits: &HeadLimits,
+    to_head: bool,
+    strict: &ParsedResponse,
+    verdict: Result<HeadStatus, HeadError>,
+) {
+    let read = |end: usize, into: &mut ParsedResponse| {
+        parse_upstream_response(&input[..end], &mut into.head, &mut into.wire, limits, to_head)
+    };
+    let mut whole = ParsedResponse::default();
+    let lenient = read(input.len(), &mut whole);
+    if matches!(verdict, Ok(HeadStatus::Complete { .. })) {
+        assert_eq!(lenient, verdict, "the verdict of the lenient reader");
+        assert_same(&whole, strict, verdict);
+    }
+    if matches!(lenient, Ok(HeadStatus::Complete { .. })) {
+        encoded(&whole);
+        let mut parts = ParsedResponse::default();
+        let mut of_parts = Ok(HeadStatus::Partial);
+        for end in 0..=input.len() {
+            of_parts = read(end, &mut parts);
+            if of_parts != Ok(HeadStatus::Partial) {
+                break;
+            }
+        }
+        assert_eq!(of_parts, lenient, "the verdict of the lenient reader on the parts");
+        assert_same(&parts, &whole, lenient);
     }
 }
 

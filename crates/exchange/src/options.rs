@@ -47,7 +47,7 @@ impl Options {
 pub struct Limits {
     /// Limits of a client's head.
     pub head: HeadLimits,
-    /// Limits of an upstream's head; upstreams send more cookies than clients, but not without end.
+    /// Limits of an upstream's head: bytes, and no number of fields.
     pub origin_head: HeadLimits,
     /// From the first byte of a head to its last, and from accept to the first byte.
     pub head_timeout_ms: u64,
@@ -57,6 +57,13 @@ pub struct Limits {
     pub handshake_timeout_ms: u64,
     /// Between two requests of a connection.
     pub idle_timeout_ms: u64,
+    /// Between two reads of what a client still sends behind its last response.
+    pub linger_timeout_ms: u64,
+    /// From the last response of a connection to its end, while the client still sends; 0 closes at once.
+    pub linger_time_ms: u64,
+    /// Connections of one worker that end in this way at the same time; further ones end after a shorter
+    /// time.
+    pub max_lingering_connections: u32,
     /// Between two pieces of a request body.
     pub body_timeout_ms: u64,
     /// Without a byte of a response that the client takes.
@@ -99,11 +106,16 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             head: HeadLimits::default(),
-            origin_head: HeadLimits::default(),
+            origin_head: HeadLimits::OF_UPSTREAMS,
             head_timeout_ms: 10_000,
             worker_stall_timeout_ms: 30_000,
             handshake_timeout_ms: 10_000,
             idle_timeout_ms: 60_000,
+            // The times of nginx (`lingering_timeout`, `lingering_time`).
+            linger_timeout_ms: 5_000,
+            linger_time_ms: 30_000,
+            // A lingering connection holds no buffer while it waits, so that the descriptor is its cost.
+            max_lingering_connections: 4_096,
             body_timeout_ms: 60_000,
             send_timeout_ms: 60_000,
             // A tenth of a modem's rate: no real client is as slow, and one byte per timeout is caught.
@@ -238,6 +250,8 @@ pub struct ForwardOptions {
     pub show_upstream_status: bool,
     /// `X-Weir-Error` on responses with a status of 500 and more.
     pub error_header: bool,
+    /// `X-Accel-…` fields of nodes are passed on to clients.
+    pub accel_fields: bool,
     /// Failures are answered with a page of HTML where the client prefers one.
     pub html_errors: bool,
     /// `Alt-Svc` on responses over TLS, where HTTP/3 is served as well.

@@ -43,6 +43,7 @@ fn bring_into_form(
     scratch: &mut PathScratch,
     exchange: &mut Exchange,
 ) -> Result<(), Failure> {
+    exchange.request.headers.guard_names(WRITTEN_FOR_NODES);
     // First, because a refused request is logged with its client's address as well.
     exchange.client = match exchange.inner_client {
         Some(client) => client,
@@ -89,6 +90,19 @@ fn bring_into_form(
     options.forward.strip_untrusted(exchange);
     Ok(())
 }
+
+/// Fields that the gateway writes for nodes itself, or that frame a message. A node that takes `_` for `-`
+/// must not find a second one, which a client has written.
+const WRITTEN_FOR_NODES: FieldSet = FieldSet::of(&[
+    FieldId::ContentLength,
+    FieldId::TransferEncoding,
+    FieldId::XForwardedFor,
+    FieldId::XForwardedProto,
+    FieldId::XForwardedHost,
+    FieldId::XForwardedPort,
+    FieldId::XForwardedPrefix,
+    FieldId::XRealIp,
+]);
 
 /// Whether an Expect field asks for anything but `100-continue` (RFC 9110 section 10.1.1).
 #[inline]

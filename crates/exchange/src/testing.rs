@@ -420,6 +420,7 @@ pub fn options() -> Options {
             server: None,
             show_upstream_status: false,
             error_header: false,
+            accel_fields: false,
             html_errors: true,
             alt_svc: crate::options::AltSvc::default(),
         },

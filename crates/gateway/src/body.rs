@@ -10,6 +10,11 @@ use message::{Headers, ResponseHead};
 use exchange::Exchange;
 use exchange::failure::{Blame, Failure, Sent};
 
+/// Bytes that may wait for a client when an interim response is added to them; further interim responses are
+/// dropped. An endpoint may repeat them for hours, and a client that does not read must not make the gateway
+/// hold them.
+pub(crate) const INTERIM_WAITING_MAX_BYTES: usize = 256 * 1024;
+
 pub enum BodyEvent<'a> {
     /// Bytes; [`consume`](RequestBody::consume) says how many of them were taken.
     Data(&'a [u8]),
@@ -131,6 +136,18 @@ pub trait ResponseSink {
         false
     }
 
+    /// Takes the response back that was started: true if no byte of it has left the gateway, so that another
+    /// response can be started in its place.
+    fn take_back_response(&mut self) -> bool {
+        false
+    }
+
+    /// Ends the exchange without any response: the connection of HTTP/1 is closed, the stream of another
+    /// protocol reset.
+    fn leave_unanswered(&mut self) {
+        self.abort(Blame::Client);
+    }
+
     /// Ends the connection after this exchange, because the rest of the request cannot be found on it.
     fn close_afterwards(&mut self) {}
 }
@@ -187,6 +204,13 @@ pub trait UpstreamStream {
     /// The fault in the part of a response head that has arrived. Called when the gateway stops waiting for the rest,
     /// because an incomplete head is not parsed at each part. `head` is cleared.
     fn fault_in_head(&mut self, _head: &mut ResponseHead) -> Option<Failure> {
+        None
+    }
+
+    /// The fault in the part of the response body that arrived with its head. It is asked before the response
+    /// is started downstream, so that a response without a readable body becomes a 502 and not a cut
+    /// response. It reads nothing.
+    fn fault_at_body_start(&mut self) -> Option<Failure> {
         None
     }
 }

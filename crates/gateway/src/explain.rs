@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use message::Version;
+use message::{FieldId, Version};
 use model::report::ExplainQuestion;
 use router::path::PathScratch;
 use router::{Params, Verdict};
@@ -161,6 +161,10 @@ fn asked(options: &Options, question: &ExplainQuestion) -> Result<Exchange, Stri
     let implied = ("Host".to_owned(), authority.to_owned());
     for (name, value) in headers.iter().chain(host.is_none().then_some(&implied)) {
         exchange.request.headers.append(name, value.as_bytes()).map_err(|error| refused(&error))?;
+    }
+    let request = &mut exchange.request;
+    if request.headers.contains_token(FieldId::Connection, "upgrade") {
+        request.spans.upgrade = request.headers.span_of(FieldId::Upgrade).filter(|span| !span.is_empty());
     }
     exchange.connection.peer = SocketAddr::new(*remote_addr, 0).into();
     let is_tls = url.starts_with("https://");

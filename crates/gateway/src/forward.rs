@@ -1,6 +1,8 @@
 //! Decides which fields are forwarded: removes hop-by-hop fields and names the client in the forwarding fields. It
 //! writes nothing; each protocol writes fields in its own form, as a `FieldSink`.
 
+pub(crate) mod upgrade;
+
 use message::{FieldId, FieldSet, Headers, Method, Version};
 use stdx::address_text::AddressText;
 
@@ -137,6 +139,25 @@ const REWRITTEN: FieldSet = FieldSet::of(&[
 /// As [`REWRITTEN`], where a plugin has set `X-Real-IP`.
 const REWRITTEN_BUT_REAL_IP: FieldSet =
     FieldSet::of(&[FieldId::Host, FieldId::ContentLength, FieldId::Expect, FieldId::XForwardedFor]);
+
+/// Instructions of an application to nginx (`X-Accel-Redirect` and others).
+const ACCEL: [FieldId; 5] = [
+    FieldId::AccelRedirect,
+    FieldId::AccelExpires,
+    FieldId::AccelLimitRate,
+    FieldId::AccelBuffering,
+    FieldId::AccelCharset,
+];
+const ACCEL_SET: FieldSet = FieldSet::of(&ACCEL);
+
+/// Marks the instructions to nginx in a response of a node as not to be sent on, unless a setting passes them
+/// on. Plugins still read them, and those that a plugin sets are sent.
+#[inline]
+pub(crate) fn keep_accel_fields(exchange: &mut Exchange) {
+    if exchange.response.headers.may_contain(ACCEL_SET) && !exchange.local().options.forward.accel_fields {
+        ACCEL.iter().for_each(|id| exchange.response.headers.mark_hop_by_hop(*id));
+    }
+}
 
 /// The fields that a client receives besides those of the protocol's own framing. `has_body` says whether a body, and so a
 /// length of its own, will follow; `date` is for a response that carries none.

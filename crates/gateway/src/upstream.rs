@@ -13,6 +13,7 @@ pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod hash_key;
 pub mod health;
+pub(crate) mod interim_rate;
 pub mod loads;
 pub(crate) mod opening;
 pub mod original;

@@ -384,6 +384,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
                 server: Some("weir".into()),
                 show_upstream_status: false,
                 error_header: false,
+                accel_fields: false,
                 html_errors: true,
                 alt_svc: exchange::options::AltSvc::default(),
             },

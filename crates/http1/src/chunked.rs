@@ -1,6 +1,10 @@
 //! Decoding the chunked coding (RFC 9112 section 7.1) without touching the data: the decoder says how many
 //! framing bytes to drop and how many data bytes follow. It does not know buffers and what data is for.
+//!
+//! Bodies of requests are read strictly. A decoder for responses of upstreams ([`Decoder::lenient`]) also
+//! takes the deviations that servers in use are known for; the data is framed anew before it is forwarded.
 
+use crate::lenient::LenientFields;
 use crate::limits::Limits;
 use message::{FieldId, Headers, syntax};
 
@@ -73,15 +77,21 @@ pub struct Decoder {
     extension_bytes: usize,
     trailer_bytes: usize,
     trailer_fields: usize,
-    /// The trailer line that is still arriving.
+    /// The trailer line that is still arriving; of a lenient decoder the whole trailer section.
     line: Vec<u8>,
     trailers: Headers,
+    /// Whether the deviations of upstreams are accepted.
+    is_lenient: bool,
+    /// Whether a deviation was accepted that another reader could understand differently.
+    is_ambiguous: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
     #[default]
     Size,
+    /// White space behind a size; of a lenient decoder only.
+    SizeBlank,
     Extension,
     SizeLf,
     Data,
@@ -97,12 +107,25 @@ impl Decoder {
         Self::default()
     }
 
+    /// A decoder at the start of the body of a response of an upstream. Besides the strict form it takes
+    /// white space behind a chunk size, lines that end in a bare LF, control characters in extensions, and
+    /// trailer lines with the deviations of [`crate::parse_upstream_response`].
+    pub fn lenient() -> Self {
+        Self { is_lenient: true, ..Self::default() }
+    }
+
     /// Back to the start of a body; memory is kept.
     pub fn reset(&mut self) {
         let (mut line, mut trailers) = (std::mem::take(&mut self.line), std::mem::take(&mut self.trailers));
         line.clear();
         trailers.clear();
-        *self = Self { line, trailers, ..Self::default() };
+        *self = Self { line, trailers, is_lenient: self.is_lenient, ..Self::default() };
+    }
+
+    /// Whether the body had a deviation that another reader could understand differently, so that its
+    /// connection must not carry another message.
+    pub fn is_ambiguous(&self) -> bool {
+        self.is_ambiguous
     }
 
     /// Reads framing from the start of `input`, which begins where the last step and the data taken since
@@ -119,6 +142,7 @@ impl Decoder {
                 }
                 State::End => return Ok(Step { consumed: at, piece: Piece::End }),
                 _ if at == input.len() => return Ok(Step { consumed: at, piece: Piece::More }),
+                State::Trailer if self.is_lenient => at += self.lenient_trailer_bytes_of(&input[at..])?,
                 State::Trailer => at += self.trailer_bytes_of(&input[at..])?,
                 _ => {
                     self.framing_byte(input[at])?;
@@ -154,11 +178,20 @@ impl Decoder {
     fn framing_byte(&mut self, byte: u8) -> Result<(), ChunkError> {
         self.state = match (self.state, byte) {
             (State::Size, _) => return self.size_byte(byte),
-            (State::Extension, b'\r') => State::SizeLf,
+            (State::SizeBlank, b' ' | b'\t') => return self.count_extension_byte(),
+            (State::SizeBlank | State::Extension, b'\r') => State::SizeLf,
+            (State::SizeBlank, b';') => State::Extension,
+            (State::SizeBlank | State::Extension, b'\n') if self.is_lenient => self.end_of_size_by_bare_lf(),
+            (State::SizeBlank, _) => return Err(ChunkError::Size),
             (State::Extension, _) => return self.extension_byte(byte),
             (State::SizeLf, b'\n') if self.remaining == 0 => State::Trailer,
             (State::SizeLf, b'\n') => State::Data,
             (State::DataCr, b'\r') => State::DataLf,
+            (State::DataCr, b'\n') if self.is_lenient => {
+                self.is_ambiguous = true;
+                self.digits = 0;
+                State::Size
+            }
             (State::DataLf, b'\n') => {
                 self.digits = 0;
                 State::Size
@@ -181,10 +214,18 @@ impl Decoder {
             _ if self.digits == 0 => return Err(ChunkError::Size),
             b'\r' => State::SizeLf,
             b';' => State::Extension,
+            b' ' | b'\t' if self.is_lenient => State::SizeBlank,
+            b'\n' if self.is_lenient => self.end_of_size_by_bare_lf(),
             b'\n' => return Err(ChunkError::LineEnd),
             _ => return Err(ChunkError::Size),
         };
         Ok(())
+    }
+
+    /// The state behind the line of a chunk size that ends in a bare LF.
+    fn end_of_size_by_bare_lf(&mut self) -> State {
+        self.is_ambiguous = true;
+        if self.remaining == 0 { State::Trailer } else { State::Data }
     }
 
     fn extension_byte(&mut self, byte: u8) -> Result<(), ChunkError> {
@@ -192,8 +233,15 @@ impl Decoder {
             return Err(ChunkError::LineEnd);
         }
         if !syntax::is_field_value(&[byte]) {
-            return Err(ChunkError::Extension);
+            if !self.is_lenient || byte == 0 {
+                return Err(ChunkError::Extension);
+            }
+            self.is_ambiguous = true;
         }
+        self.count_extension_byte()
+    }
+
+    fn count_extension_byte(&mut self) -> Result<(), ChunkError> {
         self.extension_bytes += 1;
         if self.extension_bytes > Limits::CHUNK_EXTENSION_BYTES {
             return Err(ChunkError::ExtensionsTooLarge);
@@ -218,6 +266,45 @@ impl Decoder {
             self.trailer_line()?;
         }
         Ok(length)
+    }
+
+    /// As [`Decoder::trailer_bytes_of`] for a lenient decoder, which keeps the section until its empty line,
+    /// because a folded value ends only where the next line begins.
+    fn lenient_trailer_bytes_of(&mut self, input: &[u8]) -> Result<usize, ChunkError> {
+        let line_end = memchr::memchr(b'\n', input);
+        let length = line_end.map_or(input.len(), |end| end + 1);
+        self.trailer_bytes += length;
+        if self.trailer_bytes > Limits::TRAILER_BYTES {
+            return Err(ChunkError::TrailersTooLarge);
+        }
+        self.line.extend_from_slice(&input[..length]);
+        let is_end = match &self.line[..] {
+            b"\r\n" | b"\n" => true,
+            section => section.ends_with(b"\n\r\n") || section.ends_with(b"\n\n"),
+        };
+        if line_end.is_some() && is_end {
+            self.lenient_trailers()?;
+            self.line.clear();
+            self.state = State::End;
+        }
+        Ok(length)
+    }
+
+    fn lenient_trailers(&mut self) -> Result<(), ChunkError> {
+        let mut fields = LenientFields::default();
+        for line in self.line.split_inclusive(|&byte| byte == b'\n') {
+            fields.line(line, Limits::TRAILER_FIELDS).map_err(|error| match error {
+                crate::HeadError::TooManyFields => ChunkError::TrailersTooLarge,
+                _ => ChunkError::Trailer,
+            })?;
+        }
+        self.is_ambiguous |= fields.is_odd();
+        for (name, value) in fields.fields() {
+            if !FieldId::of(name).is_forbidden_in_trailers() {
+                self.trailers.push_raw(name, value);
+            }
+        }
+        Ok(())
     }
 
     fn trailer_line(&mut self) -> Result<(), ChunkError> {

@@ -3,6 +3,7 @@
 
 use message::{FieldId, HeadLimits, ResponseHead, Span, Version};
 
+use crate::lenient;
 use crate::limits::Limits;
 use crate::line::{self, FieldSlots};
 use crate::semantics::Semantics;
@@ -29,7 +30,31 @@ pub struct ResponseWire {
     pub framing: ResponseFraming,
     /// The connection may carry another exchange afterwards.
     pub keep_alive: bool,
-    scanned: usize,
+    pub(crate) scanned: usize,
+}
+
+/// As [`parse_response`], for responses of upstreams, which are written anew before they are forwarded: a
+/// head that deviates from the grammar in a form that servers in use are known for is read as if it were
+/// well-formed, and [`ResponseWire::keep_alive`] is false. The forms: lines that end in a bare LF; a version
+/// above 1.1; several blanks behind the version; white space before a colon (RFC 9112 section 5.1) and folded
+/// values (section 5.2), which are removed and joined; lines without a colon or with a name that is no token,
+/// which are dropped; control characters in values, which become spaces; Connection options with parameters;
+/// an empty Content-Length, several equal ones, and one beside `chunked`, which wins (section 6.3);
+/// `identity`; `chunked` twice or in HTTP/1.0; any number of fields that `limits` allows. A CR inside a line,
+/// NUL, differing lengths and other codings stay errors.
+pub fn parse_upstream_response(
+    input: &[u8],
+    head: &mut ResponseHead,
+    wire: &mut ResponseWire,
+    limits: &HeadLimits,
+    request_was_head: bool,
+) -> Result<HeadStatus, HeadError> {
+    match parse_response(input, head, wire, limits, request_was_head) {
+        Err(error) if !matches!(error, HeadError::HeadTooLarge | HeadError::LineTooLong) => {
+            lenient::parse(input, head, wire, limits, request_was_head)
+        }
+        verdict => verdict,
+    }
 }
 
 /// Parses the response head at the start of `input`; the rules of calling are those of
@@ -99,7 +124,19 @@ fn fill(
     let mut semantics = Semantics::default();
     line::adopt_fields(bytes, parsed.headers, &mut head.headers, &mut semantics)?;
     semantics.check_framing(head.version)?;
-    wire.framing = framing(status, request_was_head, &semantics);
+    conclude(head, wire, &semantics, request_was_head);
+    Ok(())
+}
+
+/// Sets what the fields of a head say about its body and the connection.
+pub(crate) fn conclude(
+    head: &mut ResponseHead,
+    wire: &mut ResponseWire,
+    semantics: &Semantics,
+    request_was_head: bool,
+) {
+    let status = head.status;
+    wire.framing = framing(status, request_was_head, semantics);
     wire.keep_alive = wire.framing != ResponseFraming::UntilClose
         && status != SWITCHING_PROTOCOLS
         && semantics.persists(head.version);
@@ -109,7 +146,6 @@ fn fill(
         head.headers.mark_hop_by_hop(FieldId::ContentLength);
     }
     semantics.apply_nominations(&mut head.headers);
-    Ok(())
 }
 
 fn framing(status: u16, request_was_head: bool, semantics: &Semantics) -> ResponseFraming {

@@ -124,11 +124,11 @@ impl Semantics {
 
 /// The longest body that may be announced: 2^63 - 1 bytes. A peer that keeps lengths in a signed number of 64 bits, as
 /// nginx does, would read a larger one as negative.
-const CONTENT_LENGTH_MAX: u64 = i64::MAX as u64;
+pub(crate) const CONTENT_LENGTH_MAX: u64 = i64::MAX as u64;
 
 /// Which refusal a Transfer-Encoding other than one `chunked` deserves: 501 for a coding that is merely
 /// unknown, 400 for everything that leaves the length of the body in doubt.
-fn coding_error(value: &[u8]) -> HeadError {
+pub(crate) fn coding_error(value: &[u8]) -> HeadError {
     let mut unknown = false;
     for coding in syntax::list(value) {
         let name = coding.split(|&byte| byte == b';').next().map(syntax::trim).unwrap_or_default();

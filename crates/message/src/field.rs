@@ -81,6 +81,11 @@ known_fields! {
     StrictTransportSecurity = "Strict-Transport-Security",
     SecWebSocketKey = "Sec-WebSocket-Key",
     SecWebSocketAccept = "Sec-WebSocket-Accept",
+    AccelRedirect = "X-Accel-Redirect",
+    AccelExpires = "X-Accel-Expires",
+    AccelLimitRate = "X-Accel-Limit-Rate",
+    AccelBuffering = "X-Accel-Buffering",
+    AccelCharset = "X-Accel-Charset",
 }
 
 impl FieldId {

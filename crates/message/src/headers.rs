@@ -5,6 +5,7 @@
 //! copies unmodified neighbours in one run. Names and values are checked on every edit, so a line break
 //! cannot be smuggled in: header injection is impossible.
 
+mod alike;
 mod edit;
 mod iter;
 
@@ -24,6 +25,10 @@ pub struct Headers {
     live: u32,
     /// Where the line of the last field in the table ends in `bytes`.
     tail: u32,
+    /// Edits take the client's fields with alike names away.
+    is_guarded: bool,
+    /// Whether a guarded list may have a name with an underscore.
+    has_underscores: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +42,15 @@ struct Field {
 impl Headers {
     /// An empty list without memory of its own.
     pub const fn new() -> Self {
-        Self { bytes: Vec::new(), fields: Vec::new(), seen: 0, live: 0, tail: 0 }
+        Self {
+            bytes: Vec::new(),
+            fields: Vec::new(),
+            seen: 0,
+            live: 0,
+            tail: 0,
+            is_guarded: false,
+            has_underscores: false,
+        }
     }
 
     /// Forgets all fields and keeps the memory for the next message.
@@ -47,6 +60,8 @@ impl Headers {
         self.seen = 0;
         self.live = 0;
         self.tail = 0;
+        self.is_guarded = false;
+        self.has_underscores = false;
     }
 
     /// Makes this list the same as `other` and keeps its memory.
@@ -54,6 +69,7 @@ impl Headers {
         self.bytes.clone_from(&other.bytes);
         self.fields.clone_from(&other.fields);
         (self.seen, self.live, self.tail) = (other.seen, other.live, other.tail);
+        (self.is_guarded, self.has_underscores) = (other.is_guarded, other.has_underscores);
     }
 
     /// Bytes of heap memory.
@@ -202,8 +218,10 @@ impl Headers {
     pub fn push_identified(&mut self, name: &[u8], value: &[u8], id: FieldId) {
         let follows =
             if !self.fields.is_empty() && self.tail as usize == self.bytes.len() { FOLLOWS } else { 0 };
+        self.has_underscores |= self.is_guarded && id == FieldId::Other && name.contains(&b'_');
         let (name, value) = self.write_line(name, value);
-        self.fields.push(Field { name, value, id, flags: follows | hop_by_hop_flag(id) });
+        let flags = follows | hop_by_hop_flag(id) | self.own_flag();
+        self.fields.push(Field { name, value, id, flags });
         self.seen |= id.bit();
         self.live += 1;
         self.tail = Span::new(0, self.bytes.len()).end;
@@ -255,6 +273,11 @@ impl Headers {
         field.id == id && (id != FieldId::Other || self.text(field.name).eq_ignore_ascii_case(name))
     }
 
+    /// The mark of a field that is added now.
+    fn own_flag(&self) -> u8 {
+        if self.is_guarded { OWN } else { 0 }
+    }
+
     fn write_line(&mut self, name: &[u8], value: &[u8]) -> (Span, Span) {
         let start = self.bytes.len();
         let value_start = start + name.len() + b": ".len();
@@ -273,6 +296,10 @@ impl Field {
     fn is_removed(&self) -> bool {
         self.flags & REMOVED != 0
     }
+
+    fn is_own(&self) -> bool {
+        self.flags & OWN != 0
+    }
 }
 
 fn hop_by_hop_flag(id: FieldId) -> u8 {
@@ -287,3 +314,5 @@ const HOP_BY_HOP: u8 = 2;
 const FOLLOWS: u8 = 4;
 /// The sender of the field forbade to put it into a compression table.
 const SENSITIVE: u8 = 8;
+/// The field of a guarded list that was set after the client's fields.
+const OWN: u8 = 16;

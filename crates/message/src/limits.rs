@@ -19,6 +19,11 @@ impl HeadLimits {
     pub const HEAD_BYTES: usize = 64 * 1024;
     /// A request line: the longest that browsers, caches and nginx agree to carry.
     pub const LINE_BYTES: usize = 8 * 1024;
+    /// The limits of a response head of an upstream. Its fields are bounded by the bytes of the head alone,
+    /// because applications set many cookies at once and the usual gateways do not count fields of responses.
+    pub const OF_UPSTREAMS: Self =
+        Self { max_head_bytes: Self::HEAD_BYTES, max_line_bytes: Self::LINE_BYTES, max_fields: usize::MAX };
+
     /// Fields of one head: ordinary requests have 10 to 30; each costs a table entry and a comparison.
     pub const FIELDS: usize = 100;
 }

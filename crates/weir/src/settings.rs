@@ -373,6 +373,10 @@ settings! {
         /// `cause=connect_failed; phase=connect; endpoint=10.0.0.1:80; attempts=2`. Off, because clients would learn the
         /// addresses of nodes.
         error_header: bool = parse::switch("true|false", "false"),
+        /// Pass the fields `X-Accel-Redirect`, `-Expires`, `-Limit-Rate`, `-Buffering` and `-Charset` of
+        /// nodes on to clients. Off, as in nginx, which such fields are meant for: they show internal paths.
+        /// Those that a plugin sets are always passed on.
+        forward_accel_fields: bool = parse::switch("true|false", "false"),
         /// Answer failures with a page of HTML where the `Accept` of the client prefers HTML to JSON, as that of browsers does.
         /// Switched off, all clients get JSON.
         html_errors: bool = parse::switch("true|false", "true"),
@@ -459,6 +463,16 @@ settings! {
         head_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "10000"),
         /// Milliseconds a kept-alive connection may wait for its next request.
         idle_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        /// Milliseconds between two reads of what a client still sends of its request after the response that
+        /// ends the connection. The rest is read and dropped, so that a client that sends its whole request
+        /// first sees an early answer such as 401 or 413.
+        client_linger_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "5000"),
+        /// Longest time for that in all, in milliseconds; 0 closes the connection at once.
+        client_linger_time_ms: u64 = parse::number::<0, 86_400_000>("MS", "30000"),
+        /// Most connections of one worker that are read in that way at the same time. Further ones end after
+        /// 2 seconds or 256 KiB, as all do while memory is short or the listener closes; the oldest ones end
+        /// first where connections or open files run out.
+        max_lingering_connections: u32 = parse::count::<0, 1_000_000>("N", "4096"),
         /// Milliseconds between two reads of a request body.
         client_body_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds in which a client must take some of its response. Otherwise it is cut off.

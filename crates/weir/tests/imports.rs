@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const GATEWAY: &[(&str, &[&str])] = &[
     ("observe", &[]),
     ("body", &[]),
-    ("forward", &[]),
+    ("forward", &["body"]),
     ("command", &["observe"]),
     ("idle", &["observe"]),
     ("evict", &["command", "idle", "observe"]),
@@ -23,9 +23,9 @@ const GATEWAY: &[(&str, &[&str])] = &[
     ("upstream", &["body", "evict", "forward", "h1", "h2", "tunnel"]),
     ("runtime", &["upstream"]),
     ("compile", &["runtime", "upstream"]),
-    ("explain", &["body", "h1", "runtime", "upstream"]),
+    ("explain", &["body", "forward", "h1", "runtime", "upstream"]),
     ("context", &["evict", "observe", "runtime", "upstream"]),
-    ("pipeline", &["body", "context", "observe", "runtime", "tunnel", "upstream"]),
+    ("pipeline", &["body", "context", "forward", "observe", "runtime", "tunnel", "upstream"]),
     (
         "downstream",
         &[

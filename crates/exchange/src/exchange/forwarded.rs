@@ -103,6 +103,7 @@ mod tests {
                 server: None,
                 show_upstream_status: false,
                 error_header: false,
+                accel_fields: false,
                 html_errors: true,
                 alt_svc: crate::options::AltSvc::default(),
             };

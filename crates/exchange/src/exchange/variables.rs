@@ -82,9 +82,10 @@ impl VariableSource for Exchange {
 /// The prefix of variables with the claims of the token that the request was authenticated by.
 const CLAIM: &str = "jwt_claim_";
 
-/// A field's value; several fields of a name are one list (RFC 9110 section 5.3).
+/// A field's value, whether its name is written with `-` or `_`; several fields of a name are one list (RFC
+/// 9110 section 5.3).
 fn joined<'a>(headers: &'a message::Headers, name: &str) -> Option<Value<'a>> {
-    let mut values = headers.get_all(name);
+    let mut values = headers.get_all_alike(name);
     let first = values.next()?;
     let Some(second) = values.next() else { return Some(Value::borrowed(first)) };
     // The pairs of Cookie are no list with commas, and HTTP/2 clients send each in a field of its own (RFC

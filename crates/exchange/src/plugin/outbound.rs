@@ -4,6 +4,7 @@
 //! HTTP/1.1, with TLS where the URI says https, follows no redirect and repeats nothing that may have been done. Protocols
 //! other than HTTP get a bare stream, or send datagrams. It knows no plugin.
 
+mod adapter;
 mod addresses;
 mod client;
 mod connection;

@@ -9,6 +9,7 @@ use net::node_state::Unusable;
 use serde_json::{Value, json};
 
 use crate::body::BodyLength;
+use crate::forward::upgrade;
 use crate::h1::encode;
 use crate::runtime::{Generation, Route};
 use crate::upstream::{PassHost, Upstream};
@@ -34,9 +35,10 @@ pub(super) fn upstream<'r>(
 }
 
 /// Fields that the gateway itself writes, in lower case; no value of them is a secret.
-const OWN_FIELDS: [&str; 16] = [
+const OWN_FIELDS: [&str; 17] = [
     "host",
     "connection",
+    "upgrade",
     "content-length",
     "transfer-encoding",
     "te",
@@ -85,6 +87,8 @@ pub(super) fn forwarded(
         0 => BodyLength::None,
         bytes => BodyLength::Known(bytes),
     };
+    exchange.decision.is_upgrade = route.is_some_and(|route| route.enable_websocket)
+        && upgrade::is_passed_on(exchange, upstream.protocol.is_http2(), length);
     let mut head = Vec::new();
     encode::request_head(exchange, length, &mut head);
     let head = text(&head);

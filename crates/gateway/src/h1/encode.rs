@@ -77,7 +77,7 @@ pub(crate) fn request_head(exchange: &Exchange, length: BodyLength, out: &mut Ve
     encode::field(out, "Host", exchange.target.forward_host.as_deref().unwrap_or(request.authority()));
     forward::request_fields(exchange, FieldSet::EMPTY, &mut Lines(out));
     if exchange.decision.is_upgrade {
-        upgrade_fields(out);
+        upgrade_fields(out, request.upgrade_text());
     }
     match length {
         // A method that is expected to have content says so even when it has none (RFC 9110 section 8.6).
@@ -115,7 +115,7 @@ pub(crate) fn response_head(
     }
     match (exchange.request.version, keep_alive) {
         // Like every hop-by-hop field these two were removed above; this hop's own upgrade needs them again.
-        _ if response.status == SWITCHING_PROTOCOLS => upgrade_fields(out),
+        _ if response.status == SWITCHING_PROTOCOLS => upgrade_fields(out, response.upgrade_text()),
         (Version::Http11, false) => encode::field(out, "Connection", b"close"),
         (Version::Http10, true) => encode::field(out, "Connection", b"keep-alive"),
         _ => {}
@@ -126,8 +126,9 @@ pub(crate) fn response_head(
 /// The endpoint has accepted the upgrade (RFC 9110 section 15.2.2).
 const SWITCHING_PROTOCOLS: u16 = 101;
 
-/// The two fields of an upgrade to WebSocket (RFC 6455 section 4.1).
-fn upgrade_fields(out: &mut Vec<u8>) {
+/// The two fields of an upgrade (RFC 9110 section 7.8). The side that speaks HTTP/2 names no protocol; only a
+/// WebSocket is agreed with it.
+fn upgrade_fields(out: &mut Vec<u8>, protocols: Option<&[u8]>) {
     encode::field(out, "Connection", b"Upgrade");
-    encode::field(out, "Upgrade", b"websocket");
+    encode::field(out, "Upgrade", protocols.unwrap_or(b"websocket"));
 }

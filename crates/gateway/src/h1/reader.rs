@@ -83,6 +83,12 @@ impl BodyReader {
         }
     }
 
+    /// Whether another reader could understand the framing of this body differently, so that its connection
+    /// must not carry another message.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        matches!(self, BodyReader::Chunked(decoder) if decoder.is_ambiguous())
+    }
+
     /// Whether the peer's close is the regular end of this body.
     pub(crate) fn ends_by_close(&self) -> bool {
         matches!(self, BodyReader::UntilClose)

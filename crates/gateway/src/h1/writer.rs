@@ -71,7 +71,22 @@ impl Writer {
         self.sent_bytes
     }
 
-    fn waiting_bytes(&self) -> usize {
+    /// Where the next byte that is encoded will stand in all that is sent.
+    pub(crate) fn end_offset(&self) -> u64 {
+        self.sent_bytes + self.waiting_bytes() as u64
+    }
+
+    /// Drops everything that was encoded from `offset` on, a result of [`Writer::end_offset`]; false if some
+    /// of it has been handed to the kernel.
+    pub(crate) fn take_back(&mut self, offset: u64) -> bool {
+        let Some(kept) = offset.checked_sub(self.sent_bytes) else { return false };
+        self.waiting.truncate(self.written + kept as usize);
+        (self.framing, self.chunk_left) = (Framing::Empty, 0);
+        true
+    }
+
+    /// Bytes that were encoded and not handed to the kernel.
+    pub(crate) fn waiting_bytes(&self) -> usize {
         self.waiting.len() - self.written
     }
 

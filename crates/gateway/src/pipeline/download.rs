@@ -2,7 +2,7 @@
 //! piece or buffered whole. An upload in flight continues beside it.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use message::Headers;
 use stdx::pooled::PooledBox;
@@ -19,9 +19,10 @@ use super::upload::Upload;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream, UpstreamStream};
 use crate::context::WorkerContext;
+use crate::forward;
 use exchange::Exchange;
 use exchange::deadline::Expired;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Blame, Cause, Failure};
 use exchange::options::Timeouts;
 use exchange::plugin::{BodyNeed, Phase, Portion};
 
@@ -75,6 +76,7 @@ pub(super) fn pass_on<'a, S: DownstreamStream, O: UpstreamStream>(
 ) -> impl Future<Output = Result<(), Failure>> {
     async move {
         let chains = download.chains;
+        forward::keep_accel_fields(exchange);
         if exchange.response.status >= 500 || exchange.local().options.forward.show_upstream_status {
             respond::name_tried_statuses(exchange);
         }
@@ -93,25 +95,25 @@ pub(super) fn pass_on<'a, S: DownstreamStream, O: UpstreamStream>(
             }
             length => length,
         };
+        if let Some(fault) = origin.fault_at_body_start() {
+            return Err(fault);
+        }
         let need = if may_have_body { body_need(download.run, exchange, chains) } else { BodyNeed::None };
         match need {
             BodyNeed::None | BodyNeed::Copy { .. } if exchange.encoder.is_some() => {
                 server.start_response(exchange, BodyLength::Unknown);
                 let result = stream(download, exchange, server, origin, upload, Passing::Coded).await;
-                exchange.stats.response_bytes = server.progress().sent_bytes;
-                result
+                ended(exchange, server, result)
             }
             BodyNeed::None | BodyNeed::Copy { .. } => {
                 server.start_response(exchange, length);
                 let result = stream(download, exchange, server, origin, upload, Passing::Untouched).await;
-                exchange.stats.response_bytes = server.progress().sent_bytes;
-                result
+                ended(exchange, server, result)
             }
             BodyNeed::Stream => {
                 server.start_response(exchange, BodyLength::Unknown);
                 let result = stream(download, exchange, server, origin, upload, Passing::Edited).await;
-                exchange.stats.response_bytes = server.progress().sent_bytes;
-                result
+                ended(exchange, server, result)
             }
             // In a pooled box, because few responses are buffered.
             BodyNeed::Buffer { limit_bytes } => {
@@ -119,6 +121,34 @@ pub(super) fn pass_on<'a, S: DownstreamStream, O: UpstreamStream>(
             }
         }
     }
+}
+
+/// Ends the forwarding of a response. One that broke before any byte of it was sent is taken back, so that
+/// the client gets an error response; bytes of any other one are sent before the cut.
+#[inline]
+fn ended<S: DownstreamStream>(
+    exchange: &mut Exchange,
+    server: &mut S,
+    result: Result<(), Failure>,
+) -> Result<(), Failure> {
+    if let Err(failure) = &result
+        && failure.cause.blame() == Blame::Origin
+    {
+        break_off(exchange, server);
+    }
+    exchange.stats.response_bytes = server.progress().sent_bytes;
+    result
+}
+
+#[cold]
+fn break_off<S: DownstreamStream>(exchange: &mut Exchange, server: &mut S) {
+    if server.take_back_response() {
+        exchange.stats.response_body_bytes = 0;
+        return;
+    }
+    // As much as the client takes at once: the cut must not wait for it.
+    let mut cx = Context::from_waker(Waker::noop());
+    let _ = server.poll_flush(&mut cx);
 }
 
 /// Buffers the body, gives it to the plugins whole, and sends the result.

@@ -12,14 +12,13 @@ use super::target::Forward;
 use super::upload::{Progress, Upload};
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor, gone};
 use crate::body::{DownstreamStream, UpstreamStream};
+use crate::forward::upgrade;
+use crate::upstream::interim_rate::{InterimRate, TOO_MANY_INTERIM};
 use crate::upstream::stream::PooledStream;
 use exchange::Exchange;
 use exchange::deadline::Expired;
 use exchange::failure::{Cause, Failure};
 use exchange::plugin::Phase;
-
-/// Most interim responses of an endpoint before its final one; more would be a flood.
-const INTERIM_MAX: u32 = 32;
 
 /// Sends the request and waits for the head of the final response; forwards interim ones.
 pub(super) async fn wait_for_final<S: DownstreamStream>(
@@ -31,10 +30,14 @@ pub(super) async fn wait_for_final<S: DownstreamStream>(
     limit: &mut AttemptLimit,
 ) -> Result<(), Failure> {
     let Forward { run, chains, .. } = *forward;
-    for _ in 0..INTERIM_MAX {
+    let mut interim = InterimRate::default();
+    loop {
         wait_for_head(forward, exchange, server, upload, origin, limit).await?;
+        if exchange.response.is_interim() && !interim.admits(run.local().now_ms()) {
+            return Err(Failure::new(Cause::BadResponse, TOO_MANY_INTERIM));
+        }
         match exchange.response.status {
-            101 if exchange.decision.is_upgrade && origin.is_exclusive() && is_switching(exchange) => {
+            101 if exchange.decision.is_upgrade && origin.is_exclusive() && upgrade::is_agreed(exchange) => {
                 return Ok(());
             }
             101 => return Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")),
@@ -59,11 +62,6 @@ pub(super) async fn wait_for_final<S: DownstreamStream>(
             _ => return Ok(()),
         }
     }
-    Err(Failure::new(Cause::BadResponse, "it sent too many interim responses"))
-}
-
-fn is_switching(exchange: &Exchange) -> bool {
-    exchange.response.upgrade_text().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
 async fn wait_for_head<S: DownstreamStream>(

@@ -21,6 +21,7 @@ use super::retries::Retries;
 use super::target::Forward;
 use super::upload::Upload;
 use crate::body::{BodyLength, Capacity, DownstreamStream, UpstreamStream};
+use crate::upstream::interim_rate::{InterimRate, TOO_MANY_INTERIM};
 use crate::upstream::opening::Opening;
 use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::service::{CheckedOutNode, Checkout};
@@ -30,9 +31,6 @@ use exchange::Exchange;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::plugin::Phase;
-
-/// Most interim responses of the second endpoint, which are not passed on.
-const INTERIM_MAX: u32 = 32;
 
 /// Whether the exchange may be hedged: it is safe (RFC 9110 section 9.2.1), has no body, asks for no other protocol, no plugin
 /// takes part in the choice of its attempts, and it belongs to no session, which the second node would take over.
@@ -197,8 +195,9 @@ impl<'r> Hedging<'_, 'r, '_> {
             let ActiveAttempt { origin, limit, .. } = &mut *attempt;
             let first = head_wait::wait_for_final(forward, exchange, server, upload, origin, limit);
             let mut first = PooledBox::pin(first);
-            let mut interim = 0;
-            let mut other = poll_fn(|cx| poll_final(cx, &mut stream, &mut head, &mut interim));
+            let mut interim = InterimRate::default();
+            let mut other =
+                poll_fn(|cx| poll_final(cx, &mut stream, &mut head, &mut interim, run.local().now_ms()));
             race(first.as_mut(), Pin::new(&mut other)).await
         };
         // Before it is known which endpoint is at fault: after a deadline neither is.
@@ -293,17 +292,21 @@ fn poll_final(
     cx: &mut Context<'_>,
     stream: &mut PooledStream,
     head: &mut ResponseHead,
-    interim: &mut u32,
+    interim: &mut InterimRate,
+    now_ms: u64,
 ) -> Poll<Result<(), Failure>> {
     // An endpoint that takes no more may have answered already.
     let _ = stream.poll_flush(cx);
     loop {
         match stream.poll_head(cx, head, Capacity::WHOLE) {
             Poll::Ready(Ok(())) if head.status >= 200 => return Poll::Ready(Ok(())),
-            Poll::Ready(Ok(())) if head.status == 101 || *interim >= INTERIM_MAX => {
-                return Poll::Ready(Err(Failure::new(Cause::BadResponse, "no final response")));
+            Poll::Ready(Ok(())) if head.status == 101 => {
+                return Poll::Ready(Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")));
             }
-            Poll::Ready(Ok(())) => *interim += 1,
+            Poll::Ready(Ok(())) if interim.admits(now_ms) => {}
+            Poll::Ready(Ok(())) => {
+                return Poll::Ready(Err(Failure::new(Cause::BadResponse, TOO_MANY_INTERIM)));
+            }
             Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
             Poll::Pending => return Poll::Pending,
         }

@@ -15,7 +15,8 @@ use super::run::{Outcome, Run, refuse_undecided};
 use super::stored_reply;
 use super::target::Forward;
 use super::upload::Upload;
-use crate::body::{BodyLength, DownstreamStream};
+use crate::body::DownstreamStream;
+use crate::forward::upgrade;
 use crate::runtime::Generation;
 use crate::upstream::Upstream;
 use crate::upstream::wanted::WantedNode;
@@ -58,7 +59,8 @@ pub(super) fn proxy<'a, S: DownstreamStream>(
         }
         protection::enter_bulkheads(run, exchange, chains)?;
         let mut upload = Upload::new(run, chains, exchange);
-        exchange.decision.is_upgrade = wants_websocket(exchange, chains, upload.length(server));
+        exchange.decision.is_upgrade = chains.route().is_some_and(|route| route.enable_websocket)
+            && upgrade::is_passed_on(exchange, upstream.protocol.is_http2(), upload.length(server));
         if server.must_switch_protocols() && !exchange.decision.is_upgrade {
             return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
         }
@@ -188,15 +190,6 @@ pub(super) fn upstream_identity<'r>(generation: &'r Generation, exchange: &'r Ex
     }
     let slot = generation.routes.get(exchange.decision.route?)?.upstream?;
     generation.upstreams.get(slot).map(|upstream| &*upstream.identity)
-}
-
-/// Only a WebSocket handshake is forwarded as an upgrade, and only where it is allowed; every other `Upgrade` field is
-/// removed, above all `h2c` (RFC 9110 section 7.8 lets a server ignore it).
-fn wants_websocket(exchange: &Exchange, chains: &Chains<'_>, length: BodyLength) -> bool {
-    chains.route().is_some_and(|route| route.enable_websocket)
-        && exchange.request.method == message::Method::Get
-        && matches!(length, BodyLength::None | BodyLength::Known(0))
-        && exchange.request.upgrade_text().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
 fn overloaded(priority: Priority) -> Failure {

@@ -25,6 +25,10 @@ use exchange::plugin::{Phase, Reply, changed_body, transform_reply};
 /// field can express, because an overload ends as soon as there are fewer requests.
 const RETRY_AFTER_SECONDS: &str = "1";
 
+/// The status of a reply that is not sent: the connection is closed, or the stream reset, without an answer.
+/// The number is nginx's, for which plugins and functions of users are written.
+pub(super) const NO_ANSWER: u16 = 444;
+
 /// Sends the local reply for a failure.
 pub(super) async fn fail<S: DownstreamStream>(
     run: &Run<'_>,
@@ -116,6 +120,11 @@ pub(super) async fn reply<S: DownstreamStream>(
 ) -> Outcome {
     exchange.stats.answered_locally = true;
     transform_reply::transform(exchange, &mut reply);
+    if reply.status == NO_ANSWER {
+        set_head(run, exchange, NO_ANSWER, &[]);
+        server.leave_unanswered();
+        return Outcome::Done;
+    }
     let (mut body, mut trailers) = (reply.body.into_owned(), Headers::new());
     set_head(run, exchange, reply.status, &reply.headers);
     let mut edited = respond_head(run, exchange, server, chains).await;

@@ -31,6 +31,10 @@ pub(super) async fn send<S: DownstreamStream>(
 ) -> Result<(), Failure> {
     exchange.stats.answered_locally = true;
     respond::set_head(run, exchange, reply.head.status, &reply.head.headers);
+    if exchange.response.status == respond::NO_ANSWER {
+        server.leave_unanswered();
+        return Ok(());
+    }
     respond::respond_head(run, exchange, server, chains).await?;
     refuse_undecided(exchange)?;
     let status = exchange.response.status;

@@ -127,6 +127,7 @@ impl Gateway {
                 server: None,
                 show_upstream_status: false,
                 error_header: false,
+                accel_fields: false,
                 html_errors: true,
                 alt_svc: exchange::options::AltSvc::default(),
             },

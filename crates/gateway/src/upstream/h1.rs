@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http1::{HeadStatus, ResponseFraming, ResponseWire, parse_response};
+use http1::{HeadStatus, ResponseFraming, ResponseWire, parse_upstream_response};
 use message::{HeadLimits, Headers, ResponseHead};
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
@@ -107,6 +107,7 @@ impl H1Stream {
         // Bytes behind the response would be read as the next response on this connection, so the connection is closed.
         let clean = complete
             && reader.is_done()
+            && !reader.is_ambiguous()
             && may_serve_again
             && is_whole
             && is_settled
@@ -129,7 +130,7 @@ impl H1Stream {
             ResponseFraming::None => (BodyReader::Done, BodyLength::None),
             ResponseFraming::Length(bytes) => (BodyReader::Length(bytes), BodyLength::Known(bytes)),
             ResponseFraming::Chunked => {
-                (BodyReader::Chunked(PooledBox::new(http1::chunked::Decoder::default())), BodyLength::Unknown)
+                (BodyReader::Chunked(PooledBox::new(http1::chunked::Decoder::lenient())), BodyLength::Unknown)
             }
             ResponseFraming::UntilClose => (BodyReader::UntilClose, BodyLength::Unknown),
         };
@@ -212,7 +213,7 @@ impl UpstreamStream for H1Stream {
     ) -> Poll<Result<(), Failure>> {
         loop {
             if !self.input.buffer.filled().is_empty() {
-                match parse_response(
+                match parse_upstream_response(
                     self.input.buffer.filled(),
                     head,
                     &mut self.wire,
@@ -261,8 +262,14 @@ impl UpstreamStream for H1Stream {
     fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure> {
         head.clear();
         let (input, mut wire) = (self.input.buffer.filled(), ResponseWire::default());
-        let error = parse_response(input, head, &mut wire, &self.limits, self.request_is_head).err()?;
+        let read = parse_upstream_response(input, head, &mut wire, &self.limits, self.request_is_head);
+        let error = read.err()?;
         Some(self.failure(Cause::BadResponse, error.reason()))
+    }
+
+    fn fault_at_body_start(&mut self) -> Option<Failure> {
+        let error = self.reader.next(&mut self.input.buffer).err()?;
+        Some(self.failure(Cause::BodyCut, error.reason()))
     }
 
     fn poll_body<'a>(

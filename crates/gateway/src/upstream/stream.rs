@@ -108,6 +108,11 @@ impl UpstreamStream for PooledStream {
     }
 
     #[inline]
+    fn fault_at_body_start(&mut self) -> Option<Failure> {
+        on_stream!(self, stream => stream.fault_at_body_start())
+    }
+
+    #[inline]
     fn poll_body<'a>(
         &'a mut self,
         cx: &mut Context<'_>,

@@ -80,11 +80,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     })?;
     add.add("request_header", |state, lua, name: String| {
         state.read(|exchange| {
-            let headers = &exchange.request.headers;
-            let found = match headers.get(&name) {
-                None if name.contains('_') => headers.get(&name.replace('_', "-")),
-                found => found,
-            };
+            let found = exchange.request.headers.get_all_alike(&name).next();
             found.map(|value| at_once(lua, || lua.create_string(value))).transpose()
         })?
     })?;

@@ -30,6 +30,7 @@ impl Headers {
     /// Adds a field behind the others. Surrounding white space of the value is dropped.
     pub fn append(&mut self, name: &str, value: &[u8]) -> Result<(), FieldError> {
         let value = self.checked(name, value)?;
+        self.drop_alike(name.as_bytes());
         self.push_raw(name.as_bytes(), value);
         Ok(())
     }
@@ -43,6 +44,7 @@ impl Headers {
     /// one it is appended. A hop-by-hop mark that came from a nomination is gone.
     pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), FieldError> {
         let value = self.checked(name, value)?;
+        self.drop_alike(name.as_bytes());
         let id = FieldId::of(name.as_bytes());
         let Some(first) = self.position(id, name.as_bytes(), 0) else {
             self.push_identified(name.as_bytes(), value, id);
@@ -50,7 +52,7 @@ impl Headers {
         };
         self.remove_from(first + 1, id, name.as_bytes());
         let (name, value) = self.write_line(name.as_bytes(), value);
-        self.replace(first, Field { name, value, id, flags: hop_by_hop_flag(id) });
+        self.replace(first, Field { name, value, id, flags: hop_by_hop_flag(id) | self.own_flag() });
         Ok(())
     }
 
@@ -61,7 +63,7 @@ impl Headers {
 
     /// Removes all fields of this name; true when there was one.
     pub fn remove(&mut self, name: &str) -> bool {
-        self.remove_from(0, FieldId::of(name.as_bytes()), name.as_bytes())
+        self.drop_alike(name.as_bytes()) | self.remove_from(0, FieldId::of(name.as_bytes()), name.as_bytes())
     }
 
     /// Removes all fields with this id; true when there was one. [`FieldId::Other`] removes nothing.

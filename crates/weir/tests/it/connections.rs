@@ -2,7 +2,9 @@
 //! shutdown.
 
 mod draining;
+mod early_answers;
 mod leaving_clients;
+mod lenient_responses;
 mod lies;
 
 use std::io::Read;

@@ -200,3 +200,27 @@ fn explained_route_is_the_one_that_serves() {
         assert_eq!(record["matched"]["id"], served, "{method} {path} {host} {x}: {record}");
     }
 }
+
+#[test]
+fn fields_of_an_upgrade_are_shown() {
+    let origin = Origin::answering("x");
+    let weir = gateway(&origin);
+    let nodes = json!({origin.address().to_string(): 1});
+    weir.put(
+        "routes/w",
+        json!({"uri": "/w", "enable_websocket": true, "upstream": {"nodes": nodes.clone()}}),
+    );
+    weir.put("routes/p", json!({"uri": "/p", "upstream": {"nodes": nodes}}));
+    for (path, protocol, shown) in [
+        ("/w", "websocket", true),
+        ("/w", "SPDY/3.1", true),
+        ("/w", "h2c", false),
+        ("/p", "websocket", false),
+    ] {
+        let headers = json!([["Connection", "Upgrade"], ["Upgrade", protocol]]);
+        let record = ask(&weir, json!({"url": format!("http://h{path}"), "headers": headers}));
+        let fields = record["forwarded"]["headers"].as_array().unwrap();
+        assert_eq!(fields.contains(&json!(["Upgrade", protocol])), shown, "{path} {protocol}: {record}");
+        assert_eq!(fields.contains(&json!(["Connection", "Upgrade"])), shown, "{path} {protocol}: {record}");
+    }
+}

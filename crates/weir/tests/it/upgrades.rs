@@ -1,4 +1,5 @@
-//! Protocol upgrades: WebSocket on a route that allows it, and no other.
+//! Protocol upgrades on a route that allows them: WebSocket and any other, but none that carries requests
+//! itself.
 
 use testkit::{Authority, Client, Origin, Reply, Signal, Step, TlsFront, Weir, raw_exchange};
 
@@ -177,7 +178,7 @@ fn bytes_sent_before_the_switch_are_never_passed_raw() {
 }
 
 #[test]
-fn only_allowed_websocket_is_an_upgrade() {
+fn only_allowed_protocols_are_an_upgrade() {
     let check = |allowed: bool, request: &str, want: Option<&str>| {
         let origin = Origin::start(|_| Reply::ok("plain"));
         let fields = if allowed { "uri: /*, enable_websocket: true" } else { "uri: /*" };
@@ -198,14 +199,39 @@ fn only_allowed_websocket_is_an_upgrade() {
     };
     check(true, HANDSHAKE, Some("websocket"));
     check(false, HANDSHAKE, None);
-    check(true, &asking("GET", "1.1", "WebSocket"), Some("websocket"));
+    check(true, &asking("GET", "1.1", "WebSocket"), Some("WebSocket"));
+    check(true, &asking("GET", "1.1", "SPDY/3.1"), Some("SPDY/3.1"));
+    check(false, &asking("GET", "1.1", "SPDY/3.1"), None);
+    check(true, &asking("GET", "1.1", "websocket, foo"), Some("websocket, foo"));
+    check(true, &asking("GET", "1.1", "TLS/1.0, HTTP/1.1"), None);
+    check(true, &asking("GET", "1.0", "SPDY/3.1"), None);
     check(true, &asking("GET", "1.1", "h2c"), None);
     check(false, &asking("GET", "1.1", "h2c"), None);
     check(true, &asking("GET", "1.1", "websocket, h2c"), None);
-    check(true, &asking("POST", "1.1", "websocket"), None);
+    check(true, &asking("POST", "1.1", "websocket"), Some("websocket"));
     check(true, &asking("GET", "1.0", "websocket"), None);
     check(true, &HANDSHAKE.replace("\r\n\r\n", "\r\nContent-Length: 1\r\n\r\nx"), None);
     check(true, "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n", None);
+}
+
+#[test]
+fn other_protocols_are_tunnelled() {
+    for method in ["POST", "GET", "PUT"] {
+        let switching =
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: spdy/3.1\r\nConnection: Upgrade\r\n\r\n";
+        let origin = Origin::start(move |_| Reply::raw(switching.as_bytes()).then(Step::Echo).close());
+        let weir = allowing(&origin);
+        let mut client = weir.client();
+        let request = format!(
+            "{method} /exec HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nContent-Length: 0\r\n\r\n"
+        );
+        client.send(request.as_bytes());
+        let response = client.read_response(false).unwrap();
+        assert_eq!((response.status, response.header("upgrade")), (101, Some("spdy/3.1")), "{method}");
+        assert_eq!(origin.last_request().header("content-length"), Some("0"));
+        client.send(b"ping");
+        assert_eq!(client.read_bytes(4), b"ping", "{method}");
+    }
 }
 
 #[test]

@@ -5,12 +5,10 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
 use message::{FieldId, Headers, Method};
 use stdx::hash::FastMap;
 
-use super::connection::Connection;
+use super::connection::{Connection, ExchangeFault};
 use super::destination::Destination;
 use super::error::{OutboundCause, OutboundError};
 use super::open::{Failed, open, within};
@@ -123,9 +121,7 @@ impl HttpClient {
         timeout_ms: u64,
     ) -> Result<Connection, Failed> {
         let transport = open(endpoint, host, timeout_ms).await?;
-        let address = endpoint.address;
-        let broken = |error: hyper::Error| (OutboundCause::Broken, format!("{address}: {error}"));
-        Connection::new(transport, endpoint.clone(), host).await.map_err(broken)
+        Ok(Connection::new(transport, endpoint.clone(), host))
     }
 
     async fn exchange(
@@ -136,19 +132,20 @@ impl HttpClient {
         limits: &OutboundLimits,
     ) -> Result<OutboundResponse, Failed> {
         let address = connection.endpoint.address;
-        let failed = |error: hyper::Error| failed_at(address, &error);
-        let answer = connection.send(head.clone().map(|()| Full::new(request.body.clone()))).await;
-        let (parts, body) = answer.map_err(failed)?.into_parts();
-        let headers = fields(&parts.headers)?;
-        let read = connection.drive(read_body(body, limits.max_body_bytes)).await;
-        let body = match read.map_err(failed)? {
-            Some(body) => body,
-            None => {
-                let detail = format!("{address} answered with more than {} bytes", limits.max_body_bytes);
-                return Err((OutboundCause::BodyTooLarge, detail));
+        let answer = connection.exchange(head, &request.body, limits.max_body_bytes).await;
+        answer.map_err(|fault| match fault {
+            ExchangeFault::Broken(error) => {
+                (OutboundCause::Broken, format!("{address}: the connection broke: {error}"))
             }
-        };
-        Ok(OutboundResponse { status: parts.status.as_u16(), headers, body })
+            ExchangeFault::Malformed(reason) => (
+                OutboundCause::BadResponse,
+                format!("{address} answered with what is no good HTTP: {reason}"),
+            ),
+            ExchangeFault::TooLarge => {
+                let detail = format!("{address} answered with more than {} bytes", limits.max_body_bytes);
+                (OutboundCause::BodyTooLarge, detail)
+            }
+        })
     }
 
     /// The youngest idle connection that still serves; over TLS, of those that were opened for `host`.
@@ -277,7 +274,7 @@ fn now_ms() -> u64 {
     env::monotonic_ns() / 1_000_000
 }
 
-/// The request's head as the library wants it.
+/// The request's head, checked.
 fn head(
     destination: &Destination,
     target: &str,
@@ -308,40 +305,9 @@ fn head(
 
 const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
-/// Fields that the library writes itself, or that would change what the connection does.
+/// Fields that the connection writes itself, or that would change what the connection does.
 fn is_about_the_connection(id: FieldId) -> bool {
     id.is_hop_by_hop() || matches!(id, FieldId::Host | FieldId::ContentLength | FieldId::Expect)
-}
-
-fn fields(received: &http::HeaderMap) -> Result<Headers, Failed> {
-    let mut headers = Headers::new();
-    for (name, value) in received {
-        let added = headers.append(name.as_str(), value.as_bytes());
-        added.map_err(|error| (OutboundCause::BadResponse, format!("its field {name}: {error}")))?;
-    }
-    Ok(headers)
-}
-
-/// The whole body; nothing if it is longer than `max_bytes`.
-async fn read_body(mut body: Incoming, max_bytes: usize) -> hyper::Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame?.into_data() {
-            if bytes.len() + data.len() > max_bytes {
-                return Ok(None);
-            }
-            bytes.extend_from_slice(&data);
-        }
-    }
-    Ok(Some(bytes))
-}
-
-fn failed_at(address: std::net::SocketAddr, error: &hyper::Error) -> Failed {
-    if error.is_parse() {
-        (OutboundCause::BadResponse, format!("{address} answered with what is no good HTTP: {error}"))
-    } else {
-        (OutboundCause::Broken, format!("{address}: the connection broke: {error}"))
-    }
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ use message::Headers;
 use model::outbound::OutboundPolicy;
 use parking_lot::Mutex;
 
+use super::adapter::Adapter;
 use super::addresses::{Addresses, Connecting};
 use super::client::more_telling;
-use super::connection::Adapter;
 use super::destination::{self, Parts};
 use super::error::{OutboundCause, OutboundError};
 use super::open::{Failed, open, within};

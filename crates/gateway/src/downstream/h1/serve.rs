@@ -10,7 +10,7 @@ use stdx::pooled::PooledBox;
 
 use super::connection::Connection;
 use super::head::{Arrived, read_head};
-use super::linger::linger;
+use super::linger::{linger, linger_unread};
 use super::stream::{After, H1Stream};
 use super::timer::ConnectionTimer;
 use crate::downstream::h2;
@@ -35,6 +35,7 @@ pub(crate) async fn serve(mut connection: Box<Connection>, timer: ConnectionTime
             }
             After::HeadPartial => {}
             After::Close => return PooledBox::pin(linger(&mut connection, &timer)).await,
+            After::CloseUnread => return PooledBox::pin(linger_unread(&mut connection, &timer)).await,
             After::Over => return,
             After::Http2 => return env::spawn(h2::serve::serve(connection, timer)),
             After::Abort => return connection.stream.reset_on_close(),

@@ -11,7 +11,9 @@ use stdx::pooled::PooledBox;
 
 use super::connection::Connection;
 use super::send_capacity::{KeptSendCapacity, SendCapacity};
-use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
+use crate::body::{
+    BodyEvent, BodyLength, Capacity, INTERIM_WAITING_MAX_BYTES, RequestBody, ResponseProgress, ResponseSink,
+};
 use crate::h1::encode;
 use crate::h1::reader::{BodyReader, Next};
 use crate::h1::writer::{Framing, Writer};
@@ -37,6 +39,8 @@ pub(crate) enum After {
     Http2,
     /// The connection ends in order: everything was sent, the peer may still be sending.
     Close,
+    /// As [`After::Close`], while a part of the request is still to come: it is read and dropped for longer.
+    CloseUnread,
     /// The connection is closed without lingering: nothing is in flight in either direction.
     Over,
     /// The connection ends with a reset, so that the peer can tell that the response is cut.
@@ -61,6 +65,10 @@ pub(crate) struct H1Stream<'c> {
     version: Version,
     keep_alive: bool,
     head_sent: bool,
+    /// Where the head of the response begins in all that is sent.
+    head_offset: u64,
+    /// The request gets no response.
+    is_unanswered: bool,
     /// The side at fault, if the response was cut.
     aborted: Option<Blame>,
     /// The end of this request is uncertain, or the client may still be sending it.
@@ -104,6 +112,8 @@ impl<'c> H1Stream<'c> {
             version: exchange.request.version,
             keep_alive,
             head_sent: false,
+            head_offset: 0,
+            is_unanswered: false,
             aborted: None,
             lost_track: false,
             half_closed: false,
@@ -121,6 +131,7 @@ impl<'c> H1Stream<'c> {
         }
         self.connection.room = KeptSendCapacity::after(self.room, self.writer.sent_bytes());
         let after = match self.aborted {
+            _ if self.is_unanswered => After::Over,
             Some(blame) => self.end_cut(blame),
             None => self.end_in_order(),
         };
@@ -146,7 +157,8 @@ impl<'c> H1Stream<'c> {
             // did send more (docs/decisions/0024-last-requests.md). A client that has not said so may have sent its
             // next request, and a close with that request unread would destroy this response.
             (true, false) if !has_more && !self.lost_track && self.sends_no_more() => After::Over,
-            _ => After::Close,
+            (true, false) => After::Close,
+            (false, _) => After::CloseUnread,
         }
     }
 
@@ -309,7 +321,8 @@ impl RequestBody for H1Stream<'_> {
 impl ResponseSink for H1Stream<'_> {
     fn send_informational(&mut self, head: &ResponseHead) {
         // RFC 9110 section 15.2: a client of HTTP/1.0 knows no interim responses.
-        if self.version == Version::Http11 && !self.head_sent {
+        let is_behind = self.writer.waiting_bytes() > INTERIM_WAITING_MAX_BYTES;
+        if self.version == Version::Http11 && !self.head_sent && !is_behind {
             let out = self.writer.head();
             http1::encode::status_line(out, head.status, head.reason_text());
             http1::encode::fields(out, &head.headers);
@@ -320,6 +333,7 @@ impl ResponseSink for H1Stream<'_> {
     fn start_response(&mut self, exchange: &Exchange, length: BodyLength) {
         debug_assert!(!self.head_sent, "one response per request");
         self.head_sent = true;
+        self.head_offset = self.writer.end_offset();
         let head_only = exchange.request.method == message::Method::Head;
         let framing = match length {
             _ if head_only => Framing::Empty,
@@ -425,6 +439,21 @@ impl ResponseSink for H1Stream<'_> {
     fn can_switch_protocols(&mut self, cx: &mut Context<'_>) -> bool {
         let is_held = self.connection.input.as_ref().is_some_and(|input| !input.filled().is_empty());
         !is_held && !matches!(self.connection.stream.poll_peek(cx, &mut [0]), Poll::Ready(Ok(1..)))
+    }
+
+    fn take_back_response(&mut self) -> bool {
+        if !self.head_sent || !self.writer.take_back(self.head_offset) {
+            return false;
+        }
+        self.head_sent = false;
+        if std::mem::take(&mut self.ends_by_close) {
+            self.connection.stream.end_on_close();
+        }
+        true
+    }
+
+    fn leave_unanswered(&mut self) {
+        self.is_unanswered = true;
     }
 
     fn close_afterwards(&mut self) {

@@ -11,7 +11,9 @@ use stdx::buffer::SMALL_BYTES;
 
 use super::encode;
 use super::link::Link;
-use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
+use crate::body::{
+    BodyEvent, BodyLength, Capacity, INTERIM_WAITING_MAX_BYTES, RequestBody, ResponseProgress, ResponseSink,
+};
 use crate::downstream::stream_end::TunnelStream;
 use crate::h2::reset_text;
 use exchange::Exchange;
@@ -232,6 +234,9 @@ impl ResponseSink for H2Stream {
         }
         let mut engine = self.link.engine();
         let before = engine.output().len();
+        if before > INTERIM_WAITING_MAX_BYTES {
+            return;
+        }
         if let Some(writer) = engine.start_interim(self.key, head.status) {
             encode::interim_head(&head.headers, writer);
         }

@@ -81,6 +81,11 @@ impl Outgoing {
         self.output.len()
     }
 
+    /// Bytes that were not passed to the transport.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.left.len() + self.output.len()
+    }
+
     /// Ends the response behind the output.
     pub(super) fn end(&mut self) {
         self.ends = true;

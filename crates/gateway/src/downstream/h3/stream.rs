@@ -14,7 +14,9 @@ use super::encode;
 use super::incoming::{Incoming, Part, Reset};
 use super::link::Link;
 use super::outgoing::{Outgoing, Stopped};
-use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
+use crate::body::{
+    BodyEvent, BodyLength, Capacity, INTERIM_WAITING_MAX_BYTES, RequestBody, ResponseProgress, ResponseSink,
+};
 use crate::context::WorkerContext;
 use crate::downstream::stream_end::TunnelStream;
 use exchange::Exchange;
@@ -284,7 +286,7 @@ impl RequestBody for H3Stream {
 
 impl ResponseSink for H3Stream {
     fn send_informational(&mut self, head: &ResponseHead) {
-        if self.head_sent || head.status == 101 {
+        if self.head_sent || head.status == 101 || self.outgoing.waiting_bytes() > INTERIM_WAITING_MAX_BYTES {
             return;
         }
         self.outgoing.append(|output| encode::interim_head(output, head.status, &head.headers));

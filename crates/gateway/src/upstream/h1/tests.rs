@@ -142,3 +142,25 @@ fn tunnel_continues_at_end_of_head() {
     })
     .unwrap();
 }
+
+#[test]
+fn odd_response_ends_the_connection() {
+    let ok = "HTTP/1.1 200 OK\r\n";
+    let table = [
+        (format!("{ok}Content-Length: 2\r\nContent-Length: 2\r\n\r\nok"), false),
+        (format!("{ok}Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n2\r\nok\r\n0\r\n\r\n"), false),
+        (format!("{ok}no colon\r\nContent-Length: 2\r\n\r\nok"), false),
+        (format!("{ok}Transfer-Encoding: chunked\r\n\r\n2\nok\r\n0\r\n\r\n"), false),
+        (format!("{ok}Transfer-Encoding: chunked\r\n\r\n2  \r\nok\r\n0\r\n\r\n"), true),
+        (format!("{ok}Content-Length: 2\r\n\r\nok"), true),
+    ];
+    for (answer, reused) in table {
+        env::block_on(async {
+            let (mut origin, mut node) = pair();
+            node.write_all(answer.as_bytes()).unwrap();
+            assert_eq!(take(&mut origin, 2).await.1, b"ok", "{answer:?}");
+            assert_eq!(origin.end(true).0.is_some(), reused, "{answer:?}");
+        })
+        .unwrap();
+    }
+}

@@ -4,13 +4,14 @@
 use std::io;
 use std::sync::Arc;
 
-use http1::{HeadStatus, ResponseWire, parse_response};
+use http1::{HeadStatus, ResponseWire, parse_upstream_response};
 use message::{HeadLimits, ResponseHead};
 use net::tls::client::ClientTls;
 use net::transport::Transport;
 use net::{env, tls};
 
 use super::super::authority::without_port_str;
+use super::super::interim_rate::InterimRate;
 use super::grpc;
 use super::io::{read_some, write_all};
 use super::outcome::CheckOutcome;
@@ -55,8 +56,6 @@ pub(crate) enum ProbeHost {
 
 /// The longest head of an answer; those of health endpoints have a few hundred bytes.
 const HEAD_MAX_BYTES: usize = 16 * 1024;
-/// Interim responses before the final one.
-const INTERIM_MAX: usize = 8;
 
 impl Probe {
     /// Makes the check `key`, which is one of these.
@@ -103,19 +102,20 @@ impl Probe {
 
 async fn ask_http(transport: &mut Transport, request: &[u8]) -> io::Result<CheckOutcome> {
     write_all(transport, request).await?;
-    let limits = HeadLimits { max_head_bytes: HEAD_MAX_BYTES, ..HeadLimits::default() };
+    let limits = HeadLimits { max_head_bytes: HEAD_MAX_BYTES, ..HeadLimits::OF_UPSTREAMS };
     let (mut head, mut wire, mut input) = (ResponseHead::new(), ResponseWire::default(), Vec::new());
-    let mut interim = 0;
+    let mut interim = InterimRate::default();
     loop {
-        match parse_response(&input, &mut head, &mut wire, &limits, false) {
+        match parse_upstream_response(&input, &mut head, &mut wire, &limits, false) {
             Ok(HeadStatus::Partial) => {
                 if read_some(transport, &mut input).await? == 0 {
                     let ended = "it closed the connection before its answer was complete";
                     return Ok(CheckOutcome::new(Observation::TcpFailure, ended));
                 }
             }
-            Ok(HeadStatus::Complete { head_bytes }) if head.status < 200 && interim < INTERIM_MAX => {
-                interim += 1;
+            Ok(HeadStatus::Complete { head_bytes })
+                if head.status < 200 && interim.admits(env::monotonic_ns() / 1_000_000) =>
+            {
                 input.drain(..head_bytes);
                 (head, wire) = (ResponseHead::new(), ResponseWire::default());
             }

@@ -218,3 +218,30 @@ fn every_final_answer_has_one_date() {
         assert!(dates.len() == 1 && dates[0].len() == 29 && dates[0].ends_with(" GMT"), "{path}: {dates:?}");
     }
 }
+
+#[test]
+fn names_with_underscores_do_not_imitate_fields() {
+    let origin = Origin::answering("");
+    let routes = format!(
+        "routes:\n\
+         - {{id: '1', uri: /*, vars: [[http_time_window, '==', '1']], plugins: {{proxy-rewrite: \
+            {{headers: {{set: {{X-Window: '$http_time_window', X-User: gateway}}}}}}}}, \
+            upstream: {{nodes: {{'{node}': 1}}}}}}\n\
+         - {{id: '2', uri: /*, upstream: {{nodes: {{'{node}': 1}}}}}}\n",
+        node = origin.address()
+    );
+    let weir = crate::support::gateway(&routes);
+    for name in ["time_window", "time-window", "Time_Window"] {
+        let lines = format!(
+            "{name}: 1\r\nX_User: root\r\nX_Real_IP: 1.1.1.1\r\nx-forwarded_for: 1.1.1.1\r\nContent_Length: 5\r\n\
+             Transfer_Encoding: chunked\r\nX_Other: kept\r\n"
+        );
+        let seen = forwarded(&weir, &origin, &format!("GET / HTTP/1.1\r\nHost: h\r\n{lines}\r\n"));
+        assert_eq!((seen.header("x-window"), seen.header("x-user")), (Some("1"), Some("gateway")), "{name}");
+        assert_eq!((seen.header("x_other"), seen.header(name)), (Some("kept"), Some("1")));
+        let head = String::from_utf8_lossy(&seen.raw_head).to_ascii_lowercase();
+        for imitation in ["x_user", "x_real_ip", "x-forwarded_for", "content_length", "transfer_encoding"] {
+            assert!(!head.contains(imitation), "{imitation} is in {head}");
+        }
+    }
+}

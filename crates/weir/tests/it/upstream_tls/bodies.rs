@@ -49,10 +49,10 @@ fn body_until_close_needs_the_end_of_tls() {
         client.send(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
         let response = client.read_response(false);
         drop(weir);
-        response.map(|response| response.text())
+        response.map_or(None, |response| (response.status == 200).then(|| response.text()))
     };
-    assert_eq!(ask(false).unwrap(), "all of it");
-    assert!(ask(true).is_err(), "a body that may have been cut does not look complete");
+    assert_eq!(ask(false).as_deref(), Some("all of it"));
+    assert_eq!(ask(true), None, "a body that may have been cut does not look complete");
 }
 
 #[test]
@@ -70,7 +70,8 @@ fn cut_body_is_cut_for_the_client() {
     let (weir, _front) = stage(&origin, TlsBehaviour::default());
     let mut client = weir.client();
     client.send(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
-    assert!(client.read_response(false).is_err());
+    // A 502 if nothing was sent on when the cut was read.
+    assert!(client.read_response(false).map_or(true, |response| response.status == 502));
 }
 
 #[test]

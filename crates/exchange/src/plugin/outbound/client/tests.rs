@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use message::Method;
+use message::{Headers, Method};
 use testkit::{Origin, Reply, Signal, Step};
 
 use super::*;
@@ -167,7 +167,7 @@ fn failures_say_what_where_and_on_whose_side() {
     check(
         &Origin::start(|_| Reply::with(200, &[("X-Long", &"x".repeat(100_000))], b"")),
         OutboundCause::BadResponse,
-        "head is too large",
+        "head too large",
     );
     check(&Origin::answering(&"x".repeat(1_001)), OutboundCause::BodyTooLarge, "more than 1000 bytes");
     check(
@@ -236,4 +236,35 @@ fn calls_under_way_have_a_limit() {
     assert!(UnderWay::begin(&client, 2).is_ok(), "another place has its own");
     drop(under_way);
     assert!(UnderWay::begin(&client, 1).is_ok());
+}
+
+#[test]
+fn odd_answers_of_peers_are_read() {
+    let chunks = "2  \r\nok\r\n0\r\n\r\n";
+    let table = [
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", chunks, true),
+        ("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", chunks, false),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\n", "ok", false),
+        ("HTTP/1.1  200 OK\r\nContent-Length: 2\r\n\r\n", "ok", false),
+        ("HTTP/1.2 200 OK\r\nConnection: close;\r\nContent-Length: 2\r\n\r\n", "ok", false),
+        ("HTTP/1.1 200 OK\nA : b\nno colon\nContent-Length: 2\n\n", "ok", false),
+        ("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", "ok", true),
+    ];
+    for (head, body, reused) in table {
+        let origin = Origin::start(move |_| Reply::raw(format!("{head}{body}").as_bytes()));
+        let bench = Bench::new(&[]);
+        run(async {
+            for _ in 0..2 {
+                let answer = bench.call(Method::Get, &uri(origin.address())).await.unwrap();
+                assert_eq!((answer.status, &answer.body[..]), (200, &b"ok"[..]), "{head:?}");
+            }
+        });
+        assert_eq!(origin.connections(), if reused { 1 } else { 2 }, "{head:?}");
+    }
+    let origin = Origin::start(|_| Reply::raw(b"HTTP/1.1 200 OK\r\n\r\nuntil the close").close());
+    let answer = run(Bench::new(&[]).call(Method::Post, &uri(origin.address()))).unwrap();
+    assert_eq!(answer.body, b"until the close");
+    let origin = Origin::start(|_| Reply::with(204, &[], b""));
+    run(Bench::new(&[]).call(Method::Put, &uri(origin.address()))).unwrap();
+    assert_eq!(origin.last_request().header("content-length"), Some("0"));
 }

@@ -47,13 +47,13 @@ pub(super) const REASONS: &[(&str, &str)] = &[
     (
         "odd names",
         "an underscore or a dot is a character of a token (RFC 9110 section 5.6.2) and APISIX passes \
-         such names on. Where the origin turns `_` into `-`, as CGI does, remove the fields in question \
-         with `proxy-rewrite`.",
+         such names on. Names that differ by `_` and `-` from a field that the gateway or a plugin writes are \
+         dropped, because CGI reads both as one name.",
     ),
     (
         "fields of one connection",
         "what belongs to the client's connection stays there: Connection and what it names, Keep-Alive, \
-         Proxy-*, TE, Upgrade (RFC 9110 section 7.6.1). WebSocket passes on routes that allow it.",
+         Proxy-*, TE, Upgrade (RFC 9110 section 7.6.1). Upgrades pass on routes that allow them.",
     ),
     (
         "expectations",
