@@ -44,9 +44,9 @@ impl LoopPlace {
         Ok(LoopMark { place: self, _socket: socket })
     }
 
-    /// Ends every connection that the event loop waits for, and tells how many. Peers see a reset, never an
-    /// orderly end, because a response without a length would look whole. Sockets that connections are
-    /// accepted on are left alone.
+    /// Ends every connection over TCP that the event loop waits for, and tells how many. Peers see a reset,
+    /// never an orderly end, because a response without a length would look whole. Sockets that connections
+    /// are accepted on are left alone.
     ///
     /// The thread may go on at any moment. Each descriptor is therefore duplicated first, and ended only if
     /// the duplicate is the socket that the kernel has listed: a number that was closed and given out again
@@ -131,14 +131,18 @@ fn entry(line: &str) -> Option<Entry> {
     Some(Entry { descriptor, inode: u64::from_str_radix(inode, 16).ok()? })
 }
 
+/// Whether it is a connection over TCP. Sockets of Unix are left alone: the runtime waits for one that all of
+/// its event loops in this process share.
 fn is_connection(socket: BorrowedFd<'_>) -> bool {
-    socket_type(socket).is_ok_and(|kind| kind == SocketType::STREAM) && socket_acceptconn(socket) == Ok(false)
+    let is_of_ip = |domain| matches!(domain, AddressFamily::INET | AddressFamily::INET6);
+    socket_domain(socket).is_ok_and(is_of_ip)
+        && socket_type(socket).is_ok_and(|kind| kind == SocketType::STREAM)
+        && socket_acceptconn(socket) == Ok(false)
 }
 
-/// Ends a connection: one of TCP by a reset, which dissolving the association sends (connect(2), AF_UNSPEC).
+/// Ends a connection by a reset, which dissolving the association sends (connect(2), AF_UNSPEC).
 fn end(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let is_tcp = socket_domain(socket).is_ok_and(|domain| domain != AddressFamily::UNIX);
-    if is_tcp && rustix::net::connect_unspec(socket).is_ok() {
+    if rustix::net::connect_unspec(socket).is_ok() {
         return Ok(());
     }
     Ok(rustix::net::shutdown(socket, Shutdown::Both)?)
