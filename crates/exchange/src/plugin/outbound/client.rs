@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
-use message::{FieldId, Headers, Method};
+use message::FieldId;
 use stdx::hash::FastMap;
 
 use super::connection::{Connection, ExchangeFault};
@@ -296,10 +296,6 @@ fn head(
     let host = HeaderValue::from_str(destination.authority()).map_err(|error| cannot(&error))?;
     fields.insert(header::HOST, host);
     fields.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
-    // The library writes no length for an empty body, and servers may await one (RFC 9110 section 8.6).
-    if request.body.is_empty() && matches!(request.method, Method::Post | Method::Put | Method::Patch) {
-        fields.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-    }
     Ok(head)
 }
 
