@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use jsonx::Bounds;
 use model::catalog::Subsystem;
 use model::report::UpstreamHealth;
 use model::{Catalog, Key, Kind, Written, schema, secret_field};
@@ -92,7 +93,7 @@ impl Handler for ControlApi {
                     None => parts.get(rest, request.headers()),
                 },
                 (&Method::POST, ["v1", "weir", "explain"]) => {
-                    let body = serde_json::from_slice(request.body()).ok();
+                    let body = jsonx::read(request.body(), Bounds::DEFAULT).ok();
                     let explain = parts.reports.explain.clone();
                     // It needs no key, so that it is told as much as a viewer.
                     let role = Role::Viewer;

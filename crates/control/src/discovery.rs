@@ -11,6 +11,7 @@ mod consul_kv;
 mod copy;
 mod dns;
 mod each;
+mod element;
 mod etcd;
 mod eureka;
 mod file;

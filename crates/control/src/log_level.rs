@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
+use jsonx::Bounds;
 use model::report::LogLevel;
 use serde::Deserialize;
 use serde_json::json;
@@ -25,7 +26,7 @@ pub(crate) fn get(log: Option<&dyn LogLevel>) -> Response<Bytes> {
 pub(crate) fn put(log: Option<&dyn LogLevel>, body: &[u8]) -> Response<Bytes> {
     let Some(log) = log else { return not_here() };
     let before = log.level();
-    let set = serde_json::from_slice::<Body>(body)
+    let set = jsonx::read::<Body>(body, Bounds::SMALL)
         .map_err(|fault| format!("write {{\"level\": \"debug\"}}: {fault}"))
         .and_then(|body| log.set_level(&body.level));
     match set {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use jsonx::Bounds;
 use model::acme::{ChallengeAnswers, ChallengeCertificate, Challenges};
 use parking_lot::Mutex;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
@@ -123,7 +124,7 @@ impl Answers {
         let shared = self.shared.list(FOLDER);
         made.retain(|token, _| shared.iter().any(|(shared, _)| shared == token));
         for (token, text) in shared.into_iter().take(ANSWERS_MAX) {
-            let Ok(answer) = serde_json::from_str::<Answer>(&text) else { continue };
+            let Ok(answer) = jsonx::read::<Answer>(text.as_bytes(), Bounds::SMALL) else { continue };
             if !answer.over_tls {
                 answers.tokens.insert(token.into(), answer.authorization.into());
                 continue;

@@ -90,7 +90,10 @@ impl Transport {
             let body = Limited::new(body, BODY_MAX_BYTES).collect().await.map_err(|fault| {
                 format!("the answer broke off, or is longer than {BODY_MAX_BYTES} bytes: {fault}")
             })?;
-            Ok(Response::from_parts(head, body.to_bytes()))
+            let body = body.to_bytes();
+            // The library reads the answer as JSON.
+            jsonx::measure(&body, jsonx::Bounds::SMALL).map_err(|fault| format!("the answer has {fault}"))?;
+            Ok(Response::from_parts(head, body))
         };
         tokio::pin!(answer, connection);
         let mut is_over = false;

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use jsonx::Bounds;
 use serde::de::DeserializeOwned;
 
 /// Reads JSON. The error is serde's text with the line and column in `body`.
@@ -11,6 +12,7 @@ use serde::de::DeserializeOwned;
 /// # Errors
 /// The fault and its place.
 pub(super) fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    jsonx::measure(body, BOUNDS).map_err(|fault| format!("it has {fault}"))?;
     let fault = match serde_json::from_slice(body) {
         Ok(value) => return Ok(value),
         Err(fault) => fault,
@@ -86,6 +88,9 @@ fn place_in(body: &[u8], offset: usize) -> (usize, usize) {
     (lines + 1, before.len() - line_start)
 }
 
+/// The bounds of a body: that many values has a whole configuration of 100,000 routes. Its length is bounded
+/// where it is read.
+const BOUNDS: Bounds = Bounds { bytes_max: usize::MAX, values_max: 5_000_000, depth_max: 127 };
 /// Difference in bytes between `\u000a` and the character that it stands for.
 const ESCAPE_GROWTH: usize = 5;
 

@@ -279,13 +279,13 @@ async fn follow(agent: Agent, services: Services, key: ServiceKey, watches: Arc<
             Err(reason) => Err(reason),
         };
         let answer = match answer {
-            Ok(instances) if instances.is_empty() => {
-                is_registered(&agent, &key).await.map(|known| known.then_some(instances))
+            Ok(found) if found.0.is_empty() => {
+                is_registered(&agent, &key).await.map(|known| known.then_some(found))
             }
             answer => answer.map(Some),
         };
         match answer {
-            Ok(Some(instances)) => services.answer(&key, instances),
+            Ok(Some((instances, reason))) => services.answer_with(&key, instances, reason),
             Ok(None) => services.unknown(&key),
             Err(reason) => {
                 services.failed(Some(&key), &reason);

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::consul::{Agent, Position, common_schema};
-use super::parts::encoded;
+use super::parts::{Loose, encoded, read_answer, read_message};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
 pub(super) const KIND: RegistryKind = RegistryKind { name: "consul_kv", schema, build };
@@ -92,11 +92,14 @@ fn services_of(
     weight: u32,
     skipped: &[String],
 ) -> Result<BTreeMap<String, Vec<Instance>>, String> {
-    let entries: Vec<Value> =
-        serde_json::from_slice(body).map_err(|error| format!("no list of JSON: {error}"))?;
+    if !body.trim_ascii_start().starts_with(b"[") {
+        return Err("no list of JSON".to_owned());
+    }
+    let Loose(entries) =
+        read_answer::<Loose<Entry>>(body).map_err(|error| format!("no list of JSON: {error}"))?;
     let mut all: BTreeMap<String, Vec<Instance>> = BTreeMap::new();
     for entry in entries {
-        let Ok(entry) = serde_json::from_value::<Entry>(entry) else { continue };
+        let Ok(entry) = entry else { continue };
         // A key without all parts is no instance: folders are keys as well.
         let path = entry.key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/'));
         let Some((service, place)) = path.and_then(|path| path.rsplit_once('/')) else { continue };
@@ -113,7 +116,8 @@ fn services_of(
             continue;
         }
         // A port that is none leaves the instance out with a reason.
-        let (host, port) = port.parse::<u16>().map_or(("", 0), |port| (host.trim_matches(['[', ']']), port));
+        let number = port.parse::<u16>().ok().filter(|number| *number != 0);
+        let (host, port) = number.map_or(("", 0), |port| (host.trim_matches(['[', ']']), port));
         let own = value.get("weight").and_then(Value::as_u64).and_then(|own| u32::try_from(own).ok());
         let metadata = value.into_iter().filter(|(name, _)| name != "weight").map(|(name, value)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -133,7 +137,7 @@ fn services_of(
 /// The fields of a value, which Consul encodes in base64.
 fn value_of(encoded: &str) -> Option<Map<String, Value>> {
     let text = BASE64.decode(encoded.as_bytes()).ok()?;
-    serde_json::from_slice(&text).ok()
+    read_message(&text).ok()
 }
 
 #[cfg(test)]
@@ -155,6 +159,7 @@ mod tests {
             entry("up/", "{}"),
             entry("other/web/h:1", "{}"),
             entry("up/web/h:port", "{}"),
+            entry("up/web/h:0", "{}"),
             entry("up/web/h:1", "no JSON"),
             {"Key": "up/web/h:2", "Value": null}, {"Key": 5}, null,
         ]);
@@ -162,7 +167,7 @@ mod tests {
         assert_eq!(all.keys().collect::<Vec<_>>(), ["a/b", "web"]);
         let web: Vec<(&str, u16, u32)> =
             all["web"].iter().map(|one| (&*one.host, one.port, one.weight)).collect();
-        assert_eq!(web, [("127.0.0.1", 80, 7), ("::1", 81, 3), ("", 0, 3)]);
+        assert_eq!(web, [("127.0.0.1", 80, 7), ("::1", 81, 3), ("", 0, 3), ("", 0, 3)]);
         assert_eq!((&*all["web"][0].metadata["zone"], &*all["web"][0].metadata["n"]), ("a", "1"));
         assert!(services_of(b"<html>", "up", 1, &[]).is_err());
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use jsonx::{Bounds, ReadError};
 use model::discovery::Instance;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::value::MapAccessDeserializer;
@@ -12,11 +13,38 @@ use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::element::{ELEMENT_VALUES_MAX, Element};
 pub(super) use super::limits::shortened;
 use super::limits::{WEIGHT_MAX, bound, host_fault, order};
 
 /// Metadata of an instance, as a registry sends it.
 pub(super) type Metadata = BTreeMap<Box<str>, Box<str>>;
+
+/// Reads an answer of a registry as any type. The pass in front of it refuses answers with more values than
+/// the largest registry has, before any of them takes memory; members that the type does not name take none
+/// either.
+///
+/// # Errors
+/// The answer is beyond a bound, or not of the type.
+pub(super) fn read_answer<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, ReadError> {
+    jsonx::read(text, ANSWER_BOUNDS)
+}
+
+/// Reads a list of names, of which each takes memory.
+///
+/// # Errors
+/// As for [`read_answer`].
+pub(super) fn read_names<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, ReadError> {
+    jsonx::read(text, ANSWER_BOUNDS.with_values(MAX_NAMES))
+}
+
+/// Reads one message or value of a registry.
+///
+/// # Errors
+/// As for [`read_answer`].
+pub(super) fn read_message<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, ReadError> {
+    jsonx::read(text, ANSWER_BOUNDS.with_values(ELEMENT_VALUES_MAX))
+}
 
 /// A list with the reason of each element that cannot be read. A single object stands for a list of one (Eureka writes
 /// such lists), null for an empty one.
@@ -50,17 +78,27 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for LooseVisitor<T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Loose<T>, A::Error> {
         let mut all = Vec::new();
-        while let Some(element) = list.next_element::<Value>()? {
-            if all.len() == MAX_ELEMENTS {
+        let (mut seen, mut faulty) = (0, 0);
+        while let Some(Element(element)) = list.next_element()? {
+            seen += 1;
+            if seen > MAX_ELEMENTS {
                 return Err(serde::de::Error::custom(format!("a list of more than {MAX_ELEMENTS} elements")));
             }
-            all.push(T::deserialize(element).map_err(|error| error.to_string()));
+            match T::deserialize(element) {
+                Ok(element) => all.push(Ok(element)),
+                // A long list of faulty elements would take much more memory than its text.
+                Err(_) if faulty == MAX_REASONS => {}
+                Err(error) => {
+                    faulty += 1;
+                    all.push(Err(error.to_string()));
+                }
+            }
         }
         Ok(Loose(all))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Loose<T>, A::Error> {
-        let element = Value::deserialize(MapAccessDeserializer::new(map))?;
+        let Element(element) = Element::deserialize(MapAccessDeserializer::new(map))?;
         Ok(Loose(vec![T::deserialize(element).map_err(|error| error.to_string())]))
     }
 }
@@ -214,8 +252,15 @@ pub(super) fn encoded(text: &str) -> String {
 
 /// All characters but the unreserved ones of RFC 3986.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// Elements of one list: ten times the largest registry that is supported.
-const MAX_ELEMENTS: usize = 1_000_000;
+/// The bounds of an answer. The length is bounded where it is read; 100,000 instances have about 40 values
+/// each.
+const ANSWER_BOUNDS: Bounds = Bounds { bytes_max: 256 << 20, values_max: 4_000_000, depth_max: 64 };
+/// Names of one list of services.
+const MAX_NAMES: usize = 1_000_000;
+/// Elements of one list: twice the instances of the largest registry that is supported.
+const MAX_ELEMENTS: usize = 200_000;
+/// Faulty elements of a list that are counted.
+const MAX_REASONS: usize = 1_000;
 /// Bytes of the value of a key, or of the data of a node: an instance with 64 entries of metadata. Longer ones are cut.
 pub(super) const MAX_VALUE_BYTES: usize = 64 << 10;
 
@@ -275,6 +320,8 @@ mod tests {
         assert!(serde_json::from_str::<Loose<u8>>("7").is_err());
         let Loose(single) = serde_json::from_str::<Loose<BTreeMap<String, u8>>>("{\"a\":1}").unwrap();
         assert_eq!(single.len(), 1);
+        let Loose(list) = serde_json::from_str::<Loose<u8>>(&format!("[{}7]", "{},".repeat(5_000))).unwrap();
+        assert!(list.len() == MAX_REASONS + 1 && list[MAX_REASONS] == Ok(7));
     }
 
     #[test]

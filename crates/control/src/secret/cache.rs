@@ -313,12 +313,12 @@ fn parts(reference: &str) -> Option<(DocumentId, &str)> {
     }
 }
 
-/// The text of a JSON value that can be a secret: a string, a number or a boolean.
-pub(super) fn text_of(value: &Value) -> Option<String> {
+/// The text of a JSON value that can be a secret: a string, a number with all its digits, or a boolean.
+pub(super) fn text_of(value: &jsonx::Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
+        jsonx::Value::Text(text) => Some(text.to_string()),
+        jsonx::Value::Boolean(_) | jsonx::Value::Number(_) => Some(value.to_string()),
+        jsonx::Value::Null | jsonx::Value::List(_) | jsonx::Value::Object(_) => None,
     }
 }
 

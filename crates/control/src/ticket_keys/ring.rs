@@ -1,6 +1,7 @@
 //! The shared keys at one time, and the decision when a new one is due. It does no I/O but asks for random bytes.
 
 use data_encoding::BASE64;
+use jsonx::Bounds;
 use model::tickets::{KEY_LIFETIME_S, TicketKey};
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,8 @@ impl Ring {
 
     /// Reads what [`Ring::text`] has written.
     pub(super) fn parse(text: &str) -> Result<Ring, String> {
-        let kept: Vec<Kept> = serde_json::from_str(text).map_err(|fault| fault.to_string())?;
+        let kept: Vec<Kept> =
+            jsonx::read(text.as_bytes(), Bounds::SMALL).map_err(|fault| fault.to_string())?;
         let key = |kept: Kept| {
             let bytes = |text: &str| BASE64.decode(text.as_bytes()).ok();
             let name = bytes(&kept.name)?.try_into().ok()?;

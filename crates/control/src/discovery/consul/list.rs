@@ -7,6 +7,7 @@ use serde::de::IgnoredAny;
 use super::{Agent, Position, parameters};
 use crate::discovery::Services;
 use crate::discovery::auto_routes::Names;
+use crate::discovery::parts::read_names;
 
 /// Follows the list without end; ends at once where no routes are made of it.
 pub(super) async fn follow(agent: &Agent, services: &Services) {
@@ -37,7 +38,7 @@ pub(super) async fn follow(agent: &Agent, services: &Services) {
 /// The names of an answer: an object with the tags of each service.
 fn names(body: &[u8]) -> Result<Names, String> {
     let all: BTreeMap<Box<str>, IgnoredAny> =
-        serde_json::from_slice(body).map_err(|error| format!("no list of services: {error}"))?;
+        read_names(body).map_err(|error| format!("no list of services: {error}"))?;
     Ok(all.into_keys().collect())
 }
 

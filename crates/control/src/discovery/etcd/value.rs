@@ -4,7 +4,7 @@
 use model::discovery::Instance;
 use serde_json::Value;
 
-use crate::discovery::parts::{host, metadata, port, shortened, weight};
+use crate::discovery::parts::{host, metadata, port, read_message, shortened, weight};
 
 /// The instance of a value; none if it says that it is out of service. `is_secure` chooses among URLs.
 ///
@@ -17,7 +17,7 @@ pub(super) fn instance(
 ) -> Result<Option<Instance>, String> {
     let text = std::str::from_utf8(value).map_err(|_| "a value is no text".to_owned())?.trim();
     let fields: Value = match text.starts_with('{') {
-        true => serde_json::from_str(text).map_err(|error| format!("a value is no JSON: {error}"))?,
+        true => read_message(text.as_bytes()).map_err(|error| format!("a value is no JSON: {error}"))?,
         false => return at(text, default_weight).map(Some),
     };
     let first =

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::discovery::parts::{Direct, Loose, Metadata, host, metadata, port};
+use crate::discovery::parts::{Direct, Loose, Metadata, host, metadata, port, read_answer};
 
 /// The applications of an answer, and the hash code of all instances that the server knows.
 #[derive(Debug)]
@@ -74,12 +74,14 @@ struct Application {
 
 /// An entry in its compact form, which is made at once, so that memory for the written form is held for one entry only.
 #[derive(Deserialize)]
-#[serde(from = "Entry")]
-struct Read(Result<(Action, Registered), String>);
+#[serde(try_from = "Entry")]
+struct Read((Action, Registered));
 
-impl From<Entry> for Read {
-    fn from(entry: Entry) -> Read {
-        Read(registered(entry))
+impl TryFrom<Entry> for Read {
+    type Error = String;
+
+    fn try_from(entry: Entry) -> Result<Read, String> {
+        registered(entry).map(Read)
     }
 }
 
@@ -105,8 +107,8 @@ struct Entry {
 /// # Errors
 /// The text is no such answer.
 pub(super) fn applications(text: &[u8]) -> Result<Applications, String> {
-    let answer: Answer = serde_json::from_slice(text)
-        .map_err(|error| format!("the answer is no list of applications: {error}"))?;
+    let answer: Answer =
+        read_answer(text).map_err(|error| format!("the answer is no list of applications: {error}"))?;
     let mut all = Applications {
         hash: answer.applications.hash.filter(|hash| hash.len() <= MAX_HASH_BYTES),
         instances: Vec::new(),
@@ -115,7 +117,7 @@ pub(super) fn applications(text: &[u8]) -> Result<Applications, String> {
     for application in answer.applications.application.0 {
         let name: Option<Box<str>> = application.name.map(|name| name.to_ascii_uppercase().into());
         for entry in application.instance.0 {
-            let read = entry.and_then(|Read(read)| read).and_then(|(action, mut registered)| {
+            let read = entry.and_then(|Read((action, mut registered))| {
                 if let Some(name) = &name {
                     registered.application = name.clone();
                 }
@@ -209,6 +211,21 @@ mod tests {
 
     fn read(answer: &Value) -> Applications {
         applications(answer.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn hostile_answers_are_failures() {
+        let flat = |count: usize| format!("[{}0]", "[0],".repeat(count));
+        let answer = |instances: &str| {
+            format!(r#"{{"applications":{{"application":[{{"name":"A","instance":{instances}}}]}}}}"#)
+        };
+        let metadata = |count: usize| format!(r#"[{{"instanceId":"a","metadata":{{"a":{}}}}}]"#, flat(count));
+        let error = applications(answer(&metadata(60_000)).as_bytes()).unwrap_err();
+        assert!(error.contains("100000 values"), "{error}");
+        let error = applications(answer(&metadata(2_000_000)).as_bytes()).unwrap_err();
+        assert!(error.contains("4000000 values"), "{error}");
+        let error = applications(answer(&format!("[{}1]", "{},".repeat(300_000))).as_bytes()).unwrap_err();
+        assert!(error.contains("200000 elements"), "{error}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::object::{Kind, Object, ObjectName, Slice, slice};
-use crate::discovery::parts::shortened;
+use crate::discovery::parts::{read_message, shortened};
 
 /// An event of a watch, with its version where it has one.
 #[derive(Debug)]
@@ -36,8 +36,7 @@ pub(super) fn event(line: &[u8], kind: Kind) -> Result<Event, String> {
         kind: String,
         object: Value,
     }
-    let raw: Raw =
-        serde_json::from_slice(line).map_err(|error| format!("a line of the watch is no event: {error}"))?;
+    let raw: Raw = read_message(line).map_err(|error| format!("a line of the watch is no event: {error}"))?;
     if raw.kind == "ERROR" {
         let code = raw.object.get("code").and_then(Value::as_u64).unwrap_or_default();
         let message = raw.object.get("message").and_then(Value::as_str).unwrap_or_default();
@@ -82,6 +81,14 @@ mod tests {
         json!({"metadata": {"name": "web-1", "namespace": "shop", "resourceVersion": "7",
                 "labels": {"kubernetes.io/service-name": "web"}},
             "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"name": "http", "port": 80}]})
+    }
+
+    #[test]
+    fn hostile_line_is_a_failure() {
+        let flat = format!("[{}0]", "[0],".repeat(60_000));
+        let line = format!(r#"{{"type":"ADDED","object":{{"metadata":{{"labels":{flat}}}}}}}"#);
+        let error = event(line.as_bytes(), Kind::EndpointSlices).unwrap_err();
+        assert!(error.contains("more than 100000 values"), "{error}");
     }
 
     #[test]

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use crate::discovery::parts::{Loose, Metadata, host, shortened};
+use crate::discovery::element::Element;
+use crate::discovery::parts::{Loose, Metadata, host, read_answer, shortened};
 
 /// The kind of objects that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ struct Meta {
     resource_version: Option<String>,
     #[serde(rename = "continue")]
     next: Option<String>,
-    labels: Option<Value>,
+    labels: Option<Element>,
 }
 
 /// An object as Kubernetes writes it.
@@ -163,8 +163,8 @@ pub(super) fn page(text: &[u8], kind: Kind) -> Result<Page, String> {
         metadata: Meta,
         items: Loose<Object>,
     }
-    let list: List = serde_json::from_slice(text)
-        .map_err(|error| format!("the answer is no list of Kubernetes: {error}"))?;
+    let list: List =
+        read_answer(text).map_err(|error| format!("the answer is no list of Kubernetes: {error}"))?;
     let version = list.metadata.resource_version.filter(|version| !version.is_empty());
     let version = version.ok_or("the list has no resourceVersion")?;
     let mut page = Page {
@@ -193,7 +193,7 @@ pub(super) fn slice(object: Object, kind: Kind) -> Result<Option<Slice>, String>
     let name = object.metadata.name.ok_or("an object has no name")?;
     let namespace =
         object.metadata.namespace.ok_or_else(|| format!("`{}` has no namespace", shortened(&name)))?;
-    let labels = object.metadata.labels;
+    let labels = object.metadata.labels.map(|Element(labels)| labels);
     let service = match kind {
         Kind::Endpoints => Some(name.as_str()),
         Kind::EndpointSlices => labels.as_ref().and_then(|labels| labels.get(SERVICE_LABEL)?.as_str()),

@@ -1,14 +1,19 @@
 //! Answers of Nacos: the instances of a service, as its APIs of version 1, 2 and 3 send them, and the answer to a login.
 //! It does not ask.
 
+use std::fmt;
 use std::time::Duration;
 
 use model::discovery::Instance;
-use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::discovery::http::Reply;
-use crate::discovery::parts::{Collected, Loose, host, metadata, port, shortened, weight};
+use crate::discovery::parts::{
+    Collected, Loose, host, metadata, port, read_answer, read_message, shortened, weight,
+};
 use crate::discovery::registration::Renewal;
 
 /// One instance. Nacos sends more fields than are used.
@@ -31,11 +36,35 @@ struct Answer {
     data: Option<Data>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Data {
-    Service { hosts: Loose<Entry> },
-    List(Loose<Entry>),
+/// A service, or the list of its instances. It is read without a copy of its whole text in between.
+struct Data(Loose<Entry>);
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Data, D::Error> {
+        deserializer.deserialize_any(DataVisitor)
+    }
+}
+
+struct DataVisitor;
+
+impl<'de> Visitor<'de> for DataVisitor {
+    type Value = Data;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a service or a list of instances")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Data, A::Error> {
+        Loose::deserialize(SeqAccessDeserializer::new(list)).map(Data)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Data, A::Error> {
+        #[derive(Deserialize)]
+        struct Service {
+            hosts: Loose<Entry>,
+        }
+        Service::deserialize(MapAccessDeserializer::new(map)).map(|service| Data(service.hosts))
+    }
 }
 
 /// The rules that make an instance of an entry.
@@ -52,14 +81,14 @@ pub(super) struct Rules {
 /// # Errors
 /// The text is no such answer, Nacos refuses, or no instance is usable.
 pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<Instance>, Option<String>), String> {
-    let answer: Answer = serde_json::from_slice(text)
-        .map_err(|error| format!("the answer is no list of instances: {error}"))?;
+    let answer: Answer =
+        read_answer(text).map_err(|error| format!("the answer is no list of instances: {error}"))?;
     if let Some(code) = answer.code.filter(|code| !matches!(code, 0 | 200)) {
         let message = answer.message.unwrap_or_default();
         return Err(format!("Nacos answers code {code}: {}", shortened(&message)));
     }
     let Loose(entries) = match (answer.hosts, answer.data) {
-        (Some(hosts), _) | (None, Some(Data::Service { hosts } | Data::List(hosts))) => hosts,
+        (Some(hosts), _) | (None, Some(Data(hosts))) => hosts,
         (None, None) => return Err("the answer has neither `hosts` nor `data`".to_owned()),
     };
     // Weights are fractions there and whole numbers here. One fraction makes hundredths of all weights of the service.
@@ -79,7 +108,7 @@ pub(super) fn is_unknown(text: &[u8]) -> bool {
         code: i64,
     }
     text.len() <= MAX_REFUSAL_BYTES
-        && serde_json::from_slice::<Refusal>(text).is_ok_and(|refusal| refusal.code == SERVICE_NOT_EXIST)
+        && read_message::<Refusal>(text).is_ok_and(|refusal| refusal.code == SERVICE_NOT_EXIST)
 }
 
 /// The answer to a registration, a heartbeat or a withdrawal: the text `ok`, or an object with a code.
@@ -92,7 +121,7 @@ pub(super) fn renewal(reply: &Reply) -> Result<Renewal, String> {
         code: i64,
         message: Option<String>,
     }
-    let Ok(coded) = serde_json::from_slice::<Coded>(&reply.body) else {
+    let Ok(coded) = read_message::<Coded>(&reply.body) else {
         return reply.success().map(|_| Renewal::Kept);
     };
     match coded.code {
@@ -144,8 +173,7 @@ pub(super) fn token(text: &[u8]) -> Result<Token, String> {
         token_ttl: Option<u64>,
         data: Option<Box<Login>>,
     }
-    let mut login: Login =
-        serde_json::from_slice(text).map_err(|_| "the answer to the login is no JSON".to_owned())?;
+    let mut login: Login = read_message(text).map_err(|_| "the answer to the login is no JSON".to_owned())?;
     if login.access_token.is_none()
         && let Some(data) = login.data.take()
     {
@@ -199,6 +227,25 @@ mod tests {
             assert_eq!(found[0].metadata.get("zone").map(|zone| &**zone), Some("a"));
             assert_eq!(reason, None);
         }
+    }
+
+    #[test]
+    fn hostile_answers_are_failures() {
+        let flat = |count: usize| format!("[{}0]", "[0],".repeat(count));
+        let host = |metadata: &str| format!(r#"{{"ip":"10.0.0.1","port":80,"metadata":{{"a":{metadata}}}}}"#);
+        for (metadata, expected) in [(flat(60_000), "100000 values"), (flat(2_000_000), "4000000 values")] {
+            for answer in [
+                format!(r#"{{"hosts":[{}]}}"#, host(&metadata)),
+                format!(r#"{{"code":0,"data":{{"hosts":[{}]}}}}"#, host(&metadata)),
+                format!(r#"{{"code":0,"data":[{}]}}"#, host(&metadata)),
+            ] {
+                let error = instances(answer.as_bytes(), RULES).unwrap_err();
+                assert!(error.contains(expected), "{error}");
+            }
+        }
+        // Members that are not used take no memory.
+        let unused = format!(r#"{{"other":{},"hosts":[{}]}}"#, flat(60_000), host("1"));
+        assert_eq!(instances(unused.as_bytes(), RULES).unwrap().0.len(), 1);
     }
 
     #[test]

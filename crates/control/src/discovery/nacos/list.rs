@@ -11,7 +11,7 @@ use crate::discovery::Services;
 use crate::discovery::auto_routes::Names;
 use crate::discovery::http::Call;
 use crate::discovery::limits::Limits;
-use crate::discovery::parts::{encoded, shortened};
+use crate::discovery::parts::{encoded, read_names, shortened};
 
 /// Asks for the list without end; ends at once where no routes are made of it.
 pub(super) async fn follow(asker: Arc<Asker>, services: Services, interval: Duration) {
@@ -65,7 +65,7 @@ fn names_of(body: &[u8], group: &str) -> Result<Vec<Option<Box<str>>>, String> {
         name: Box<str>,
         group_name: Option<Box<str>>,
     }
-    let page: Page = serde_json::from_slice(body).map_err(|error| format!("no list of services: {error}"))?;
+    let page: Page = read_names(body).map_err(|error| format!("no list of services: {error}"))?;
     match page {
         Page { code: Some(code), message, .. } if code != 0 => {
             Err(format!("Nacos answers code {code}: {}", shortened(&message.unwrap_or_default())))

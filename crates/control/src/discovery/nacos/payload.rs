@@ -9,6 +9,8 @@ use prost::Message;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::discovery::parts::read_message;
+
 /// The envelope.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Payload {
@@ -48,7 +50,7 @@ impl Payload {
     pub(super) fn read(&self) -> Result<(&str, Value), String> {
         let kind = self.metadata.as_ref().map_or("", |metadata| metadata.kind.as_str());
         let bytes = self.body.as_ref().map_or(&b"null"[..], |body| &body.value);
-        let body = serde_json::from_slice(bytes).map_err(|error| format!("a message is no JSON: {error}"))?;
+        let body = read_message(bytes).map_err(|error| format!("a message is no JSON: {error}"))?;
         Ok((kind, body))
     }
 }

@@ -8,7 +8,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::discovery::parts::{Collected, Loose, host, metadata, shortened, weight};
+use crate::discovery::parts::{
+    Collected, Loose, host, metadata, read_answer, read_message, shortened, weight,
+};
 
 #[derive(Deserialize)]
 struct Answer {
@@ -43,8 +45,8 @@ pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<Instance>, Opt
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err("the answer is no JSON object".to_owned());
     }
-    let answer: Answer = serde_json::from_slice(text)
-        .map_err(|error| format!("the answer is no list of instances: {error}"))?;
+    let answer: Answer =
+        read_answer(text).map_err(|error| format!("the answer is no list of instances: {error}"))?;
     let mut collected = Collected::default();
     let Some(instances) = answer.instances else {
         return if is_empty(text) {
@@ -62,7 +64,7 @@ pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<Instance>, Opt
 /// Whether an answer without instances is the one for an empty service: `{}` or null `instances`. An object with other
 /// fields only comes from another kind of server.
 fn is_empty(text: &[u8]) -> bool {
-    let fields: Result<HashMap<String, IgnoredAny>, _> = serde_json::from_slice(text);
+    let fields: Result<HashMap<String, IgnoredAny>, _> = read_message(text);
     fields.is_ok_and(|fields| fields.is_empty() || fields.contains_key("instances"))
 }
 
@@ -115,7 +117,7 @@ pub(super) fn refusal(status: u16, text: &[u8]) -> (bool, String) {
         #[serde(default)]
         error_message: String,
     }
-    match serde_json::from_slice::<Refusal>(text) {
+    match read_message::<Refusal>(text) {
         Ok(refusal) => {
             let code =
                 refusal.error_code.as_str().map_or_else(|| refusal.error_code.to_string(), str::to_owned);
@@ -135,8 +137,7 @@ pub(super) fn token(text: &[u8]) -> Result<String, String> {
     struct Login {
         token: String,
     }
-    let login: Login =
-        serde_json::from_slice(text).map_err(|_| "the answer to the login has no token".to_owned())?;
+    let login: Login = read_message(text).map_err(|_| "the answer to the login has no token".to_owned())?;
     match login.token.is_empty() || login.token.len() > MAX_TOKEN_BYTES {
         true => Err("the answer to the login has no token".to_owned()),
         false => Ok(login.token),

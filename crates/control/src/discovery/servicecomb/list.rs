@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::asker::Asker;
 use crate::discovery::Services;
 use crate::discovery::auto_routes::Names;
+use crate::discovery::parts::read_names;
 
 /// Asks for the list without end; ends at once where no routes are made of it.
 pub(super) async fn follow(asker: Arc<Asker>, services: Services, interval: Duration) {
@@ -32,8 +33,7 @@ fn names(body: &[u8], app_id: &str) -> Result<Names, String> {
         app_id: Option<String>,
         service_name: Box<str>,
     }
-    let answer: Answer =
-        serde_json::from_slice(body).map_err(|error| format!("no list of microservices: {error}"))?;
+    let answer: Answer = read_names(body).map_err(|error| format!("no list of microservices: {error}"))?;
     let of_it = answer
         .services
         .into_iter()

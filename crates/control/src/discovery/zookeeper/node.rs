@@ -5,7 +5,7 @@ use model::discovery::Instance;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::discovery::parts::{host, metadata, port, weight};
+use crate::discovery::parts::{host, metadata, port, read_message, weight};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -26,8 +26,8 @@ pub(super) fn instance(
     is_secure: bool,
     default_weight: u32,
 ) -> Result<Option<Instance>, String> {
-    let node: Node = serde_json::from_slice(data)
-        .map_err(|error| format!("the data of a node is no instance: {error}"))?;
+    let node: Node =
+        read_message(data).map_err(|error| format!("the data of a node is no instance: {error}"))?;
     let mut facts = metadata(node.payload.as_ref().and_then(|payload| payload.get("metadata")));
     let status = facts.remove("instance_status");
     if node.enabled == Some(false) || status.is_some_and(|status| &*status != "UP") {

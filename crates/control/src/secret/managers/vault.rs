@@ -5,6 +5,7 @@
 //! answers `{"data": {key: text}}`. Version 2 has a prefix that ends in `/data`, and answers
 //! `{"data": {"data": {…}, "metadata": {…}}}`.
 
+use jsonx::Bounds;
 use model::secret_reference::SecretReference;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -71,21 +72,22 @@ impl SecretManager for Vault {
             }
             status => return Err(Failure::passing(format!("vault answers with status {status}"))),
         }
-        let answer: Value =
-            serde_json::from_slice(&got.body).map_err(|_| Failure::passing("vault's answer is not JSON"))?;
-        let data = answer.get("data").and_then(Value::as_object);
+        let answer = jsonx::parse(&got.body, Bounds::SMALL)
+            .map_err(|_| Failure::passing("vault's answer is not JSON"))?
+            .value;
+        let data = answer.get("data").and_then(jsonx::Value::as_object);
         let data = data.ok_or_else(|| Failure::passing("vault's answer has no data"))?;
         let inner = data
             .get("data")
-            .and_then(Value::as_object)
-            .filter(|_| data.get("metadata").is_some_and(Value::is_object));
+            .and_then(jsonx::Value::as_object)
+            .filter(|_| data.get("metadata").is_some_and(|metadata| metadata.as_object().is_some()));
         let fields = inner.unwrap_or(data);
         if fields.len() > MAX_FIELDS {
             return Err(Failure::passing(format!("vault's answer has more than {MAX_FIELDS} fields")));
         }
-        let field = |(name, value): (&String, &Value)| {
+        let field = |(name, value): (&str, &jsonx::Value)| {
             let text = text_of(value).filter(|text| !text.is_empty() && text.len() <= MAX_VALUE_BYTES)?;
-            Some((name.as_str().into(), text))
+            Some((name.into(), text))
         };
         Ok(fields.iter().filter_map(field).collect())
     }

@@ -1,6 +1,7 @@
 //! The history that etcd has: its own old revisions, until they are compacted, and notes about the author of each
 //! change, under a prefix beside the data that other programs do not read. It does not know the meaning of the objects.
 
+use jsonx::Bounds;
 use serde::{Deserialize, Serialize};
 
 use super::load::{RANGE, load_at};
@@ -68,7 +69,7 @@ impl Etcd {
         };
         let answer: RangeResponse = self.call(RANGE, request).await?;
         let read = |kv: super::message::KeyValue| {
-            let written: Written = serde_json::from_slice(&kv.value).ok()?;
+            let written: Written = jsonx::read(&kv.value, Bounds::DEFAULT).ok()?;
             let revision = kv.create_revision.unsigned_abs();
             let label = Label { at_ms: written.at_ms, source: written.source, by: written.by.into() };
             let objects = u32::try_from(written.paths.len()).unwrap_or(u32::MAX);

@@ -89,6 +89,9 @@ impl KeySpace {
                 format!("its {} bytes are more than the {MAX_OBJECT_BYTES} of an object", kv.value.len());
             return Found::Stray(Stray { path, reason });
         }
+        if let Err(fault) = jsonx::measure(&kv.value, jsonx::Bounds::DEFAULT) {
+            return Found::Stray(Stray { path, reason: format!("its value has {fault}") });
+        }
         let Ok(text) = String::from_utf8(kv.value) else {
             return Found::Stray(Stray { path, reason: "its value is no text".to_owned() });
         };

@@ -1,6 +1,6 @@
 //! Tests of the reading of lists.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
