@@ -32,7 +32,6 @@ use std::sync::Arc;
 use message::{FieldError, RequestHead, ResponseHead};
 use router::Params;
 use router::vars::GaveUp;
-use serde_json::{Map, Value as Json};
 
 pub use address::Address;
 pub use attempt::{Attempt, Attempts};
@@ -150,7 +149,7 @@ pub struct Decision {
     /// The authenticated consumer.
     pub consumer: Option<Arc<Consumer>>,
     /// The claims of the token that the request was authenticated by, where a plugin keeps them for others.
-    pub claims: Option<Rc<Map<String, Json>>>,
+    pub claims: Option<Rc<jsonx::Value>>,
     /// The user that a login without a consumer found, with the attributes that the provider of the login gave.
     pub external_user: Option<Arc<serde_json::Value>>,
     /// Fields of the request that plugins set to what an authentication told of the user: responses may depend on them.

@@ -1,6 +1,7 @@
 //! The request of a call, as scripts see it: variables, fields, and what is known of its route and consumer. Scripts only read.
 
 use exchange::Exchange;
+use jsonx::Decimal;
 use mlua::{Lua, LuaString, Value};
 use router::vars::{Value as Found, Variable, VariableSource};
 
@@ -27,9 +28,21 @@ fn variable(lua: &Lua, exchange: &Exchange, name: &str) -> mlua::Result<Value> {
     Ok(match found.as_ref().and_then(|variable| exchange.variable(variable)) {
         Some(Found::Boolean(value)) => Value::Boolean(value),
         Some(Found::Number(value)) => Value::Number(value),
+        Some(Found::Digits(digits)) => number_of_digits(lua, &digits)?,
         Some(Found::Bytes(value)) => Value::String(lua.create_string(&*value)?),
         Some(Found::List(_)) | None => Value::Nil,
     })
+}
+
+/// A number of JSON: a number of Lua where its text is the same decimal, otherwise the text, because a number
+/// of Lua would have lost digits.
+fn number_of_digits(lua: &Lua, digits: &str) -> mlua::Result<Value> {
+    let rounded = digits.parse::<f64>().ok();
+    let is_kept = rounded.and_then(Decimal::from_f64) == Decimal::parse(digits.as_bytes());
+    match rounded.filter(|_| is_kept) {
+        Some(number) => Ok(Value::Number(number)),
+        None => lua.create_string(digits).map(Value::String),
+    }
 }
 
 /// The fields of the request by name in lower case; one that was sent more than once is a list.
@@ -71,4 +84,31 @@ pub(crate) fn field(lua: &Lua, exchange: &Exchange, name: &str) -> mlua::Result<
         _ => None,
     };
     text.map_or(Ok(Value::Nil), |text| lua.create_string(text).map(Value::String))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_with_more_digits_is_a_text() {
+        let lua = Lua::new();
+        for (digits, is_number) in [
+            ("1.5", true),
+            ("1.50", true),
+            ("9007199254740992", true),
+            ("9007199254740993", false),
+            ("18446744073709551616", false),
+            ("18446744073709551617", false),
+            ("0.1", true),
+            ("0.1000000000000000055511151231257827", false),
+            ("1E400", false),
+        ] {
+            let value = number_of_digits(&lua, digits).unwrap();
+            assert_eq!(value.is_number(), is_number, "{digits}");
+            if let Value::String(text) = value {
+                assert_eq!(text.to_string_lossy(), digits);
+            }
+        }
+    }
 }

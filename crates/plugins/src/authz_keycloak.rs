@@ -41,7 +41,9 @@ use exchange::local::Local;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundResponse;
 use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use jsonx::Bounds;
 use message::{FieldId, Method};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::shared::api_call;
@@ -187,7 +189,9 @@ impl AuthzKeycloak {
                 self.log(&local, &reason);
                 reply(Reply::message(401, "Accessing token endpoint URL failed."))
             }
-            Ok(answer) if answer.status == 200 && serde_json::from_slice::<Value>(&answer.body).is_ok() => {
+            Ok(answer)
+                if answer.status == 200 && jsonx::read::<IgnoredAny>(&answer.body, Bounds::SMALL).is_ok() =>
+            {
                 let tokens = Reply::status(200).with_header("Content-Type", "application/json");
                 reply(tokens.with_header("Cache-Control", "no-store").with_body(answer.body))
             }
@@ -246,7 +250,7 @@ fn decision_form(config: &Config, permissions: &[String], scope: Option<&str>) -
 
 /// Whether a body says that the permissions are granted. A page of another server does not.
 fn is_consent(body: &[u8]) -> bool {
-    let said: Option<Value> = serde_json::from_slice(body).ok();
+    let said: Option<Value> = jsonx::read(body, Bounds::SMALL).ok();
     said.is_some_and(|said| said.is_object() && said.get("result") != Some(&Value::Bool(false)))
 }
 

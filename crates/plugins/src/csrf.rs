@@ -27,6 +27,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER};
 use exchange::Exchange;
 use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, Step, explain_by_running};
+use jsonx::Bounds;
 use message::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -133,7 +134,7 @@ impl Csrf {
 
     fn is_good(&self, text: &[u8], now_s: u64) -> bool {
         let Ok(json) = BASE64.decode(text).or_else(|_| BASE64_NOPAD.decode(text)) else { return false };
-        let Ok(token) = serde_json::from_slice::<CsrfToken<'_>>(&json) else { return false };
+        let Ok(token) = jsonx::read::<CsrfToken<'_>>(&json, Bounds::SMALL) else { return false };
         let number = |raw: &RawValue| raw.get().parse::<f64>().ok();
         let (Some(_), Some(made_s)) = (number(token.random), number(token.expires)) else { return false };
         if self.expires_s > 0 && now_s as f64 - made_s > self.expires_s as f64 {

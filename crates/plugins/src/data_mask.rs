@@ -41,6 +41,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind};
+use jsonx::Bounds;
 use serde_json::{Value, json};
 
 use self::form::FormRule;
@@ -278,10 +279,15 @@ impl DataMask {
             return Err("it is longer than `max_body_size`");
         }
         if !self.json.is_empty() {
-            match serde_json::from_slice::<Value>(body) {
-                Ok(mut value) if value.is_object() || value.is_array() || self.forms.is_empty() => {
-                    return Ok(json::mask(&self.json, &mut value).then(|| value.to_string().into_bytes()));
+            match jsonx::parse(body, Bounds::BODY) {
+                Ok(parsed) if is_tree(&parsed.value) || self.forms.is_empty() => {
+                    let mut value = parsed.value.to_serde();
+                    let is_masked = json::mask(&self.json, &mut value);
+                    // The log would hold the member that the value does not have.
+                    let is_rewritten = is_masked || parsed.repeats_names;
+                    return Ok(is_rewritten.then(|| parsed.value.with_changes(&value).to_json()));
                 }
+                Err(error) if error.is_excess() => return Err("it has too many values"),
                 Err(_) if self.forms.is_empty() => return Err("it is no JSON"),
                 _ => {}
             }
@@ -292,6 +298,11 @@ impl DataMask {
         }
         Ok(form::mask(&self.forms, body, self.max_arguments))
     }
+}
+
+/// Whether a value is an object or a list, which no form is.
+fn is_tree(value: &jsonx::Value) -> bool {
+    matches!(value, jsonx::Value::Object(_) | jsonx::Value::List(_))
 }
 
 /// Whether the request says that its body is a form, which is not compressed.

@@ -33,12 +33,12 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use jsonx::{Bounds, Object};
 use message::Method;
 use serde_json::{Map, Value};
 
 use crate::shared::api_call;
 use crate::shared::attributes::{Attribute, attributes};
-use crate::shared::bounded_json;
 use crate::shared::config;
 use crate::shared::graphql::Document;
 use crate::shared::graphql::request::is_part_of_request;
@@ -188,13 +188,17 @@ impl Degraphql {
     fn write_arguments(&self, exchange: &mut Exchange) -> Result<(), u16> {
         let mut query = self.arguments.to_string();
         if let Some(names) = &self.variables {
-            let mut given = Map::new();
+            let mut given = Object::default();
             for (whole, name, value) in arguments(exchange.request.query().unwrap_or_default()) {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(&decode(bytes)).into_owned();
                 let name = text(name);
                 if names.contains(&name) {
                     let is_bare = !whole.contains(&b'=');
-                    add(&mut given, name, if is_bare { Value::Bool(true) } else { text(value).into() });
+                    let value = match is_bare {
+                        true => jsonx::Value::Boolean(true),
+                        false => jsonx::Value::Text(text(value).into()),
+                    };
+                    given.append(&name, value);
                 }
             }
             query.push_str("&variables=");
@@ -223,30 +227,19 @@ fn drop_arguments_of_requests(exchange: &mut Exchange) -> Result<(), u16> {
 
 /// The variables of these names in a body, as JSON; the error is a status.
 fn variables(names: &[String], body: &[u8]) -> Result<String, u16> {
-    let given = match bounded_json::read(body, VALUES_MAX) {
-        Ok(Value::Object(given)) => given,
+    let given = match jsonx::parse(body, Bounds::BODY.with_values(VALUES_MAX)).map(|parsed| parsed.value) {
+        Ok(jsonx::Value::Object(given)) => given,
         // An array has no member of any name.
-        Ok(Value::Array(_)) => Map::new(),
+        Ok(jsonx::Value::List(_)) => Object::default(),
         _ => return Err(400),
     };
     Ok(chosen(names, given).to_string())
 }
 
-/// The values of these names, in their order.
-fn chosen(names: &[String], mut given: Map<String, Value>) -> Value {
-    let value = |name: &String| Some((name.clone(), given.shift_remove(name)?));
-    Value::Object(names.iter().filter_map(value).collect())
-}
-
-/// Adds a value; values of one name become a list.
-fn add(given: &mut Map<String, Value>, name: String, value: Value) {
-    match given.get_mut(&name) {
-        None => {
-            given.insert(name, value);
-        }
-        Some(Value::Array(values)) => values.push(value),
-        Some(single) => *single = Value::Array(vec![single.take(), value]),
-    }
+/// The values of these names, in their order, as they were sent.
+fn chosen(names: &[String], mut given: Object) -> jsonx::Value {
+    let value = |name: &String| Some((name.as_str().into(), given.remove(name)?));
+    jsonx::Value::Object(names.iter().filter_map(value).collect())
 }
 
 #[cfg(test)]

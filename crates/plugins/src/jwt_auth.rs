@@ -34,7 +34,7 @@
 //!
 //! **Claims.** `exp` and `nbf` are checked where the token has them, `lifetime_grace_period` seconds of the consumer later
 //! or earlier; those in `claims_to_verify` must be there. With `store_in_ctx` plugins that run later, and the access log, can
-//! read the claims as variables: `$jwt_claim_sub` is the claim `sub`.
+//! read the claims as variables: `$jwt_claim_sub` is the claim `sub`. Numbers keep all their digits.
 //!
 //! **Answers.** A request without a good token is answered with 401, a `WWW-Authenticate` field that names `realm`, and
 //! `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set. A request with two tokens in one place
@@ -158,7 +158,7 @@ impl Plugin for JwtAuth {
             Ok(found) => {
                 self.hide(exchange, found.place);
                 if self.store_in_ctx {
-                    exchange.decision.claims = Some(found.token.claims.clone());
+                    exchange.decision.claims = Some(found.token.exact.clone());
                 }
                 self.authentication.admit(exchange, found.consumer)
             }

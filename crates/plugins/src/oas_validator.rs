@@ -26,7 +26,7 @@
 //! an object. An exploded object of which the schema names no properties has all arguments that are no other parameter.
 //!
 //! **Body.** The schema is that of the media type in `Content-Type`, of `application/json` without one; another media type is
-//! refused. JSON, forms and texts are checked, other bodies pass. A body of JSON with a name twice counts with the last value.
+//! refused. JSON, forms and texts are checked, other bodies pass. In a body of JSON no object may have two members with one name.
 //! A body of more than `max_req_body_size` bytes is answered 500. One of more than 64 KiB is checked on a thread beside the
 //! workers, and answered 503 if too many wait for it. One with more than 1,000,000 values is refused. `format` is checked, `discriminator` is not, and properties with `readOnly`
 //! are not required.

@@ -58,9 +58,10 @@
 //! with 403. With `bearer_only` a request without a token is answered with 401; without it, the session counts.
 //!
 //! **Upstream.** It receives the access token in `X-Access-Token`, or in `Authorization` with
-//! `access_token_in_authorization_header`; the claims of the ID token in `X-ID-Token` and the user's data, or what the
-//! bearer token says, in `X-Userinfo`, both as JSON in Base64; and, where it is configured, `X-Refresh-Token` and
-//! `X-Raw-ID-Token`. Fields of these names that the client sends are removed.
+//! `access_token_in_authorization_header`; the claims of the ID token in `X-ID-Token` and the user's data, or
+//! what the bearer token says, in `X-Userinfo`, both as JSON in Base64 with the digits of all numbers; and,
+//! where it is configured, `X-Refresh-Token` and `X-Raw-ID-Token`. Fields of these names that the client
+//! sends are removed.
 //!
 //! **Not supported**, and refused by the check: `dpop.enabled`, `proxy_opts` with a proxy, and `session.redis.server_name`.
 //! Encrypted tokens (JWE) are not accepted.
@@ -93,6 +94,7 @@ use exchange::local::Local;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundTls;
 use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use jsonx::Exact;
 use model::validate::Validator;
 use serde_json::Value;
 
@@ -218,7 +220,7 @@ impl OpenidConnect {
     async fn bearer(&self, exchange: &mut Exchange, token: &str) -> Decision {
         let local = exchange.local().clone();
         let claims = if self.config.verifies_bearer() {
-            self.verify_bearer(&local, token).await.map(|claims| Arc::new(Value::Object(claims)))
+            self.verify_bearer(&local, token).await.map(Arc::new)
         } else {
             self.introspect(exchange, token).await
         };
@@ -250,8 +252,8 @@ impl OpenidConnect {
         }
     }
 
-    fn forward_json(&self, exchange: &mut Exchange, name: &str, value: &Value) {
-        self.forward(exchange, name, &BASE64.encode(value.to_string().as_bytes()));
+    fn forward_json(&self, exchange: &mut Exchange, name: &str, value: &Exact) {
+        self.forward(exchange, name, &BASE64.encode(value.text().as_bytes()));
     }
 
     /// Sets a field for the upstream. Tokens of a provider that are not valid in a field leave it out.

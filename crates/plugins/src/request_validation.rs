@@ -23,13 +23,15 @@
 //! compared without regard to case, and `_` counts as `-`. In `patternProperties` names are in lower case.
 //!
 //! **Body.** `body_schema` checks the decoded body: a form where the `Content-Type` is
-//! `application/x-www-form-urlencoded` (values are strings, `true` for a name without a value, an array for a repeated
-//! name), JSON otherwise. A body of JSON is forwarded as it was checked, written anew, so that the upstream cannot read
-//! another value out of it, for example from a repeated name. A request without a body, with two `Content-Type` fields,
-//! with a body that cannot be decoded or of more than `max_req_body_size` bytes is refused. The body is checked after
-//! authentication, so that an unauthenticated client cannot make the gateway hold a body; fields are checked before.
-//! A body of more than 64 KiB is checked on a thread beside the workers. It is refused if 1,024 bodies, or bodies of 128
-//! MiB, wait for that thread already.
+//! `application/x-www-form-urlencoded` (values are strings, `true` for a name without a value, an array for a
+//! repeated name), JSON otherwise. A body is forwarded as it came. Where an object of it has two members with
+//! one name, the last one is checked and the body is written anew without the others, so that the upstream
+//! cannot read another value out of it; its numbers keep their digits. Numbers beyond 64 bits are compared
+//! with the schema as doubles. A request without a body, with two `Content-Type` fields, with a body that
+//! cannot be decoded, of more than 200,000 values or of more than `max_req_body_size` bytes is refused. The
+//! body is checked after authentication, so that an unauthenticated client cannot make the gateway hold a
+//! body; fields are checked before. A body of more than 64 KiB is checked on a thread beside the workers. It
+//! is refused if 1,024 bodies, or bodies of 128 MiB, wait for that thread already.
 //!
 //! **Refusals** have the status `rejected_code` and the text `rejected_msg`; without `rejected_msg` the text says which
 //! rule is broken, for example `property "name" is required`.
@@ -53,7 +55,7 @@ use serde_json::Value;
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::side_thread;
-use decode::{body_value, field_values};
+use decode::{body_value, field_values, tree_bytes};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -156,6 +158,9 @@ impl Plugin for RequestValidation {
             let reason = "the body could not be checked: too many bodies wait for it";
             return self.refuse(exchange, "body", reason);
         };
+        if exchange.local().shared.check_room(body.len() + tree_bytes(body.len())).is_err() {
+            return self.refuse(exchange, "body", "the body could not be checked: memory is short");
+        }
         let (schema, content_type, body) = (schema.clone(), content_type.map(<[u8]>::to_vec), body.to_vec());
         Flow::Wait(Box::pin(async move {
             let check = move || {
@@ -185,17 +190,18 @@ impl Plugin for RequestValidation {
     }
 }
 
-/// Checks a body. The result is the body to forward in its place, if it is JSON.
+/// Checks a body. The result is the body to forward in its place, if it is not forwarded as it came.
 fn examine(schema: &UserSchema, content_type: Option<&[u8]>, body: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let decoded = body_value(content_type, body)?;
     match schema.fault(&decoded.value) {
         Some(fault) => Err(fault),
-        None => Ok(decoded.is_json.then(|| decoded.value.to_string().into_bytes())),
+        None => Ok(decoded.rewritten),
     }
 }
 
 impl RequestValidation {
-    /// The refusal of a checked body, if it is refused; otherwise the request has the body that was checked.
+    /// The refusal of a checked body, if it is refused; otherwise the request has a body with the value that
+    /// was checked.
     fn conclude(&self, exchange: &mut Exchange, checked: Result<Option<Vec<u8>>, String>) -> Option<Reply> {
         let reason = match checked {
             Ok(None) => return None,

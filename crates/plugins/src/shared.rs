@@ -6,7 +6,6 @@ pub(crate) mod api_call;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
 pub(crate) mod batch;
-pub(crate) mod bounded_json;
 pub(crate) mod config;
 pub(crate) mod config_file;
 pub(crate) mod consumer;

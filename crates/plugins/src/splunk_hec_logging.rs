@@ -27,6 +27,7 @@ use exchange::Exchange;
 use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, Phase, PluginKind};
+use jsonx::Bounds;
 use net::endpoint::KeepAlive;
 use serde_json::{Map, Value, json};
 
@@ -174,7 +175,7 @@ impl Sink for Splunk {
 
 /// The sentence for a response that is not 200: Splunk says the reason in `text`.
 fn refusal(answer: &Answer<'_>) -> String {
-    let body: Value = serde_json::from_slice(&answer.response.body).unwrap_or_default();
+    let body: Value = jsonx::read(&answer.response.body, Bounds::SMALL).unwrap_or_default();
     match body["text"].as_str() {
         Some(text) => {
             let text: String = text.chars().filter(|character| !character.is_control()).take(200).collect();

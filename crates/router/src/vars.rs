@@ -18,7 +18,7 @@ pub use backtracking::{BacktrackingOptions, BacktrackingRegex, GaveUp, GroupPlac
 pub use builtin::BuiltinVariable;
 pub use compile::ExpressionError;
 pub use expression::Expression;
-pub use json_path::{JsonPath, JsonPathError};
+pub use json_path::{JsonPath, JsonPathError, JsonTree};
 pub use pattern::{Pattern, PatternEngine, PatternError};
 pub use proxy_tlv::ProxyTlv;
 pub use template::{Template, TemplateError};

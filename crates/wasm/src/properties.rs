@@ -189,6 +189,7 @@ fn variable(source: &impl VariableSource, name: &str) -> Option<Vec<u8>> {
     let variable = Variable::parse(name).ok()?;
     match source.variable(&variable)? {
         Value::Bytes(bytes) => Some(bytes.into_owned()),
+        Value::Digits(digits) => Some(digits.into_owned().into_bytes()),
         Value::Number(number) => Some(number.to_string().into_bytes()),
         Value::Boolean(value) => Some(value.to_string().into_bytes()),
         Value::List(_) => None,

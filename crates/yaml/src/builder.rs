@@ -95,6 +95,13 @@ impl Builder {
                     let is_merge = style == ScalarStyle::Plain && text == MERGE_KEY;
                     return self.key(text.into_owned(), is_merge, line);
                 }
+                if style == ScalarStyle::Plain
+                    && tag.is_none()
+                    && let Some(number) = text.parse::<u64>().ok().filter(|number| *number > i64::MAX as u64)
+                {
+                    // The parser has signed integers only, and would make a double of it.
+                    return self.place(anchor, Tree { line, node: Node::Scalar(number.into()) });
+                }
                 let scalar = Scalar::parse_from_cow_and_metadata(text, style, tag.as_ref())
                     .ok_or_else(|| at(line, "the value does not fit its tag"))?;
                 self.place(anchor, Tree { line, node: Node::Scalar(scalar_value(scalar, line)?) })

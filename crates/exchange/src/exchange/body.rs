@@ -32,7 +32,7 @@ pub struct BodyPrefix {
 #[derive(Default)]
 pub struct Parsed {
     /// The body as JSON; nothing if it is none, or a form that could not be read.
-    pub json: OnceCell<Option<serde_json::Value>>,
+    pub json: OnceCell<Option<jsonx::Value>>,
     /// The GraphQL operation; nothing if there is none.
     pub graphql: OnceCell<Option<Call>>,
 }

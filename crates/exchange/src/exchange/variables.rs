@@ -86,9 +86,12 @@ fn joined<'a>(headers: &'a message::Headers, name: &str) -> Option<Value<'a>> {
     let mut values = headers.get_all(name);
     let first = values.next()?;
     let Some(second) = values.next() else { return Some(Value::borrowed(first)) };
+    // The pairs of Cookie are no list with commas, and HTTP/2 clients send each in a field of its own (RFC
+    // 9113 section 8.2.3).
+    let separator: &[u8] = if name.eq_ignore_ascii_case("cookie") { b"; " } else { b", " };
     let mut list = first.to_vec();
     for value in std::iter::once(second).chain(values) {
-        list.extend_from_slice(b", ");
+        list.extend_from_slice(separator);
         list.extend_from_slice(value);
     }
     Some(Value::owned(list))

@@ -1,4 +1,4 @@
--- cjson: JSON; values that cannot be read or written are errors.
+-- cjson: JSON; numbers are doubles; values that cannot be read or written are errors.
 local _, native = ...
 local error, setmetatable = error, setmetatable
 

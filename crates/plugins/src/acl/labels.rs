@@ -1,6 +1,7 @@
 //! Lists of labels, and how the values of labels are read. It knows no configuration and no request.
 
 use exchange::exchange::Consumer;
+use jsonx::Bounds;
 use router::vars::GaveUp;
 use serde_json::{Map, Value};
 
@@ -102,7 +103,7 @@ fn text_has(text: &str, wanted: &[Box<str>]) -> bool {
 }
 
 fn json_has(text: &str, wanted: &[Box<str>]) -> bool {
-    serde_json::from_str::<Vec<Value>>(text).is_ok_and(|items| items_have(&items, wanted))
+    jsonx::read::<Vec<Value>>(text.as_bytes(), Bounds::DEFAULT).is_ok_and(|items| items_have(&items, wanted))
 }
 
 fn items_have(items: &[Value], wanted: &[Box<str>]) -> bool {

@@ -8,6 +8,7 @@ use data_encoding::HEXLOWER;
 use exchange::local::Local;
 use exchange::plugin::Build;
 use exchange::plugin::outbound::{Destination, DestinationOpener, OutboundResponse, OutboundTls};
+use jsonx::Bounds;
 use net::endpoint::KeepAlive;
 use net::env;
 use serde_json::Value;
@@ -132,7 +133,7 @@ impl Server {
         if answer.status != 200 {
             return Err(format!("the resource registration endpoint answered with status {}", answer.status));
         }
-        let found: Option<Vec<String>> = serde_json::from_slice(&answer.body).ok();
+        let found: Option<Vec<String>> = jsonx::read(&answer.body, Bounds::DEFAULT).ok();
         let mut found =
             found.ok_or("the resource registration endpoint answered with no list of identifiers")?;
         found.truncate(RESOURCES_MAX);
@@ -174,7 +175,7 @@ impl Server {
         let mut form = vec![("grant_type", "client_credentials"), ("client_id", &*self.client_id)];
         form.extend(self.client_secret.as_deref().map(|secret| ("client_secret", secret)));
         let answer = self.ask(local, api_call::form(form), None).await?;
-        let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let said: Value = jsonx::read(&answer.body, Bounds::SMALL).unwrap_or_default();
         let token = said["access_token"].as_str().filter(|_| answer.status == 200).ok_or_else(|| {
             format!("the token endpoint answered with status {} and no token for the client", answer.status)
         })?;
@@ -190,7 +191,7 @@ impl Server {
         let discovery = self.discovery.as_ref().ok_or("there is no discovery document configured")?;
         let fetch = async {
             let answer = api_call::get(local, discovery, None, &self.calls, &[]).await?;
-            let document = api_call::json(&answer, discovery)?;
+            let document: Value = api_call::json(&answer, discovery)?;
             Ok(Endpoints {
                 token: self.open(&document["token_endpoint"]).await?,
                 registration: self.open(&document["resource_registration_endpoint"]).await?,

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use exchange::Exchange;
 use exchange::inner::InnerRequest;
+use jsonx::Bounds;
 use message::{FieldId, RequestHead, Version};
 use model::validate::UserSchema;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -20,7 +21,7 @@ pub(super) struct Batch {
 impl Batch {
     /// Reads a body with at most `max_requests` requests.
     pub(super) fn read(body: &[u8], max_requests: usize) -> Result<Batch, String> {
-        let mut value: Value = serde_json::from_slice(body).map_err(|error| {
+        let mut value: Value = jsonx::read(body, Bounds::BODY).map_err(|error| {
             let shown: String = String::from_utf8_lossy(body).chars().take(SHOWN_CHARACTERS).collect();
             format!("invalid request body: {shown}, err: {error}")
         })?;

@@ -65,6 +65,9 @@ fn body_has_query_and_chosen_variables() {
     };
     let both = r#"{"query":"{ a }","variables":{"x":{"k":[1]},"z":null}}"#;
     check(&config, r#"{"z":null,"x":{"k":[1]},"other":2}"#, Ok(both));
+    let numbers = r#"{"x":1000000000000000000001,"z":[1.50,1E400,-0]}"#;
+    check(&config, numbers, Ok(&format!(r#"{{"query":"{{ a }}","variables":{numbers}}}"#)));
+    check(&config, r#"{"x":1,"x":2}"#, Ok(r#"{"query":"{ a }","variables":{"x":2}}"#));
     check(&config, "[1]", Ok(r#"{"query":"{ a }","variables":{}}"#));
     check(&config, "\"AA\"", Err(400));
     check(&config, "{", Err(400));

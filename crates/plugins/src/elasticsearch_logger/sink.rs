@@ -7,6 +7,7 @@ use exchange::observe::pace::Pace;
 use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
+use jsonx::Bounds;
 use message::{Headers, Method};
 use net::env;
 use serde_json::Value;
@@ -86,7 +87,7 @@ impl Elasticsearch {
         if answer.status() != 200 {
             return Err(format!("server returned status: {}, body: {}", answer.status(), answer.told()));
         }
-        let body: Value = serde_json::from_slice(&answer.response.body)
+        let body: Value = jsonx::read(&answer.response.body, Bounds::SMALL)
             .map_err(|error| format!("failed to decode response body: {error}"))?;
         let number = body["version"]["number"].as_str().ok_or("failed to get version from response body")?;
         let (major, _) = number.split_once('.').unwrap_or_default();
@@ -112,7 +113,7 @@ fn actions(batch: &[Entry], needs_type: bool) -> Vec<u8> {
 /// The documents that the server refused in a response of status 200; nothing if it took all. Those that it had no capacity
 /// for are left for another attempt; the others would be refused again.
 fn refused(answer: &Answer<'_>, entries: usize) -> Option<DeliveryFailure> {
-    let body: Value = serde_json::from_slice(&answer.response.body).ok()?;
+    let body: Value = jsonx::read(&answer.response.body, Bounds::DEFAULT).ok()?;
     if body["errors"] != Value::Bool(true) {
         return None;
     }

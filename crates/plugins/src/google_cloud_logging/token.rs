@@ -4,6 +4,7 @@
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use data_encoding::BASE64URL_NOPAD;
+use jsonx::Bounds;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 use serde_json::{Value, json};
@@ -61,7 +62,7 @@ impl Token {
     /// # Errors
     /// The missing part, without the token.
     pub(super) fn read(body: &[u8], now_s: u64) -> Result<Token, String> {
-        let body: Value = serde_json::from_slice(body)
+        let body: Value = jsonx::read(body, Bounds::SMALL)
             .map_err(|_| "failed to parse google oauth response data: it is not JSON".to_owned())?;
         let token = body["access_token"].as_str().ok_or("the response has no access_token")?;
         let kind = body["token_type"].as_str().unwrap_or("Bearer");

@@ -9,6 +9,7 @@ use exchange::local::Local;
 use exchange::plugin::outbound::{
     CopiedLine, Destination, DestinationOpener, OutboundLimits, OutboundRequest, OutboundTls,
 };
+use jsonx::Bounds;
 use message::{Headers, Method};
 use net::endpoint::KeepAlive;
 use parking_lot::Mutex;
@@ -25,6 +26,9 @@ const CONNECT_MS: u64 = 2_000;
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Types of a schema, and fields of a type: beyond these it is refused.
 const TYPES_MAX: usize = 20_000;
+/// Values of the answer, those inside lists and objects included. The schemas of large services have some
+/// 200,000.
+const VALUES_MAX: usize = 1_000_000;
 const FIELDS_MAX: usize = 5_000;
 /// Endpoints of a service that are known to have failed, until one has given the schema.
 const TRIED_MAX: usize = 64;
@@ -58,7 +62,7 @@ impl SchemaIndex {
     /// # Errors
     /// It is none, or beyond a limit; a sentence for the log.
     pub(super) fn read(answer: &[u8]) -> Result<SchemaIndex, String> {
-        let answer: Value = serde_json::from_slice(answer)
+        let answer: Value = jsonx::read(answer, Bounds::DEFAULT.with_values(VALUES_MAX))
             .map_err(|error| format!("failed to decode the introspection response: {error}"))?;
         let data = answer.get("data").filter(|data| !data.is_null());
         let schema = &data.ok_or("introspection response has no data field")?["__schema"];

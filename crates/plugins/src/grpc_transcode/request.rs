@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use jsonx::Bounds;
 use message::Method;
 use prost_reflect::bytes::Bytes;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, Value};
@@ -24,8 +25,8 @@ pub(super) fn fields_of(
 ) -> Result<Map<String, Json>, String> {
     let has_json = String::from_utf8_lossy(content_type).to_ascii_lowercase().contains("application/json");
     if has_json && !body.is_empty() && matches!(method, Method::Post | Method::Put | Method::Patch) {
-        // The depth of the text is limited by the parser: 128.
-        return serde_json::from_slice(body).map_err(|error| format!("the body is no JSON object: {error}"));
+        return jsonx::read(body, Bounds::BODY)
+            .map_err(|error| format!("the body is no JSON object: {error}"));
     }
     Ok(from_arguments(input, if method == Method::Post { body } else { query }))
 }

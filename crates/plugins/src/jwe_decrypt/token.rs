@@ -3,6 +3,7 @@
 
 use aws_lc_rs::aead::{Aad, LessSafeKey, NONCE_LEN, Nonce};
 use data_encoding::BASE64URL_NOPAD;
+use jsonx::Bounds;
 use serde_json::Value;
 
 /// The longest token, in bytes.
@@ -27,7 +28,7 @@ impl<'t> EncryptedToken<'t> {
         let segments: Vec<&[u8]> = raw.splitn(6, |byte| *byte == b'.').collect();
         let [protected, _key, nonce, ciphertext, tag] = segments[..] else { return None };
         let decode = |segment: &[u8]| BASE64URL_NOPAD.decode(segment).ok();
-        let header: Value = serde_json::from_slice(&decode(protected)?).ok()?;
+        let header: Value = jsonx::read(&decode(protected)?, Bounds::SMALL).ok()?;
         let is = |name: &str, only: &str| header.get(name).is_none_or(|value| value == only);
         if !header.is_object() || !is("alg", "dir") || !is("enc", "A256GCM") || header.get("crit").is_some() {
             return None;

@@ -217,14 +217,25 @@ fn token_is_hidden_from_the_upstream() {
 #[test]
 fn stored_claims_are_variables() {
     let field = format!("Authorization: {}\r\n", jack(json!({"sub": "7", "level": 3})));
-    let read = |config: Value, name: &str| {
-        let exchange = check(config, "/", &field, Ok("jack"));
+    let read_from = |field: &str, config: Value, name: &str| {
+        let exchange = check(config, "/", field, Ok("jack"));
         let variable = Variable::parse(name).unwrap();
         exchange.variable(&variable).map(|value| String::from_utf8(value.text().to_vec()).unwrap())
     };
+    let read = |config: Value, name: &str| read_from(&field, config, name);
     let store = json!({"store_in_ctx": true});
     assert_eq!(read(store.clone(), "jwt_claim_sub").as_deref(), Some("7"));
     assert_eq!(read(store.clone(), "jwt_claim_level").as_deref(), Some("3"));
-    assert_eq!(read(store, "jwt_claim_none"), None);
+    assert_eq!(read(store.clone(), "jwt_claim_none"), None);
+    let claims = r#"{"key":"k-jack","uid":9007199254740993,"big":18446744073709551616,"d":1.50,"l":[1,"a",9007199254740993]}"#;
+    let numbers = format!("Authorization: {}\r\n", sign(r#"{"alg":"HS256"}"#, claims, SECRET));
+    for (name, expected) in [
+        ("jwt_claim_uid", "9007199254740993"),
+        ("jwt_claim_big", "18446744073709551616"),
+        ("jwt_claim_d", "1.50"),
+        ("jwt_claim_l", "1,a,9007199254740993"),
+    ] {
+        assert_eq!(read_from(&numbers, store.clone(), name).as_deref(), Some(expected), "{name}");
+    }
     assert_eq!(read(json!({}), "jwt_claim_sub"), None);
 }

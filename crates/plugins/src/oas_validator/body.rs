@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use jsonx::Bounds;
 use serde_json::{Map, Value};
 
 use super::document::is_json;
 use super::parameters::{coerced, decoded_arguments};
 use super::schemas::{Compiled, Types};
-use crate::shared::bounded_json;
 
 /// Values in a body, those inside lists and objects included: they take about a hundred megabytes while it is checked.
 const VALUES_MAX: usize = 1_000_000;
+
+/// The bounds of a body of JSON. Its length is bounded where it is read.
+const BOUNDS: Bounds = Bounds::BODY.with_values(VALUES_MAX);
 
 /// The rule for the bodies of an operation.
 pub(super) struct BodyRule {
@@ -61,9 +64,13 @@ impl BodyRule {
         };
         let schema = rule.schema.as_ref()?;
         let value = match &*media_type {
-            name if is_json(name) => match bounded_json::read(body, VALUES_MAX) {
-                Ok(value) => value,
-                Err(error) if error.is_data() => return Some(format!("the body has {error}")),
+            name if is_json(name) => match jsonx::parse(body, BOUNDS) {
+                // The upstream could read the other one.
+                Ok(parsed) if parsed.repeats_names => {
+                    return Some("the body has two members with one name".to_owned());
+                }
+                Ok(parsed) => parsed.value.to_serde(),
+                Err(error) if error.is_excess() => return Some(format!("the body has {error}")),
                 Err(error) => return Some(format!("the body is not JSON: {error}")),
             },
             "application/x-www-form-urlencoded"

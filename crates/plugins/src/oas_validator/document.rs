@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use jsonx::Bounds;
 use message::Method;
 use serde_json::{Map, Value};
 
@@ -15,6 +16,9 @@ use super::schemas::{Schemas, escaped, fault};
 pub(super) const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Parameters of one operation.
 const PARAMETERS_MAX: usize = 512;
+/// Values of a document, those inside lists and objects included: it takes about a hundred megabytes while it
+/// is read.
+const VALUES_MAX: usize = 1_000_000;
 /// Media types of one body.
 const MEDIA_TYPES_MAX: usize = 64;
 
@@ -55,7 +59,7 @@ impl Document {
         if text.len() > DOCUMENT_BYTES_MAX {
             return Err(format!("the document has more than {DOCUMENT_BYTES_MAX} bytes"));
         }
-        let document: Value = serde_json::from_str(text)
+        let document: Value = jsonx::read(text.as_bytes(), Bounds::DEFAULT.with_values(VALUES_MAX))
             .map_err(|error| format!("invalid JSON string provided, err: {error}"))?;
         Document::compile(&document)
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use jsonx::Bounds;
 use message::Headers;
 use serde_json::{Map, Value};
 
@@ -136,7 +137,7 @@ impl Parameter {
                 if texts.len() > 1 {
                     return Some(Err(DOUBLED.to_owned()));
                 }
-                return Some(serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}")));
+                return Some(of_json(text));
             }
             (Style::Deep, _) => {
                 return deep(&self.name, types.unwrap_or(&Types::default()), parts.query).transpose();
@@ -189,11 +190,29 @@ impl Parameter {
     }
 }
 
+/// The value of a parameter that is written as JSON.
+fn of_json(text: &str) -> Result<Value, String> {
+    match jsonx::parse(text.as_bytes(), Bounds::SMALL) {
+        // The upstream could read the other one.
+        Ok(parsed) if parsed.repeats_names => Err("it has two members with one name".to_owned()),
+        Ok(parsed) => Ok(parsed.value.to_serde()),
+        Err(error) => Err(format!("it is not JSON: {error}")),
+    }
+}
+
+/// The number that a text of JSON is.
+fn number_of(text: &str) -> Option<serde_json::Number> {
+    match jsonx::parse(text.as_bytes(), Bounds::SMALL).ok()?.value {
+        jsonx::Value::Number(number) => Some(number.to_serde()),
+        _ => None,
+    }
+}
+
 /// The value of a text by the types that it may have; a text that is none of them stays one.
 pub(super) fn coerced(text: &str, types: &Types) -> Value {
     if types.number {
         // Only a number of JSON, so that the upstream reads the same.
-        if let Ok(Value::Number(number)) = serde_json::from_str(text) {
+        if let Some(number) = number_of(text) {
             return number.into();
         }
     }

@@ -1,7 +1,7 @@
 //! The server's answer: whether the request passes, and what the client is told. It asks no server.
 
 use exchange::plugin::Reply;
-use serde_json::{Map, Value};
+use jsonx::{Bounds, Object, Value};
 
 /// The decision on a request.
 #[derive(Debug)]
@@ -20,8 +20,9 @@ pub(super) type Fields = Vec<(String, String)>;
 /// # Errors
 /// It holds no decision: the fault, in words that hold nothing of the answer.
 pub(super) fn read(answer: &[u8]) -> Result<Verdict, String> {
-    let answer: Value =
-        serde_json::from_slice(answer).map_err(|error| format!("the answer is no JSON: {error}"))?;
+    let answer = jsonx::parse(answer, Bounds::DEFAULT)
+        .map_err(|error| format!("the answer is no JSON: {error}"))?
+        .value;
     let result = match answer.get("result") {
         Some(Value::Object(result)) => result,
         Some(_) => {
@@ -31,13 +32,16 @@ pub(super) fn read(answer: &[u8]) -> Result<Verdict, String> {
     };
     // Only the decision that was meant may let a request pass: a text such as "false" is a fault of the policy.
     Ok(match result.get("allow") {
-        Some(Value::Bool(true)) => Verdict::Pass(fields(result)),
+        Some(Value::Boolean(true)) => Verdict::Pass(fields(result)),
         _ => Verdict::Refuse(refusal(result)),
     })
 }
 
-fn refusal(result: &Map<String, Value>) -> Reply {
-    let status = result.get("status_code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+fn refusal(result: &Object) -> Reply {
+    let status = match result.get("status_code") {
+        Some(Value::Number(code)) => code.as_str().parse::<u16>().ok(),
+        _ => None,
+    };
     let mut reply = Reply::status(status.filter(|code| (200..600).contains(code)).unwrap_or(403));
     let mut has_type = false;
     // The reply has a length of its own, and the connection is the gateway's.
@@ -46,8 +50,8 @@ fn refusal(result: &Map<String, Value>) -> Reply {
         reply = reply.with_header(name, value);
     }
     let reason = match result.get("reason") {
-        None | Some(Value::Null | Value::Bool(false)) => return reply,
-        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null | Value::Boolean(false)) => return reply,
+        Some(Value::Text(text)) => text.to_string(),
         Some(other) => other.to_string(),
     };
     if !has_type {
@@ -63,23 +67,23 @@ fn is_the_gateways(name: &str) -> bool {
 }
 
 /// The fields that the policy gave; those that cannot be fields are left out.
-fn fields(result: &Map<String, Value>) -> Fields {
+fn fields(result: &Object) -> Fields {
     let mut fields = Fields::new();
     let mut add = |name: &str, value: &Value| {
         let text = match value {
-            Value::String(text) => text.clone(),
-            Value::Number(_) | Value::Bool(_) => value.to_string(),
+            Value::Text(text) => text.to_string(),
+            Value::Number(_) | Value::Boolean(_) => value.to_string(),
             _ => return,
         };
         if crate::shared::fields::name(name).is_ok()
-            && crate::shared::fields::text(&Value::from(&*text)).is_ok()
+            && crate::shared::fields::text(&serde_json::Value::from(&*text)).is_ok()
         {
             fields.push((name.to_owned(), text));
         }
     };
-    for (name, value) in result.get("headers").and_then(Value::as_object).into_iter().flatten() {
+    for (name, value) in result.get("headers").and_then(Value::as_object).into_iter().flat_map(Object::iter) {
         match value {
-            Value::Array(values) => values.iter().for_each(|value| add(name, value)),
+            Value::List(values) => values.iter().for_each(|value| add(name, value)),
             value => add(name, value),
         }
     }

@@ -107,6 +107,11 @@ fn answers_are_read_as_decisions() {
     for no_decision in ["", "{", "{}", "[]", "{\"result\":true}", "{\"result\":null}"] {
         assert!(decision::read(no_decision.as_bytes()).is_err(), "{no_decision}");
     }
+    let numbers =
+        decision::read(br#"{"result":{"allow":true,"headers":{"A":[18446744073709551616,1.50,true]}}}"#);
+    let Ok(Verdict::Pass(fields)) = numbers else { panic!() };
+    let values: Vec<&str> = fields.iter().map(|(_, value)| &**value).collect();
+    assert_eq!(values, ["18446744073709551616", "1.50", "true"]);
     let passed = decision::read(br#"{"result":{"allow":true,"headers":{"A":"b"}}}"#);
     assert!(matches!(passed, Ok(Verdict::Pass(fields)) if fields == [("A".to_owned(), "b".to_owned())]));
 }

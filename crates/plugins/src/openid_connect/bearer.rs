@@ -6,8 +6,9 @@ use std::rc::Rc;
 use exchange::Exchange;
 use exchange::local::Local;
 use exchange::plugin::Reply;
+use jsonx::Exact;
 use message::{FieldId, Headers};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::OpenidConnect;
 use super::id_token::unverified;
@@ -69,11 +70,7 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// Why the token is not accepted.
-    pub(super) async fn verify_bearer(
-        &self,
-        local: &Local,
-        raw: &str,
-    ) -> Result<Map<String, Value>, Refusal> {
+    pub(super) async fn verify_bearer(&self, local: &Local, raw: &str) -> Result<Exact, Refusal> {
         let issuers = self.issuers(local).await?;
         let verified = VerifiedTokens::of(local);
         let token = verified
@@ -105,7 +102,7 @@ impl OpenidConnect {
             ClaimRules { leeway_s: self.config.iat_slack, issuers: &issuers, ..ClaimRules::default() };
         let checked = rules.check(&token.claims, now_s);
         checked.map_err(|fault| Refusal::told(format!("jwt verification failed: {}", fault.reason())))?;
-        Ok(Map::clone(&token.claims))
+        Ok(Exact::from(&*token.exact))
     }
 
     /// The issuers that are trusted.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use exchange::Exchange;
 use exchange::local::Local;
 use exchange::plugin::{Decision, Reply};
+use jsonx::Exact;
 use serde_json::{Map, Value, json};
 
 use super::OpenidConnect;
@@ -155,13 +156,13 @@ impl OpenidConnect {
     fn authorize_login(&self, login: &Login) -> Result<(), (Reply, String)> {
         if self.claim_schema.is_some() {
             let mut parts = Map::new();
-            parts.extend(login.user.clone().map(|user| ("user".to_owned(), user)));
+            parts.extend(login.user.clone().map(|user| ("user".to_owned(), user.into_value())));
             parts.extend(login.access_token.clone().map(|token| ("access_token".to_owned(), token.into())));
-            parts.extend(id_token_of(login).map(|claims| ("id_token".to_owned(), claims.into())));
+            parts.extend(id_token_of(login).map(|claims| ("id_token".to_owned(), claims.into_value())));
             self.check_claims(&Value::Object(parts))?;
         }
         let Some(required) = &self.config.required_scopes else { return Ok(()) };
-        let scope = |claims: Option<Map<String, Value>>| claims?.get("scope")?.as_str().map(str::to_owned);
+        let scope = |claims: Option<Exact>| claims?.get("scope")?.as_str().map(str::to_owned);
         let granted = scope(login.access_token.as_deref().and_then(claims_of));
         match granted.or_else(|| scope(id_token_of(login))) {
             Some(granted) => require_scopes(required, &granted),
@@ -179,7 +180,7 @@ impl OpenidConnect {
         if config.set_id_token_header
             && let Some(claims) = id_token_of(login)
         {
-            self.forward_json(exchange, "X-ID-Token", &Value::Object(claims));
+            self.forward_json(exchange, "X-ID-Token", &claims);
         }
         if config.set_userinfo_header
             && let Some(user) = &login.user
@@ -238,6 +239,6 @@ impl OpenidConnect {
 }
 
 /// The claims of the ID token: those in the session, or those of the signed token there, which were checked when it came.
-fn id_token_of(login: &Login) -> Option<Map<String, Value>> {
+fn id_token_of(login: &Login) -> Option<Exact> {
     login.id_token.clone().or_else(|| claims_of(login.raw_id_token.as_deref()?))
 }

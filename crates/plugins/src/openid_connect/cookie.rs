@@ -7,6 +7,7 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use aws_lc_rs::rand;
 use data_encoding::BASE64URL_NOPAD;
 use exchange::Exchange;
+use jsonx::Bounds;
 use message::Headers;
 
 use super::authorization::scheme;
@@ -177,7 +178,7 @@ impl Jar {
         let (nonce, text) = rest.split_at_mut_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let plain = self.key(salt)?.open_in_place(nonce, Aad::from(&*self.client), text).ok()?;
-        serde_json::from_slice(plain).ok()
+        jsonx::read(plain, Bounds::SMALL).ok()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The ID token: its signature and its claims (OpenID Connect Core section 3.1.3.7). Errors name the claim and hold no value.
 
 use exchange::local::Local;
+use jsonx::Exact;
 use serde_json::{Map, Value};
 
 use super::OpenidConnect;
@@ -19,7 +20,7 @@ impl OpenidConnect {
         discovery: &Discovery,
         raw: &str,
         nonce: Option<&str>,
-    ) -> Result<Map<String, Value>, String> {
+    ) -> Result<Exact, String> {
         let verified = VerifiedTokens::of(local);
         let token =
             verified.read(raw.as_bytes()).map_err(|fault| format!("invalid jwt: {}", fault.reason()))?;
@@ -52,7 +53,7 @@ impl OpenidConnect {
             slack_s: self.config.iat_slack,
         };
         rules.check(&token.claims, now_s)?;
-        Ok(Map::clone(&token.claims))
+        Ok(Exact::from(&*token.exact))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context, SHA256};
 use exchange::Exchange;
 use exchange::plugin::Build;
+use jsonx::Exact;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -32,7 +33,7 @@ struct Table {
 }
 
 struct Active {
-    claims: Arc<Value>,
+    claims: Arc<Exact>,
     bytes: usize,
     until_s: u64,
 }
@@ -43,12 +44,12 @@ impl Introspections {
         build.states.keep("openid-connect/introspections", Introspections::default)
     }
 
-    fn find(&self, key: &[u8; 32], now_s: u64) -> Option<Arc<Value>> {
+    fn find(&self, key: &[u8; 32], now_s: u64) -> Option<Arc<Exact>> {
         let table = self.0.lock();
         table.tokens.get(key).filter(|active| active.until_s > now_s).map(|active| active.claims.clone())
     }
 
-    fn add(&self, key: [u8; 32], claims: Arc<Value>, bytes: usize, until_s: u64, now_s: u64) {
+    fn add(&self, key: [u8; 32], claims: Arc<Exact>, bytes: usize, until_s: u64, now_s: u64) {
         if bytes > BYTES_MAX / 64 {
             return;
         }
@@ -73,7 +74,7 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// The token is not active, or the provider cannot be asked.
-    pub(super) async fn introspect(&self, exchange: &Exchange, token: &str) -> Result<Arc<Value>, Refusal> {
+    pub(super) async fn introspect(&self, exchange: &Exchange, token: &str) -> Result<Arc<Exact>, Refusal> {
         let local = exchange.local().clone();
         let (now_s, _) = local.wall_at(local.clock_ns());
         let fields = self.addon_fields(exchange);
@@ -96,7 +97,8 @@ impl OpenidConnect {
         let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (&**name, &**value)).collect();
         let method = &self.config.introspection_endpoint_auth_method;
         let answer = self.client.post(&local, endpoint, method, form, &fields).await.map_err(unavailable)?;
-        let claims = crate::shared::api_call::json(&answer, &endpoint.destination).map_err(unavailable)?;
+        let claims: Exact =
+            crate::shared::api_call::json(&answer, &endpoint.destination).map_err(unavailable)?;
         if claims.get("active") != Some(&Value::Bool(true)) {
             return Err(Refusal::told("invalid token"));
         }
@@ -152,7 +154,7 @@ mod tests {
     #[test]
     fn table_forgets_expired_tokens_and_is_limited() {
         let table = Introspections::default();
-        let claims = Arc::new(Value::Null);
+        let claims = Arc::new(Exact::from(Value::Null));
         table.add([1; 32], claims.clone(), 10, 100, 50);
         assert!(table.find(&[1; 32], 99).is_some());
         assert!(table.find(&[1; 32], 100).is_none());

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use data_encoding::BASE64URL_NOPAD;
+use jsonx::Bounds;
 use serde_json::Value;
 
 use crate::shared::jwt::{Algorithm, Token, TokenFault, VerifiedTokens, VerifyingKey};
@@ -96,6 +97,6 @@ impl KeySet {
 /// The algorithm that the header of a token names; not to be trusted.
 pub(super) fn algorithm_of(raw: &str) -> Option<String> {
     let header = raw.split('.').next()?;
-    let header: Value = serde_json::from_slice(&BASE64URL_NOPAD.decode(header.as_bytes()).ok()?).ok()?;
+    let header: Value = jsonx::read(&BASE64URL_NOPAD.decode(header.as_bytes()).ok()?, Bounds::SMALL).ok()?;
     header.get("alg")?.as_str().map(str::to_owned)
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::local::Local;
 use exchange::plugin::Reply;
+use jsonx::Exact;
 use message::Method;
 use serde_json::Value;
 
@@ -154,13 +155,13 @@ impl OpenidConnect {
         discovery: &Discovery,
         token: &str,
         subject: &Value,
-    ) -> Option<Value> {
+    ) -> Option<Exact> {
         let endpoint = discovery.userinfo.as_ref()?;
         let bearer = format!("Bearer {token}");
         let fields = [("Authorization", &*bearer)];
         let asked = api_call::get(local, &endpoint.destination, None, &self.client.calls, &fields).await;
         let user = asked.and_then(|answer| api_call::json(&answer, &endpoint.destination));
-        let user = user.and_then(|user| match user.get("sub") == Some(subject) {
+        let user = user.and_then(|user: Exact| match user.get("sub") == Some(subject) {
             true => Ok(user),
             false => Err("the \"sub\" claims of id_token and userinfo differ".to_owned()),
         });

@@ -76,7 +76,7 @@ impl Provider {
     pub(super) async fn discovery(&self, local: &Local, calls: &Calls) -> Result<Arc<Discovery>, String> {
         let fetch = async {
             let answer = api_call::get(local, &self.discovery_url, None, calls, &[]).await?;
-            let document = api_call::json(&answer, &self.discovery_url)?;
+            let document: Value = api_call::json(&answer, &self.discovery_url)?;
             self.read(&document, calls).await
         };
         self.discovery

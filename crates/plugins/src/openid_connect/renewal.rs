@@ -11,6 +11,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use exchange::local::Local;
 use exchange::plugin::Build;
 use exchange::plugin::outbound::OutboundResponse;
+use jsonx::Bounds;
 use net::env;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -132,14 +133,14 @@ async fn fetch(client: &Client, local: &Local, discovery: &Discovery, form: Form
     if is_refusal(&answer) {
         return Ok(json!({ "is_refused": true }));
     }
-    let tokens = api_call::json(&answer, &endpoint.destination)?;
+    let tokens: Value = api_call::json(&answer, &endpoint.destination)?;
     Ok(json!({ "tokens": tokens, "asked_s": asked_s }))
 }
 
 /// Whether the provider says that the refresh token is not valid any more (RFC 6749 section 5.2). Other errors are of the
 /// client or of the provider, and may pass.
 fn is_refusal(answer: &OutboundResponse) -> bool {
-    let body = || serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+    let body = || jsonx::read::<Value>(&answer.body, Bounds::SMALL).unwrap_or_default();
     answer.status == 400 && body()["error"] == "invalid_grant"
 }
 

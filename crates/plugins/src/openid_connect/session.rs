@@ -1,8 +1,8 @@
 //! The contents of a browser's session: the logins under way, and the login that has succeeded. It knows no cookie.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use jsonx::Exact;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::sessions::SessionId;
 use super::settings::SessionSettings;
@@ -73,9 +73,9 @@ pub(super) struct Login {
     pub(super) raw_id_token: Option<String>,
     /// Its claims.
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
-    pub(super) id_token: Option<Map<String, Value>>,
+    pub(super) id_token: Option<Exact>,
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
-    pub(super) user: Option<Value>,
+    pub(super) user: Option<Exact>,
     /// When the browser last came from the provider.
     #[serde(rename = "d", default)]
     pub(super) authenticated_s: u64,

@@ -1,7 +1,8 @@
 //! The parts of the provider's tokens that a login keeps, and the claims of a token without a check of its signature.
 
 use data_encoding::BASE64URL_NOPAD;
-use serde_json::{Map, Value};
+use jsonx::{Bounds, Exact};
+use serde_json::Value;
 
 use super::OpenidConnect;
 use super::session::Login;
@@ -39,7 +40,7 @@ impl OpenidConnect {
         &self,
         login: &mut Login,
         tokens: &Value,
-        claims: Option<Map<String, Value>>,
+        claims: Option<Exact>,
         asked_s: u64,
     ) {
         let text = |name: &str| tokens[name].as_str().map(str::to_owned);
@@ -68,10 +69,26 @@ impl OpenidConnect {
 }
 
 /// The claims of a token in compact form, without a check; none for another kind of token.
-pub(super) fn claims_of(raw: &str) -> Option<Map<String, Value>> {
+pub(super) fn claims_of(raw: &str) -> Option<Exact> {
     let mut segments = raw.split('.');
     let (_, claims, _, None) = (segments.next()?, segments.next()?, segments.next()?, segments.next()) else {
         return None;
     };
-    serde_json::from_slice(&BASE64URL_NOPAD.decode(claims.as_bytes()).ok()?).ok()
+    let claims = BASE64URL_NOPAD.decode(claims.as_bytes()).ok()?;
+    Exact::parse(&claims, Bounds::SMALL).ok().filter(|claims| claims.is_object())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_keep_their_digits() {
+        let claims = r#"{"sub":"7","uid":18446744073709551616,"l":[9007199254740993,1.50]}"#;
+        let token = format!("e30.{}.x", BASE64URL_NOPAD.encode(claims.as_bytes()));
+        assert_eq!(claims_of(&token).unwrap().text(), claims);
+        for other in ["opaque", "e30.W10.x", "e30.e30.x.y"] {
+            assert!(claims_of(other).is_none(), "{other}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The fields and the body of a request as values that a schema can check. Refuses nothing itself except what cannot be
 //! decoded.
 
+use jsonx::Bounds;
 use message::Headers;
 use serde_json::{Map, Value};
 
@@ -9,8 +10,8 @@ use message::query::{arguments, decode};
 /// A decoded body.
 pub(super) struct Decoded {
     pub(super) value: Value,
-    /// Whether the body is JSON; otherwise it is a form.
-    pub(super) is_json: bool,
+    /// The body to forward in its place, where the upstream could read another value out of it.
+    pub(super) rewritten: Option<Vec<u8>>,
 }
 
 /// Decodes `body`, a form if `content_type` says so, otherwise JSON.
@@ -19,10 +20,14 @@ pub(super) fn body_value(content_type: Option<&[u8]>, body: &[u8]) -> Result<Dec
         found.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM.as_bytes()))
     });
     if is_form {
-        return Ok(Decoded { value: form(body), is_json: false });
+        return Ok(Decoded { value: form(body), rewritten: None });
     }
-    match serde_json::from_slice(body) {
-        Ok(value) => Ok(Decoded { value, is_json: true }),
+    match jsonx::parse(body, BOUNDS) {
+        Ok(parsed) => Ok(Decoded {
+            value: parsed.value.to_serde(),
+            rewritten: parsed.repeats_names.then(|| parsed.value.to_json()),
+        }),
+        Err(error) if error.is_excess() => Err(format!("the body has {error}")),
         Err(error) => Err(format!("the body is not JSON: {error}")),
     }
 }
@@ -61,6 +66,20 @@ fn add(object: &mut Map<String, Value>, name: String, value: Value) {
         Some(Value::Array(values)) => values.push(value),
         Some(single) => *single = Value::Array(vec![single.take(), value]),
     }
+}
+
+/// The bounds of a body of JSON. Its length is bounded where it is read; the values take at most
+/// [`TREE_BYTES_MAX`].
+const BOUNDS: Bounds = Bounds::BODY;
+/// Memory of a value while it is checked, names and texts left out.
+const VALUE_BYTES: usize = 128;
+/// Memory of all values of a body while it is checked.
+const TREE_BYTES_MAX: usize = BOUNDS.values_max * VALUE_BYTES;
+
+/// The memory that the values of a body with this length take at most while it is checked. A value may be two
+/// bytes of it.
+pub(super) fn tree_bytes(body_bytes: usize) -> usize {
+    (body_bytes / 2).saturating_mul(VALUE_BYTES).min(TREE_BYTES_MAX)
 }
 
 const FORM: &str = "application/x-www-form-urlencoded";

@@ -88,6 +88,40 @@ fn json_is_forwarded_as_it_was_checked() {
     assert_eq!((refusal, &*body), (None, r#"{"k":"good"}"#));
     let form = "Content-Type: application/x-www-form-urlencoded\r\n";
     assert_eq!(run(&config, form, "k=good&&a=%31").1, "k=good&&a=%31");
+    // A body without repeated names is forwarded as it came, others with the digits of their numbers.
+    let numbers = [
+        "18446744073709551616",
+        "0.1000000000000000055511151231257827",
+        "1e2",
+        "-0",
+        "1E400",
+        "[9007199254740993, 1.50]",
+    ];
+    for number in numbers {
+        for (body, forwarded) in [
+            (format!("{{ \"x\": {number}}}"), format!("{{ \"x\": {number}}}")),
+            (
+                format!("{{\"x\":{number},\"k\":1,\"k\":2}}"),
+                format!("{{\"x\":{},\"k\":2}}", number.replace(' ', "")),
+            ),
+        ] {
+            assert_eq!(run(&config, "", &body), (None, forwarded), "{body}");
+        }
+    }
+}
+
+#[test]
+fn body_of_too_many_values_is_refused() {
+    let config = json!({"body_schema": {"type": "object"}});
+    let body = format!("{{\"a\":[{}0]}}", "0,".repeat(30_000));
+    assert_eq!(run(&config, "", &body).0, None);
+    // 400 KB in 200,003 values, which the side thread would check.
+    let fault = examine(
+        &UserSchema::compile(&json!({"type": "object"})).unwrap(),
+        None,
+        format!("{{\"a\":[{}0]}}", "0,".repeat(200_000)).as_bytes(),
+    );
+    assert_eq!(fault, Err("the body has more than 200000 values".to_owned()));
 }
 
 #[test]

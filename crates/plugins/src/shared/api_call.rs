@@ -6,8 +6,10 @@ use exchange::plugin::call_failures::CallFailures;
 use exchange::plugin::outbound::{
     Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse,
 };
+use jsonx::Bounds;
 use message::{Headers, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The bytes of a form that are not written as they are: all but the unreserved ones of RFC 3986 section 2.3.
@@ -114,19 +116,20 @@ pub(crate) async fn get(
     calls.counted(answer)
 }
 
-/// The JSON value in an answer with status 200 or 201.
+/// The JSON in an answer with status 200 or 201, as any type.
 ///
 /// # Errors
 /// The status is another one, or the body is not JSON. Of the body only the member `error` is told, because others may hold
 /// tokens.
-pub(crate) fn json(answer: &OutboundResponse, of: &Destination) -> Result<Value, String> {
-    let value: Option<Value> = serde_json::from_slice(&answer.body).ok();
+pub(crate) fn json<T: DeserializeOwned>(answer: &OutboundResponse, of: &Destination) -> Result<T, String> {
     if !matches!(answer.status, 200 | 201) {
+        let value: Option<Value> = jsonx::read(&answer.body, Bounds::SMALL).ok();
         let code = value.as_ref().and_then(|value| value["error"].as_str()).filter(|code| is_code(code));
         let code = code.map(|code| format!(" ({code})")).unwrap_or_default();
         return Err(format!("{} answered with status {}{code}", of.uri(), answer.status));
     }
-    value.ok_or_else(|| format!("{} answered with a body that is not JSON", of.uri()))
+    jsonx::read(&answer.body, Bounds::DEFAULT)
+        .map_err(|_| format!("{} answered with a body that is not JSON", of.uri()))
 }
 
 /// Whether a text is an error code of OAuth (RFC 6749 section 5.2) and short enough for a log.

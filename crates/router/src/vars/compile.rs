@@ -7,7 +7,8 @@
 use serde_json::Value as Json;
 
 use super::expression::{Condition, Expression, Node, Operand, Order, Test};
-use super::{BuiltinVariable, Pattern, PatternEngine, Variable, to_number};
+use super::value::ComparedNumber;
+use super::{BuiltinVariable, Pattern, PatternEngine, Variable};
 use crate::cidr::CidrSet;
 
 /// Why an expression cannot be compiled.
@@ -149,29 +150,45 @@ fn is_operator(text: &str) -> bool {
 
 fn condition(operator: &str, value: &Json) -> Result<Condition, String> {
     Ok(match operator.to_ascii_lowercase().as_str() {
-        "==" => Condition::Equal(operand(value)),
-        "~=" => Condition::NotEqual(operand(value)),
-        ">" => ordered(Order::Greater, value),
-        ">=" => ordered(Order::GreaterOrEqual, value),
-        "<" => ordered(Order::Less, value),
-        "<=" => ordered(Order::LessOrEqual, value),
+        "==" => Condition::Equal(operand(value)?),
+        "~=" => Condition::NotEqual(operand(value)?),
+        ">" => ordered(Order::Greater, value)?,
+        ">=" => ordered(Order::GreaterOrEqual, value)?,
+        "<" => ordered(Order::Less, value)?,
+        "<=" => ordered(Order::LessOrEqual, value)?,
         "~~" => Condition::Matches(pattern(value, false)?),
         "~*" => Condition::Matches(pattern(value, true)?),
-        "has" => Condition::Has(operand(value)),
+        "has" => Condition::Has(operand(value)?),
         // A single value is no list, so no value is in it, as in the Lua library.
-        "in" => Condition::In(value.as_array().into_iter().flatten().map(operand).collect()),
+        "in" => Condition::In(value.as_array().into_iter().flatten().map(operand).collect::<Result<_, _>>()?),
         "ipmatch" => Condition::InNetwork(networks(value)?),
         _ => return Err(format!("invalid operator '{operator}'")),
     })
 }
 
-fn ordered(order: Order, value: &Json) -> Condition {
+fn ordered(order: Order, value: &Json) -> Result<Condition, String> {
     let number = match value {
-        Json::Number(number) => number.as_f64(),
-        Json::String(text) => to_number(text.as_bytes()),
+        Json::Number(number) => Some(compared(number)?),
+        Json::String(text) => ComparedNumber::of_text(text.as_bytes()),
         _ => None,
     };
-    number.map_or(Condition::Never, |number| Condition::Order(order, number))
+    Ok(number.map_or(Condition::Never, |number| Condition::Order(order, number)))
+}
+
+/// A number of the configuration, which was read as an integer of 64 bits or as a double.
+fn compared(number: &serde_json::Number) -> Result<ComparedNumber, String> {
+    let text = number.to_string();
+    // A double with all its digits in front of the point was most likely an integer that has lost some of
+    // them.
+    let has_lost_digits = number.is_f64()
+        && number.as_f64().is_some_and(|double| double.abs() >= BEYOND_DOUBLES)
+        && text.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count() >= DOUBLE_DIGITS;
+    if has_lost_digits {
+        return Err(format!(
+            "the number {text} has lost digits when it was read; write it in quotation marks"
+        ));
+    }
+    ComparedNumber::of_text(text.as_bytes()).ok_or_else(|| format!("{text} is no number"))
 }
 
 fn pattern(value: &Json, ignore_case: bool) -> Result<Pattern, String> {
@@ -197,16 +214,20 @@ fn networks(value: &Json) -> Result<CidrSet, String> {
     }
 }
 
-fn operand(value: &Json) -> Operand {
-    match value {
+fn operand(value: &Json) -> Result<Operand, String> {
+    Ok(match value {
         Json::Array(_) | Json::Object(_) => Operand::Other,
         Json::Bool(value) => Operand::Boolean(*value),
         Json::Null => Operand::Nothing,
-        Json::Number(number) => number.as_f64().map_or(Operand::Other, Operand::Number),
+        Json::Number(number) => Operand::Number(compared(number)?),
         Json::String(text) => Operand::Text(text.as_str().into()),
-    }
+    })
 }
 
+/// Doubles from here on, 2^63, may stand for an integer of more than 64 bits.
+const BEYOND_DOUBLES: f64 = 9_223_372_036_854_775_808.0;
+/// Digits that the shortest text of a double has only if it is not a round number.
+const DOUBLE_DIGITS: usize = 16;
 /// The operators, in any case.
 const OPERATORS: [&str; 11] = ["==", "~=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch"];
 /// Levels of nesting, limited because evaluation recurses.

@@ -2,6 +2,9 @@
 //!
 //! It does not know the JSON form, which `compile.rs` reads.
 
+use std::cmp::Ordering;
+
+use super::value::ComparedNumber;
 use super::{GaveUp, Pattern, Value, Variable, VariableSource};
 use crate::cidr::CidrSet;
 
@@ -38,7 +41,7 @@ pub(super) enum Condition {
     /// The right side is not a number: always false, as in APISIX.
     Never,
     NotEqual(Operand),
-    Order(Order, f64),
+    Order(Order, ComparedNumber),
 }
 
 /// The value that a configuration compares with.
@@ -47,7 +50,7 @@ pub(super) enum Operand {
     Boolean(bool),
     /// The variable is unset.
     Nothing,
-    Number(f64),
+    Number(ComparedNumber),
     /// A list or an object: equal to nothing.
     Other,
     Text(Box<str>),
@@ -154,7 +157,7 @@ impl Condition {
             Self::Never => false,
             Self::NotEqual(operand) => !operand.equals_coerced(value),
             Self::Order(order, right) => {
-                value.and_then(Value::as_number).is_some_and(|left| order.holds(left, *right))
+                value.and_then(|left| right.compare(left)).is_some_and(|found| order.holds(found))
             }
         })
     }
@@ -164,7 +167,7 @@ impl Operand {
     /// Equality of `==`: a number on the right converts the left side to a number.
     fn equals_coerced(&self, value: Option<&Value<'_>>) -> bool {
         match self {
-            Self::Number(number) => value.and_then(Value::as_number) == Some(*number),
+            Self::Number(number) => value.and_then(|left| number.compare(left)).is_some_and(Ordering::is_eq),
             _ => self.equals(value),
         }
     }
@@ -174,7 +177,9 @@ impl Operand {
         match (self, value) {
             (Self::Boolean(right), Some(Value::Boolean(left))) => left == right,
             (Self::Nothing, None) => true,
-            (Self::Number(right), Some(Value::Number(left))) => left == right,
+            (Self::Number(right), Some(left @ (Value::Number(_) | Value::Digits(_)))) => {
+                right.compare(left).is_some_and(Ordering::is_eq)
+            }
             (Self::Text(right), Some(left)) => left.is_text(right.as_bytes()),
             _ => false,
         }
@@ -182,12 +187,13 @@ impl Operand {
 }
 
 impl Order {
-    fn holds(self, left: f64, right: f64) -> bool {
+    /// Whether it holds where the left side is `found` to the right side.
+    fn holds(self, found: Ordering) -> bool {
         match self {
-            Self::Greater => left > right,
-            Self::GreaterOrEqual => left >= right,
-            Self::Less => left < right,
-            Self::LessOrEqual => left <= right,
+            Self::Greater => found.is_gt(),
+            Self::GreaterOrEqual => found.is_ge(),
+            Self::Less => found.is_lt(),
+            Self::LessOrEqual => found.is_le(),
         }
     }
 }

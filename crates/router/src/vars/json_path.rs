@@ -1,7 +1,53 @@
 //! Paths into a JSON body: `a.b`, `a[0].b`, `a[*].b`, `a.*`, `['odd key']`, optionally behind `$`.
 //!
 //! Filters and slices are refused, because their cost depends on the whole body; so is recursive descent (`a..b`), unless the
-//! caller says that the value is small.
+//! caller says that the value is small. A path leads through any tree that implements [`JsonTree`].
+
+/// A tree of JSON that paths lead through.
+pub trait JsonTree {
+    /// The value of a member of an object.
+    fn member(&self, name: &str) -> Option<&Self>;
+    /// The element of a list with this index.
+    fn element(&self, index: usize) -> Option<&Self>;
+    /// Calls `visit` with each element of a list, or each value of an object.
+    fn for_each_child<'j>(&'j self, visit: &mut dyn FnMut(&'j Self));
+}
+
+impl JsonTree for serde_json::Value {
+    fn member(&self, name: &str) -> Option<&Self> {
+        self.as_object()?.get(name)
+    }
+
+    fn element(&self, index: usize) -> Option<&Self> {
+        self.as_array()?.get(index)
+    }
+
+    fn for_each_child<'j>(&'j self, visit: &mut dyn FnMut(&'j Self)) {
+        match self {
+            serde_json::Value::Array(items) => items.iter().for_each(visit),
+            serde_json::Value::Object(fields) => fields.values().for_each(visit),
+            _ => {}
+        }
+    }
+}
+
+impl JsonTree for jsonx::Value {
+    fn member(&self, name: &str) -> Option<&Self> {
+        self.get(name)
+    }
+
+    fn element(&self, index: usize) -> Option<&Self> {
+        if let jsonx::Value::List(items) = self { items.get(index) } else { None }
+    }
+
+    fn for_each_child<'j>(&'j self, visit: &mut dyn FnMut(&'j Self)) {
+        match self {
+            jsonx::Value::List(items) => items.iter().for_each(visit),
+            jsonx::Value::Object(object) => object.iter().for_each(|(_, value)| visit(value)),
+            _ => {}
+        }
+    }
+}
 
 /// A path, parsed.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -86,7 +132,7 @@ impl JsonPath {
 
     /// The values that the path leads to: at most 256, found by visiting at most 65,536 values.
     #[must_use]
-    pub fn select<'j>(&self, root: &'j serde_json::Value) -> Vec<&'j serde_json::Value> {
+    pub fn select<'j, J: JsonTree>(&self, root: &'j J) -> Vec<&'j J> {
         let mut found = Vec::new();
         let mut budget = VISITED_MAX;
         follow(root, &self.steps, &mut found, &mut budget);
@@ -95,7 +141,7 @@ impl JsonPath {
 
     /// The value of a variable with this path: the only value, or a list of several.
     #[must_use]
-    pub fn value<'j>(&self, root: &'j serde_json::Value) -> Option<super::Value<'j>> {
+    pub fn value<'j>(&self, root: &'j jsonx::Value) -> Option<super::Value<'j>> {
         let found = self.select(root);
         match found.as_slice() {
             [] => None,
@@ -118,12 +164,7 @@ fn bracketed(inside: &str) -> Result<Step, &'static str> {
     inside.parse().map(Step::Index).map_err(|_| "a bracket holds a number, `*` or a quoted name")
 }
 
-fn follow<'j>(
-    value: &'j serde_json::Value,
-    steps: &[Step],
-    found: &mut Vec<&'j serde_json::Value>,
-    budget: &mut usize,
-) {
+fn follow<'j, J: JsonTree>(value: &'j J, steps: &[Step], found: &mut Vec<&'j J>, budget: &mut usize) {
     if *budget == 0 || found.len() == FOUND_MAX {
         return;
     }
@@ -132,33 +173,22 @@ fn follow<'j>(
         found.push(value);
         return;
     };
-    match (step, value) {
-        (Step::Descend, _) => {
+    match step {
+        Step::Descend => {
             follow(value, rest, found, budget);
-            let below = |item: &'j serde_json::Value| follow(item, steps, found, budget);
-            match value {
-                serde_json::Value::Array(items) => items.iter().for_each(below),
-                serde_json::Value::Object(fields) => fields.values().for_each(below),
-                _ => {}
+            value.for_each_child(&mut |child| follow(child, steps, found, budget));
+        }
+        Step::All => value.for_each_child(&mut |child| follow(child, rest, found, budget)),
+        Step::Index(index) => {
+            if let Some(element) = value.element(*index) {
+                follow(element, rest, found, budget);
             }
         }
-        (Step::All, serde_json::Value::Array(items)) => {
-            items.iter().for_each(|item| follow(item, rest, found, budget));
-        }
-        (Step::All, serde_json::Value::Object(fields)) => {
-            fields.values().for_each(|item| follow(item, rest, found, budget));
-        }
-        (Step::Index(index), serde_json::Value::Array(items)) => {
-            if let Some(item) = items.get(*index) {
-                follow(item, rest, found, budget);
+        Step::Key(name) => {
+            if let Some(member) = value.member(name) {
+                follow(member, rest, found, budget);
             }
         }
-        (Step::Key(key), serde_json::Value::Object(fields)) => {
-            if let Some(item) = fields.get(&**key) {
-                follow(item, rest, found, budget);
-            }
-        }
-        _ => {}
     }
 }
 

@@ -4,7 +4,10 @@
 //! equals a number unless the number is on the right side, which then converts the left side.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::io::Write;
+
+use jsonx::Decimal;
 
 /// The value of a variable that is set.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +16,8 @@ pub enum Value<'a> {
     Boolean(bool),
     /// Text, in the encoding in which it was received.
     Bytes(Cow<'a, [u8]>),
+    /// A number of JSON with its digits, where no exact double stands for it.
+    Digits(Cow<'a, str>),
     /// Several values, for `has`.
     List(Vec<Value<'a>>),
     /// A number.
@@ -34,34 +39,60 @@ impl<'a> Value<'a> {
 
     /// A JSON value; null and objects have none.
     #[must_use]
-    pub fn from_json(json: &'a serde_json::Value) -> Option<Self> {
+    pub fn from_json(json: &'a jsonx::Value) -> Option<Self> {
         match json {
-            serde_json::Value::Array(items) => {
-                Some(Self::List(items.iter().filter_map(Self::from_json).collect()))
-            }
-            serde_json::Value::Bool(value) => Some(Self::Boolean(*value)),
-            serde_json::Value::Number(number) => number.as_f64().map(Self::Number),
-            serde_json::Value::String(text) => Some(Self::borrowed(text.as_bytes())),
-            serde_json::Value::Null | serde_json::Value::Object(_) => None,
+            jsonx::Value::List(items) => Some(Self::List(items.iter().filter_map(Self::from_json).collect())),
+            jsonx::Value::Boolean(value) => Some(Self::Boolean(*value)),
+            jsonx::Value::Number(number) => Some(Self::from_json_number(number)),
+            jsonx::Value::Text(text) => Some(Self::borrowed(text.as_bytes())),
+            jsonx::Value::Null | jsonx::Value::Object(_) => None,
         }
     }
 
-    /// The value as a number, as by Lua's `tonumber`.
+    /// An integer of 64 bits has one text, however it is written: `5`, `5.0` and `5e0` are one key of a
+    /// limit. All other numbers keep the text that was sent.
+    fn from_json_number(number: &'a jsonx::Number) -> Self {
+        let text = number.as_str();
+        let is_of_64_bits = |whole: &i128| (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(whole);
+        // The text `-0` has a sign, which no integer has.
+        let whole = number.decimal().to_integer().filter(is_of_64_bits);
+        match whole.filter(|whole| *whole != 0 || !text.starts_with('-')) {
+            Some(whole) if whole.unsigned_abs() <= EXACT_MAX as u128 => Self::Number(whole as f64),
+            Some(whole) => Self::Digits(Cow::Owned(whole.to_string())),
+            None => Self::Digits(Cow::Borrowed(text)),
+        }
+    }
+
+    /// The value as a number, as by Lua's `tonumber`, which rounds to doubles.
     #[must_use]
     pub fn as_number(&self) -> Option<f64> {
         match self {
             Self::Bytes(bytes) => to_number(bytes),
+            Self::Digits(digits) => to_number(digits.as_bytes()),
             Self::Number(number) => Some(*number),
             Self::Boolean(_) | Self::List(_) => None,
         }
     }
 
+    /// The exact value as a number; none of a text that is no number.
+    pub(super) fn decimal(&self) -> Option<Decimal<'_>> {
+        match self {
+            Self::Bytes(bytes) => to_decimal(bytes),
+            Self::Digits(digits) => Decimal::parse(digits.as_bytes()),
+            Self::Number(number) => Decimal::from_f64(*number),
+            Self::Boolean(_) | Self::List(_) => None,
+        }
+    }
+
     /// Whether the value's text is `text`. A number counts as its decimal text, so that a source may return numbers
-    /// where nginx has text.
+    /// where nginx has text, and a client cannot write a number so that a rule about its text misses it.
     #[must_use]
     pub fn is_text(&self, text: &[u8]) -> bool {
         match self {
             Self::Bytes(bytes) => **bytes == *text,
+            Self::Digits(digits) => {
+                digits.as_bytes() == text || (is_plain_decimal(text) && self.decimal() == to_decimal(text))
+            }
             Self::Number(number) => to_number(text) == Some(*number) && self.text() == text,
             Self::Boolean(_) | Self::List(_) => false,
         }
@@ -72,6 +103,7 @@ impl<'a> Value<'a> {
     pub fn text(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Bytes(bytes) => Cow::Borrowed(bytes),
+            Self::Digits(digits) => Cow::Borrowed(digits.as_bytes()),
             _ => {
                 let mut out = Vec::new();
                 self.write_to(&mut out);
@@ -85,6 +117,7 @@ impl<'a> Value<'a> {
         match self {
             Self::Boolean(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
             Self::Bytes(bytes) => out.extend_from_slice(bytes),
+            Self::Digits(digits) => out.extend_from_slice(digits.as_bytes()),
             Self::List(items) => {
                 for (index, item) in items.iter().enumerate() {
                     if index > 0 {
@@ -104,10 +137,72 @@ impl<'a> Value<'a> {
     }
 }
 
+/// The largest integer up to which doubles hold all integers.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
 /// Whether a number is an integer that a double holds exactly, and not minus zero.
 fn is_whole(number: f64) -> bool {
-    const LARGEST: f64 = 9_007_199_254_740_992.0;
-    number.fract() == 0.0 && number.abs() <= LARGEST && !(number == 0.0 && number.is_sign_negative())
+    number.fract() == 0.0 && number.abs() <= EXACT_MAX && !(number == 0.0 && number.is_sign_negative())
+}
+
+/// Whether a text writes a decimal in the one way that has no exponent and no digit too many.
+fn is_plain_decimal(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let point = digits.iter().position(|byte| *byte == b'.');
+    let (whole, fraction) = digits.split_at(point.unwrap_or(digits.len()));
+    let is_short = whole == b"0" || whole.first().is_some_and(|digit| *digit != b'0');
+    let ends_well = point.is_none() || !matches!(fraction.last(), Some(b'0' | b'.'));
+    is_short && ends_well && digits.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
+}
+
+/// A number to compare values with, which were written by the configuration.
+#[derive(Clone, Debug)]
+pub(super) struct ComparedNumber {
+    decimal: Decimal<'static>,
+    /// The nearest double, and whether its shortest text is the decimal.
+    double: f64,
+    is_exact: bool,
+}
+
+impl ComparedNumber {
+    /// The number in a text, as [`to_number`] reads it.
+    pub(super) fn of_text(text: &[u8]) -> Option<Self> {
+        let decimal = to_decimal(text)?.into_owned();
+        let double = to_number(text)?;
+        let is_exact = Decimal::from_f64(double).as_ref() == Some(&decimal);
+        Some(Self { decimal, double, is_exact })
+    }
+
+    /// The order of a value and this number; none of a value that is no number.
+    pub(super) fn compare(&self, value: &Value<'_>) -> Option<Ordering> {
+        match value {
+            // Numbers of the gateway, such as statuses and times, need no decimal.
+            Value::Number(left) if self.is_exact => left.partial_cmp(&self.double),
+            _ => Some(value.decimal()?.cmp(&self.decimal)),
+        }
+    }
+}
+
+/// The exact number in a text that [`to_number`] reads.
+fn to_decimal(text: &[u8]) -> Option<Decimal<'_>> {
+    let text = text.trim_ascii();
+    match hexadecimal(text) {
+        Some(number) => number.map(Decimal::from_integer),
+        None => Decimal::parse(text),
+    }
+}
+
+/// The number behind `0x`, with its sign; none inside if there are no such digits, or more than a 64-bit
+/// integer has.
+fn hexadecimal(text: &[u8]) -> Option<Option<i128>> {
+    let unsigned = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
+    let digits = unsigned.strip_prefix(b"0x").or_else(|| unsigned.strip_prefix(b"0X"))?;
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return Some(None);
+    }
+    let number = std::str::from_utf8(digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    let sign = if text.starts_with(b"-") { -1 } else { 1 };
+    Some(number.map(|number| i128::from(number) * sign))
 }
 
 /// Parses a number: decimal with fraction and exponent, or `0x` and hexadecimal digits, within white space. Names such
@@ -115,22 +210,12 @@ fn is_whole(number: f64) -> bool {
 #[must_use]
 pub fn to_number(text: &[u8]) -> Option<f64> {
     let text = text.trim_ascii();
-    let unsigned = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
-    if let Some(digits) = unsigned.strip_prefix(b"0x").or_else(|| unsigned.strip_prefix(b"0X")) {
-        if digits.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
-        let digits = std::str::from_utf8(digits).ok()?;
+    if let Some(number) = hexadecimal(text) {
         // The loss of bits is intended, because Lua's numbers are doubles too.
-        let value = u64::from_str_radix(digits, 16).ok()? as f64;
-        return Some(if text.starts_with(b"-") { -value } else { value });
+        return number.map(|number| number as f64);
     }
-    let numeric = |byte: &u8| byte.is_ascii_digit() || b".eE+-".contains(byte);
-    if !unsigned.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'.')
-        || !unsigned.iter().all(numeric)
-    {
-        return None;
-    }
+    // The grammar is that of decimals: the parser of doubles takes names such as `inf` as well.
+    Decimal::parse(text)?;
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
@@ -153,9 +238,11 @@ impl From<f64> for Value<'_> {
 }
 
 impl From<u64> for Value<'_> {
-    /// Exact up to 2^53, like every number in an expression.
     fn from(number: u64) -> Self {
-        Self::Number(number as f64)
+        match number as f64 {
+            exact if exact <= EXACT_MAX => Self::Number(exact),
+            _ => Self::Digits(Cow::Owned(number.to_string())),
+        }
     }
 }
 

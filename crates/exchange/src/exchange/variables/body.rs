@@ -1,9 +1,9 @@
 //! Variables that lie in the request body: arguments of forms, paths into JSON and forms, parts of a GraphQL request. It
 //! notes where a variable would have needed an unread body, and does not read it itself.
 
+use jsonx::{Bounds, Object, Value as Json};
 use message::{FieldId, Method};
 use router::vars::{GraphqlVariable, JsonPath, Value};
-use serde_json::{Map, Value as Json};
 
 use super::graphql::Call;
 use super::{forms, multipart};
@@ -37,7 +37,8 @@ pub(super) fn path_argument<'a>(exchange: &'a Exchange, path: &JsonPath) -> Opti
             (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned())
         }))),
         None if is_of_type(exchange, FORM) => Some(object(forms::arguments(body))),
-        None => serde_json::from_slice(body).ok(),
+        // A body with more values counts as one that is too long for its variables.
+        None => jsonx::parse(body, Bounds::BODY).ok().map(|parsed| parsed.value),
     });
     path.value(json.as_ref()?)
 }
@@ -70,7 +71,7 @@ fn in_query(query: &[u8]) -> Option<Call> {
 }
 
 fn in_json(body: &[u8]) -> Option<Call> {
-    let request: Json = serde_json::from_slice(body).ok()?;
+    let request = jsonx::parse(body, Bounds::BODY).ok()?.value;
     Call::parse(request.get("query")?.as_str()?, request.get("operationName").and_then(Json::as_str))
 }
 
@@ -88,15 +89,9 @@ fn read(exchange: &Exchange) -> Option<&[u8]> {
 
 /// A form as a JSON object; of a name written more than once, the list of its values.
 fn object(fields: impl Iterator<Item = (String, String)>) -> Json {
-    let mut object = Map::new();
+    let mut object = Object::default();
     for (name, value) in fields.take(FIELDS_MAX) {
-        match object.get_mut(&name) {
-            None => {
-                object.insert(name, Json::String(value));
-            }
-            Some(Json::Array(values)) => values.push(Json::String(value)),
-            Some(present) => *present = Json::Array(vec![present.take(), Json::String(value)]),
-        }
+        object.append(&name, Json::Text(value.into()));
     }
     Json::Object(object)
 }
@@ -149,6 +144,30 @@ mod tests {
         check("text/plain", "a=1", "post_arg.a", None);
         check("text/plain", "a=1", "request_body", Some("a=1"));
         check(json, &"[".repeat(100_000), "post_arg.a", None);
+        check(json, &format!(r#"{{"a":1,"b":[{}0]}}"#, "0,".repeat(300_000)), "post_arg.a", None);
+    }
+
+    #[test]
+    fn numbers_of_json_keep_their_digits() {
+        let numbers = [
+            ("5", "5"),
+            ("5.0", "5"),
+            ("1e2", "100"),
+            ("-7", "-7"),
+            ("-0", "-0"),
+            ("9007199254740993", "9007199254740993"),
+            ("-9223372036854775808", "-9223372036854775808"),
+            ("18446744073709551615", "18446744073709551615"),
+            ("18446744073709551616", "18446744073709551616"),
+            ("0.1000000000000000055511151231257827", "0.1000000000000000055511151231257827"),
+            ("1.10", "1.10"),
+            ("1E400", "1E400"),
+            ("[1,\"a\",9007199254740993]", "1,a,9007199254740993"),
+        ];
+        for (number, expected) in numbers {
+            let body = format!("{{\"a\":{{\"b\":{number}}}}}");
+            check("application/json", &body, "post_arg.a.b", Some(expected));
+        }
     }
 
     #[test]

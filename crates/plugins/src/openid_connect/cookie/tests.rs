@@ -18,7 +18,8 @@ fn jar(fields: serde_json::Value) -> Jar {
 }
 
 fn session(token_bytes: usize) -> Session {
-    let login = Login { access_token: Some("t".repeat(token_bytes)), ..Login::default() };
+    let user = jsonx::Exact::parse(br#"{"id":18446744073709551616}"#, jsonx::Bounds::SMALL).ok();
+    let login = Login { access_token: Some("t".repeat(token_bytes)), user, ..Login::default() };
     Session { login: Some(login), ..Session::new(1_000) }
 }
 

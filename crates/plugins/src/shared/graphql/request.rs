@@ -3,6 +3,7 @@
 
 use exchange::Exchange;
 use exchange::plugin::Reply;
+use jsonx::Bounds;
 use message::Method;
 use serde_json::{Map, Value};
 
@@ -95,7 +96,7 @@ impl GraphqlRequest {
             found.map(|(_, _, value)| String::from_utf8_lossy(&decode(value)).into_owned())
         };
         let query = text(b"query").ok_or("invalid graphql request, args[query] is nil")?;
-        let variables = text(b"variables").and_then(|text| serde_json::from_str(&text).ok());
+        let variables = text(b"variables").and_then(|text| jsonx::read(text.as_bytes(), Bounds::BODY).ok());
         Ok(GraphqlRequest { query, variables, operation_name: text(b"operationName") })
     }
 
@@ -112,11 +113,16 @@ impl GraphqlRequest {
     }
 
     fn in_json(body: &[u8]) -> Result<GraphqlRequest, String> {
-        let mut body = match serde_json::from_slice(body) {
-            Ok(Value::Object(body)) => body,
+        let parsed = jsonx::parse(body, Bounds::BODY)
+            .map_err(|error| format!("invalid graphql request, Expected JSON: {error}"))?;
+        if parsed.repeats_names {
+            // Some servers take the first of two members with one name, and would run what was not counted.
+            return Err("invalid graphql request, json body has two members with one name".to_owned());
+        }
+        let mut body = match parsed.value.to_serde() {
+            Value::Object(body) => body,
             // A list of requests has no `query`: what cannot be counted does not pass.
-            Ok(_) => Map::new(),
-            Err(error) => return Err(format!("invalid graphql request, Expected JSON: {error}")),
+            _ => Map::new(),
         };
         // Some servers do not tell upper from lower case, and would run what was not counted.
         let is_doubtful =
@@ -206,6 +212,9 @@ mod tests {
         let doubtful = "invalid graphql request, json body[Query] is written in another case";
         check("POST /", json, r#"{"query":"{a}","Query":"{b}"}"#, doubtful);
         check("POST /", json, r#"{"query":1}"#, MALFORMED);
+        let repeated = "invalid graphql request, json body has two members with one name";
+        check("POST /", json, r#"{"query":"{a}","query":"{b}"}"#, repeated);
+        check("POST /", json, r#"{"query":"{a}","variables":{"n":1,"\u006e":9}}"#, repeated);
         check("POST /", json, r#"{"query":"{a}","variables":"{\"n\":9}"}"#, NO_VARIABLES);
         check("POST /", json, r#"{"query":"{a}","variables":[]}"#, NO_VARIABLES);
         check("POST /?query=%7Bb%7D", json, r#"{"query":"{a}"}"#, IN_BOTH);

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use data_encoding::BASE64URL_NOPAD;
+use jsonx::Bounds;
 use serde_json::{Map, Value};
 
 use super::algorithm::Algorithm;
@@ -12,6 +13,8 @@ use super::algorithm::Algorithm;
 pub(crate) const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// The deepest nesting of arrays and objects in a header or in claims.
 const DEPTH_MAX: usize = 32;
+/// The bounds of a header and of claims.
+const OBJECT_BOUNDS: Bounds = Bounds::SMALL.with_depth(DEPTH_MAX);
 
 /// A token as it was read.
 pub(crate) struct Token {
@@ -21,6 +24,8 @@ pub(crate) struct Token {
     pub(crate) key_id: Option<Box<str>>,
     /// The claims, an object. Not to be trusted before the token is verified.
     pub(crate) claims: Rc<Map<String, Value>>,
+    /// The claims with all digits of their numbers, for variables and upstreams.
+    pub(crate) exact: Rc<jsonx::Value>,
     /// Bytes of the token that are signed.
     pub(super) signed_bytes: usize,
     pub(super) signature: Box<[u8]>,
@@ -109,7 +114,8 @@ impl Token {
         }
         let [header, claims, signature] = segments(raw)?;
         let signed_bytes = header.len() + 1 + claims.len();
-        let header = object(&decode(header)?).ok_or(TokenFault::Header)?;
+        let (header, _) = object(&decode(header)?).ok_or(TokenFault::Header)?;
+        let (claims, exact) = object(&decode(claims)?).ok_or(TokenFault::Claims)?;
         let name = header.get("alg").and_then(Value::as_str).ok_or(TokenFault::Header)?;
         // Extensions that change the meaning of the signature, such as `b64` (RFC 7797), have to be listed in `crit`.
         if header.contains_key("crit") {
@@ -118,7 +124,8 @@ impl Token {
         Ok(Token {
             algorithm: Algorithm::from_name(name),
             key_id: header.get("kid").and_then(Value::as_str).map(Into::into),
-            claims: Rc::new(object(&decode(claims)?).ok_or(TokenFault::Claims)?),
+            claims: Rc::new(claims),
+            exact: Rc::new(exact),
             signed_bytes,
             signature: decode(signature)?.into(),
             digest,
@@ -127,31 +134,13 @@ impl Token {
     }
 }
 
-/// The JSON object in `text`; none if it is something else or nested too deeply.
-fn object(text: &[u8]) -> Option<Map<String, Value>> {
-    if !is_shallow(text) {
-        return None;
+/// The JSON object in `text`, for rules and with all digits; none if it is something else or beyond a bound.
+fn object(text: &[u8]) -> Option<(Map<String, Value>, jsonx::Value)> {
+    let exact = jsonx::parse(text, OBJECT_BOUNDS).ok()?.value;
+    match exact.to_serde() {
+        Value::Object(object) => Some((object, exact)),
+        _ => None,
     }
-    serde_json::from_slice(text).ok()
-}
-
-/// Whether brackets outside texts are nested at most [`DEPTH_MAX`] deep.
-fn is_shallow(text: &[u8]) -> bool {
-    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
-    for byte in text {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_text => escaped = true,
-            b'"' => in_text = !in_text,
-            b'[' | b'{' if !in_text => depth += 1,
-            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > DEPTH_MAX {
-            return false;
-        }
-    }
-    true
 }
 
 #[cfg(test)]

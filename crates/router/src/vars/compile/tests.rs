@@ -76,6 +76,67 @@ fn order() {
 }
 
 #[test]
+fn numbers_are_compared_by_their_digits() {
+    let check = |body: &str, operator: &str, right: Json, expected: bool| {
+        let json = jsonx::parse(body.as_bytes(), jsonx::Bounds::SMALL).unwrap().value;
+        let request = Request(vec![("n", Value::from_json(Box::leak(Box::new(json))).unwrap())]);
+        let holds = |operator: &str| {
+            Expression::compile(&json!([["arg_n", operator, right]])).unwrap().evaluate(&request)
+        };
+        assert_eq!(holds(operator), expected, "{body} {operator} {right}");
+        if operator == "==" {
+            assert_eq!(holds("~="), !expected, "{body} ~= {right}");
+        }
+    };
+    // A number on both sides, and a text on either one.
+    let large = 1_152_921_504_606_846_977_u64;
+    check("1152921504606846977", "==", json!(large), true);
+    check("1152921504606846976", "==", json!(large), false);
+    check("\"1152921504606846977\"", "==", json!(large), true);
+    check("\"1152921504606846976\"", "==", json!(large), false);
+    check("1152921504606846977", "==", json!("1152921504606846977"), true);
+    check("1152921504606846977.0", "==", json!("1152921504606846977"), true);
+    check("1152921504606846976", "==", json!("1152921504606846977"), false);
+    check("9007199254740993", "==", json!(9_007_199_254_740_992_u64), false);
+    check("9007199254740992", "==", json!(9_007_199_254_740_993_u64), false);
+    check("18446744073709551616", "==", json!("18446744073709551616"), true);
+    check("18446744073709551617", "==", json!("18446744073709551616"), false);
+    check("18446744073709551616.0", "==", json!("18446744073709551616"), true);
+    check("1e2", "==", json!(100), true);
+    check("1e2", "==", json!("100"), true);
+    check("5.0", "==", json!("5"), true);
+    check("5", "==", json!("5.0"), false);
+    check("1.50", "==", json!(1.5), true);
+    check("1.50", "==", json!("1.5"), true);
+    check("0.1000000000000000055511151231257827", "==", json!(0.1), false);
+    check("-0", "==", json!(0), true);
+    check("1E400", "==", json!(1e308), false);
+    check("9007199254740993", ">", json!(9_007_199_254_740_992_u64), true);
+    check("9007199254740992", "<", json!("9007199254740993"), true);
+    check("18446744073709551616", ">", json!(u64::MAX), true);
+    check("18446744073709551615", ">=", json!(u64::MAX), true);
+    check("1E400", ">", json!(1e308), true);
+    check("-1E400", "<", json!(i64::MIN), true);
+    check("1e-400", ">", json!(0), true);
+    check("\"0x10\"", "==", json!(16), true);
+    check("9007199254740993", "in", json!([9_007_199_254_740_992_u64]), false);
+    check("9007199254740993", "in", json!([1, 9_007_199_254_740_993_u64]), true);
+    check("9007199254740993", "in", json!(["9007199254740993"]), true);
+    check("[1,\"a\",9007199254740993]", "has", json!(9_007_199_254_740_993_u64), true);
+    check("[1,\"a\",9007199254740993]", "has", json!(9_007_199_254_740_992_u64), false);
+    check("[1,\"a\",9007199254740993]", "has", json!("9007199254740993"), true);
+    check("9007199254740993", "~~", json!("^9007199254740993$"), true);
+    // A configured number that has lost digits is refused.
+    for number in ["18446744073709551617", "-9223372036854775809", "1234567890123456789012"] {
+        let expression: Json = serde_json::from_str(&format!("[[\"arg_n\",\"==\",{number}]]")).unwrap();
+        refused(expression.clone(), "write it in quotation marks");
+        refused(json!([["arg_n", "in", [expression[0][2]]]]), "write it in quotation marks");
+        refused(json!([["arg_n", "<", expression[0][2]]]), "write it in quotation marks");
+    }
+    check("1e30", "==", json!(1e30), true);
+}
+
+#[test]
 fn patterns() {
     check(json!([["arg_k", "~~", "^[a-z]$"]]), true);
     check(json!([["arg_k", "~~", "V"]]), false);
