@@ -12,7 +12,9 @@ pub fn check(data: &[u8]) {
         return;
     };
     let request = Request {
-        body: json!({"a": {"b": [{"c": 1}, {"c": "2"}, 3]}, "list": [[1], ["x", true]], "k": "v"}),
+        body: jsonx::Value::from(
+            &json!({"a": {"b": [{"c": 1}, {"c": "2"}, 3]}, "list": [[1], ["x", true]], "k": "v"}),
+        ),
     };
     if let Ok(json) = serde_json::from_str::<Json>(text) {
         expression(&json, &request);
@@ -112,7 +114,7 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 
 /// A request with a value of each kind.
 struct Request {
-    body: Json,
+    body: jsonx::Value,
 }
 
 impl VariableSource for Request {

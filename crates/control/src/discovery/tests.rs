@@ -13,7 +13,7 @@ use super::table::Shared;
 use super::{ALL, Discovery, DiscoveryConfig, Services, check};
 
 /// Modules of the folder that are no registry.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 17] = [
     "auto_routes",
     "blocks",
     "check",

@@ -40,7 +40,7 @@ proptest! {
         let _ = CidrSet::parse(&[&text]);
         let _ = Rule::new(RuleInput { paths: vec![text.clone()], ..RuleInput::default() });
         if let Ok(path) = JsonPath::parse(&text) {
-            let _ = path.value(&json!({"a": [{"b": 1}]}));
+            let _ = path.value(&jsonx::Value::from(&json!({"a": [{"b": 1}]})));
         }
     }
 }
